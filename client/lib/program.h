@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "client/lib/loaded_artifact.h"
+
+namespace ingot::client {
+
+/// Why a call was not served; everything but kServed leaves all visible tensors untouched.
+enum class RunOutcome : uint8_t {
+  kServed,
+  kGuardFailed,       ///< an input is not what the variant accepts
+  kValueGuardFailed,  ///< a value that steered Python differs from the recording
+  kWeightChanged,     ///< a weight's shape, strides, dtype or device differs: bind again
+  kFailed,            ///< an ATen operator threw, or a gather index was out of range
+};
+
+/// Counts of one program, readable at any time.
+struct RunCounts {
+  uint64_t calls = 0, native_steps = 0, aten_steps = 0, guard_failures = 0, value_guard_failures = 0;
+};
+
+/// A loaded artifact with its weights: a native function on tensors.
+///
+/// Run() checks guards (rank, dtype, device, sizes, strides, input aliasing; no allocation),
+/// finds or makes the instance for the symbol values (evaluated dims, arena layout, prebuilt
+/// tensors), and walks the plan. Thread-safe: each thread has its own arena. Needs no GIL.
+/// Weights are referenced, never copied: a weight whose storage moved is noticed at the next Run.
+class Program {
+ public:
+  /// `weights` in manifest order. kIncompatible names the first weight that does not fit.
+  static Result<std::shared_ptr<Program>> Bind(std::shared_ptr<const LoadedArtifact> artifact,
+                                               std::vector<at::Tensor> weights);
+  ~Program();
+
+  /// Replaces weight `index` (a parameter that was assigned anew); kIncompatible as Bind.
+  Status SetWeight(size_t index, at::Tensor weight);
+
+  /// True when guards hold. Writes symbol values to `symbols` (room for symbol_count()).
+  bool Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const;
+  /// The first guard that fails, in words: "input 'x': size 5 at dim 0, this variant needs 10".
+  /// Empty when all hold.
+  std::string Explain(const at::Tensor* const* inputs, size_t count) const;
+
+  /// Runs the plan; on kServed `outputs` holds the results in manifest order, owned by the caller.
+  /// On kFailed or kValueGuardFailed `why` says what happened.
+  RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
+                 std::string& why);
+
+  size_t input_count() const;
+  size_t symbol_count() const;
+  const LoadedArtifact& artifact() const;
+  RunCounts counts() const;
+  /// Arena bytes and their lower bound for given symbol values.
+  std::pair<int64_t, int64_t> ArenaBytes(const int64_t* symbols) const;
+
+ private:
+  struct State;
+  explicit Program(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "base/result.h"
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+/// What machine code is made for.
+struct Target {
+  std::string level;                  ///< "x86-64-v3" (AVX2, FMA, F16C) or "x86-64-v4" (AVX-512)
+  std::vector<std::string> features;  ///< sorted, without tuning flags; part of the key
+  /// The machine this process runs on; kUnsupported below x86-64-v3.
+  static Result<Target> Host();
+};
+
+struct CompileOptions {
+  Target target;
+  std::vector<std::string> disabled_passes;
+  std::string dump_dir;         ///< Empty = no dumps.
+  unsigned threads = 0;         ///< Code generation threads; 0 = one for each core.
+  bool prove = true;            ///< Run each distinct kernel against the interpreter.
+  unsigned prove_ms_max = 50;   ///< Time box of the proof.
+};
+
+/// An immutable artifact (docs/format/artifact.md). Equal graphs, targets and options give equal
+/// bytes on every run; timings are therefore reported here and not inside.
+struct Artifact {
+  Buffer bytes;
+  Digest digest;
+  double seconds_passes = 0, seconds_codegen = 0, seconds_link = 0, seconds_proof = 0;
+};
+
+/// Turns an imported graph into an artifact: passes, fusion, plan, code, link, proof.
+/// The only door to the compiler. Thread-safe.
+/// Errors: kInvalid (graph does not verify), kInternal (a kernel failed its proof).
+Result<Artifact> Compile(const Graph& graph, const CompileOptions& options);
+
+/// Everything about the compiler that changes its output, as text: build digest, pass list.
+std::string CompilerIdentity();
+
+}  // namespace ingot::compiler

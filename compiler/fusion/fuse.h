@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "compiler/ir/graph.h"
+#include "compiler/loop/kernel.h"
+
+namespace ingot::compiler {
+
+/// One launch of a kernel: what the nodes of a fused group became.
+struct Launch {
+  uint32_t kernel = 0;              ///< position in Fused::kernels
+  std::vector<ValueId> buffers;     ///< graph value behind each kernel parameter
+  Dims symbols;                     ///< value of each kernel symbol, over the graph's symbols
+  std::vector<NodeId> nodes;        ///< graph nodes it stands for
+};
+
+/// The graph as a schedule of launches and nodes left to ATen, in an order that respects all
+/// dependencies and effects.
+struct Fused {
+  struct Step {
+    bool is_launch = false;
+    uint32_t launch = 0;            ///< is_launch
+    NodeId node = kNoNode;          ///< otherwise: an op for ATen, a guard, or a view made by alias
+  };
+  std::vector<loop::Kernel> kernels;   ///< distinct (equal text is shared)
+  std::vector<Launch> launches;
+  std::vector<Step> steps;
+};
+
+/// Groups nodes into kernels: pointwise, broadcast, cast, select, gather, cat/slice/pad and
+/// last-dimension reductions with their producers and consumers; views are index maps. Values
+/// written by a launch have the strides their Type says.
+Result<Fused> Fuse(const Graph& graph);
+
+}  // namespace ingot::compiler

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+/// Rewrites a graph; the value says whether anything changed.
+using Pass = std::function<Result<bool>(Graph&)>;
+
+struct PassRun {
+  std::string name;
+  double seconds = 0;
+  bool changed = false;
+};
+
+struct PipelineOptions {
+  std::vector<std::string> disabled;
+  std::string dump_dir;          ///< Empty = none; else NN-pass.ir after each pass that changed.
+  int rounds_max = 8;            ///< Bound on a group's fixpoint.
+};
+
+/// Named passes in groups; each group runs to a fixpoint. The verifier runs after every pass that
+/// changed the graph, and a pass whose "changed" answer does not match the graph's digest is an
+/// error (kInternal).
+class Pipeline {
+ public:
+  struct Entry { std::string name; Pass pass; };
+  void AddGroup(std::vector<Entry> group) { groups_.push_back(std::move(group)); }
+  Result<std::vector<PassRun>> Run(Graph& graph, const PipelineOptions& options) const;
+  std::vector<std::string> Names() const;
+
+ private:
+  std::vector<std::vector<Entry>> groups_;
+};
+
+/// The passes of every CPU compile, in order.
+Pipeline DefaultPipeline();
+
+/// The pass of that name, for ingot-opt and golden tests; kNotFound lists the names.
+Result<Pass> FindPass(std::string_view name);
+
+}  // namespace ingot::compiler

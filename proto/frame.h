@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace ingot::proto {
+
+inline constexpr uint32_t kFrameMagic = 0x314E4749;  // "IGN1" read as bytes 49 47 4E 31
+inline constexpr uint8_t kWireVersion = 1;
+inline constexpr size_t kFrameHeaderBytes = 16;
+inline constexpr uint32_t kFrameBytesMax = 256u << 20;
+inline constexpr size_t kFrameDescriptorsMax = 64;
+
+/// Header in front of every message: magic u32, version u8, descriptor count u8, type u16,
+/// request id u32, length u32; little-endian.
+struct FrameHeader {
+  uint16_t type = 0;
+  uint8_t descriptors = 0;
+  uint32_t request = 0;
+  uint32_t length = 0;
+};
+
+std::array<uint8_t, kFrameHeaderBytes> EncodeHeader(const FrameHeader& header);
+/// kCorrupt: magic; kIncompatible: version; kExhausted: length or descriptors over the limit.
+Result<FrameHeader> DecodeHeader(Bytes bytes);
+
+/// A file descriptor that closes itself.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  ~UniqueFd() { Reset(); }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int Release() { int fd = fd_; fd_ = -1; return fd; }
+  void Reset();
+
+ private:
+  int fd_ = -1;
+};
+
+/// One message with its descriptors.
+struct Frame {
+  FrameHeader header;
+  Buffer body;
+  std::vector<UniqueFd> descriptors;
+};
+
+/// Blocking send and receive on a Unix stream socket, with SCM_RIGHTS. `deadline_ms` < 0 waits
+/// for ever. kUnavailable: the peer is gone; kTimeout.
+Status SendFrame(int socket, const FrameHeader& header, Bytes body, const std::vector<int>& descriptors = {});
+Result<Frame> ReceiveFrame(int socket, int deadline_ms = -1);
+
+/// A memory file with these bytes, sealed against writing, growing and shrinking.
+Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes);
+/// kIncompatible unless `fd` is sealed as above: otherwise its owner could change mapped code.
+Status CheckSealed(int fd);
+
+}  // namespace ingot::proto
