@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/frame.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+namespace ingot::proto {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
+
+Error SystemError(Code code, const char* what) {
+  return Error(code, std::string(what) + ": " + std::strerror(errno));
+}
+
+/// Room for the descriptors of one message.
+union ControlBuffer {
+  cmsghdr align;
+  char bytes[CMSG_SPACE(sizeof(int) * kFrameDescriptorsMax)];
+};
+
+/// Waits until the socket is readable; the deadline is a point in time so that slow senders of
+/// many small pieces do not extend it.
+Status WaitReadable(int socket, SteadyClock::time_point deadline, bool forever) {
+  while (true) {
+    int wait_ms = -1;
+    if (!forever) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
+      if (left.count() <= 0) return Error(Code::kTimeout, "no reply before the deadline");
+      wait_ms = static_cast<int>(left.count());
+    }
+    pollfd poll_fd{socket, POLLIN, 0};
+    const int ready = poll(&poll_fd, 1, wait_ms);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return SystemError(Code::kUnavailable, "poll");
+  }
+}
+
+/// Reads exactly `size` bytes; descriptors that arrive on the way are appended.
+Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& descriptors,
+                   SteadyClock::time_point deadline, bool forever) {
+  while (size > 0) {
+    TRY(WaitReadable(socket, deadline, forever));
+    iovec part{to, size};
+    ControlBuffer control;
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return SystemError(Code::kUnavailable, "receive");
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+      const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd;
+        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+        descriptors.emplace_back(fd);
+      }
+    }
+    if (got == 0) return Error(Code::kUnavailable, "the peer closed the connection");
+    to += got;
+    size -= static_cast<size_t>(got);
+  }
+  return {};
+}
+
+}  // namespace
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+void UniqueFd::Reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+std::array<uint8_t, kFrameHeaderBytes> EncodeHeader(const FrameHeader& header) {
+  std::array<uint8_t, kFrameHeaderBytes> out{};
+  std::memcpy(out.data(), &kFrameMagic, 4);
+  out[4] = kWireVersion;
+  out[5] = header.descriptors;
+  std::memcpy(out.data() + 6, &header.type, 2);
+  std::memcpy(out.data() + 8, &header.request, 4);
+  std::memcpy(out.data() + 12, &header.length, 4);
+  return out;
+}
+
+Result<FrameHeader> DecodeHeader(Bytes bytes) {
+  if (bytes.size() < kFrameHeaderBytes) {
+    return Error(Code::kCorrupt, "a frame header has 16 bytes, found " + std::to_string(bytes.size()));
+  }
+  if (LoadLittle<uint32_t>(bytes, 0) != kFrameMagic) {
+    return Error(Code::kCorrupt, "not an Ingot frame: wrong magic");
+  }
+  if (bytes[4] != kWireVersion) {
+    return Error(Code::kIncompatible, "wire version " + std::to_string(bytes[4]) + ", this build speaks " +
+                                          std::to_string(kWireVersion));
+  }
+  FrameHeader header;
+  header.descriptors = bytes[5];
+  header.type = LoadLittle<uint16_t>(bytes, 6);
+  header.request = LoadLittle<uint32_t>(bytes, 8);
+  header.length = LoadLittle<uint32_t>(bytes, 12);
+  if (header.length > kFrameBytesMax) {
+    return Error(Code::kExhausted, "frame of " + std::to_string(header.length) + " bytes, the limit is " +
+                                       std::to_string(kFrameBytesMax));
+  }
+  if (header.descriptors > kFrameDescriptorsMax) {
+    return Error(Code::kExhausted, "frame with " + std::to_string(header.descriptors) +
+                                       " descriptors, the limit is " +
+                                       std::to_string(kFrameDescriptorsMax));
+  }
+  return header;
+}
+
+Status SendFrame(int socket, const FrameHeader& header, Bytes body,
+                 const std::vector<int>& descriptors) {
+  FrameHeader full = header;
+  if (body.size() > kFrameBytesMax || descriptors.size() > kFrameDescriptorsMax) {
+    return Error(Code::kExhausted, "message of " + std::to_string(body.size()) + " bytes and " +
+                                       std::to_string(descriptors.size()) +
+                                       " descriptors is over the frame limits");
+  }
+  full.length = static_cast<uint32_t>(body.size());
+  full.descriptors = static_cast<uint8_t>(descriptors.size());
+  auto head = EncodeHeader(full);
+  iovec parts[2] = {{head.data(), head.size()}, {const_cast<uint8_t*>(body.data()), body.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  ControlBuffer control;
+  if (!descriptors.empty()) {
+    const size_t bytes = descriptors.size() * sizeof(int);
+    message.msg_control = control.bytes;
+    message.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(c), descriptors.data(), bytes);
+  }
+  size_t left = head.size() + body.size();
+  while (left > 0) {
+    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) {
+      pollfd poll_fd{socket, POLLOUT, 0};
+      poll(&poll_fd, 1, -1);
+      continue;
+    }
+    if (sent < 0) return SystemError(Code::kUnavailable, "send");
+    left -= static_cast<size_t>(sent);
+    // Descriptors travel with the first byte; what remains is plain bytes.
+    message.msg_control = nullptr;
+    message.msg_controllen = 0;
+    size_t skip = static_cast<size_t>(sent);
+    for (iovec& part : parts) {
+      const size_t taken = std::min(skip, part.iov_len);
+      part.iov_base = static_cast<uint8_t*>(part.iov_base) + taken;
+      part.iov_len -= taken;
+      skip -= taken;
+    }
+  }
+  return {};
+}
+
+Result<Frame> ReceiveFrame(int socket, int deadline_ms) {
+  const bool forever = deadline_ms < 0;
+  const auto deadline = SteadyClock::now() + std::chrono::milliseconds(forever ? 0 : deadline_ms);
+  Frame frame;
+  std::array<uint8_t, kFrameHeaderBytes> head;
+  TRY(ReadExactly(socket, head.data(), head.size(), frame.descriptors, deadline, forever));
+  TRY_ASSIGN(frame.header, DecodeHeader(head));
+  frame.body.resize(frame.header.length);
+  TRY(ReadExactly(socket, frame.body.data(), frame.body.size(), frame.descriptors, deadline, forever));
+  if (frame.descriptors.size() != frame.header.descriptors) {
+    return Error(Code::kCorrupt, "frame announced " + std::to_string(frame.header.descriptors) +
+                                     " descriptors, " + std::to_string(frame.descriptors.size()) +
+                                     " arrived");
+  }
+  return frame;
+}
+
+Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return SystemError(Code::kExhausted, "memfd_create");
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t wrote = write(fd.get(), bytes.data() + done, bytes.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return SystemError(Code::kExhausted, "write to a memory file");
+    done += static_cast<size_t>(wrote);
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
+    return SystemError(Code::kInternal, "seal a memory file");
+  }
+  return fd;
+}
+
+Status CheckSealed(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return SystemError(Code::kIncompatible, "not a memory file that can be sealed");
+  if ((seals & kSeals) != kSeals) {
+    return Error(Code::kIncompatible, "the memory file is not sealed against change");
+  }
+  return {};
+}
+
+}  // namespace ingot::proto
