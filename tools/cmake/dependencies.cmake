@@ -3,11 +3,11 @@
 find_package(Threads REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog 1.10 REQUIRED)
-find_package(Flatbuffers 2.0 REQUIRED)
+find_package(FlatBuffers 2.0 REQUIRED)
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
-pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.5)
+pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd>=1.5)
 find_program(FLATC flatc REQUIRED)
 
 if("cache" IN_LIST INGOT_FOLDERS)
