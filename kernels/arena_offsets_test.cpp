@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/arena_offsets.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace ingot::kernels {
+namespace {
+
+void ExpectSound(const std::vector<Lifetime>& lifetimes, const ArenaLayout& layout) {
+  ASSERT_EQ(layout.offsets.size(), lifetimes.size());
+  EXPECT_GE(layout.bytes, layout.bytes_min);
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    EXPECT_EQ(layout.offsets[i] % 64, 0);
+    EXPECT_GE(layout.offsets[i], 0);
+    EXPECT_LE(layout.offsets[i] + lifetimes[i].bytes, layout.bytes);
+    for (size_t k = 0; k < i; ++k) {
+      const bool together =
+          lifetimes[i].first <= lifetimes[k].last && lifetimes[k].first <= lifetimes[i].last;
+      const bool overlap = layout.offsets[i] < layout.offsets[k] + lifetimes[k].bytes &&
+                           layout.offsets[k] < layout.offsets[i] + lifetimes[i].bytes;
+      EXPECT_FALSE(together && overlap && lifetimes[i].bytes > 0 && lifetimes[k].bytes > 0)
+          << "buffers " << k << " and " << i;
+    }
+  }
+}
+
+TEST(SolveArena, GivesNothingToNobody) {
+  const ArenaLayout layout = SolveArena({});
+  EXPECT_EQ(layout.bytes, 0);
+  EXPECT_EQ(layout.bytes_min, 0);
+}
+
+TEST(SolveArena, ReusesMemoryOfABufferThatDied) {
+  const std::vector<Lifetime> lifetimes = {{1024, 0, 1}, {1024, 2, 3}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, 1024);
+}
+
+TEST(SolveArena, SeparatesBuffersThatMeetAtOneStep) {
+  const std::vector<Lifetime> lifetimes = {{100, 0, 1}, {100, 1, 2}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, 256);
+  EXPECT_EQ(layout.bytes_min, 256);
+}
+
+TEST(SolveArena, TakesTheTighterOfTwoGaps) {
+  // Three pillars live throughout leave gaps when the two buffers between them have died.
+  const std::vector<Lifetime> lifetimes = {
+      {640, 0, 9}, {512, 0, 4}, {576, 0, 9}, {128, 0, 4}, {128, 5, 9}, {512, 5, 9}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, layout.bytes_min);
+}
+
+TEST(SolveArena, IgnoresEmptyBuffers) {
+  const std::vector<Lifetime> lifetimes = {{0, 0, 5}, {-8, 0, 5}, {64, 0, 5}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  EXPECT_EQ(layout.bytes, 64);
+  EXPECT_EQ(layout.bytes_min, 64);
+}
+
+TEST(SolveArena, IsSoundAndRepeatableOnRandomLifetimes) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<Lifetime> lifetimes(random() % 60);
+    for (Lifetime& lifetime : lifetimes) {
+      lifetime.bytes = random() % 5000;
+      lifetime.first = random() % 40;
+      lifetime.last = lifetime.first + random() % 10;
+    }
+    const ArenaLayout layout = SolveArena(lifetimes);
+    ExpectSound(lifetimes, layout);
+    EXPECT_EQ(layout.offsets, SolveArena(lifetimes).offsets);
+    EXPECT_LE(layout.bytes, 2 * layout.bytes_min);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::kernels
