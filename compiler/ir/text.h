@@ -13,6 +13,8 @@ namespace ingot::compiler {
 /// Text of a graph (docs/format/ir.md); Parse(Print(g)) prints the same text again.
 /// Values are numbered in order of definition, inputs keep their names.
 std::string Print(const Graph& graph);
+/// Text of a type: "f32[4, s0]", "f32[4, 16] strides [1, 4]".
+std::string Print(const Type& type);
 
 /// kInvalid with line, column and what was expected. The result is verified.
 Result<Graph> Parse(std::string_view text);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+
+#include "compiler/ir/text.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr std::string_view kHeader = "ingot graph 1\n";
+
+/// Writes one graph as tagged little-endian fields; every list and string has its size in front.
+class Canonicalizer {
+ public:
+  explicit Canonicalizer(const Graph& graph) : graph_(graph) {}
+
+  std::string Run() {
+    out_ = kHeader;
+    U32(graph_.inputs.size());
+    for (const Input& input : graph_.inputs) {
+      Define(input.value);
+      U8(static_cast<uint8_t>(input.kind));
+      PutType(graph_.type(input.value));
+      if (input.kind == InputKind::kConstant) Text(input.data);
+    }
+    U32(graph_.symbols.size());
+    for (const SymbolSource& source : graph_.symbols) {
+      U32(source.input);
+      U32(source.dim);
+    }
+    U32(graph_.order().size());
+    for (NodeId id : graph_.order()) PutNode(graph_.node(id));
+    U32(graph_.outputs.size());
+    for (ValueId output : graph_.outputs) Use(output);
+    U32(graph_.writes.size());
+    for (const Write& write : graph_.writes) {
+      Use(write.target);
+      Use(write.value);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void U8(uint8_t value) { out_ += static_cast<char>(value); }
+  void U32(size_t value) {
+    for (int shift = 0; shift < 32; shift += 8) U8(static_cast<uint8_t>(value >> shift));
+  }
+  void I64(int64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      U8(static_cast<uint8_t>(static_cast<uint64_t>(value) >> shift));
+    }
+  }
+  void F64(double value) {
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
+    int64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    I64(bits);
+  }
+  void Text(std::string_view text) {
+    I64(static_cast<int64_t>(text.size()));
+    out_ += text;
+  }
+
+  void Define(ValueId id) { numbers_.emplace(id, static_cast<uint32_t>(numbers_.size())); }
+  void Use(ValueId id) {
+    const auto number = numbers_.find(id);
+    U32(number == numbers_.end() ? kNoValue : number->second);
+  }
+
+  void PutDim(const Dim& dim) {
+    U32(dim.terms().size());
+    for (const Dim::Term& term : dim.terms()) {
+      I64(term.coef);
+      U32(term.symbols.size());
+      for (uint16_t symbol : term.symbols) U32(symbol);
+    }
+  }
+  void PutDims(const Dims& dims) {
+    U32(dims.size());
+    for (const Dim& dim : dims) PutDim(dim);
+  }
+  void PutType(const Type& type) {
+    U8(static_cast<uint8_t>(type.dtype));
+    PutDims(type.sizes);
+    PutDims(type.strides);
+  }
+
+  void PutNode(const Node& node) {
+    Text(node.op);
+    U8(node.effects);
+    U32(static_cast<uint16_t>(node.inplace));
+    U32(node.args.size());
+    for (const Arg& arg : node.args) {
+      U8(static_cast<uint8_t>(arg.index()));
+      std::visit([this](const auto& a) { Put(a); }, arg);
+    }
+    U32(node.results.size());
+    for (ValueId result : node.results) {
+      Define(result);
+      PutType(graph_.type(result));
+    }
+  }
+
+  void Put(const None&) {}
+  void Put(const Ref& a) { Use(a.id); }
+  void Put(const Number& a) {
+    U8(static_cast<uint8_t>(a.value.index()));
+    std::visit([this](const auto& v) { Put(v); }, a.value);
+  }
+  void Put(bool a) { U8(a); }
+  void Put(const Dim& a) { PutDim(a); }
+  void Put(double a) { F64(a); }
+  void Put(const Name& a) { Text(a); }
+  void Put(const DTypeArg& a) { U8(static_cast<uint8_t>(a.dtype)); }
+  void Put(const RefList& a) {
+    U32(a.ids.size());
+    for (ValueId id : a.ids) Use(id);
+  }
+  void Put(const Dims& a) { PutDims(a); }
+  void Put(const std::vector<double>& a) {
+    U32(a.size());
+    for (double value : a) F64(value);
+  }
+  void Put(const std::vector<bool>& a) {
+    U32(a.size());
+    for (bool value : a) U8(value);
+  }
+
+  const Graph& graph_;
+  std::string out_;
+  std::unordered_map<ValueId, uint32_t> numbers_;
+};
+
+}  // namespace
+
+std::string CanonicalBytes(const Graph& graph) { return Canonicalizer(graph).Run(); }
+
+}  // namespace ingot::compiler
