@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference of gathers, of moves by a fixed map, and of creation.
+#include <cmath>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/rules.h"
+
+namespace ingot::compiler {
+namespace {
+
+using Results = std::vector<Inferred>;
+
+bool Push(DType dtype, Dims sizes, Results& results) {
+  results.push_back({dtype, std::move(sizes)});
+  return true;
+}
+
+/// The result of a creation with an optional element type argument.
+bool Create(const Call& call, size_t dtype_at, Dims sizes, Results& results) {
+  const std::optional<DType> dtype = call.DTypeAt(dtype_at);
+  results.push_back({dtype.value_or(DType::kF32), std::move(sizes)});
+  results.back().default_dtype = !dtype;
+  return true;
+}
+
+/// Full without an element type takes that of its number.
+bool Fill(const Call& call, size_t value_at, size_t dtype_at, Dims sizes, Results& results) {
+  const std::optional<DType> dtype = call.DTypeAt(dtype_at);
+  if (dtype) return Push(*dtype, std::move(sizes), results);
+  const std::optional<Number> value = call.ScalarAt(value_at);
+  if (!value) return false;
+  Push(DTypeOf(*value), std::move(sizes), results);
+  results.back().default_dtype = IsFloat(results.back().dtype);
+  return true;
+}
+
+std::optional<std::vector<const Type*>> ListAt(const Call& call, size_t at) {
+  const RefList* list = call.Get<RefList>(at);
+  if (!list || list->ids.empty()) return std::nullopt;
+  std::vector<const Type*> types;
+  for (ValueId id : list->ids) {
+    if (id == kNoValue) return std::nullopt;
+    types.push_back(&call.graph().type(id));
+  }
+  return types;
+}
+
+}  // namespace
+
+bool InferEmbedding(const Call& call, Results& results) {
+  const Type* weight = call.TypeAt(0);
+  const Type* indices = call.TypeAt(1);
+  if (!weight || !indices || weight->rank() != 2) return false;
+  Dims sizes = indices->sizes;
+  sizes.push_back(weight->sizes[1]);
+  return Push(weight->dtype, std::move(sizes), results);
+}
+
+bool InferIndex(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const RefList* list = call.Get<RefList>(1);
+  if (!type || !list || list->ids.size() > type->rank()) return false;
+  Dims picked, before, after;
+  bool seen = false, gap = false, split = false;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    const ValueId id = i < list->ids.size() ? list->ids[i] : kNoValue;
+    if (id == kNoValue) {
+      (seen ? after : before).push_back(type->sizes[i]);
+      gap |= seen;
+      continue;
+    }
+    const Type& index = call.graph().type(id);
+    // Masks make sizes that depend on data.
+    if (index.dtype == DType::kBool || index.dtype == DType::kU8) return false;
+    std::optional<Dims> sizes = Broadcast(picked, index.sizes);
+    if (!sizes) return false;
+    picked = std::move(*sizes);
+    split |= gap;
+    seen = true;
+  }
+  // Index tensors that do not stand together put their dims in front.
+  Dims sizes = split ? picked : before;
+  const Dims& middle = split ? before : picked;
+  sizes.insert(sizes.end(), middle.begin(), middle.end());
+  sizes.insert(sizes.end(), after.begin(), after.end());
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferIndexSelect(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  const Type* index = call.TypeAt(2);
+  if (!type || !dim || !index || type->sizes.empty() || index->rank() > 1) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank());
+  if (!at) return false;
+  Dims sizes = type->sizes;
+  sizes[*at] = index->Elements();
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferGather(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const Type* index = call.TypeAt(2);
+  return type && index && Push(type->dtype, index->sizes, results);
+}
+
+bool InferCat(const Call& call, Results& results) {
+  const auto types = ListAt(call, 0);
+  if (!types) return false;
+  Dims sizes = types->front()->sizes;
+  const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), sizes.size());
+  if (!at || sizes.empty()) return false;
+  DType dtype = types->front()->dtype;
+  for (size_t i = 1; i < types->size(); ++i) {
+    const Type& type = *(*types)[i];
+    // Empty tensors of rank 1 are skipped by torch; left alone.
+    if (type.rank() != sizes.size()) return false;
+    sizes[*at] = sizes[*at] + type.sizes[*at];
+    dtype = PromoteTypes(dtype, type.dtype);
+  }
+  return Push(dtype, std::move(sizes), results);
+}
+
+bool InferStack(const Call& call, Results& results) {
+  const auto types = ListAt(call, 0);
+  if (!types) return false;
+  Dims sizes = types->front()->sizes;
+  const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), sizes.size() + 1);
+  if (!at) return false;
+  DType dtype = types->front()->dtype;
+  for (const Type* type : *types) dtype = PromoteTypes(dtype, type->dtype);
+  sizes.insert(sizes.begin() + *at, Dim(static_cast<int64_t>(types->size())));
+  return Push(dtype, std::move(sizes), results);
+}
+
+bool InferRepeat(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> repeats = call.DimsAt(1);
+  if (!type || !repeats || repeats->size() < type->rank()) return false;
+  Dims sizes = *repeats;
+  const size_t offset = sizes.size() - type->rank();
+  for (size_t i = 0; i < type->rank(); ++i) sizes[offset + i] = sizes[offset + i] * type->sizes[i];
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferRepeatInterleave(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dim> repeats = call.DimAt(1);
+  if (!type || !repeats) return false;
+  if (call.IsNone(2)) return Push(type->dtype, {type->Elements() * *repeats}, results);
+  const std::optional<int64_t> dim = call.IntAt(2);
+  if (!dim || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank());
+  if (!at) return false;
+  Dims sizes = type->sizes;
+  sizes[*at] = sizes[*at] * *repeats;
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferPad(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> pad = call.DimsAt(1);
+  if (!type || !pad || pad->size() % 2 != 0 || pad->size() / 2 > type->rank()) return false;
+  Dims sizes = type->sizes;
+  for (size_t i = 0; i < pad->size() / 2; ++i) {
+    Dim& size = sizes[sizes.size() - 1 - i];
+    size = size + (*pad)[2 * i] + (*pad)[2 * i + 1];
+  }
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferArange(const Call& call, Results& results) {
+  const bool only_end = call.node().op == "aten.arange";
+  const size_t dtype_at = only_end ? 1 : call.node().op == "aten.arange.start" ? 2 : 3;
+  const auto start = only_end ? std::optional(Number{Dim(0)}) : call.ScalarAt(0);
+  const auto end = call.ScalarAt(only_end ? 0 : 1);
+  const auto step = dtype_at == 3 ? call.ScalarAt(2) : std::optional(Number{Dim(1)});
+  if (!start || !end || !step) return false;
+  const Dim* first = std::get_if<Dim>(&start->value);
+  const Dim* last = std::get_if<Dim>(&end->value);
+  const Dim* by = std::get_if<Dim>(&step->value);
+  // Float bounds round in ways not worth a rule.
+  if (!first || !last || !by || !by->is_const() || by->is_zero()) return false;
+  const Dim length = *last - *first;
+  Dim count = length;
+  if (length.is_const()) {
+    const int64_t n = length.const_value(), s = by->const_value();
+    count = Dim(std::max<int64_t>(s > 0 ? (n + s - 1) / s : (-n - s - 1) / -s, 0));
+  } else if (!by->is_one()) {
+    return false;
+  }
+  return Push(call.DTypeAt(dtype_at).value_or(DType::kI64), {count}, results);
+}
+
+bool InferFull(const Call& call, Results& results) {
+  std::optional<Dims> sizes = call.DimsAt(0);
+  return sizes && Fill(call, 1, 2, std::move(*sizes), results);
+}
+
+bool InferZeros(const Call& call, Results& results) {
+  std::optional<Dims> sizes = call.DimsAt(0);
+  return sizes && Create(call, 1, std::move(*sizes), results);
+}
+
+bool InferFullLike(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && Push(call.DTypeAt(2).value_or(type->dtype), type->sizes, results);
+}
+
+bool InferZerosLike(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && Push(call.DTypeAt(1).value_or(type->dtype), type->sizes, results);
+}
+
+bool InferNewFull(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  std::optional<Dims> sizes = call.DimsAt(1);
+  return type && sizes &&
+         Push(call.DTypeAt(3).value_or(type->dtype), std::move(*sizes), results);
+}
+
+bool InferNewZeros(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  std::optional<Dims> sizes = call.DimsAt(1);
+  return type && sizes &&
+         Push(call.DTypeAt(2).value_or(type->dtype), std::move(*sizes), results);
+}
+
+bool InferScalarTensor(const Call& call, Results& results) { return Create(call, 1, {}, results); }
+
+bool InferEye(const Call& call, Results& results) {
+  const std::optional<Dim> n = call.DimAt(0);
+  return n && Create(call, 1, {*n, *n}, results);
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference of reductions, normalisations and pooling.
+#include <algorithm>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/rules.h"
+
+namespace ingot::compiler {
+namespace {
+
+using Results = std::vector<Inferred>;
+
+/// Sizes after folding the dims listed in argument `dims_at`; none or an empty list folds all.
+std::optional<Dims> Reduced(const Call& call, size_t dims_at, size_t keep_at) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return std::nullopt;
+  std::vector<bool> folded(std::max<size_t>(type->rank(), 1), false);
+  std::vector<int64_t> dims;
+  if (!call.IsNone(dims_at)) {
+    const std::optional<std::vector<int64_t>> listed = call.IntsAt(dims_at);
+    if (!listed) return std::nullopt;
+    dims = *listed;
+  }
+  if (dims.empty()) folded.assign(folded.size(), true);
+  for (int64_t dim : dims) {
+    const std::optional<size_t> at = WrapDim(dim, type->rank());
+    if (!at) return std::nullopt;
+    folded[*at] = true;
+  }
+  const bool keep = call.BoolAt(keep_at).value_or(false);
+  Dims sizes;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (!folded[i]) {
+      sizes.push_back(type->sizes[i]);
+    } else if (keep) {
+      sizes.push_back(Dim(1));
+    }
+  }
+  return sizes;
+}
+
+bool PushReduced(const Call& call, size_t dims_at, size_t keep_at, DType dtype, Results& results) {
+  std::optional<Dims> sizes = Reduced(call, dims_at, keep_at);
+  if (!sizes) return false;
+  results.push_back({dtype, std::move(*sizes)});
+  return true;
+}
+
+/// Sums of integers and bools are 64 bit wide.
+DType SumType(const Call& call, size_t dtype_at) {
+  const DType own = call.TypeAt(0)->dtype;
+  const bool wide = own == DType::kBool || IsInteger(own);
+  return call.DTypeAt(dtype_at).value_or(wide ? DType::kI64 : own);
+}
+
+/// One entry for each of two spatial dims.
+std::optional<std::pair<Dim, Dim>> Pair(const Call& call, size_t at, Dim otherwise) {
+  const std::optional<Dims> dims = call.DimsAt(at);
+  if (!dims || dims->empty()) return std::pair(otherwise, otherwise);
+  if (dims->size() > 2) return std::nullopt;
+  return std::pair(dims->front(), dims->back());
+}
+
+bool Pooled(const Call& call, bool has_dilation, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const size_t ceil_at = has_dilation ? 5 : 4;
+  if (!type || type->rank() < 3 || call.BoolAt(ceil_at).value_or(false)) return false;
+  const auto kernel = Pair(call, 1, 1);
+  if (!kernel) return false;
+  const std::optional<Dims> listed = call.DimsAt(2);
+  const auto stride = listed && !listed->empty() ? Pair(call, 2, 1) : kernel;
+  const auto padding = Pair(call, 3, 0);
+  const auto dilation = has_dilation ? Pair(call, 4, 1) : std::pair(Dim(1), Dim(1));
+  if (!stride || !padding || !dilation) return false;
+  Dims sizes = type->sizes;
+  const auto shrink = [](Dim& size, const Dim& k, const Dim& s, const Dim& p, const Dim& d) {
+    const Dim span = size + Dim(2) * p - d * (k - Dim(1)) - Dim(1);
+    if (s.is_one()) {
+      size = span + Dim(1);
+      return true;
+    }
+    if (!span.is_const() || !s.is_const() || s.const_value() < 1 || span.const_value() < 0) {
+      return false;
+    }
+    size = Dim(span.const_value() / s.const_value() + 1);
+    return true;
+  };
+  if (!shrink(sizes[sizes.size() - 2], kernel->first, stride->first, padding->first,
+              dilation->first) ||
+      !shrink(sizes[sizes.size() - 1], kernel->second, stride->second, padding->second,
+              dilation->second)) {
+    return false;
+  }
+  results.push_back({type->dtype, std::move(sizes)});
+  return true;
+}
+
+}  // namespace
+
+bool InferSumAll(const Call& call, Results& results) {
+  if (!call.TypeAt(0)) return false;
+  results.push_back({SumType(call, 1), {}});
+  return true;
+}
+
+bool InferSum(const Call& call, Results& results) {
+  return call.TypeAt(0) && PushReduced(call, 1, 2, SumType(call, 3), results);
+}
+
+bool InferMeanAll(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({call.DTypeAt(1).value_or(type->dtype), {}});
+  return true;
+}
+
+bool InferMean(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && PushReduced(call, 1, 2, call.DTypeAt(3).value_or(type->dtype), results);
+}
+
+bool InferVarDim(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && IsFloat(type->dtype) && PushReduced(call, 1, 3, type->dtype, results);
+}
+
+bool InferVarCorrection(const Call& call, Results& results) { return InferVarDim(call, results); }
+
+bool InferReduceSame(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && PushReduced(call, 1, 2, type->dtype, results);
+}
+
+bool InferLogSumExp(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && IsFloat(type->dtype) && PushReduced(call, 1, 2, type->dtype, results);
+}
+
+bool InferAllSame(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({type->dtype, {}});
+  return true;
+}
+
+bool InferMaxDim(const Call& call, Results& results) {
+  return InferReduceSame(call, results) && PushReduced(call, 1, 2, DType::kI64, results);
+}
+
+bool InferArgMax(const Call& call, Results& results) {
+  return PushReduced(call, 1, 2, DType::kI64, results);
+}
+
+bool InferAnyAll(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({type->dtype == DType::kU8 ? DType::kU8 : DType::kBool, {}});
+  return true;
+}
+
+bool InferAny(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  const bool byte = type->dtype == DType::kU8;
+  return PushReduced(call, 1, 2, byte ? DType::kU8 : DType::kBool, results);
+}
+
+bool InferSoftmax(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({call.DTypeAt(2).value_or(type->dtype), type->sizes});
+  return true;
+}
+
+bool InferSoftmaxPlain(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({call.BoolAt(2).value_or(false) ? DType::kF32 : type->dtype, type->sizes});
+  return true;
+}
+
+bool InferCumsum(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({SumType(call, 2), type->sizes});
+  return true;
+}
+
+bool InferRmsNorm(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const Type* weight = call.TypeAt(2);
+  if (!type) return false;
+  results.push_back({weight ? PromoteTypes(type->dtype, weight->dtype) : type->dtype,
+                     type->sizes});
+  return true;
+}
+
+bool InferMaxPool(const Call& call, Results& results) { return Pooled(call, true, results); }
+bool InferAvgPool(const Call& call, Results& results) { return Pooled(call, false, results); }
+
+bool InferAdaptivePool(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> output = call.DimsAt(1);
+  if (!type || type->rank() < 3 || !output || output->empty() || output->size() > 2) return false;
+  Dims sizes = type->sizes;
+  sizes[sizes.size() - 2] = output->front();
+  sizes[sizes.size() - 1] = output->back();
+  results.push_back({type->dtype, std::move(sizes)});
+  return true;
+}
+
+bool InferTopK(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dim> k = call.DimAt(1);
+  if (!type || !k) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(-1), type->rank());
+  if (!at) return false;
+  Dims sizes = type->sizes;
+  if (!sizes.empty()) sizes[*at] = *k;
+  results.push_back({type->dtype, sizes});
+  results.push_back({DType::kI64, sizes});
+  return true;
+}
+
+bool InferSort(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({type->dtype, type->sizes});
+  results.push_back({DType::kI64, type->sizes});
+  return true;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference of views: sizes and the exact strides.
+#include <algorithm>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/rules.h"
+
+namespace ingot::compiler {
+namespace {
+
+using Results = std::vector<Inferred>;
+
+bool Push(const Type& like, Dims sizes, Dims strides, Results& results) {
+  results.push_back({like.dtype, std::move(sizes), std::move(strides)});
+  return true;
+}
+
+bool Permuted(const Type& type, const std::vector<size_t>& order, Results& results) {
+  Dims sizes, strides;
+  for (size_t dim : order) {
+    sizes.push_back(type.sizes[dim]);
+    strides.push_back(type.strides[dim]);
+  }
+  return Push(type, std::move(sizes), std::move(strides), results);
+}
+
+std::vector<size_t> Identity(size_t rank) {
+  std::vector<size_t> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = i;
+  return order;
+}
+
+bool Swapped(const Type& type, int64_t a, int64_t b, Results& results) {
+  const std::optional<size_t> i = WrapDim(a, type.rank()), j = WrapDim(b, type.rank());
+  if (!i || !j) return false;
+  std::vector<size_t> order = Identity(type.rank());
+  if (!order.empty()) std::swap(order[*i], order[*j]);
+  return Permuted(type, order, results);
+}
+
+bool Viewed(const Type& type, Dims sizes, bool must_be_view, Results& results) {
+  std::optional<Dims> resolved = ResolveSizes(type.Elements(), std::move(sizes));
+  if (!resolved) return false;
+  std::optional<Dims> strides = ViewStrides(type, *resolved);
+  if (!strides && must_be_view) return false;
+  results.push_back({type.dtype, std::move(*resolved), std::move(strides)});
+  return true;
+}
+
+bool Expanded(const Type& type, const Dims& wanted, Results& results) {
+  if (wanted.size() < type.rank()) return false;
+  const size_t offset = wanted.size() - type.rank();
+  Dims sizes = wanted, strides(wanted.size(), Dim(0));
+  for (size_t i = 0; i < type.rank(); ++i) {
+    Dim& size = sizes[offset + i];
+    if (size == Dim(-1) || size == type.sizes[i]) {
+      size = type.sizes[i];
+      strides[offset + i] = type.strides[i];
+    } else if (!type.sizes[i].is_one()) {
+      return false;
+    }
+  }
+  return Push(type, std::move(sizes), std::move(strides), results);
+}
+
+/// A bound of a slice with negative values counted from the end; nullopt where symbols leave its
+/// place open.
+std::optional<Dim> Bound(const Dim& bound, const Dim& size) {
+  if (bound == size) return bound;
+  if (bound.is_const()) {
+    const int64_t value = bound.const_value();
+    if (value == INT64_MAX) return size;
+    if (size.is_const()) {
+      const int64_t limit = size.const_value();
+      return Dim(std::clamp(value < 0 ? value + limit : value, int64_t{0}, limit));
+    }
+    if (value == 0) return bound;
+    // A symbolic size of at least |value| is not known; the recorded run decides.
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool Sliced(const Type& type, size_t dim, const Dim& start, const Dim& end, int64_t step,
+            Results& results) {
+  Dims sizes = type.sizes, strides = type.strides;
+  const Dim length = end - start;
+  if (length.is_const()) {
+    const int64_t value = std::max<int64_t>(length.const_value(), 0);
+    sizes[dim] = Dim((value + step - 1) / step);
+  } else if (step == 1) {
+    sizes[dim] = length;
+  } else {
+    return false;
+  }
+  strides[dim] = strides[dim] * Dim(step);
+  return Push(type, std::move(sizes), std::move(strides), results);
+}
+
+bool Parts(const Type& type, size_t dim, const Dims& lengths, Results& results) {
+  for (const Dim& length : lengths) {
+    Dims sizes = type.sizes;
+    sizes[dim] = length;
+    Push(type, std::move(sizes), type.strides, results);
+  }
+  return true;
+}
+
+std::optional<Dims> EqualParts(const Dim& size, int64_t part) {
+  if (!size.is_const() || part <= 0) return std::nullopt;
+  Dims lengths;
+  int64_t left = size.const_value();
+  do {
+    lengths.push_back(Dim(std::min(left, part)));
+    left -= part;
+  } while (left > 0);
+  return lengths;
+}
+
+}  // namespace
+
+bool InferAlias(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && Push(*type, type->sizes, type->strides, results);
+}
+
+bool InferView(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  std::optional<Dims> sizes = call.DimsAt(1);
+  return type && sizes && Viewed(*type, std::move(*sizes), true, results);
+}
+
+bool InferReshape(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  std::optional<Dims> sizes = call.DimsAt(1);
+  if (!type || !sizes || !Viewed(*type, std::move(*sizes), false, results)) return false;
+  // Whether torch copies is its own choice (it also looks at dims of size 1).
+  results[0].strides.reset();
+  return true;
+}
+
+bool InferViewAs(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const Type* other = call.TypeAt(1);
+  return type && other && Viewed(*type, other->sizes, true, results);
+}
+
+bool InferFlatten(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  const std::optional<size_t> first = WrapDim(call.IntAt(1).value_or(0), type->rank());
+  const std::optional<size_t> last = WrapDim(call.IntAt(2).value_or(-1), type->rank());
+  if (!first || !last || *first > *last) return false;
+  Dims sizes(type->sizes.begin(), type->sizes.begin() + std::min(*first, type->rank()));
+  Dim merged = 1;
+  for (size_t i = *first; i <= *last && i < type->rank(); ++i) merged = merged * type->sizes[i];
+  sizes.push_back(merged);
+  for (size_t i = *last + 1; i < type->rank(); ++i) sizes.push_back(type->sizes[i]);
+  results.push_back({type->dtype, std::move(sizes)});
+  return true;
+}
+
+bool InferUnflatten(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  std::optional<Dims> parts = call.DimsAt(2);
+  if (!type || !dim || !parts || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank());
+  if (!at) return false;
+  parts = ResolveSizes(type->sizes[*at], std::move(*parts));
+  if (!parts) return false;
+  Dims sizes = type->sizes;
+  sizes.erase(sizes.begin() + *at);
+  sizes.insert(sizes.begin() + *at, parts->begin(), parts->end());
+  return Viewed(*type, std::move(sizes), true, results);
+}
+
+bool InferTranspose(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> a = call.IntAt(1), b = call.IntAt(2);
+  return type && a && b && Swapped(*type, *a, *b, results);
+}
+
+bool InferT(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type || type->rank() > 2) return false;
+  return type->rank() < 2 ? InferAlias(call, results) : Swapped(*type, 0, 1, results);
+}
+
+bool InferNumpyT(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  std::vector<size_t> order = Identity(type->rank());
+  std::reverse(order.begin(), order.end());
+  return Permuted(*type, order, results);
+}
+
+bool InferMT(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && type->rank() >= 2 && Swapped(*type, -2, -1, results);
+}
+
+bool InferPermute(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<std::vector<int64_t>> dims = call.IntsAt(1);
+  if (!type || !dims || dims->size() != type->rank()) return false;
+  std::vector<size_t> order;
+  for (int64_t dim : *dims) {
+    const std::optional<size_t> at = WrapDim(dim, type->rank());
+    if (!at || std::find(order.begin(), order.end(), *at) != order.end()) return false;
+    order.push_back(*at);
+  }
+  return Permuted(*type, order, results);
+}
+
+bool InferMovedim(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> from = call.IntAt(1), to = call.IntAt(2);
+  if (!type || !from || !to || type->sizes.empty()) return false;
+  const std::optional<size_t> i = WrapDim(*from, type->rank()), j = WrapDim(*to, type->rank());
+  if (!i || !j) return false;
+  std::vector<size_t> order = Identity(type->rank());
+  order.erase(order.begin() + *i);
+  order.insert(order.begin() + *j, *i);
+  return Permuted(*type, order, results);
+}
+
+bool InferUnsqueeze(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  if (!type || !dim) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank() + 1);
+  if (!at) return false;
+  Dims sizes = type->sizes, strides = type->strides;
+  const Dim stride = *at < type->rank() ? sizes[*at] * strides[*at] : Dim(1);
+  sizes.insert(sizes.begin() + *at, Dim(1));
+  strides.insert(strides.begin() + *at, stride);
+  return Push(*type, std::move(sizes), std::move(strides), results);
+}
+
+bool InferSqueeze(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  Dims sizes, strides;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (!type->sizes[i].is_const()) return false;
+    if (type->sizes[i].is_one()) continue;
+    sizes.push_back(type->sizes[i]);
+    strides.push_back(type->strides[i]);
+  }
+  return Push(*type, std::move(sizes), std::move(strides), results);
+}
+
+bool InferSqueezeDims(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<std::vector<int64_t>> dims = call.IntsAt(1);
+  if (!type || !dims) return false;
+  std::vector<bool> drop(std::max<size_t>(type->rank(), 1), false);
+  for (int64_t dim : *dims) {
+    const std::optional<size_t> at = WrapDim(dim, type->rank());
+    if (!at) return false;
+    drop[*at] = true;
+  }
+  Dims sizes, strides;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (drop[i] && !type->sizes[i].is_const()) return false;
+    if (drop[i] && type->sizes[i].is_one()) continue;
+    sizes.push_back(type->sizes[i]);
+    strides.push_back(type->strides[i]);
+  }
+  return Push(*type, std::move(sizes), std::move(strides), results);
+}
+
+bool InferExpand(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> sizes = call.DimsAt(1);
+  return type && sizes && Expanded(*type, *sizes, results);
+}
+
+bool InferExpandAs(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const Type* other = call.TypeAt(1);
+  return type && other && Expanded(*type, other->sizes, results);
+}
+
+bool InferSelect(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  if (!type || !dim || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank());
+  if (!at) return false;
+  Dims sizes = type->sizes, strides = type->strides;
+  sizes.erase(sizes.begin() + *at);
+  strides.erase(strides.begin() + *at);
+  return Push(*type, std::move(sizes), std::move(strides), results);
+}
+
+bool InferSlice(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), type->rank());
+  const std::optional<int64_t> step = call.IsNone(4) ? std::optional<int64_t>(1) : call.IntAt(4);
+  if (!at || !step || *step < 1) return false;
+  const Dim& size = type->sizes[*at];
+  const std::optional<Dim> start = Bound(call.DimAt(2).value_or(Dim(0)), size);
+  const std::optional<Dim> end = Bound(call.DimAt(3).value_or(size), size);
+  return start && end && Sliced(*type, *at, *start, *end, *step, results);
+}
+
+bool InferNarrow(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  const std::optional<Dim> length = call.DimAt(3);
+  if (!type || !dim || !length || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(*dim, type->rank());
+  return at && Parts(*type, *at, {*length}, results);
+}
+
+bool InferSplit(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> part = call.IntAt(1);
+  if (!type || !part || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
+  if (!at) return false;
+  const std::optional<Dims> lengths = EqualParts(type->sizes[*at], *part);
+  return lengths && Parts(*type, *at, *lengths, results);
+}
+
+bool InferSplitSizes(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> lengths = call.DimsAt(1);
+  if (!type || !lengths || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
+  return at && Parts(*type, *at, *lengths, results);
+}
+
+bool InferChunk(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> chunks = call.IntAt(1);
+  if (!type || !chunks || *chunks < 1 || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
+  // An empty dim makes as many chunks as asked; too rare to be worth a rule.
+  if (!at || !type->sizes[*at].is_const() || type->sizes[*at].is_zero()) return false;
+  const int64_t part = (type->sizes[*at].const_value() + *chunks - 1) / *chunks;
+  const std::optional<Dims> lengths = EqualParts(type->sizes[*at], part);
+  return lengths && Parts(*type, *at, *lengths, results);
+}
+
+bool InferUnbind(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), type->rank());
+  if (!at || !type->sizes[*at].is_const()) return false;
+  Dims sizes = type->sizes, strides = type->strides;
+  sizes.erase(sizes.begin() + *at);
+  strides.erase(strides.begin() + *at);
+  for (int64_t i = 0; i < type->sizes[*at].const_value(); ++i) {
+    Push(*type, sizes, strides, results);
+  }
+  return true;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/ops/ops.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/rules.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr bool kPureOp = true;
+constexpr bool kImpure = false;
+
+using enum OpClass;
+constexpr OpInfo kOps[] = {
+#define OP(name, op_class, pure, infer) {name, op_class, pure, infer},
+#include "compiler/ops/ops.def"
+#undef OP
+};
+
+/// Dropout and batch norm have effects only in training; argument 2 or 5 says which it is.
+bool IsEvaluationForm(const Node& node) {
+  const size_t flag = node.op == "aten.batch_norm" ? 5 : 2;
+  if (node.op != "aten.batch_norm" && node.op != "aten.dropout" &&
+      node.op != "aten.feature_dropout") {
+    return false;
+  }
+  const bool* training = flag < node.args.size() ? std::get_if<bool>(&node.args[flag]) : nullptr;
+  return training && !*training;
+}
+
+}  // namespace
+
+std::string_view NameOf(OpClass op_class) {
+  constexpr std::string_view kNames[] = {"pointwise", "view",        "reduction", "gather",
+                                         "shape",     "contraction", "attention", "creation",
+                                         "random",    "opaque"};
+  return kNames[static_cast<uint8_t>(op_class)];
+}
+
+std::span<const OpInfo> AllOps() { return kOps; }
+
+const OpInfo* FindOp(std::string_view name) {
+  static const auto* const index = [] {
+    auto* map = new std::unordered_map<std::string_view, const OpInfo*>;
+    for (const OpInfo& op : kOps) map->emplace(op.name, &op);
+    return map;
+  }();
+  const auto place = index->find(name);
+  return place == index->end() ? nullptr : place->second;
+}
+
+OpClass ClassOf(const Node& node) {
+  const OpInfo* op = FindOp(node.op);
+  return op ? op->op_class : OpClass::kOpaque;
+}
+
+bool IsPure(const Node& node) {
+  if (node.effects != kPure || node.inplace >= 0) return false;
+  const OpInfo* op = FindOp(node.op);
+  return !op || op->pure || IsEvaluationForm(node);
+}
+
+bool MayAlias(const Node& node) {
+  switch (ClassOf(node)) {
+    case OpClass::kView:
+      return true;
+    case OpClass::kOpaque:
+      // A view that is not in the list would otherwise hide sharing from passes that write.
+      return true;
+    case OpClass::kPointwise:
+      return node.op == "aten.contiguous" || node.op.starts_with("aten.to.") ||
+             node.op == "aten.type_as" || node.op == "aten.dropout" ||
+             node.op == "aten.feature_dropout";
+    default:
+      return false;
+  }
+}
+
+}  // namespace ingot::compiler
