@@ -77,7 +77,10 @@ class Printer {
 
   std::string Run() {
     std::string out = Signature();
-    for (NodeId id : graph_.order()) out += "  " + NodeText(graph_.node(id)) + "\n";
+    for (NodeId id : graph_.order()) {
+      out += id < graph_.node_capacity() ? "  " + NodeText(graph_.node(id)) + "\n"
+                                         : fmt::format("  undefined node {}\n", id);
+    }
     for (const Write& write : graph_.writes) {
       out += "  write " + ValueText(write.target) + " = " + ValueText(write.value) + "\n";
     }
@@ -107,9 +110,13 @@ class Printer {
     return "%" + name->second;
   }
 
+  std::string TypeText(ValueId id) const {
+    return id < graph_.value_count() ? Print(graph_.type(id)) : "untyped";
+  }
+
   std::string InputText(const Input& input) const {
     const std::string& label = names_.at(input.value);
-    std::string out = "%" + label + ": " + Print(graph_.type(input.value));
+    std::string out = "%" + label + ": " + TypeText(input.value);
     switch (input.kind) {
       case InputKind::kInput:
         if (input.name != label) out += " input " + Quote(input.name);
@@ -166,7 +173,7 @@ class Printer {
     for (size_t i = 0; i < node.results.size(); ++i) {
       names_[node.results[i]] = std::to_string(next_++);
       results += (i ? ", " : "") + ValueText(node.results[i]);
-      types += (i ? ", " : " : ") + Print(graph_.type(node.results[i]));
+      types += (i ? ", " : " : ") + TypeText(node.results[i]);
     }
     if (!results.empty()) results += " = ";
     return results + node.op + "(" + args + ")" + AttributesText(node) + types;

@@ -124,9 +124,6 @@ class Verifier {
   Problem CheckArg(const Arg& arg) const {
     if (const auto* dims = std::get_if<Dims>(&arg)) return CheckDims(*dims);
     if (const auto* dim = std::get_if<Dim>(&arg)) return CheckDim(*dim);
-    if (const auto* ref = std::get_if<Ref>(&arg); ref && !IsDefined(ref->id)) {
-      return "has an operand without a value";
-    }
     if (const auto* number = std::get_if<Number>(&arg)) {
       if (const auto* dim = std::get_if<Dim>(&number->value)) return CheckDim(*dim);
     }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <random>
+
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+/// A graph that verifies but means nothing: every kind of argument, effect, input and layout
+/// occurs with some probability. For property tests; one seed, one graph.
+Graph RandomGraph(std::mt19937_64& random);
+
+}  // namespace ingot::compiler

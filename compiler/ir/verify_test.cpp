@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/ir/verify.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/text.h"
+
+namespace ingot::compiler {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kSound = R"(graph @f(%x: f32[4, s0], %c: u8[2] constant "0102") symbols(s0 = %x.dim(1)) {
+  %0 = aten.silu(%x) : f32[4, s0]
+  %1 = aten.relu(%0) : f32[4, s0]
+  %2 = aten.sum(%1) : f32[]
+  guard.equal(%2, number 1.0)
+  write %x = %1
+  return %1
+}
+)";
+
+struct Damage {
+  const char* rule;
+  std::function<void(Graph&)> apply;
+};
+
+TEST(Verify, NamesEveryBrokenRule) {
+  const Damage kDamages[] = {
+      {"before its definition", [](Graph& g) { g.SetOrder({1, 0, 2, 3}); }},
+      {"stands twice", [](Graph& g) { g.SetOrder({0, 0, 1, 2, 3}); }},
+      {"missing node", [](Graph& g) { g.SetOrder({0, 1, 2, 3, 44}); }},
+      {"before its definition", [](Graph& g) { g.node(1).args[0] = Ref{4444}; }},
+      {"before its definition", [](Graph& g) { g.node(1).args[0] = Ref{}; }},
+      {"s1 is not one of", [](Graph& g) { g.node(1).args.push_back(Dim::Symbol(1)); }},
+      {"s9 is not one of", [](Graph& g) { g.node(1).args.push_back(Dims{Dim::Symbol(9)}); }},
+      {"s2 is not one of", [](Graph& g) { g.node(1).args.push_back(Number{Dim::Symbol(2)}); }},
+      {"s7 is not one of", [](Graph& g) { g.value(2).type.sizes[0] = Dim::Symbol(7); }},
+      {"2 sizes but 1 strides", [](Graph& g) { g.value(2).type.strides.pop_back(); }},
+      {"negative size", [](Graph& g) { g.value(2).type.sizes[0] = -3; }},
+      {"own its result", [](Graph& g) { g.node(1).results[0] = g.node(0).results[0]; }},
+      {"without a value", [](Graph& g) { g.node(1).results[0] = 1000; }},
+      {"argument it lacks", [](Graph& g) { g.node(1).inplace = 3; }},
+      {"is no tensor", [](Graph& g) { g.node(1).args.push_back(3.0); g.node(1).inplace = 1; }},
+      {"neither guard.equal", [](Graph& g) { g.node(3).args[1] = 1.0; }},
+      {"neither guard.equal", [](Graph& g) { g.node(3).op = "guard.odd"; }},
+      {"with other effects", [](Graph& g) { g.node(3).effects = kGuard | kRandom; }},
+      {"effect of a guard", [](Graph& g) { g.node(1).effects = kGuard; }},
+      {"unlike 'aten.add.Tensor'", [](Graph& g) { g.node(1).op = "aten.add("; }},
+      {"needs 2 bytes of data", [](Graph& g) { g.inputs[1].data = "123"; }},
+      {"carries data", [](Graph& g) { g.inputs[0].data = "123"; }},
+      {"is the result of a node", [](Graph& g) { g.inputs[1].value = 2; }},
+      {"shares its value", [](Graph& g) { g.inputs[1].value = 0; }},
+      {"not size 0 of input", [](Graph& g) { g.symbols[0].dim = 0; }},
+      {"has no such input", [](Graph& g) { g.symbols[0].input = 9; }},
+      {"output is never defined", [](Graph& g) { g.outputs.push_back(77); }},
+      {"no input as target", [](Graph& g) { g.writes[0].target = 2; }},
+      {"written twice", [](Graph& g) { g.writes.push_back(g.writes[0]); }},
+      {"changes a constant", [](Graph& g) { g.writes[0].target = g.inputs[1].value; }},
+      {"is written with f32[]", [](Graph& g) { g.writes[0].value = g.node(2).results[0]; }},
+  };
+  for (const Damage& damage : kDamages) {
+    Result<Graph> graph = Parse(kSound);
+    ASSERT_TRUE(graph) << graph.error().ToText();
+    ASSERT_TRUE(Verify(*graph));
+    damage.apply(*graph);
+    const Status status = Verify(*graph);
+    ASSERT_FALSE(status) << damage.rule;
+    EXPECT_EQ(status.error().code(), Code::kInternal);
+    EXPECT_THAT(status.error().message(), HasSubstr(damage.rule));
+    Print(*graph);  // A dump of a broken graph must not crash.
+  }
+}
+
+TEST(ConstantBytes, RefusesSymbolsAndOverflow) {
+  EXPECT_EQ(ConstantBytes(Type::Contiguous(DType::kF32, {3, 5})), 60u);
+  EXPECT_EQ(ConstantBytes(Type::Contiguous(DType::kF32, {int64_t{1} << 62, 0})), 0u);
+  EXPECT_EQ(ConstantBytes(Type::Contiguous(DType::kF32, {int64_t{1} << 62, 4})), std::nullopt);
+  EXPECT_EQ(ConstantBytes(Type::Contiguous(DType::kF32, {Dim::Symbol(0)})), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ingot::compiler
