@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/loop/interpret.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "compiler/loop/ops.h"
+#include "compiler/loop/scalar.h"
+
+namespace ingot::compiler::loop {
+namespace {
+
+/// A sum, product or extreme in progress. Sums of floats are kept in double.
+struct Accumulator {
+  Scalar value;
+  int64_t at = 0;
+  bool is_empty = true;
+};
+
+/// An Index with its symbols replaced by numbers.
+struct FlatIndex {
+  int64_t offset = 0;
+  std::vector<int64_t> coefs;
+  std::vector<std::pair<Id, int64_t>> gathered;
+};
+
+Scalar Identity(ScalarOp op, DType t) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const bool is_signed = t != DType::kU8;
+  const int64_t width = 8 * static_cast<int64_t>(guards::SizeOf(t));
+  const int64_t high = is_signed ? static_cast<int64_t>(~uint64_t{0} >> (65 - width)) : 255;
+  switch (op) {
+    case ScalarOp::kReduceProd: return {1, 1};
+    case ScalarOp::kReduceMax: return {-kInf, is_signed ? -high - 1 : 0};
+    case ScalarOp::kReduceMin: return {kInf, high};
+    case ScalarOp::kReduceAll: return {0, 1};
+    default: return {};
+  }
+}
+
+bool IsBetter(ScalarOp op, DType t, Scalar candidate, Scalar best) {
+  if (guards::IsFloat(t)) {
+    if (std::isnan(best.f)) return false;
+    if (std::isnan(candidate.f)) return true;
+    return op == ScalarOp::kReduceArgMax ? candidate.f > best.f : candidate.f < best.f;
+  }
+  return op == ScalarOp::kReduceArgMax ? candidate.i > best.i : candidate.i < best.i;
+}
+
+class Interpreter {
+ public:
+  Interpreter(const Kernel& kernel, std::span<void* const> buffers,
+              std::span<const int64_t> symbols)
+      : kernel_(kernel), buffers_(buffers), symbols_(symbols) {}
+
+  Status Run(int64_t row_begin, int64_t row_end) {
+    TRY(Prepare(row_begin, row_end));
+    for (int64_t row = row_begin; row < row_end; ++row) {
+      int64_t rest = row;
+      for (size_t k = rows_.size(); k-- > 0;) {
+        vars_[k] = rest % rows_[k];
+        rest /= rows_[k];
+      }
+      for (size_t b = 0; b < kernel_.blocks.size(); ++b) TRY(RunBlock(b));
+    }
+    return {};
+  }
+
+ private:
+  Status Prepare(int64_t row_begin, int64_t row_end) {
+    if (buffers_.size() != kernel_.params.size() || symbols_.size() < kernel_.symbol_count) {
+      return Error(Code::kInvalid, fmt::format("kernel {} takes {} buffers and {} symbols, got {} "
+                                               "and {}", kernel_.name, kernel_.params.size(),
+                                               kernel_.symbol_count, buffers_.size(),
+                                               symbols_.size()));
+    }
+    int64_t row_count = 1;
+    for (const Dim& extent : kernel_.rows) {
+      rows_.push_back(extent.Eval(symbols_));
+      row_count *= rows_.back();
+    }
+    if (row_begin < 0 || row_end > row_count) {
+      return Error(Code::kInvalid, fmt::format("rows [{}, {}) of a kernel with {} rows", row_begin,
+                                               row_end, row_count));
+    }
+    for (const Param& p : kernel_.params) elements_.push_back(p.elements.Eval(symbols_));
+    for (const RowBuffer& b : kernel_.row_buffers) {
+      elements_.push_back(b.extent.Eval(symbols_));
+      if (elements_.back() < 0) return Error(Code::kInvalid, "row buffer of negative extent");
+      scratch_.emplace_back(elements_.back() * guards::SizeOf(b.dtype));
+    }
+    for (const Block& block : kernel_.blocks) {
+      extents_.push_back(block.is_loop ? block.extent.Eval(symbols_) : 1);
+    }
+    for (const Inst& inst : kernel_.insts) indices_.push_back(Flatten(inst.index));
+    vars_.assign(rows_.size() + 1, 0);
+    values_.assign(kernel_.insts.size(), Scalar());
+    accumulators_.assign(kernel_.insts.size(), Accumulator());
+    return {};
+  }
+
+  FlatIndex Flatten(const Index& index) const {
+    FlatIndex flat;
+    flat.offset = index.offset.Eval(symbols_);
+    for (const Dim& coef : index.coefs) flat.coefs.push_back(coef.Eval(symbols_));
+    for (const Index::Gathered& g : index.gathered) {
+      flat.gathered.emplace_back(g.value, g.coef.Eval(symbols_));
+    }
+    return flat;
+  }
+
+  Status RunBlock(size_t number) {
+    const Block& block = kernel_.blocks[number];
+    for (Id id : block.insts) {
+      const Inst& inst = kernel_.insts[id];
+      if (!IsReduce(inst.op)) continue;
+      const DType from = kernel_.insts[inst.args[0]].dtype;
+      accumulators_[id] = {Identity(inst.op, from), 0, true};
+    }
+    for (int64_t j = 0; j < extents_[number]; ++j) {
+      vars_.back() = j;
+      for (Id id : block.insts) TRY(RunInst(id));
+    }
+    for (Id id : block.insts) {
+      if (!IsReduce(kernel_.insts[id].op)) continue;
+      const Accumulator& acc = accumulators_[id];
+      const DType type = kernel_.insts[id].dtype;
+      const bool is_arg = TraitsOf(kernel_.insts[id].op).cls == OpClass::kReduceArg;
+      values_[id] = is_arg ? Scalar{0, acc.at} : CastScalar(acc.value, type, type);
+    }
+    return {};
+  }
+
+  int64_t Position(const FlatIndex& index) const {
+    int64_t at = index.offset;
+    for (size_t k = 0; k < index.coefs.size(); ++k) at += index.coefs[k] * vars_[k];
+    for (const auto& [id, coef] : index.gathered) at += values_[id].i * coef;
+    return at;
+  }
+
+  Result<void*> Address(const Inst& inst, Id id) {
+    const int64_t at = Position(indices_[id]);
+    if (at < 0 || at >= elements_[inst.buffer]) {
+      return Error(Code::kInvalid,
+                   fmt::format("kernel {}: instruction {} accesses element {} of a buffer of {}",
+                               kernel_.name, id, at, elements_[inst.buffer]));
+    }
+    const size_t params = kernel_.params.size();
+    char* base = inst.buffer < params ? static_cast<char*>(buffers_[inst.buffer])
+                                      : scratch_[inst.buffer - params].data();
+    return static_cast<void*>(base + at * guards::SizeOf(inst.dtype));
+  }
+
+  Status RunInst(Id id) {
+    const Inst& inst = kernel_.insts[id];
+    const bool is_active = inst.predicate == kNone || values_[inst.predicate].i != 0;
+    switch (TraitsOf(inst.op).cls) {
+      case OpClass::kConst: {
+        const bool is_float = guards::IsFloat(inst.dtype);
+        values_[id] = CastScalar({inst.imm_f, inst.imm_i},
+                                 is_float ? DType::kF64 : DType::kI64, inst.dtype);
+        return {};
+      }
+      case OpClass::kSize: values_[id] = {0, inst.size.Eval(symbols_)}; return {};
+      case OpClass::kIndex: values_[id] = {0, Position(indices_[id])}; return {};
+      case OpClass::kLoad: {
+        values_[id] = Scalar();
+        if (!is_active) return {};
+        TRY_ASSIGN(const void* address, Address(inst, id));
+        values_[id] = ReadElement(address, inst.dtype);
+        return {};
+      }
+      case OpClass::kStore: {
+        if (!is_active) return {};
+        TRY_ASSIGN(void* address, Address(inst, id));
+        WriteElement(address, inst.dtype, values_[inst.args[0]]);
+        return {};
+      }
+      case OpClass::kCast: return RunCast(id, inst);
+      case OpClass::kReduce:
+      case OpClass::kReduceBool:
+      case OpClass::kReduceArg: Combine(id, inst); return {};
+      default: break;
+    }
+    Scalar args[3];
+    for (size_t i = 0; i < inst.args.size(); ++i) args[i] = values_[inst.args[i]];
+    const DType type = kernel_.insts[inst.args.back()].dtype;
+    values_[id] = EvalScalar(inst.op, type, {args, inst.args.size()});
+    return {};
+  }
+
+  Status RunCast(Id id, const Inst& inst) {
+    Scalar value = CastScalar(values_[inst.args[0]], kernel_.insts[inst.args[0]].dtype, inst.dtype);
+    if (!inst.check_dim.is_zero()) {
+      const int64_t extent = inst.check_dim.Eval(symbols_);
+      if (value.i < -extent || value.i >= extent) {
+        return Error(Code::kInvalid, fmt::format("index {} is out of range for a dimension of {}",
+                                                 value.i, extent));
+      }
+      if (value.i < 0) value.i += extent;
+    }
+    values_[id] = value;
+    return {};
+  }
+
+  void Combine(Id id, const Inst& inst) {
+    constexpr ScalarOp kSteps[] = {ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax, ScalarOp::kMin,
+                                   ScalarOp::kOr, ScalarOp::kAnd};
+    Accumulator& acc = accumulators_[id];
+    const Scalar next = values_[inst.args[0]];
+    const DType from = kernel_.insts[inst.args[0]].dtype;
+    if (TraitsOf(inst.op).cls == OpClass::kReduceArg) {
+      if (acc.is_empty || IsBetter(inst.op, from, next, acc.value)) {
+        acc.value = next;
+        acc.at = vars_.back();
+      }
+      acc.is_empty = false;
+      return;
+    }
+    const size_t step = static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
+    const DType type = from == DType::kF32 ? DType::kF64 : from;
+    const Scalar args[] = {acc.value, next};
+    acc.value = EvalScalar(kSteps[step], type, args);
+  }
+
+  const Kernel& kernel_;
+  std::span<void* const> buffers_;
+  std::span<const int64_t> symbols_;
+  std::vector<int64_t> rows_, elements_, extents_;
+  std::vector<FlatIndex> indices_;
+  std::vector<std::vector<char>> scratch_;
+  std::vector<int64_t> vars_;  // Row variables, then j.
+  std::vector<Scalar> values_;
+  std::vector<Accumulator> accumulators_;
+};
+
+}  // namespace
+
+Status Interpret(const Kernel& kernel, std::span<void* const> buffers,
+                 std::span<const int64_t> symbols, int64_t row_begin, int64_t row_end) {
+  return Interpreter(kernel, buffers, symbols).Run(row_begin, row_end);
+}
+
+}  // namespace ingot::compiler::loop

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "compiler/loop/kernel.h"
+
+namespace ingot::compiler::loop {
+
+/// Which operand and result types an operation accepts.
+enum class OpClass : uint8_t {
+  kConst, kSize, kIndex, kLoad, kStore, kCast,
+  kArith,       ///< Operands and result share one computing type.
+  kFloatArith,  ///< As kArith, f32 or f64 only.
+  kIntArith,    ///< As kArith, integers only.
+  kLogic,       ///< Operands and result share bool or an integer type (bitwise).
+  kCompare,     ///< Operands share a type; bool result.
+  kSelect,
+  kReduce,      ///< As kArith.
+  kReduceBool,
+  kReduceArg,   ///< i64 result.
+};
+
+struct OpTraits {
+  ScalarOp op;
+  std::string_view name;
+  uint8_t args;
+  OpClass cls;
+};
+
+/// One row for each ScalarOp, in the order of the enumeration.
+const OpTraits& TraitsOf(ScalarOp op);
+std::optional<ScalarOp> OpFromName(std::string_view name);
+
+inline bool IsReduce(ScalarOp op) { return TraitsOf(op).cls >= OpClass::kReduce; }
+
+/// Types arithmetic is done in: f32, f64 and integers.
+constexpr bool IsComputeType(DType t) {
+  return t == DType::kF32 || t == DType::kF64 || guards::IsInteger(t);
+}
+
+}  // namespace ingot::compiler::loop

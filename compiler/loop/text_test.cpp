@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/loop/text.h"
+
+#include <gtest/gtest.h>
+
+namespace ingot::compiler::loop {
+namespace {
+
+constexpr std::string_view kRmsNorm = R"(kernel rms_norm symbols 2 {
+  param p0: in bf16[128*s0*s1]
+  param p1: in i64[s0]
+  param p2: out bf16[128*s0*s1]
+  buffer b0: f32[128]
+  rows [s0, s1]
+  row {
+    %0 = load p1 [i0] : i64
+    %1 = cast %0 check (s1) : i64
+    %2 = const 0.0078125 : f32
+    %3 = const -inf : f32
+    %4 = size (2*s0) : i64
+  }
+  loop [128] {
+    %5 = index [j + (-64)] : i64
+    %6 = ge %5, %4 : bool
+    %7 = load p0 [(128*s1)*i0 + 128*i1 + j + 128*%1 + (s0)] if %6 : bf16
+    %8 = cast %7 : f32
+    %9 = mul %8, %8 : f32
+    %10 = reduce_sum %9 : f32
+    store b0 [j] = %9
+  }
+  row {
+    %12 = fma %10, %2, %3 : f32
+    %13 = rsqrt %12 : f32
+  }
+  loop [128] {
+    %14 = load b0 [j] : f32
+    %15 = mul %14, %13 : f32
+    %16 = cast %15 : bf16
+    store p2 [(128*s1)*i0 + 128*i1 + j] = %16
+  }
+}
+)";
+
+TEST(LoopText, PrintsWhatItParsed) {
+  const auto kernel = Parse(kRmsNorm);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  EXPECT_EQ(Print(*kernel), kRmsNorm);
+}
+
+TEST(LoopText, NumbersByBlockOrderWhateverTheStorageOrder) {
+  auto kernel = *Parse(kRmsNorm);
+  // Moves the last instruction to the front of `insts` and renames all references.
+  const Id last = static_cast<Id>(kernel.insts.size() - 1);
+  std::rotate(kernel.insts.begin(), kernel.insts.end() - 1, kernel.insts.end());
+  const auto rename = [&](Id& id) { id = id == kNone ? kNone : (id == last ? 0 : id + 1); };
+  for (Inst& inst : kernel.insts) {
+    for (Id& id : inst.args) rename(id);
+    for (auto& g : inst.index.gathered) rename(g.value);
+    rename(inst.predicate);
+  }
+  for (Block& block : kernel.blocks) {
+    for (Id& id : block.insts) rename(id);
+  }
+  ASSERT_TRUE(Verify(kernel));
+  EXPECT_EQ(Print(kernel), kRmsNorm);
+}
+
+TEST(LoopText, NameIsNotPartOfTheDigest) {
+  auto kernel = *Parse(kRmsNorm);
+  const Digest before = KernelDigest(kernel);
+  kernel.name = "other";
+  EXPECT_EQ(KernelDigest(kernel), before);
+  kernel.insts[2].imm_f = 0.5;
+  EXPECT_NE(KernelDigest(kernel), before);
+}
+
+TEST(LoopText, RejectsEveryTruncation) {
+  for (size_t size = 0; size + 2 < kRmsNorm.size(); ++size) {
+    ASSERT_FALSE(Parse(kRmsNorm.substr(0, size))) << size;
+  }
+}
+
+// A flipped bit may make another valid kernel; it must never crash or pass an invalid one.
+TEST(LoopText, SurvivesEveryBitFlip) {
+  std::string text(kRmsNorm);
+  for (size_t i = 0; i < 8 * text.size(); ++i) {
+    text[i / 8] ^= static_cast<char>(1 << (i % 8));
+    if (const auto kernel = Parse(text)) {
+      EXPECT_TRUE(Verify(*kernel));
+      EXPECT_TRUE(Parse(Print(*kernel)));
+    }
+    text[i / 8] ^= static_cast<char>(1 << (i % 8));
+  }
+}
+
+TEST(LoopText, ErrorsNameLineAndColumn) {
+  const auto kernel = Parse("kernel k symbols 0 {\n  rows []\n  loop [4] {\n    %0 = hop 1\n");
+  ASSERT_FALSE(kernel);
+  EXPECT_EQ(kernel.error().message(),
+            "line 4, column 10: expected an operation, found \"hop 1\"");
+}
+
+std::string OneLoop(std::string_view body) {
+  return "kernel k symbols 0 {\n  param p0: in f32[4]\n  param p1: out f32[4]\n  rows []\n"
+         "  loop [4] {\n" + std::string(body) + "  }\n}\n";
+}
+
+TEST(LoopVerify, RefusesBrokenRules) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"%0 = load p0 [j] : f32\nstore p0 [j] = %0\n", "store to an input"},
+      {"%0 = load p0 [j] : f64\n", "type differs"},
+      {"%0 = load p0 [j] : f32\n%1 = reduce_sum %0 : f32\n%2 = neg %1 : f32\n",
+       "before its loop ends"},
+      {"%0 = const 1 : f32\n}\nloop [4] {\n%1 = neg %0 : f32\n", "another loop"},
+      {"}\nrow {\n%0 = load p0 [j] : f32\n", "depends on j"},
+      {"}\nrow {\n%0 = const 1 : f32\n%1 = reduce_sum %0 : f32\n", "outside a loop"},
+      {"%0 = const 1 : f32\n%1 = load p0 [j + %0] : f32\n", "not i64"},
+      {"%0 = size (s0) : i64\n", "beyond the 0 declared"},
+      {"%0 = const 1 : f32\n%1 = const 1 : i64\n%2 = add %0, %1 : f32\n", "different types"},
+      {"%0 = const 1 : bf16\n", "computing type"},
+      {"%0 = const 1 : f32\n%1 = load p0 [j] if %0 : f32\n", "predicate is not bool"},
+  };
+  for (const auto& [body, rule] : cases) {
+    const auto kernel = Parse(OneLoop(body));
+    ASSERT_FALSE(kernel) << body;
+    EXPECT_NE(kernel.error().message().find(rule), std::string::npos)
+        << body << kernel.error().message();
+  }
+}
+
+}  // namespace
+}  // namespace ingot::compiler::loop

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "compiler/loop/ops.h"
+#include "compiler/loop/text.h"
+
+namespace ingot::compiler::loop {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& kernel) : kernel_(kernel), home_(kernel.insts.size(), kNone) {}
+
+  Status Run() {
+    for (const Param& p : kernel_.params) {
+      TRY(CheckDim(p.elements));
+      TRY(CheckElement(p.dtype));
+    }
+    for (const RowBuffer& b : kernel_.row_buffers) {
+      TRY(CheckDim(b.extent));
+      TRY(CheckElement(b.dtype));
+    }
+    for (const Dim& extent : kernel_.rows) TRY(CheckDim(extent));
+    size_t seen = 0;
+    for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
+      TRY(CheckDim(Current().extent));
+      for (Id id : Current().insts) {
+        at_ = id;
+        if (id >= kernel_.insts.size()) return Fail("block names an instruction that is not there");
+        if (home_[id] != kNone) return Fail("instruction is listed twice");
+        TRY(CheckInst(kernel_.insts[id]));
+        home_[id] = static_cast<uint32_t>(block_);
+        ++seen;
+      }
+    }
+    if (seen != kernel_.insts.size()) return Fail("instructions outside all blocks");
+    return {};
+  }
+
+ private:
+  const Block& Current() const { return kernel_.blocks[block_]; }
+  Error Fail(std::string_view rule) const {
+    std::string where = kernel_.name;
+    if (at_ < kernel_.insts.size()) {
+      where += fmt::format(" instruction {} ({})", at_, TraitsOf(kernel_.insts[at_].op).name);
+    }
+    return Error(Code::kInternal, fmt::format("kernel {}: {}", where, rule));
+  }
+  Status CheckDim(const Dim& dim) const {
+    if (dim.SymbolCount() <= kernel_.symbol_count) return {};
+    return Fail(fmt::format("{} uses a symbol beyond the {} declared", dim.ToText(),
+                            kernel_.symbol_count));
+  }
+  Status CheckElement(DType dtype) const {
+    if (!guards::IsComplex(dtype)) return {};
+    return Fail("complex buffers are not supported");
+  }
+
+  /// Own block, an earlier row block, or a reduction of an earlier loop.
+  Status CheckUse(Id id) const {
+    if (id >= kernel_.insts.size() || home_[id] == kNone) return Fail("operand is not yet defined");
+    if (kernel_.insts[id].op == ScalarOp::kStore) return Fail("operand is a store");
+    const bool is_reduce = IsReduce(kernel_.insts[id].op);
+    if (home_[id] == block_) {
+      if (is_reduce) return Fail("reduction is used before its loop ends");
+      return {};
+    }
+    if (kernel_.blocks[home_[id]].is_loop && !is_reduce) {
+      return Fail("operand is an elementwise result of another loop");
+    }
+    return {};
+  }
+  DType TypeOf(Id id) const { return kernel_.insts[id].dtype; }
+
+  Status CheckIndex(const Index& index) const {
+    if (index.coefs.size() != kernel_.rows.size() + 1) {
+      return Fail("index has another number of coefficients than there are loop variables");
+    }
+    TRY(CheckDim(index.offset));
+    for (const Dim& coef : index.coefs) TRY(CheckDim(coef));
+    if (!Current().is_loop && !index.coefs.back().is_zero()) {
+      return Fail("index in a row block depends on j");
+    }
+    for (const Index::Gathered& g : index.gathered) {
+      TRY(CheckDim(g.coef));
+      TRY(CheckUse(g.value));
+      if (TypeOf(g.value) != DType::kI64) return Fail("gathered index is not i64");
+    }
+    return {};
+  }
+
+  Status CheckInst(const Inst& inst) const {
+    const OpTraits& traits = TraitsOf(inst.op);
+    if (inst.args.size() != traits.args) return Fail("wrong number of operands");
+    for (Id arg : inst.args) TRY(CheckUse(arg));
+    if (!inst.check_dim.is_zero() &&
+        (inst.op != ScalarOp::kCast || inst.dtype != DType::kI64)) {
+      return Fail("only a cast to i64 may check an index");
+    }
+    TRY(CheckDim(inst.check_dim));
+    if (traits.cls >= OpClass::kReduce && !Current().is_loop) {
+      return Fail("reduction outside a loop");
+    }
+    switch (traits.cls) {
+      case OpClass::kConst:
+        return Require(IsComputeType(inst.dtype) || inst.dtype == DType::kBool,
+                       "constants have a computing type");
+      case OpClass::kSize:
+        TRY(CheckDim(inst.size));
+        return Require(inst.dtype == DType::kI64, "sizes are i64");
+      case OpClass::kIndex:
+        TRY(CheckIndex(inst.index));
+        return Require(inst.dtype == DType::kI64, "indices are i64");
+      case OpClass::kLoad:
+      case OpClass::kStore: return CheckAccess(inst);
+      default: return CheckTypes(inst, traits.cls);
+    }
+  }
+
+  Status Require(bool holds, std::string_view rule) const {
+    if (holds) return {};
+    return Fail(rule);
+  }
+
+  Status CheckAccess(const Inst& inst) const {
+    const size_t params = kernel_.params.size();
+    if (inst.buffer >= params + kernel_.row_buffers.size()) return Fail("no such buffer");
+    const bool is_param = inst.buffer < params;
+    const DType element = is_param ? kernel_.params[inst.buffer].dtype
+                                   : kernel_.row_buffers[inst.buffer - params].dtype;
+    if (inst.dtype != element) return Fail("type differs from the buffer's element type");
+    if (is_param) {
+      const ParamMode mode = kernel_.params[inst.buffer].mode;
+      if (inst.op == ScalarOp::kStore && mode == ParamMode::kIn) return Fail("store to an input");
+    }
+    if (inst.op == ScalarOp::kStore && TypeOf(inst.args[0]) != element) {
+      return Fail("stored value has another type than the buffer");
+    }
+    if (inst.predicate != kNone) {
+      TRY(CheckUse(inst.predicate));
+      if (TypeOf(inst.predicate) != DType::kBool) return Fail("predicate is not bool");
+    }
+    return CheckIndex(inst.index);
+  }
+
+  Status CheckTypes(const Inst& inst, OpClass cls) const {
+    const DType a = TypeOf(inst.args[0]);
+    const DType t = inst.dtype;
+    const bool is_float = t == DType::kF32 || t == DType::kF64;
+    const size_t first_value = cls == OpClass::kSelect ? 1 : 0;
+    if (cls == OpClass::kCast) return Require(!guards::IsComplex(t), "casts to complex");
+    for (size_t i = first_value + 1; i < inst.args.size(); ++i) {
+      if (TypeOf(inst.args[i]) != TypeOf(inst.args[first_value])) {
+        return Fail("operands have different types");
+      }
+    }
+    switch (cls) {
+      case OpClass::kArith:
+      case OpClass::kReduce:
+        return Require(IsComputeType(t) && a == t, "arithmetic on one computing type");
+      case OpClass::kFloatArith: return Require(is_float && a == t, "arithmetic on f32 or f64");
+      case OpClass::kIntArith: return Require(guards::IsInteger(t) && a == t, "integers only");
+      case OpClass::kLogic:
+        return Require((t == DType::kBool || guards::IsInteger(t)) && a == t,
+                       "logic on bool or one integer type");
+      case OpClass::kCompare:
+        return Require(t == DType::kBool && (IsComputeType(a) || a == DType::kBool),
+                       "comparisons of one computing type give bool");
+      case OpClass::kSelect:
+        return Require(a == DType::kBool && TypeOf(inst.args[1]) == t,
+                       "select of a bool and two values of the result's type");
+      case OpClass::kReduceBool:
+        return Require(t == DType::kBool && a == t, "any and all reduce bool");
+      case OpClass::kReduceArg:
+        return Require(t == DType::kI64 && IsComputeType(a), "argmax gives the i64 index");
+      default: return Fail("unknown operation class");
+    }
+  }
+
+  const Kernel& kernel_;
+  std::vector<uint32_t> home_;  // Block of every instruction seen so far.
+  size_t block_ = 0;
+  Id at_ = kNone;
+};
+
+}  // namespace
+
+Status Verify(const Kernel& kernel) { return Verifier(kernel).Run(); }
+
+}  // namespace ingot::compiler::loop
