@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/loop/text.h"
+#include "compiler/plan/aten_forms.h"
+#include "compiler/plan/plan_args.h"
+#include "compiler/plan/schedule.h"
+#include "compiler/plan/views.h"
+#include "kernels/arena_offsets.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr uint32_t kUnbound = ~0u;
+
+proto::DType ProtoDType(DType dtype) { return static_cast<proto::DType>(dtype); }
+
+// Elements between the first and behind the last one that a tensor of positive strides addresses.
+Dim Extent(const Type& type) {
+  if (type.IsContiguous()) return type.Elements();
+  Dim extent(1);
+  for (size_t i = 0; i < type.rank(); ++i) {
+    extent = extent + (type.sizes[i] - Dim(1)) * type.strides[i];
+  }
+  return extent;
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const Fused& fused, std::span<const Object> objects)
+      : graph_(graph), fused_(fused), objects_(objects), args_(plan_, bound_) {}
+
+  Result<proto::ManifestT> Plan() {
+    plan_.name = graph_.name;
+    bound_.assign(graph_.value_count(), kUnbound);
+    schedule_ = MakeSchedule(graph_, fused_);
+    for (const ValueId id : graph_.outputs) {
+      // What a final write stores is seen through the write's target afterwards.
+      const bool is_written = std::any_of(graph_.writes.begin(), graph_.writes.end(),
+                                          [&](const Write& write) { return write.value == id; });
+      if (!is_written) returned_roots_.push_back(schedule_.Root(id));
+    }
+    BindInputs();
+    TRY(DescribeKernels());
+    for (const uint32_t at : schedule_.steps) TRY(PlanStep(fused_.steps[at]));
+    TRY(Finish());
+    DescribeCoverage();
+    return std::move(plan_);
+  }
+
+ private:
+  uint32_t DimAt(const Dim& dim) { return args_.DimAt(dim); }
+
+  uint32_t AddStorage(proto::StorageKind kind, uint32_t index, const Dim& bytes) {
+    auto storage = std::make_unique<proto::StorageT>();
+    storage->kind = kind;
+    storage->index = index;
+    storage->bytes_dim = DimAt(bytes);
+    storage->first_step = kUnbound;
+    plan_.storages.push_back(std::move(storage));
+    return static_cast<uint32_t>(plan_.storages.size() - 1);
+  }
+
+  // A tensor over `storage`; equal windows are one value.
+  uint32_t AddValue(DType dtype, const Dims& sizes, const Dims& strides, const Dim& offset,
+                    uint32_t storage) {
+    std::vector<uint32_t> key = {static_cast<uint32_t>(dtype), storage, DimAt(offset)};
+    for (const Dim& dim : sizes) key.push_back(DimAt(dim));
+    for (const Dim& dim : strides) key.push_back(DimAt(dim));
+    const auto [at, added] = windows_.try_emplace(key, static_cast<uint32_t>(plan_.values.size()));
+    if (!added) return at->second;
+    auto value = std::make_unique<proto::ValueT>();
+    value->dtype = ProtoDType(dtype);
+    for (const Dim& dim : sizes) value->sizes.push_back(DimAt(dim));
+    for (const Dim& dim : strides) value->strides.push_back(DimAt(dim));
+    value->offset = DimAt(offset);
+    value->storage = storage;
+    plan_.values.push_back(std::move(value));
+    offsets_.push_back(offset);
+    return at->second;
+  }
+
+  uint32_t AddOwner(ValueId id, proto::StorageKind kind, uint32_t index = 0) {
+    const Type& type = graph_.type(id);
+    const Dim bytes = Extent(type) * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
+    const uint32_t storage = AddStorage(kind, index, bytes);
+    bound_[id] = AddValue(type.dtype, type.sizes, type.strides, Dim(0), storage);
+    return bound_[id];
+  }
+
+  void BindInputs() {
+    for (const SymbolSource& source : graph_.symbols) {
+      plan_.symbols.emplace_back(source.input, source.dim);
+    }
+    uint64_t constants_end = 0;
+    for (const Input& input : graph_.inputs) {
+      if (input.kind == InputKind::kConstant) {
+        auto spec = std::make_unique<proto::ConstantSpecT>();
+        spec->value = AddOwner(input.value, proto::StorageKind::Constant,
+                               static_cast<uint32_t>(plan_.constants.size()));
+        spec->offset = constants_end;
+        spec->bytes = input.data.size();
+        constants_end = (constants_end + input.data.size() + 63) / 64 * 64;
+        plan_.constants.push_back(std::move(spec));
+        continue;
+      }
+      const bool is_weight = input.kind == InputKind::kWeight;
+      auto& list = is_weight ? plan_.weights : plan_.inputs;
+      auto spec = std::make_unique<proto::InputSpecT>();
+      spec->name = input.name;
+      spec->value = AddOwner(input.value,
+                             is_weight ? proto::StorageKind::Weight : proto::StorageKind::Input,
+                             static_cast<uint32_t>(list.size()));
+      list.push_back(std::move(spec));
+    }
+    for (uint32_t i = 0; i < plan_.inputs.size(); ++i) plan_.input_alias.push_back(i);
+  }
+
+  Status DescribeKernels() {
+    if (objects_.size() != fused_.kernels.size()) {
+      return Error(Code::kInternal, fmt::format("{} objects for {} kernels", objects_.size(),
+                                                fused_.kernels.size()));
+    }
+    for (size_t i = 0; i < fused_.kernels.size(); ++i) {
+      const loop::Kernel& kernel = fused_.kernels[i];
+      const Digest digest = loop::KernelDigest(kernel);
+      auto spec = std::make_unique<proto::KernelT>();
+      spec->symbol = objects_[i].symbol;
+      spec->digest_low = digest.low;
+      spec->digest_high = digest.high;
+      spec->rows = DimAt(guards::Product(kernel.rows));
+      spec->scratch_bytes = DimAt(ScratchBytes(kernel));
+      Dim elements(0);
+      for (const loop::Block& block : kernel.blocks) {
+        elements = elements + (block.is_loop ? block.extent : Dim(1));
+      }
+      spec->row_elements = DimAt(elements);
+      plan_.kernels.push_back(std::move(spec));
+    }
+    return {};
+  }
+
+  // The plan value of a graph value: its own memory, or a window into that of its parent.
+  Result<uint32_t> ValueAt(ValueId id) {
+    if (bound_[id] != kUnbound) return bound_[id];
+    const Value& value = graph_.value(id);
+    if (value.def == kNoNode || schedule_.parent[id] == kNoValue) {
+      return Error(Code::kInternal, fmt::format("value %{} is used before a step makes it", id));
+    }
+    const Node& node = graph_.node(value.def);
+    TRY_ASSIGN(const uint32_t parent, ValueAt(schedule_.parent[id]));
+    if (schedule_.inplace[value.def]) return bound_[id] = parent;
+    const auto view = ViewOf(graph_, node, value.result);
+    if (!view) return Error(Code::kInternal, fmt::format("{} is not a view", node.op));
+    bound_[id] = AddValue(value.type.dtype, value.type.sizes, view->strides,
+                          offsets_[parent] + view->offset, plan_.values[parent]->storage);
+    return bound_[id];
+  }
+
+  bool IsReturned(ValueId id) const {
+    return std::find(returned_roots_.begin(), returned_roots_.end(), id) != returned_roots_.end();
+  }
+
+  // Memory for a result that the plan places.
+  Status PlaceResult(ValueId id) {
+    if (schedule_.parent[id] != kNoValue) return ValueAt(id).has_value() ? Status() : ValueAt(id).error();
+    AddOwner(id, IsReturned(id) ? proto::StorageKind::Output : proto::StorageKind::Arena);
+    return {};
+  }
+
+  void Touch(uint32_t value) {
+    proto::StorageT& storage = *plan_.storages[plan_.values[value]->storage];
+    const auto step = static_cast<uint32_t>(plan_.steps.size());
+    if (storage.first_step == kUnbound) storage.first_step = step;
+    storage.last_step = step;
+  }
+
+  void Push(std::unique_ptr<proto::PlanStepT> step) {
+    for (const uint32_t value : step->buffers) Touch(value);
+    for (const uint32_t value : step->results) Touch(value);
+    for (const auto& arg : step->args) {
+      if (arg->kind != proto::ArgKind::Value && arg->kind != proto::ArgKind::ValueList) continue;
+      for (const int value : arg->ints) {
+        if (value >= 0) Touch(static_cast<uint32_t>(value));
+      }
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void PushCopy(uint32_t to, uint32_t from) {
+    if (to == from) return;
+    auto step = std::make_unique<proto::PlanStepT>();
+    step->kind = proto::StepKind::Copy;
+    step->results = {to};
+    step->args.push_back(PlanArgs::ValueArg(from));
+    Push(std::move(step));
+  }
+
+  Status PlanStep(const Fused::Step& step) {
+    if (step.is_launch) return PlanLaunch(fused_.launches[step.launch]);
+    const Node& node = graph_.node(step.node);
+    ForEachOperand(node, [&](ValueId id) { needed_.push_back(id); });
+    for (const ValueId id : std::exchange(needed_, {})) TRY(ValueAt(id));
+    if ((node.effects & kGuard) != 0) return PlanGuard(node);
+    if (schedule_.inplace[step.node]) return PlanInplace(node);
+    if (auto product = MatrixProductOf(node)) return PlanProduct(node, *product);
+    return PlanAten(node);
+  }
+
+  Status PlanLaunch(const Launch& launch) {
+    const loop::Kernel& kernel = fused_.kernels[launch.kernel];
+    auto step = std::make_unique<proto::PlanStepT>();
+    step->kind = proto::StepKind::Kernel;
+    step->kernel = launch.kernel;
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      const ValueId id = launch.buffers[i];
+      const bool is_new = kernel.params[i].mode != loop::ParamMode::kIn && bound_[id] == kUnbound;
+      if (is_new) TRY(PlaceResult(id));
+      TRY_ASSIGN(const uint32_t value, ValueAt(id));
+      step->buffers.push_back(value);
+      if (kernel.params[i].mode != loop::ParamMode::kIn) step->results.push_back(value);
+    }
+    for (const Dim& symbol : launch.symbols) step->symbols.push_back(DimAt(symbol));
+    Push(std::move(step));
+    return {};
+  }
+
+  Status PlanGuard(const Node& node) {
+    if (node.args.size() != 2 || !std::holds_alternative<Ref>(node.args[0])) {
+      return Error(Code::kInternal, "guard.equal needs a value and what it must equal");
+    }
+    auto step = std::make_unique<proto::PlanStepT>();
+    step->kind = proto::StepKind::Guard;
+    step->op = node.op;
+    for (const Arg& arg : node.args) step->args.push_back(args_.Make(arg));
+    Push(std::move(step));
+    return {};
+  }
+
+  Status PlanInplace(const Node& node) {
+    const auto& operand = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]);
+    TRY_ASSIGN(const uint32_t target, ValueAt(operand.id));
+    TRY_ASSIGN(const uint32_t result, ValueAt(node.results[0]));
+    // A scatter into a window is a copy to that window; the rest keeps its contents.
+    if (auto window = ScatteredWindow(node)) {
+      const auto& source = std::get<Ref>(node.args[1]);
+      const Type& type = graph_.type(source.id);
+      const uint32_t to = AddValue(type.dtype, type.sizes, window->strides,
+                                   offsets_[target] + window->offset,
+                                   plan_.values[target]->storage);
+      if (type.dtype == graph_.type(operand.id).dtype) {
+        PushCopy(to, bound_[source.id]);
+        return {};
+      }
+    }
+    auto step = AtenStep(node, DispatcherName(node.op));
+    step->inplace = node.inplace;
+    step->results = {result};
+    Push(std::move(step));
+    return {};
+  }
+
+  // Strides and offset of what slice_scatter or select_scatter writes.
+  std::optional<View> ScatteredWindow(const Node& node) const {
+    const bool is_slice = node.op == "aten.slice_scatter";
+    if (!is_slice && node.op != "aten.select_scatter") return std::nullopt;
+    if (node.inplace != 0 || node.args.size() < 4) return std::nullopt;
+    const auto* source = std::get_if<Ref>(&node.args[1]);
+    if (source == nullptr) return std::nullopt;
+    Graph scratch;
+    const Type& whole = graph_.type(node.results[0]);
+    Node view;
+    view.op = is_slice ? "aten.slice.Tensor" : "aten.select.int";
+    view.args.emplace_back(Ref{scratch.AddInput(InputKind::kInput, "whole", whole)});
+    for (size_t i = 2; i < node.args.size(); ++i) view.args.push_back(node.args[i]);
+    // The window's strides follow from the operation, so the type asked for is found in two steps.
+    Type type = graph_.type(source->id);
+    if (type.rank() + (is_slice ? 0 : 1) != whole.rank()) return std::nullopt;
+    type.strides = whole.strides;
+    const auto* axis = std::get_if<Dim>(&node.args[2]);
+    if (axis == nullptr || !axis->is_const()) return std::nullopt;
+    const int64_t rank = static_cast<int64_t>(whole.rank());
+    const int64_t dim = axis->const_value() < 0 ? axis->const_value() + rank : axis->const_value();
+    if (dim < 0 || dim >= rank) return std::nullopt;
+    if (is_slice) {
+      const auto* step = node.args.size() > 5 ? std::get_if<Dim>(&node.args[5]) : nullptr;
+      if (step == nullptr) return std::nullopt;
+      type.strides[static_cast<size_t>(dim)] = type.strides[static_cast<size_t>(dim)] * *step;
+    } else {
+      type.strides.erase(type.strides.begin() + dim);
+    }
+    const NodeId id = scratch.AddNode(std::move(view), {type});
+    return ViewOf(scratch, scratch.node(id), 0);
+  }
+
+  std::unique_ptr<proto::PlanStepT> AtenStep(const Node& node, std::string op) {
+    auto step = std::make_unique<proto::PlanStepT>();
+    step->kind = proto::StepKind::Aten;
+    step->op = std::move(op);
+    for (const Arg& arg : node.args) step->args.push_back(args_.Make(arg));
+    return step;
+  }
+
+  Status PlanAten(const Node& node) {
+    const std::string_view out = OutForm(node.op);
+    const bool direct = !out.empty() && node.results.size() == 1;
+    auto step = AtenStep(node, direct ? std::string(out) : DispatcherName(node.op));
+    for (const ValueId id : node.results) {
+      if (direct) {
+        TRY(PlaceResult(id));
+      } else {
+        // A node with several results may be a view for some of them only; all are taken as
+        // returned then, and the values that consumers see are these.
+        schedule_.parent[id] = kNoValue;
+        AddOwner(id, proto::StorageKind::Returned);
+      }
+      step->results.push_back(bound_[id]);
+    }
+    Push(std::move(step));
+    return {};
+  }
+
+  // linear and matmul as one product of matrices: operands and result are seen as matrices where
+  // their layout allows it, which is what ATen does too, but with a copy of the result.
+  struct Product {
+    ValueId left = kNoValue;
+    ValueId right = kNoValue;
+    ValueId bias = kNoValue;
+    bool right_is_transposed = false;
+  };
+
+  std::optional<Product> MatrixProductOf(const Node& node) const {
+    const auto ref = [&](size_t i) {
+      const Ref* operand = i < node.args.size() ? std::get_if<Ref>(&node.args[i]) : nullptr;
+      return operand == nullptr ? kNoValue : operand->id;
+    };
+    Product product{ref(0), ref(1), kNoValue, false};
+    if (node.op == "aten.linear") {
+      product.bias = ref(2);
+      product.right_is_transposed = true;
+    } else if (node.op != "aten.matmul") {
+      return std::nullopt;
+    }
+    if (product.left == kNoValue || product.right == kNoValue || node.results.size() != 1) return std::nullopt;
+    const Type& left = graph_.type(product.left);
+    const Type& right = graph_.type(product.right);
+    const Type& result = graph_.type(node.results[0]);
+    if (right.rank() != 2 || left.rank() < 2 || !result.IsContiguous()) return std::nullopt;
+    if (left.rank() > 2 && !left.IsContiguous()) return std::nullopt;
+    if (product.bias != kNoValue && graph_.type(product.bias).rank() != 1) return std::nullopt;
+    return product;
+  }
+
+  // Value `id` with all dimensions but the last made one.
+  uint32_t AsMatrix(ValueId id) {
+    const Type& type = graph_.type(id);
+    if (type.rank() == 2) return bound_[id];
+    const Dim rows = guards::Product(std::span(type.sizes).first(type.rank() - 1));
+    const Dims sizes = {rows, type.sizes.back()};
+    return AddValue(type.dtype, sizes, guards::ContiguousStrides(sizes), offsets_[bound_[id]],
+                    plan_.values[bound_[id]]->storage);
+  }
+
+  Status PlanProduct(const Node& node, const Product& product) {
+    TRY(PlaceResult(node.results[0]));
+    const Type& right = graph_.type(product.right);
+    uint32_t right_at = bound_[product.right];
+    if (product.right_is_transposed) {
+      right_at = AddValue(right.dtype, {right.sizes[1], right.sizes[0]},
+                          {right.strides[1], right.strides[0]}, offsets_[right_at],
+                          plan_.values[right_at]->storage);
+    }
+    auto step = std::make_unique<proto::PlanStepT>();
+    step->kind = proto::StepKind::Aten;
+    step->op = product.bias == kNoValue ? "aten::mm.out" : "aten::addmm.out";
+    if (product.bias != kNoValue) step->args.push_back(PlanArgs::ValueArg(bound_[product.bias]));
+    step->args.push_back(PlanArgs::ValueArg(AsMatrix(product.left)));
+    step->args.push_back(PlanArgs::ValueArg(right_at));
+    if (product.bias != kNoValue) {
+      step->args.push_back(args_.Make(Arg(Dim(1))));
+      step->args.push_back(args_.Make(Arg(Dim(1))));
+    }
+    step->results = {AsMatrix(node.results[0])};
+    Push(std::move(step));
+    return {};
+  }
+
+  proto::StorageKind KindOf(uint32_t value) const {
+    return plan_.storages[plan_.values[value]->storage]->kind;
+  }
+
+  // A copy of `value` in memory of its own.
+  uint32_t CopyOf(uint32_t value, const Type& type, proto::StorageKind kind) {
+    const Dim bytes = Extent(type) * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
+    const uint32_t copy =
+        AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
+    PushCopy(copy, value);
+    return copy;
+  }
+
+  // Outputs that must survive the final writes are copied before them; then come the writes.
+  Status Finish() {
+    struct Pending { uint32_t to, from; };
+    std::vector<Pending> writes;
+    std::map<ValueId, uint32_t> written;  // the value a write stores -> where it is seen afterwards
+    for (const Write& write : graph_.writes) {
+      TRY_ASSIGN(const uint32_t to, ValueAt(write.target));
+      TRY_ASSIGN(uint32_t from, ValueAt(write.value));
+      written.emplace(write.value, to);
+      if (to != from) writes.push_back({to, from});
+    }
+    const auto is_target = [&](uint32_t value) {
+      return std::any_of(writes.begin(), writes.end(), [&](const Pending& write) {
+        return plan_.values[write.to]->storage == plan_.values[value]->storage;
+      });
+    };
+    for (const ValueId id : graph_.outputs) {
+      TRY_ASSIGN(uint32_t value, ValueAt(id));
+      const auto seen = written.find(id);
+      if (seen != written.end()) {
+        value = seen->second;
+      } else if (KindOf(value) == proto::StorageKind::Constant || is_target(value)) {
+        value = CopyOf(value, graph_.type(id), proto::StorageKind::Output);
+      }
+      plan_.outputs.push_back(value);
+    }
+    for (size_t i = 0; i < writes.size(); ++i) {
+      if (writes.size() > 1 && is_target(writes[i].from)) {
+        const Write* write = nullptr;
+        for (const Write& one : graph_.writes) {
+          if (bound_[one.target] == writes[i].to) write = &one;
+        }
+        writes[i].from = CopyOf(writes[i].from, graph_.type(write->value), proto::StorageKind::Arena);
+      }
+    }
+    for (const Pending& write : writes) PushCopy(write.to, write.from);
+    for (const uint32_t value : plan_.outputs) {
+      plan_.storages[plan_.values[value]->storage]->last_step =
+          static_cast<uint32_t>(plan_.steps.size());
+    }
+    for (auto& storage : plan_.storages) {
+      if (storage->first_step == kUnbound) storage->first_step = 0;
+    }
+    return {};
+  }
+
+  // Counts are of graph nodes; eager times differ between runs and stay out of the bytes.
+  void DescribeCoverage() {
+    plan_.provenance = std::make_unique<proto::ProvenanceT>();
+    proto::ProvenanceT& provenance = *plan_.provenance;
+    provenance.nodes = static_cast<uint32_t>(graph_.order().size());
+    for (const Launch& launch : fused_.launches) {
+      provenance.fused_nodes += static_cast<uint32_t>(launch.nodes.size());
+    }
+    provenance.native_share =
+        provenance.nodes == 0 ? 0 : std::min(1.0f, float(provenance.fused_nodes) / float(provenance.nodes));
+    if (!graph_.symbols.empty()) return;
+    std::vector<kernels::Lifetime> lifetimes;
+    for (const auto& storage : plan_.storages) {
+      if (storage->kind != proto::StorageKind::Arena) continue;
+      const proto::DimT& bytes = *plan_.dims[storage->bytes_dim];
+      lifetimes.push_back({bytes.coefs.empty() ? 0 : bytes.coefs[0], storage->first_step, storage->last_step});
+    }
+    const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
+    provenance.arena_bytes = static_cast<uint64_t>(layout.bytes);
+    provenance.arena_bytes_min = static_cast<uint64_t>(layout.bytes_min);
+  }
+
+  const Graph& graph_;
+  const Fused& fused_;
+  std::span<const Object> objects_;
+  Schedule schedule_;
+  proto::ManifestT plan_;
+  std::vector<uint32_t> bound_;           // plan value of each graph value
+  std::vector<Dim> offsets_;              // offset of each plan value
+  std::map<std::vector<uint32_t>, uint32_t> windows_;
+  std::vector<ValueId> returned_roots_;
+  std::vector<ValueId> needed_;
+  PlanArgs args_;
+};
+
+}  // namespace
+
+Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused,
+                                   std::span<const Object> objects) {
+  return Planner(graph, fused, objects).Plan();
+}
+
+}  // namespace ingot::compiler
