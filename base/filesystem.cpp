@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/filesystem.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace ingot {
+namespace {
+
+/// A descriptor that closes itself.
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { Close(); }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  /// Reports what close() says: on some file systems that is where a full disk shows.
+  int Close() {
+    const int closed = fd_ >= 0 ? ::close(fd_) : 0;
+    fd_ = -1;
+    return closed;
+  }
+
+ private:
+  int fd_;
+};
+
+Status WriteAll(int fd, Bytes bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrorFromErrno(errno, "write " + path);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status SyncDirectoryOf(const std::string& path) {
+  std::string parent = std::filesystem::path(path).parent_path().string();
+  if (parent.empty()) parent = ".";
+  const Fd dir(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir) return ErrorFromErrno(errno, "open " + parent);
+  if (::fsync(dir.get()) != 0) return ErrorFromErrno(errno, "sync " + parent);
+  return {};
+}
+
+Status WriteSynced(const std::string& path, Bytes bytes) {
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!fd) return ErrorFromErrno(errno, "create " + path);
+  TRY(WriteAll(fd.get(), bytes, path));
+  if (::fsync(fd.get()) != 0) return ErrorFromErrno(errno, "sync " + path);
+  if (fd.Close() != 0) return ErrorFromErrno(errno, "close " + path);
+  return {};
+}
+
+bool IsNetworkMagic(uint32_t magic) {
+  // From linux/magic.h where it is there; that header lacks the last five.
+  constexpr uint32_t kNetwork[] = {
+      0x6969,      // NFS
+      0xFF534D42,  // CIFS
+      0xFE534D42,  // SMB2
+      0x517B,      // SMB
+      0x5346414F,  // AFS
+      0x00C36400,  // Ceph
+      0x01021997,  // 9p
+      0x0BD00BD0,  // Lustre
+      0x47504653,  // GPFS
+      0x7461636F,  // OCFS2
+      0x01161970,  // GFS2
+      0x19830326,  // BeeGFS
+  };
+  return std::find(std::begin(kNetwork), std::end(kNetwork), magic) != std::end(kNetwork);
+}
+
+class PosixFilesystem final : public Filesystem {
+ public:
+  Result<Buffer> Read(const std::string& path, uint64_t bytes_max) override {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return ErrorFromErrno(errno, "open " + path);
+    Buffer all;
+    uint8_t block[64 << 10];
+    while (true) {
+      const ssize_t n = ::read(fd.get(), block, sizeof block);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrorFromErrno(errno, "read " + path);
+      if (n == 0) return all;
+      if (all.size() + static_cast<size_t>(n) > bytes_max) {
+        return Error(Code::kExhausted,
+                     fmt::format("read {}: larger than the {} bytes expected", path, bytes_max));
+      }
+      all.insert(all.end(), block, block + n);
+    }
+  }
+
+  Status WriteAtomic(const std::string& path, Bytes bytes) override {
+    static std::atomic<uint64_t> serial{0};
+    const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), serial++);
+    Status written = WriteSynced(temporary, bytes);
+    if (written && ::rename(temporary.c_str(), path.c_str()) != 0) {
+      written = ErrorFromErrno(errno, "rename " + temporary + " to " + path);
+    }
+    if (!written) {
+      ::unlink(temporary.c_str());
+      return written;
+    }
+    return SyncDirectoryOf(path);
+  }
+
+  Status MakeDirs(const std::string& path) override {
+    if (path.empty()) return Error(Code::kInvalid, "create directory: the path is empty");
+    for (size_t end = 1; end != std::string::npos;) {
+      end = path.find('/', end);
+      const std::string prefix = path.substr(0, end);
+      if (end != std::string::npos) ++end;
+      if (::mkdir(prefix.c_str(), 0700) == 0) continue;
+      // mkdir reports EACCES, EROFS or EEXIST for what is there already, by file system.
+      const int number = errno;
+      struct stat found{};
+      if (::stat(prefix.c_str(), &found) == 0) {
+        if (S_ISDIR(found.st_mode)) continue;
+        return ErrorFromErrno(ENOTDIR, "create directory " + prefix);
+      }
+      return ErrorFromErrno(number, "create directory " + prefix);
+    }
+    return {};
+  }
+
+  bool Exists(const std::string& path) override {
+    struct stat found{};
+    return ::lstat(path.c_str(), &found) == 0;
+  }
+
+  Status Remove(const std::string& path) override {
+    std::error_code code;
+    const std::uintmax_t removed = std::filesystem::remove_all(path, code);
+    if (code) return ErrorFromErrno(code.value(), "remove " + path);
+    if (removed == 0) return ErrorFromErrno(ENOENT, "remove " + path);
+    return {};
+  }
+
+  Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      return ErrorFromErrno(errno, "rename " + from + " to " + to);
+    }
+    return SyncDirectoryOf(to);
+  }
+
+  Result<std::vector<std::string>> List(const std::string& path) override {
+    std::error_code code;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator it(path, code);
+    for (; !code && it != std::filesystem::directory_iterator(); it.increment(code)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (code) return ErrorFromErrno(code.value(), "list " + path);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<uint64_t> FreeBytes(const std::string& path) override {
+    struct statvfs found{};
+    if (::statvfs(path.c_str(), &found) != 0) return ErrorFromErrno(errno, "statvfs " + path);
+    return static_cast<uint64_t>(found.f_bavail) * found.f_frsize;
+  }
+
+  Result<bool> IsNetwork(const std::string& path) override {
+    struct statfs found{};
+    if (::statfs(path.c_str(), &found) != 0) return ErrorFromErrno(errno, "statfs " + path);
+    return IsNetworkMagic(static_cast<uint32_t>(found.f_type));
+  }
+
+  Status CheckPrivateDirectory(const std::string& path) override {
+    struct stat found{};
+    if (::stat(path.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
+    if (!S_ISDIR(found.st_mode)) return ErrorFromErrno(ENOTDIR, "use " + path);
+    if (found.st_uid != ::geteuid()) {
+      return Error(Code::kUnavailable,
+                   fmt::format("{} belongs to user {}, not to user {}: choose a directory of "
+                               "your own",
+                               path, found.st_uid, ::geteuid()));
+    }
+    if ((found.st_mode & S_IWOTH) != 0) {
+      return Error(Code::kUnavailable,
+                   fmt::format("{} can be written by everybody (mode {:o}): run chmod 700 {}",
+                               path, found.st_mode & 07777, path));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Error ErrorFromErrno(int number, const std::string& what) {
+  const std::string message = what + ": " + std::generic_category().message(number);
+  switch (number) {
+    case ENOENT: return Error(Code::kNotFound, message);
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE: return Error(Code::kExhausted, message);
+    case EINVAL:
+    case ENAMETOOLONG: return Error(Code::kInvalid, message);
+    default: return Error(Code::kUnavailable, message);
+  }
+}
+
+Filesystem& RealFilesystem() {
+  static PosixFilesystem filesystem;
+  return filesystem;
+}
+
+}  // namespace ingot

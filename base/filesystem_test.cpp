@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/filesystem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "base/faulty_filesystem.h"
+#include "base/temp_dir.h"
+
+namespace ingot {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class RealFiles : public testing::Test {
+ protected:
+  std::string Text(const std::string& path) {
+    const Result<Buffer> bytes = fs_.Read(path, 1 << 20);
+    return bytes ? std::string(AsText(*bytes)) : "(" + bytes.error().ToText() + ")";
+  }
+  mode_t ModeOf(const std::string& path) {
+    struct stat found{};
+    EXPECT_EQ(::lstat(path.c_str(), &found), 0) << path;
+    return found.st_mode & 07777;
+  }
+  Filesystem& fs_ = RealFilesystem();
+  TempDir dir_;
+};
+
+TEST_F(RealFiles, WriteAtomicReplacesTheWholeFileAndLeavesNothingElse) {
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "a", AsBytes("a long first value")));
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "a", AsBytes("short")));
+  EXPECT_EQ(Text(dir_ / "a"), "short");
+  EXPECT_EQ(ModeOf(dir_ / "a"), 0600u);
+  EXPECT_THAT(*fs_.List(dir_.path()), ElementsAre("a"));
+}
+
+// The target of a link somebody planted must stay as it is.
+TEST_F(RealFiles, WriteAtomicReplacesALinkNotItsTarget) {
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "target", AsBytes("mine")));
+  ASSERT_EQ(::symlink((dir_ / "target").c_str(), (dir_ / "link").c_str()), 0);
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "link", AsBytes("other")));
+  EXPECT_EQ(Text(dir_ / "target"), "mine");
+  EXPECT_EQ(Text(dir_ / "link"), "other");
+}
+
+TEST_F(RealFiles, WriteAtomicThatFailsLeavesTheOldFileAndNoTemporary) {
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "d/full"));
+  ASSERT_FALSE(fs_.WriteAtomic(dir_ / "d", AsBytes("x")));
+  EXPECT_THAT(*fs_.List(dir_.path()), ElementsAre("d"));
+}
+
+TEST_F(RealFiles, ReadSaysWhyItCannot) {
+  const Result<Buffer> missing = fs_.Read(dir_ / "no", 10);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code(), Code::kNotFound);
+  EXPECT_THAT(missing.error().message(), HasSubstr(dir_ / "no"));
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "big", AsBytes("0123456789x")));
+  EXPECT_EQ(fs_.Read(dir_ / "big", 10).error().code(), Code::kExhausted);
+  EXPECT_TRUE(fs_.Read(dir_ / "big", 11));
+}
+
+TEST_F(RealFiles, MakeDirsMakesPrivateParentsAndAcceptsWhatIsThere) {
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "a/b/c"));
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "a/b/c"));
+  EXPECT_EQ(ModeOf(dir_ / "a"), 0700u);
+  EXPECT_EQ(ModeOf(dir_ / "a/b/c"), 0700u);
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "file", {}));
+  EXPECT_EQ(fs_.MakeDirs(dir_ / "file/x").error().code(), Code::kUnavailable);
+  EXPECT_EQ(fs_.MakeDirs("").error().code(), Code::kInvalid);
+}
+
+TEST_F(RealFiles, RemoveTakesDirectoriesButNotWhatALinkNames) {
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "keep"));
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "gone/deep"));
+  ASSERT_EQ(::symlink((dir_ / "keep").c_str(), (dir_ / "gone/link").c_str()), 0);
+  ASSERT_TRUE(fs_.Remove(dir_ / "gone"));
+  EXPECT_FALSE(fs_.Exists(dir_ / "gone"));
+  EXPECT_TRUE(fs_.Exists(dir_ / "keep"));
+  EXPECT_EQ(fs_.Remove(dir_ / "gone").error().code(), Code::kNotFound);
+}
+
+TEST_F(RealFiles, RenameMovesAndSaysWhyItCannot) {
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "a", AsBytes("x")));
+  ASSERT_TRUE(fs_.Rename(dir_ / "a", dir_ / "b"));
+  EXPECT_EQ(Text(dir_ / "b"), "x");
+  EXPECT_EQ(fs_.Rename(dir_ / "a", dir_ / "b").error().code(), Code::kNotFound);
+}
+
+TEST_F(RealFiles, KnowsItsDisk) {
+  EXPECT_GT(*fs_.FreeBytes(dir_.path()), 0u);
+  EXPECT_TRUE(fs_.IsNetwork(dir_.path()));
+  EXPECT_EQ(fs_.FreeBytes(dir_ / "no").error().code(), Code::kNotFound);
+}
+
+TEST_F(RealFiles, RefuseADirectoryThatEverybodyMayWrite) {
+  ASSERT_TRUE(fs_.CheckPrivateDirectory(dir_.path()));
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0777), 0);
+  const Status shared = fs_.CheckPrivateDirectory(dir_.path());
+  ASSERT_FALSE(shared);
+  EXPECT_EQ(shared.error().code(), Code::kUnavailable);
+  EXPECT_THAT(shared.error().message(), HasSubstr("run chmod 700"));
+}
+
+TEST_F(RealFiles, SayUnavailableWithoutPermission) {
+  ASSERT_TRUE(fs_.MakeDirs(dir_ / "closed"));
+  ASSERT_EQ(::chmod((dir_ / "closed").c_str(), 0500), 0);
+  // Root may write everywhere; as another user of files, on this thread only, it may not.
+  const bool root = ::geteuid() == 0;
+  if (root) ::setfsuid(65534);
+  const Status made = fs_.MakeDirs(dir_ / "closed/x");
+  if (root) ::setfsuid(0);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), Code::kUnavailable);
+}
+
+TEST(ErrorFromErrno, TellsFullDisksFromMissingFiles) {
+  EXPECT_EQ(ErrorFromErrno(ENOSPC, "x").code(), Code::kExhausted);
+  EXPECT_EQ(ErrorFromErrno(EDQUOT, "x").code(), Code::kExhausted);
+  EXPECT_EQ(ErrorFromErrno(ENOENT, "x").code(), Code::kNotFound);
+  EXPECT_EQ(ErrorFromErrno(EROFS, "x").code(), Code::kUnavailable);
+  EXPECT_EQ(ErrorFromErrno(EIO, "x").message(), "x: Input/output error");
+}
+
+TEST(FaultyFilesystem, FailsExactlyTheCallAskedFor) {
+  TempDir dir;
+  FaultyFilesystem faulty(RealFilesystem());
+  faulty.FailCall(2, ENOSPC);
+  EXPECT_TRUE(faulty.WriteAtomic(dir / "a", AsBytes("1")));
+  const Status second = faulty.WriteAtomic(dir / "a", AsBytes("2"));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), Code::kExhausted);
+  EXPECT_TRUE(faulty.WriteAtomic(dir / "a", AsBytes("3")));
+  EXPECT_EQ(faulty.calls(), 3u);
+}
+
+}  // namespace
+}  // namespace ingot

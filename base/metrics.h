@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+
+/// Every counter of Ingot, its name and what it counts. The names are the language of `ingot
+/// stats`, of Prometheus and of the integration tests, so they do not change.
+#define INGOT_COUNTERS(X)                                                            \
+  X(captures, "runs of a user's function that were recorded")                        \
+  X(compiles, "compiler runs that produced an artifact")                             \
+  X(compile_failures, "compiler runs that ended in an error")                        \
+  X(entry_hits, "lookups whose entry record was found")                              \
+  X(entry_misses, "lookups whose entry record was not found")                        \
+  X(entry_rejected, "entry records whose dependency record no longer held")          \
+  X(graph_hits, "recordings whose graph was stored already")                         \
+  X(graph_misses, "recordings whose graph was not stored")                           \
+  X(joins, "requests that waited for somebody else's compile")                       \
+  X(proven, "recordings that proved a size of a stored template")                    \
+  X(guard_failures, "calls whose inputs fitted no variant")                          \
+  X(fallbacks, "calls that were answered by eager")                                  \
+  X(native_calls, "calls that were answered by an artifact")                         \
+  X(native_steps, "plan steps that ran machine code")                                \
+  X(aten_steps, "plan steps that went through the dispatcher")                       \
+  X(artifacts_served, "artifacts handed to clients")                                 \
+  X(bytes_served, "bytes of the artifacts handed to clients")                        \
+  X(requests, "requests the daemon answered")                                        \
+  X(bad_requests, "requests whose bytes were refused")                               \
+  X(busy, "requests refused because a queue was full")                               \
+  X(timeouts, "requests whose deadline passed")                                      \
+  X(sessions, "connections the daemon accepted")                                     \
+  X(worker_starts, "compile workers started")                                        \
+  X(worker_crashes, "compile workers that died in a job")                            \
+  X(store_reads, "values read from a store")                                         \
+  X(store_writes, "values written to a store")                                       \
+  X(store_corrupt, "stored values that did not match their digest")                  \
+  X(store_full, "writes refused because the disk or a limit was full")               \
+  X(store_reset, "stores moved aside because they could not be opened")              \
+  X(memory_hits, "reads answered by the memory tier")                                \
+  X(evictions, "stored values removed to keep a limit")                              \
+  X(evicted_bytes, "bytes of the stored values removed to keep a limit")
+
+/// Every timer, its name and what it times.
+#define INGOT_TIMERS(X)                            \
+  X(capture, "recording one run")                  \
+  X(compile, "one compiler run")                   \
+  X(lookup, "one entry lookup in the daemon")      \
+  X(load, "mapping and binding one artifact")      \
+  X(store_open, "opening a store")                 \
+  X(store_read, "reading one value from a store")  \
+  X(store_write, "writing one value to a store")
+
+namespace ingot {
+
+enum class Counter : uint8_t {
+#define INGOT_ENUMERATOR(name, help) name,
+  INGOT_COUNTERS(INGOT_ENUMERATOR)
+#undef INGOT_ENUMERATOR
+};
+enum class Timer : uint8_t {
+#define INGOT_ENUMERATOR(name, help) name,
+  INGOT_TIMERS(INGOT_ENUMERATOR)
+#undef INGOT_ENUMERATOR
+};
+
+inline constexpr size_t kCounters = 0
+#define INGOT_COUNT(name, help) +1
+    INGOT_COUNTERS(INGOT_COUNT);
+inline constexpr size_t kTimers = 0 INGOT_TIMERS(INGOT_COUNT);
+#undef INGOT_COUNT
+
+std::string_view NameOf(Counter counter);
+std::string_view HelpOf(Counter counter);
+std::string_view NameOf(Timer timer);
+std::string_view HelpOf(Timer timer);
+
+/// One value of a snapshot: a counter under its name, a timer under `<name>_count` and `<name>_ns`.
+struct Metric {
+  std::string name;
+  uint64_t value = 0;
+  bool operator==(const Metric&) const = default;
+};
+
+/// One set of counters and timers. Thread-safe: single values are exact, a snapshot is not one
+/// instant of all of them.
+class Metrics {
+ public:
+  void Add(Counter counter, uint64_t n = 1) {
+    counters_[static_cast<size_t>(counter)].fetch_add(n, std::memory_order_relaxed);
+  }
+  uint64_t Get(Counter counter) const {
+    return counters_[static_cast<size_t>(counter)].load(std::memory_order_relaxed);
+  }
+  void AddTime(Timer timer, uint64_t ns);
+  uint64_t CountOf(Timer timer) const;
+  uint64_t NsOf(Timer timer) const;
+
+  /// All values in the order of the lists above.
+  std::vector<Metric> Snapshot() const;
+  /// "compiles=1 entry_hits=7": what is not zero, counters only, for logs and tests.
+  std::string ToText() const;
+  /// Back to zero.
+  void Reset();
+
+ private:
+  std::array<std::atomic<uint64_t>, kCounters> counters_{};
+  std::array<std::atomic<uint64_t>, kTimers> timer_counts_{};
+  std::array<std::atomic<uint64_t>, kTimers> timer_ns_{};
+};
+
+/// The process's own set.
+Metrics& GlobalMetrics();
+
+/// Adds the time of a scope to a timer.
+class TimeScope {
+ public:
+  explicit TimeScope(Timer timer, Metrics& metrics = GlobalMetrics(),
+                     const Clock& clock = SystemClock())
+      : timer_(timer), metrics_(metrics), clock_(clock), start_ns_(clock.steady_ns()) {}
+  ~TimeScope() { metrics_.AddTime(timer_, static_cast<uint64_t>(clock_.steady_ns() - start_ns_)); }
+  TimeScope(const TimeScope&) = delete;
+  TimeScope& operator=(const TimeScope&) = delete;
+
+ private:
+  const Timer timer_;
+  Metrics& metrics_;
+  const Clock& clock_;
+  const int64_t start_ns_;
+};
+
+}  // namespace ingot
