@@ -16,6 +16,9 @@ namespace ingot::cache {
 /// The tables of a store. Values of `kArtifacts` are named by the digest of their bytes; those of
 /// the others are small records that may be replaced.
 enum class Table : uint8_t { kEntries, kGraphs, kArtifacts, kKernels, kTuning, kStats };
+inline constexpr size_t kTables = 6;
+/// "entries", "graphs", ...
+std::string_view NameOf(Table table);
 
 /// Facts about one stored value, for eviction and listing. Times are Unix seconds.
 struct Stat {
@@ -25,6 +28,14 @@ struct Stat {
   uint64_t hits = 0;
   double cost_s = 0;     ///< what making it again would take
   bool pinned = false;
+};
+
+/// One value that was found damaged and taken out of its table.
+struct Damage {
+  Table table = Table::kEntries;
+  Digest key;
+  int64_t found = 0;  ///< Unix seconds
+  std::string reason;
 };
 
 /// Keeps named byte strings; adapters compose (memory, RocksDB, tiered, verifying).
@@ -48,6 +59,11 @@ class Store {
   virtual Status Pin(Table table, const Digest& key, bool pinned) = 0;
   /// Calls `fn` for every key until it returns false. Values written meanwhile may be missed.
   virtual Status ForEach(Table table, const std::function<bool(const Digest&, const Stat&)>& fn) = 0;
+  /// Calls `fn` for every value that was found damaged, oldest first, until it returns false.
+  virtual Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) = 0;
+  /// Writes out batched uses and gives space of deleted values back to the disk. May take
+  /// seconds; other calls go on meanwhile.
+  virtual Status Compact() = 0;
   /// One line for people: kind, place, state ("rocksdb /home/u/.cache/ingot, 12 MB, writable").
   virtual std::string Describe() const = 0;
 };

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/rocks_db.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace ingot::cache {
+namespace {
+
+constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs", "artifacts", "kernels",
+                                                 "tuning",  "stats",  "facts",     "chunks",
+                                                 "pending", "quarantine"};
+
+Error ToError(const rocksdb::Status& status, std::string_view what) {
+  const std::string message = std::string(what) + ": " + status.ToString();
+  if (status.IsNotFound()) return Error(Code::kNotFound, message);
+  if (status.IsCorruption()) return Error(Code::kCorrupt, message);
+  if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit) {
+    return Error(Code::kExhausted, message);
+  }
+  if (status.IsInvalidArgument() || status.IsNotSupported()) {
+    return Error(Code::kIncompatible, message);
+  }
+  return Error(Code::kUnavailable, message);
+}
+
+Status ToStatus(const rocksdb::Status& status, std::string_view what) {
+  if (status.ok()) return {};
+  return ToError(status, what);
+}
+
+rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+rocksdb::Slice ToSlice(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+Bytes ToBytes(const rocksdb::Slice& slice) {
+  return {reinterpret_cast<const uint8_t*>(slice.data()), slice.size()};
+}
+
+/// The first key after all keys that begin with `prefix`; no prefix of ours is all 0xFF.
+std::string EndOfPrefix(std::string prefix) {
+  while (!prefix.empty() && static_cast<uint8_t>(prefix.back()) == 0xFF) prefix.pop_back();
+  if (!prefix.empty()) ++prefix.back();
+  return prefix;
+}
+
+// Tuned for a small store that is opened often: nothing is read at open that is not needed, no
+// thread wakes without work, and the log to replay is bounded by the write buffer.
+rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
+  rocksdb::DBOptions db;
+  db.create_if_missing = true;
+  db.create_missing_column_families = true;
+  db.max_open_files = options.files_open_max;
+  db.max_file_opening_threads = 1;
+  db.skip_stats_update_on_db_open = true;
+  db.skip_checking_sst_file_sizes_on_db_open = true;
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
+  db.avoid_flush_during_recovery = true;
+  db.avoid_unnecessary_blocking_io = true;
+  db.db_write_buffer_size = options.write_buffer_bytes;
+  db.max_total_wal_size = 2 * options.write_buffer_bytes;
+  db.max_background_jobs = 2;
+  db.max_manifest_file_size = 1u << 20;
+  db.info_log_level = rocksdb::WARN_LEVEL;
+  db.keep_log_file_num = 2;
+  db.max_log_file_size = 1u << 20;
+  return db;
+}
+
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Family family,
+                                               const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::ColumnFamilyOptions cf;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.format_version = 5;
+  cf.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  cf.compression = rocksdb::kZSTD;
+  cf.write_buffer_size = options.write_buffer_bytes;
+  if (family == Family::kChunks || family == Family::kArtifacts || family == Family::kKernels) {
+    cf.enable_blob_files = true;
+    cf.min_blob_size = options.blob_bytes_min;
+    cf.blob_file_size = options.blob_file_bytes;
+    cf.blob_compression_type = rocksdb::kZSTD;
+    cf.enable_blob_garbage_collection = true;
+    // Compact() must be able to empty any blob file, however young.
+    cf.blob_garbage_collection_age_cutoff = 1.0;
+  }
+  return cf;
+}
+
+}  // namespace
+
+struct RocksDb::State {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;  // owned; in the order of Family, then default
+
+  rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
+  ~State() {
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
+    }
+    if (db != nullptr) db->Close();
+  }
+};
+
+RocksDb::RocksDb(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RocksDb::~RocksDb() = default;
+
+Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
+                                               const RocksDbOptions& options) {
+  const auto cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (size_t i = 0; i < kFamilies; ++i) {
+    families.emplace_back(kFamilyNames[i],
+                          MakeFamilyOptions(options, static_cast<Family>(i), cache));
+  }
+  families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+  auto state = std::make_unique<State>();
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(MakeDbOptions(options), dir, families, &state->handles, &db);
+  if (!status.ok()) return ToError(status, "open " + dir);
+  state->db.reset(db);
+  return std::unique_ptr<RocksDb>(new RocksDb(std::move(state)));
+}
+
+Status RocksDb::Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) {
+  rocksdb::PinnableSlice value;
+  const rocksdb::Status status =
+      state_->db->Get(rocksdb::ReadOptions(), state_->Of(family), ToSlice(key), &value);
+  if (!status.ok()) return ToError(status, "read");
+  return use(ToBytes(value));
+}
+
+Status RocksDb::Apply(std::span<const RowChange> changes, bool sync) {
+  rocksdb::WriteBatch batch;
+  for (const RowChange& change : changes) {
+    rocksdb::ColumnFamilyHandle* const handle = state_->Of(change.family);
+    rocksdb::Status added;
+    switch (change.kind) {
+      case RowChange::Kind::kPut:
+        added = batch.Put(handle, ToSlice(change.key), ToSlice(change.value));
+        break;
+      case RowChange::Kind::kErase:
+        added = batch.Delete(handle, ToSlice(change.key));
+        break;
+      case RowChange::Kind::kErasePrefix:
+        added = batch.DeleteRange(handle, ToSlice(change.key), EndOfPrefix(change.key));
+        break;
+    }
+    TRY(ToStatus(added, "write"));
+  }
+  rocksdb::WriteOptions write;
+  write.sync = sync;
+  rocksdb::Status status = state_->db->Write(write, &batch);
+  // After a full disk RocksDB refuses writes until it is told to go on; when there is room again
+  // the second attempt succeeds, else it repeats the reason.
+  if (!status.ok() && state_->db->Resume().ok()) status = state_->db->Write(write, &batch);
+  return ToStatus(status, "write");
+}
+
+Status RocksDb::Scan(Family family, std::string_view prefix,
+                     const std::function<bool(Bytes, Bytes)>& use) {
+  rocksdb::ReadOptions read;
+  const std::string end = EndOfPrefix(std::string(prefix));
+  const rocksdb::Slice bound(end);
+  if (!end.empty()) read.iterate_upper_bound = &bound;
+  read.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Of(family)));
+  for (it->Seek(ToSlice(prefix)); it->Valid(); it->Next()) {
+    if (!use(ToBytes(it->key()), ToBytes(it->value()))) break;
+  }
+  return ToStatus(it->status(), "scan");
+}
+
+Status RocksDb::Compact() {
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  for (size_t i = 0; i < kFamilies; ++i) {
+    const rocksdb::Status status =
+        state_->db->CompactRange(options, state_->handles[i], nullptr, nullptr);
+    TRY(ToStatus(status, std::string("compact ") + kFamilyNames[i]));
+  }
+  return {};
+}
+
+uint64_t RocksDb::DiskBytes() {
+  uint64_t total = 0;
+  for (size_t i = 0; i < kFamilies; ++i) {
+    for (const char* property : {"rocksdb.total-sst-files-size", "rocksdb.total-blob-file-size"}) {
+      uint64_t bytes = 0;
+      if (state_->db->GetIntProperty(state_->handles[i], property, &bytes)) total += bytes;
+    }
+  }
+  return total;
+}
+
+}  // namespace ingot::cache

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "base/result.h"
+#include "cache/store.h"
+
+namespace ingot::cache {
+
+// The rows of a store on disk (docs/format/store.md). All integers in keys are big-endian, so
+// that order of bytes is order of numbers; those in values are little-endian.
+
+/// The commit record of a value: what its bytes must be. The bytes follow it in the same row,
+/// or are the chunks that `write_id` names.
+struct CommitRow {
+  uint64_t bytes = 0;
+  Digest digest;
+  /// Tells two writes of one key apart; names the chunks.
+  uint64_t write_id = 0;
+  uint32_t chunks = 0;  ///< 0: the bytes follow
+};
+inline constexpr size_t kCommitRowBytes = 56;
+
+Buffer EncodeCommitRow(const CommitRow& row, Bytes inline_value);
+/// Reads the record in front of `bytes`. kCorrupt: magic, version, own digest, or a size that
+/// the inline bytes do not have.
+Result<CommitRow> DecodeCommitRow(Bytes bytes);
+
+/// A Stat as stored beside its value, with what Delete needs to find the chunks.
+struct FactsRow {
+  Stat stat;
+  uint64_t write_id = 0;
+  uint32_t chunks = 0;
+};
+
+Buffer EncodeFactsRow(const FactsRow& row);
+Result<FactsRow> DecodeFactsRow(Bytes bytes);
+
+/// 16 bytes: the digest, high half first.
+std::string RowKey(const Digest& key);
+/// 17 bytes: table, then the digest.
+std::string FactsKey(Table table, const Digest& key);
+Result<Digest> DigestFromFactsKey(Bytes row_key);
+/// 25 bytes: facts key, write id. Prefix of all chunks of one write, and name of a write in progress.
+std::string WriteKey(Table table, const Digest& key, uint64_t write_id);
+std::string ChunkKey(Table table, const Digest& key, uint64_t write_id, uint32_t index);
+/// Time first, so that the oldest comes first.
+std::string QuarantineKey(int64_t time_s, Table table, const Digest& key);
+
+}  // namespace ingot::cache

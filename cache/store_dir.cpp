@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/store_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+namespace ingot::cache {
+namespace {
+
+constexpr std::string_view kVersionPrefix = "ingot-store ";
+constexpr uint64_t kSmallFileBytesMax = 4096;
+
+std::string ReadHolder(int fd) {
+  char text[32] = {};
+  const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);
+  std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
+  while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+  return holder.empty() ? "unknown" : holder;
+}
+
+Result<int> TakeLock(const std::string& path) {
+  // Not inherited: a compile worker that outlives its daemon must not keep the store locked.
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    Error error = ErrorFromErrno(errno, "open " + path);
+    return Error(Code::kUnavailable, error.message());
+  }
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int number = errno;
+    const std::string holder = ReadHolder(fd);
+    ::close(fd);
+    if (number != EWOULDBLOCK) {
+      return Error(Code::kUnavailable, ErrorFromErrno(number, "lock " + path).message());
+    }
+    return Error(Code::kUnavailable,
+                 fmt::format("{} is held by process {}: talk to that daemon, or use another "
+                             "directory",
+                             path, holder));
+  }
+  const std::string holder = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, holder.data(), holder.size(), 0) < 0) {
+    const Error error = ErrorFromErrno(errno, "write " + path);
+    // The process id is only for people; a full disk still serves reads.
+    if (error.code() != Code::kExhausted) {
+      ::close(fd);
+      return Error(Code::kUnavailable, error.message());
+    }
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<StoreDir> StoreDir::Open(const std::string& path, Filesystem& filesystem) {
+  TRY(filesystem.MakeDirs(path));
+  TRY(filesystem.CheckPrivateDirectory(path));
+  TRY_ASSIGN(const int fd, TakeLock(path + "/LOCK"));
+  return StoreDir(path, filesystem, fd);
+}
+
+StoreDir::StoreDir(StoreDir&& other) noexcept
+    : path_(std::move(other.path_)),
+      filesystem_(other.filesystem_),
+      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+StoreDir::~StoreDir() {
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+}
+
+Status StoreDir::CheckVersion() {
+  const std::string file = path_ + "/VERSION";
+  const Result<Buffer> read = filesystem_.Read(file, kSmallFileBytesMax);
+  if (!read) {
+    if (read.error().code() != Code::kNotFound) return read.error();
+    if (!filesystem_.Exists(database())) return {};
+    return Error(Code::kCorrupt, file + " is missing, so the database cannot be trusted");
+  }
+  std::string_view text = AsText(*read);
+  uint32_t version = 0;
+  bool good = text.starts_with(kVersionPrefix) && text.ends_with('\n');
+  if (good) {
+    text.remove_prefix(kVersionPrefix.size());
+    text.remove_suffix(1);
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), version);
+    good = code == std::errc() && end == text.data() + text.size();
+  }
+  if (!good) return Error(Code::kCorrupt, file + " does not hold a version");
+  if (version != kStoreVersion) {
+    return Error(Code::kIncompatible, fmt::format("{} says version {}, this build reads {}", file,
+                                                  version, kStoreVersion));
+  }
+  return {};
+}
+
+Status StoreDir::WriteVersion() {
+  const std::string text = fmt::format("{}{}\n", kVersionPrefix, kStoreVersion);
+  return filesystem_.WriteAtomic(path_ + "/VERSION", AsBytes(text));
+}
+
+Status StoreDir::WriteDamageNote(const std::string& reason) {
+  return filesystem_.WriteAtomic(path_ + "/DAMAGED", AsBytes(reason));
+}
+
+Status StoreDir::CheckDamageNote() {
+  const Result<Buffer> note = filesystem_.Read(path_ + "/DAMAGED", kSmallFileBytesMax);
+  if (note) return Error(Code::kCorrupt, std::string(AsText(*note)));
+  if (note.error().code() == Code::kNotFound) return {};
+  return note.error();
+}
+
+Result<std::string> StoreDir::MoveAside(const Error& reason, const Clock& clock,
+                                        size_t asides_max) {
+  const std::string asides = path_ + "/aside";
+  TRY(filesystem_.MakeDirs(asides));
+  std::string place;
+  for (int n = 0; place.empty() || filesystem_.Exists(place); ++n) {
+    place = fmt::format("{}/{:012}-{:03}", asides, clock.now_s(), n);
+  }
+  TRY(filesystem_.MakeDirs(place));
+  const std::string text = reason.ToText() + "\n";
+  TRY(filesystem_.WriteAtomic(place + "/REASON", AsBytes(text)));
+  if (filesystem_.Exists(database())) TRY(filesystem_.Rename(database(), place + "/db"));
+  for (const char* name : {"/VERSION", "/DAMAGED"}) {
+    if (filesystem_.Exists(path_ + name)) TRY(filesystem_.Rename(path_ + name, place + name));
+  }
+  TRY_ASSIGN(const std::vector<std::string> names, filesystem_.List(asides));
+  for (size_t i = 0; i + asides_max < names.size(); ++i) {
+    Ignore(filesystem_.Remove(asides + "/" + names[i]), "it is tried again next time");
+  }
+  return place;
+}
+
+}  // namespace ingot::cache

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "base/filesystem.h"
+#include "base/result.h"
+
+namespace ingot::cache {
+
+/// Version of what is inside a store directory (docs/format/store.md).
+inline constexpr uint32_t kStoreVersion = 1;
+
+/// The directory of a store: lock, version file, database, and databases moved aside.
+///
+/// Holds the lock for as long as it lives, so one process at a time uses a store. The lock is
+/// taken before anything else is looked at: a store of a newer version that a newer daemon uses is
+/// never moved. Thread-compatible.
+class StoreDir {
+ public:
+  /// Creates the directory (mode 0700) and takes the lock. kUnavailable: held by a live process
+  /// (named), no permission, read-only, not private.
+  static Result<StoreDir> Open(const std::string& path, Filesystem& filesystem);
+  StoreDir(StoreDir&& other) noexcept;
+  StoreDir& operator=(StoreDir&&) = delete;
+  ~StoreDir();
+
+  std::string database() const { return path_ + "/db"; }
+  /// Success when the version file is this build's or nothing is stored yet; else why the
+  /// database must not be used: kIncompatible, kCorrupt, or an Error of the disk.
+  Status CheckVersion();
+  /// Marks the database as this build's.
+  Status WriteVersion();
+  /// Leaves a note for the next opening that the database must be moved aside.
+  Status WriteDamageNote(const std::string& reason);
+  /// kCorrupt with the reason when there is such a note.
+  Status CheckDamageNote();
+  /// Moves the database to `aside/<time>-<n>/` with its reason, and removes all but the newest
+  /// `asides_max`. Returns the new place.
+  Result<std::string> MoveAside(const Error& reason, const Clock& clock, size_t asides_max);
+
+ private:
+  StoreDir(std::string path, Filesystem& filesystem, int lock_fd)
+      : path_(std::move(path)), filesystem_(filesystem), lock_fd_(lock_fd) {}
+
+  std::string path_;
+  Filesystem& filesystem_;
+  int lock_fd_;
+};
+
+}  // namespace ingot::cache
