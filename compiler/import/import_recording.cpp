@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/import/functional_name.h"
+#include "compiler/import/import.h"
+#include "compiler/import/memories.h"
+#include "compiler/import/recording.h"
+#include "compiler/ir/text.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler {
+namespace {
+
+/// Bound on what regenerated views may add to a recording's own steps.
+constexpr size_t kNodesMax = 1u << 20;
+
+// Scalar results that follow from types alone, which the guards of the inputs cover.
+constexpr std::string_view kMetadataOps[] = {
+    "aten.size.int", "aten.stride.int", "aten.dim", "aten.numel", "aten.sym_size.int",
+    "aten.sym_stride.int", "aten.sym_numel", "aten.sym_storage_offset", "aten.storage_offset",
+    "aten.is_floating_point", "aten.is_complex", "aten.is_signed", "aten.is_contiguous",
+    "aten.is_same_size", "aten.is_conj", "aten.is_neg", "aten.is_inference", "aten.can_cast",
+    "aten.result_type.Tensor", "aten.result_type.Scalar",
+};
+
+// Batch statistics are written although the schemas do not say so.
+constexpr std::string_view kRunningStatistics[] = {
+    "aten.batch_norm", "aten.native_batch_norm", "aten.cudnn_batch_norm", "aten.instance_norm",
+};
+
+template <size_t N>
+bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
+  return std::find(std::begin(list), std::end(list), op) != std::end(list);
+}
+
+template <typename Fn>
+void ForEachId(const Arg& arg, Fn&& fn) {
+  if (const auto* ref = std::get_if<Ref>(&arg)) fn(ref->id);
+  if (const auto* list = std::get_if<RefList>(&arg)) {
+    for (uint32_t id : list->ids) {
+      if (id != kNoValue) fn(id);
+    }
+  }
+}
+
+/// One step with checked parts; tensors are still recording ids.
+struct StepCall {
+  const proto::Step* raw = nullptr;
+  std::string op;
+  std::vector<Arg> args;
+  std::vector<Arg> results;
+  std::vector<uint32_t> writes;   ///< argument positions
+  std::vector<uint32_t> operands; ///< ids in all arguments
+  std::vector<uint32_t> made;     ///< ids in all results
+
+  bool Takes(uint32_t id) const {
+    return std::find(operands.begin(), operands.end(), id) != operands.end();
+  }
+};
+
+class Importer {
+ public:
+  explicit Importer(Recording recording)
+      : recording_(std::move(recording)), memories_(recording_, graph_) {}
+
+  Result<Graph> Run() {
+    if (recording_.root().name()) graph_.name = recording_.root().name()->str();
+    TRY(AddSources());
+    for (size_t i = 0; i < recording_.step_count(); ++i) {
+      if (Status status = AddStep(i); !status) {
+        return std::move(status).error().Wrap(
+            fmt::format("step {} ({})", i, recording_.step(i).op()->string_view()));
+      }
+      if (graph_.node_capacity() > kNodesMax) {
+        return Error(Code::kUnsupported, fmt::format("program of over {} nodes", kNodesMax));
+      }
+    }
+    TRY(AddOutputs());
+    TRY(memories_.AddFinalWrites());
+    TRY(Verify(graph_));
+    return std::move(graph_);
+  }
+
+ private:
+  Status AddSources() {
+    if (!recording_.root().sources()) return {};
+    for (const proto::Source* source : *recording_.root().sources()) {
+      const uint32_t id = source->value();
+      if (id >= recording_.metas().size() || source->kind() > proto::SourceKind::Constant) {
+        return Error(Code::kCorrupt, fmt::format("recording: source of value {}", id));
+      }
+      const InputKind kind = static_cast<InputKind>(source->kind());
+      const Type& type = recording_.meta(id).type;
+      std::string data;
+      if (kind == InputKind::kConstant) {
+        if (source->data()) data.assign(source->data()->begin(), source->data()->end());
+        if (Dim(static_cast<int64_t>(data.size())) !=
+            type.Elements() * Dim(static_cast<int64_t>(guards::SizeOf(type.dtype)))) {
+          return Error(Code::kCorrupt, fmt::format("recording: constant {} of {} bytes", id,
+                                                   data.size()));
+        }
+        if (!type.IsContiguous()) {
+          return Error(Code::kUnsupported, "constant tensor that is not contiguous");
+        }
+      }
+      std::string name = source->name() ? source->name()->str() : "";
+      const ValueId value = graph_.AddInput(kind, std::move(name), type, std::move(data));
+      TRY(memories_.DefineSource(id, value));
+    }
+    return {};
+  }
+
+  Status AddOutputs() {
+    if (!recording_.root().outputs()) return {};
+    for (const uint32_t id : *recording_.root().outputs()) {
+      if (id >= recording_.metas().size()) {
+        return Error(Code::kCorrupt, fmt::format("recording: output {} is no value", id));
+      }
+      TRY_ASSIGN(const ValueId value, memories_.Use(id));
+      graph_.outputs.push_back(value);
+    }
+    return {};
+  }
+
+  Result<StepCall> ReadStep(size_t i) {
+    StepCall call;
+    call.raw = &recording_.step(i);
+    const std::optional<std::string> op = GraphOpName(call.raw->op()->string_view());
+    if (!op) return Error(Code::kCorrupt, "is no operator name");
+    // These names belong to nodes that no recording may forge.
+    if (op->starts_with("guard.") || op->starts_with("ingot.")) {
+      return Error(Code::kUnsupported, "operator namespace is reserved");
+    }
+    call.op = *op;
+    if (call.raw->args()) {
+      for (const proto::Arg* raw : *call.raw->args()) {
+        TRY_ASSIGN(Arg arg, recording_.ReadArg(*raw));
+        ForEachId(arg, [&](uint32_t id) { call.operands.push_back(id); });
+        call.args.push_back(std::move(arg));
+      }
+    }
+    if (call.raw->results()) {
+      for (const proto::Arg* raw : *call.raw->results()) {
+        TRY_ASSIGN(Arg result, recording_.ReadArg(*raw));
+        ForEachId(result, [&](uint32_t id) { call.made.push_back(id); });
+        call.results.push_back(std::move(result));
+      }
+    }
+    if (call.raw->writes()) call.writes.assign(call.raw->writes()->begin(), call.raw->writes()->end());
+    for (uint32_t position : call.writes) {
+      if (position >= call.args.size()) {
+        return Error(Code::kCorrupt, fmt::format("writes argument {}", position));
+      }
+    }
+    return call;
+  }
+
+  Status AddStep(size_t i) {
+    TRY_ASSIGN(const StepCall call, ReadStep(i));
+    for (uint32_t id : call.operands) {
+      if (!memories_.IsDefined(id)) {
+        return Error(Code::kCorrupt, fmt::format("uses value {} that nothing made", id));
+      }
+    }
+    if (IsOneOf(kRunningStatistics, call.op) && call.args.size() > 5 &&
+        call.args[5] == Arg(true) && call.args[3] != Arg(None{})) {
+      return Error(Code::kUnsupported, "updates running statistics; call eval() on the module");
+    }
+    if (!call.writes.empty()) return AddWritingStep(call);
+    for (const Arg& result : call.results) {
+      if (std::holds_alternative<bool>(result) || std::holds_alternative<Dim>(result) ||
+          std::holds_alternative<double>(result) || std::holds_alternative<Number>(result)) {
+        return AddScalarGuard(call, result);
+      }
+    }
+    return AddPureStep(call);
+  }
+
+  /// Arguments with values of the graph.
+  Result<std::vector<Arg>> UseArgs(const StepCall& call) {
+    std::vector<Arg> args = call.args;
+    for (Arg& arg : args) {
+      if (auto* ref = std::get_if<Ref>(&arg)) {
+        TRY_ASSIGN(ref->id, memories_.Use(ref->id));
+      }
+      if (auto* list = std::get_if<RefList>(&arg)) {
+        for (ValueId& id : list->ids) {
+          if (id == kNoValue) continue;
+          TRY_ASSIGN(id, memories_.Use(id));
+        }
+      }
+    }
+    return args;
+  }
+
+  Node MakeNode(const StepCall& call, std::string op, std::vector<Arg> args) const {
+    Node node{std::move(op), std::move(args)};
+    if (call.raw->is_random()) node.effects |= kRandom;
+    if (call.raw->is_opaque()) node.effects |= kOpaque;
+    node.eager_s = static_cast<float>(call.raw->eager_ns()) * 1e-9f;
+    return node;
+  }
+
+  /// Ids of the tensor results in order; results that are absent may only come last.
+  Result<std::vector<uint32_t>> ResultIds(const StepCall& call) const {
+    std::vector<uint32_t> ids;
+    bool absent = false;
+    const auto add = [&](uint32_t id) -> Status {
+      if (id == kNoValue) {
+        absent = true;
+      } else if (absent) {
+        return Error(Code::kUnsupported, "has an absent result before a present one");
+      } else {
+        ids.push_back(id);
+      }
+      return {};
+    };
+    for (const Arg& result : call.results) {
+      if (std::holds_alternative<None>(result)) {
+        TRY(add(kNoValue));
+      } else if (const auto* ref = std::get_if<Ref>(&result)) {
+        TRY(add(ref->id));
+      } else if (const auto* list = std::get_if<RefList>(&result)) {
+        for (uint32_t id : list->ids) TRY(add(id));
+      } else {
+        return Error(Code::kUnsupported, "returns something that is no tensor");
+      }
+    }
+    return ids;
+  }
+
+  Status AddPureStep(const StepCall& call) {
+    TRY_ASSIGN(const std::vector<uint32_t> ids, ResultIds(call));
+    // An operator with nothing to do returns its operand: `contiguous`, dropout in eval mode.
+    const bool returns_operands =
+        !ids.empty() && std::all_of(ids.begin(), ids.end(), [&](uint32_t id) { return call.Takes(id); });
+    if (returns_operands && !call.raw->is_random() && !call.raw->is_opaque()) return {};
+    TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
+    TRY_ASSIGN(const std::vector<ValueId> values, AddNodeFor(call, ids, std::move(args)));
+    int64_t start = 0;
+    for (uint32_t i = 0; i < ids.size(); ++i) {
+      if (call.Takes(ids[i])) continue;
+      if (memories_.IsDefined(ids[i])) {
+        return Error(Code::kCorrupt, fmt::format("makes value {} a second time", ids[i]));
+      }
+      DefineResult(call, ids[i], values[i], i, start);
+    }
+    if (!call.raw->is_dynamic_shape()) return {};
+    for (ValueId value : values) {
+      Node guard{"guard.shape", {Ref{value}, graph_.type(value).sizes}};
+      guard.effects = kGuard;
+      graph_.AddNode(std::move(guard), {});
+    }
+    return {};
+  }
+
+  Result<std::vector<ValueId>> AddNodeFor(const StepCall& call, const std::vector<uint32_t>& ids,
+                                          std::vector<Arg> args) {
+    Node node = MakeNode(call, call.op, std::move(args));
+    std::vector<Type> types;
+    for (uint32_t id : ids) types.push_back(recording_.meta(id).type);
+    // After a write an operand's strides may differ from those seen; views then follow them.
+    bool same_layout = true;
+    for (uint32_t id : call.operands) {
+      TRY_ASSIGN(const ValueId value, memories_.Use(id));
+      same_layout &= graph_.type(value).strides == recording_.meta(id).type.strides;
+    }
+    if (types.size() == 1 && !same_layout) {
+      return std::vector<ValueId>{AddViewNode(graph_, std::move(node), std::move(types[0]))};
+    }
+    const NodeId id = graph_.AddNode(std::move(node), std::move(types));
+    return graph_.node(id).results;
+  }
+
+  /// `start` runs along the dim that an operator with several views cuts.
+  void DefineResult(const StepCall& call, uint32_t id, ValueId value, uint32_t result,
+                    int64_t& start) {
+    const Meta& meta = recording_.meta(id);
+    for (size_t i = 0; i < call.args.size(); ++i) {
+      const auto* ref = std::get_if<Ref>(&call.args[i]);
+      if (!ref || recording_.meta(ref->id).storage != meta.storage) continue;
+      Node step = graph_.node(graph_.value(value).def);
+      View view = MakeView(step, ref->id, i, recording_.meta(ref->id), meta, result, start);
+      if (view.op == "aten.slice.Tensor" && step.op != view.op) {
+        start = std::get<Dim>(view.args[3]).const_value();
+      }
+      memories_.DefineView(id, value, std::move(view));
+      return;
+    }
+    memories_.DefineFresh(id, value);
+  }
+
+  Status AddScalarGuard(const StepCall& call, const Arg& result) {
+    if (IsOneOf(kMetadataOps, call.op)) return {};
+    TRY_ASSIGN(const std::vector<Arg> args, UseArgs(call));
+    if (call.results.size() != 1 || args.empty() || !std::holds_alternative<Ref>(args[0])) {
+      return Error(Code::kUnsupported, "returns a number Ingot cannot compare again");
+    }
+    ValueId value = std::get<Ref>(args[0]).id;
+    if (call.op == "aten.equal" || call.op == "aten.allclose") {
+      const auto* other = args.size() > 1 ? std::get_if<Ref>(&args[1]) : nullptr;
+      if (!other) return Error(Code::kCorrupt, "compares one tensor");
+      // Tensors of different sizes are told apart by the guards on sizes.
+      if (graph_.type(value).sizes != graph_.type(other->id).sizes) return {};
+      std::vector<Arg> pair = args;
+      const std::string op = call.op == "aten.equal" ? "aten.eq.Tensor" : "aten.isclose";
+      const Type type = Type::Contiguous(DType::kBool, graph_.type(value).sizes);
+      const NodeId same = graph_.AddNode(MakeNode(call, op, std::move(pair)), {type});
+      const NodeId all =
+          graph_.AddNode({"aten.all", {Ref{graph_.node(same).results[0]}}},
+                         {Type::Contiguous(DType::kBool, {})});
+      value = graph_.node(all).results[0];
+    } else if (call.operands.size() != 1 || !graph_.type(value).Elements().is_one()) {
+      return Error(Code::kUnsupported, "returns a number Ingot cannot compare again");
+    }
+    Node guard{"guard.equal", {Ref{value}, AsNumber(result)}};
+    guard.effects = kGuard;
+    graph_.AddNode(std::move(guard), {});
+    return {};
+  }
+
+  static Number AsNumber(const Arg& result) {
+    if (const auto* number = std::get_if<Number>(&result)) return *number;
+    if (const auto* value = std::get_if<bool>(&result)) return Number{*value};
+    if (const auto* value = std::get_if<Dim>(&result)) return Number{*value};
+    return Number{std::get<double>(result)};
+  }
+
+  Status AddWritingStep(const StepCall& call) {
+    if (call.op == "aten.detach_" || call.op == "aten.requires_grad_") return {};
+    const std::optional<FunctionalForm> form = FindFunctionalForm(call.op);
+    if (!form || call.raw->is_opaque()) {
+      return Error(Code::kUnsupported, "writes its arguments in a way Ingot does not know");
+    }
+    const bool in_place = form->style == WriteStyle::kInPlace;
+    if (in_place && call.writes.size() != 1) {
+      return Error(Code::kUnsupported, "writes several of its arguments in place");
+    }
+    std::vector<uint32_t> written;
+    for (uint32_t position : call.writes) {
+      ForEachId(call.args[position], [&](uint32_t id) { written.push_back(id); });
+    }
+    TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
+    if (!in_place) {
+      for (size_t i = call.writes.size(); i-- > 0;) args.erase(args.begin() + call.writes[i]);
+    }
+    TRY(AddFunctional(MakeNode(call, form->op, std::move(args)), written));
+    for (uint32_t id : call.made) TRY(DefineWrittenResult(id, written));
+    return {};
+  }
+
+  /// Adds the functional node and gives each written tensor its result.
+  Status AddFunctional(Node node, const std::vector<uint32_t>& written) {
+    std::vector<Type> types;
+    for (uint32_t id : written) {
+      const Type& type = recording_.meta(id).type;
+      // A result with gaps would be allocated with gaps.
+      types.push_back(IsDense(type) ? type : Type::Contiguous(type.dtype, type.sizes));
+    }
+    const NodeId id = graph_.AddNode(std::move(node), types);
+    const std::optional<std::vector<Inferred>> inferred = Infer(graph_, graph_.node(id));
+    std::vector<ValueId> values = graph_.node(id).results;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!inferred || i >= inferred->size()) continue;
+      // In place, the result is cast to what is written; promotion says what it is before.
+      const Inferred& before = (*inferred)[i];
+      if (before.sizes != types[i].sizes) {
+        return Error(Code::kUnsupported, "writes fewer elements than the tensor has");
+      }
+      if (before.default_dtype || before.dtype == types[i].dtype) continue;
+      graph_.value(values[i]).type.dtype = before.dtype;
+      const NodeId cast = graph_.AddNode({"aten.to.dtype", {Ref{values[i]}, DTypeArg{types[i].dtype},
+                                                            false, false, None{}}}, {types[i]});
+      values[i] = graph_.node(cast).results[0];
+    }
+    for (size_t i = 0; i < values.size(); ++i) TRY(memories_.Write(written[i], values[i]));
+    return {};
+  }
+
+  Status DefineWrittenResult(uint32_t id, const std::vector<uint32_t>& written) {
+    if (memories_.IsDefined(id)) return {};
+    for (uint32_t source : written) {
+      const Meta& meta = recording_.meta(source);
+      if (meta.storage != recording_.meta(id).storage || meta.type != recording_.meta(id).type) {
+        continue;
+      }
+      TRY_ASSIGN(const ValueId value, memories_.Use(source));
+      memories_.DefineView(id, value, View{source, {}, {}, 0});
+      return {};
+    }
+    return Error(Code::kUnsupported, "returns a tensor other than the one it writes");
+  }
+
+  Recording recording_;
+  Graph graph_;
+  Memories memories_;
+};
+
+}  // namespace
+
+Result<Graph> ImportRecording(Bytes bytes) {
+  TRY_ASSIGN(Recording recording, Recording::Open(bytes));
+  return Importer(std::move(recording)).Run();
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/memories.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace ingot::compiler {
+namespace {
+
+/// Sources of one storage that are compared pair by pair.
+constexpr size_t kNeighboursMax = 1024;
+
+}  // namespace
+
+Memories::Memories(const Recording& recording, Graph& graph)
+    : recording_(recording), graph_(graph), cells_(recording.metas().size()) {}
+
+uint32_t Memories::AddMemory(uint32_t root) {
+  const uint32_t memory = static_cast<uint32_t>(memories_.size());
+  memories_.push_back({root});
+  by_storage_[recording_.meta(root).storage].push_back(memory);
+  return memory;
+}
+
+Status Memories::DefineSource(uint32_t id, ValueId value) {
+  if (IsDefined(id)) {
+    return Error(Code::kCorrupt, fmt::format("recording: two sources are value {}", id));
+  }
+  sources_.push_back(id);
+  const Meta& meta = recording_.meta(id);
+  Cell& cell = cells_[id];
+  cell.value = value;
+  bool meets_another = false;
+  const std::vector<uint32_t>& neighbours = by_storage_[meta.storage];
+  if (neighbours.size() >= kNeighboursMax) tangled_storages_.insert(meta.storage);
+  for (size_t i = 0; i < std::min(neighbours.size(), kNeighboursMax); ++i) {
+    const uint32_t memory = neighbours[i];
+    const uint32_t root = memories_[memory].root;
+    const Meta& other = recording_.meta(root);
+    // Slices of one flat buffer that do not meet are memories of their own.
+    if (meta.end_byte <= other.first_byte || other.end_byte <= meta.first_byte) continue;
+    if (meta.type == other.type && meta.offset == other.offset) {
+      cell.memory = memory;
+      cell.view = View{root, {}, {}, 0};
+    } else {
+      memories_[memory].tangled = true;
+      meets_another = true;
+    }
+  }
+  if (cell.view) return {};
+  cell.memory = AddMemory(id);
+  memories_[cell.memory].tangled = meets_another;
+  return {};
+}
+
+void Memories::DefineFresh(uint32_t id, ValueId value) {
+  const uint32_t storage = recording_.meta(id).storage;
+  const bool known = by_storage_.count(storage) != 0;
+  Cell& cell = cells_[id];
+  cell.value = value;
+  cell.memory = AddMemory(id);
+  if (known) tangled_storages_.insert(storage);
+}
+
+void Memories::DefineView(uint32_t id, ValueId value, View view) {
+  Cell& cell = cells_[id];
+  cell.value = value;
+  cell.memory = cells_[view.parent].memory;
+  cell.version = memories_[cell.memory].version;
+  cell.view = std::move(view);
+  const Meta& meta = recording_.meta(id);
+  const Meta& root = recording_.meta(memories_[cell.memory].root);
+  const bool empty = meta.first_byte == meta.end_byte;
+  if (!empty && (meta.first_byte < root.first_byte || meta.end_byte > root.end_byte)) {
+    tangled_storages_.insert(meta.storage);
+  }
+}
+
+Result<ValueId> Memories::Use(uint32_t id) {
+  // Views of views are walked by hand: a recording decides how deep they go.
+  std::vector<uint32_t> stale;
+  uint32_t at = id;
+  while (cells_[at].view && cells_[at].version != memories_[cells_[at].memory].version) {
+    stale.push_back(at);
+    at = cells_[at].view->parent;
+  }
+  if (cells_[at].value == kNoValue) {
+    return Error(Code::kCorrupt, fmt::format("recording: value {} is used undefined", id));
+  }
+  for (size_t i = stale.size(); i-- > 0;) {
+    Cell& cell = cells_[stale[i]];
+    const ValueId parent = cells_[cell.view->parent].value;
+    cell.value = cell.view->is_same() ? parent
+                                      : Replay(graph_, *cell.view, parent,
+                                               recording_.meta(stale[i]).type);
+    cell.version = memories_[cell.memory].version;
+  }
+  return cells_[id].value;
+}
+
+Status Memories::Write(uint32_t id, ValueId value) {
+  const uint32_t memory = cells_[id].memory;
+  if (memories_[memory].tangled ||
+      tangled_storages_.count(recording_.meta(id).storage) != 0) {
+    return Error(Code::kUnsupported,
+                 "written memory is shared by tensors that are not views of each other");
+  }
+  if (HasInternalOverlap(recording_.meta(id).type)) {
+    return Error(Code::kUnsupported, "written tensor names an element of memory twice");
+  }
+  std::vector<std::pair<uint32_t, ValueId>> updated = {{id, value}};
+  while (cells_[updated.back().first].view) {
+    const auto [at, now] = updated.back();
+    const View& view = *cells_[at].view;
+    const uint32_t parent = view.parent;
+    if (view.is_same()) {
+      updated.emplace_back(parent, now);
+      continue;
+    }
+    TRY_ASSIGN(const ValueId before, Use(parent));
+    TRY_ASSIGN(const ValueId after, Invert(graph_, view, recording_.meta(parent),
+                                           recording_.meta(at), before, now));
+    updated.emplace_back(parent, after);
+  }
+  const uint64_t version = ++memories_[memory].version;
+  for (const auto& [at, now] : updated) {
+    // A value of another layout would give views of it other strides than were recorded; such a
+    // tensor stays stale and is taken from the root again.
+    if (cells_[at].view && graph_.type(now) != recording_.meta(at).type) continue;
+    cells_[at].value = now;
+    cells_[at].version = version;
+  }
+  return {};
+}
+
+Status Memories::AddFinalWrites() {
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const Cell& cell = cells_[sources_[i]];
+    if (cell.view || graph_.inputs[i].kind == InputKind::kConstant) continue;
+    if (cell.value != graph_.inputs[i].value) {
+      graph_.writes.push_back({graph_.inputs[i].value, cell.value});
+    }
+  }
+  return {};
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/result.h"
+#include "compiler/import/recording.h"
+#include "compiler/import/view.h"
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+/// Which graph value each recorded tensor has at the current step.
+///
+/// A memory is a root tensor and the views of it. A write through any of them gives the root a
+/// value made by undoing the views between; every other tensor of that memory is then stale and
+/// takes its view again when it is next used. So values are never changed, only replaced.
+class Memories {
+ public:
+  Memories(const Recording& recording, Graph& graph);
+
+  bool IsDefined(uint32_t id) const { return cells_[id].value != kNoValue; }
+  /// Binds a source; all of them before anything else.
+  Status DefineSource(uint32_t id, ValueId value);
+  /// Binds a tensor with memory of its own, as far as the recording knows.
+  void DefineFresh(uint32_t id, ValueId value);
+  void DefineView(uint32_t id, ValueId value, View view);
+
+  /// The value of a defined tensor, which may add nodes.
+  Result<ValueId> Use(uint32_t id);
+  Status Write(uint32_t id, ValueId value);
+  /// Adds a Write to the graph for each source whose memory changed.
+  Status AddFinalWrites();
+
+ private:
+  struct Cell {
+    ValueId value = kNoValue;
+    uint64_t version = 0;
+    uint32_t memory = 0;
+    std::optional<View> view;
+  };
+  struct Memory {
+    uint32_t root = 0;
+    uint64_t version = 0;
+    /// Some alias is not a known view of the root: a write could not be followed.
+    bool tangled = false;
+  };
+
+  uint32_t AddMemory(uint32_t root);
+
+  const Recording& recording_;
+  Graph& graph_;
+  std::vector<Cell> cells_;
+  std::vector<Memory> memories_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> by_storage_;
+  /// As Memory::tangled, for all memories of the storage.
+  std::unordered_set<uint32_t> tangled_storages_;
+  std::vector<uint32_t> sources_;
+};
+
+}  // namespace ingot::compiler

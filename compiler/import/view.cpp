@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/view.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler {
+namespace {
+
+// Views with several results: pieces along one dim, whose argument position is given.
+struct Pieces {
+  std::string_view op;
+  size_t dim_arg;
+};
+constexpr Pieces kPieces[] = {
+    {"aten.split.Tensor", 2}, {"aten.split.sizes", 2}, {"aten.split_with_sizes", 2},
+    {"aten.chunk", 2}, {"aten.tensor_split.sections", 2}, {"aten.tensor_split.indices", 2},
+    {"aten.unsafe_chunk", 2}, {"aten.unsafe_split.Tensor", 2},
+};
+
+// Views that only name the same elements in the same order by other sizes.
+constexpr std::string_view kReshapes[] = {
+    "aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze",
+    "aten.squeeze.dim", "aten.squeeze.dims", "aten.flatten.using_ints", "aten.unflatten.int",
+    "aten.view_as", "aten.reshape_as", "aten.ravel", "aten._reshape_alias", "aten.contiguous",
+    "aten.alias", "aten.detach", "aten.lift_fresh",
+};
+
+std::optional<int64_t> IntArg(const std::vector<Arg>& args, size_t i) {
+  const Dim* dim = i < args.size() ? std::get_if<Dim>(&args[i]) : nullptr;
+  if (!dim || !dim->is_const()) return std::nullopt;
+  return dim->const_value();
+}
+
+std::optional<size_t> DimArg(const std::vector<Arg>& args, size_t i, size_t rank) {
+  const std::optional<int64_t> dim = IntArg(args, i);
+  return dim ? WrapDim(*dim, rank) : std::nullopt;
+}
+
+std::vector<Arg> SliceArgs(ValueId parent, size_t dim, int64_t start, const Dim& length) {
+  return {Ref{parent}, Dim(static_cast<int64_t>(dim)), Dim(start), Dim(start) + length, Dim(1)};
+}
+
+/// How the view permutes the parent's dims: dim i of the view is dim result[i] of the parent.
+std::optional<std::vector<size_t>> Permutation(const View& view, size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::optional<size_t> a, b;
+  if (view.op == "aten.transpose.int" || view.op == "aten.swapaxes" ||
+      view.op == "aten.swapdims") {
+    a = DimArg(view.args, 1, rank), b = DimArg(view.args, 2, rank);
+  } else if (view.op == "aten.t" && rank == 2) {
+    a = 0, b = 1;
+  } else if (view.op == "aten.mT" && rank >= 2) {
+    a = rank - 2, b = rank - 1;
+  } else if (view.op == "aten.numpy_T") {
+    std::reverse(order.begin(), order.end());
+    return order;
+  } else if (view.op == "aten.permute" && view.args.size() == 2) {
+    const Dims* dims = std::get_if<Dims>(&view.args[1]);
+    if (!dims || dims->size() != rank) return std::nullopt;
+    for (size_t i = 0; i < rank; ++i) {
+      const std::optional<size_t> dim =
+          (*dims)[i].is_const() ? WrapDim((*dims)[i].const_value(), rank) : std::nullopt;
+      if (!dim) return std::nullopt;
+      order[i] = *dim;
+    }
+    return order;
+  }
+  if (!a || !b || *a >= rank || *b >= rank) return std::nullopt;
+  std::swap(order[*a], order[*b]);
+  return order;
+}
+
+/// The scatter operator that puts a value back where the view took it, by name and arguments.
+std::optional<Node> ScatterOf(const View& view, const Meta& parent_meta, const Meta& meta,
+                              ValueId parent, ValueId value) {
+  Node node;
+  node.args = {Ref{parent}, Ref{value}};
+  const size_t rank = parent_meta.type.rank();
+  if (view.op == "aten.slice.Tensor" || view.op == "aten.select.int" ||
+      view.op == "aten.diagonal") {
+    node.op = view.op == "aten.slice.Tensor" ? "aten.slice_scatter"
+              : view.op == "aten.select.int" ? "aten.select_scatter"
+                                             : "aten.diagonal_scatter";
+    node.args.insert(node.args.end(), view.args.begin() + 1, view.args.end());
+    return node;
+  }
+  if (view.op == "aten.narrow") {
+    const std::optional<size_t> dim = DimArg(view.args, 1, rank);
+    std::optional<int64_t> start = IntArg(view.args, 2);
+    if (!dim || !start) return std::nullopt;
+    if (*start < 0) *start += parent_meta.type.sizes[*dim].const_value();
+    node.op = "aten.slice_scatter";
+    const std::vector<Arg> slice = SliceArgs(parent, *dim, *start, meta.type.sizes[*dim]);
+    node.args.insert(node.args.end(), slice.begin() + 1, slice.end());
+    return node;
+  }
+  return std::nullopt;
+}
+
+/// Any view by its geometry. Offsets of as_strided count from the start of the storage, which
+/// a value of the graph has at its first element; so the parent must begin there too.
+Result<Node> StridedScatter(const Graph& graph, const View& view, const Meta& parent_meta,
+                            const Meta& meta, ValueId parent, ValueId value) {
+  if (parent_meta.offset != 0 || meta.type.dtype != parent_meta.type.dtype ||
+      graph.type(parent).strides != parent_meta.type.strides ||
+      HasInternalOverlap(parent_meta.type)) {
+    return Error(Code::kUnsupported, "written through a view by " + view.op +
+                                         " that cannot be undone; write to the tensor itself");
+  }
+  return Node{"aten.as_strided_scatter",
+              {Ref{parent}, Ref{value}, meta.type.sizes, meta.type.strides, Dim(meta.offset)}};
+}
+
+}  // namespace
+
+View MakeView(const Node& step, uint32_t parent, size_t parent_arg, const Meta& parent_meta,
+              const Meta& meta, uint32_t result, int64_t start) {
+  View view{parent, {}, {}, 0};
+  if (meta.type == parent_meta.type && meta.offset == parent_meta.offset) return view;
+  const size_t rank = parent_meta.type.rank();
+  for (const Pieces& pieces : kPieces) {
+    if (step.op != pieces.op) continue;
+    const std::optional<size_t> dim = DimArg(step.args, pieces.dim_arg, rank);
+    if (!dim || *dim >= meta.type.rank()) break;
+    view.op = "aten.slice.Tensor";
+    view.args = SliceArgs(kNoValue, *dim, start, meta.type.sizes[*dim]);
+    return view;
+  }
+  if (step.op == "aten.unbind.int") {
+    if (const std::optional<size_t> dim = DimArg(step.args, 1, rank)) {
+      view.op = "aten.select.int";
+      view.args = {Ref{}, Dim(static_cast<int64_t>(*dim)), Dim(static_cast<int64_t>(result))};
+      return view;
+    }
+  }
+  if (step.results.size() > 1) {
+    view.op = "aten.as_strided";
+    view.args = {Ref{}, meta.type.sizes, meta.type.strides, Dim(meta.offset)};
+    return view;
+  }
+  view.op = step.op;
+  view.args = step.args;
+  view.parent_arg = parent_arg;
+  return view;
+}
+
+ValueId AddViewNode(Graph& graph, Node node, Type type) {
+  const NodeId id = graph.AddNode(std::move(node), {std::move(type)});
+  const ValueId value = graph.node(id).results[0];
+  const std::optional<std::vector<Inferred>> inferred = Infer(graph, graph.node(id));
+  if (inferred && inferred->size() == 1 && (*inferred)[0].strides &&
+      (*inferred)[0].sizes == graph.type(value).sizes) {
+    graph.value(value).type.strides = *(*inferred)[0].strides;
+  }
+  return value;
+}
+
+ValueId Replay(Graph& graph, const View& view, ValueId parent, const Type& type) {
+  Node node{view.op, view.args};
+  node.args[view.parent_arg] = Ref{parent};
+  return AddViewNode(graph, std::move(node), type);
+}
+
+Result<ValueId> Invert(Graph& graph, const View& view, const Meta& parent_meta, const Meta& meta,
+                       ValueId parent, ValueId value) {
+  if (std::optional<Node> scatter = ScatterOf(view, parent_meta, meta, parent, value)) {
+    const NodeId id = graph.AddNode(*std::move(scatter), {graph.type(parent)});
+    return graph.node(id).results[0];
+  }
+  const size_t rank = parent_meta.type.rank();
+  if (const auto order = Permutation(view, rank); order && meta.type.rank() == rank) {
+    Dims inverse(rank);
+    for (size_t i = 0; i < rank; ++i) inverse[(*order)[i]] = static_cast<int64_t>(i);
+    return AddViewNode(graph, {"aten.permute", {Ref{value}, inverse}}, parent_meta.type);
+  }
+  if (std::find(std::begin(kReshapes), std::end(kReshapes), view.op) != std::end(kReshapes) &&
+      meta.type.Elements() == parent_meta.type.Elements()) {
+    const Type type = Type::Contiguous(parent_meta.type.dtype, parent_meta.type.sizes);
+    return AddViewNode(graph, {"aten.reshape", {Ref{value}, type.sizes}}, type);
+  }
+  TRY_ASSIGN(Node scatter, StridedScatter(graph, view, parent_meta, meta, parent, value));
+  const NodeId id = graph.AddNode(std::move(scatter), {graph.type(parent)});
+  return graph.node(id).results[0];
+}
+
+bool HasInternalOverlap(const Type& type) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t i = 0; i < type.rank(); ++i) {
+    const int64_t size = type.sizes[i].const_value();
+    if (size == 0) return false;
+    if (size > 1) dims.emplace_back(type.strides[i].const_value(), size);
+  }
+  std::sort(dims.begin(), dims.end());
+  // Each dim must step over everything the smaller ones reach.
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+bool IsDense(const Type& type) {
+  if (type.Elements().is_zero()) return true;
+  if (HasInternalOverlap(type)) return false;
+  int64_t last = 0, elements = 1;
+  for (size_t i = 0; i < type.rank(); ++i) {
+    const int64_t size = type.sizes[i].const_value();
+    elements *= size;
+    last += type.strides[i].const_value() * (size - 1);
+  }
+  return last + 1 == elements;
+}
+
+}  // namespace ingot::compiler
