@@ -148,7 +148,9 @@ class Importer {
         call.results.push_back(std::move(result));
       }
     }
-    if (call.raw->writes()) call.writes.assign(call.raw->writes()->begin(), call.raw->writes()->end());
+    if (const auto* writes = call.raw->writes()) call.writes.assign(writes->begin(), writes->end());
+    std::sort(call.writes.begin(), call.writes.end());
+    call.writes.erase(std::unique(call.writes.begin(), call.writes.end()), call.writes.end());
     for (uint32_t position : call.writes) {
       if (position >= call.args.size()) {
         return Error(Code::kCorrupt, fmt::format("writes argument {}", position));

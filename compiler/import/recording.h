@@ -25,6 +25,8 @@ class Recording {
  public:
   /// kCorrupt says what does not hold.
   static Result<Recording> Open(Bytes bytes);
+  Recording(Recording&&) = default;
+  Recording& operator=(Recording&&) = default;
 
   const proto::Recording& root() const { return *root_; }
   size_t step_count() const { return root_->steps() ? root_->steps()->size() : 0; }
@@ -36,6 +38,7 @@ class Recording {
   Result<Arg> ReadArg(const proto::Arg& arg);
 
  private:
+  Recording() = default;
   Status ReadMetas();
   Status Spend(uint64_t bytes);
   Result<uint32_t> CheckId(int64_t id) const;

@@ -10,7 +10,8 @@ namespace {
 
 class Maker {
  public:
-  explicit Maker(std::mt19937_64& random) : random_(random) {}
+  Maker(std::mt19937_64& random, std::span<const std::string_view> ops)
+      : random_(random), ops_(ops.begin(), ops.end()) {}
 
   Graph Run() {
     graph_.name = Pick(3) ? "forward" : "odd \"name\"\n";
@@ -128,7 +129,7 @@ class Maker {
       graph_.AddNode(std::move(guard), {});
       return;
     }
-    Node node{Pick(2) ? "aten.add.Tensor" : "my_ops.f", {}};
+    Node node{ops_[Pick(ops_.size())], {}};
     if (graph_.value_count() > 0) node.args.push_back(Ref{AnyValue()});
     for (int i = Pick(4); i > 0; --i) node.args.push_back(AnyArg());
     if (Pick(5) == 0) node.effects |= kRandom;
@@ -141,11 +142,20 @@ class Maker {
   }
 
   std::mt19937_64& random_;
+  std::vector<std::string> ops_;
   Graph graph_;
 };
 
 }  // namespace
 
-Graph RandomGraph(std::mt19937_64& random) { return Maker(random).Run(); }
+Graph RandomGraph(std::mt19937_64& random) {
+  // Names that inference does not know, so that any types go with them.
+  constexpr std::string_view kOps[] = {"aten.unknown.Tensor", "my_ops.f"};
+  return RandomGraph(random, kOps);
+}
+
+Graph RandomGraph(std::mt19937_64& random, std::span<const std::string_view> ops) {
+  return Maker(random, ops).Run();
+}
 
 }  // namespace ingot::compiler

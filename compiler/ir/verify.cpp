@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
+#include "compiler/ops/infer.h"
 
 namespace ingot::compiler {
 namespace {
@@ -118,6 +119,7 @@ class Verifier {
     if (Problem p = CheckInplace(node)) return p;
     if (node.op.starts_with("guard.")) return CheckGuard(node);
     if (node.effects & kGuard) return "has the effect of a guard but is none";
+    if (const Status types = CheckTypes(graph_, node); !types) return types.error().message();
     return std::nullopt;
   }
 
