@@ -15,17 +15,21 @@ namespace ingot::client {
 
 /// Why a recording cannot become a graph. The name is counted and shown to the user.
 struct Refusal {
-  std::string name;    ///< "escape-numpy", "subclass", "autocast", "requires-grad", "device", ...
+  /// One of: nested, busy-key, exception, autocast, functorch, dispatch-mode, subclass,
+  /// requires-grad, device, sparse, mkldnn, quantized, nested-tensor, conjugate, symbolic, dtype,
+  /// generator, argument, metadata-change, hidden-alias, constant-size; or a name given to Refuse().
+  std::string name;
   std::string detail;  ///< what and where
 };
 
-/// A tensor that existed before the first step and that the caller must bind: no step made it and
-/// Declare() did not name it. The Python side looks for a path, else gives Refuse() or
-/// DeclareConstant().
+/// A tensor that no step made and that is not an input: the caller must bind it. The Python side
+/// looks for a path, else tries DeclareConstant(), which refuses what has no origin. Tensors made
+/// from Python data during the recording (torch.tensor) are not among them: they become constants
+/// by themselves.
 struct Foreign {
   uint32_t value = 0;
   at::Tensor tensor;
-  bool written = false;   ///< an in-place step changed it: must not become a constant
+  bool written = false;  ///< an in-place step changed its memory
 };
 
 /// Writes down what the dispatcher sees while the user's function runs on this thread.
@@ -33,7 +37,8 @@ struct Foreign {
 /// A boxed fallback on a mode key above autograd notes operator, arguments, results, aliasing and
 /// eager time, then redispatches. Tensors are identified by their TensorImpl, held so that no
 /// address is reused while recording. Belongs to the thread that started it; other threads'
-/// operators are not seen. Ends as a recording buffer (proto/graph.fbs) or a Refusal.
+/// operators are not seen. A refusal ends the noting at once: the function still runs to its end, at
+/// eager speed. Ends as a recording buffer (proto/graph.fbs) or a Refusal.
 class Recorder {
  public:
   Recorder();
@@ -50,9 +55,14 @@ class Recorder {
 
   /// After Stop(): tensors without an origin, in order of first use.
   std::vector<Foreign> Foreigns() const;
+  /// After Stop(), before Foreigns(): the value id of an output leaf. One that no step touched (a
+  /// parameter returned as it is) becomes a foreign tensor.
+  uint32_t NoteOutput(const at::Tensor& tensor);
   /// After Stop(): order of calls = order of weight sources.
   void DeclareWeight(uint32_t value, std::string name);
-  /// Copies the elements (at most `bytes_max`); kExhausted above.
+  /// Makes it a constant with the elements it had at first use. kExhausted above `bytes_max`;
+  /// kUnsupported for a tensor that is not a 0-dim number (nobody knows what it depends on), and
+  /// for one whose memory was written before its elements were copied.
   Status DeclareConstant(uint32_t value, size_t bytes_max);
   /// Value id of a tensor the recording knows (an output leaf), or none.
   std::optional<uint32_t> ValueOf(const at::Tensor& tensor) const;
@@ -61,9 +71,11 @@ class Recorder {
 
   size_t step_count() const;
 
- private:
   struct State;
-  std::unique_ptr<State> state_;
+
+ private:
+  // Shared with the thread's dispatch fallback, which may outlive this object by one call.
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace ingot::client

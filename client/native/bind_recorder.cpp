@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/bind_recorder.h"
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/native/profiler.h"
+#include "client/native/recorder.h"
+
+namespace ingot::client {
+namespace {
+
+namespace py = pybind11;
+
+// A module that has ingot.Error gets that; a bare test module gets a RuntimeError. Either way the
+// text starts with the code's name.
+void Check(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().ToText());
+}
+
+py::object TryConstant(Recorder& recorder, uint32_t value, size_t bytes_max) {
+  const Status status = recorder.DeclareConstant(value, bytes_max);
+  return status ? py::object(py::none()) : py::object(py::str(status.error().ToText()));
+}
+
+py::list ListForeigns(const Recorder& recorder) {
+  py::list list;
+  for (const Foreign& foreign : recorder.Foreigns()) {
+    list.append(py::make_tuple(foreign.value, foreign.tensor, foreign.written));
+  }
+  return list;
+}
+
+py::bytes Finish(Recorder& recorder, const std::string& name,
+                 const std::vector<at::Tensor>& outputs) {
+  Result<Buffer> buffer = recorder.Finish(name, outputs);
+  if (!buffer) throw std::runtime_error(buffer.error().ToText());
+  return py::bytes(reinterpret_cast<const char*>(buffer->data()), buffer->size());
+}
+
+void BindRecorderClass(py::module_& m) {
+  py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
+      .def(py::init<>())
+      .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
+      .def("start", &Recorder::Start)
+      .def("stop", &Recorder::Stop)
+      .def("refuse", &Recorder::Refuse, py::arg("name"), py::arg("detail"))
+      .def_property_readonly("recording", &Recorder::recording)
+      .def_property_readonly("refusal",
+                             [](const Recorder& recorder) -> py::object {
+                               const auto& refusal = recorder.refusal();
+                               if (!refusal) return py::none();
+                               return py::make_tuple(refusal->name, refusal->detail);
+                             })
+      .def("foreigns", &ListForeigns, "(value, tensor, written) in order of first use.")
+      .def("note_output", &Recorder::NoteOutput, py::arg("tensor"))
+      .def("declare_weight", &Recorder::DeclareWeight, py::arg("value"), py::arg("name"))
+      .def("declare_constant", &TryConstant, py::arg("value"), py::arg("bytes_max"),
+           "None, or why the tensor cannot be a constant.")
+      .def("value_of", &Recorder::ValueOf, py::arg("tensor"))
+      .def("finish", &Finish, py::arg("name"), py::arg("outputs"))
+      .def_property_readonly("step_count", &Recorder::step_count);
+}
+
+void BindProfilerClass(py::module_& m) {
+  const auto own_module = m.attr("__name__").cast<std::string>();
+  py::class_<Profiler>(m, "Profiler", "Collects the code and the impure calls of one call.")
+      .def(py::init([own_module](std::vector<std::string> skip) {
+             auto profiler = std::make_unique<Profiler>(std::move(skip));
+             profiler->calls().Trust(own_module);
+             return profiler;
+           }),
+           py::arg("skip") = std::vector<std::string>())
+      .def("start", [](Profiler& profiler) { Check(profiler.Start()); })
+      .def("stop", &Profiler::Stop)
+      .def("codes",
+           [](const Profiler& profiler) {
+             py::list list;
+             for (const RanCode& ran : profiler.codes()) {
+               list.append(py::make_tuple(py::reinterpret_borrow<py::object>(ran.code.get()),
+                                          py::reinterpret_borrow<py::object>(ran.module_name.get())));
+             }
+             return list;
+           })
+      .def_property_readonly("impure", [](const Profiler& profiler) { return profiler.impure(); });
+}
+
+}  // namespace
+
+void BindRecorder(py::module_& m) {
+  BindRecorderClass(m);
+  BindProfilerClass(m);
+}
+
+}  // namespace ingot::client

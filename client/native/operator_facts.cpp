@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/operator_facts.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <string_view>
+#include <unordered_set>
+
+namespace ingot::client {
+namespace {
+
+using c10::TypeKind;
+
+ArgRole RoleOf(const c10::Argument& argument) {
+  c10::TypePtr type = argument.real_type();
+  if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+  switch (type->kind()) {
+    case TypeKind::ScalarTypeType: return ArgRole::kDType;
+    case TypeKind::LayoutType: return ArgRole::kLayout;
+    case TypeKind::MemoryFormatType: return ArgRole::kMemoryFormat;
+    default: return ArgRole::kPlain;
+  }
+}
+
+bool IsWritten(const c10::AliasInfo* alias) {
+  if (alias == nullptr) return false;
+  if (alias->isWrite()) return true;
+  for (const c10::AliasInfo& inner : alias->containedTypes()) {
+    if (IsWritten(&inner)) return true;
+  }
+  return false;
+}
+
+bool IsAliasOnly(const c10::AliasInfo* alias) {
+  if (alias == nullptr || IsWritten(alias)) return false;
+  if (!alias->beforeSets().empty()) return true;
+  for (const c10::AliasInfo& inner : alias->containedTypes()) {
+    if (IsAliasOnly(&inner)) return true;
+  }
+  return false;
+}
+
+bool TouchesNoElements(std::string_view name) {
+  static const std::unordered_set<std::string_view> kNames = {
+      "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_inference", "is_conj",
+      "is_neg", "is_pinned", "is_leaf", "is_contiguous", "size", "stride", "numel", "dim",
+      "storage_offset", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset",
+      "result_type", "can_cast", "promote_types",
+      // Autograd's own marks; a recording that could tell the difference is refused.
+      "detach_", "requires_grad_", "retain_grad"};
+  return kNames.contains(name);
+}
+
+}  // namespace
+
+OperatorFacts FactsOf(const c10::OperatorHandle& op) {
+  const c10::FunctionSchema& schema = op.schema();
+  OperatorFacts facts;
+  facts.name = schema.name();
+  if (!schema.overload_name().empty()) facts.name += "." + schema.overload_name();
+
+  const std::string_view full = schema.name();
+  const size_t colons = full.find("::");
+  const std::string_view space = full.substr(0, colons);
+  const std::string_view base = colons == full.npos ? full : full.substr(colons + 2);
+  const bool is_core = space == "aten" || space == "prims";
+  facts.is_opaque = !is_core;
+  facts.is_quiet = space == "profiler" || (is_core && TouchesNoElements(base));
+  facts.is_lift = is_core && base == "lift_fresh";
+  facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  facts.is_dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
+
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    facts.roles.push_back(RoleOf(arguments[i]));
+    if (IsWritten(arguments[i].alias_info())) facts.writes.push_back(static_cast<uint8_t>(i));
+    const std::string& name = arguments[i].name();
+    if (is_core && (name == "train" || name == "training" || name == "dropout_p")) {
+      facts.random_switch = static_cast<uint8_t>(i);
+    }
+  }
+  for (const c10::Argument& result : schema.returns()) {
+    facts.is_view |= IsAliasOnly(result.alias_info());
+  }
+  return facts;
+}
+
+bool UsesGenerator(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args) {
+  if (!facts.is_random || !facts.random_switch.has_value()) return facts.is_random;
+  const c10::IValue& value = args[*facts.random_switch];
+  if (value.isBool()) return value.toBool();
+  if (value.isDouble()) return value.toDouble() != 0.0;
+  return true;
+}
+
+}  // namespace ingot::client

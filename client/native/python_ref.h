@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <utility>
+
+namespace ingot::client {
+
+/// An owned reference to a Python object, or null. Needs the GIL wherever it is destroyed.
+class PythonRef {
+ public:
+  PythonRef() = default;
+  /// Takes over a new reference.
+  explicit PythonRef(PyObject* owned) : object_(owned) {}
+  /// Adds a reference to a borrowed one.
+  static PythonRef Borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return PythonRef(object);
+  }
+  PythonRef(PythonRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  PythonRef& operator=(PythonRef&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~PythonRef() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/recorder.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "client/native/step_writer.h"
+
+namespace ingot::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The only functionality key above autograd, autocast and functorch that PyTorch leaves to others:
+// below it composites are still whole.
+constexpr c10::DispatchKey kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+uint64_t NanosecondsSince(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+// PyTorch makes a tensor from Python data by filling memory behind the dispatcher's back and shows
+// only the operators around the filling, with these keys excluded. Noted as steps they would give
+// uninitialised memory on replay; the lift_fresh that follows shows the finished tensor instead.
+bool IsInsideTensorConstructor(const c10::impl::LocalDispatchKeySet& tls) {
+  return tls.excluded_.has(c10::DispatchKey::Functionalize) &&
+         tls.excluded_.has(c10::DispatchKey::Python) &&
+         tls.excluded_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
+std::optional<Refusal> UnsupportedMode(const c10::impl::LocalDispatchKeySet& tls) {
+  if (!tls.excluded_.has(c10::DispatchKey::AutocastCPU)) {
+    return Refusal{"autocast", "autocast is enabled"};
+  }
+  if (tls.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+      tls.included_.has(c10::DispatchKey::Functionalize)) {
+    return Refusal{"functorch", "a functorch transform is active"};
+  }
+  if (tls.included_.has(c10::DispatchKey::Python)) {
+    return Refusal{"dispatch-mode", "a TorchDispatchMode is active"};
+  }
+  return std::nullopt;
+}
+
+std::string DescribeForeign(const KnownTensor& known) {
+  return "tensor " + TextOf(known.held) + ", first used by " + known.first_use;
+}
+
+}  // namespace
+
+struct Recorder::State {
+  StepWriter writer;
+  std::optional<Refusal> refusal;
+  std::vector<std::pair<uint32_t, std::string>> inputs;
+  std::vector<uint32_t> weights;
+  Clock::time_point started;
+  uint64_t eager_ns = 0;
+  bool recording = false;  // between Start() and Stop()
+  bool finished = false;   // Finish() has taken the buffer
+
+  void Refuse(Refusal why) {
+    if (!refusal) refusal = std::move(why);
+  }
+  bool noting() const { return recording && !refusal; }
+  void Note(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
+
+  Status CheckBindings() const;
+  Result<std::vector<uint32_t>> OutputValues(const std::vector<at::Tensor>& outputs) const;
+  Buffer Write(const std::string& name, const std::vector<uint32_t>& outputs);
+};
+
+namespace {
+
+thread_local std::shared_ptr<Recorder::State> active;
+
+void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::DispatchKeySet below =
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
+  const c10::impl::LocalDispatchKeySet tls = c10::impl::tls_local_dispatch_key_set();
+  const c10::impl::ExcludeDispatchKeyGuard guard(kModeKey);
+  const std::shared_ptr<Recorder::State>& state = active;
+  if (state == nullptr || !state->noting() || IsInsideTensorConstructor(tls)) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  if (auto refusal = UnsupportedMode(tls)) {
+    refusal->detail += " at " + op.schema().name();
+    state->Refuse(std::move(*refusal));
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  state->Note(op, below, stack);
+}
+
+// Registers the fallback on first use, for the life of the process: a process that never records
+// never touches the dispatcher. Gives the reason when somebody else owns the key.
+const std::optional<std::string>& RegisterFallback() {
+  static const std::optional<std::string> error = []() -> std::optional<std::string> {
+    try {
+      // Never destroyed: the dispatcher must not call into a library that is gone.
+      static auto* library =
+          new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
+      library->fallback(torch::CppFunction::makeFromBoxedFunction<&OnOperator>());
+      return std::nullopt;
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+  }();
+  return error;
+}
+
+}  // namespace
+
+void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet below,
+                           torch::jit::Stack* stack) {
+  if (writer.Facts(op).is_quiet) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  const size_t count = op.schema().arguments().size();
+  PendingStep step;
+  if (auto refusal = writer.Begin(op, torch::jit::last(*stack, count), step)) {
+    Refuse(std::move(*refusal));
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  const Clock::time_point start = Clock::now();
+  try {
+    op.redispatchBoxed(below, stack);
+  } catch (...) {
+    Refuse({"exception", step.facts->name + " raised an exception"});
+    throw;
+  }
+  const uint64_t eager = NanosecondsSince(start);
+  if (!noting()) return;
+  const auto results = torch::jit::last(*stack, op.schema().returns().size());
+  if (auto refusal = writer.End(step, results, eager)) Refuse(std::move(*refusal));
+}
+
+Recorder::Recorder() : state_(std::make_shared<State>()) {
+  if (const auto& error = RegisterFallback()) state_->Refuse({"busy-key", *error});
+}
+
+Recorder::~Recorder() {
+  if (state_->recording) Stop();
+}
+
+void Recorder::DeclareInput(const at::Tensor& tensor, std::string name) {
+  if (auto refusal = UnsupportedTensor(tensor)) {
+    state_->Refuse({refusal->name, "input '" + name + "': " + refusal->detail});
+    return;
+  }
+  TensorTable& tensors = state_->writer.tensors();
+  const auto known = tensors.Find(tensor);
+  const uint32_t value = known ? *known : tensors.Add(tensor, Origin::kInput);
+  state_->inputs.emplace_back(value, std::move(name));
+}
+
+void Recorder::Start() {
+  if (active != nullptr) {
+    state_->Refuse({"nested", "a recording is running on this thread"});
+    return;
+  }
+  active = state_;
+  state_->recording = true;
+  state_->started = Clock::now();
+  c10::impl::tls_set_dispatch_key_included(kModeKey, true);
+}
+
+void Recorder::Stop() {
+  if (!state_->recording) return;
+  state_->recording = false;
+  state_->eager_ns = NanosecondsSince(state_->started);
+  // Another thread has nothing to switch off: the fallback there finds the state not recording.
+  if (active != state_) return;
+  c10::impl::tls_set_dispatch_key_included(kModeKey, false);
+  active.reset();
+}
+
+bool Recorder::recording() const { return state_->recording; }
+
+void Recorder::Refuse(std::string name, std::string detail) {
+  state_->Refuse({std::move(name), std::move(detail)});
+}
+
+const std::optional<Refusal>& Recorder::refusal() const { return state_->refusal; }
+
+size_t Recorder::step_count() const { return state_->writer.steps().size(); }
+
+std::vector<Foreign> Recorder::Foreigns() const {
+  const TensorTable& tensors = state_->writer.tensors();
+  std::vector<Foreign> foreigns;
+  for (uint32_t value = 0; value < tensors.size(); ++value) {
+    const KnownTensor& known = tensors.at(value);
+    if (known.origin != Origin::kForeign) continue;
+    foreigns.push_back({value, known.held, tensors.IsWritten(value)});
+  }
+  return foreigns;
+}
+
+std::optional<uint32_t> Recorder::ValueOf(const at::Tensor& tensor) const {
+  return state_->writer.tensors().Find(tensor);
+}
+
+uint32_t Recorder::NoteOutput(const at::Tensor& tensor) {
+  TensorTable& tensors = state_->writer.tensors();
+  if (const auto known = tensors.Find(tensor)) return *known;
+  if (auto refusal = UnsupportedTensor(tensor)) {
+    state_->Refuse({refusal->name, "an output: " + refusal->detail});
+    return 0;
+  }
+  if (tensors.IsStorageOfStep(tensor)) {
+    state_->Refuse({"hidden-alias", "an output shares memory with a result, and no operator made it"});
+    return 0;
+  }
+  const uint32_t value = tensors.Add(tensor, Origin::kForeign);
+  tensors.at(value).first_use = "the outputs";
+  return value;
+}
+
+void Recorder::DeclareWeight(uint32_t value, std::string name) {
+  TensorTable& tensors = state_->writer.tensors();
+  if (value >= tensors.size()) return;
+  KnownTensor& known = tensors.at(value);
+  if (known.binding != Binding::kNone || known.origin != Origin::kForeign) return;
+  known.binding = Binding::kWeight;
+  known.name = std::move(name);
+  state_->weights.push_back(value);
+}
+
+Status Recorder::DeclareConstant(uint32_t value, size_t bytes_max) {
+  TensorTable& tensors = state_->writer.tensors();
+  if (value >= tensors.size() || tensors.at(value).origin != Origin::kForeign) {
+    return Error(Code::kInvalid, "value " + std::to_string(value) + " is not a foreign tensor");
+  }
+  KnownTensor& known = tensors.at(value);
+  const std::string what = DescribeForeign(known);
+  if (known.binding != Binding::kNone) return Error(Code::kInvalid, what + ", is bound already");
+  if (!known.sizes.empty()) {
+    return Error(Code::kUnsupported, what + ", has no origin: no operator of the recording made it "
+                                            "and no path leads to it");
+  }
+  if (known.held.nbytes() > bytes_max) {
+    return Error(Code::kExhausted, what + ", is larger than a constant may be (" +
+                                       std::to_string(bytes_max) + " bytes)");
+  }
+  if (!known.elements) {
+    if (tensors.IsWritten(value)) {
+      return Error(Code::kUnsupported, what + ", was written before its elements were copied");
+    }
+    const c10::impl::ExcludeDispatchKeyGuard guard(kModeKey);
+    known.elements = CopyElements(known.held);
+  }
+  known.binding = Binding::kConstant;
+  return {};
+}
+
+Result<Buffer> Recorder::Finish(const std::string& name, const std::vector<at::Tensor>& outputs) {
+  State& state = *state_;
+  if (state.refusal) {
+    return Error(Code::kUnsupported, state.refusal->name + ": " + state.refusal->detail);
+  }
+  if (state.recording) return Error(Code::kInvalid, "the recording is still running");
+  if (state.finished) return Error(Code::kInvalid, "the recording was already taken");
+  TRY(state.CheckBindings());
+  TRY_ASSIGN(const std::vector<uint32_t> output_values, state.OutputValues(outputs));
+  state.finished = true;
+  return state.Write(name, output_values);
+}
+
+Status Recorder::State::CheckBindings() const {
+  const TensorTable& tensors = writer.tensors();
+  for (uint32_t value = 0; value < tensors.size(); ++value) {
+    const KnownTensor& known = tensors.at(value);
+    if (known.origin == Origin::kForeign && known.binding == Binding::kNone) {
+      return Error(Code::kUnsupported, DescribeForeign(known) + ", is not bound");
+    }
+  }
+  return {};
+}
+
+Result<std::vector<uint32_t>> Recorder::State::OutputValues(
+    const std::vector<at::Tensor>& outputs) const {
+  const TensorTable& tensors = writer.tensors();
+  std::vector<uint32_t> values;
+  for (const at::Tensor& output : outputs) {
+    const std::string which = "output " + std::to_string(values.size());
+    const auto value = tensors.Find(output);
+    if (!value) return Error(Code::kUnsupported, which + " was not made by a recorded operator");
+    if (const char* what = tensors.Changed(output, *value)) {
+      return Error(Code::kUnsupported,
+                   "metadata-change: the " + std::string(what) + " of " + which + " changed");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+Buffer Recorder::State::Write(const std::string& name, const std::vector<uint32_t>& outputs) {
+  const TensorTable& tensors = writer.tensors();
+  auto& builder = writer.builder();
+  std::vector<flatbuffers::Offset<proto::TensorMeta>> metas;
+  for (uint32_t value = 0; value < tensors.size(); ++value) {
+    const KnownTensor& known = tensors.at(value);
+    const auto sizes = builder.CreateVector(known.sizes.data(), known.sizes.size());
+    const auto strides = builder.CreateVector(known.strides.data(), known.strides.size());
+    metas.push_back(proto::CreateTensorMeta(builder, known.dtype, sizes, strides, known.offset,
+                                            known.storage));
+  }
+  std::vector<flatbuffers::Offset<proto::Source>> sources;
+  const auto add = [&](uint32_t value, proto::SourceKind kind, const std::string& label) {
+    const auto text = builder.CreateString(label);
+    flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data;
+    if (kind == proto::SourceKind::Constant) data = builder.CreateVector(*tensors.at(value).elements);
+    sources.push_back(proto::CreateSource(builder, value, kind, text, data));
+  };
+  for (const auto& [value, label] : inputs) add(value, proto::SourceKind::Input, label);
+  for (const uint32_t value : weights) {
+    add(value, proto::SourceKind::Weight, tensors.at(value).name);
+  }
+  for (uint32_t value = 0; value < tensors.size(); ++value) {
+    const KnownTensor& known = tensors.at(value);
+    if (known.origin == Origin::kFresh || known.binding == Binding::kConstant) {
+      add(value, proto::SourceKind::Constant, "constant_" + std::to_string(value));
+    }
+  }
+  const auto name_offset = builder.CreateString(name);
+  const auto meta_offsets = builder.CreateVector(metas);
+  const auto source_offsets = builder.CreateVector(sources);
+  const auto step_offsets = builder.CreateVector(writer.steps());
+  const auto output_offsets = builder.CreateVector(outputs);
+  proto::FinishRecordingBuffer(
+      builder, proto::CreateRecording(builder, name_offset, meta_offsets, source_offsets,
+                                      step_offsets, output_offsets, eager_ns));
+  return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+}
+
+}  // namespace ingot::client

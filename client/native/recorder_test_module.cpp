@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/csrc/utils/pybind.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "client/native/bind_recorder.h"
+#include "proto/graph_generated.h"
+
+namespace {
+
+namespace py = pybind11;
+namespace proto = ingot::proto;
+
+py::object DecodeArg(const proto::ArgT& arg) {
+  using proto::ArgKind;
+  switch (arg.kind) {
+    case ArgKind::None: return py::none();
+    case ArgKind::Bool: return py::bool_(arg.ints.at(0) != 0);
+    case ArgKind::Int: return py::int_(arg.ints.at(0));
+    case ArgKind::Float: return py::float_(arg.floats.at(0));
+    case ArgKind::String: return py::str(arg.text);
+    case ArgKind::FloatList: return py::cast(arg.floats);
+    case ArgKind::IntList: return py::cast(arg.ints);
+    case ArgKind::Number:
+      if (arg.number_kind == 2) return py::make_tuple("number", arg.floats.at(0));
+      if (arg.number_kind == 1) return py::make_tuple("number", arg.ints.at(0));
+      return py::make_tuple("number", py::bool_(arg.ints.at(0) != 0));
+    case ArgKind::Value: return py::make_tuple("value", arg.ints.at(0));
+    case ArgKind::DType:
+      return py::make_tuple("dtype", proto::EnumNameDType(static_cast<proto::DType>(arg.ints.at(0))));
+    case ArgKind::ValueList: return py::make_tuple("values", py::cast(arg.ints));
+    case ArgKind::BoolList: return py::make_tuple("bools", py::cast(arg.ints));
+  }
+  throw std::runtime_error("unknown argument kind");
+}
+
+py::list DecodeArgs(const std::vector<std::unique_ptr<proto::ArgT>>& args) {
+  py::list list;
+  for (const auto& arg : args) list.append(DecodeArg(*arg));
+  return list;
+}
+
+py::dict DecodeStep(const proto::StepT& step) {
+  py::dict out;
+  out["op"] = step.op;
+  out["args"] = DecodeArgs(step.args);
+  out["results"] = DecodeArgs(step.results);
+  out["writes"] = std::vector<int>(step.writes.begin(), step.writes.end());
+  out["is_view"] = step.is_view;
+  out["is_random"] = step.is_random;
+  out["is_dynamic_shape"] = step.is_dynamic_shape;
+  out["is_opaque"] = step.is_opaque;
+  out["eager_ns"] = step.eager_ns;
+  return out;
+}
+
+/// A recording as plain Python objects, after the FlatBuffers verifier has accepted it.
+py::dict Decode(const std::string& bytes) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  if (!proto::VerifyRecordingBuffer(verifier)) throw std::runtime_error("not a recording");
+  const auto recording = proto::UnPackRecording(bytes.data());
+  py::dict out;
+  out["name"] = recording->name;
+  py::list values, sources, steps;
+  for (const auto& meta : recording->values) {
+    values.append(py::dict(py::arg("dtype") = proto::EnumNameDType(meta->dtype),
+                           py::arg("sizes") = meta->sizes, py::arg("strides") = meta->strides,
+                           py::arg("offset") = meta->offset, py::arg("storage") = meta->storage));
+  }
+  for (const auto& source : recording->sources) {
+    const std::string data(source->data.begin(), source->data.end());
+    sources.append(py::dict(py::arg("value") = source->value,
+                            py::arg("kind") = proto::EnumNameSourceKind(source->kind),
+                            py::arg("name") = source->name, py::arg("data") = py::bytes(data)));
+  }
+  for (const auto& step : recording->steps) steps.append(DecodeStep(*step));
+  out["values"] = values;
+  out["sources"] = sources;
+  out["steps"] = steps;
+  out["outputs"] = recording->outputs;
+  out["eager_ns"] = recording->eager_ns;
+  return out;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native_recorder_test, m) {
+  ingot::client::BindRecorder(m);
+  m.def("decode", &Decode);
+}
