@@ -21,7 +21,8 @@ constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs", "artifacts
 Error ToError(const rocksdb::Status& status, std::string_view what) {
   const std::string message = std::string(what) + ": " + status.ToString();
   if (status.IsNotFound()) return Error(Code::kNotFound, message);
-  if (status.IsCorruption()) return Error(Code::kCorrupt, message);
+  // RocksDB names its own files, so one that is missing is damage.
+  if (status.IsCorruption() || status.IsPathNotFound()) return Error(Code::kCorrupt, message);
   if (status.IsNoSpace() || status.subcode() == rocksdb::Status::kSpaceLimit) {
     return Error(Code::kExhausted, message);
   }
