@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines.
+
+usage: tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# folder -> folders whose headers it may include (design: ARCHITECTURE.md, "Folders").
+ALLOWED = {
+    "base": set(),
+    "proto": {"base"},
+    "guards": {"base", "proto"},
+    "kernels": {"base"},
+    "cache": {"base", "proto"},
+    "compiler": {"base", "proto", "guards", "kernels"},
+    "client": {"base", "proto", "guards", "kernels"},
+    "daemon": {"base", "proto", "guards", "kernels", "cache", "compiler"},
+    "tools": {"base", "proto", "guards", "kernels", "cache", "compiler", "daemon", "client"},
+    "tests": {"base", "proto", "guards", "kernels", "cache", "compiler", "daemon", "client", "tools"},
+}
+# Tests of the compiler and daemon may use fakes and builders.
+TEST_EXTRA = {"tests"}
+
+# library -> (pattern of its headers, folders that may include it)
+FENCES = {
+    "RocksDB": (r"rocksdb/", ("cache/",)),
+    "zstd": (r"zstd\.h", ("cache/",)),
+    "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
+    "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
+    "libtorch": (r"(ATen|c10|torch)/", ("client/",)),
+    "Asio": (r"boost/asio", ("daemon/", "client/")),
+    "CLI11": (r"CLI/", ("tools/", "daemon/")),
+    "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/")),
+    "spdlog": (r"spdlog/", ("base/log",)),
+    "Python": (r"(Python\.h|pybind11/)", ("client/native/",)),
+}
+LINE_MAX = {".h": 120, ".cpp": 120, ".c": 120, ".py": 180, ".fbs": 200}
+# Lists of operators read best as tables.
+LONG_LINES_IN = {"compiler/ops/ops.def"}
+
+
+def tracked() -> "list[str]":
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [f for f in out.stdout.splitlines() if (ROOT / f).is_file()]
+
+
+def includes(text: str) -> "list[tuple[int, str]]":
+    return [(n, m[1]) for n, line in enumerate(text.splitlines(), 1) if (m := re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line))]
+
+
+def check_directions(file: str, text: str) -> "list[str]":
+    folder = file.split("/")[0]
+    if folder not in ALLOWED:
+        return []
+    allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if "_test." in file or "test_" in file else set())
+    return [f"{file}:{n}: {folder} may not include {target}" for n, target in includes(text)
+            if (top := target.split("/")[0]) in ALLOWED and "/" in target and top not in allowed]
+
+
+def check_fences(file: str, text: str) -> "list[str]":
+    found = []
+    for n, target in includes(text):
+        for library, (pattern, places) in FENCES.items():
+            if re.match(pattern, target) and not file.startswith(places) and not file.startswith("tests/"):
+                found.append(f"{file}:{n}: {library} is fenced in {', '.join(places)}")
+    return found
+
+
+def check_lines(file: str, text: str) -> "list[str]":
+    limit = LINE_MAX.get(pathlib.Path(file).suffix)
+    if limit is None or file in LONG_LINES_IN:
+        return []
+    return [f"{file}:{n}: {len(line)} columns, at most {limit}" for n, line in enumerate(text.splitlines(), 1) if len(line) > limit]
+
+
+def check_marks(file: str, text: str) -> "list[str]":
+    if file == "tools/tidy.py":
+        return []
+    return [f"{file}:{n}: a mark of unfinished work without an issue" for n, line in enumerate(text.splitlines(), 1)
+            if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line)]
+
+
+def check_license(file: str, text: str) -> "list[str]":
+    if pathlib.Path(file).suffix in (".h", ".cpp", ".py") and "SPDX-License-Identifier" not in text[:200]:
+        return [f"{file}:1: no SPDX line"]
+    return []
+
+
+def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
+    """Sources that no CMakeLists.txt names, headers that nothing includes."""
+    cmake = {str(pathlib.Path(f).parent): texts[f] for f in files if f.endswith("CMakeLists.txt")}
+    included = {target for f in files if f.endswith((".h", ".cpp")) for _, target in includes(texts[f])}
+    found = []
+    for file in files:
+        path = pathlib.Path(file)
+        if path.suffix == ".cpp":
+            lists = [(str(p), cmake[str(p)]) for p in path.parents if str(p) in cmake]
+            if not any(str(path.relative_to(p)) in re.split(r"[\s()]+", text) for p, text in lists):
+                found.append(f"{file}:1: no CMakeLists.txt builds this file")
+        elif path.suffix == ".h" and file not in included and f'"{path.name}"' not in str(included) and path.name != "torch_pch.h":
+            found.append(f"{file}:1: nothing includes this header")
+    return found
+
+
+def main() -> int:
+    files = tracked()
+    texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
+    found = check_dead(files, texts)
+    for file, text in texts.items():
+        for check in (check_directions, check_fences, check_lines, check_marks, check_license):
+            found += check(file, text)
+    print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
