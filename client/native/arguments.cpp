@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/arguments.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <unordered_map>
+
+namespace ingot::client {
+namespace {
+
+constexpr int kDepthMax = 32;
+
+class Flattener {
+ public:
+  Flattener(Arguments& out, bool want_names) : out_(out), want_names_(want_names) {}
+
+  void Mode() {
+    const bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
+    grad_ = at::GradMode::is_enabled();
+    const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
+                                        (autocast ? 4 : 0));
+    out_.shape.push_back(mode);
+    if (autocast) out_.unsupported = "autocast";
+  }
+
+  void Value(PyObject* value, const std::string& name) {
+    if (THPVariable_Check(value)) {
+      TensorValue(value, name);
+    } else if (value == Py_None) {
+      Tag('N');
+    } else if (PyBool_Check(value)) {
+      Tag(value == Py_True ? 'T' : 'F');
+    } else if (PyLong_CheckExact(value)) {
+      Integer(value);
+    } else if (PyFloat_CheckExact(value)) {
+      Tag('f');
+      Raw(PyFloat_AS_DOUBLE(value));
+    } else if (PyUnicode_CheckExact(value)) {
+      Tag('s');
+      String(value);
+    } else if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
+      Sequence(value, name);
+    } else if (PyDict_CheckExact(value)) {
+      Dict(value, name);
+    } else if (PyTuple_Check(value)) {
+      // Named tuples: the type is part of the structure.
+      Tag('n');
+      Pointer(Py_TYPE(value));
+      Sequence(value, name);
+    } else if (THPDtype_Check(value) || THPDevice_Check(value)) {
+      Repr(value);
+    } else if (PyObject* fields = DataclassFields(value)) {
+      Dataclass(value, fields, name);
+    } else {
+      Tag('O');
+      Pointer(Py_TYPE(value));
+      out_.objects.push_back(value);
+    }
+  }
+
+  void Tag(char tag) { out_.shape.push_back(tag); }
+  template <typename T>
+  void Raw(T value) {
+    out_.shape.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void String(PyObject* str) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(str, &size);
+    if (text == nullptr) {
+      PyErr_Clear();
+      return;
+    }
+    Raw(static_cast<uint32_t>(size));
+    out_.shape.append(text, static_cast<size_t>(size));
+  }
+
+ private:
+  void Pointer(const void* pointer) { Raw(reinterpret_cast<uintptr_t>(pointer)); }
+
+  void TensorValue(PyObject* value, const std::string& name) {
+    const at::Tensor& tensor = THPVariable_Unpack(value);
+    if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
+    if (tensor.layout() != at::kStrided) {
+      out_.unsupported = "layout";
+    } else if (tensor.device().type() != at::kCPU) {
+      out_.unsupported = "device";
+    } else if (grad_ && tensor.requires_grad()) {
+      out_.unsupported = "requires-grad";
+    } else if (tensor.is_conj() || tensor.is_neg()) {
+      out_.unsupported = "lazy-conjugate";
+    }
+    Tag('X');
+    Raw(static_cast<uint8_t>(tensor.scalar_type()));
+    Raw(static_cast<uint8_t>(tensor.dim()));
+    out_.tensors.push_back(&tensor);
+    if (want_names_) out_.names.push_back(name);
+  }
+
+  void Integer(PyObject* value) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow != 0) return Repr(value);
+    Tag('i');
+    Raw(static_cast<int64_t>(number));
+  }
+
+  void Repr(PyObject* value) {
+    Tag('r');
+    PyObject* repr = PyObject_Repr(value);
+    if (repr == nullptr) return PyErr_Clear();
+    String(repr);
+    Py_DECREF(repr);
+  }
+
+  void Sequence(PyObject* value, const std::string& name) {
+    if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    PyObject** items = PySequence_Fast_ITEMS(value);
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+    Tag(PyTuple_Check(value) ? '(' : '[');
+    Raw(static_cast<uint32_t>(count));
+    for (Py_ssize_t i = 0; i < count && depth_ <= kDepthMax; ++i) {
+      Value(items[i], want_names_ ? name + "[" + std::to_string(i) + "]" : name);
+    }
+    --depth_;
+  }
+
+  void Dict(PyObject* value, const std::string& name) {
+    if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    Tag('{');
+    Raw(static_cast<uint32_t>(PyDict_GET_SIZE(value)));
+    Py_ssize_t at = 0;
+    PyObject *key, *item;
+    while (depth_ <= kDepthMax && PyDict_Next(value, &at, &key, &item)) {
+      if (PyUnicode_CheckExact(key)) {
+        String(key);
+      } else {
+        Repr(key);
+      }
+      std::string child;
+      if (want_names_) child = name + "[" + KeyText(key) + "]";
+      Value(item, child);
+    }
+    --depth_;
+  }
+
+  static std::string KeyText(PyObject* key) {
+    PyObject* repr = PyObject_Repr(key);
+    const char* text = repr == nullptr ? nullptr : PyUnicode_AsUTF8(repr);
+    std::string out = text == nullptr ? "?" : text;
+    PyErr_Clear();
+    Py_XDECREF(repr);
+    return out;
+  }
+
+  /// Borrowed: the type's tuple of field names, or null when it is no dataclass. An object with
+  /// slots, or whose class is a plain container of state, stays an object.
+  static PyObject* DataclassFields(PyObject* value) {
+    static auto* cache = new std::unordered_map<PyTypeObject*, PyObject*>;
+    if (const auto it = cache->find(Py_TYPE(value)); it != cache->end()) return it->second;
+    PyObject* names = nullptr;
+    PyObject* fields = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value)),
+                                              "__dataclass_fields__");
+    if (fields != nullptr && PyDict_Check(fields)) names = PySequence_Tuple(fields);
+    Py_XDECREF(fields);
+    PyErr_Clear();
+    // Types are never freed while cached: the cache keeps them.
+    Py_INCREF(Py_TYPE(value));
+    cache->emplace(Py_TYPE(value), names);
+    return names;
+  }
+
+  void Dataclass(PyObject* value, PyObject* fields, const std::string& name) {
+    if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    Tag('D');
+    Pointer(Py_TYPE(value));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields) && depth_ <= kDepthMax; ++i) {
+      PyObject* field = PyTuple_GET_ITEM(fields, i);
+      PyObject* item = PyObject_GetAttr(value, field);
+      if (item == nullptr) {
+        PyErr_Clear();
+        Tag('-');
+        continue;
+      }
+      std::string child;
+      if (want_names_) child = name + "." + PyUnicode_AsUTF8(field);
+      Value(item, child);
+      // The dataclass keeps its fields alive for the length of the call.
+      Py_DECREF(item);
+    }
+    --depth_;
+  }
+
+  Arguments& out_;
+  const bool want_names_;
+  bool grad_ = false;
+  int depth_ = 0;
+};
+
+std::string PositionalName(PyObject* parameters, size_t i) {
+  if (parameters != nullptr && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(parameters)) {
+    if (const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(parameters, i))) return name;
+    PyErr_Clear();
+  }
+  return "args[" + std::to_string(i) + "]";
+}
+
+}  // namespace
+
+void Arguments::Clear() {
+  shape.clear();
+  tensors.clear();
+  objects.clear();
+  names.clear();
+  unsupported = nullptr;
+}
+
+void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
+             bool want_names, Arguments& out) {
+  out.Clear();
+  Flattener flattener(out, want_names);
+  flattener.Mode();
+  flattener.Raw(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    flattener.Value(args[i], want_names ? PositionalName(parameters, i) : std::string());
+  }
+  const Py_ssize_t keywords = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t i = 0; i < keywords; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, i);
+    flattener.Tag('=');
+    flattener.String(name);
+    std::string text;
+    if (want_names) {
+      const char* utf8 = PyUnicode_AsUTF8(name);
+      text = utf8 == nullptr ? "?" : utf8;
+    }
+    flattener.Value(args[count + i], text);
+  }
+}
+
+}  // namespace ingot::client

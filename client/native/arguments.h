@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+
+#include <string>
+#include <vector>
+
+namespace ingot::client {
+
+/// The arguments of one call, taken apart: what is a tensor, what is an object, and a byte string
+/// for everything else. Two calls with equal `shape` differ only in tensors and objects.
+///
+/// Borrowed from the caller's arguments; valid during the call. Reused between calls.
+struct Arguments {
+  /// Structure, Python scalars, names of keyword arguments, types of objects; per tensor its
+  /// dtype, device type and rank; the grad, inference and autocast modes.
+  std::string shape;
+  std::vector<const at::Tensor*> tensors;
+  /// What is neither tensor, number, string nor container: models, caches, configs.
+  std::vector<PyObject*> objects;
+  /// A path to each tensor for messages ("x", "kwargs['mask']"); filled on demand.
+  std::vector<std::string> names;
+  /// A reason why no recording can serve this call ("subclass MyTensor", "requires-grad x").
+  const char* unsupported = nullptr;
+
+  void Clear();
+};
+
+/// Takes a call apart. `args` has `count` positional arguments followed by the values named in the
+/// tuple `kwnames` (may be null), as in vectorcall. With `want_names` fills `names`, using
+/// `parameters` (a tuple of str, may be null) for positional arguments.
+/// Never raises; needs the GIL.
+void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
+             bool want_names, Arguments& out);
+
+}  // namespace ingot::client

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "client/lib/program.h"
+#include "client/native/bindings.h"
+
+namespace ingot::client {
+namespace py = pybind11;
+
+namespace {
+
+std::vector<at::Tensor> Tensors(const py::list& list) {
+  std::vector<at::Tensor> tensors;
+  for (py::handle item : list) {
+    if (!THPVariable_Check(item.ptr())) throw py::type_error("expected a list of tensors");
+    tensors.push_back(THPVariable_Unpack(item.ptr()));
+  }
+  return tensors;
+}
+
+std::vector<const at::Tensor*> Pointers(const std::vector<at::Tensor>& tensors) {
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& tensor : tensors) pointers.push_back(&tensor);
+  return pointers;
+}
+
+/// The symbol values of these inputs, or None where a guard fails.
+py::object Accepts(const Program& program, const py::list& inputs) {
+  const auto tensors = Tensors(inputs);
+  const auto pointers = Pointers(tensors);
+  std::vector<int64_t> symbols(program.symbol_count());
+  if (!program.Accepts(pointers.data(), pointers.size(), symbols.data())) return py::none();
+  return py::cast(symbols);
+}
+
+std::string Explain(const Program& program, const py::list& inputs) {
+  const auto tensors = Tensors(inputs);
+  const auto pointers = Pointers(tensors);
+  return program.Explain(pointers.data(), pointers.size());
+}
+
+/// Runs once outside any call site; raises unless served.
+py::list RunOnce(Program& program, const py::list& inputs) {
+  const auto tensors = Tensors(inputs);
+  const auto pointers = Pointers(tensors);
+  std::vector<at::Tensor> outputs;
+  std::string why;
+  RunOutcome outcome;
+  {
+    py::gil_scoped_release release;
+    outcome = program.Run(pointers.data(), pointers.size(), outputs, why);
+  }
+  if (outcome == RunOutcome::kGuardFailed) {
+    Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
+  }
+  if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, why));
+  py::list results;
+  for (const at::Tensor& tensor : outputs) {
+    results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+  }
+  return results;
+}
+
+py::dict Provenance(const LoadedArtifact& artifact) {
+  const proto::Manifest& manifest = artifact.manifest();
+  py::dict out;
+  out["name"] = manifest.name() == nullptr ? "" : manifest.name()->str();
+  out["digest"] = artifact.digest().ToHex();
+  out["bytes"] = artifact.bytes().size();
+  out["inputs"] = manifest.inputs() == nullptr ? 0u : manifest.inputs()->size();
+  out["weights"] = manifest.weights() == nullptr ? 0u : manifest.weights()->size();
+  out["outputs"] = manifest.outputs() == nullptr ? 0u : manifest.outputs()->size();
+  out["kernels"] = manifest.kernels() == nullptr ? 0u : manifest.kernels()->size();
+  size_t kernel_steps = 0, aten_steps = 0, copies = 0;
+  for (const proto::PlanStep* step : *manifest.steps()) {
+    if (step->kind() == proto::StepKind::Kernel) ++kernel_steps;
+    if (step->kind() == proto::StepKind::Aten) ++aten_steps;
+    if (step->kind() == proto::StepKind::Copy) ++copies;
+  }
+  out["native_steps"] = kernel_steps;
+  out["aten_steps"] = aten_steps;
+  out["copy_steps"] = copies;
+  if (const proto::Provenance* p = manifest.provenance()) {
+    out["compiler"] = p->compiler() == nullptr ? "" : p->compiler()->str();
+    out["target"] = p->target() == nullptr ? "" : p->target()->str();
+    out["native_share"] = p->native_share();
+    out["arena_bytes"] = p->arena_bytes();
+    out["arena_bytes_min"] = p->arena_bytes_min();
+    out["proof_kernels"] = p->proof_kernels();
+  }
+  return out;
+}
+
+/// The plan in words, one step a line: what f.as_text("plan") prints.
+std::string PlanText(const LoadedArtifact& artifact) {
+  const proto::Manifest& manifest = artifact.manifest();
+  std::string text;
+  uint32_t number = 0;
+  for (const proto::PlanStep* step : *manifest.steps()) {
+    text += std::to_string(number++) + ": ";
+    if (step->kind() == proto::StepKind::Kernel) {
+      text += "kernel " + manifest.kernels()->Get(step->kernel())->symbol()->str() + "(";
+      for (uint32_t i = 0; i < step->buffers()->size(); ++i) {
+        text += (i == 0 ? "%" : ", %") + std::to_string(step->buffers()->Get(i));
+      }
+      text += ")\n";
+      continue;
+    }
+    if (step->results() != nullptr) {
+      for (uint32_t id : *step->results()) text += "%" + std::to_string(id) + " ";
+      if (step->results()->size() > 0) text += "= ";
+    }
+    text += step->kind() == proto::StepKind::Aten    ? (step->op() == nullptr ? "?" : step->op()->str())
+            : step->kind() == proto::StepKind::Copy ? "copy"
+                                                    : "guard";
+    text += step->inplace() >= 0 ? " in place\n" : "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void BindProgram(py::module_& m) {
+  py::class_<LoadedArtifact, std::shared_ptr<LoadedArtifact>>(m, "Artifact")
+      .def_static("open_bytes", [](const py::bytes& bytes) {
+        auto artifact = Unwrap(LoadedArtifact::Open(AsBytes(std::string_view(bytes))));
+        return std::const_pointer_cast<LoadedArtifact>(artifact);
+      })
+      .def("bytes", [](const LoadedArtifact& a) {
+        return py::bytes(reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size());
+      })
+      .def("provenance", Provenance)
+      .def("plan_text", PlanText);
+  py::class_<Program, std::shared_ptr<Program>>(m, "Program")
+      .def_static("bind", [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights) {
+        return Unwrap(Program::Bind(std::move(artifact), Tensors(weights)));
+      })
+      .def("accepts", Accepts)
+      .def("explain", Explain)
+      .def("run", RunOnce)
+      .def_property_readonly("symbol_count", &Program::symbol_count)
+      .def("arena_bytes", [](const Program& p, const std::vector<int64_t>& symbols) {
+        return p.ArenaBytes(symbols.data());
+      })
+      .def("counts", [](const Program& p) {
+        const RunCounts counts = p.counts();
+        py::dict out;
+        out["calls"] = counts.calls;
+        out["native_steps"] = counts.native_steps;
+        out["aten_steps"] = counts.aten_steps;
+        return out;
+      });
+}
+
+}  // namespace ingot::client

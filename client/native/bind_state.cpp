@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "client/native/arguments.h"
+#include "client/native/bindings.h"
+#include "client/native/call_site.h"
+#include "client/native/module_state.h"
+#include "client/native/value_digest.h"
+
+namespace ingot::client {
+namespace py = pybind11;
+
+namespace {
+
+py::tuple StateItems(py::handle root, const std::string& name) {
+  const ModuleState state = StateOf(root.ptr(), name);
+  py::list items(state.items.size());
+  for (size_t i = 0; i < state.items.size(); ++i) {
+    const StateItem& item = state.items[i];
+    items[i] = py::make_tuple(item.name, item.digest.ToHex(), item.text);
+  }
+  return py::make_tuple(items, state.opaque);
+}
+
+py::tuple ValueState(py::handle value) {
+  ValueWriter writer;
+  writer.Write(value.ptr());
+  return py::make_tuple(writer.Finish().ToHex(), ShortText(value.ptr()), writer.opaque());
+}
+
+/// flatten(args, kwargs, parameters) -> (tensors, names, objects, unsupported or None)
+py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::tuple& parameters) {
+  std::vector<PyObject*> values;
+  for (py::handle value : args) values.push_back(value.ptr());
+  py::list names;
+  for (auto [name, value] : kwargs) {
+    names.append(name);
+    values.push_back(value.ptr());
+  }
+  Arguments out;
+  Flatten(values.data(), args.size(), py::tuple(names).ptr(), parameters.ptr(), true, out);
+  py::list tensors;
+  for (const at::Tensor* tensor : out.tensors) {
+    tensors.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(*tensor)));
+  }
+  py::list objects;
+  for (PyObject* object : out.objects) objects.append(py::reinterpret_borrow<py::object>(object));
+  py::object unsupported = py::none();
+  if (out.unsupported != nullptr) unsupported = py::str(out.unsupported);
+  return py::make_tuple(tensors, out.names, objects, unsupported);
+}
+
+}  // namespace
+
+void BindState(py::module_& m) {
+  m.def("state_of", StateItems, py::arg("root"), py::arg("name"));
+  m.def("digest_value", ValueState);
+  m.def("digest_code", [](py::handle code) {
+    if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");
+    return DigestOfCode(code.ptr()).ToHex();
+  });
+  m.def("digest_text", [](const std::string& text) { return DigestOf(text).ToHex(); });
+  m.def("digest_bytes", [](const py::bytes& bytes) {
+    return DigestOf(std::string_view(bytes)).ToHex();
+  });
+  m.def("flatten", FlattenCall);
+  m.def("call_counters", [] {
+    py::dict counters;
+    counters["native_calls"] = Counters().native_calls.load();
+    counters["guard_failures"] = Counters().guard_failures.load();
+    counters["value_guard_failures"] = Counters().value_guard_failures.load();
+    counters["failures"] = Counters().failures.load();
+    return counters;
+  });
+}
+
+}  // namespace ingot::client

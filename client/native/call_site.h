@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace ingot::client {
+
+/// What this process did, across all call sites; the counters of `ingot.stats()` that the hot path
+/// keeps. Python adds those of the slow path.
+struct CallCounters {
+  std::atomic<uint64_t> native_calls{0};
+  std::atomic<uint64_t> guard_failures{0};
+  std::atomic<uint64_t> value_guard_failures{0};
+  std::atomic<uint64_t> failures{0};
+};
+CallCounters& Counters();
+
+/// Adds the type `Compiled` to the extension module: the callable that `ingot.compile` returns.
+///
+/// A call takes its arguments apart (arguments.h), finds the variants of their shape, and runs the
+/// first whose identity checks and guards hold; anything else goes to `owner._miss`. Attributes
+/// it does not have are looked up on the owner, then on the wrapped target. Returns 0, or -1
+/// with a Python error set.
+int AddCompiledType(PyObject* module);
+
+}  // namespace ingot::client

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/output_tree.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
+
+namespace ingot::client {
+namespace {
+
+Error Invalid(const char* what) { return Error(Code::kInvalid, std::string("output tree: ") + what); }
+
+}  // namespace
+
+Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count) {
+  if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 2) return Invalid("expected (kind, ...)");
+  const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(spec, 0));
+  if (kind == nullptr) {
+    PyErr_Clear();
+    return Invalid("the kind is a string");
+  }
+  std::unique_ptr<OutputTree> tree(new OutputTree);
+  PyObject* second = PyTuple_GET_ITEM(spec, 1);
+  const std::string_view name(kind);
+  if (name == "leaf") {
+    tree->kind_ = Kind::kLeaf;
+    tree->leaf_ = PyLong_AsSize_t(second);
+    if (PyErr_Occurred() || tree->leaf_ >= leaf_count) {
+      PyErr_Clear();
+      return Invalid("a leaf that the artifact does not return");
+    }
+  } else if (name == "const") {
+    tree->object_ = Py_NewRef(second);
+  } else if (name == "tuple" || name == "list") {
+    tree->kind_ = name == "tuple" ? Kind::kTuple : Kind::kList;
+    TRY(tree->ParseChildren(second, leaf_count));
+  } else if ((name == "dict" || name == "call") && PyTuple_GET_SIZE(spec) == 3) {
+    tree->kind_ = name == "dict" ? Kind::kDict : Kind::kCall;
+    tree->object_ = Py_NewRef(second);
+    TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count));
+    if (name == "dict" && (!PyList_Check(second) ||
+                           PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
+      return Invalid("as many keys as values");
+    }
+  } else {
+    return Invalid("unknown kind");
+  }
+  return tree;
+}
+
+Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count) {
+  if (!PyList_Check(children)) return Invalid("children are a list");
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(children); ++i) {
+    TRY_ASSIGN(auto child, Parse(PyList_GET_ITEM(children, i), leaf_count));
+    children_.push_back(std::move(child));
+  }
+  return {};
+}
+
+OutputTree::~OutputTree() { Py_XDECREF(object_); }
+
+PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves) const {
+  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(leaves[leaf_]);
+  if (kind_ == Kind::kConst) return Py_NewRef(object_);
+  const auto count = static_cast<Py_ssize_t>(children_.size());
+  if (kind_ == Kind::kDict) {
+    PyObject* dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict != nullptr && i < count; ++i) {
+      PyObject* value = children_[i]->Build(leaves);
+      if (value == nullptr || PyDict_SetItem(dict, PyList_GET_ITEM(object_, i), value) != 0) {
+        Py_CLEAR(dict);
+      }
+      Py_XDECREF(value);
+    }
+    return dict;
+  }
+  PyObject* sequence = kind_ == Kind::kTuple ? PyTuple_New(count) : PyList_New(count);
+  for (Py_ssize_t i = 0; sequence != nullptr && i < count; ++i) {
+    PyObject* value = children_[i]->Build(leaves);
+    if (value == nullptr) {
+      Py_DECREF(sequence);
+      return nullptr;
+    }
+    if (kind_ == Kind::kTuple) {
+      PyTuple_SET_ITEM(sequence, i, value);
+    } else {
+      PyList_SET_ITEM(sequence, i, value);
+    }
+  }
+  if (kind_ != Kind::kCall || sequence == nullptr) return sequence;
+  PyObject* result = PyObject_CallOneArg(object_, sequence);
+  Py_DECREF(sequence);
+  return result;
+}
+
+}  // namespace ingot::client

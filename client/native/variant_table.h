@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/lib/program.h"
+#include "client/native/object_path.h"
+#include "client/native/output_tree.h"
+
+namespace ingot::client {
+
+/// The tensors of one run, in manifest order: the call's own, then those fetched from its objects.
+struct RunInputs {
+  std::vector<const at::Tensor*> tensors;
+  std::vector<PyObject*> held;  ///< fetched objects, kept alive during the run
+
+  void Clear();
+};
+
+/// One variant, bound to the objects of this process: what a call can run.
+/// Needs the GIL except where Program says otherwise.
+class BoundVariant {
+ public:
+  BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs);
+  ~BoundVariant();
+
+  /// `dict[key]` must still be this very object: how an assigned parameter, a replaced submodule,
+  /// an edited attribute or a patched method is noticed, for a few nanoseconds each.
+  void AddCheck(PyObject* dict, PyObject* key, PyObject* expected);
+  /// The same for state inside an object argument.
+  void AddObjectCheck(ObjectPath path, PyObject* expected);
+  /// Held weakly where the type allows it: a KV cache must be free to go.
+  void AddObject(PyObject* object);
+  void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
+  void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
+  void AddProven(std::vector<int64_t> symbols);
+  void set_heavy(bool heavy) { heavy_ = heavy; }
+
+  bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
+  /// All identity checks hold; the objects match.
+  bool IsCurrent(const std::vector<PyObject*>& objects) const;
+  /// Adds the tensors inside object arguments; false when a path leads to no tensor any more.
+  bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
+  /// A template runs only sizes that a recording has proved.
+  bool IsProven(const int64_t* symbols, size_t count) const;
+  bool AnyWeightRequiresGrad() const;
+
+  Program& program() { return *program_; }
+  const OutputTree& outputs() const { return *outputs_; }
+  /// Long enough that giving up the GIL pays.
+  bool heavy() const { return heavy_; }
+
+ private:
+  struct Check {
+    PyObject* dict;
+    PyObject* key;
+    PyObject* expected;
+  };
+  struct ObjectCheck {
+    ObjectPath path;
+    PyObject* expected;
+  };
+
+  std::shared_ptr<Program> program_;
+  std::unique_ptr<OutputTree> outputs_;
+  std::vector<Check> checks_;
+  std::vector<ObjectCheck> object_checks_;
+  std::vector<ObjectPath> fetches_;
+  std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
+  std::vector<at::Tensor> weights_;
+  std::vector<std::vector<int64_t>> proven_;  ///< sorted
+  bool heavy_ = false;
+};
+
+/// The variants of every argument shape one call site has met.
+using VariantTable = std::unordered_map<std::string, std::vector<std::shared_ptr<BoundVariant>>>;
+
+}  // namespace ingot::client

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ingot: cast once, serve every process. A compilation cache for PyTorch inference.
+
+    step = ingot.compile(model)          # any function, module or bound method
+    with torch.no_grad():
+        step(x)                          # first call: eager speed, recorded; later calls: native code
+"""
+
+import typing
+
+import torch  # noqa: F401  (the extension links against it)
+
+from ingot import _native
+
+__version__ = _native.version
+
+from ingot.api import cache_compile, compile, load  # noqa: E402
+from ingot.config import Config  # noqa: E402
+from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
+                          Timeout, Unavailable, Unsupported)
+from ingot.stats import stats  # noqa: E402
+
+Compiled: typing.Any = _native.Compiled
+
+__all__ = ["Cancelled", "Compiled", "Config", "Corrupt", "Error", "Exhausted", "Incompatible", "Internal", "Invalid",
+           "NotFound", "Timeout", "Unavailable", "Unsupported", "cache_compile", "compile", "load", "stats"]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ties a stored variant to the objects of this process: weights by path, identity checks, result builder."""
+
+import json
+import typing
+
+import torch
+
+from ingot import _native, dependencies, errors, paths, tree
+
+Check = typing.Tuple[typing.Any, typing.Any, typing.Any]
+_SIMPLE = (type(None), bool, int, float, str)
+
+
+class Variant:
+    """One variant of an entry, as the daemon sent it and as far as it is bound here."""
+
+    def __init__(self, reply: "dict[str, typing.Any]") -> None:
+        self.is_template = reply["kind"] == 1
+        self.graph: str = reply["graph"]
+        self.artifact = reply["artifact"]
+        self.artifact_digest: str = reply["artifact_digest"]
+        self.artifact_bytes: int = reply["artifact_bytes"]
+        self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]
+        self.signature: "dict[str, typing.Any]" = json.loads(reply["signature"])
+        self.raw_signature: bytes = reply["signature"]
+        self.record: "list[dependencies.Dependency]" = [tuple(d) for d in reply["dependencies"]]
+        self.program: typing.Any = None
+        self.checked = False
+        self._checks: "list[Check]" = []
+        self._weights: "list[torch.Tensor]" = []
+
+    def check(self, roots: paths.Roots) -> "str | None":
+        """Why the dependency record does not hold here, or None; checked once for each process."""
+        if self.checked:
+            return None
+        why = dependencies.first_mismatch(self.record, roots)
+        self.checked = why is None
+        return why
+
+    def bind(self, roots: paths.Roots) -> None:
+        """Resolves weights and makes the program; NotFound or Incompatible says what does not fit."""
+        weights: "list[torch.Tensor]" = []
+        checks: "dict[tuple[int, typing.Any], Check]" = {}
+        for path in self.signature["weights"]:
+            weights.append(_weight(path, roots, checks))
+        _module_checks(roots, checks)
+        same = len(weights) == len(self._weights) and all(a is b for a, b in zip(weights, self._weights))
+        if self.program is None or not same:
+            self.program = _native.Program.bind(self.artifact, weights)
+            self._weights = weights
+        self._checks = list(checks.values())
+
+    def parts(self, roots: paths.Roots) -> "dict[str, typing.Any]":
+        """What the call site installs (client/native/call_site.cpp MakeVariant)."""
+        outputs = tree.decode(self.signature["outputs"], roots)
+        if self.signature["epilogues"]:
+            outputs = _with_epilogues(outputs, self.signature["epilogues"], roots)
+        fetches = [(int(str(path[0]).partition(":")[2]), [tuple(step) for step in path[1:]])
+                   for path in self.signature["inputs"] if path is not None]
+        provenance = self.artifact.provenance()
+        return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "checks": self._checks,
+                "objects": list(roots.objects), "object_checks": _object_checks(roots), "fetches": fetches,
+                "weights": self._weights, "proven": self.proven, "heavy": provenance["aten_steps"] > 0}
+
+
+def _weight(path: paths.Path, roots: paths.Roots, checks: "dict[tuple[int, typing.Any], Check]") -> torch.Tensor:
+    """Follows a path and notes, for each step inside a module or object, that it must lead to the same thing."""
+    value = roots.get(path[0])
+    for kind, key in path[1:]:
+        child = paths.step(value, kind, key)
+        table = _table_of(value, kind, key)
+        if table is not None:
+            checks[id(table), key] = (table, key, child)
+        value = child
+    if not isinstance(value, torch.Tensor):
+        raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor when it was recorded")
+    return value
+
+
+def _table_of(value: typing.Any, kind: str, key: typing.Any) -> "dict[typing.Any, typing.Any] | None":
+    if kind == "i":
+        return value if type(value) is dict else None
+    state = getattr(value, "__dict__", None)
+    if not isinstance(state, dict):
+        return None
+    if isinstance(value, torch.nn.Module):
+        for name in ("_parameters", "_buffers", "_modules"):
+            if key in state.get(name, ()):
+                return typing.cast("dict[typing.Any, typing.Any]", state[name])
+    return state if key in state else None
+
+
+def _module_checks(roots: paths.Roots, checks: "dict[tuple[int, typing.Any], Check]") -> None:
+    """Submodules, plain attributes and ``forward`` of every module must stay what they are."""
+    starts = [roots.module, *roots.objects, *paths.closure_of(roots.function).values()]
+    for start in starts:
+        if not isinstance(start, torch.nn.Module):
+            continue
+        for module in start.modules():
+            state = module.__dict__
+            for name, child in module._modules.items():
+                checks[id(module._modules), name] = (module._modules, name, child)
+            for name, value in state.items():
+                if isinstance(value, _SIMPLE):
+                    checks[id(state), name] = (state, name, value)
+            kind: typing.Any = type(module)
+            if "forward" in vars(kind):
+                checks[id(kind), "forward"] = (kind, "forward", vars(kind)["forward"])
+
+
+def _object_checks(roots: paths.Roots) -> "list[tuple[int, list[tuple[str, typing.Any]], typing.Any]]":
+    """(object number, steps, value) of plain state inside object arguments, compared at every call."""
+    found = []
+    for number, root in enumerate(roots.objects):
+        if isinstance(root, torch.nn.Module):
+            continue
+        for path, value in paths.walk(f"object:{number}", root):
+            if isinstance(value, torch.Tensor):
+                continue
+            for kind, key, child in paths.children(value):
+                if isinstance(child, _SIMPLE) or isinstance(child, (torch.dtype, torch.device)):
+                    found.append((number, [tuple(step) for step in path[1:]] + [(kind, key)], child))
+    return found
+
+
+def _with_epilogues(outputs: "tuple[typing.Any, ...]", epilogues: "list[dict[str, typing.Any]]",
+                    roots: paths.Roots) -> "tuple[typing.Any, ...]":
+    holders = [(paths.resolve(e["holder"], roots), e["kind"], e["key"]) for e in epilogues]
+
+    def finish(values: "list[typing.Any]") -> typing.Any:
+        for (holder, kind, key), value in zip(holders, values[1:]):
+            if kind == "a":
+                setattr(holder, key, value)
+            else:
+                holder[key] = value
+        return values[0]
+
+    return ("call", finish, [outputs, *(tree.decode(e["value"], roots) for e in epilogues)])

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every option of the client, and the only place that reads Ingot's environment variables."""
+
+import dataclasses
+import os
+import pathlib
+import typing
+
+from ingot import errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Options of one call site. Fields marked *key* change the code and are part of the entry key."""
+
+    store_dir: str = ""
+    """Directory of the store; empty = INGOT_STORE_DIR, else ``$XDG_CACHE_HOME/ingot``."""
+    socket: str = ""
+    """Socket of the daemon; empty = INGOT_SOCKET, else derived from the store directory."""
+    wait: bool = False
+    """A recorded call returns only after its native code is installed or has failed."""
+    dynamic: "bool | None" = None
+    """*key* False: every size its own variant. None, True: a template from the second size on."""
+    on_miss: str = "compile"
+    """``compile`` | ``eager`` (never record) | ``error`` (raise NotFound with the nearest variants)."""
+    on_unsupported: str = "eager"
+    """``eager`` | ``error``: what a call does that cannot be captured."""
+    opaque: str = "warn"
+    """State that cannot be digested: ``trust`` | ``warn`` (once) | ``trace`` (never reuse from the store)."""
+    guards: str = "always"
+    """Input guards are checked on every call; the only policy so far."""
+    require_cached: bool = False
+    """A call that would have to compile raises NotFound instead (INGOT_REQUIRE_CACHED=1)."""
+    connect_ms_max: int = 2000
+    """Longest wait for the daemon to start and answer, in milliseconds."""
+    first_lookup_ms_max: int = 250
+    """Longest wait for the daemon before a first call is simply recorded, in milliseconds."""
+    compile_ms_max: int = 600_000
+    """Longest wait for one compile, in milliseconds."""
+    exit_wait_ms_max: int = 2000
+    """Longest wait at interpreter exit for compiles under way, in milliseconds."""
+    variants_max: int = 16
+    """Variants of one argument shape; further sizes run eagerly."""
+    shapes_max: int = 64
+    """Argument shapes (structures and Python scalars) of one call site; further ones run eagerly."""
+    value_guard_failures_max: int = 8
+    """Failed value guards after which a shape runs eagerly for good."""
+    constant_bytes_max: int = 1 << 20
+    """Largest tensor without a path that is copied into the graph, in bytes."""
+    global_rank: "int | None" = None
+    """*key* Who asks: rank in the whole job."""
+    tp_rank: "int | None" = None
+    """*key* Tensor-parallel rank."""
+    pp_rank: "int | None" = None
+    """*key* Pipeline-parallel rank."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise errors.Invalid(f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, allowed))}")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_max") and (not isinstance(value, int) or value < 0):
+                raise errors.Invalid(f"{field.name}={value!r}: expected a number that is not negative")
+
+    @classmethod
+    def from_file(cls, path: "str | os.PathLike[str]") -> "Config":
+        """Reads a TOML file whose keys are the fields above; an unknown key is an error."""
+        import tomllib
+
+        try:
+            values = tomllib.loads(pathlib.Path(path).read_text())
+        except tomllib.TOMLDecodeError as e:
+            raise errors.Invalid(f"{path}: {e}") from None
+        values.pop("daemon", None)
+        return cls()._replace(str(path), values)
+
+    def _replace(self, source: str, values: "dict[str, typing.Any]") -> "Config":
+        names = {field.name for field in dataclasses.fields(self)}
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise errors.Invalid(f"{source}: unknown option {unknown[0]!r}; the options are {', '.join(sorted(names))}")
+        return dataclasses.replace(self, **values)
+
+
+_CHOICES = {"on_miss": ("compile", "eager", "error"), "on_unsupported": ("eager", "error"),
+            "opaque": ("warn", "trust", "trace"), "guards": ("always",)}
+
+
+def _flag(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def disabled() -> bool:
+    """INGOT_DISABLE=1: every call runs eagerly."""
+    return _flag("INGOT_DISABLE")
+
+
+def resolve(config: "Config | dict[str, typing.Any] | None", **overrides: typing.Any) -> Config:
+    """Defaults, then the INGOT_CONFIG file, then the environment, then ``config``, then arguments that are not None."""
+    if isinstance(config, dict):
+        config = Config()._replace("config", config)
+    if config is None:
+        path = os.environ.get("INGOT_CONFIG")
+        config = Config.from_file(path) if path else Config()
+        changes: "dict[str, typing.Any]" = {}
+        if _flag("INGOT_WAIT"):
+            changes["wait"] = True
+        if _flag("INGOT_REQUIRE_CACHED"):
+            changes["require_cached"] = True
+        config = dataclasses.replace(config, **changes)
+    elif not isinstance(config, Config):
+        raise errors.Invalid(f"config is {type(config).__name__}: expected ingot.Config, a dict of its fields, or None")
+    given = {name: value for name, value in overrides.items() if value is not None}
+    config = config._replace("arguments", given)
+    return dataclasses.replace(config, store_dir=config.store_dir or os.environ.get("INGOT_STORE_DIR", ""),
+                               socket=config.socket or os.environ.get("INGOT_SOCKET", ""))

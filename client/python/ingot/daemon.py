@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This process's connection to ingotd: opened in the background, shared by every call site."""
+
+import threading
+import time
+import typing
+
+from ingot import _native, errors
+from ingot.config import Config
+
+
+class Link:
+    """A connection that is being opened or is open; a failure is remembered for a while."""
+
+    _RETRY_S = 5.0
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._ready = threading.Event()
+        self._connection: typing.Any = None
+        self._failure: "errors.Error | None" = None
+        self._failed_at = 0.0
+        self._lock = threading.Lock()
+        self._opening = False
+        self.open_soon()
+
+    def open_soon(self) -> None:
+        """Starts opening without waiting."""
+        with self._lock:
+            if self._opening or self._connection is not None:
+                return
+            self._opening = True
+            self._ready.clear()
+        threading.Thread(target=self._open, name="ingot-connect", daemon=True).start()
+
+    def _open(self) -> None:
+        try:
+            connection = _native.Connection.open(self._config.store_dir, self._config.socket, self._config.connect_ms_max)
+            self._connection, self._failure = connection, None
+        except errors.Error as e:
+            self._failure, self._failed_at = e, time.monotonic()
+        finally:
+            self._opening = False
+            self._ready.set()
+
+    def get(self, wait_ms: int) -> typing.Any:
+        """The connection; Unavailable when it is not open within the time."""
+        if self._connection is None and self._failure is not None and time.monotonic() - self._failed_at > self._RETRY_S:
+            self.open_soon()
+        if not self._ready.wait(wait_ms / 1e3):
+            raise errors.Unavailable(f"the daemon did not answer within {wait_ms} ms")
+        if self._connection is None:
+            raise self._failure or errors.Unavailable("no connection")
+        return self._connection
+
+
+_links: "dict[tuple[str, str], Link]" = {}
+_links_lock = threading.Lock()
+
+
+def link(config: Config) -> Link:
+    """One link for each store directory and socket."""
+    with _links_lock:
+        key = (config.store_dir, config.socket)
+        if key not in _links:
+            _links[key] = Link(config)
+        return _links[key]

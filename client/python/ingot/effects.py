@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Side effects in Python during a recorded call: what reachable objects held before and after.
+
+A tensor attribute that now points to a tensor of the graph becomes an *epilogue* (set again on every replay);
+any other change is refused.
+"""
+
+import os
+import typing
+
+import torch
+
+from ingot import _native, paths
+
+_OBJECTS_MAX = 20_000
+
+
+class Change(typing.NamedTuple):
+    """``holder`` (a path) got a new value under ``key``."""
+
+    holder: paths.Path
+    kind: str
+    key: typing.Any
+    value: typing.Any
+
+
+def _content(value: typing.Any) -> "dict[typing.Any, typing.Any] | None":
+    """A shallow copy of what an object holds, keyed by (kind, key)."""
+    if isinstance(value, torch.Tensor):
+        return None
+    return {(kind, key): child for kind, key, child in paths.children(value)}
+
+
+class Snapshot:
+    """What every object reachable from the roots holds before the call."""
+
+    def __init__(self, roots: "dict[str, typing.Any]") -> None:
+        self.path_of: "dict[int, paths.Path]" = {}
+        self.tensors: "list[tuple[paths.Path, torch.Tensor]]" = []
+        self._before: "list[tuple[paths.Path, typing.Any, dict[typing.Any, typing.Any]]]" = []
+        for name, root in roots.items():
+            for path, value in paths.walk(name, root):
+                if id(value) in self.path_of or len(self._before) > _OBJECTS_MAX:
+                    continue
+                self.path_of[id(value)] = path
+                if isinstance(value, torch.Tensor):
+                    self.tensors.append((path, value))
+                    continue
+                content = _content(value)
+                if content:
+                    self._before.append((path, value, content))
+
+    def changes(self) -> "list[Change]":
+        """What differs now, equal values set anew left out; a removed key counts as set to None."""
+        found = []
+        for path, value, before in self._before:
+            after = _content(value) or {}
+            if after.keys() == before.keys() and all(after[k] is before[k] for k in after):
+                continue
+            for kind, key in list(after) + [k for k in before if k not in after]:
+                old, new = before.get((kind, key), _ABSENT), after.get((kind, key), _ABSENT)
+                if old is not new and not _same(old, new):
+                    found.append(Change(path, kind, key, None if new is _ABSENT else new))
+        return found
+
+
+_ABSENT = object()
+
+
+def _same(old: typing.Any, new: typing.Any) -> bool:
+    if isinstance(old, torch.Tensor) or isinstance(new, torch.Tensor) or old is _ABSENT or new is _ABSENT:
+        return False
+    return bool(_native.digest_value(old)[0] == _native.digest_value(new)[0])
+
+
+class WatchedEnvironment:
+    """Notes which environment variables are read through ``os.environ`` inside a ``with`` block."""
+
+    def __init__(self) -> None:
+        self.read: "dict[str, str | None]" = {}
+
+    def __enter__(self) -> "WatchedEnvironment":
+        kind = self._kind = type(os.environ)
+        read = self.read
+
+        class Watched(kind):  # type: ignore[misc, valid-type]
+            def __getitem__(self, name: str) -> str:
+                try:
+                    value: str = super().__getitem__(name)
+                except KeyError:
+                    read[name] = None
+                    raise
+                read[name] = value
+                return value
+
+        os.environ.__class__ = Watched
+        return self
+
+    def __exit__(self, *exc: typing.Any) -> None:
+        os.environ.__class__ = self._kind

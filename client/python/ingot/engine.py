@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens when a call cannot be served natively: look up, bind, record, compile in the background."""
+
+import atexit
+import json
+import logging
+import queue
+import threading
+import time
+import typing
+import weakref
+
+import torch
+
+from ingot import _native, binding, daemon, errors, keys, paths, recording, stats
+from ingot import config as configuration
+from ingot.config import Config
+
+log = logging.getLogger("ingot")
+_live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+class Entry:
+    """What the daemon knows of one entry key, as far as this process has asked."""
+
+    def __init__(self, key: keys.EntryKey) -> None:
+        self.key = key
+        self.variants: "list[binding.Variant]" = []
+        self.rejected: "str | None" = None
+
+
+class Shape:
+    """The calls of one structure: their entry, and what is under way for them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.pending: "set[tuple[typing.Any, ...]]" = set()
+        self.eager_reason: "str | None" = None
+        self.value_failures = 0
+
+
+class Job(typing.NamedTuple):
+    """A recording on its way to the daemon."""
+
+    shape_key: bytes
+    shape: Shape
+    call: recording.Call
+    sizes: "tuple[typing.Any, ...]"
+    captured: recording.Captured
+    done: threading.Event
+
+
+class Engine:
+    """The state behind one compiled callable. Calls may come from several threads."""
+
+    def __init__(self, target: typing.Any, config: Config, name: "str | None" = None) -> None:
+        self.target, self.config = target, config
+        self.name = name or keys.function_name(target)
+        self.site: typing.Any = _native.Compiled(target, self)
+        self._entries: "dict[str, Entry]" = {}
+        self._shapes: "dict[bytes, Shape]" = {}
+        self._lock = threading.RLock()
+        self._retrying = threading.local()
+        self._jobs: "list[Job]" = []
+        self._last_miss = "not called yet"
+        self._last_error: "str | None" = None
+        self._warned: "set[str]" = set()
+        self._parameters = _parameter_names(target)
+        _live.add(self)
+        if not configuration.disabled():
+            self._link = daemon.link(config)
+
+    # -- the way of a call that native code did not serve ------------------------------------------
+
+    def _miss(self, shape_key: bytes, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        if configuration.disabled() or torch.compiler.is_compiling():
+            return self.target(*args, **kwargs)
+        name, _, detail = reason.partition(":")
+        if name in ("unsupported", "failed"):
+            return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
+        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
+        call = recording.Call(args, kwargs, tensors, names, objects)
+        if name in ("new", "stale", "objects") and not getattr(self._retrying, "on", False):
+            with self._lock:
+                shape = self._find_shape(shape_key, call)
+                installed = shape is not None and self._install_all(shape_key, shape, call)
+            if installed:
+                return self._call_again(args, kwargs)
+        shape = self._shapes.get(shape_key)
+        if shape is None:
+            return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
+        return self._record_or_run(shape_key, shape, name, detail, call)
+
+    def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        self._retrying.on = True
+        try:
+            return self.site(*args, **kwargs)
+        finally:
+            self._retrying.on = False
+
+    def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        """The eager answer, counted, said once for each reason."""
+        stats.add("fallbacks")
+        stats.add(f"refused_{name}")
+        self._warn_once(name, f"{self.name} runs eagerly: {name}" + (f" ({detail})" if detail and detail != name else "") + _advice(name))
+        if self.config.on_unsupported == "error" and name != "execution":
+            raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + _advice(name))
+        return self.target(*args, **kwargs)
+
+    def _warn_once(self, name: str, text: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            log.warning("%s", text)
+
+    # -- looking up ----------------------------------------------------------------------------------
+
+    def _find_shape(self, shape_key: bytes, call: recording.Call) -> "Shape | None":
+        """The shape's entry by its key, asked from the daemon once; None over the limit."""
+        key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config)
+        self._report_opaque(key.opaque)
+        digest = key.digest()
+        if digest not in self._entries:
+            self._entries[digest] = self._look_up(key, call)
+        shape = self._shapes.get(shape_key)
+        if shape is None or shape.entry is not self._entries[digest]:
+            if shape is None and len(self._shapes) >= self.config.shapes_max:
+                return None
+            shape = self._shapes[shape_key] = Shape(self._entries[digest])
+        return shape
+
+    def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
+        entry = Entry(key)
+        began = time.perf_counter()
+        try:
+            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components)
+        except errors.Error as e:
+            self._note_daemon_error(e)
+            self._last_miss = f"the daemon cannot be asked: {e}"
+            return entry
+        finally:
+            stats.add_seconds("lookup", time.perf_counter() - began)
+        if key.opaque and self.config.opaque == "trace":
+            self._last_miss = "state that cannot be digested: " + ", ".join(key.opaque[:3])
+        elif reply is None or not reply["variants"]:
+            self._last_miss = (reply or {}).get("why") or "never stored"
+        else:
+            self._admit(entry, reply["variants"], call)
+        stats.add("entry_hits" if entry.variants else "entry_misses")
+        return entry
+
+    def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
+        """Keeps the variants whose dependency record holds in this process."""
+        began = time.perf_counter()
+        roots = paths.Roots(self.target, call.objects)
+        checked: "dict[int, str | None]" = {}
+        for reply in variants:
+            variant = binding.Variant(reply)
+            fingerprint = hash(tuple(variant.record))
+            if fingerprint in checked:
+                variant.checked = checked[fingerprint] is None
+                why = checked[fingerprint]
+            else:
+                why = checked[fingerprint] = variant.check(roots)
+            if why is None:
+                entry.variants.append(variant)
+            else:
+                entry.rejected = self._last_miss = f"stored but rejected: {why}"
+                stats.add("dependency_misses")
+        stats.add_seconds("check", time.perf_counter() - began)
+
+    def _report_opaque(self, opaque: "list[str]") -> None:
+        if opaque and self.config.opaque == "warn":
+            self._warn_once("opaque", f"{self.name}: state that cannot be digested is assumed unchanged: {', '.join(opaque[:3])}")
+
+    # -- binding -------------------------------------------------------------------------------------
+
+    def _install_all(self, shape_key: bytes, shape: Shape, call: recording.Call) -> bool:
+        """Binds every variant of the entry to this shape; True when one takes this call."""
+        began = time.perf_counter()
+        accepted = False
+        self.site._forget(shape_key, call.objects)
+        for variant in shape.entry.variants:
+            accepted = self._install(shape_key, shape, variant, call) or accepted
+        stats.add_seconds("bind", time.perf_counter() - began)
+        return accepted
+
+    def _install(self, shape_key: bytes, shape: Shape, variant: binding.Variant, call: recording.Call) -> bool:
+        roots = paths.Roots(self.target, call.objects)
+        try:
+            variant.bind(roots)
+            self.site._install(shape_key, variant.parts(roots))
+        except errors.Error as e:
+            self._last_miss = f"stored but rejected: {e}"
+            return False
+        symbols = variant.program.accepts(self._inputs(variant, call))
+        return symbols is not None and (not variant.is_template or tuple(symbols) in variant.proven)
+
+    def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
+        roots = paths.Roots(self.target, call.objects)
+        fetched = [paths.resolve(path, roots) for path in variant.signature["inputs"] if path is not None]
+        return [*call.tensors, *fetched]
+
+    # -- recording and compiling ---------------------------------------------------------------------
+
+    def _record_or_run(self, shape_key: bytes, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
+        if reason == "value":
+            shape.value_failures += 1
+            if shape.value_failures > self.config.value_guard_failures_max:
+                self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
+        sizes = tuple(tuple(t.shape) for t in call.tensors) + (() if reason != "value" else ("value", detail))
+        if shape.eager_reason is not None:
+            return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
+        if self.config.on_miss != "compile" or self.config.require_cached:
+            return self._refuse_miss(shape, call)
+        if sizes in shape.pending:
+            stats.add("pending_calls")
+            return self.target(*call.args, **call.kwargs)
+        if len(shape.entry.variants) >= self.config.variants_max and reason != "unproven":
+            self._retire(shape, f"more than {self.config.variants_max} variants")
+        return self._record(shape_key, shape, sizes, call)
+
+    def _retire(self, shape: Shape, why: str) -> None:
+        shape.eager_reason = why
+        stats.add("retired")
+
+    def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
+        nearest = self.why_miss(call)
+        if self.config.require_cached or self.config.on_miss == "error":
+            raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
+        return self._fall_back("on_miss", nearest, call.args, call.kwargs)
+
+    def _record(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
+        began = time.perf_counter()
+        run = recording.Recording(self.target, self.name, call, self.config.constant_bytes_max)
+        prepared = time.perf_counter()
+        result = run.run()
+        ran = time.perf_counter()
+        try:
+            captured = run.finish(result)
+        except recording.Refused as e:
+            self._note_refusal(shape, e)
+            return result
+        stats.add("captures")
+        stats.add_seconds("record", prepared - began + time.perf_counter() - ran)
+        self._report_opaque(captured.opaque)
+        shape.pending.add(sizes)
+        job = Job(shape_key, shape, call, sizes, captured, threading.Event())
+        self._jobs = [j for j in self._jobs if not j.done.is_set()] + [job]
+        _submit(self, job)
+        if self.config.wait:
+            job.done.wait(self.config.compile_ms_max / 1e3)
+        return result
+
+    def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
+        stats.add("refusals")
+        stats.add(f"refused_{refused.name}")
+        shape.eager_reason = self._last_miss = f"{refused.name}: {refused.detail}"
+        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){_advice(refused.name)}")
+        if self.config.on_unsupported == "error":
+            raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
+
+    def _compile(self, job: Job) -> None:
+        """In the background: send, receive, bind, install."""
+        began = time.perf_counter()
+        try:
+            connection = self._link.get(self.config.connect_ms_max)
+            reply = connection.compile(job.shape.entry.key.components, job.captured.recording, job.captured.signature,
+                                       job.captured.record, self.config.dynamic is not False,
+                                       job.shape.entry.rejected is not None, self.config.compile_ms_max)
+            stats.add_seconds("compile", time.perf_counter() - began)
+            self._accept_reply(job, reply)
+        except errors.Error as e:
+            self._note_daemon_error(e)
+            if not isinstance(e, errors.Unavailable):
+                self._retire(job.shape, str(e))
+        finally:
+            job.shape.pending.discard(job.sizes)
+            job.done.set()
+
+    def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
+        stats.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
+        variant = binding.Variant(reply["variant"])
+        variant.checked = True
+        with self._lock:
+            variants = job.shape.entry.variants
+            for old in [v for v in variants if v.graph == variant.graph or variant.is_template and not v.is_template]:
+                if old.graph == variant.graph and old.program is not None:
+                    variant.program, variant._weights = old.program, old._weights
+                variants.remove(old)
+                self.site._remove(old.program) if old.program is not None else None
+            variants.insert(0, variant)
+            job.shape.entry.rejected = None
+            if not self._install(job.shape_key, job.shape, variant, job.call):
+                inputs = self._inputs(variant, job.call)
+                self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss}"
+                self._warn_once("install", f"{self.name}: {self._last_error}")
+                self._retire(job.shape, self._last_error)
+
+    def _note_daemon_error(self, error: errors.Error) -> None:
+        self._last_error = str(error)
+        stats.add("daemon_errors")
+        self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
+
+    # -- what users ask ------------------------------------------------------------------------------
+
+    def wait(self, timeout: "float | None" = None) -> bool:
+        """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for job in list(self._jobs):
+            if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+                return False
+        return True
+
+    def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        """Records and compiles for these example inputs and waits: the call runs once, under no_grad."""
+        with torch.no_grad():
+            self.site(*args, **kwargs)
+        self.wait()
+
+    @property
+    def variants(self) -> "list[dict[str, typing.Any]]":
+        """The variants known here: kind, proven sizes, artifact digest and bytes, step counts."""
+        out = []
+        for entry in self._entries.values():
+            for variant in entry.variants:
+                out.append({"kind": "template" if variant.is_template else "exact", "proven": variant.proven,
+                            "artifact": variant.artifact_digest, "bytes": variant.artifact_bytes,
+                            **variant.artifact.provenance()})
+        return out
+
+    def report(self) -> str:
+        """A few lines for people: variants, what runs natively, what was refused and why."""
+        lines = [f"{self.name}: {sum(len(e.variants) for e in self._entries.values())} variants"]
+        for v in self.variants:
+            sizes = f", sizes {v['proven']}" if v["proven"] else ""
+            lines.append(f"  {v['kind']} {v['artifact'][:12]} {v['bytes']} bytes, {v['native_steps']} native + {v['aten_steps']} ATen steps, "
+                         f"arena {v['arena_bytes']} bytes (least {v['arena_bytes_min']}){sizes}")
+        for shape in self._shapes.values():
+            if shape.eager_reason:
+                lines.append(f"  eager: {shape.eager_reason}")
+        lines.append(f"  last miss: {self._last_miss}")
+        if self._last_error:
+            lines.append(f"  last error: {self._last_error}")
+        return "\n".join(lines)
+
+    def why_miss(self, call: "recording.Call | None" = None) -> str:
+        """Why the last call was not served from the store, by name of the first difference."""
+        if call is not None:
+            for entry in self._entries.values():
+                for variant in entry.variants:
+                    if variant.program is not None:
+                        why = variant.program.explain(self._inputs(variant, call))
+                        if why:
+                            return str(why)
+        return self._last_miss
+
+    def soundness(self) -> str:
+        """The dependency record in words: what is proved at load, and what is assumed."""
+        lines = []
+        for entry in self._entries.values():
+            for variant in entry.variants[:1]:
+                for kind, where, _, text in variant.record:
+                    lines.append(f"{'assumed' if kind == 'opaque' else 'proved'} {kind} {where}" + (f" = {text}" if text else ""))
+            lines += [f"assumed {path}" for path in entry.key.opaque]
+        return "\n".join(lines) or "nothing recorded yet"
+
+    def as_text(self, stage: str = "graph") -> str:
+        """The newest variant as text: ``graph``, ``loop``, ``plan``, ``llvm`` or ``asm``."""
+        for entry in self._entries.values():
+            for variant in entry.variants:
+                if stage == "plan":
+                    return str(variant.artifact.plan_text())
+                query = json.dumps({"graph": variant.graph, "stage": stage})
+                reply = json.loads(self._link.get(self.config.connect_ms_max).query("text", query))
+                return str(reply["text"])
+        raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
+
+    def export(self, path: str) -> None:
+        """Writes the newest variant with its weights to a file that ``ingot.load`` runs without daemon or capture."""
+        from ingot import exported
+
+        for entry in self._entries.values():
+            for variant in entry.variants:
+                if variant.program is not None:
+                    return exported.save(path, self.name, variant)
+        raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
+
+
+def _parameter_names(target: typing.Any) -> "tuple[str, ...]":
+    plain = paths.plain_function(target)
+    if plain is None:
+        return ()
+    names = plain.__code__.co_varnames[:plain.__code__.co_argcount]
+    return names[1:] if paths.self_of(target) is not None else names
+
+
+_ADVICE = {
+    "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
+    "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
+    "device": "; only CPU tensors are served",
+    "impure-call": "; move the call out of the function",
+    "side-effect": "; return the value instead of storing it",
+}
+
+
+def _advice(name: str) -> str:
+    return _ADVICE.get(name, "")
+
+
+def step_counts() -> "tuple[int, int]":
+    """Native and ATen steps run by every live program of this process."""
+    native = aten = 0
+    for engine in list(_live):
+        for entry in list(engine._entries.values()):
+            for variant in list(entry.variants):
+                if variant.program is not None:
+                    counts = variant.program.counts()
+                    native += counts["native_steps"]
+                    aten += counts["aten_steps"]
+    return native, aten
+
+
+_queue: "queue.SimpleQueue[tuple[Engine, Job] | None]" = queue.SimpleQueue()
+_worker: "threading.Thread | None" = None
+_worker_lock = threading.Lock()
+
+
+def _work() -> None:
+    while True:
+        item = _queue.get()
+        if item is None:
+            return
+        engine, job = item
+        try:
+            engine._compile(job)
+        except Exception:  # a bug of ours must not end the thread that serves every call site
+            log.exception("compiling %s failed", engine.name)
+            job.shape.pending.discard(job.sizes)
+            job.done.set()
+
+
+def _submit(engine: Engine, job: Job) -> None:
+    global _worker
+    with _worker_lock:
+        if _worker is None or not _worker.is_alive():
+            _worker = threading.Thread(target=_work, name="ingot-compile", daemon=True)
+            _worker.start()
+    _queue.put((engine, job))
+
+
+@atexit.register
+def _finish() -> None:
+    """A short script still fills the cache: compiles under way get a moment to be published."""
+    for engine in list(_live):
+        engine.wait(engine.config.exit_wait_ms_max / 1e3)

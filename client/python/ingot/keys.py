@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry key: everything about a call that can be known before it runs, as named components."""
+
+import dataclasses
+import functools
+import platform
+import sys
+import types
+import typing
+
+import torch
+
+from ingot import _native, paths
+from ingot.config import Config
+
+Item = typing.Tuple[str, str, str]
+"""(name, digest as hex, short text)"""
+Component = typing.Tuple[str, typing.List[Item]]
+
+_LEAF_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+               torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+
+
+def _item(name: str, text: str) -> Item:
+    return (name, _native.digest_text(text), text[:200])
+
+
+def _value_item(name: str, value: typing.Any) -> Item:
+    digest, text, _ = _native.digest_value(value)
+    return (name, digest, text)
+
+
+def function_name(function: typing.Any) -> str:
+    """``pkg.Class.forward``: the name under which entries are listed."""
+    plain = paths.plain_function(function)
+    owner = paths.self_of(function)
+    if owner is not None and plain is not None:
+        name = plain.__name__
+        return f"{type(owner).__module__}.{type(owner).__qualname__}.{name}"
+    named = plain or function
+    return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}"
+
+
+def _function_items(function: typing.Any) -> "list[Item]":
+    items = [_item("name", function_name(function))]
+    plain = paths.plain_function(function)
+    if plain is not None:
+        items.append(("code", _native.digest_code(plain.__code__), ""))
+        if plain.__defaults__ or plain.__kwdefaults__:
+            items.append(_value_item("defaults", (plain.__defaults__, plain.__kwdefaults__)))
+    return items
+
+
+class StateRecord(typing.NamedTuple):
+    items: "list[Item]"
+    opaque: "list[str]"
+
+
+def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> StateRecord:
+    """State of what the function belongs to, of its closure, and of modules among its arguments."""
+    items: "list[Item]" = []
+    opaque: "list[str]" = []
+    roots: "list[tuple[str, typing.Any]]" = []
+    owner = paths.self_of(function)
+    if owner is not None:
+        roots.append(("self", owner))
+    roots += [(f"closure.{name}", value) for name, value in sorted(paths.closure_of(function).items())]
+    roots += [(f"argument.{i}", value) for i, value in enumerate(objects)]
+    for name, root in roots:
+        if isinstance(root, torch.nn.Module) or name == "self":
+            found, unknown = _native.state_of(root, name)
+            items += found
+            opaque += unknown
+        else:
+            digest, text, unknown = _native.digest_value(root)
+            items.append((name, digest, text))
+            opaque += [f"{name}: {kind}" for kind in unknown]
+    return StateRecord(items, opaque)
+
+
+def describe(value: typing.Any, depth: int = 0) -> str:
+    """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``."""
+    if isinstance(value, torch.Tensor):
+        return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}"
+    if isinstance(value, (tuple, list)) and depth < 32:
+        inner = ", ".join(describe(v, depth + 1) for v in value)
+        kind = "" if type(value) in (tuple, list) else type(value).__qualname__
+        return f"{kind}[{inner}]" if isinstance(value, list) else f"{kind}({inner})"
+    if type(value) is dict and depth < 32:
+        return "{" + ", ".join(f"{k!r}: {describe(v, depth + 1)}" for k, v in value.items()) + "}"
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
+        return repr(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth < 32:
+        fields = ", ".join(f"{f}={describe(getattr(value, f, None), depth + 1)}" for f in value.__dataclass_fields__)
+        return f"{type(value).__module__}.{type(value).__qualname__}({fields})"
+    return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+@functools.lru_cache(maxsize=1)
+def _fixed_environment() -> "tuple[Item, ...]":
+    import ingot
+
+    return (_item("python", ".".join(map(str, sys.version_info[:2]))),
+            _item("torch", f"{torch.__version__} {torch.version.git_version}"),
+            _item("ingot", f"{ingot.__version__} {_native.build}"),
+            _item("platform", f"{platform.system()} {platform.machine()}"))
+
+
+def _environment() -> "list[Item]":
+    mode = "inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "no_grad"
+    return [*_fixed_environment(), _item("grad_mode", mode), _item("autocast", str(torch.is_autocast_enabled("cpu"))),
+            _item("default_dtype", str(torch.get_default_dtype())),
+            _item("deterministic", str(torch.are_deterministic_algorithms_enabled())),
+            _item("matmul_precision", torch.get_float32_matmul_precision())]
+
+
+class EntryKey(typing.NamedTuple):
+    components: "list[Component]"
+    opaque: "list[str]"
+
+    def digest(self) -> str:
+        """For use inside this process; the daemon derives its own."""
+        return str(_native.digest_text(repr([(n, [(i[0], i[1]) for i in items]) for n, items in self.components])))
+
+
+def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]",
+              objects: "typing.Sequence[typing.Any]", config: Config) -> EntryKey:
+    """The key of one call; costs about a millisecond for a model of hundreds of submodules."""
+    state = _state(function, objects)
+    inputs = [_item(f"args[{i}]", describe(value)) for i, value in enumerate(args)]
+    inputs += [_item(name, describe(value)) for name, value in kwargs.items()]
+    ranks = [_item(name, str(getattr(config, name))) for name in ("global_rank", "tp_rank", "pp_rank")
+             if getattr(config, name) is not None]
+    components: "list[Component]" = [
+        ("function", _function_items(function)),
+        ("module_state", state.items),
+        ("inputs", inputs),
+        ("gears", []),
+        ("ranks", ranks),
+        ("config", [_item("dynamic", str(config.dynamic is not False))]),
+        ("environment", _environment()),
+        ("target", [_item("cpu", _native.target)]),
+    ]
+    return EntryKey(components, state.opaque)
+
+
+def is_builtin(function: typing.Any) -> bool:
+    """True for callables without Python code, such as torch.add."""
+    return isinstance(function, (types.BuiltinFunctionType, types.BuiltinMethodType))

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recorded run of the user's function: the eager answer, and all a compile needs to know about it."""
+
+import json
+import typing
+
+import torch
+
+from ingot import _native, dependencies, effects, errors, paths, tree
+from ingot.escapes import Escapes
+
+_SKIP_CODE = [torch.__path__[0], __file__.rsplit("/", 1)[0]]
+
+
+class Call(typing.NamedTuple):
+    """The arguments of one call, taken apart."""
+
+    args: "tuple[typing.Any, ...]"
+    kwargs: "dict[str, typing.Any]"
+    tensors: "list[torch.Tensor]"
+    names: "list[str]"
+    objects: "list[typing.Any]"
+
+
+class Captured(typing.NamedTuple):
+    """What a recording yields besides its answer."""
+
+    recording: bytes
+    signature: bytes
+    record: "list[dependencies.Dependency]"
+    opaque: "list[str]"
+
+
+class Refused(Exception):
+    """A run that cannot become a graph: ``name`` is counted, ``detail`` is shown."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(f"{name}: {detail}")
+        self.name, self.detail = name, detail
+
+
+class Recording:
+    """Runs the function once as it is, under the recorder."""
+
+    def __init__(self, function: typing.Any, name: str, call: Call, constant_bytes_max: int) -> None:
+        self._function, self._name, self._call = function, name, call
+        self._constant_bytes_max = constant_bytes_max
+        self._recorder = _native.Recorder()
+        self._profiler = _native.Profiler(_SKIP_CODE)
+        self._environment = effects.WatchedEnvironment()
+        self._roots = paths.Roots(function, call.objects)
+        self._inputs: "list[paths.Path | None]" = []
+        self._snapshot = effects.Snapshot(self._root_objects())
+
+    def _root_objects(self) -> "dict[str, typing.Any]":
+        roots: "dict[str, typing.Any]" = {}
+        if self._roots.module is not None:
+            roots["self"] = self._roots.module
+        roots.update((f"object:{i}", value) for i, value in enumerate(self._call.objects))
+        roots.update((f"closure:{name}", value) for name, value in paths.closure_of(self._function).items())
+        return roots
+
+    def run(self) -> typing.Any:
+        """The function's own result; exceptions of the function pass through."""
+        call, recorder = self._call, self._recorder
+        for tensor, name in zip(call.tensors, call.names):
+            recorder.declare_input(tensor, name)
+            self._inputs.append(None)
+        declared = {id(tensor) for tensor in call.tensors}
+        for path, tensor in self._snapshot.tensors:
+            # Tensors inside object arguments (a KV cache) are inputs fetched at every call; a module's are weights.
+            if self._is_call_state(path) and id(tensor) not in declared:
+                recorder.declare_input(tensor, paths.to_text(path))
+                self._inputs.append(path)
+                declared.add(id(tensor))
+        with self._environment, Escapes(recorder):
+            self._profiler.start()
+            recorder.start()
+            try:
+                return self._function(*call.args, **call.kwargs)
+            except BaseException:
+                recorder.refuse("exception", "the function raised")
+                raise
+            finally:
+                recorder.stop()
+                self._profiler.stop()
+
+    def _is_call_state(self, path: paths.Path) -> bool:
+        root = str(path[0])
+        return root.startswith("object:") and not isinstance(self._roots.get(root), torch.nn.Module)
+
+    def finish(self, result: typing.Any) -> Captured:
+        """Everything the daemon needs; Refused says why there is nothing."""
+        self._check_refusal()
+        if self._profiler.impure:
+            raise Refused("impure-call", ", ".join(self._profiler.impure[:3]))
+        encoder = tree.Encoder(self._snapshot.path_of)
+        try:
+            spec = encoder.encode(result)
+        except errors.Unsupported as e:
+            raise Refused("result", str(e)) from None
+        epilogues = self._epilogues(encoder)
+        for leaf in encoder.leaves:
+            if hasattr(self._recorder, "note_output"):
+                self._recorder.note_output(leaf)
+        codes = self._profiler.codes()
+        weights, reached = self._bind_foreigns(codes)
+        try:
+            recording = self._recorder.finish(self._name, encoder.leaves)
+        except RuntimeError as e:
+            self._check_refusal()
+            raise Refused("recorder", str(e)) from None
+        signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "epilogues": epilogues,
+                     "leaves": len(encoder.leaves)}
+        record = dependencies.collect(codes, self._environment.read, reached)
+        opaque = [where for kind, where, _, _ in record if kind == "opaque"]
+        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
+
+    def _check_refusal(self) -> None:
+        if self._recorder.refusal is not None:
+            raise Refused(*self._recorder.refusal)
+
+    def _epilogues(self, encoder: tree.Encoder) -> "list[dict[str, typing.Any]]":
+        epilogues = []
+        for change in self._snapshot.changes():
+            where = paths.to_text(change.holder + [[change.kind, change.key]])
+            try:
+                value = encoder.encode(change.value)
+            except errors.Unsupported as e:
+                raise Refused("side-effect", f"{where}: {e}") from None
+            if value["t"] != "leaf":
+                raise Refused("side-effect", f"{where} was changed to a {type(change.value).__name__}")
+            if change.kind != "a" and not isinstance(change.key, (int, str)):
+                raise Refused("side-effect", f"{where} was changed")
+            epilogues.append({"holder": change.holder, "kind": change.kind, "key": change.key, "value": value})
+        return epilogues
+
+    def _bind_foreigns(self, codes: "list[tuple[typing.Any, str]]") -> "tuple[list[paths.Path], dict[str, typing.Any]]":
+        """Paths of the weights in source order, and the global roots they start from."""
+        known = {id(tensor): path for path, tensor in self._snapshot.tensors}
+        weights: "list[paths.Path]" = []
+        reached: "dict[str, typing.Any]" = {}
+        searched = False
+        for foreign in self._recorder.foreigns():
+            value, tensor, written = foreign[:3]
+            path = known.get(id(tensor))
+            fresh = len(foreign) > 3 and foreign[3]
+            if path is None and not fresh and not searched:
+                searched = True
+                known.update(self._search_globals(codes))
+                path = known.get(id(tensor))
+            if path is not None:
+                self._recorder.declare_weight(value, paths.to_text(path))
+                weights.append(path)
+                if str(path[0]).startswith(("global:", "closure:")):
+                    reached[path[0]] = self._roots.get(path[0])
+                continue
+            if written and not fresh:
+                raise Refused("unbound-tensor", f"a tensor of {list(tensor.shape)} that no path leads to was changed in place")
+            problem = self._recorder.declare_constant(value, self._constant_bytes_max)
+            if problem is not None:
+                raise Refused("unbound-tensor", f"a tensor of {list(tensor.shape)} that no path leads to: {problem}")
+        return weights, reached
+
+    def _search_globals(self, codes: "list[tuple[typing.Any, str]]") -> "dict[int, paths.Path]":
+        """Tensors reachable from globals that executed code names."""
+        import sys
+
+        found: "dict[int, paths.Path]" = {}
+        seen = set()
+        for code, module in codes:
+            space = getattr(sys.modules.get(module), "__dict__", {})
+            for name in code.co_names:
+                value = space.get(name)
+                plain = value is None or isinstance(value, (type(sys), type, int, float, str)) or id(value) in seen
+                if plain or callable(value) and not isinstance(value, torch.nn.Module):
+                    continue
+                seen.add(id(value))
+                for path, child in paths.walk(f"global:{module}:{name}", value):
+                    if isinstance(child, torch.Tensor):
+                        found.setdefault(id(child), path)
+        return found

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of this process, named once; the language of tests and of ``ingot.stats()``."""
+
+import collections
+import threading
+import typing
+
+from ingot import _native
+
+_lock = threading.Lock()
+_counts: "collections.Counter[str]" = collections.Counter()
+_seconds: "collections.Counter[str]" = collections.Counter()
+_NAMES = ("captures", "compiles", "joins", "entry_hits", "entry_misses", "graph_hits", "proven", "dependency_misses",
+          "fallbacks", "refusals", "retired")
+
+
+def add(name: str, count: int = 1) -> None:
+    """Counts an event; names are those of ``stats()``, refusals also as ``refused_<name>``."""
+    with _lock:
+        _counts[name] += count
+
+
+def add_seconds(name: str, seconds: float) -> None:
+    """Adds to a time."""
+    with _lock:
+        _seconds[name] += seconds
+
+
+def stats() -> "dict[str, typing.Any]":
+    """Counters of this process since it started: recordings (``captures``), compiles it led, hits, fallbacks
+    (calls that could not be served and ran eagerly), refusals by name, native calls and steps, and seconds
+    spent in the daemon's answers, recording and binding."""
+    from ingot import engine
+
+    with _lock:
+        out: "dict[str, typing.Any]" = {name: _counts[name] for name in _NAMES}
+        out.update({name: count for name, count in sorted(_counts.items()) if name not in out})
+        out["seconds"] = {name: round(value, 6) for name, value in sorted(_seconds.items())}
+    calls = _native.call_counters()
+    out["native_calls"] = calls["native_calls"]
+    out["guard_failures"] = calls["guard_failures"]
+    out["value_guard_failures"] = calls["value_guard_failures"]
+    out["native_steps"], out["aten_steps"] = engine.step_counts()
+    return out
+
+
+def reset() -> None:
+    """Sets this process's Python-side counters to zero (for tests and notebooks)."""
+    with _lock:
+        _counts.clear()
+        _seconds.clear()
