@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+#include <unordered_map>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/infer.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
+
+namespace ingot::compiler {
+namespace {
+
+/// Where an operator takes a dim (or a list of them) of operand 0; `added` is 1 where the dim is
+/// one of the result, which has one more.
+struct DimRule {
+  size_t arg;
+  size_t added = 0;
+};
+
+const std::unordered_map<std::string_view, DimRule>& DimRules() {
+  static const auto* const rules = new std::unordered_map<std::string_view, DimRule>{
+      {"aten.unsqueeze", {1, 1}},       {"aten.squeeze.dim", {1}},
+      {"aten.squeeze.dims", {1}},       {"aten.permute", {1}},
+      {"aten.select.int", {1}},         {"aten.unbind.int", {1}},
+      {"aten.slice.Tensor", {1}},       {"aten.narrow", {1}},
+      {"aten.split.Tensor", {2}},       {"aten.split.sizes", {2}},
+      {"aten.split_with_sizes", {2}},   {"aten.chunk", {2}},
+      {"aten.softmax.int", {1}},        {"aten._softmax", {1}},
+      {"aten.log_softmax.int", {1}},    {"aten._log_softmax", {1}},
+      {"aten.cumsum", {1}},             {"aten.argmax", {1}},
+      {"aten.argmin", {1}},             {"aten.max.dim", {1}},
+      {"aten.min.dim", {1}},            {"aten.any.dim", {1}},
+      {"aten.all.dim", {1}},            {"aten.sum.dim_IntList", {1}},
+      {"aten.mean.dim", {1}},           {"aten.var.correction", {1}},
+      {"aten.var.dim", {1}},            {"aten.amax", {1}},
+      {"aten.amin", {1}},               {"aten.logsumexp", {1}},
+      {"aten.index_select", {1}},       {"aten.gather", {1}},
+      {"aten.index_copy", {1}},         {"aten.index_add", {1}},
+      {"aten.scatter.src", {1}},        {"aten.scatter.value", {1}},
+      {"aten.slice_scatter", {2}},      {"aten.select_scatter", {2}},
+      {"aten.repeat_interleave.self_int", {2}},
+      {"aten.transpose.int", {1}},      {"aten.flip", {1}},
+  };
+  return *rules;
+}
+
+bool WrapInt(Dim& dim, size_t rank) {
+  if (!dim.is_const() || dim.const_value() >= 0) return false;
+  const std::optional<size_t> at = WrapDim(dim.const_value(), rank);
+  if (!at) return false;
+  dim = Dim(static_cast<int64_t>(*at));
+  return true;
+}
+
+bool WrapArg(Arg& arg, size_t rank) {
+  if (auto* dim = std::get_if<Dim>(&arg)) return WrapInt(*dim, rank);
+  bool changed = false;
+  if (auto* dims = std::get_if<Dims>(&arg)) {
+    for (Dim& dim : *dims) changed |= WrapInt(dim, rank);
+  }
+  return changed;
+}
+
+bool WrapDims(const Graph& graph, Node& node) {
+  if (node.op == "aten.cat" || node.op == "aten.stack") {
+    const auto* list = node.args.empty() ? nullptr : std::get_if<RefList>(&node.args[0]);
+    if (!list || node.args.size() < 2 || node.results.size() != 1) return false;
+    return WrapArg(node.args[1], graph.type(node.results[0]).rank());
+  }
+  const auto rule = DimRules().find(node.op);
+  if (rule == DimRules().end() || rule->second.arg >= node.args.size()) return false;
+  const Type* type = Call(graph, node).TypeAt(0);
+  if (!type) return false;
+  const size_t rank = type->rank() + rule->second.added;
+  bool changed = WrapArg(node.args[rule->second.arg], rank);
+  if (node.op == "aten.transpose.int" && node.args.size() > 2) {
+    changed |= WrapArg(node.args[2], rank);
+  }
+  return changed;
+}
+
+template <typename T>
+bool Assign(Arg& arg, T value) {
+  if (const T* old = std::get_if<T>(&arg); old && *old == value) return false;
+  arg = std::move(value);
+  return true;
+}
+
+/// `index` from the front where it is a number counted from the end.
+Dim FromFront(const Dim& index, const Dim& size) {
+  return index.is_const() && index.const_value() < 0 ? index + size : index;
+}
+
+bool BoundSlice(const Graph& graph, Node& node) {
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  if (!type || !dim || *dim < 0 || static_cast<size_t>(*dim) >= type->rank() || call.size() != 5 ||
+      call.IntAt(4) != 1) {
+    return false;
+  }
+  if (graph.type(node.results[0]).rank() != type->rank()) return false;
+  const Dim& size = type->sizes[*dim];
+  Dim start = FromFront(call.DimAt(2).value_or(Dim(0)), size);
+  // The result's type is what eager saw, so it says where the slice ends.
+  const Dim& length = graph.type(node.results[0]).sizes[*dim];
+  if (start.is_const() && size.is_const()) {
+    start = Dim(std::min(std::max<int64_t>(start.const_value(), 0), size.const_value()));
+  }
+  const Dim end = start + length;
+  if (end.is_const() && end.const_value() < 0) return false;
+  const bool moved = Assign(node.args[2], start);
+  return Assign(node.args[3], end) || moved;
+}
+
+bool NameSizes(const Graph& graph, Node& node) {
+  if (node.results.size() != 1 || node.args.size() < 2) return false;
+  const Dims& sizes = graph.type(node.results[0]).sizes;
+  if (node.op == "aten.view" || node.op == "aten.reshape" || node.op == "aten._unsafe_view" ||
+      node.op == "aten.expand") {
+    return Assign(node.args[1], sizes);
+  }
+  if (node.op == "aten.slice.Tensor") return BoundSlice(graph, node);
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> dim = call.IntAt(1);
+  const std::optional<Dim> index = call.DimAt(2);
+  if (node.op == "aten.select.int" && type && dim && index && *dim >= 0 &&
+      static_cast<size_t>(*dim) < type->rank()) {
+    return Assign(node.args[2], FromFront(*index, type->sizes[*dim]));
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> CanonicalizeShapes(Graph& graph) {
+  bool changed = false;
+  for (NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    changed |= WrapDims(graph, node);
+    changed |= NameSizes(graph, node);
+  }
+  return changed;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+#include <unordered_map>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/infer.h"
+#include "compiler/ops/ops.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
+
+namespace ingot::compiler {
+namespace {
+
+/// Rewrites the node in its place, or leaves it alone and says false.
+using Rewrite = bool (*)(Graph& graph, NodeId id);
+
+/// Overloads that differ only in taking a Python scalar for the second operand.
+constexpr std::pair<std::string_view, std::string_view> kScalarForms[] = {
+    {"aten.add.Scalar", "aten.add.Tensor"},
+    {"aten.sub.Scalar", "aten.sub.Tensor"},
+    {"aten.rsub.Scalar", "aten.rsub.Tensor"},
+    {"aten.mul.Scalar", "aten.mul.Tensor"},
+    {"aten.div.Scalar", "aten.div.Tensor"},
+    {"aten.div.Scalar_mode", "aten.div.Tensor_mode"},
+    {"aten.floor_divide.Scalar", "aten.floor_divide"},
+    {"aten.remainder.Scalar", "aten.remainder.Tensor"},
+    {"aten.fmod.Scalar", "aten.fmod.Tensor"},
+    {"aten.eq.Scalar", "aten.eq.Tensor"},
+    {"aten.ne.Scalar", "aten.ne.Tensor"},
+    {"aten.lt.Scalar", "aten.lt.Tensor"},
+    {"aten.le.Scalar", "aten.le.Tensor"},
+    {"aten.gt.Scalar", "aten.gt.Tensor"},
+    {"aten.ge.Scalar", "aten.ge.Tensor"},
+    {"aten.bitwise_and.Scalar", "aten.bitwise_and.Tensor"},
+    {"aten.bitwise_or.Scalar", "aten.bitwise_or.Tensor"},
+    {"aten.bitwise_xor.Scalar", "aten.bitwise_xor.Tensor"},
+    {"aten.where.ScalarSelf", "aten.where.self"},
+    {"aten.where.ScalarOther", "aten.where.self"},
+    {"aten.where.Scalar", "aten.where.self"},
+};
+
+/// The same operation under another name, arguments unchanged.
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
+    {"aten.concat", "aten.cat"},
+    {"aten.concatenate", "aten.cat"},
+    {"aten.swapaxes", "aten.transpose.int"},
+    {"aten.swapdims", "aten.transpose.int"},
+    {"aten.min.other", "aten.minimum"},
+    {"aten.max.other", "aten.maximum"},
+    {"aten.clamp_min.Tensor", "aten.maximum"},
+    {"aten.clamp_max.Tensor", "aten.minimum"},
+    {"aten.__and__.Tensor", "aten.bitwise_and.Tensor"},
+    {"aten.__or__.Tensor", "aten.bitwise_or.Tensor"},
+    {"aten.split", "aten.split_with_sizes"},
+    {"aten.split.sizes", "aten.split_with_sizes"},
+};
+
+const Type& ResultType(const Graph& graph, NodeId id) {
+  return graph.type(graph.node(id).results[0]);
+}
+
+bool ScalarForm(Graph& graph, NodeId id) {
+  Node& node = graph.node(id);
+  const bool where = node.op.starts_with("aten.where.");
+  for (size_t i = where ? 1 : 0; i < std::min<size_t>(node.args.size(), where ? 3 : 2); ++i) {
+    if (std::holds_alternative<Ref>(node.args[i])) continue;
+    const std::optional<Number> number = Call(graph, node).ScalarAt(i);
+    if (!number) return false;
+    node.args[i] = *number;
+  }
+  for (const auto& [from, to] : kScalarForms) {
+    if (node.op == from) node.op = to;
+  }
+  return true;
+}
+
+bool Alias(Graph& graph, NodeId id) {
+  Node& node = graph.node(id);
+  for (const auto& [from, to] : kAliases) {
+    if (node.op != from) continue;
+    node.op = to;
+    return true;
+  }
+  return false;
+}
+
+/// rsub(a, b, alpha) = b - alpha * a; only alpha 1 is a plain difference.
+bool ReverseSub(Graph& graph, NodeId id) {
+  Node& node = graph.node(id);
+  const Call call(graph, node);
+  if (node.args.size() < 2) return false;
+  if (const auto alpha = call.ScalarAt(2); alpha && !IsNumber(*alpha, 1)) return false;
+  Redefine(graph, id, "aten.sub.Tensor", {node.args[1], node.args[0], Dim(1)});
+  return true;
+}
+
+bool DivWithoutRounding(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  if (node.args.size() < 2 || !call.IsNone(2)) return false;
+  Redefine(graph, id, "aten.div.Tensor", {node.args[0], node.args[1]});
+  return true;
+}
+
+bool FloorDivide(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (node.args.size() != 2) return false;
+  Redefine(graph, id, "aten.div.Tensor_mode", {node.args[0], node.args[1], Name("floor")});
+  return true;
+}
+
+bool Square(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Type* type = Call(graph, node).TypeAt(0);
+  // pow(bool, 2) is an integer, mul of bools is a bool.
+  if (!type || ResultType(graph, id).dtype != type->dtype) return false;
+  Redefine(graph, id, "aten.mul.Tensor", {node.args[0], node.args[0]});
+  return true;
+}
+
+bool ClampOneSide(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (node.args.size() != 2) return false;
+  std::vector<Arg> args = {node.args[0], None{}, None{}};
+  args[node.op == "aten.clamp_min" ? 1 : 2] = node.args[1];
+  Redefine(graph, id, "aten.clamp", std::move(args));
+  return true;
+}
+
+/// masked_fill keeps its operand's element type, where() promotes: equal only when a number does
+/// not outrank the operand and a tensor has its type.
+bool MaskedFill(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  if (!type || node.args.size() != 3) return false;
+  const PromoteOperand own{type->dtype,
+                           type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim};
+  PromoteOperand filler;
+  Arg value = node.args[2];
+  if (const Type* tensor = call.TypeAt(2)) {
+    filler = {tensor->dtype, PromoteOperand::kZeroDim};
+    if (tensor->rank() != 0) return false;
+  } else {
+    const std::optional<Number> number = call.ScalarAt(2);
+    if (!number) return false;
+    filler = {DTypeOf(*number), PromoteOperand::kNumber};
+    value = *number;
+  }
+  const PromoteOperand both[] = {own, filler};
+  if (ingot::compiler::ResultType(both) != type->dtype) return false;
+  Redefine(graph, id, "aten.where.self", {node.args[1], std::move(value), node.args[0]});
+  return true;
+}
+
+bool IsCpu(const Call& call, size_t at) {
+  return call.IsNone(at) || call.NameAt(at) == std::string_view("cpu");
+}
+
+/// type_as, to.other, to.device and to.dtype_layout on the CPU are to.dtype; a copy that converts
+/// nothing is a clone.
+bool Cast(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const Type* from = call.TypeAt(0);
+  if (!from || graph.type(node.results[0]).sizes != from->sizes) return false;
+  size_t copy_at = 3, format_at = 4;
+  bool copies = false;
+  if (node.op == "aten.type_as") {
+    copy_at = format_at = node.args.size();
+  } else if (node.op == "aten.to.device") {
+    if (!IsCpu(call, 1)) return false;
+    copy_at = 4, format_at = 5;
+  } else if (node.op == "aten.to.dtype_layout" || node.op == "aten._to_copy") {
+    if (!IsCpu(call, 3) || call.BoolAt(4).value_or(false)) return false;
+    if (!call.IsNone(2) && call.NameAt(2)->find("trided") == std::string_view::npos) return false;
+    copies = node.op == "aten._to_copy";
+    copy_at = copies ? node.args.size() : 6;
+    format_at = copies ? 6 : 7;
+  }
+  copies = copies || call.BoolAt(copy_at).value_or(false);
+  const Arg format = call.IsNone(format_at) ? Arg(None{}) : node.args[format_at];
+  const DType to = ResultType(graph, id).dtype;
+  if (to == from->dtype && copies) {
+    Redefine(graph, id, "aten.clone", {node.args[0], format});
+  } else {
+    // A conversion copies by itself, so the flag has nothing left to say.
+    Redefine(graph, id, "aten.to.dtype", {node.args[0], DTypeArg{to}, false, false, format});
+  }
+  return true;
+}
+
+/// Reshapes that eager ran as views are views; the others copy, then view.
+bool Reshape(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const Type* from = call.TypeAt(0);
+  if (!from) return false;
+  const Ref source = std::get<Ref>(node.args[0]);
+  const Type to = ResultType(graph, id);
+  const std::optional<Dims> strides = ViewStrides(*from, to.sizes);
+  Type viewed{to.dtype, to.sizes, strides.value_or(Dims{})};
+  if (strides && (viewed == to || (viewed.IsContiguous() && to.IsContiguous()))) {
+    Redefine(graph, id, "aten.view", {source, to.sizes});
+    return true;
+  }
+  // With symbols, no strides may also mean that nobody knows.
+  bool is_fixed = to.Elements().is_const();
+  for (const Dim& stride : from->strides) is_fixed &= stride.is_const();
+  for (const Dim& size : from->sizes) is_fixed &= size.is_const();
+  if (strides || !is_fixed || !to.IsContiguous()) return false;
+  const ValueId copy = Insert(graph, id, "aten.clone", {source, Name("contiguous_format")},
+                              Type::Contiguous(from->dtype, from->sizes));
+  Redefine(graph, id, "aten.view", {Ref{copy}, to.sizes});
+  return true;
+}
+
+bool Expand(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (!Call(graph, node).TypeAt(0)) return false;
+  Redefine(graph, id, "aten.expand", {node.args[0], ResultType(graph, id).sizes, false});
+  return true;
+}
+
+/// t, mT and numpy_T are transposes or permutes with the dims left unsaid.
+bool Transpose(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Type* type = Call(graph, node).TypeAt(0);
+  if (!type) return false;
+  const int64_t rank = static_cast<int64_t>(type->rank());
+  if (rank < 2) {
+    Redefine(graph, id, "aten.alias", {node.args[0]});
+  } else if (rank == 2 || node.op == "aten.mT") {
+    Redefine(graph, id, "aten.transpose.int", {node.args[0], Dim(rank - 2), Dim(rank - 1)});
+  } else {
+    Dims dims;
+    for (int64_t i = rank; i-- > 0;) dims.push_back(Dim(i));
+    Redefine(graph, id, "aten.permute", {node.args[0], std::move(dims)});
+  }
+  return true;
+}
+
+bool Movedim(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  const auto from = call.IntAt(1), to = call.IntAt(2);
+  if (!type || !from || !to) return false;
+  const auto i = WrapDim(*from, type->rank()), j = WrapDim(*to, type->rank());
+  if (!i || !j || type->rank() == 0) return false;
+  Dims dims;
+  for (size_t dim = 0; dim < type->rank(); ++dim) dims.push_back(Dim(static_cast<int64_t>(dim)));
+  dims.erase(dims.begin() + *i);
+  dims.insert(dims.begin() + *j, Dim(static_cast<int64_t>(*i)));
+  Redefine(graph, id, "aten.permute", {node.args[0], std::move(dims)});
+  return true;
+}
+
+/// A permute of two dims is a transpose.
+bool ShortPermute(Graph& graph, NodeId id) {
+  std::vector<int64_t> dims;
+  const Node& node = graph.node(id);
+  if (!PermutationOf(graph, node, dims)) return false;
+  std::vector<int64_t> moved;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != static_cast<int64_t>(i)) moved.push_back(static_cast<int64_t>(i));
+  }
+  if (moved.size() != 2) return false;
+  Redefine(graph, id, "aten.transpose.int", {node.args[0], Dim(moved[0]), Dim(moved[1])});
+  return true;
+}
+
+/// transpose(x, 2, 1) and transpose(x, 1, 2) are one.
+bool OrderedTranspose(Graph& graph, NodeId id) {
+  const Call call(graph, graph.node(id));
+  const auto a = call.IntAt(1), b = call.IntAt(2);
+  if (!a || !b || *a < 0 || *b < 0 || *a <= *b) return false;
+  Redefine(graph, id, "aten.transpose.int", {graph.node(id).args[0], Dim(*b), Dim(*a)});
+  return true;
+}
+
+bool Narrow(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const auto start = call.DimAt(2), length = call.DimAt(3);
+  if (!start || !length || (start->is_const() && start->const_value() < 0)) return false;
+  Redefine(graph, id, "aten.slice.Tensor",
+           {node.args[0], node.args[1], *start, *start + *length, Dim(1)});
+  return true;
+}
+
+/// Each part of a split, chunk or unbind becomes a slice or select of its own, so that unused
+/// parts disappear and the others fuse like any view.
+bool SplitParts(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  const bool unbind = node.op == "aten.unbind.int";
+  const auto listed = call.IntAt(unbind ? 1 : 2).value_or(0);
+  if (!type || type->rank() == 0) return false;
+  const std::optional<size_t> dim = WrapDim(listed, type->rank());
+  if (!dim) return false;
+  for (ValueId result : node.results) {
+    if (graph.type(result).rank() + (unbind ? 1 : 0) != type->rank()) return false;
+  }
+  const Arg at = Dim(static_cast<int64_t>(*dim));
+  Dim start = 0;
+  for (ValueId result : node.results) {
+    const Type part = graph.type(result);
+    ValueId value;
+    if (unbind) {
+      value = Insert(graph, id, "aten.select.int", {node.args[0], at, start}, part);
+      start = start + Dim(1);
+    } else {
+      const Dim end = start + part.sizes[*dim];
+      value = Insert(graph, id, "aten.slice.Tensor", {node.args[0], at, start, end, Dim(1)}, part);
+      start = end;
+    }
+    graph.ReplaceUses(result, value);
+  }
+  graph.RemoveNode(id);
+  return true;
+}
+
+/// stack = cat of unsqueezed parts.
+bool Stack(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  const Call call(graph, node);
+  const RefList* parts = call.Get<RefList>(0);
+  if (!parts || parts->ids.empty()) return false;
+  const Type to = ResultType(graph, id);
+  const std::optional<size_t> dim = WrapDim(call.IntAt(1).value_or(0), to.rank());
+  if (!dim) return false;
+  for (ValueId part : parts->ids) {
+    if (part == kNoValue || graph.type(part).rank() + 1 != to.rank()) return false;
+  }
+  const Arg at = Dim(static_cast<int64_t>(*dim));
+  RefList wide;
+  for (ValueId part : parts->ids) {
+    Type type = graph.type(part);
+    const Dim stride = *dim < type.rank() ? type.sizes[*dim] * type.strides[*dim] : Dim(1);
+    type.sizes.insert(type.sizes.begin() + *dim, Dim(1));
+    type.strides.insert(type.strides.begin() + *dim, stride);
+    wide.ids.push_back(Insert(graph, id, "aten.unsqueeze", {Ref{part}, at}, std::move(type)));
+  }
+  Redefine(graph, id, "aten.cat", {std::move(wide), at});
+  return true;
+}
+
+/// A fill value as full() takes it, in the kind of the element type.
+std::optional<Arg> FillValue(const Number& number, DType dtype) {
+  const Dim* integer = std::get_if<Dim>(&number.value);
+  if (integer && !integer->is_const()) return IsInteger(dtype) ? std::optional<Arg>(*integer)
+                                                               : std::nullopt;
+  const double value = integer ? static_cast<double>(integer->const_value())
+                       : std::holds_alternative<bool>(number.value)
+                           ? std::get<bool>(number.value)
+                           : std::get<double>(number.value);
+  if (IsFloat(dtype)) return Arg(value);
+  if (std::holds_alternative<double>(number.value) || IsComplex(dtype)) return std::nullopt;
+  if (dtype == DType::kBool) return Arg(value != 0);
+  return integer ? Arg(*integer) : Arg(Dim(static_cast<int64_t>(value)));
+}
+
+/// zeros, ones_like, new_full, ...: full of the result's sizes, which drops the operand.
+bool Creation(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  const Type to = ResultType(graph, id);
+  if (to.strides != guards::ContiguousStrides(to.sizes)) return false;
+  const std::string& op = node.op;
+  std::optional<Number> number = Number{Dim(op.find("ones") != std::string::npos ? 1 : 0)};
+  if (op == "aten.new_full") number = call.ScalarAt(2);
+  if (op == "aten.full" || op == "aten.full_like") number = call.ScalarAt(1);
+  if (op == "aten.scalar_tensor") number = call.ScalarAt(0);
+  const std::optional<Arg> value = number ? FillValue(*number, to.dtype) : std::nullopt;
+  // Device and layout stand behind the element type.
+  const bool has_two = op == "aten.full" || op == "aten.full_like" ||
+                       op == "aten.new_zeros" || op == "aten.new_ones";
+  const size_t dtype_at = op == "aten.new_full" ? 3 : has_two ? 2 : 1;
+  if (!value || !IsCpu(call, dtype_at + 2) || call.BoolAt(dtype_at + 3).value_or(false)) {
+    return false;
+  }
+  std::vector<Arg> args = {to.sizes, *value, DTypeArg{to.dtype}, None{}, Name("cpu"), None{}};
+  if (op == "aten.full" && node.args == args) return false;
+  Redefine(graph, id, "aten.full", std::move(args));
+  return true;
+}
+
+/// The inner softmax without a change of type is the outer one.
+bool PlainSoftmax(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Call call(graph, node);
+  if (node.args.size() != 3 || call.BoolAt(2) != false) return false;
+  Redefine(graph, id, node.op == "aten._softmax" ? "aten.softmax.int" : "aten.log_softmax.int",
+           {node.args[0], node.args[1], None{}});
+  return true;
+}
+
+/// A contiguous() that has to move elements is a copy.
+bool Contiguous(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const Type* from = Call(graph, node).TypeAt(0);
+  const Type& to = ResultType(graph, id);
+  if (!from || from->IsContiguous() || !to.IsContiguous()) return false;
+  Redefine(graph, id, "aten.clone", {node.args[0], Name("contiguous_format")});
+  return true;
+}
+
+const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
+  static const auto* const rewrites = [] {
+    auto* map = new std::unordered_map<std::string_view, Rewrite>{
+        {"aten.rsub.Tensor", ReverseSub},
+        {"aten.div.Tensor_mode", DivWithoutRounding},
+        {"aten.floor_divide", FloorDivide},
+        {"aten.square", Square},
+        {"aten.clamp_min", ClampOneSide},
+        {"aten.clamp_max", ClampOneSide},
+        {"aten.masked_fill.Scalar", MaskedFill},
+        {"aten.masked_fill.Tensor", MaskedFill},
+        {"aten.type_as", Cast},
+        {"aten.to.other", Cast},
+        {"aten.to.device", Cast},
+        {"aten.to.dtype_layout", Cast},
+        {"aten._to_copy", Cast},
+        {"aten.reshape", Reshape},
+        {"aten.flatten.using_ints", Reshape},
+        {"aten.unflatten.int", Reshape},
+        {"aten.view_as", Reshape},
+        {"aten._unsafe_view", Reshape},
+        {"aten.expand_as", Expand},
+        {"aten.t", Transpose},
+        {"aten.mT", Transpose},
+        {"aten.numpy_T", Transpose},
+        {"aten.movedim.int", Movedim},
+        {"aten.permute", ShortPermute},
+        {"aten.transpose.int", OrderedTranspose},
+        {"aten.narrow", Narrow},
+        {"aten.split.Tensor", SplitParts},
+        {"aten.split_with_sizes", SplitParts},
+        {"aten.chunk", SplitParts},
+        {"aten.unbind.int", SplitParts},
+        {"aten.stack", Stack},
+        {"aten.full", Creation},
+        {"aten.zeros", Creation},
+        {"aten.ones", Creation},
+        {"aten.zeros_like", Creation},
+        {"aten.ones_like", Creation},
+        {"aten.full_like", Creation},
+        {"aten.new_zeros", Creation},
+        {"aten.new_ones", Creation},
+        {"aten.new_full", Creation},
+        {"aten.scalar_tensor", Creation},
+        {"aten._softmax", PlainSoftmax},
+        {"aten._log_softmax", PlainSoftmax},
+        {"aten.contiguous", Contiguous},
+    };
+    for (const auto& [from, to] : kScalarForms) map->emplace(from, ScalarForm);
+    for (const auto& [from, to] : kAliases) map->emplace(from, Alias);
+    return map;
+  }();
+  return *rewrites;
+}
+
+}  // namespace
+
+Result<bool> CanonicalizeVariants(Graph& graph) {
+  const std::vector<NodeId> order = graph.order();
+  bool changed = false;
+  for (NodeId id : order) {
+    const auto rewrite = Rewrites().find(graph.node(id).op);
+    if (rewrite == Rewrites().end() || graph.node(id).effects != kPure ||
+        graph.node(id).results.empty()) {
+      continue;
+    }
+    changed |= rewrite->second(graph, id);
+  }
+  return changed;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/ops.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
+
+namespace ingot::compiler {
+namespace {
+
+enum class Kind : uint8_t {
+  kNone,
+  kSelf,   ///< Eager returns the operand itself.
+  kAlias,  ///< Eager returns another tensor over the same memory.
+  kCopy,   ///< Eager returns fresh memory.
+};
+
+bool IsIdentityPermutation(const Graph& graph, const Node& node) {
+  std::vector<int64_t> dims;
+  if (!PermutationOf(graph, node, dims)) return false;
+  return std::is_sorted(dims.begin(), dims.end());
+}
+
+/// What the node does, given that its result has its operand's type exactly.
+Kind KindOf(const Graph& graph, const Node& node) {
+  const Call call(graph, node);
+  const std::string& op = node.op;
+  if (op == "aten.contiguous") return Kind::kSelf;
+  if (op.starts_with("aten.to.") || op == "aten.type_as") {
+    const size_t copy_at = op == "aten.to.device" ? 4 : op == "aten.to.dtype_layout" ? 6 : 3;
+    const bool copies = op != "aten.type_as" && call.BoolAt(copy_at).value_or(false);
+    return copies ? Kind::kCopy : Kind::kSelf;
+  }
+  if (op == "aten.dropout" || op == "aten.feature_dropout") {
+    return IsPure(node) ? Kind::kSelf : Kind::kNone;
+  }
+  if (op == "aten.clone" || op == "aten._to_copy") return Kind::kCopy;
+  if (op == "aten.detach" || op == "aten.alias" || op == "aten.lift_fresh" || op == "aten.view" ||
+      op == "aten.expand" || op == "aten.expand_as" || op == "aten.view_as") {
+    return Kind::kAlias;
+  }
+  // Without -1 and with equal sizes, reshape returns a view of the whole.
+  if (op == "aten.reshape" || op == "aten.flatten.using_ints") return Kind::kAlias;
+  if (op == "aten.slice.Tensor") return call.IntAt(4) == 1 ? Kind::kAlias : Kind::kNone;
+  if (op == "aten.squeeze" || op == "aten.squeeze.dim" || op == "aten.squeeze.dims") {
+    return Kind::kAlias;
+  }
+  return IsIdentityPermutation(graph, node) ? Kind::kAlias : Kind::kNone;
+}
+
+/// cat([x]) and stack-free joins of one tensor copy it.
+ValueId OnlyPart(const Graph& graph, const Node& node) {
+  if (node.op != "aten.cat" || node.args.empty()) return kNoValue;
+  const auto* list = std::get_if<RefList>(&node.args[0]);
+  if (!list || list->ids.size() != 1 || list->ids[0] == kNoValue) return kNoValue;
+  return graph.type(list->ids[0]) == graph.type(node.results[0]) ? list->ids[0] : kNoValue;
+}
+
+bool DropNode(Graph& graph, NodeId id, const std::vector<bool>& escaping) {
+  const Node& node = graph.node(id);
+  if (node.results.size() != 1 || node.effects != kPure || node.inplace >= 0) return false;
+  const ValueId result = node.results[0];
+  if (const ValueId part = OnlyPart(graph, node); part != kNoValue) {
+    if (escaping[result]) return false;
+    ReplaceNode(graph, id, part);
+    return true;
+  }
+  const ValueId operand = Call(graph, node).ValueAt(0);
+  if (operand == kNoValue || graph.type(operand) != graph.type(result)) return false;
+  const Kind kind = KindOf(graph, node);
+  if (kind == Kind::kNone) return false;
+  // A caller that gets the result must get its own tensor, and for a copy its own memory.
+  if (kind == Kind::kCopy && escaping[result]) return false;
+  if (kind == Kind::kAlias && std::find(graph.outputs.begin(), graph.outputs.end(), result) !=
+                                  graph.outputs.end()) {
+    return false;
+  }
+  ReplaceNode(graph, id, operand);
+  return true;
+}
+
+}  // namespace
+
+Result<bool> DropNoOps(Graph& graph) {
+  const std::vector<bool> escaping = EscapingValues(graph);
+  const std::vector<NodeId> order = graph.order();
+  bool changed = false;
+  for (NodeId id : order) changed |= DropNode(graph, id, escaping);
+  // Writing an input's own content back changes nothing.
+  const auto is_idle = [](const Write& write) { return write.target == write.value; };
+  changed |= std::erase_if(graph.writes, is_idle) > 0;
+  return changed;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/result.h"
+#include "compiler/ir/graph.h"
+
+namespace ingot::compiler {
+
+// Every pass: true when it changed the graph. Types of graph outputs and of written values never
+// change, so callers see eager's sizes, dtypes and strides.
+
+/// Writes sizes, bounds and dims in one way: no -1, no negative dims, no open ends.
+Result<bool> CanonicalizeShapes(Graph& graph);
+/// Spells equal operations equally: add.Scalar becomes add.Tensor with a number, t and swapaxes
+/// become transpose, split parts become slices, every creation of equal elements becomes full.
+Result<bool> CanonicalizeVariants(Graph& graph);
+/// Runs small pure nodes whose operands are known; the results become constants or full.
+Result<bool> FoldConstants(Graph& graph);
+/// Arithmetic identities that hold bit for bit, -0.0 and NaN included.
+Result<bool> SimplifyAlgebra(Graph& graph);
+/// Chains of views become one view.
+Result<bool> SimplifyViews(Graph& graph);
+/// Nodes that give their operand back disappear.
+Result<bool> DropNoOps(Graph& graph);
+/// Equal pure nodes become one.
+Result<bool> MergeCommon(Graph& graph);
+/// Pure nodes that nobody uses disappear. Inputs stay: callers bind them by position.
+Result<bool> DropDead(Graph& graph);
+/// Matrix products read transposes directly, without a copy in between.
+Result<bool> SinkTransposes(Graph& graph);
+/// Guards and what they need come first, so that a failing guard costs little and precedes every
+/// write.
+Result<bool> HoistGuards(Graph& graph);
+/// A node whose result is the final content of an input writes it where the input lies.
+Result<bool> Reinplace(Graph& graph);
+
+}  // namespace ingot::compiler

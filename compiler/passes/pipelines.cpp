@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of passes is the design. A graph enters as the importer made it: functional, with
+// composites whole and with final writes. Each comment says what later passes may assume.
+//
+// All passes keep: the order and number of inputs (constants may be appended), the types of
+// outputs and written values, the order of random, opaque and guard nodes, and which results
+// share memory with which as far as a caller can tell.
+#include <fmt/format.h>
+
+#include "compiler/passes/passes.h"
+#include "compiler/passes/pipeline.h"
+
+namespace ingot::compiler {
+
+Pipeline DefaultPipeline() {
+  Pipeline pipeline;
+  pipeline.AddGroup({
+      {"canonicalize-shapes", CanonicalizeShapes},      // Sizes explicit, dims from the front.
+      {"canonicalize-variants", CanonicalizeVariants},  // One spelling per operation.
+      {"drop-no-ops", DropNoOps},                       // No node gives its operand back.
+      {"merge-common", MergeCommon},                    // Equal pure nodes are one node.
+      {"fold-constants", FoldConstants},                // Small known values are constants or full.
+      {"simplify-algebra", SimplifyAlgebra},            // No exact identity is left to apply.
+      {"simplify-views", SimplifyViews},                // No view of a view of the same kind.
+      {"drop-dead", DropDead},                          // Every node reaches an output or effect.
+  });
+  pipeline.AddGroup({
+      {"sink-transposes", SinkTransposes},  // Products read transposes without a copy.
+      {"drop-dead", DropDead},
+  });
+  pipeline.AddGroup({{"hoist-guards", HoistGuards}});  // Guards precede all they need not wait for.
+  // Values are no longer immutable: an operand named by `inplace` is gone after its node.
+  pipeline.AddGroup({{"reinplace", Reinplace}});
+  return pipeline;
+}
+
+Result<Pass> FindPass(std::string_view name) {
+  static const Pipeline::Entry kPasses[] = {
+      {"canonicalize-shapes", CanonicalizeShapes},
+      {"canonicalize-variants", CanonicalizeVariants},
+      {"drop-dead", DropDead},
+      {"drop-no-ops", DropNoOps},
+      {"fold-constants", FoldConstants},
+      {"hoist-guards", HoistGuards},
+      {"merge-common", MergeCommon},
+      {"reinplace", Reinplace},
+      {"simplify-algebra", SimplifyAlgebra},
+      {"simplify-views", SimplifyViews},
+      {"sink-transposes", SinkTransposes},
+  };
+  std::string names;
+  for (const Pipeline::Entry& entry : kPasses) {
+    if (entry.name == name) return entry.pass;
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  return Error(Code::kNotFound, fmt::format("no pass '{}'; there are {}", name, names));
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "compiler/ops/ops.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
+
+namespace ingot::compiler {
+namespace {
+
+/// Operators that write elements of operand 0 at places given by the others, and leave the rest.
+bool WritesPlaces(const Node& node) {
+  return node.op == "aten.index_copy" || node.op == "aten.index_put" ||
+         node.op == "aten.index_add" || node.op == "aten.slice_scatter" ||
+         node.op == "aten.select_scatter" || node.op == "aten.scatter.src" ||
+         node.op == "aten.scatter.value" || node.op == "aten.scatter_add" ||
+         node.op == "aten.index_fill.int_Scalar";
+}
+
+/// Which values may share memory with which, and where each is used last.
+class Memory {
+ public:
+  explicit Memory(const Graph& graph) : graph_(graph), position_(graph.node_capacity(), 0) {
+    for (size_t i = 0; i < graph.order().size(); ++i) position_[graph.order()[i]] = i;
+  }
+
+  size_t PositionOf(NodeId id) const { return position_[id]; }
+
+  /// `root` and every value that may be a view of it.
+  std::vector<bool> AliasesOf(ValueId root) const {
+    std::vector<bool> aliases(graph_.value_count(), false);
+    aliases[root] = true;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!MayAlias(node)) continue;
+      bool shares = false;
+      ForEachOperand(node, [&](ValueId operand) { shares |= aliases[operand]; });
+      if (!shares) continue;
+      for (ValueId result : node.results) aliases[result] = true;
+    }
+    return aliases;
+  }
+
+  /// Some alias is read after `writer` has changed it, or by `writer` at other places than
+  /// those it is writing.
+  bool IsReadLater(const std::vector<bool>& aliases, NodeId writer, size_t operand) const {
+    for (NodeId id : graph_.order()) {
+      if (position_[id] <= position_[writer]) continue;
+      bool reads = false;
+      ForEachOperand(graph_.node(id), [&](ValueId value) { reads |= aliases[value]; });
+      if (reads) return true;
+    }
+    for (ValueId output : graph_.outputs) {
+      if (aliases[output]) return true;
+    }
+    for (const Write& write : graph_.writes) {
+      if (aliases[write.value]) return true;
+    }
+    return ReadsElsewhere(aliases, graph_.node(writer), operand);
+  }
+
+ private:
+  /// Element by element, x op x may overwrite x; any other sharing may read what is overwritten.
+  static bool ReadsElsewhere(const std::vector<bool>& aliases, const Node& node, size_t operand) {
+    const ValueId own = std::get<Ref>(node.args[operand]).id;
+    const bool pointwise = ClassOf(node) == OpClass::kPointwise;
+    bool elsewhere = false;
+    size_t times = 0;
+    ForEachOperand(node, [&](ValueId value) {
+      if (!aliases[value]) return;
+      times += value == own;
+      elsewhere |= value != own;
+    });
+    return elsewhere || (times > 1 && !pointwise);
+  }
+
+  const Graph& graph_;
+  std::vector<size_t> position_;
+};
+
+/// The argument that holds `value` and that the node may overwrite with its result.
+std::optional<size_t> Overwritable(const Graph& graph, const Node& node, ValueId value) {
+  if (!IsPure(node) || node.results.size() != 1 || MayAlias(node) ||
+      graph.type(node.results[0]) != graph.type(value)) {
+    return std::nullopt;
+  }
+  const bool anywhere = ClassOf(node) == OpClass::kPointwise;
+  if (!anywhere && !WritesPlaces(node)) return std::nullopt;
+  for (size_t i = 0; i < (anywhere ? node.args.size() : 1); ++i) {
+    const auto* ref = i < node.args.size() ? std::get_if<Ref>(&node.args[i]) : nullptr;
+    if (ref && ref->id == value) return i;
+  }
+  return std::nullopt;
+}
+
+/// Elements of a value lie at places of their own, so that writing one changes no other.
+bool IsPlain(const Type& type) {
+  for (size_t i = 0; i < type.rank(); ++i) {
+    if (type.strides[i].is_zero() && !type.sizes[i].is_one()) return false;
+  }
+  return true;
+}
+
+struct Link {
+  NodeId node;
+  size_t operand;
+};
+
+/// The nodes that lead from the old content of the target to the written value, last first;
+/// empty where some link cannot work in place.
+std::vector<Link> ChainOf(const Graph& graph, const Write& write) {
+  std::vector<Link> chain;
+  ValueId value = write.value;
+  while (value != write.target) {
+    const NodeId def = graph.value(value).def;
+    if (def == kNoNode) return {};
+    const Node& node = graph.node(def);
+    std::optional<Link> link;
+    // The target itself if it is an operand, else the first: it is the one an in-place call names.
+    for (const Arg& arg : node.args) {
+      const auto* ref = std::get_if<Ref>(&arg);
+      if (!ref || (link && ref->id != write.target)) continue;
+      const std::optional<size_t> at = Overwritable(graph, node, ref->id);
+      if (!at) continue;
+      link = Link{def, *at};
+      value = ref->id;
+    }
+    if (!link) return {};
+    chain.push_back(*link);
+  }
+  return chain;
+}
+
+bool WriteInPlace(Graph& graph, const Write& write, size_t last_guard) {
+  if (!IsPlain(graph.type(write.target))) return false;
+  const std::vector<Link> chain = ChainOf(graph, write);
+  if (chain.empty()) return false;
+  const Memory memory(graph);
+  for (const Link& link : chain) {
+    // A guard that fails must find every input as it was.
+    if (memory.PositionOf(link.node) < last_guard) return false;
+    const ValueId old = std::get<Ref>(graph.node(link.node).args[link.operand]).id;
+    if (memory.IsReadLater(memory.AliasesOf(old), link.node, link.operand)) return false;
+  }
+  for (const Link& link : chain) {
+    graph.node(link.node).inplace = static_cast<int16_t>(link.operand);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<bool> Reinplace(Graph& graph) {
+  size_t last_guard = 0;
+  for (size_t i = 0; i < graph.order().size(); ++i) {
+    if (graph.node(graph.order()[i]).effects & kGuard) last_guard = i + 1;
+  }
+  bool changed = false;
+  for (const Write& write : graph.writes) changed |= WriteInPlace(graph, write, last_guard);
+  return changed;
+}
+
+}  // namespace ingot::compiler

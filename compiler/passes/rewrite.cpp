@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/rewrite.h"
+
+#include <cstring>
+#include <utility>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/ops.h"
+
+namespace ingot::compiler {
+namespace {
+
+/// Appends tagged fields; sizes stand before lists, so two fields never run together.
+struct KeyWriter {
+  std::string& out;
+
+  void U64(uint64_t value) { out.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  void operator()(const None&) {}
+  void operator()(const Ref& a) { U64(a.id); }
+  void operator()(const Number& a) {
+    out += static_cast<char>(a.value.index());
+    std::visit(*this, a.value);
+  }
+  void operator()(bool a) { out += a ? '1' : '0'; }
+  void operator()(const Dim& a) {
+    U64(a.terms().size());
+    for (const Dim::Term& term : a.terms()) {
+      U64(static_cast<uint64_t>(term.coef));
+      U64(term.symbols.size());
+      for (uint16_t symbol : term.symbols) U64(symbol);
+    }
+  }
+  void operator()(double a) {
+    uint64_t bits;
+    std::memcpy(&bits, &a, sizeof bits);
+    U64(bits);
+  }
+  void operator()(const Name& a) {
+    U64(a.size());
+    out += a;
+  }
+  void operator()(const DTypeArg& a) { out += static_cast<char>(a.dtype); }
+  void operator()(const RefList& a) {
+    U64(a.ids.size());
+    for (ValueId id : a.ids) U64(id);
+  }
+  template <typename T>
+  void operator()(const std::vector<T>& a) {
+    U64(a.size());
+    for (const T& item : a) (*this)(item);
+  }
+};
+
+}  // namespace
+
+std::vector<uint32_t> UseCounts(const Graph& graph) {
+  std::vector<uint32_t> counts(graph.value_count(), 0);
+  for (NodeId id : graph.order()) {
+    ForEachOperand(graph.node(id), [&counts](ValueId operand) { ++counts[operand]; });
+  }
+  for (ValueId output : graph.outputs) ++counts[output];
+  for (const Write& write : graph.writes) ++counts[write.value];
+  return counts;
+}
+
+std::vector<bool> EscapingValues(const Graph& graph) {
+  std::vector<bool> escaping(graph.value_count(), false);
+  for (ValueId output : graph.outputs) escaping[output] = true;
+  for (const Write& write : graph.writes) escaping[write.value] = true;
+  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
+    const Node& node = graph.node(*id);
+    if (!MayAlias(node)) continue;
+    bool any = false;
+    for (ValueId result : node.results) any |= escaping[result];
+    if (!any) continue;
+    ForEachOperand(node, [&escaping](ValueId operand) { escaping[operand] = true; });
+  }
+  return escaping;
+}
+
+const Node* Definition(const Graph& graph, ValueId id) {
+  const NodeId def = graph.value(id).def;
+  return def == kNoNode ? nullptr : &graph.node(def);
+}
+
+void Redefine(Graph& graph, NodeId id, std::string op, std::vector<Arg> args) {
+  Node& node = graph.node(id);
+  node.op = std::move(op);
+  node.args = std::move(args);
+}
+
+void ReplaceNode(Graph& graph, NodeId id, ValueId to) {
+  graph.ReplaceUses(graph.node(id).results[0], to);
+  graph.RemoveNode(id);
+}
+
+ValueId Insert(Graph& graph, NodeId before, std::string op, std::vector<Arg> args, Type type) {
+  Node node;
+  node.op = std::move(op);
+  node.args = std::move(args);
+  const NodeId id = graph.InsertBefore(before, std::move(node), {std::move(type)});
+  return graph.node(id).results[0];
+}
+
+std::string ExpressionKey(const Graph& graph, const Node& node) {
+  std::string key;
+  KeyWriter writer{key};
+  writer(node.op);
+  for (const Arg& arg : node.args) {
+    key += static_cast<char>(arg.index());
+    std::visit(writer, arg);
+  }
+  for (ValueId result : node.results) {
+    const Type& type = graph.type(result);
+    key += static_cast<char>(type.dtype);
+    writer(type.sizes);
+    writer(type.strides);
+  }
+  return key;
+}
+
+bool PermutationOf(const Graph& graph, const Node& node, std::vector<int64_t>& dims) {
+  const Call call(graph, node);
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  dims.resize(type->rank());
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(i);
+  if (node.op == "aten.transpose.int") {
+    const auto a = call.IntAt(1), b = call.IntAt(2);
+    const auto i = a ? WrapDim(*a, type->rank()) : std::nullopt;
+    const auto j = b ? WrapDim(*b, type->rank()) : std::nullopt;
+    if (!i || !j) return false;
+    if (!dims.empty()) std::swap(dims[*i], dims[*j]);
+    return true;
+  }
+  if (node.op != "aten.permute") return false;
+  const auto listed = call.IntsAt(1);
+  if (!listed || listed->size() != dims.size()) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const auto at = WrapDim((*listed)[i], type->rank());
+    if (!at) return false;
+    dims[i] = static_cast<int64_t>(*at);
+  }
+  return true;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// ingot-opt: graph text in, passes, graph text out.
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/text.h"
+#include "compiler/ops/infer.h"
+#include "compiler/passes/pipeline.h"
+
+namespace ingot {
+namespace {
+
+constexpr std::string_view kUsage =
+    "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--list] [FILE]\n"
+    "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
+    "--passes these are the passes of a CPU compile.\n";
+
+struct Options {
+  std::vector<std::string> passes;
+  compiler::PipelineOptions pipeline;
+  std::string file;
+  bool has_passes = false, list = false, time = false, help = false;
+};
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (comma > 0) items.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return items;
+}
+
+Result<Options> ReadArguments(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    const std::string_view value = arg.substr(std::min(arg.find('=') + 1, arg.size()));
+    if (arg.starts_with("--passes=")) {
+      options.passes = SplitList(value);
+      options.has_passes = true;
+    } else if (arg.starts_with("--disable=")) {
+      options.pipeline.disabled = SplitList(value);
+    } else if (arg.starts_with("--dump=")) {
+      options.pipeline.dump_dir = value;
+    } else if (arg == "--list") {
+      options.list = true;
+    } else if (arg == "--time") {
+      options.time = true;
+    } else if (arg == "--help") {
+      options.help = true;
+    } else if (!arg.starts_with("-") && options.file.empty()) {
+      options.file = arg;
+    } else {
+      return Error(Code::kInvalid, "unexpected argument '" + std::string(arg) +
+                                       "'; ingot-opt --help says what there is");
+    }
+  }
+  return options;
+}
+
+Result<std::string> ReadText(const std::string& file) {
+  std::ifstream stream(file);
+  if (!file.empty() && !stream) return Error(Code::kNotFound, "cannot read " + file);
+  std::istream& in = file.empty() ? std::cin : stream;
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+Result<compiler::Pipeline> PipelineOf(const Options& options) {
+  if (!options.has_passes) return compiler::DefaultPipeline();
+  compiler::Pipeline pipeline;
+  for (const std::string& name : options.passes) {
+    TRY_ASSIGN(compiler::Pass pass, compiler::FindPass(name));
+    pipeline.AddGroup({{name, std::move(pass)}});
+  }
+  return pipeline;
+}
+
+Status Run(const Options& options) {
+  if (options.help) {
+    std::cout << kUsage;
+    return {};
+  }
+  if (options.list) {
+    for (const std::string& name : compiler::DefaultPipeline().Names()) std::cout << name << "\n";
+    return {};
+  }
+  TRY_ASSIGN(const std::string text, ReadText(options.file));
+  TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
+  TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options));
+  TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));
+  if (options.time) {
+    for (const compiler::PassRun& run : runs) {
+      std::cerr << run.name << " " << run.seconds * 1e6 << " us" << (run.changed ? " changed" : "")
+                << "\n";
+    }
+  }
+  std::cout << compiler::Print(graph);
+  return {};
+}
+
+}  // namespace
+}  // namespace ingot
+
+int main(int argc, char** argv) {
+  auto options = ingot::ReadArguments(argc, argv);
+  const ingot::Status done = options ? ingot::Run(*options) : ingot::Status(options.error());
+  if (done) return 0;
+  std::cerr << "ingot-opt: " << done.error().ToText() << "\n";
+  return static_cast<int>(done.error().code());
+}
