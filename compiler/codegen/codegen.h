@@ -16,7 +16,7 @@ namespace ingot::compiler {
 struct Object {
   std::string symbol;        ///< "ingot_k_" + first 16 hex digits of the kernel digest
   Buffer bytes;
-  size_t scratch_bytes = 0;  ///< only constant extents; symbolic ones: see scratch_dim
+  size_t scratch_bytes = 0;  ///< 0 where it depends on symbols; see ScratchBytes
 };
 
 /// Scratch memory a kernel needs, in bytes, over its symbols (each row buffer 64-byte aligned).
@@ -32,5 +32,9 @@ Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& targe
 
 /// One ELF shared object without undefined symbols, needed libraries or initialisers.
 Result<Buffer> LinkShared(std::span<const Object> objects);
+
+/// LLVM's version and that of the lowering: objects of equal kernels, targets and identities are
+/// equal.
+std::string CodegenIdentity();
 
 }  // namespace ingot::compiler

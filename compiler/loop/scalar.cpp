@@ -64,7 +64,7 @@ double EvalFloat(ScalarOp op, double a, double b, double c) {
     case ScalarOp::kFma: return std::fma(a, b, c);
     case ScalarOp::kNeg: return -a;
     case ScalarOp::kAbs: return std::fabs(a);
-    case ScalarOp::kSign: return a > 0 ? 1 : (a < 0 ? -1 : a);
+    case ScalarOp::kSign: return a > 0 ? 1 : (a < 0 ? -1 : 0);
     case ScalarOp::kSqrt: return std::sqrt(a);
     case ScalarOp::kRsqrt: return 1 / std::sqrt(a);
     case ScalarOp::kRecip: return 1 / a;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "compiler/codegen/builder.h"
+#include "compiler/codegen/lower_kernel.h"
+#include "compiler/codegen/scalar_ops.h"
+
+namespace ingot::compiler::codegen {
+
+/// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
+/// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
+/// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
+class KernelLowering {
+ public:
+  KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, llvm::Function* function);
+  Status Run();
+
+ private:
+  using Value = llvm::Value;
+  /// Running values of one reduction: `unroll` copies of one or (arg reductions) two components.
+  struct Accumulator {
+    loop::Id id;
+    std::vector<Value*> parts;
+  };
+  using Accumulators = std::vector<Accumulator>;
+  /// How the lanes of a vector access lie in memory.
+  enum class Pattern : uint8_t { kContiguous, kSame, kScattered };
+
+  // lower_kernel.cpp: prologue, rows, scalar blocks.
+  Value* Evaluate(const guards::Dim& dim);
+  Value* Buffer(uint32_t number);
+  Value* FrameField(unsigned offset, llvm::Type* type);
+  void DecodeFirstRow(Value* row, std::vector<Value*>& vars);
+  std::vector<Value*> NextRow(Value* next_row);
+  Status LowerRowBody();
+  Value* InvariantIndex(const loop::Index& index);
+  Status EmitScalar(loop::Id id);
+  Value* ScalarLoad(const loop::Inst& inst);
+  void ScalarStore(const loop::Inst& inst);
+  Value* CheckedIndex(const loop::Inst& inst, Value* value, Value* mask);
+  Typed ScalarArg(loop::Id id) const { return {scalars_[id], kernel_.insts[id].dtype}; }
+  const loop::Inst& At(loop::Id id) const { return kernel_.insts[id]; }
+
+  // lower_loop.cpp: one vector loop.
+  Status LowerLoop(const loop::Block& block);
+  void FindVarying(const loop::Block& block);
+  void ChooseWidths(const loop::Block& block);
+  Status PrepareLoop(const loop::Block& block);
+  Status EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
+                   Accumulators& accumulators);
+  Status EmitBody(const loop::Block& block, Accumulators& accumulators);
+  Result<Value*> EmitVector(loop::Id id, unsigned copy);
+  Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
+  Value* VectorArg(loop::Id id, unsigned copy) {
+    return varying_[id] ? vectors_[copy][id] : splats_[id];
+  }
+  Value* LaneNumbers(llvm::Type* integer);
+
+  // lower_memory.cpp: vector accesses.
+  Pattern PatternOf(const loop::Index& index) const;
+  Value* MaskFor(const loop::Inst& inst, unsigned copy);
+  Value* VectorLoad(loop::Id id, unsigned copy);
+  Value* MaskedLoad(loop::Id id, unsigned copy, Value* mask);
+  void VectorStore(loop::Id id, unsigned copy);
+  void MaskedStore(loop::Id id, unsigned copy, Value* value, Value* mask);
+  Value* LanePointer(loop::Id id, unsigned copy, Value* lane, Value* indices);
+  Value* ScatterIndices(loop::Id id, unsigned copy);
+  Value* ContiguousPointer(loop::Id id, unsigned copy);
+  Value* ToMemory(Value* value, guards::DType dtype);
+  Value* FromMemory(Value* value, guards::DType dtype);
+  template <typename Body>
+  void ForEachLane(Value* mask, Body body);
+  bool HasMaskedAccess(guards::DType dtype) const {
+    return unit_.masks_any_width || guards::SizeOf(dtype) >= 4;
+  }
+
+  // lower_reduce.cpp
+  Accumulators StartReductions(const loop::Block& block);
+  void UpdateReduction(Accumulator& accumulator, unsigned copy);
+  void MergeCopies(Accumulators& accumulators);
+  void FinishReduction(const Accumulator& accumulator);
+  std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a,
+                                   std::vector<Value*> b);
+  Value* ReductionIdentity(const loop::Inst& inst);
+
+  const loop::Kernel& kernel_;
+  const VectorUnit unit_;
+  llvm::Function* function_;
+  Builder prologue_;                     ///< Runs once for each call: frame, sizes.
+  Builder code_;
+  llvm::BasicBlock* fail_ = nullptr;
+  std::map<guards::Dim, Value*> dims_;
+  std::vector<Value*> buffers_;
+  std::vector<Value*> row_vars_;
+  std::vector<Value*> scalars_;       ///< By Id; null where varying or not yet emitted.
+  Value* stage_ = nullptr;            ///< Stack memory of one vector, for lane-wise access.
+  Value* stage_indices_ = nullptr;
+
+  // Of the loop being lowered.
+  std::vector<bool> varying_;
+  unsigned lanes_ = 8;
+  unsigned unroll_ = 1;
+  Value* j_ = nullptr;
+  Value* lane_mask_ = nullptr;        ///< Null where all lanes are active.
+  std::vector<Value*> bases_;         ///< Address (or value, for kIndex) at j = 0, by Id.
+  std::vector<Value*> splats_;
+  std::vector<std::vector<Value*>> vectors_;
+};
+
+}  // namespace ingot::compiler::codegen

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/codegen/kernel_lowering.h"
+#include "compiler/loop/ops.h"
+
+namespace ingot::compiler::codegen {
+
+using guards::DType;
+using llvm::Value;
+using loop::Id;
+using loop::Inst;
+using loop::ScalarOp;
+
+namespace {
+
+/// Operations whose latency fills the machine alone; unrolling them further only costs code.
+bool IsHeavy(const Inst& inst) {
+  return (inst.op >= ScalarOp::kExp && inst.op <= ScalarOp::kSigmoid) ||
+         inst.op == ScalarOp::kPow || inst.op == ScalarOp::kAtan2 ||
+         inst.op == ScalarOp::kFloorDiv || inst.op == ScalarOp::kRem;
+}
+
+}  // namespace
+
+/// Everything that can differ between two values of j, and whatever must not be moved.
+void KernelLowering::FindVarying(const loop::Block& block) {
+  varying_.assign(kernel_.insts.size(), false);
+  std::vector<bool> stored(kernel_.params.size() + kernel_.row_buffers.size());
+  for (const Id id : block.insts) {
+    if (At(id).op == ScalarOp::kStore) stored[At(id).buffer] = true;
+  }
+  const auto depends = [&](Id id) { return id != loop::kNone && varying_[id]; };
+  for (const Id id : block.insts) {
+    const Inst& inst = At(id);
+    bool varying = inst.op == ScalarOp::kStore || loop::IsReduce(inst.op) ||
+                   depends(inst.predicate) || std::ranges::any_of(inst.args, depends);
+    if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kIndex) {
+      varying |= !inst.index.coefs.back().is_zero();
+      for (const loop::Index::Gathered& g : inst.index.gathered) varying |= depends(g.value);
+    }
+    // A load from what the loop itself writes stays where it is.
+    if (inst.op == ScalarOp::kLoad) varying |= stored[inst.buffer];
+    varying_[id] = varying;
+    scalars_[id] = nullptr;
+  }
+}
+
+void KernelLowering::ChooseWidths(const loop::Block& block) {
+  size_t widest = 1;
+  bool is_heavy = false;
+  bool reduces = false;
+  for (const Id id : block.insts) {
+    if (!varying_[id]) continue;
+    widest = std::max(widest, guards::SizeOf(At(id).dtype));
+    for (const Id arg : At(id).args) widest = std::max(widest, guards::SizeOf(At(arg).dtype));
+    is_heavy |= IsHeavy(At(id));
+    reduces |= loop::IsReduce(At(id).op);
+  }
+  // 8-byte elements take two registers: most such loops mix them with 4-byte ones.
+  lanes_ = unit_.bytes / static_cast<unsigned>(std::min<size_t>(widest, 4));
+  unroll_ = reduces ? (is_heavy ? 2 : 4) : (is_heavy ? 1 : 2);
+  if (widest == 8 && unroll_ > 1) unroll_ /= 2;
+  if (!block.extent.is_const()) return;
+  while (unroll_ > 1 && block.extent.const_value() < int64_t{lanes_} * unroll_) unroll_ /= 2;
+}
+
+/// Emits what is invariant, in order, and for each vector access its address at j = 0.
+Status KernelLowering::PrepareLoop(const loop::Block& block) {
+  bases_.assign(kernel_.insts.size(), nullptr);
+  splats_.assign(kernel_.insts.size(), nullptr);
+  const auto splat = [&](Id id) {
+    if (id == loop::kNone || varying_[id] || splats_[id] != nullptr) return;
+    splats_[id] = code_.Splat(scalars_[id], lanes_);
+  };
+  for (const Id id : block.insts) {
+    if (!varying_[id]) {
+      TRY(EmitScalar(id));
+      continue;
+    }
+    const Inst& inst = At(id);
+    for (const Id arg : inst.args) splat(arg);
+    splat(inst.predicate);
+    if (inst.op == ScalarOp::kIndex) bases_[id] = InvariantIndex(inst.index);
+    if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
+      bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer),
+                                   {InvariantIndex(inst.index)});
+    }
+  }
+  return {};
+}
+
+Status KernelLowering::LowerLoop(const loop::Block& block) {
+  FindVarying(block);
+  ChooseWidths(block);
+  vectors_.assign(unroll_, std::vector<Value*>(kernel_.insts.size()));
+  const bool is_const = block.extent.is_const();
+  const int64_t count = is_const ? std::max<int64_t>(block.extent.const_value(), 0) : 0;
+  Accumulators accumulators = StartReductions(block);
+  Value* extent = is_const ? code_.I64(count) : Evaluate(block.extent);
+  if (is_const && count == 0) {
+    MergeCopies(accumulators);
+    for (const Accumulator& a : accumulators) FinishReduction(a);
+    return {};
+  }
+  // Invariant loads may be out of bounds where the loop does not run at all.
+  llvm::BasicBlock* before = code_.GetInsertBlock();
+  llvm::BasicBlock* after = is_const ? nullptr : code_.NewBlock("loop.after");
+  const Accumulators identities = accumulators;
+  if (!is_const) {
+    llvm::BasicBlock* prepare = code_.NewBlock("loop.prepare");
+    code_.CreateCondBr(code_.CreateICmpSGT(extent, code_.I64(0)), prepare, after);
+    code_.SetInsertPoint(prepare);
+  }
+  TRY(PrepareLoop(block));
+  const int64_t step = int64_t{lanes_} * unroll_;
+  Value* main_end = code_.CreateAnd(extent, code_.I64(-step));
+  if (!is_const || count >= step) {
+    TRY(EmitRange(block, code_.I64(0), main_end, false, is_const && count < 2 * step,
+                  accumulators));
+  }
+  MergeCopies(accumulators);
+  if (!is_const || count % step != 0) {
+    unroll_ = 1;
+    TRY(EmitRange(block, main_end, extent, true, is_const && count % step <= lanes_,
+                  accumulators));
+  }
+  if (!is_const) {
+    llvm::BasicBlock* end = code_.GetInsertBlock();
+    code_.CreateBr(after);
+    after->moveAfter(end);
+    code_.SetInsertPoint(after);
+    for (size_t r = 0; r < accumulators.size(); ++r) {
+      for (size_t p = 0; p < accumulators[r].parts.size(); ++p) {
+        llvm::PHINode* phi = code_.CreatePHI(accumulators[r].parts[p]->getType(), 2);
+        phi->addIncoming(identities[r].parts[p], before);
+        phi->addIncoming(accumulators[r].parts[p], end);
+        accumulators[r].parts[p] = phi;
+      }
+    }
+  }
+  for (const Accumulator& a : accumulators) FinishReduction(a);
+  return {};
+}
+
+/// Runs the body for j = begin, begin + lanes * unroll, ... below end. `once` promises exactly one
+/// round with constant bounds, which then needs no loop.
+Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked,
+                                 bool once, Accumulators& accumulators) {
+  const auto set_mask = [&] {
+    lane_mask_ = nullptr;
+    if (!masked) return;
+    // Lane numbers as wide as the data make the comparison a ready-made mask.
+    Value* lane_count = code_.I64(lanes_);
+    Value* left = code_.CreateSub(end, j_);
+    left = code_.CreateSelect(code_.CreateICmpSLT(left, lane_count), left, lane_count);
+    llvm::Type* narrow = lanes_ > 16 ? code_.getInt8Ty() : code_.getInt32Ty();
+    Value* bound = code_.Splat(code_.CreateTrunc(left, narrow), lanes_);
+    lane_mask_ = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+  };
+  if (once) {
+    j_ = begin;
+    set_mask();
+    return EmitBody(block, accumulators);
+  }
+  llvm::BasicBlock* before = code_.GetInsertBlock();
+  llvm::BasicBlock* body = code_.NewBlock(masked ? "rest" : "loop");
+  llvm::BasicBlock* after = code_.NewBlock(masked ? "rest.done" : "loop.done");
+  code_.CreateCondBr(code_.CreateICmpSLT(begin, end), body, after);
+  code_.SetInsertPoint(body);
+  llvm::PHINode* j = code_.CreatePHI(code_.getInt64Ty(), 2);
+  j->addIncoming(begin, before);
+  j_ = j;
+  std::vector<llvm::PHINode*> phis;
+  const Accumulators initial = accumulators;
+  for (Accumulator& a : accumulators) {
+    for (Value*& part : a.parts) {
+      phis.push_back(code_.CreatePHI(part->getType(), 2));
+      phis.back()->addIncoming(part, before);
+      part = phis.back();
+    }
+  }
+  set_mask();
+  TRY(EmitBody(block, accumulators));
+  Value* next = code_.CreateAdd(j, code_.I64(int64_t{lanes_} * unroll_));
+  llvm::BasicBlock* latch = code_.GetInsertBlock();
+  j->addIncoming(next, latch);
+  code_.CreateCondBr(code_.CreateICmpSLT(next, end), body, after);
+  after->moveAfter(latch);
+  code_.SetInsertPoint(after);
+  size_t at = 0;
+  for (size_t r = 0; r < accumulators.size(); ++r) {
+    for (size_t p = 0; p < accumulators[r].parts.size(); ++p) {
+      Value*& part = accumulators[r].parts[p];
+      phis[at++]->addIncoming(part, latch);
+      llvm::PHINode* merged = code_.CreatePHI(part->getType(), 2);
+      merged->addIncoming(initial[r].parts[p], before);
+      merged->addIncoming(part, latch);
+      part = merged;
+    }
+  }
+  return {};
+}
+
+/// Copies go side by side, instruction by instruction, so that their latencies overlap.
+Status KernelLowering::EmitBody(const loop::Block& block, Accumulators& accumulators) {
+  for (const Id id : block.insts) {
+    if (!varying_[id]) continue;
+    for (unsigned copy = 0; copy < unroll_; ++copy) {
+      if (loop::IsReduce(At(id).op)) {
+        const auto found = std::ranges::find(accumulators, id, &Accumulator::id);
+        UpdateReduction(*found, copy);
+        continue;
+      }
+      TRY_ASSIGN(vectors_[copy][id], EmitVector(id, copy));
+    }
+  }
+  return {};
+}
+
+Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
+  const Inst& inst = At(id);
+  switch (inst.op) {
+    case ScalarOp::kIndex: return VectorIndex(inst.index, copy, bases_[id]);
+    case ScalarOp::kLoad: return VectorLoad(id, copy);
+    case ScalarOp::kStore: VectorStore(id, copy); return static_cast<Value*>(nullptr);
+    default: break;
+  }
+  std::vector<Typed> args;
+  for (const Id arg : inst.args) args.push_back({VectorArg(arg, copy), At(arg).dtype});
+  Value* result = EmitScalarOp(code_, inst, args);
+  if (result == nullptr) {
+    return Error(Code::kUnsupported, std::string("no lowering of ") +
+                                         std::string(loop::TraitsOf(inst.op).name));
+  }
+  return inst.check_dim.is_zero() ? result : CheckedIndex(inst, result, lane_mask_);
+}
+
+Value* KernelLowering::LaneNumbers(llvm::Type* integer) {
+  std::vector<llvm::Constant*> numbers;
+  for (unsigned i = 0; i < lanes_; ++i) numbers.push_back(llvm::ConstantInt::get(integer, i));
+  return llvm::ConstantVector::get(numbers);
+}
+
+/// base + coef * (j + lane) + gathered parts, for each lane.
+Value* KernelLowering::VectorIndex(const loop::Index& index, unsigned copy, Value* base) {
+  Value* result = code_.Splat(base, lanes_);
+  if (!index.coefs.back().is_zero()) {
+    Value* j = code_.CreateAdd(j_, code_.I64(int64_t{copy} * lanes_));
+    Value* lanes = code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
+    Value* coef = code_.Splat(Evaluate(index.coefs.back()), lanes_);
+    result = code_.CreateAdd(result, index.coefs.back().is_one() ? lanes
+                                                                 : code_.CreateMul(lanes, coef));
+  }
+  for (const loop::Index::Gathered& g : index.gathered) {
+    if (!varying_[g.value]) continue;
+    Value* coef = code_.Splat(Evaluate(g.coef), lanes_);
+    Value* scaled = g.coef.is_one() ? vectors_[copy][g.value]
+                                    : code_.CreateMul(vectors_[copy][g.value], coef);
+    result = code_.CreateAdd(result, scaled);
+  }
+  return result;
+}
+
+}  // namespace ingot::compiler::codegen

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Coefficients are minimax fits (Remez exchange in 50 digits) of the functions named beside them
+// on slightly more than the interval they serve, rounded to the type they are used in.
+#include "compiler/codegen/math.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+namespace ingot::compiler::codegen {
+namespace {
+
+using llvm::Value;
+using loop::ScalarOp;
+
+bool IsF32(const Value* x) { return x->getType()->getScalarType()->isFloatTy(); }
+
+/// What e^x needs to know of a float type. `magic` shifts an integer into the low mantissa bits.
+struct ExpTraits {
+  double magic, log2e, ln2_hi, ln2_lo, x_min, x_max, tiny;
+  int mantissa_bits;
+  int64_t bias;
+  std::span<const double> q;  // (e^r - 1 - r) / r^2 on |r| <= ln(2)/2
+};
+
+constexpr double kExpQ32[] = {0x1p-1, 0x1.5554acp-3, 0x1.555484p-5, 0x1.122b90p-7, 0x1.6d9d7ap-10};
+constexpr double kExpQ64[] = {
+    0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.555555555555ap-5,  0x1.111111110f5e4p-7,
+    0x1.6c16c16c14384p-10, 0x1.a01a01b05fba6p-13, 0x1.a01a01b11fd71p-16, 0x1.71ddf6c644deap-19,
+    0x1.27e4c4876c990p-22, 0x1.af61f8c44d7a0p-26, 0x1.1f97544513c37p-29};
+constexpr ExpTraits kExp32 = {0x1.8p23,    0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29,
+                              -104,        89,            0x1p-30,       23,
+                              127,         kExpQ32};
+constexpr ExpTraits kExp64 = {0x1.8p52, 0x1.71547652b82fep+0, 0x1.62e42fefa39efp-1,
+                              0x1.abc9e3b39803fp-56, -746, 710, 0x1p-60, 52, 1023, kExpQ64};
+
+const ExpTraits& ExpTraitsOf(const Value* x) { return IsF32(x) ? kExp32 : kExp64; }
+
+/// e^x = 2^n * (1 + p) with integer n; NaN stays in p.
+struct ExpParts {
+  Value* n;
+  Value* p;
+};
+
+/// Comparisons are written so that a NaN falls through to `x`.
+Value* Clamp(Builder& code, Value* x, double low, double high) {
+  Value* high_value = code.F(x, high);
+  Value* low_value = code.F(x, low);
+  x = code.CreateSelect(code.CreateFCmpOGT(x, high_value), high_value, x);
+  return code.CreateSelect(code.CreateFCmpOLT(x, low_value), low_value, x);
+}
+
+ExpParts ReduceExp(Builder& code, Value* x, Value* tail) {
+  const ExpTraits& t = ExpTraitsOf(x);
+  Value* magic = code.F(x, t.magic);
+  Value* shifted = code.Fma(x, code.F(x, t.log2e), magic);
+  Value* n = code.CreateFSub(shifted, magic);
+  Value* minus_n = code.CreateFNeg(n);
+  Value* r = code.Fma(minus_n, code.F(x, t.ln2_hi), x);
+  r = code.Fma(minus_n, code.F(x, t.ln2_lo), r);
+  if (tail != nullptr) r = code.CreateFAdd(r, tail);
+  Value* p = code.Fma(code.CreateFMul(r, r), code.Polynomial(r, t.q), r);
+  llvm::Type* integer =
+      Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
+  Value* n_int = code.CreateSub(code.CreateBitCast(shifted, integer),
+                                code.CreateBitCast(magic, integer));
+  return {n_int, p};
+}
+
+Value* PowerOfTwo(Builder& code, Value* like, Value* n) {
+  const ExpTraits& t = ExpTraitsOf(like);
+  Value* biased = code.CreateAdd(n, code.I(n, t.bias));
+  return code.CreateBitCast(code.CreateShl(biased, code.I(n, t.mantissa_bits)), like->getType());
+}
+
+Value* EmitExpm1(Builder& code, Value* x) {
+  const ExpTraits& t = ExpTraitsOf(x);
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), nullptr);
+  // Half of the result is formed first: 2^n itself overflows where e^x does not.
+  Value* half_scale = PowerOfTwo(code, x, code.CreateSub(parts.n, code.I(parts.n, 1)));
+  Value* half = code.Fma(parts.p, half_scale, code.CreateFSub(half_scale, code.F(x, 0.5)));
+  Value* result = code.CreateFAdd(half, half);
+  Value* is_tiny = code.CreateFCmpOLT(code.Abs(x), code.F(x, t.tiny));
+  return code.CreateSelect(is_tiny, x, result);
+}
+
+/// e^-|x| never overflows, so both sides keep their relative accuracy.
+Value* EmitSigmoid(Builder& code, Value* x) {
+  Value* e = EmitExp(code, code.CreateFNeg(code.Abs(x)));
+  Value* one = code.F(x, 1);
+  Value* numerator = code.CreateSelect(code.CreateFCmpOGE(x, code.F(x, 0)), one, e);
+  return code.CreateFDiv(numerator, code.CreateFAdd(e, one));
+}
+
+// (tanh(x) - x) / x^3 over x^2, |x| <= 0.65.
+constexpr double kTanh32[] = {-0x1.555556p-2, 0x1.1110dap-3,  -0x1.ba0388p-5,
+                              0x1.645594p-6,  -0x1.0f5036p-7, 0x1.233952p-9};
+
+Value* EmitTanh32(Builder& code, Value* x) {
+  Value* a = code.Abs(x);
+  Value* z = code.CreateFMul(x, x);
+  Value* small = code.Fma(code.CreateFMul(z, a), code.Polynomial(z, kTanh32), a);
+  Value* e = EmitExp(code, code.CreateFAdd(a, a));
+  Value* one = code.F(x, 1);
+  Value* large = code.CreateFSub(one, code.CreateFDiv(code.F(x, 2), code.CreateFAdd(e, one)));
+  Value* is_small = code.CreateFCmpOLT(a, code.F(x, 0.625));
+  return code.CopySign(code.CreateSelect(is_small, small, large), x);
+}
+
+Value* EmitTanh64(Builder& code, Value* x) {
+  Value* a = Clamp(code, code.Abs(x), 0, 22);
+  Value* t = EmitExpm1(code, code.CreateFAdd(a, a));
+  return code.CopySign(code.CreateFDiv(t, code.CreateFAdd(t, code.F(x, 2))), x);
+}
+
+// erf(x) / x over x^2, |x| <= 1; log2(erfc(x)) on [1, 4].
+constexpr double kErfSmall32[] = {0x1.20dd74p+0,  -0x1.81273ep-2,  0x1.ce2ceep-4, -0x1.b7f808p-6,
+                                  0x1.53fab2p-8, -0x1.a39324p-11, 0x1.4827e4p-14};
+constexpr double kErfBig32[] = {0x1.1c6ca6p-12, -0x1.a12fe4p+0, -0x1.d3bbfap-1, -0x1.40564ap-3,
+                                0x1.29ec60p-5,  -0x1.8d877cp-8, 0x1.4dcff6p-11, -0x1.067248p-15};
+
+Value* EmitErf32(Builder& code, Value* x) {
+  Value* a = Clamp(code, code.Abs(x), 0, 4);
+  Value* z = code.CreateFMul(a, a);
+  Value* small = code.CreateFMul(a, code.Polynomial(z, kErfSmall32));
+  Value* exponent = code.CreateFMul(code.Polynomial(a, kErfBig32), code.F(x, 0x1.62e430p-1));
+  Value* big = code.CreateFSub(code.F(x, 1), EmitExp(code, exponent));
+  Value* is_small = code.CreateFCmpOLT(a, code.F(x, 1));
+  return code.CopySign(code.CreateSelect(is_small, small, big), x);
+}
+
+// The same in f64, and erfc(x) * e^(x^2) over (x - 2) / (x + 2) on [1, 6].
+constexpr double kErfSmall64[] = {
+    0x1.20dd750429b6dp+0,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b0bp-4,  -0x1.b82ce312842afp-6,
+    0x1.565bcd0d9d9d5p-8,   -0x1.c02db3d54dbc9p-11, 0x1.f9a3212f93f8ep-14, -0x1.f4d1d62676e6ap-17,
+    0x1.b9de76a52e56ep-20,  -0x1.5f18f06c088acp-23, 0x1.f7741070c3048p-27, -0x1.37d091d01e984p-30,
+    0x1.03ca030c759b1p-34};
+constexpr double kErfBig64[] = {
+    0x1.058671b52c776p-2,  -0x1.b57034efd3f72p-2,  0x1.eeea7dc8a772dp-3,  -0x1.437f0b68c322bp-4,
+    0x1.e947159acf577p-9,  0x1.ca95ed70c4c66p-8,   -0x1.bc25a3c31d72ap-11, -0x1.016b742f60749p-10,
+    0x1.6d521f7a45249p-15, 0x1.6db15c86cd6efp-13,  0x1.d05fee78e1d04p-16, -0x1.cad9ffeaf10a5p-16,
+    -0x1.ef294a06d3e40p-17, -0x1.dc681aadf4025p-20};
+
+Value* EmitErf64(Builder& code, Value* x) {
+  Value* a = Clamp(code, code.Abs(x), 0, 6);
+  Value* z = code.CreateFMul(a, a);
+  Value* small = code.CreateFMul(a, code.Polynomial(z, kErfSmall64));
+  Value* two = code.F(x, 2);
+  Value* t = code.CreateFDiv(code.CreateFSub(a, two), code.CreateFAdd(a, two));
+  Value* erfc = code.CreateFMul(EmitExp(code, code.CreateFNeg(z)), code.Polynomial(t, kErfBig64));
+  Value* big = code.CreateFSub(code.F(x, 1), erfc);
+  Value* is_small = code.CreateFCmpOLT(a, code.F(x, 1));
+  return code.CopySign(code.CreateSelect(is_small, small, big), x);
+}
+
+// (2 atanh(s) - 2s) / s^3 over s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1).
+constexpr double kLog64[] = {0x1.5555555555555p-1, 0x1.9999999999a52p-2, 0x1.2492492472fe1p-2,
+                             0x1.c71c7207f957ep-3, 0x1.745cf64be27d1p-3, 0x1.3b1cc726657dep-3,
+                             0x1.0faf8cd71bd6fp-3, 0x1.0c9eb59120ac0p-3};
+constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: k * kLn2High is exact.
+constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+
+/// log(2^k (1 + f)) = k ln2 + f - (f^2/2 - s (f^2/2 + R)), which keeps the large term f exact.
+Value* CombineLog(Builder& code, const LogSplit& split, Value* low) {
+  Value* f = split.f;
+  Value* s = code.CreateFDiv(f, code.CreateFAdd(f, code.F(f, 2)));
+  Value* z = code.CreateFMul(s, s);
+  Value* r = code.CreateFMul(z, code.Polynomial(z, kLog64));
+  Value* half_square = code.CreateFMul(code.F(f, 0.5), code.CreateFMul(f, f));
+  Value* inner = code.Fma(s, code.CreateFAdd(half_square, r), low);
+  Value* correction = code.CreateFSub(code.CreateFSub(half_square, inner), f);
+  return code.CreateFSub(code.CreateFMul(split.k, code.F(f, kLn2High)), correction);
+}
+
+/// The values at 0, below 0, at infinity and NaN, common to all logarithms of `x`.
+Value* FixLog(Builder& code, Value* x, Value* result) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  result = code.CreateSelect(code.CreateFCmpOEQ(x, code.F(x, 0)), code.F(x, -infinity), result);
+  result = code.CreateSelect(code.CreateFCmpOEQ(x, code.F(x, infinity)), x, result);
+  Value* nan = code.F(x, std::numeric_limits<double>::quiet_NaN());
+  return code.CreateSelect(code.CreateFCmpULT(x, code.F(x, 0)), nan, result);
+}
+
+Value* EmitLog64(Builder& code, Value* x) {
+  const LogSplit split = SplitForLog(code, x);
+  Value* low = code.CreateFMul(split.k, code.F(x, kLn2Low));
+  return FixLog(code, x, CombineLog(code, split, low));
+}
+
+Value* EmitLog2In64(Builder& code, Value* x) {
+  LogSplit split = SplitForLog(code, x);
+  Value* k = split.k;
+  split.k = code.F(x, 0);
+  Value* log = CombineLog(code, split, code.F(x, 0));
+  Value* low = code.Fma(log, code.F(x, 0x1.777d0ffda0d24p-56), k);
+  Value* result = code.Fma(log, code.F(x, 0x1.71547652b82fep+0), low);
+  return FixLog(code, x, result);
+}
+
+Value* EmitLog1p64(Builder& code, Value* x) {
+  Value* one = code.F(x, 1);
+  Value* u = code.CreateFAdd(x, one);
+  // What rounding 1 + x lost, relative to u; the branch keeps the difference exact.
+  Value* lost = code.CreateSelect(code.CreateFCmpOGE(x, one),
+                                  code.CreateFSub(one, code.CreateFSub(u, x)),
+                                  code.CreateFSub(x, code.CreateFSub(u, one)));
+  const LogSplit split = SplitForLog(code, u);
+  Value* low = code.Fma(split.k, code.F(x, kLn2Low), code.CreateFDiv(lost, u));
+  Value* result = FixLog(code, u, CombineLog(code, split, low));
+  Value* is_tiny = code.CreateFCmpOLT(code.Abs(x), code.F(x, 0x1p-54));
+  return code.CreateSelect(is_tiny, x, result);
+}
+
+// (atan(t) - t) / t^3 over t^2, |t| <= tan(pi/8).
+constexpr double kAtan64[] = {
+    -0x1.5555555555555p-2, 0x1.9999999999949p-3, -0x1.249249248cd30p-3, 0x1.c71c71c27ee2ap-4,
+    -0x1.745d16437cd0ep-4, 0x1.3b138fd27158ep-4, -0x1.110e5113a4e7fp-4, 0x1.e1951a0655b88p-5,
+    -0x1.ac55b9d7d1409p-5, 0x1.74351428a2421p-5, -0x1.1980ab8f4c3b5p-5, 0x1.070df49c546bap-6};
+
+Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Value* ax = code.Abs(x);
+  Value* ay = code.Abs(y);
+  Value* steep = code.CreateFCmpOGT(ay, ax);
+  Value* high = code.CreateSelect(steep, ay, ax);
+  Value* low = code.CreateSelect(steep, ax, ay);
+  // Infinities count as 1, finite values beside them as 0; huge ones are scaled before the sum.
+  Value* inf = code.F(x, infinity);
+  Value* zero = code.F(x, 0);
+  Value* one = code.F(x, 1);
+  Value* high_inf = code.CreateFCmpOEQ(high, inf);
+  low = code.CreateSelect(high_inf,
+                          code.CreateSelect(code.CreateFCmpOEQ(low, inf), one, zero), low);
+  high = code.CreateSelect(high_inf, one, high);
+  Value* huge = code.CreateFCmpOGT(high, code.F(x, 0x1p1000));
+  Value* scale = code.CreateSelect(huge, code.F(x, 0x1p-200), one);
+  high = code.CreateFMul(high, scale);
+  low = code.CreateFMul(low, scale);
+
+  Value* wide = code.CreateFCmpOGT(low, code.CreateFMul(high, code.F(x, 0.41421356237309503)));
+  Value* numerator = code.CreateSelect(wide, code.CreateFSub(low, high), low);
+  Value* denominator = code.CreateSelect(wide, code.CreateFAdd(low, high), high);
+  Value* t = code.CreateFDiv(numerator, denominator);
+  t = code.CreateSelect(code.CreateFCmpOEQ(high, zero), zero, t);
+  Value* z = code.CreateFMul(t, t);
+  Value* cubic = code.CreateFMul(code.CreateFMul(t, z), code.Polynomial(z, kAtan64));
+  // The angle is base + sign * (t + cubic); base is a multiple of pi/4 with its low part.
+  Value* base_high = code.CreateSelect(wide, code.F(x, 0x1.921fb54442d18p-1), zero);
+  Value* base_low = code.CreateSelect(wide, code.F(x, 0x1.1a62633145c07p-55), zero);
+  const auto reflect = [&](Value* where, double pi_high, double pi_low) {
+    base_high = code.CreateSelect(where, code.CreateFSub(code.F(x, pi_high), base_high), base_high);
+    base_low = code.CreateSelect(where, code.CreateFSub(code.F(x, pi_low), base_low), base_low);
+    t = code.CreateSelect(where, code.CreateFNeg(t), t);
+    cubic = code.CreateSelect(where, code.CreateFNeg(cubic), cubic);
+  };
+  reflect(steep, 0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54);
+  llvm::Type* bits_type = Builder::Like(x, code.getInt64Ty());
+  Value* x_bits = code.CreateBitCast(x, bits_type);
+  reflect(code.CreateICmpSLT(x_bits, code.I(x_bits, 0)), 0x1.921fb54442d18p+1,
+          0x1.1a62633145c07p-53);
+  Value* angle = code.CreateFAdd(base_high,
+                                 code.CreateFAdd(t, code.CreateFAdd(cubic, base_low)));
+  Value* result = code.CopySign(angle, y);
+  return code.CreateSelect(code.CreateFCmpUNO(x, y), code.CreateFAdd(x, y), result);
+}
+
+Value* EmitIn64(Builder& code, ScalarOp op, Value* a, Value* b) {
+  switch (op) {
+    case ScalarOp::kErf: return EmitErf64(code, a);
+    case ScalarOp::kTanh: return EmitTanh64(code, a);
+    case ScalarOp::kLog: return EmitLog64(code, a);
+    case ScalarOp::kLog1p: return EmitLog1p64(code, a);
+    case ScalarOp::kLog2: return EmitLog2In64(code, a);
+    case ScalarOp::kSin: return EmitSinCos64(code, false, a);
+    case ScalarOp::kCos: return EmitSinCos64(code, true, a);
+    case ScalarOp::kPow: return EmitPow64(code, a, b);
+    case ScalarOp::kAtan2: return EmitAtan2In64(code, a, b);
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+Value* EmitExp(Builder& code, Value* x, Value* tail) {
+  const ExpTraits& t = ExpTraitsOf(x);
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.x_max), tail);
+  // Two factors: 2^n alone leaves the range of normal numbers before e^x leaves the denormals.
+  Value* n1 = code.CreateAShr(parts.n, code.I(parts.n, 1));
+  Value* n2 = code.CreateSub(parts.n, n1);
+  Value* result = code.CreateFAdd(parts.p, code.F(x, 1));
+  result = code.CreateFMul(result, PowerOfTwo(code, x, n1));
+  return code.CreateFMul(result, PowerOfTwo(code, x, n2));
+}
+
+LogSplit SplitForLog(Builder& code, Value* x) {
+  constexpr int64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
+  Value* denormal = code.CreateFCmpOLT(x, code.F(x, 0x1p-1022));
+  Value* scaled = code.CreateSelect(denormal, code.CreateFMul(x, code.F(x, 0x1p54)), x);
+  Value* bits = code.CreateBitCast(scaled, Builder::Like(x, code.getInt64Ty()));
+  Value* offset = code.CreateSub(bits, code.I(bits, kSqrtHalf));
+  // Shifting left first leaves the mantissa; the exponent becomes a double through the low bits
+  // of a large one, because AVX2 converts no 64-bit integers.
+  Value* mantissa = code.CreateAnd(offset, code.I(bits, (int64_t{1} << 52) - 1));
+  Value* m = code.CreateBitCast(code.CreateAdd(mantissa, code.I(bits, kSqrtHalf)), x->getType());
+  Value* exponent = code.CreateAShr(offset, code.I(bits, 52));
+  constexpr int64_t kMagicBits = 0x4338000000000000;  // 1.5 * 2^52
+  Value* shifted = code.CreateBitCast(code.CreateAdd(exponent, code.I(bits, kMagicBits)),
+                                      x->getType());
+  Value* k = code.CreateFSub(shifted, code.F(x, 0x1.8p52));
+  k = code.CreateFSub(k, code.CreateSelect(denormal, code.F(x, 54), code.F(x, 0)));
+  return {k, code.CreateFSub(m, code.F(x, 1))};
+}
+
+Value* EmitFmod(Builder& code, Value* a, Value* b) {
+  const bool widen = IsF32(a);
+  llvm::Type* type = a->getType();
+  if (widen) {
+    a = code.CreateFPExt(a, Builder::Like(a, code.getDoubleTy()));
+    b = code.CreateFPExt(b, a->getType());
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  Value* divisor = code.Abs(b);
+  Value* start = code.Abs(a);
+  Value* valid = code.CreateAnd(code.CreateFCmpOGT(divisor, code.F(a, 0)),
+                                code.CreateFCmpOLT(start, code.F(a, infinity)));
+  valid = code.CreateAnd(valid, code.CreateFCmpORD(a, b));
+  llvm::BasicBlock* before = code.GetInsertBlock();
+  llvm::BasicBlock* body = code.NewBlock("fmod");
+  llvm::BasicBlock* after = code.NewBlock("fmod.after");
+  const auto unfinished = [&](Value* r) {
+    return code.AnyOf(code.CreateAnd(valid, code.CreateFCmpOGE(r, divisor)));
+  };
+  code.CreateCondBr(unfinished(start), body, after);
+  code.SetInsertPoint(body);
+  // Each round takes away a multiple of the divisor whose factor has so few bits (truncated, so
+  // never too large) that the fused subtraction is exact.
+  llvm::PHINode* r = code.CreatePHI(a->getType(), 2);
+  r->addIncoming(start, before);
+  Value* q = code.CreateFDiv(r, divisor);
+  Value* limit = code.F(a, 0x1p1000);
+  q = code.CreateSelect(code.CreateFCmpOGT(q, limit), limit, q);
+  llvm::Type* bits_type = Builder::Like(a, code.getInt64Ty());
+  Value* bits = code.CreateBitCast(q, bits_type);
+  q = code.CreateBitCast(code.CreateAnd(bits, code.I(bits, -(int64_t{1} << 28))), a->getType());
+  q = code.CreateSelect(code.CreateFCmpOLT(q, code.F(a, 0x1p24)),
+                        code.Unary(llvm::Intrinsic::trunc, q), q);
+  Value* next = code.Fma(code.CreateFNeg(q), divisor, r);
+  // A quotient rounded up to the next integer overshoots by one divisor.
+  next = code.CreateSelect(code.CreateFCmpOLT(next, code.F(a, 0)),
+                           code.CreateFAdd(next, divisor), next);
+  next = code.CreateSelect(code.CreateAnd(valid, code.CreateFCmpOGE(r, divisor)), next, r);
+  r->addIncoming(next, code.GetInsertBlock());
+  code.CreateCondBr(unfinished(next), body, after);
+  code.SetInsertPoint(after);
+  llvm::PHINode* result = code.CreatePHI(a->getType(), 2);
+  result->addIncoming(start, before);
+  result->addIncoming(next, body);
+  Value* nan = code.F(a, std::numeric_limits<double>::quiet_NaN());
+  Value* out = code.CreateSelect(valid, code.CopySign(result, a), nan);
+  return widen ? code.CreateFPTrunc(out, type) : out;
+}
+
+Value* EmitMath(Builder& code, ScalarOp op, Value* a, Value* b) {
+  switch (op) {
+    case ScalarOp::kExp: return EmitExp(code, a);
+    case ScalarOp::kExpm1: return EmitExpm1(code, a);
+    case ScalarOp::kSigmoid: return EmitSigmoid(code, a);
+    default: break;
+  }
+  if (!IsF32(a)) return EmitIn64(code, op, a, b);
+  if (op == ScalarOp::kTanh) return EmitTanh32(code, a);
+  if (op == ScalarOp::kErf) return EmitErf32(code, a);
+  // The other functions are rare in kernels: f64 inside makes them all but correctly rounded.
+  llvm::Type* type = a->getType();
+  llvm::Type* wide = Builder::Like(a, code.getDoubleTy());
+  a = code.CreateFPExt(a, wide);
+  if (b != nullptr) b = code.CreateFPExt(b, wide);
+  Value* result = EmitIn64(code, op, a, b);
+  return result == nullptr ? nullptr : code.CreateFPTrunc(result, type);
+}
+
+}  // namespace ingot::compiler::codegen

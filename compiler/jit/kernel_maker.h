@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/jit/jit.h"
+#include "compiler/loop/kernel.h"
+
+namespace ingot::compiler {
+
+/// Builds loop kernels for tests, one instruction a call.
+struct KernelMaker {
+  loop::Kernel kernel;
+
+  explicit KernelMaker(guards::Dims rows = {guards::Dim(1)}, uint16_t symbols = 0) {
+    kernel.rows = std::move(rows);
+    kernel.symbol_count = symbols;
+  }
+  uint32_t Param(guards::DType dtype, loop::ParamMode mode, guards::Dim elements) {
+    kernel.params.push_back({dtype, mode, std::move(elements)});
+    return static_cast<uint32_t>(kernel.params.size() - 1);
+  }
+  void Loop(guards::Dim extent) { kernel.blocks.push_back({true, std::move(extent), {}}); }
+  void Row() { kernel.blocks.push_back({false, {}, {}}); }
+  loop::Id Add(loop::Inst inst) {
+    const auto id = static_cast<loop::Id>(kernel.insts.size());
+    kernel.insts.push_back(std::move(inst));
+    kernel.blocks.back().insts.push_back(id);
+    return id;
+  }
+  loop::Id Op(loop::ScalarOp op, guards::DType dtype, std::vector<loop::Id> args) {
+    loop::Inst inst;
+    inst.op = op;
+    inst.dtype = dtype;
+    inst.args = std::move(args);
+    return Add(std::move(inst));
+  }
+  loop::Id Const(guards::DType dtype, double f, int64_t i) {
+    loop::Inst inst;
+    inst.dtype = dtype;
+    inst.imm_f = f;
+    inst.imm_i = i;
+    return Add(std::move(inst));
+  }
+  /// `coefs`: one for each row dim, then j.
+  static loop::Index At(guards::Dims coefs, guards::Dim offset = {}) {
+    return {std::move(offset), std::move(coefs), {}};
+  }
+  loop::Id IndexValue(loop::Index index) {
+    loop::Inst inst;
+    inst.op = loop::ScalarOp::kIndex;
+    inst.dtype = guards::DType::kI64;
+    inst.index = std::move(index);
+    return Add(std::move(inst));
+  }
+  loop::Id Load(uint32_t buffer, loop::Index index, loop::Id predicate = loop::kNone) {
+    return Access(loop::ScalarOp::kLoad, buffer, std::move(index), predicate, {});
+  }
+  void Store(uint32_t buffer, loop::Index index, loop::Id value,
+             loop::Id predicate = loop::kNone) {
+    Access(loop::ScalarOp::kStore, buffer, std::move(index), predicate, {value});
+  }
+  loop::Id CheckedIndex(loop::Id value, guards::Dim extent) {
+    loop::Inst inst;
+    inst.op = loop::ScalarOp::kCast;
+    inst.dtype = guards::DType::kI64;
+    inst.args = {value};
+    inst.check_dim = std::move(extent);
+    return Add(std::move(inst));
+  }
+
+ private:
+  loop::Id Access(loop::ScalarOp op, uint32_t buffer, loop::Index index, loop::Id predicate,
+                  std::vector<loop::Id> args) {
+    loop::Inst inst;
+    inst.op = op;
+    inst.buffer = buffer;
+    const size_t params = kernel.params.size();
+    inst.dtype = buffer < params ? kernel.params[buffer].dtype
+                                 : kernel.row_buffers[buffer - params].dtype;
+    inst.index = std::move(index);
+    inst.predicate = predicate;
+    inst.args = std::move(args);
+    return Add(std::move(inst));
+  }
+};
+
+/// A kernel compiled for this machine and ready to run.
+class CompiledKernel {
+ public:
+  explicit CompiledKernel(const loop::Kernel& kernel) : kernel_(kernel) {
+    if (auto status = Compile(); !status) ADD_FAILURE() << status.error().ToText();
+  }
+  int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols,
+              int64_t row_begin, int64_t row_end) const {
+    if (entry_ == nullptr) return -1;
+    std::vector<uint8_t> scratch(ScratchBytes(kernel_).Eval(symbols) + 64);
+    void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
+    const IngotCallFrame frame = {buffers.data(), symbols.data(), row_begin, row_end, aligned};
+    return entry_(&frame);
+  }
+
+ private:
+  Status Compile() {
+    TRY_ASSIGN(const Object object, GenerateObject(kernel_, Target{"x86-64-v3", {}}));
+    TRY_ASSIGN(jit_, Jit::Create());
+    TRY(jit_->Add(object));
+    TRY_ASSIGN(entry_, jit_->Find(object.symbol));
+    return {};
+  }
+  loop::Kernel kernel_;
+  std::unique_ptr<Jit> jit_;
+  IngotKernel entry_ = nullptr;
+};
+
+}  // namespace ingot::compiler
