@@ -23,7 +23,7 @@ inline RecordedArg MakeArg(proto::ArgKind kind, Ints ints = {}, std::vector<doub
   arg->floats = std::move(floats);
   return arg;
 }
-inline RecordedArg None() { return MakeArg(proto::ArgKind::None); }
+inline RecordedArg Nil() { return MakeArg(proto::ArgKind::None); }
 inline RecordedArg V(uint32_t id) { return MakeArg(proto::ArgKind::Value, {id}); }
 inline RecordedArg I(int64_t value) { return MakeArg(proto::ArgKind::Int, {value}); }
 inline RecordedArg B(bool value) { return MakeArg(proto::ArgKind::Bool, {value}); }
@@ -51,10 +51,10 @@ inline RecordedArg NumberOf(double value) {
 }
 
 /// Arguments of a step: braces cannot hold move-only values, a function can.
-template <typename... Args>
-std::vector<RecordedArg> Args(Args... args) {
+template <typename... Parts>
+std::vector<RecordedArg> Args(Parts... parts) {
   std::vector<RecordedArg> list;
-  (list.push_back(std::move(args)), ...);
+  (list.push_back(std::move(parts)), ...);
   return list;
 }
 
