@@ -15,6 +15,14 @@ int64_t WrapMul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
+/// a / b where nothing remains; b is not 0.
+std::optional<int64_t> DivideWhole(int64_t a, int64_t b) {
+  // The smallest integer by -1 traps in hardware; it wraps like every other operation here.
+  if (b == -1) return WrapMul(a, -1);
+  if (a % b != 0) return std::nullopt;
+  return a / b;
+}
+
 // Terms of higher degree first, then by symbol; the constant comes last.
 bool ComesBefore(const Dim::Term& a, const Dim::Term& b) {
   if (a.symbols.size() != b.symbols.size()) return a.symbols.size() > b.symbols.size();
@@ -69,7 +77,7 @@ class Parser {
       if (code != std::errc()) return Fail(symbol ? "a symbol number" : "a number or symbol");
       at_ += end - begin;
       if (symbol) {
-        if (number > 0xFFFF) return Fail("a symbol number up to 65535");
+        if (number >= 0xFFFF) return Fail("a symbol number up to 65534");
         term.symbols.push_back(static_cast<uint16_t>(number));
       } else {
         // 2^63 is a magnitude only below zero.
@@ -164,12 +172,13 @@ std::optional<Dim> Dim::DivideExactly(const Dim& divisor) const {
   Dim quotient;
   for (size_t step = 0; !rest.is_zero(); ++step) {
     const Term& top = rest.terms_.front();
-    if (step > 64 || top.coef % lead.coef != 0) return std::nullopt;
+    const std::optional<int64_t> coef = DivideWhole(top.coef, lead.coef);
+    if (step > 64 || !coef) return std::nullopt;
     if (!std::includes(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(),
                        lead.symbols.end())) {
       return std::nullopt;
     }
-    Term term{top.coef / lead.coef, {}};
+    Term term{*coef, {}};
     std::set_difference(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(),
                         lead.symbols.end(), std::back_inserter(term.symbols));
     const Dim factor = FromTerms({std::move(term)});
