@@ -427,6 +427,7 @@ _REFUSED = {
     "escape-memory": lambda x: x + torch.tensor(numpy.ones(3)),
     "escape-repr": lambda x: f"{x}",
     "escape-version": lambda x: x._version,
+    "higher-order": lambda x: torch._higher_order_ops.wrap(lambda y: y + 1, x),
 }
 
 
@@ -478,6 +479,25 @@ def test_the_first_refusal_wins_and_the_function_runs_on(record):
     assert run.refusal == "escape-numpy" and run.result.item() == 12
     run.recorder.refuse("later", "nothing")
     assert run.refusal == "escape-numpy"
+
+
+def test_the_same_tensor_twice_is_two_sources_of_one_value(record):
+    x = torch.ones(2)
+    recording = record(lambda a, b: a + b, x, x).decode()
+    assert [(s["name"], s["value"]) for s in recording["sources"]] == [("x0", 0), ("x1", 0)]
+    assert recording["steps"][0]["args"][:2] == [("value", 0), ("value", 0)]
+
+
+def test_a_scripted_function_is_seen_inside(record):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(_scripted)
+    run = record(lambda x: scripted(x), torch.ones(2))
+    assert "aten::exp" in _ops(run.decode())
+
+
+def _scripted(x):
+    return x.exp() + 1
 
 
 def test_exceptions_propagate_and_refuse(parts):

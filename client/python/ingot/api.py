@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public calls."""
 
+import functools
 import typing
 
 from ingot import config as configuration
@@ -16,7 +17,19 @@ def _wrap(fn: typing.Any, config: Config) -> typing.Any:
         raise errors.Invalid(f"ingot.compile takes a function, module or bound method, found {kind}: pass an instance")
     if keys.is_builtin(fn):
         raise errors.Invalid(f"ingot.compile cannot see into the builtin {fn.__name__!r}: wrap it in a Python function")
+    if isinstance(fn, functools.partial):
+        fn = _unfold(fn)
     return engine.Engine(getattr(fn, "_target", fn), config).site
+
+
+def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
+    """A partial as a plain function, whose bound arguments are ordinary closure cells."""
+    function, bound, named = partial.func, partial.args, partial.keywords
+
+    def call(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+        return function(*bound, *args, **{**named, **kwargs})
+
+    return call
 
 
 def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: str = "record", wait: "bool | None" = None,

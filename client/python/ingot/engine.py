@@ -132,7 +132,7 @@ class Engine:
         entry = Entry(key)
         began = time.perf_counter()
         try:
-            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components)
+            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
         except errors.Error as e:
             self._note_daemon_error(e)
             self._last_miss = f"the daemon cannot be asked: {e}"

@@ -106,6 +106,18 @@ def _fixed_environment() -> "tuple[Item, ...]":
             _item("platform", f"{platform.system()} {platform.machine()}"))
 
 
+_FEATURES = ("avx2", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl",
+             "avx_vnni", "amx_bf16", "amx_int8", "bmi1", "bmi2", "f16c", "fma")
+
+
+@functools.lru_cache(maxsize=1)
+def _cpu() -> str:
+    """The features code may use, sorted, without what only tunes."""
+    with open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith("flags")), "").split()
+    return " ".join(sorted(set(flags) & set(_FEATURES)))
+
+
 def _environment() -> "list[Item]":
     mode = "inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "no_grad"
     return [*_fixed_environment(), _item("grad_mode", mode), _item("autocast", str(torch.is_autocast_enabled("cpu"))),
@@ -139,7 +151,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("ranks", ranks),
         ("config", [_item("dynamic", str(config.dynamic is not False))]),
         ("environment", _environment()),
-        ("target", [_item("cpu", _native.target)]),
+        ("target", [_item("cpu", _cpu())]),
     ]
     return EntryKey(components, state.opaque)
 

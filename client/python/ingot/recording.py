@@ -101,8 +101,7 @@ class Recording:
             raise Refused("result", str(e)) from None
         epilogues = self._epilogues(encoder)
         for leaf in encoder.leaves:
-            if hasattr(self._recorder, "note_output"):
-                self._recorder.note_output(leaf)
+            self._recorder.note_output(leaf)
         codes = self._profiler.codes()
         weights, reached = self._bind_foreigns(codes)
         try:
@@ -141,11 +140,9 @@ class Recording:
         weights: "list[paths.Path]" = []
         reached: "dict[str, typing.Any]" = {}
         searched = False
-        for foreign in self._recorder.foreigns():
-            value, tensor, written = foreign[:3]
+        for value, tensor, written in self._recorder.foreigns():
             path = known.get(id(tensor))
-            fresh = len(foreign) > 3 and foreign[3]
-            if path is None and not fresh and not searched:
+            if path is None and not searched:
                 searched = True
                 known.update(self._search_globals(codes))
                 path = known.get(id(tensor))
@@ -155,11 +152,12 @@ class Recording:
                 if str(path[0]).startswith(("global:", "closure:")):
                     reached[path[0]] = self._roots.get(path[0])
                 continue
-            if written and not fresh:
-                raise Refused("unbound-tensor", f"a tensor of {list(tensor.shape)} that no path leads to was changed in place")
+            where = f"a tensor of sizes {list(tensor.shape)} that no path leads to"
+            if written:
+                raise Refused("unbound-tensor", f"{where} was changed in place")
             problem = self._recorder.declare_constant(value, self._constant_bytes_max)
             if problem is not None:
-                raise Refused("unbound-tensor", f"a tensor of {list(tensor.shape)} that no path leads to: {problem}")
+                raise Refused("unbound-tensor", f"{where}: {problem}")
         return weights, reached
 
     def _search_globals(self, codes: "list[tuple[typing.Any, str]]") -> "dict[int, paths.Path]":

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <pybind11/stl.h>
+
+#include <filesystem>
+
+#include "client/lib/connection.h"
+#include "client/lib/loaded_artifact.h"
+#include "client/native/bindings.h"
+
+namespace ingot::client {
+namespace py = pybind11;
+
+namespace {
+
+using Items = std::vector<std::tuple<std::string, std::string, std::string>>;
+using Components = std::vector<std::pair<std::string, Items>>;
+using Dependencies = std::vector<std::tuple<std::string, std::string, std::string, std::string>>;
+
+/// ingotd lies in `bin` beside the extension, in a checkout as in a wheel.
+std::string DaemonPath() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&DaemonPath), &info) == 0 || info.dli_fname == nullptr) return "";
+  const auto path = std::filesystem::path(info.dli_fname).parent_path() / "bin" / "ingotd";
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path.string() : "";
+}
+
+std::unique_ptr<proto::EntryKeyT> MakeKey(const Components& components) {
+  auto key = std::make_unique<proto::EntryKeyT>();
+  for (const auto& [name, items] : components) {
+    auto component = std::make_unique<proto::ComponentT>();
+    component->name = name;
+    for (const auto& [item_name, hex, text] : items) {
+      const Digest digest = DigestFromPython(hex);
+      auto item = std::make_unique<proto::ItemT>();
+      item->name = item_name;
+      item->low = digest.low;
+      item->high = digest.high;
+      item->text = text;
+      component->items.push_back(std::move(item));
+    }
+    key->components.push_back(std::move(component));
+  }
+  return key;
+}
+
+py::list DependencyList(const proto::VariantT& variant) {
+  py::list list;
+  for (const auto& d : variant.dependencies) {
+    list.append(py::make_tuple(d->kind, d->where, Digest{d->low, d->high}.ToHex(), d->text));
+  }
+  return list;
+}
+
+py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
+  const Digest digest{variant.artifact_low, variant.artifact_high};
+  auto artifact = Unwrap(LoadedArtifact::Open(std::move(file), digest));
+  py::dict out;
+  out["kind"] = static_cast<int>(variant.kind);
+  out["graph"] = Digest{variant.graph_low, variant.graph_high}.ToHex();
+  out["artifact_digest"] = digest.ToHex();
+  out["artifact_bytes"] = variant.artifact_bytes;
+  out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
+  out["signature"] = py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
+  out["dependencies"] = DependencyList(variant);
+  py::list proven;
+  for (size_t at = 0; variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
+       at += variant.symbol_count) {
+    proven.append(std::vector<int64_t>(variant.proven.begin() + at,
+                                       variant.proven.begin() + at + variant.symbol_count));
+  }
+  out["proven"] = proven;
+  return out;
+}
+
+std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const std::string& socket, int start_ms_max) {
+  ConnectionOptions options;
+  options.store_dir = store_dir;
+  options.socket = socket;
+  options.daemon = DaemonPath();
+  options.kind = "python";
+  options.start_ms_max = start_ms_max;
+  options.hello_ms_max = start_ms_max;
+  Result<std::unique_ptr<Connection>> connection = [&] {
+    py::gil_scoped_release release;
+    return Connection::Open(std::move(options));
+  }();
+  return Unwrap(std::move(connection));
+}
+
+/// {"variants": [...], "why": str}; a variant whose artifact this machine refuses is left out.
+py::dict Lookup(Connection& connection, const Components& components, int deadline_ms) {
+  const auto key = MakeKey(components);
+  Result<LookupAnswer> answer = [&] {
+    py::gil_scoped_release release;
+    return connection.Lookup(*key, deadline_ms);
+  }();
+  LookupAnswer found = Unwrap(std::move(answer));
+  py::list variants;
+  py::dict out;
+  out["why"] = found.reply.why;
+  for (const auto& variant : found.reply.variants) {
+    if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size()) continue;
+    try {
+      variants.append(VariantDict(*variant, std::move(found.files[variant->descriptor])));
+    } catch (py::error_already_set& e) {
+      out["why"] = std::string("stored but rejected: ") + py::str(e.value()).cast<std::string>();
+    }
+  }
+  out["variants"] = variants;
+  return out;
+}
+
+proto::CompileT MakeRequest(const Components& components, std::string_view recording,
+                            std::string_view signature, const Dependencies& dependencies) {
+  proto::CompileT request;
+  request.key = MakeKey(components);
+  request.recording.assign(recording.begin(), recording.end());
+  request.signature.assign(signature.begin(), signature.end());
+  for (const auto& [kind, where, hex, text] : dependencies) {
+    const Digest digest = DigestFromPython(hex);
+    auto dependency = std::make_unique<proto::DependencyT>();
+    dependency->kind = kind;
+    dependency->where = where;
+    dependency->low = digest.low;
+    dependency->high = digest.high;
+    dependency->text = text;
+    request.dependencies.push_back(std::move(dependency));
+  }
+  return request;
+}
+
+py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
+                 const py::bytes& signature, const Dependencies& dependencies, bool dynamic, bool replace,
+                 int deadline_ms) {
+  proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies);
+  request.dynamic = dynamic;
+  request.replace = replace;
+  Result<CompileAnswer> answer = [&] {
+    py::gil_scoped_release release;
+    return connection.Compile(request, deadline_ms);
+  }();
+  CompileAnswer compiled = Unwrap(std::move(answer));
+  py::dict out;
+  out["outcome"] = static_cast<int>(compiled.reply.outcome);
+  out["total_ms"] = compiled.reply.total_ms;
+  out["compile_ms"] = compiled.reply.compile_ms;
+  if (compiled.reply.variant == nullptr) Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
+  out["variant"] = VariantDict(*compiled.reply.variant, std::move(compiled.file));
+  return out;
+}
+
+std::string Query(Connection& connection, const std::string& verb, const std::string& json) {
+  Result<std::string> answer = [&] {
+    py::gil_scoped_release release;
+    return connection.Query(verb, json);
+  }();
+  return Unwrap(std::move(answer));
+}
+
+}  // namespace
+
+void BindConnection(py::module_& m) {
+  m.attr("build") = std::string(proto::BuildId());
+  m.attr("version") = std::string(proto::Version());
+  py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
+      .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"), py::arg("start_ms_max"))
+      .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
+      .def("compile", Compile)
+      .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
+      .def_property_readonly("daemon_pid", &Connection::daemon_pid);
+}
+
+}  // namespace ingot::client

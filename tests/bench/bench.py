@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as ratios, everything measured in this run: starts of processes, steady calls, the daemon's lookups."""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from tabulate import tabulate
+
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = HERE.parent.parent / "build" / "release" / "bin"
+
+
+class Bench:
+    def __init__(self, folder: str) -> None:
+        self.folder = pathlib.Path(folder)
+        self.env = {**os.environ, "INGOT_STORE_DIR": str(self.folder / "store")}
+        self.env.pop("INGOT_SOCKET", None)
+
+    def script(self, name: str, *args: str) -> dict:
+        done = subprocess.run([sys.executable, str(HERE / name), *args], env=self.env, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"bench: {name} {' '.join(args)} failed\n{done.stderr[-2000:]}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def forget(self) -> None:
+        """Stops the daemon and removes its store: the next start is cold."""
+        subprocess.run([str(BIN / "ingot"), "daemon", "stop"], env=self.env, capture_output=True)
+        subprocess.run(["rm", "-rf", str(self.folder / "store")], check=True)
+
+
+def median(values: "list[float]") -> float:
+    return statistics.median(values)
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:,.1f}"
+
+
+def starts(bench: Bench, rounds: int, peers: bool) -> None:
+    rows = []
+    for model in ("minilm", "llama"):
+        eager, cold, native, warm, fourth = [], [], [], [], []
+        for _ in range(rounds):
+            eager.append(bench.script("start.py", model, "eager")["first_s"])
+            bench.forget()
+            run = bench.script("start.py", model, "ingot")
+            cold.append(run["first_s"])
+            native.append(run["native_s"])
+            run = bench.script("start.py", model, "ingot")
+            assert run["stats"]["captures"] == 0, run["stats"]
+            warm.append(run["first_s"])
+            fourth.append(run["variants"][0]["bytes"])
+        arena, least = run["variants"][0]["arena_bytes"], run["variants"][0]["arena_bytes_min"]
+        e = median(eager)
+        rows += [[model, "eager first call, ms", ms(e), ""],
+                 ["", "ingot cold: first call, ms", ms(median(cold)), f"{median(cold) / e:.2f}x eager"],
+                 ["", "ingot cold: native code serving after, ms", ms(median(native)), f"eager + {ms(median(native) - e)} ms"],
+                 ["", "ingot warm, new process: first call, ms", ms(median(warm)), f"eager + {ms(median(warm) - e)} ms"],
+                 ["", "artifact, bytes", f"{fourth[0]:,}", ""],
+                 ["", "arena / least possible", f"{arena:,} / {least:,}", f"{arena / max(least, 1):.3f}x"]]
+        if peers:
+            rows += peer_starts(bench, model, median(native), median(warm), e)
+    print(tabulate(rows, headers=["model", "start of a process", "value", "ratio"]), "\n", flush=True)
+
+
+def peer_starts(bench: Bench, model: str, native: float, warm: float, eager: float) -> "list[list[str]]":
+    with tempfile.TemporaryDirectory(prefix="ingot-bench-peer-") as folder:
+        rows = []
+        for way, title, ours in (("inductor", "Inductor cold: first call, ms", native), ("inductor", "Inductor warm: first call, ms", warm),
+                                 ("aoti-save", "AOTInductor save, ms", native), ("aoti-load", "AOTInductor load: first call, ms", warm)):
+            seconds = bench.script("start.py", model, way, folder)["first_s"]
+            beyond = f", {max(seconds - eager, 0) / max(ours - eager, 1e-4):.0f}x beyond eager" if "warm" in title else ""
+            rows.append(["", title, ms(seconds), f"{seconds / ours:.1f}x ingot's{beyond}"])
+        return rows
+
+
+def calls(bench: Bench, seconds: float, peers: bool) -> None:
+    rows = []
+    for model, extra in (("tiny", []), ("swiglu", ["memory"]), ("softmax", ["memory"]), ("rmsnorm", ["memory"]), ("minilm", []), ("llama", [])):
+        ways = ["eager", "ingot", *(["inductor"] if peers else []), *extra]
+        times = bench.script("calls.py", model, str(seconds * (3 if model in ("minilm", "llama") else 1)), *ways)
+        ours = times["ingot"]["median_s"]
+        for way in ways:
+            value = times[way]["median_s"]
+            rows.append([model if way == "eager" else "", way, f"{value * 1e6:,.2f}", f"{times[way]['min_s'] * 1e6:,.2f}", f"{value / ours:.2f}x"])
+    print(tabulate(rows, headers=["model", "steady calls", "median, us", "least, us", "time / ingot's"]), "\n", flush=True)
+
+
+def daemon(bench: Bench) -> None:
+    done = subprocess.run([str(BIN / "ingot-lookup-bench")], env=bench.env, capture_output=True, text=True)
+    print(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise SystemExit("bench: the lookup benchmark failed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round, no peers")
+    parser.add_argument("--only", choices=["starts", "calls", "daemon"])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
+        bench = Bench(folder)
+        try:
+            if options.only in (None, "starts"):
+                starts(bench, 1 if options.quick else 5, not options.quick)
+            if options.only in (None, "calls"):
+                calls(bench, 2 if options.quick else 6, not options.quick)
+            if options.only in (None, "daemon"):
+                daemon(bench)
+        finally:
+            bench.forget()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every test gets a store of its own; its daemon is stopped at the end."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BIN = ROOT / "build" / "release" / "bin"
+
+
+class Store:
+    """A store directory with a daemon that starts on first use."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.env = {**os.environ, "INGOT_STORE_DIR": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in ("INGOT_SOCKET", "INGOT_CONFIG", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):
+            self.env.pop(name, None)
+
+    def cli(self, *args: str, check: bool = True) -> str:
+        done = subprocess.run([str(BIN / "ingot"), *args], env=self.env, capture_output=True, text=True)
+        if check:
+            assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def json(self, *args: str):
+        return json.loads(self.cli(*args, "--json"))
+
+    def start(self, code: str, folder: "pathlib.Path | None" = None, **env: str) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, "-c", code], env={**self.env, **env}, cwd=folder or self.path.parent, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def python(self, code: str, folder: "pathlib.Path | None" = None, **env: str):
+        """Runs code in a new process; its last line of output is JSON."""
+        return self.finish(self.start(code, folder, **env))
+
+    @staticmethod
+    def finish(process: subprocess.Popen):
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture
+def store(tmp_path):
+    found = Store(tmp_path / "store")
+    yield found
+    found.cli("daemon", "stop", check=False)
+
+
+@pytest.fixture(scope="session")
+def session_store(tmp_path_factory):
+    found = Store(tmp_path_factory.mktemp("ingot") / "store")
+    yield found
+    found.cli("daemon", "stop", check=False)
+
+
+@pytest.fixture
+def ingot(session_store, monkeypatch):
+    """The package in this process, on a store shared by the session; counters start at zero."""
+    monkeypatch.setenv("INGOT_STORE_DIR", str(session_store.path))
+    monkeypatch.delenv("INGOT_SOCKET", raising=False)
+    import ingot
+    from ingot import stats
+
+    stats.reset()
+    return ingot

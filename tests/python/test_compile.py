@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users wrap and pass: every case must equal eager on the recorded call and on native ones."""
+
+import collections
+import dataclasses
+import functools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def check(ingot, fn, *args, native=True, calls=2, **kwargs):
+    """Runs fn recorded, then natively, on equal copies of the arguments; compares with eager."""
+    step = ingot.compile(fn, wait=True)
+    before = ingot.stats()
+    with torch.no_grad():
+        for _ in range(1 + calls):
+            expected = fn(*copies(args), **copies(kwargs))
+            assert_same(step(*copies(args), **copies(kwargs)), expected)
+    after = ingot.stats()
+    served = after["native_calls"] - before["native_calls"]
+    assert served == (calls if native else 0), step.report()
+    return step
+
+
+def copies(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if type(value) in (list, tuple):
+        return type(value)(copies(v) for v in value)
+    if type(value) is dict:
+        return {k: copies(v) for k, v in value.items()}
+    return value
+
+
+def assert_same(got, expected, path="result"):
+    assert type(got) is type(expected), path
+    if isinstance(expected, torch.Tensor):
+        assert got.stride() == expected.stride() or expected.numel() == 0 or 1 in expected.shape, path
+        torch.testing.assert_close(got, expected, equal_nan=True, msg=lambda m: f"{path}: {m}")
+    elif isinstance(expected, dict):
+        assert list(got) == list(expected), path
+        for key in expected:
+            assert_same(got[key], expected[key], f"{path}[{key!r}]")
+    elif isinstance(expected, (list, tuple)):
+        assert len(got) == len(expected), path
+        for i, (a, b) in enumerate(zip(got, expected)):
+            assert_same(a, b, f"{path}[{i}]")
+    elif dataclasses.is_dataclass(expected):
+        for field in dataclasses.fields(expected):
+            assert_same(getattr(got, field.name), getattr(expected, field.name), f"{path}.{field.name}")
+    else:
+        assert got == expected, path
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.norm = torch.nn.LayerNorm(8)
+        self.scale = 0.5
+        self.register_buffer("table", torch.arange(8.0))
+
+    def forward(self, x, mask=None):
+        y = F.gelu(self.linear(self.norm(x))) * self.scale + self.table
+        return y if mask is None else y * mask
+
+    def twice(self, x):
+        return self.forward(self.forward(x))
+
+
+@pytest.fixture
+def block():
+    torch.manual_seed(0)
+    return Block().eval()
+
+
+def test_function(ingot):
+    check(ingot, lambda x, y: F.silu(x) * y + 1.0, torch.randn(4, 16), torch.randn(4, 16))
+
+
+def test_module(ingot, block):
+    check(ingot, block, torch.randn(3, 8))
+
+
+def test_bound_method(ingot, block):
+    check(ingot, block.twice, torch.randn(3, 8))
+
+
+def test_keyword_arguments(ingot, block):
+    check(ingot, block, torch.randn(3, 8), mask=torch.ones(3, 1))
+
+
+def test_decorator(ingot):
+    @ingot.compile
+    def doubled(x):
+        """Doubles."""
+        return x * 2 + 1
+
+    x = torch.randn(5)
+    with torch.no_grad():
+        assert_same(doubled(x), x * 2 + 1)
+    assert doubled.__name__ == "doubled" and doubled.__doc__ == "Doubles."
+
+
+def test_decorated_method(ingot):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(4))
+
+        @ingot.compile(wait=True)
+        def forward(self, x):
+            return torch.sigmoid(x) * self.w
+
+    model, x = Model(), torch.randn(3, 4)
+    before = ingot.stats()["native_calls"]
+    with torch.no_grad():
+        for _ in range(3):
+            assert_same(model(x), torch.sigmoid(x) * model.w)
+    assert ingot.stats()["native_calls"] - before == 2
+
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+@dataclasses.dataclass
+class Box:
+    value: torch.Tensor
+    label: str = "box"
+
+
+def test_containers_in(ingot):
+    def fn(parts, table, pair):
+        return parts[0] + parts[1][0] * table["k"] - pair.left / (1 + pair.right ** 2)
+
+    t = lambda: torch.randn(2, 3)  # noqa: E731
+    check(ingot, fn, [t(), (t(),)], {"k": t()}, Pair(t(), t()))
+
+
+def test_dataclass_in_and_out(ingot):
+    def fn(box):
+        return Box(box.value * 2, box.label)
+
+    check(ingot, fn, Box(torch.randn(3)))
+
+
+def test_containers_out(ingot):
+    def fn(x):
+        return {"a": x + 1, "b": [x * 2, (x.sum(), None, "text", 3, 2.5, True)], "c": Pair(x, -x)}
+
+    check(ingot, fn, torch.randn(2, 3))
+
+
+def test_none_and_scalars_are_part_of_the_shape(ingot):
+    def fn(x, factor, flag, nothing):
+        return x * factor if flag else x + (1 if nothing is None else 2)
+
+    step = ingot.compile(fn, wait=True)
+    x = torch.randn(6)
+    with torch.no_grad():
+        for factor, flag in ((2.0, True), (3.0, True), (2.0, False), (2.0, True), (3, True)):
+            for _ in range(2):
+                assert_same(step(x, factor, flag, None), fn(x, factor, flag, None))
+
+
+def test_in_place_changed_input(ingot):
+    def fn(x, y):
+        x.add_(y)
+        x.mul_(2)
+        return x.sum()
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for _ in range(3):
+            a, y = torch.randn(4, 5), torch.randn(4, 5)
+            b = a.clone()
+            assert_same(step(a, y), fn(b, y))
+            assert_same(a, b, "input")
+
+
+def test_in_place_through_a_view(ingot):
+    def fn(x, y):
+        x[1:3].copy_(y)
+        x[:, 0] += 1
+        return x * 2
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for _ in range(3):
+            a, y = torch.randn(4, 5), torch.randn(2, 5)
+            b = a.clone()
+            assert_same(step(a, y), fn(b, y))
+            assert_same(a, b, "input")
+
+
+def test_buffer_updated(ingot):
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen.add_(x)
+            return self.seen * 2
+
+    model, twin = Counter(), Counter()
+    step = ingot.compile(model, wait=True)
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(3)
+            assert_same(step(x), twin(x))
+            assert_same(model.seen, twin.seen)
+
+
+def test_returned_views_share_memory_as_in_eager(ingot):
+    def fn(x):
+        y = x * 2
+        return y, y.t(), x[0]
+
+    step = ingot.compile(fn, wait=True)
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        for _ in range(3):
+            y, t, row = step(x)
+            assert_same((y, t, row), fn(x))
+            assert y.data_ptr() == t.data_ptr() and row.data_ptr() == x.data_ptr()
+
+
+def test_returned_input_and_parameter_are_the_same_tensors(ingot, block):
+    def fn(x):
+        return x, block.linear.weight, x + 1
+
+    step = ingot.compile(fn, wait=True)
+    x = torch.randn(2)
+    with torch.no_grad():
+        for _ in range(3):
+            out = step(x)
+            assert out[0].data_ptr() == x.data_ptr() and out[1].data_ptr() == block.linear.weight.data_ptr()
+
+
+def test_closure_and_unregistered_tensors(ingot, block):
+    table = torch.randn(8)
+    block.hidden = {"caches": [torch.randn(8)]}
+
+    def fn(x):
+        return block(x) + table * block.hidden["caches"][0]
+
+    check(ingot, fn, torch.randn(2, 8))
+
+
+def test_tied_weights(ingot):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(16, 8)
+            self.head = torch.nn.Linear(8, 16, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids):
+            return self.head(self.embed(ids))
+
+    check(ingot, Tied().eval(), torch.randint(0, 16, (2, 5)))
+
+
+def test_a_weight_changed_in_place_or_replaced_is_seen(ingot, block):
+    step = check(ingot, block, torch.randn(3, 8))
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        block.linear.weight.mul_(3)
+        assert_same(step(x), block(x))
+        block.linear.weight = torch.nn.Parameter(torch.randn(8, 8))
+        assert_same(step(x), block(x))
+        assert_same(step(x), block(x))
+        block.linear.weight.data = torch.randn(8, 8)
+        assert_same(step(x), block(x))
+        block.linear = torch.nn.Linear(8, 8)
+        assert_same(step(x), block(x))
+
+
+def test_changed_attributes_and_methods_are_seen(ingot, block):
+    step = check(ingot, block, torch.randn(3, 8))
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        block.scale = 4.0
+        assert_same(step(x), block(x))
+        block.train()
+        block.eval()
+        block.norm.eps = 0.1
+        assert_same(step(x), block(x))
+        Block.forward, original = (lambda self, x, mask=None: x * 7), Block.forward
+        try:
+            assert_same(step(x), x * 7)
+        finally:
+            Block.forward = original
+
+
+def test_a_second_size_makes_a_template_and_each_size_is_proved_once(ingot, block):
+    step = ingot.compile(block, wait=True)
+    with torch.no_grad():
+        for rows in (3, 5, 7, 9):
+            x = torch.randn(rows, 8)
+            for _ in range(2):
+                assert_same(step(x), block(x))
+    counts = ingot.stats()
+    assert (counts["captures"], counts["compiles"], counts["proven"]) == (4, 2, 2), step.report()
+    assert [v["kind"] for v in step.variants] == ["template"]
+
+
+def test_dynamic_false_makes_a_variant_for_each_size(ingot, block):
+    step = ingot.compile(block, wait=True, dynamic=False)
+    with torch.no_grad():
+        for rows in (3, 5):
+            x = torch.randn(rows, 8)
+            step(x)
+            assert_same(step(x), block(x))
+    assert sorted(v["kind"] for v in step.variants) == ["exact", "exact"]
+
+
+def test_python_that_branches_on_a_size_gets_its_own_variant(ingot):
+    def fn(x):
+        return x * 2 if x.shape[0] < 4 else x.sin() + 1
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for rows in (2, 6, 2, 6):
+            x = torch.randn(rows, 3)
+            assert_same(step(x), fn(x))
+            assert_same(step(x), fn(x))
+
+
+def test_a_value_that_steered_python_is_guarded(ingot):
+    def fn(x):
+        return x + 1 if x.sum().item() > 0 else x - 1
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for x in (torch.ones(3), torch.ones(3), -torch.ones(3), torch.ones(3), -torch.ones(3)):
+            assert_same(step(x), fn(x))
+
+
+def test_random_operators_use_the_live_generator(ingot):
+    def fn(x):
+        return x + torch.randn_like(x)
+
+    step = ingot.compile(fn, wait=True)
+    x = torch.zeros(64)
+    with torch.no_grad():
+        step(x)
+        torch.manual_seed(3)
+        a = step(x)
+        b = step(x)
+        torch.manual_seed(3)
+        assert_same(a, fn(x))
+        assert_same(b, fn(x))
+
+
+@pytest.mark.parametrize("name,fn", [
+    ("escape-numpy", lambda x: x + float(x.numpy()[0])),
+    ("impure-call", lambda x: x + __import__("random").random()),
+    ("impure-call", lambda x: x * (__import__("time").time() > 0)),
+])
+def test_refusals_have_a_name_and_still_answer(ingot, name, fn):
+    step = ingot.compile(fn, wait=True)
+    x = torch.randn(3)
+    with torch.no_grad():
+        for _ in range(3):
+            assert isinstance(step(x), torch.Tensor)
+    assert ingot.stats()[f"refused_{name}"] >= 1
+    assert name in step.report()
+
+
+def test_side_effects_are_refused(ingot, block):
+    def fn(x):
+        block.last = x.shape[0] + 100
+        return x + 1
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for rows in (1, 2):
+            step(torch.randn(rows))
+            assert block.last == rows + 100
+    assert ingot.stats()["refused_side-effect"] >= 1
+
+
+def test_a_stored_tensor_is_set_again_on_replay(ingot, block):
+    def fn(x):
+        block.hidden = x * 2
+        return x + 1
+
+    step = ingot.compile(fn, wait=True)
+    block.hidden = torch.zeros(3)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(3)
+            step(x)
+            assert_same(block.hidden, x * 2)
+
+
+def test_inputs_that_require_grad_run_eagerly(ingot, block):
+    step = ingot.compile(block, wait=True)
+    x = torch.randn(3, 8, requires_grad=True)
+    step(x).sum().backward()
+    assert x.grad is not None
+    assert ingot.stats()["fallbacks"] + ingot.stats()["refusals"] >= 1
+
+
+def test_tensor_subclasses_run_eagerly(ingot):
+    class Marked(torch.Tensor):
+        pass
+
+    step = ingot.compile(lambda x: x + 1, wait=True)
+    x = torch.randn(3).as_subclass(Marked)
+    with torch.no_grad():
+        assert isinstance(step(x), Marked)
+    assert ingot.stats()["refused_subclass"] == 1
+
+
+def test_exceptions_of_the_function_pass_through(ingot):
+    def fn(x):
+        if x.shape[0] > 2:
+            raise KeyError("mine")
+        return x
+
+    step = ingot.compile(fn)
+    with pytest.raises(KeyError, match="mine"):
+        step(torch.randn(3))
+    step(torch.randn(2))
+
+
+def test_inference_mode(ingot, block):
+    step = ingot.compile(block, wait=True)
+    with torch.inference_mode():
+        for _ in range(3):
+            x = torch.randn(3, 8)
+            assert_same(step(x), block(x))
+
+
+def test_several_threads(ingot, block):
+    import threading
+
+    step = ingot.compile(block, wait=True)
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        step(x)
+    failures = []
+
+    def work(seed):
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(50):
+            x = torch.randn(3, 8, generator=generator)
+            with torch.no_grad():
+                if not torch.allclose(step(x), block(x), atol=1e-6):
+                    failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_export_and_load(ingot, block, tmp_path):
+    step = check(ingot, block, torch.randn(3, 8))
+    path = str(tmp_path / "block.ingot")
+    step.export(path)
+    loaded = ingot.load(path)
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        assert_same(loaded(x), block(x))
+    with pytest.raises(ingot.Invalid, match="size 9"):
+        loaded(torch.randn(9, 8))
+    data = bytearray(open(path, "rb").read())
+    for at in (0, 9, 40, len(data) // 2, len(data) - 1):
+        damaged = bytes(data[:at]) + bytes([data[at] ^ 1]) + bytes(data[at + 1:])
+        open(path, "wb").write(damaged)
+        with pytest.raises((ingot.Corrupt, ingot.Incompatible)):
+            ingot.load(path)
+
+
+def test_wrong_arguments_are_named(ingot, block):
+    with pytest.raises(ingot.Invalid, match="pass an instance"):
+        ingot.compile(Block)
+    with pytest.raises(ingot.Invalid, match="takes a function"):
+        ingot.compile(3)
+    with pytest.raises(ingot.Invalid, match="on_miss"):
+        ingot.compile(block, on_miss="perhaps")
+    with pytest.raises(ingot.Invalid, match="unknown option 'speed'"):
+        ingot.compile(block, config={"speed": 11})
+    with pytest.raises(TypeError):
+        ingot.cache_compile(block, fast=True)
+
+
+def test_on_miss_error_names_the_nearest_variant(ingot, block):
+    ingot.compile(block, wait=True).prepare(torch.randn(3, 8))
+    strict = ingot.compile(block, on_miss="error")
+    with torch.no_grad():
+        assert_same(strict(torch.ones(3, 8)), block(torch.ones(3, 8)))
+        with pytest.raises(ingot.NotFound, match="size 4 at dim 0"):
+            strict(torch.randn(4, 8))
+
+
+def test_texts(ingot, block):
+    step = check(ingot, block, torch.randn(3, 8))
+    assert "aten.linear" in step.as_text("graph") or "aten.addmm" in step.as_text("graph")
+    assert "kernel" in step.as_text("plan")
+    assert "code" in step.soundness()
+
+
+def test_nested_compiled_functions(ingot, block):
+    inner = ingot.compile(block, wait=True)
+    check(ingot, lambda x: inner(x) * 2, torch.randn(3, 8))
+
+
+def test_partial_and_callable_objects(ingot):
+    class Adder:
+        def __init__(self):
+            self.t = torch.randn(3)
+
+        def __call__(self, x):
+            return x + self.t
+
+    check(ingot, Adder(), torch.randn(3))
+    step = ingot.compile(functools.partial(torch.add, torch.ones(3)), wait=True)
+    with torch.no_grad():
+        assert_same(step(torch.ones(3)), torch.full((3,), 2.0))

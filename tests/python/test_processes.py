@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several processes of one model do to each other; asserted by counters."""
+
+import pathlib
+import textwrap
+
+MODEL = '''
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a = torch.nn.Linear(16, 32)
+        self.b = torch.nn.Linear(32, 16)
+        self.slope = 0.5
+    def forward(self, x):
+        h = torch.nn.functional.silu(self.a(x)) * self.slope
+        return torch.softmax(self.b(h), -1)
+'''
+
+RUN = '''
+import json, sys, torch
+sys.path.insert(0, ".")
+import net, ingot
+model = net.Net().eval()
+step = ingot.compile(model)
+x = torch.ones({rows}, 16)
+with torch.no_grad():
+    first = step(x)
+    step.wait()
+    second = step(x)
+    expected = model(x)
+same = bool(torch.allclose(first, expected, atol=1e-6) and torch.allclose(second, expected, atol=1e-6))
+print(json.dumps(dict(same=same, why=step.why_miss(), report=step.report(), **ingot.stats())))
+'''
+
+
+def write(folder: pathlib.Path, text: str = MODEL) -> pathlib.Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "net.py").write_text(text)
+    return folder
+
+
+def counts(result, *names):
+    assert result["same"], result["report"]
+    return tuple(result[name] for name in names)
+
+
+def test_a_second_process_neither_captures_nor_compiles(store, tmp_path):
+    folder = write(tmp_path / "code")
+    first = store.python(RUN.format(rows=4), folder)
+    assert counts(first, "captures", "compiles", "entry_hits", "native_calls") == (1, 1, 0, 1), first["report"]
+    second = store.python(RUN.format(rows=4), folder)
+    assert counts(second, "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 2), second["report"]
+
+
+def test_four_processes_at_once_compile_once(store, tmp_path):
+    folder = write(tmp_path / "code")
+    started = [store.start(RUN.format(rows=4), folder) for _ in range(4)]
+    results = [store.finish(process) for process in started]
+    assert sum(r["compiles"] for r in results) == 1, results
+    assert all(r["same"] for r in results)
+    assert store.json("stats")["compiles"] == 1
+
+
+def test_a_proven_size_is_proved_for_every_process(store, tmp_path):
+    folder = write(tmp_path / "code")
+    for rows in (4, 6, 8):
+        store.python(RUN.format(rows=rows), folder)
+    again = store.python(RUN.format(rows=8), folder)
+    assert counts(again, "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 2), again["report"]
+    new = store.python(RUN.format(rows=10), folder)
+    assert counts(new, "captures", "compiles", "proven", "native_calls") == (1, 0, 1, 1), new["report"]
+
+
+def test_an_edited_body_misses_and_a_comment_hits(store, tmp_path):
+    folder = write(tmp_path / "code")
+    store.python(RUN.format(rows=4), folder)
+    write(folder, MODEL.replace("        h =", "        # a comment\n        h ="))
+    comment = store.python(RUN.format(rows=4), folder)
+    assert counts(comment, "captures", "entry_hits") == (0, 1), comment["report"]
+    write(folder, MODEL.replace("silu", "gelu"))
+    edited = store.python(RUN.format(rows=4), folder)
+    assert counts(edited, "captures", "entry_hits") == (1, 0), edited["report"]
+    assert "net.Net.forward" in edited["why"], edited["why"]
+
+
+def test_a_changed_attribute_misses_by_name(store, tmp_path):
+    folder = write(tmp_path / "code")
+    store.python(RUN.format(rows=4), folder)
+    write(folder, MODEL.replace("self.slope = 0.5", "self.slope = 0.25"))
+    changed = store.python(RUN.format(rows=4), folder)
+    assert counts(changed, "captures", "entry_hits") == (1, 0)
+    assert "slope=0.5" in changed["why"] and "slope=0.25" in changed["why"], changed["why"]
+
+
+def test_a_helper_edited_outside_the_model_is_found_at_load(store, tmp_path):
+    folder = write(tmp_path / "code", MODEL.replace("import torch\n", "import torch, helper\n").replace(
+        "return torch.softmax", "return helper.twice(torch.softmax").replace(", -1)", ", -1))"))
+    (folder / "helper.py").write_text("FACTOR = 2\ndef twice(x):\n    return x * FACTOR\n")
+    store.python(RUN.format(rows=4), folder)
+    hit = store.python(RUN.format(rows=4), folder)
+    assert counts(hit, "captures", "entry_hits") == (0, 1), hit["report"]
+    (folder / "helper.py").write_text("FACTOR = 3\ndef twice(x):\n    return x * FACTOR\n")
+    changed = store.python(RUN.format(rows=4), folder)
+    assert counts(changed, "captures", "dependency_misses") == (1, 1)
+    assert "FACTOR" in changed["report"] or "FACTOR" in changed["why"], changed["report"]
+    (folder / "helper.py").write_text("FACTOR = 3\ndef twice(x):\n    return x * FACTOR + 0\n")
+    body = store.python(RUN.format(rows=4), folder)
+    assert counts(body, "captures", "dependency_misses") == (1, 1)
+    again = store.python(RUN.format(rows=4), folder)
+    assert counts(again, "captures", "entry_hits") == (0, 1), again["report"]
+
+
+def test_without_a_usable_store_programs_run(store, tmp_path):
+    folder = write(tmp_path / "code")
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file, not a directory")
+    for place in (str(blocked), "/proc/ingot-store"):
+        result = store.python(RUN.format(rows=4), folder, INGOT_STORE_DIR=place)
+        assert result["same"], result["report"]
+        store.env["INGOT_STORE_DIR"], kept = place, store.env["INGOT_STORE_DIR"]
+        store.cli("daemon", "stop", check=False)
+        store.env["INGOT_STORE_DIR"] = kept
+
+
+def test_without_a_daemon_programs_run(store, tmp_path):
+    folder = write(tmp_path / "code")
+    result = store.python(RUN.format(rows=4), folder, INGOT_SOCKET="/nowhere/at/all.sock")
+    assert result["same"], result["report"]
+    assert result["native_calls"] == 0 and result["daemon_errors"] >= 1
+
+
+def test_a_killed_daemon_is_started_again(store, tmp_path):
+    folder = write(tmp_path / "code")
+    store.python(RUN.format(rows=4), folder)
+    import os
+    import signal
+
+    os.kill(store.json("daemon", "status")["pid"], signal.SIGKILL)
+    again = store.python(RUN.format(rows=4), folder)
+    assert counts(again, "captures", "entry_hits") == (0, 1), again["report"]
+
+
+def test_disabled_and_required(store, tmp_path):
+    folder = write(tmp_path / "code")
+    off = store.python(RUN.format(rows=4), folder, INGOT_DISABLE="1")
+    assert counts(off, "captures", "native_calls") == (0, 0)
+    code = textwrap.dedent('''
+        import json, sys, torch
+        sys.path.insert(0, ".")
+        import net, ingot
+        try:
+            with torch.no_grad():
+                ingot.compile(net.Net().eval())(torch.ones(4, 16))
+            print(json.dumps("served"))
+        except ingot.NotFound as e:
+            print(json.dumps(str(e)))
+    ''')
+    assert "may not compile" in store.python(code, folder, INGOT_REQUIRE_CACHED="1")
+    store.python(RUN.format(rows=4), folder)
+    assert store.python(code, folder, INGOT_REQUIRE_CACHED="1") == "served"
