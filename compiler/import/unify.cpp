@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "compiler/import/fit_dim.h"
+#include "compiler/import/import.h"
+#include "compiler/ir/text.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr size_t kSymbolsMax = 64;
+
+Error Differs(std::string what) { return Error(Code::kUnsupported, std::move(what)); }
+
+bool SameBits(double a, double b) {
+  return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
+}
+
+std::vector<int64_t> Numbers(const Dims& dims) {
+  std::vector<int64_t> out;
+  for (const Dim& dim : dims) out.push_back(dim.const_value());
+  return out;
+}
+
+/// Walks two exact graphs side by side and builds the template.
+class Unifier {
+ public:
+  Unifier(const Graph& a, const Graph& b) : a_(a), b_(b), fitter_(FindSymbols()) {}
+
+  Result<Graph> Run() {
+    if (out_.symbols.size() > kSymbolsMax) {
+      return Differs(fmt::format("{} different input sizes, at most {} can be symbols",
+                                 out_.symbols.size(), kSymbolsMax));
+    }
+    out_.name = a_.name;
+    TRY(AddInputs());
+    if (a_.order().size() != b_.order().size()) {
+      return Differs(fmt::format("{} nodes and {} nodes", a_.order().size(), b_.order().size()));
+    }
+    for (size_t i = 0; i < a_.order().size(); ++i) {
+      const Node& node = a_.node(a_.order()[i]);
+      if (Status status = AddNode(node, b_.node(b_.order()[i])); !status) {
+        return std::move(status).error().Wrap(fmt::format("node {} ({})", i, node.op));
+      }
+    }
+    TRY(AddEnds());
+    if (Status status = Verify(out_); !status) {
+      return Differs("the template contradicts itself: " + status.error().message());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  /// Fills out_.symbols: equal pairs of sizes are one symbol, the first is its source.
+  DimFitter FindSymbols() {
+    std::vector<int64_t> first, second;
+    const size_t inputs = std::min(a_.inputs.size(), b_.inputs.size());
+    for (uint32_t i = 0; i < inputs; ++i) {
+      const Dims& a = a_.type(a_.inputs[i].value).sizes;
+      const Dims& b = b_.type(b_.inputs[i].value).sizes;
+      if (a_.inputs[i].kind == InputKind::kConstant || a.size() != b.size()) continue;
+      for (uint32_t d = 0; d < a.size(); ++d) {
+        const int64_t x = a[d].const_value(), y = b[d].const_value();
+        bool known = x == y;
+        for (size_t s = 0; s < first.size() && !known; ++s) known = first[s] == x && second[s] == y;
+        if (known || out_.symbols.size() > kSymbolsMax) continue;
+        first.push_back(x);
+        second.push_back(y);
+        out_.symbols.push_back({i, d});
+      }
+    }
+    return DimFitter(std::move(first), std::move(second));
+  }
+
+  Status AddInputs() {
+    if (a_.inputs.size() != b_.inputs.size()) {
+      return Differs(fmt::format("{} inputs and {} inputs", a_.inputs.size(), b_.inputs.size()));
+    }
+    for (size_t i = 0; i < a_.inputs.size(); ++i) {
+      const Input& a = a_.inputs[i];
+      const Input& b = b_.inputs[i];
+      const std::string who = "input \"" + a.name + "\"";
+      if (a.kind != b.kind) return Differs(who + " is of two kinds");
+      if (a.data != b.data) return Differs(who + " is a constant of two values");
+      Result<Type> type = UnifyTypes(a_.type(a.value), b_.type(b.value), {}, nullptr);
+      if (!type) return std::move(type).error().Wrap(who);
+      const ValueId value = out_.AddInput(a.kind, a.name, *std::move(type), a.data);
+      from_a_[a.value] = value;
+      from_b_[b.value] = value;
+    }
+    return {};
+  }
+
+  Status AddNode(const Node& a, const Node& b) {
+    if (a.op != b.op) return Differs("the other graph has " + b.op);
+    if (a.args.size() != b.args.size() || a.results.size() != b.results.size() ||
+        a.effects != b.effects || a.inplace != b.inplace) {
+      return Differs("arguments, results or effects differ in number or kind");
+    }
+    Node node{a.op};
+    node.effects = a.effects;
+    node.inplace = a.inplace;
+    node.eager_s = a.eager_s;
+    std::vector<Dim> hints = HintsOf(a);
+    for (size_t i = 0; i < a.args.size(); ++i) {
+      Result<Arg> arg = UnifyArgs(a.args[i], b.args[i], hints);
+      if (!arg) return std::move(arg).error().Wrap(fmt::format("argument {}", i));
+      node.args.push_back(*std::move(arg));
+    }
+    for (const Arg& arg : node.args) {
+      if (const auto* dims = std::get_if<Dims>(&arg)) {
+        hints.insert(hints.begin(), dims->begin(), dims->end());
+      }
+    }
+    const std::optional<std::vector<Inferred>> inferred = Infer(out_, node);
+    std::vector<Type> types;
+    for (size_t i = 0; i < a.results.size(); ++i) {
+      const bool known = inferred && inferred->size() == a.results.size();
+      Result<Type> type = UnifyTypes(a_.type(a.results[i]), b_.type(b.results[i]), hints,
+                                     known ? &(*inferred)[i] : nullptr);
+      if (!type) return std::move(type).error().Wrap(fmt::format("result {}", i));
+      types.push_back(*std::move(type));
+    }
+    const NodeId id = out_.AddNode(std::move(node), std::move(types));
+    for (size_t i = 0; i < a.results.size(); ++i) {
+      from_a_[a.results[i]] = from_b_[b.results[i]] = out_.node(id).results[i];
+    }
+    return {};
+  }
+
+  /// Sizes of a node's operands, their products over neighbouring dims, and strides: what the
+  /// integers of the node most likely are made of.
+  std::vector<Dim> HintsOf(const Node& a) const {
+    std::vector<Dim> sizes, products, strides;
+    ForEachOperand(a, [&](ValueId id) {
+      const Type& type = out_.type(from_a_.at(id));
+      sizes.insert(sizes.end(), type.sizes.begin(), type.sizes.end());
+      strides.insert(strides.end(), type.strides.begin(), type.strides.end());
+      for (size_t i = 0; i < type.rank(); ++i) {
+        Dim product = type.sizes[i];
+        for (size_t j = i + 1; j < type.rank(); ++j) {
+          product = product * type.sizes[j];
+          products.push_back(product);
+        }
+      }
+    });
+    sizes.insert(sizes.end(), products.begin(), products.end());
+    sizes.insert(sizes.end(), strides.begin(), strides.end());
+    return sizes;
+  }
+
+  Result<ValueId> UnifyIds(ValueId a, ValueId b) const {
+    if (a == kNoValue && b == kNoValue) return kNoValue;
+    const auto left = from_a_.find(a);
+    const auto right = from_b_.find(b);
+    if (left == from_a_.end() || right == from_b_.end() || left->second != right->second) {
+      return Differs("uses different values");
+    }
+    return left->second;
+  }
+
+  Result<Dim> UnifyDims(const Dim& a, const Dim& b, std::span<const Dim> hints) {
+    std::optional<Dim> dim = fitter_.Fit(a.const_value(), b.const_value(), hints);
+    if (!dim) {
+      return Differs(fmt::format("{} and {} fit no polynomial over the input sizes that differ",
+                                 a.const_value(), b.const_value()));
+    }
+    return *std::move(dim);
+  }
+
+  Result<Arg> UnifyArgs(const Arg& a, const Arg& b, std::span<const Dim> hints) {
+    if (a.index() != b.index()) return Differs("is of two kinds");
+    if (const auto* ref = std::get_if<Ref>(&a)) {
+      TRY_ASSIGN(const ValueId id, UnifyIds(ref->id, std::get<Ref>(b).id));
+      return Arg(Ref{id});
+    }
+    if (const auto* list = std::get_if<RefList>(&a)) return UnifyLists(*list, std::get<RefList>(b));
+    if (const auto* dim = std::get_if<Dim>(&a)) {
+      TRY_ASSIGN(Dim fit, UnifyDims(*dim, std::get<Dim>(b), hints));
+      return Arg(std::move(fit));
+    }
+    if (const auto* dims = std::get_if<Dims>(&a)) {
+      const Dims& other = std::get<Dims>(b);
+      if (dims->size() != other.size()) return Differs("is a list of two lengths");
+      Dims out;
+      for (size_t i = 0; i < dims->size(); ++i) {
+        TRY_ASSIGN(Dim fit, UnifyDims((*dims)[i], other[i], hints));
+        out.push_back(std::move(fit));
+      }
+      return Arg(std::move(out));
+    }
+    if (const auto* number = std::get_if<Number>(&a)) {
+      const Number& other = std::get<Number>(b);
+      const auto* left = std::get_if<Dim>(&number->value);
+      const auto* right = std::get_if<Dim>(&other.value);
+      if (left && right) {
+        TRY_ASSIGN(Dim fit, UnifyDims(*left, *right, hints));
+        return Arg(Number{std::move(fit)});
+      }
+      const auto* x = std::get_if<double>(&number->value);
+      const auto* y = std::get_if<double>(&other.value);
+      if (x && y ? SameBits(*x, *y) : *number == other) return a;
+      return Differs("is a number of two values");
+    }
+    if (const auto* value = std::get_if<double>(&a)) {
+      if (SameBits(*value, std::get<double>(b))) return a;
+      return Differs(fmt::format("is {} and {}", *value, std::get<double>(b)));
+    }
+    if (const auto* name = std::get_if<Name>(&a); name && a != b) {
+      return Differs("is \"" + *name + "\" and \"" + std::get<Name>(b) + "\"");
+    }
+    if (const auto* list = std::get_if<std::vector<double>>(&a)) {
+      const auto& other = std::get<std::vector<double>>(b);
+      if (std::equal(list->begin(), list->end(), other.begin(), other.end(), SameBits)) return a;
+    } else if (a == b) {
+      return a;
+    }
+    return Differs("has two values");
+  }
+
+  Result<Arg> UnifyLists(const RefList& a, const RefList& b) const {
+    if (a.ids.size() != b.ids.size()) return Differs("is a list of two lengths");
+    RefList out;
+    for (size_t i = 0; i < a.ids.size(); ++i) {
+      TRY_ASSIGN(const ValueId id, UnifyIds(a.ids[i], b.ids[i]));
+      out.ids.push_back(id);
+    }
+    return Arg(std::move(out));
+  }
+
+  Result<Type> UnifyTypes(const Type& a, const Type& b, std::span<const Dim> hints,
+                          const Inferred* inferred) {
+    if (a.dtype != b.dtype || a.rank() != b.rank()) {
+      return Differs(Print(a) + " and " + Print(b));
+    }
+    Type type{a.dtype, {}, {}};
+    for (size_t i = 0; i < a.rank(); ++i) {
+      TRY_ASSIGN(Dim size, UnifyDims(a.sizes[i], b.sizes[i], hints));
+      type.sizes.push_back(std::move(size));
+    }
+    // What inference says wins, even where a plain symbol has the same values in both graphs.
+    if (inferred && AllMatch(inferred->sizes, a.sizes, b.sizes)) {
+      type.sizes = KeepEqual(inferred->sizes, a.sizes, b.sizes);
+    }
+    TRY_ASSIGN(type.strides, UnifyStrides(type.sizes, a, b, hints, inferred));
+    return type;
+  }
+
+  bool AllMatch(const Dims& dims, const Dims& a, const Dims& b) const {
+    if (dims.size() != a.size()) return false;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (!fitter_.Matches(dims[i], a[i].const_value(), b[i].const_value())) return false;
+    }
+    return true;
+  }
+
+  /// Numbers that are equal in both graphs stay numbers.
+  static Dims KeepEqual(Dims dims, const Dims& a, const Dims& b) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (a[i] == b[i]) dims[i] = a[i];
+    }
+    return dims;
+  }
+
+  Result<Dims> UnifyStrides(const Dims& sizes, const Type& a, const Type& b,
+                            std::span<const Dim> hints, const Inferred* inferred) {
+    if (inferred && inferred->strides && AllMatch(*inferred->strides, a.strides, b.strides)) {
+      return *inferred->strides;
+    }
+    for (const Dims& guess : {guards::ContiguousStrides(sizes), PermutedStrides(sizes, a)}) {
+      if (AllMatch(guess, a.strides, b.strides)) return guess;
+    }
+    std::vector<Dim> all(guards::ContiguousStrides(sizes));
+    all.insert(all.end(), hints.rbegin(), hints.rend());
+    Dims strides;
+    for (size_t i = 0; i < a.rank(); ++i) {
+      Result<Dim> stride = UnifyDims(a.strides[i], b.strides[i], all);
+      if (!stride) return std::move(stride).error().Wrap(fmt::format("stride {}", i));
+      strides.push_back(*std::move(stride));
+    }
+    return strides;
+  }
+
+  /// Dense strides with the dims nested in memory as in `a`.
+  static Dims PermutedStrides(const Dims& sizes, const Type& a) {
+    std::vector<size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::vector<int64_t> strides = Numbers(a.strides), extents = Numbers(a.sizes);
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+      return std::tie(strides[x], extents[x]) < std::tie(strides[y], extents[y]);
+    });
+    Dims out(sizes.size());
+    Dim stride = 1;
+    for (size_t i : order) {
+      out[i] = stride;
+      stride = stride * sizes[i];
+    }
+    return out;
+  }
+
+  Status AddEnds() {
+    if (a_.outputs.size() != b_.outputs.size()) return Differs("outputs differ in number");
+    for (size_t i = 0; i < a_.outputs.size(); ++i) {
+      Result<ValueId> id = UnifyIds(a_.outputs[i], b_.outputs[i]);
+      if (!id) return std::move(id).error().Wrap(fmt::format("output {}", i));
+      out_.outputs.push_back(*id);
+    }
+    if (a_.writes.size() != b_.writes.size()) return Differs("writes differ in number");
+    for (size_t i = 0; i < a_.writes.size(); ++i) {
+      TRY_ASSIGN(const ValueId target, UnifyIds(a_.writes[i].target, b_.writes[i].target));
+      TRY_ASSIGN(const ValueId value, UnifyIds(a_.writes[i].value, b_.writes[i].value));
+      out_.writes.push_back({target, value});
+    }
+    return {};
+  }
+
+  const Graph& a_;
+  const Graph& b_;
+  Graph out_;
+  std::unordered_map<ValueId, ValueId> from_a_, from_b_;
+  DimFitter fitter_;
+};
+
+}  // namespace
+
+Result<Graph> Unify(const Graph& a, const Graph& b) {
+  if (!a.symbols.empty() || !b.symbols.empty()) {
+    return Error(Code::kInvalid, "only graphs without symbols unify; instantiate templates first");
+  }
+  return Unifier(a, b).Run();
+}
+
+Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph& exact) {
+  std::vector<int64_t> values;
+  for (size_t i = 0; i < graph_template.symbols.size(); ++i) {
+    const SymbolSource& source = graph_template.symbols[i];
+    const bool has_input = source.input < exact.inputs.size();
+    const Dims* sizes = has_input ? &exact.type(exact.inputs[source.input].value).sizes : nullptr;
+    if (!sizes || source.dim >= sizes->size() || !(*sizes)[source.dim].is_const()) {
+      return Error(Code::kInvalid, fmt::format("s{} is size {} of input {}, which the graph lacks",
+                                               i, source.dim, source.input));
+    }
+    values.push_back((*sizes)[source.dim].const_value());
+  }
+  return values;
+}
+
+Graph Instantiate(const Graph& graph_template, std::span<const int64_t> symbols) {
+  Graph out = graph_template;
+  const auto set = [symbols](Dim& dim) {
+    if (!dim.is_const()) dim = Dim(dim.Eval(symbols));
+  };
+  out.symbols.clear();
+  for (ValueId id = 0; id < out.value_count(); ++id) {
+    for (Dim& dim : out.value(id).type.sizes) set(dim);
+    for (Dim& dim : out.value(id).type.strides) set(dim);
+  }
+  for (NodeId id = 0; id < out.node_capacity(); ++id) {
+    for (Arg& arg : out.node(id).args) {
+      if (auto* dim = std::get_if<Dim>(&arg)) set(*dim);
+      if (auto* dims = std::get_if<Dims>(&arg)) std::for_each(dims->begin(), dims->end(), set);
+      if (auto* number = std::get_if<Number>(&arg)) {
+        if (auto* dim = std::get_if<Dim>(&number->value)) set(*dim);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace ingot::compiler
