@@ -35,12 +35,19 @@ class LoadedArtifact {
 
  private:
   LoadedArtifact() = default;
+  Status Load(int file, Digest expected);
+  Status Admit() const;
+  Status LinkCode();
+
   Bytes bytes_;
   Digest digest_;
   proto::ArtifactView view_;
   const proto::Manifest* manifest_ = nullptr;
   std::vector<IngotKernel> kernels_;
   void* library_ = nullptr;
+  /// Kept open: the loader takes libraries of one path for one library, and the path is that of
+  /// this descriptor.
+  proto::UniqueFd code_;
 };
 
 }  // namespace ingot::client

@@ -9,19 +9,9 @@
 
 #include "base/result.h"
 #include "client/lib/loaded_artifact.h"
+#include "client/lib/run_outcome.h"
 
 namespace ingot::client {
-
-/// Why a call was not served; everything but kServed and kFailedAfterWrite leaves all visible
-/// tensors untouched, so that the caller may run eagerly instead.
-enum class RunOutcome : uint8_t {
-  kServed,
-  kGuardFailed,       ///< an input is not what the variant accepts
-  kValueGuardFailed,  ///< a value that steered Python differs from the recording
-  kWeightChanged,     ///< a weight's shape, strides, dtype or device differs: bind again
-  kFailed,            ///< an ATen operator threw, or a gather index was out of range
-  kFailedAfterWrite,  ///< as kFailed, but an input or weight has been written: no second run
-};
 
 /// Counts of one program, readable at any time.
 struct RunCounts {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/channel.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "proto/message.h"
+
+namespace ingot::client {
+namespace {
+
+/// A frame whose first byte has come is not held up by anything but a stuck daemon.
+constexpr int kRestOfFrameMs = 30'000;
+
+Error ErrorOf(const proto::Frame& frame) {
+  const auto* reply = proto::ReadMessage<proto::ErrorReply>(frame.body);
+  if (reply == nullptr) return Error(Code::kCorrupt, "the daemon's error reply does not verify");
+  const bool known = reply->code() >= static_cast<uint8_t>(Code::kInvalid) &&
+                     reply->code() <= static_cast<uint8_t>(Code::kInternal);
+  return Error(known ? static_cast<Code>(reply->code()) : Code::kInternal,
+               reply->message() == nullptr ? "" : reply->message()->str());
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Error(Code::kInvalid, fmt::format("socket path '{}' is too long", path));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return Error(Code::kExhausted, fmt::format("socket: {}", std::strerror(errno)));
+  int connected;
+  do {
+    connected = connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  } while (connected != 0 && errno == EINTR);
+  if (connected != 0) {
+    return Error(Code::kUnavailable,
+                 fmt::format("no daemon at {}: {}", path, std::strerror(errno)));
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.uid != geteuid()) {
+    return Error(Code::kUnavailable,
+                 fmt::format("the process that listens at {} belongs to another user", path));
+  }
+  return std::make_shared<Channel>(std::move(socket));
+}
+
+bool Channel::broken() const {
+  std::lock_guard lock(mutex_);
+  return broken_.has_value();
+}
+
+void Channel::Break(const Error& reason) {
+  if (!broken_) broken_ = reason;
+  // Wakes whoever waits in poll or in a send.
+  shutdown(socket_.get(), SHUT_RDWR);
+  changed_.notify_all();
+}
+
+Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int deadline_ms) {
+  uint32_t request;
+  {
+    std::lock_guard lock(mutex_);
+    if (broken_) return *broken_;
+    request = next_request_++;
+    if (next_request_ == 0) next_request_ = 1;
+    waiting_[request];
+  }
+  if (Status sent = Send(type, request, body); !sent) {
+    // The daemon may have said why before it closed: its words are read below.
+    if (sent.error().code() != Code::kUnavailable) {
+      std::lock_guard lock(mutex_);
+      waiting_.erase(request);
+      return std::move(sent).error();
+    }
+  }
+  TRY_ASSIGN(proto::Frame frame, Await(request, deadline_ms));
+  if (frame.header.type == static_cast<uint16_t>(proto::MessageType::Error)) return ErrorOf(frame);
+  return frame;
+}
+
+Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body) {
+  std::lock_guard lock(send_mutex_);
+  return proto::SendFrame(socket_.get(),
+                          {.type = static_cast<uint16_t>(type), .request = request}, body);
+}
+
+Result<proto::Frame> Channel::Await(uint32_t request, int deadline_ms) {
+  const bool forever = deadline_ms < 0;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(forever ? 0 : deadline_ms);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const auto slot = waiting_.find(request);
+    if (slot->second.frame) {
+      proto::Frame frame = std::move(*slot->second.frame);
+      waiting_.erase(slot);
+      return frame;
+    }
+    if (broken_ || (!forever && Clock::now() >= deadline)) {
+      waiting_.erase(slot);
+      if (broken_) return *broken_;
+      return Error(Code::kTimeout, fmt::format("no reply within {} ms", deadline_ms));
+    }
+    if (!reading_) {
+      ReadOne(lock, deadline, forever);
+    } else if (forever) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, deadline);
+    }
+  }
+}
+
+/// Reads one frame, or nothing until the deadline, with the lock released meanwhile.
+void Channel::ReadOne(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
+                      bool forever) {
+  reading_ = true;
+  lock.unlock();
+  int wait_ms = -1;
+  if (!forever) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    wait_ms = static_cast<int>(std::max<int64_t>(0, left.count()));
+  }
+  pollfd readable{socket_.get(), POLLIN, 0};
+  const int ready = poll(&readable, 1, wait_ms);
+  std::optional<Result<proto::Frame>> frame;
+  if (ready > 0) frame = proto::ReceiveFrame(socket_.get(), kRestOfFrameMs);
+  lock.lock();
+  reading_ = false;
+  if (frame && *frame) {
+    proto::Frame& got = **frame;
+    const auto slot = waiting_.find(got.header.request);
+    if (slot != waiting_.end()) slot->second.frame = std::move(got);
+    // Request 0 is about the connection: the daemon says why it closes it.
+    if (got.header.request == 0) Break(ErrorOf(got));
+  } else if (frame) {
+    Break(Error(Code::kUnavailable, "the daemon is gone: " + frame->error().message()));
+  }
+  changed_.notify_all();
+}
+
+}  // namespace ingot::client

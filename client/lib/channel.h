@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "proto/frame.h"
+#include "proto/service_generated.h"
+
+namespace ingot::client {
+
+/// One socket to a daemon on which many threads may ask at once; replies come in any order.
+///
+/// No thread of its own: of those that wait, one reads and hands the others what is theirs.
+/// Once broken it stays so. Thread-safe.
+class Channel {
+ public:
+  /// kUnavailable: nobody listens at `path`, or somebody of another user does.
+  static Result<std::shared_ptr<Channel>> Connect(const std::string& path);
+  explicit Channel(proto::UniqueFd socket) : socket_(std::move(socket)) {}
+
+  /// Sends and waits for the reply; `deadline_ms` < 0 waits for ever. An error reply of the daemon
+  /// is returned as that error. kUnavailable: the daemon is gone; kTimeout: a late reply is
+  /// dropped.
+  Result<proto::Frame> Call(proto::MessageType type, Bytes body, int deadline_ms);
+  bool broken() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Slot {
+    std::optional<proto::Frame> frame;
+  };
+
+  Status Send(proto::MessageType type, uint32_t request, Bytes body);
+  Result<proto::Frame> Await(uint32_t request, int deadline_ms);
+  void ReadOne(std::unique_lock<std::mutex>& lock, Clock::time_point deadline, bool forever);
+  void Break(const Error& reason);
+
+  const proto::UniqueFd socket_;
+  std::mutex send_mutex_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<uint32_t, Slot> waiting_;
+  uint32_t next_request_ = 1;
+  bool reading_ = false;
+  std::optional<Error> broken_;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "client/lib/channel.h"
+#include "proto/endpoint.h"
+#include "proto/frame.h"
+#include "proto/service_generated.h"
+
+namespace ingot::client {
+
+struct ConnectionOptions {
+  std::string store_dir;  ///< Empty: as proto::ResolveEndpoint.
+  std::string socket;     ///< Empty: as proto::ResolveEndpoint.
+  std::string daemon;     ///< Path of ingotd; empty: as FindDaemon.
+  /// Further arguments of a daemon that is started, e.g. {"--idle-exit-s", "60"}.
+  std::vector<std::string> daemon_arguments;
+  std::string kind = "cpp";  ///< "python", "cpp", "cli"
+  std::string build = std::string(proto::BuildId());
+  bool start = true;       ///< Start a daemon when there is none.
+  bool any_build = false;  ///< Talk to a daemon of another build too.
+  int start_ms_max = 10'000;
+  int hello_ms_max = 10'000;
+};
+
+/// Answers with their files: variant i's artifact is `files[variants[i].descriptor]`.
+struct LookupAnswer {
+  proto::LookupReplyT reply;
+  std::vector<proto::UniqueFd> files;
+};
+struct CompileAnswer {
+  proto::CompileReplyT reply;
+  proto::UniqueFd file;
+};
+
+/// What this process says to the daemon of one store. Needs no torch.
+///
+/// Starts the daemon when there is none; asks one of another build to drain and starts its own.
+/// When the daemon goes, calls in progress end with kUnavailable and the next call connects
+/// anew; after fork() the child connects anew too. Thread-safe; deadlines in milliseconds,
+/// negative = none.
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> Open(ConnectionOptions options = {});
+
+  Result<LookupAnswer> Lookup(const proto::LookupT& request, int deadline_ms = -1);
+  Result<LookupAnswer> Lookup(const proto::EntryKeyT& key, int deadline_ms = -1);
+  Result<CompileAnswer> Compile(const proto::CompileT& request, int deadline_ms = -1);
+  /// Arguments and answer are JSON (docs/cli.md).
+  Result<std::string> Query(const std::string& verb, const std::string& json = "{}",
+                            int deadline_ms = -1);
+  /// The artifact of that digest as a sealed memory file.
+  Result<proto::UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
+
+  const proto::Endpoint& endpoint() const { return endpoint_; }
+  /// Process id of the daemon last spoken to.
+  uint32_t daemon_pid() const;
+
+ private:
+  Connection(ConnectionOptions options, proto::Endpoint endpoint);
+
+  Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body,
+                            int deadline_ms);
+  Result<std::shared_ptr<Channel>> Ensure();
+  Result<std::shared_ptr<Channel>> Connect();
+  /// A channel whose daemon said hello, and whether it is of this build.
+  Result<std::pair<std::shared_ptr<Channel>, bool>> Greet();
+
+  const ConnectionOptions options_;
+  const proto::Endpoint endpoint_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::shared_ptr<Channel> channel_;
+  pid_t owner_ = 0;
+  uint32_t daemon_pid_ = 0;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/cpu_features.h"
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace ingot::client {
+namespace {
+
+// The first processor's flags; reading on would cost a record for each processor.
+std::set<std::string, std::less<>> ReadFlags() {
+  std::ifstream file("/proc/cpuinfo");
+  std::set<std::string, std::less<>> flags;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("flags")) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;) flags.insert(word);
+    break;
+  }
+  return flags;
+}
+
+}  // namespace
+
+std::vector<std::string> MissingCpuFeatures(const std::vector<std::string_view>& needed) {
+  static const std::set<std::string, std::less<>> flags = ReadFlags();
+  std::vector<std::string> missing;
+  for (const std::string_view feature : needed) {
+    if (!flags.contains(feature)) missing.emplace_back(feature);
+  }
+  return missing;
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/instance.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "client/lib/guard_table.h"
+#include "client/lib/tensor_memory.h"
+#include "kernels/arena_offsets.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+// Work of one task in elements: below it, handing rows to another thread costs more than it saves.
+constexpr int64_t kGrainElements = 32 << 10;
+
+int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t ItemSize(at::ScalarType dtype) { return static_cast<int64_t>(c10::elementSize(dtype)); }
+
+bool IsContiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] != 1 && strides[i] != expected) return false;
+    expected *= sizes[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+Arena::~Arena() { std::free(address_); }
+
+Status Arena::Reserve(int64_t bytes) {
+  if (bytes <= bytes_) return {};
+  const int64_t size = AlignUp(bytes);
+  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  if (memory == nullptr) {
+    return Error(Code::kExhausted, fmt::format("no memory for an arena of {} bytes", size));
+  }
+  std::free(address_);
+  address_ = static_cast<uint8_t*>(memory);
+  bytes_ = size;
+  return {};
+}
+
+Instance::Instance(std::shared_ptr<const PlanImage> image, std::span<const int64_t> symbols)
+    : image_(std::move(image)), symbols_(symbols.begin(), symbols.end()) {}
+
+Instance::~Instance() = default;
+
+Result<std::unique_ptr<Instance>> Instance::Make(std::shared_ptr<const PlanImage> image,
+                                                 std::span<const int64_t> symbols, Arena& arena,
+                                                 const std::vector<at::Tensor>& weights) {
+  std::unique_ptr<Instance> instance(new Instance(std::move(image), symbols));
+  try {
+    TRY(instance->EvaluateShapes());
+    TRY(instance->CheckExtents());
+    instance->calls_.reserve(instance->image_->calls.size());
+    TRY(instance->PlaceArena(arena));
+    instance->BindFixed(weights);
+    TRY(instance->PrepareSteps());
+  } catch (const std::exception& e) {
+    return Error(Code::kIncompatible, fmt::format("arguments of an operator: {}", e.what()));
+  }
+  return instance;
+}
+
+Status Instance::EvaluateShapes() {
+  for (const guards::Dim& dim : image_->dims) dims_.push_back(dim.Eval(symbols_));
+  const auto at = [&](uint32_t dim) { return dims_[dim]; };
+  shapes_.resize(image_->value_count());
+  for (uint32_t id = 0; id < shapes_.size(); ++id) {
+    const proto::Value& value = image_->value(id);
+    Shape& shape = shapes_[id];
+    const uint32_t rank = value.sizes() == nullptr ? 0 : value.sizes()->size();
+    for (uint32_t i = 0; i < rank; ++i) {
+      shape.sizes.push_back(at(value.sizes()->Get(i)));
+      shape.strides.push_back(at(value.strides()->Get(i)));
+      if (shape.sizes.back() < 0 || shape.strides.back() < 0 ||
+          __builtin_mul_overflow(shape.elements, shape.sizes.back(), &shape.elements)) {
+        return Error(Code::kCorrupt, fmt::format("value {}: size {} and stride {} at dim {}", id,
+                                                 shape.sizes.back(), shape.strides.back(), i));
+      }
+    }
+    shape.offset = at(value.offset());
+    shape.dtype = ScalarTypeOf(value.dtype());
+    shape.storage = value.storage();
+    shape.is_contiguous = IsContiguous(shape.sizes, shape.strides);
+  }
+  for (uint32_t i = 0; i < image_->storage_count(); ++i) {
+    storage_bytes_.push_back(std::max<int64_t>(0, at(image_->storage(i).bytes_dim())));
+  }
+  return {};
+}
+
+// Every element of every value lies in its storage. For inputs and weights the guards make sure
+// that the tensor has the size and strides of the bound value, which the storage's bytes come from.
+Status Instance::CheckExtents() const {
+  for (uint32_t id = 0; id < shapes_.size(); ++id) {
+    const Shape& shape = shapes_[id];
+    if (shape.elements == 0) continue;
+    int64_t last = shape.offset;
+    bool overflow = shape.offset < 0;
+    for (size_t i = 0; i < shape.sizes.size(); ++i) {
+      int64_t step = 0;
+      overflow |= __builtin_mul_overflow(shape.sizes[i] - 1, shape.strides[i], &step) ||
+                  __builtin_add_overflow(last, step, &last);
+    }
+    const int64_t item = ItemSize(shape.dtype);
+    if (overflow || last >= storage_bytes_[shape.storage] / item) {
+      return Error(Code::kCorrupt, fmt::format("value {} ends at element {} of a storage of {} bytes",
+                                               id, last, storage_bytes_[shape.storage]));
+    }
+  }
+  const auto* constants = image_->manifest->constants();
+  for (uint32_t i = 0; constants != nullptr && i < constants->size(); ++i) {
+    const uint32_t storage = image_->value(constants->Get(i)->value()).storage();
+    if (storage_bytes_[storage] > static_cast<int64_t>(constants->Get(i)->bytes())) {
+      return Error(Code::kCorrupt, fmt::format("constant {} is shorter than its value", i));
+    }
+  }
+  return {};
+}
+
+Status Instance::PlaceArena(Arena& arena) {
+  std::vector<kernels::Lifetime> lifetimes;
+  std::vector<uint32_t> planned;
+  for (uint32_t i = 0; i < image_->storage_count(); ++i) {
+    const proto::Storage& storage = image_->storage(i);
+    if (storage.kind() != proto::StorageKind::Arena) continue;
+    lifetimes.push_back({storage_bytes_[i], storage.first_step(), storage.last_step()});
+    planned.push_back(i);
+  }
+  const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
+  int64_t scratch_bytes = 0;
+  for (uint32_t i = 0; i < image_->step_count(); ++i) {
+    const proto::PlanStep& step = *image_->manifest->steps()->Get(i);
+    if (step.kind() != proto::StepKind::Kernel) continue;
+    Launch& launch = launches_.emplace_back();
+    TRY(PrepareLaunch(step, launch));
+    if (launch.scratch_bytes > 0 && launch.rows > launch.grain) {
+      scratch_slots_ = std::max(at::get_num_threads(), at::intraop_default_num_threads());
+    }
+    scratch_bytes = std::max(scratch_bytes, launch.scratch_bytes);
+  }
+  arena_bytes_ = layout.bytes;
+  TRY(arena.Reserve(layout.bytes + scratch_bytes * scratch_slots_));
+  arena_address_ = arena.address();
+  scratch_ = arena.address() + layout.bytes;
+  bases_.assign(image_->storage_count(), nullptr);
+  borrowed_.resize(image_->storage_count());
+  for (size_t i = 0; i < planned.size(); ++i) {
+    bases_[planned[i]] = arena.address() + layout.offsets[i];
+    borrowed_[planned[i]] = BorrowMemory(bases_[planned[i]], storage_bytes_[planned[i]]);
+  }
+  return {};
+}
+
+Status Instance::PrepareLaunch(const proto::PlanStep& step, Launch& launch) {
+  const proto::Kernel& kernel = *image_->manifest->kernels()->Get(step.kernel());
+  launch.kernel = image_->artifact->kernel(step.kernel());
+  for (uint32_t i = 0; step.symbols() != nullptr && i < step.symbols()->size(); ++i) {
+    launch.symbols.push_back(dims_[step.symbols()->Get(i)]);
+  }
+  launch.rows = image_->dims[kernel.rows()].Eval(launch.symbols);
+  launch.scratch_bytes = AlignUp(image_->dims[kernel.scratch_bytes()].Eval(launch.symbols));
+  const int64_t row_elements = image_->dims[kernel.row_elements()].Eval(launch.symbols);
+  if (launch.rows < 0 || launch.scratch_bytes < 0 || launch.scratch_bytes > int64_t{1} << 40) {
+    return Error(Code::kCorrupt, fmt::format("kernel {} with {} rows and {} bytes of scratch",
+                                             kernel.symbol()->string_view(), launch.rows, launch.scratch_bytes));
+  }
+  launch.grain = std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, row_elements));
+  for (uint32_t i = 0; step.buffers() != nullptr && i < step.buffers()->size(); ++i) {
+    const Shape& shape = shapes_[step.buffers()->Get(i)];
+    launch.pointers.push_back({shape.storage, shape.offset * ItemSize(shape.dtype)});
+  }
+  launch.buffers.resize(launch.pointers.size());
+  return {};
+}
+
+void Instance::BindFixed(const std::vector<at::Tensor>& weights) {
+  owners_.resize(image_->storage_count());
+  tensors_.resize(shapes_.size());
+  is_fixed_.assign(shapes_.size(), false);
+  for (uint32_t i = 0; i < image_->storage_count(); ++i) {
+    const proto::Storage& storage = image_->storage(i);
+    switch (storage.kind()) {
+      case proto::StorageKind::Input: input_storages_.push_back(i); break;
+      case proto::StorageKind::Output: output_storages_.push_back(i); break;
+      case proto::StorageKind::Returned: returned_storages_.push_back(i); break;
+      case proto::StorageKind::Arena: break;
+      case proto::StorageKind::Weight:
+        owners_[i] = weights[storage.index()];
+        bases_[i] = AddressOf(owners_[i]);
+        break;
+      case proto::StorageKind::Constant: {
+        const uint64_t offset = image_->manifest->constants()->Get(storage.index())->offset();
+        bases_[i] = const_cast<uint8_t*>(image_->artifact->constants().data()) + offset;
+        borrowed_[i] = BorrowMemory(bases_[i], storage_bytes_[i]);
+        break;
+      }
+    }
+  }
+}
+
+// The tensor of a value whose memory is the same for each call; undefined for others.
+at::Tensor Instance::FixedTensor(uint32_t value) {
+  const proto::StorageKind kind = image_->storage(shapes_[value].storage).kind();
+  if (kind != proto::StorageKind::Arena && kind != proto::StorageKind::Weight &&
+      kind != proto::StorageKind::Constant) {
+    return {};
+  }
+  if (!tensors_[value].defined()) {
+    tensors_[value] = MakeTensor(value);
+    is_fixed_[value] = true;
+  }
+  return tensors_[value];
+}
+
+Status Instance::PrepareSteps() {
+  const std::function<at::Tensor(uint32_t)> tensor_of = [this](uint32_t value) { return FixedTensor(value); };
+  uint32_t launches = 0;
+  for (uint32_t i = 0; i < image_->step_count(); ++i) {
+    const proto::PlanStep& step = *image_->manifest->steps()->Get(i);
+    index_of_step_.push_back(0);
+    if (step.kind() == proto::StepKind::Kernel) index_of_step_.back() = launches++;
+    if (step.kind() != proto::StepKind::Aten) continue;
+    index_of_step_.back() = static_cast<uint32_t>(calls_.size());
+    Call& call = calls_.emplace_back();
+    call.aten = &image_->calls[static_cast<size_t>(image_->call_of_step[i])];
+    TRY_ASSIGN(call.stack, call.aten->MakeStack(dims_, tensor_of, call.late));
+  }
+  return {};
+}
+
+at::Tensor Instance::MakeTensor(uint32_t value) {
+  const Shape& shape = shapes_[value];
+  const proto::Storage& storage = image_->storage(shape.storage);
+  if (borrowed_[shape.storage]) {
+    return WindowOf(borrowed_[shape.storage], shape.dtype, shape.sizes, shape.strides, shape.offset);
+  }
+  if (storage.kind() == proto::StorageKind::Output) {
+    return WindowOf(owners_[shape.storage].storage(), shape.dtype, shape.sizes, shape.strides, shape.offset);
+  }
+  const at::Tensor& owner = storage.kind() == proto::StorageKind::Input ? *inputs_[storage.index()]
+                                                                         : owners_[shape.storage];
+  if (shape.offset == 0 && owner.sizes() == at::IntArrayRef(shape.sizes) &&
+      owner.strides() == at::IntArrayRef(shape.strides)) {
+    return owner;
+  }
+  return WindowOf(owner.storage(), shape.dtype, shape.sizes, shape.strides,
+                  owner.storage_offset() + shape.offset);
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/lane.h"
+
+#include <algorithm>
+
+#include "client/lib/tensor_memory.h"
+
+namespace ingot::client {
+
+bool Lane::Serves(const Instance& instance, std::span<const int64_t> symbols) const {
+  return instance.arena_address() == arena_.address() &&
+         std::equal(symbols.begin(), symbols.end(), instance.symbols().begin(), instance.symbols().end());
+}
+
+void Lane::Forget() {
+  instances_.clear();
+  latest_ = nullptr;
+}
+
+void Lane::SetWeights(std::shared_ptr<const Weights> weights, uint64_t generation) {
+  Forget();
+  weights_ = std::move(weights);
+  generation_ = generation;
+  addresses_.clear();
+  for (const at::Tensor& weight : *weights_) addresses_.push_back(AddressOf(weight));
+}
+
+bool Lane::WeightsStayed() {
+  bool stayed = true;
+  for (size_t i = 0; i < addresses_.size(); ++i) stayed &= addresses_[i] == AddressOf((*weights_)[i]);
+  if (stayed) [[likely]] return true;
+  SetWeights(weights_, generation_);
+  return false;
+}
+
+Result<Instance*> Lane::Find(const std::shared_ptr<const PlanImage>& image,
+                             std::span<const int64_t> symbols) {
+  if (latest_ != nullptr && Serves(*latest_, symbols)) [[likely]] return latest_;
+  latest_ = nullptr;
+  // An arena that grew has moved; what was built on the old one is of no use.
+  std::erase_if(instances_, [&](const auto& one) { return one->arena_address() != arena_.address(); });
+  for (const auto& instance : instances_) {
+    if (Serves(*instance, symbols)) latest_ = instance.get();
+  }
+  if (latest_ == nullptr) {
+    if (instances_.size() >= kInstancesMax) {
+      instances_.erase(std::min_element(instances_.begin(), instances_.end(), [](const auto& a, const auto& b) {
+        return a->last_used < b->last_used;
+      }));
+    }
+    TRY_ASSIGN(std::unique_ptr<Instance> made, Instance::Make(image, symbols, arena_, *weights_));
+    instances_.push_back(std::move(made));
+    latest_ = instances_.back().get();
+  }
+  latest_->last_used = ++clock_;
+  return latest_;
+}
+
+LanePool::~LanePool() { delete latest_.load(); }
+
+std::unique_ptr<Lane> LanePool::Take() {
+  if (Lane* lane = latest_.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<Lane>(lane);
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return std::make_unique<Lane>();
+  std::unique_ptr<Lane> lane = std::move(idle_.back());
+  idle_.pop_back();
+  return lane;
+}
+
+void LanePool::Give(std::unique_ptr<Lane> lane) {
+  std::unique_ptr<Lane> before(latest_.exchange(lane.release(), std::memory_order_acq_rel));
+  if (before == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < kIdleMax) idle_.push_back(std::move(before));
+}
+
+}  // namespace ingot::client

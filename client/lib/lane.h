@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "client/lib/instance.h"
+
+namespace ingot::client {
+
+using Weights = std::vector<at::Tensor>;
+
+/// What one call needs for itself: an arena and the instances that live in it. A call takes a lane
+/// and gives it back, so calls on several threads, and calls inside calls, never share one.
+class Lane {
+ public:
+  /// The list that instances of this lane use; a number tells lists apart without comparing them.
+  uint64_t generation() const { return generation_; }
+  void SetWeights(std::shared_ptr<const Weights> weights, uint64_t generation);
+  const Weights& weights() const { return *weights_; }
+  /// False when a weight's memory moved since the instances were made; they are forgotten then.
+  bool WeightsStayed();
+
+  /// The instance for these symbol values, made when it is not there.
+  Result<Instance*> Find(const std::shared_ptr<const PlanImage>& image, std::span<const int64_t> symbols);
+
+ private:
+  /// More sizes than this alternate rarely; each costs its prebuilt tensors, not its arena.
+  static constexpr size_t kInstancesMax = 16;
+
+  bool Serves(const Instance& instance, std::span<const int64_t> symbols) const;
+  void Forget();
+
+  Arena arena_;
+  std::vector<std::unique_ptr<Instance>> instances_;
+  Instance* latest_ = nullptr;
+  std::shared_ptr<const Weights> weights_;
+  std::vector<const uint8_t*> addresses_;
+  uint64_t generation_ = ~uint64_t{0};
+  uint64_t clock_ = 0;
+};
+
+/// The idle lanes of a program. Thread-safe; the lane given back last is handed out first, without
+/// a lock.
+class LanePool {
+ public:
+  ~LanePool();
+  std::unique_ptr<Lane> Take();
+  void Give(std::unique_ptr<Lane> lane);
+
+ private:
+  static constexpr size_t kIdleMax = 8;
+
+  std::atomic<Lane*> latest_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_;  // guarded by mutex_
+};
+
+}  // namespace ingot::client

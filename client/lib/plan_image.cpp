@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/plan_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/lib/guard_table.h"
+
+namespace ingot::client {
+namespace {
+
+void AddOnce(std::vector<uint32_t>& list, uint32_t item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+void NoteWrites(PlanImage& image, const proto::PlanStep& step) {
+  bool visible = false;
+  const bool writes = step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy ||
+                      step.inplace() >= 0;
+  for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
+    const proto::Storage& storage = image.storage_of(step.results()->Get(i));
+    if (storage.kind() == proto::StorageKind::Input) AddOnce(image.written_inputs, storage.index());
+    if (storage.kind() == proto::StorageKind::Weight) AddOnce(image.written_weights, storage.index());
+    visible |= storage.kind() == proto::StorageKind::Input || storage.kind() == proto::StorageKind::Weight;
+  }
+  image.writes_visible.push_back(visible);
+}
+
+// An Output storage with one value from its first element is allocated as that tensor.
+void FindWholeValues(PlanImage& image) {
+  for (const std::vector<uint32_t>& values : image.values_of) {
+    const bool is_whole =
+        values.size() == 1 && image.dims[image.value(values[0]).offset()].is_zero();
+    image.whole_value.push_back(is_whole ? values[0] : PlanImage::kMany);
+  }
+}
+
+}  // namespace
+
+Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact) {
+  PlanImage image;
+  image.manifest = &artifact->manifest();
+  image.artifact = std::move(artifact);
+  const proto::Manifest& manifest = *image.manifest;
+  const uint32_t dim_count = manifest.dims() == nullptr ? 0 : manifest.dims()->size();
+  for (uint32_t i = 0; i < dim_count; ++i) image.dims.push_back(DimAt(manifest, i));
+  image.frees.resize(image.step_count());
+  for (uint32_t i = 0; i < image.step_count(); ++i) {
+    const proto::PlanStep& step = *manifest.steps()->Get(i);
+    image.call_of_step.push_back(-1);
+    NoteWrites(image, step);
+    image.native_steps += step.kind() == proto::StepKind::Kernel;
+    if (step.kind() == proto::StepKind::Aten) {
+      ++image.aten_steps;
+      image.call_of_step.back() = static_cast<int32_t>(image.calls.size());
+      TRY_ASSIGN(AtenCall call, AtenCall::Resolve(step));
+      image.calls.push_back(std::move(call));
+    }
+  }
+  for (uint32_t i = 0; i < image.storage_count(); ++i) {
+    const proto::Storage& storage = image.storage(i);
+    if (storage.kind() != proto::StorageKind::Returned) continue;
+    if (storage.last_step() < image.step_count()) image.frees[storage.last_step()].push_back(i);
+  }
+  image.values_of.resize(image.storage_count());
+  for (uint32_t id = 0; id < image.value_count(); ++id) {
+    image.values_of[image.value(id).storage()].push_back(id);
+  }
+  FindWholeValues(image);
+  return image;
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "client/lib/aten_call.h"
+#include "client/lib/loaded_artifact.h"
+#include "guards/dim.h"
+
+namespace ingot::client {
+
+/// What all instances of a program share: the manifest with operators found and with the facts
+/// that walking the plan needs, worked out once. Immutable.
+struct PlanImage {
+  static Result<PlanImage> Make(std::shared_ptr<const LoadedArtifact> artifact);
+
+  std::shared_ptr<const LoadedArtifact> artifact;
+  const proto::Manifest* manifest = nullptr;
+  std::vector<guards::Dim> dims;
+  std::vector<AtenCall> calls;
+  std::vector<int32_t> call_of_step;             ///< position in `calls`, or -1
+  std::vector<bool> writes_visible;              ///< for each step
+  std::vector<std::vector<uint32_t>> frees;      ///< Returned storages that die with each step
+  std::vector<std::vector<uint32_t>> values_of;  ///< values of each storage
+  std::vector<uint32_t> written_inputs;
+  std::vector<uint32_t> written_weights;
+  /// For each storage of kind Output: the one value that fills it, or kMany.
+  std::vector<uint32_t> whole_value;
+  static constexpr uint32_t kMany = ~0u;
+  uint32_t native_steps = 0;
+  uint32_t aten_steps = 0;
+
+  const proto::Value& value(uint32_t id) const { return *manifest->values()->Get(id); }
+  const proto::Storage& storage(uint32_t id) const { return *manifest->storages()->Get(id); }
+  const proto::Storage& storage_of(uint32_t value_id) const { return storage(value(value_id).storage()); }
+  size_t step_count() const { return manifest->steps() == nullptr ? 0 : manifest->steps()->size(); }
+  size_t value_count() const { return manifest->values() == nullptr ? 0 : manifest->values()->size(); }
+  size_t storage_count() const { return manifest->storages() == nullptr ? 0 : manifest->storages()->size(); }
+};
+
+}  // namespace ingot::client

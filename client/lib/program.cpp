@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/program.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "client/lib/guard_table.h"
+#include "client/lib/lane.h"
+#include "client/lib/tensor_memory.h"
+#include "guards/dim.h"
+#include "kernels/arena_offsets.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr size_t kSymbolsInline = 16;
+
+}  // namespace
+
+struct Program::State {
+  State(std::shared_ptr<const PlanImage> plan, Weights bound)
+      : image(std::move(plan)),
+        input_rules(*image->manifest, image->manifest->inputs(), "input"),
+        weight_rules(*image->manifest, image->manifest->weights(), "weight"),
+        weights(std::make_shared<const Weights>(std::move(bound))) {
+    const auto* sources = image->manifest->symbols();
+    for (uint32_t i = 0; sources != nullptr && i < sources->size(); ++i) {
+      symbols.push_back({sources->Get(i)->input(), sources->Get(i)->dim()});
+    }
+  }
+
+  void ReadSymbols(const at::Tensor* const* inputs, int64_t* values) const {
+    for (size_t i = 0; i < symbols.size(); ++i) {
+      values[i] = inputs[symbols[i].input]->unsafeGetTensorImpl()->sizes()[symbols[i].dim];
+    }
+  }
+  bool Accepts(const at::Tensor* const* inputs, size_t count, int64_t* values) const {
+    if (count != input_rules.size() || !input_rules.CheckKinds(inputs)) return false;
+    ReadSymbols(inputs, values);
+    return input_rules.CheckShapes(inputs, values);
+  }
+
+  bool WeightsFit(const Weights& list) const {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!weight_rules.CheckOne(i, list[i], nullptr)) return false;
+    }
+    return true;
+  }
+  std::string ExplainAliases(const at::Tensor* const* inputs, const Weights& list) const;
+  std::string ExplainWeightAliases(const Weights& list) const;
+  bool AliasesHold(const at::Tensor* const* inputs, const Weights& list) const {
+    if (image->written_inputs.empty() && image->written_weights.empty()) [[likely]] return true;
+    return ExplainAliases(inputs, list).empty();
+  }
+  std::string NameOf(const char* noun, const flatbuffers::Vector<flatbuffers::Offset<proto::InputSpec>>* specs,
+                     uint32_t index) const {
+    const auto* name = specs->Get(index)->name();
+    return fmt::format("{} '{}'", noun, name == nullptr ? std::string_view() : name->string_view());
+  }
+  std::string InputName(uint32_t i) const { return NameOf("input", image->manifest->inputs(), i); }
+  std::string WeightName(uint32_t i) const { return NameOf("weight", image->manifest->weights(), i); }
+
+  std::shared_ptr<const Weights> CurrentWeights(uint64_t& number) const {
+    const std::lock_guard lock(mutex);
+    number = generation.load(std::memory_order_relaxed);
+    return weights;
+  }
+  RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
+                   std::vector<at::Tensor>& outputs, std::string& why);
+
+  struct Symbol { uint32_t input, dim; };
+
+  std::shared_ptr<const PlanImage> image;
+  GuardTable input_rules;
+  GuardTable weight_rules;
+  std::vector<Symbol> symbols;
+  LanePool lanes;
+  mutable std::mutex mutex;
+  std::shared_ptr<const Weights> weights;   // guarded by mutex; calls keep the list they began with
+  std::atomic<uint64_t> generation = 0;     // written under mutex
+  std::atomic<uint64_t> calls = 0, served = 0, guard_failures = 0, value_guard_failures = 0;
+};
+
+namespace {
+
+// Bound on what a program holds; a wrong count here would index past the caller's lists.
+Status CheckCount(size_t given, size_t needed) {
+  if (given == needed) return {};
+  return Error(Code::kIncompatible, fmt::format("{} weights are bound, the artifact needs {}", given, needed));
+}
+
+}  // namespace
+
+std::string Program::State::ExplainAliases(const at::Tensor* const* inputs, const Weights& list) const {
+  const auto count = static_cast<uint32_t>(input_rules.size());
+  for (const uint32_t written : image->written_inputs) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (i != written && Overlap(*inputs[written], *inputs[i])) {
+        return fmt::format("{} shares memory with {}, which this variant writes", InputName(i), InputName(written));
+      }
+    }
+    for (uint32_t i = 0; i < list.size(); ++i) {
+      if (Overlap(*inputs[written], list[i])) {
+        return fmt::format("{} shares memory with {}, which this variant writes", WeightName(i), InputName(written));
+      }
+    }
+  }
+  for (const uint32_t written : image->written_weights) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (Overlap(list[written], *inputs[i])) {
+        return fmt::format("{} shares memory with {}, which this variant writes", InputName(i), WeightName(written));
+      }
+    }
+  }
+  return "";
+}
+
+std::string Program::State::ExplainWeightAliases(const Weights& list) const {
+  for (const uint32_t written : image->written_weights) {
+    for (uint32_t i = 0; i < list.size(); ++i) {
+      if (i != written && Overlap(list[written], list[i])) {
+        return fmt::format("{} shares memory with {}, which this variant writes", WeightName(i), WeightName(written));
+      }
+    }
+  }
+  return "";
+}
+
+Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Program::~Program() = default;
+
+Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
+                                               std::vector<at::Tensor> weights) {
+  TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact)));
+  auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), std::move(weights));
+  const Weights& list = *state->weights;
+  TRY(CheckCount(list.size(), state->weight_rules.size()));
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& weight : list) pointers.push_back(&weight);
+  const std::vector<int64_t> no_symbols(state->symbols.size(), 0);
+  std::string why = state->weight_rules.Explain(pointers.data(), pointers.size(), &no_symbols);
+  if (why.empty()) why = state->ExplainWeightAliases(list);
+  if (!why.empty()) return Error(Code::kIncompatible, std::move(why));
+  return std::shared_ptr<Program>(new Program(std::move(state)));
+}
+
+Status Program::SetWeight(size_t index, at::Tensor weight) {
+  const std::lock_guard lock(state_->mutex);
+  Weights list = *state_->weights;
+  if (index >= list.size()) {
+    return Error(Code::kInvalid, fmt::format("weight {} of {}", index, list.size()));
+  }
+  list[index] = std::move(weight);
+  std::vector<const at::Tensor*> pointers;
+  for (const at::Tensor& one : list) pointers.push_back(&one);
+  const std::vector<int64_t> no_symbols(state_->symbols.size(), 0);
+  std::string why = state_->weight_rules.Explain(pointers.data(), pointers.size(), &no_symbols);
+  if (why.empty()) why = state_->ExplainWeightAliases(list);
+  if (!why.empty()) return Error(Code::kIncompatible, std::move(why));
+  state_->weights = std::make_shared<const Weights>(std::move(list));
+  state_->generation.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+bool Program::Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const {
+  return state_->Accepts(inputs, count, symbols);
+}
+
+std::string Program::Explain(const at::Tensor* const* inputs, size_t count) const {
+  std::string why = state_->input_rules.Explain(inputs, count, nullptr);
+  if (!why.empty()) return why;
+  std::vector<int64_t> symbols(state_->symbols.size());
+  state_->ReadSymbols(inputs, symbols.data());
+  why = state_->input_rules.Explain(inputs, count, &symbols);
+  if (!why.empty()) return why;
+  uint64_t number = 0;
+  return state_->ExplainAliases(inputs, *state_->CurrentWeights(number));
+}
+
+RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
+                                 std::span<const int64_t> values, std::vector<at::Tensor>& outputs,
+                                 std::string& why) {
+  if (lane.generation() != generation.load(std::memory_order_acquire)) {
+    uint64_t number = 0;
+    auto list = CurrentWeights(number);
+    if (!WeightsFit(*list)) return RunOutcome::kWeightChanged;
+    lane.SetWeights(std::move(list), number);
+  } else {
+    if (!WeightsFit(lane.weights())) return RunOutcome::kWeightChanged;
+    if (!lane.WeightsStayed() && !ExplainWeightAliases(lane.weights()).empty()) {
+      return RunOutcome::kWeightChanged;
+    }
+  }
+  if (!AliasesHold(inputs, lane.weights())) return RunOutcome::kGuardFailed;
+  Result<Instance*> instance = lane.Find(image, values);
+  if (!instance) {
+    why = instance.error().ToText();
+    return RunOutcome::kFailed;
+  }
+  return (*instance)->Run(inputs, outputs, why);
+}
+
+RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
+                        std::vector<at::Tensor>& outputs, std::string& why) {
+  int64_t inline_symbols[kSymbolsInline];
+  std::vector<int64_t> more;
+  int64_t* symbols = inline_symbols;
+  const size_t symbol_count = state_->symbols.size();
+  if (symbol_count > kSymbolsInline) [[unlikely]] {
+    more.resize(symbol_count);
+    symbols = more.data();
+  }
+  RunOutcome outcome = RunOutcome::kGuardFailed;
+  if (state_->Accepts(inputs, count, symbols)) {
+    std::unique_ptr<Lane> lane = state_->lanes.Take();
+    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why);
+    state_->lanes.Give(std::move(lane));
+  }
+  state_->calls.fetch_add(1, std::memory_order_relaxed);
+  if (outcome == RunOutcome::kServed) [[likely]] {
+    state_->served.fetch_add(1, std::memory_order_relaxed);
+  } else if (outcome == RunOutcome::kGuardFailed) {
+    state_->guard_failures.fetch_add(1, std::memory_order_relaxed);
+  } else if (outcome == RunOutcome::kValueGuardFailed) {
+    state_->value_guard_failures.fetch_add(1, std::memory_order_relaxed);
+  }
+  return outcome;
+}
+
+size_t Program::input_count() const { return state_->input_rules.size(); }
+size_t Program::symbol_count() const { return state_->symbols.size(); }
+const LoadedArtifact& Program::artifact() const { return *state_->image->artifact; }
+
+RunCounts Program::counts() const {
+  RunCounts counts;
+  counts.calls = state_->calls.load(std::memory_order_relaxed);
+  const uint64_t served = state_->served.load(std::memory_order_relaxed);
+  counts.native_steps = served * state_->image->native_steps;
+  counts.aten_steps = served * state_->image->aten_steps;
+  counts.guard_failures = state_->guard_failures.load(std::memory_order_relaxed);
+  counts.value_guard_failures = state_->value_guard_failures.load(std::memory_order_relaxed);
+  return counts;
+}
+
+std::pair<int64_t, int64_t> Program::ArenaBytes(const int64_t* symbols) const {
+  std::vector<kernels::Lifetime> lifetimes;
+  const PlanImage& image = *state_->image;
+  for (uint32_t i = 0; i < image.storage_count(); ++i) {
+    const proto::Storage& storage = image.storage(i);
+    if (storage.kind() != proto::StorageKind::Arena) continue;
+    lifetimes.push_back({image.dims[storage.bytes_dim()].Eval({symbols, symbol_count()}),
+                         storage.first_step(), storage.last_step()});
+  }
+  const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
+  return {layout.bytes, layout.bytes_min};
+}
+
+}  // namespace ingot::client
