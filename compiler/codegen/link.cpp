@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <lld/Common/Driver.h>
+#include <llvm/Object/ObjectFile.h>
+#include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/raw_ostream.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "compiler/codegen/codegen.h"
 
@@ -36,19 +41,6 @@ class MemoryFile {
     }
     return {};
   }
-  Result<Buffer> ReadAll() const {
-    const off_t size = lseek(fd_, 0, SEEK_END);
-    if (size < 0) return Fail("measuring");
-    Buffer bytes(static_cast<size_t>(size));
-    for (size_t at = 0; at < bytes.size();) {
-      const ssize_t got = pread(fd_, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return Fail("reading");
-      at += static_cast<size_t>(got);
-    }
-    return bytes;
-  }
-
  private:
   static Error Fail(const char* what) {
     return Error(Code::kExhausted, std::string(what) + " a file in memory: " + strerror(errno));
@@ -56,10 +48,76 @@ class MemoryFile {
   int fd_;
 };
 
+/// Collects what lld writes. lld replaces a regular output file by a new one beside it, which
+/// needs a directory; into a pipe it writes in place.
+class PipeReader {
+ public:
+  PipeReader() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    write_end_ = ends[1];
+    thread_ = std::thread([this, read_end = ends[0]] {
+      uint8_t chunk[1 << 16];
+      for (;;) {
+        const ssize_t got = read(read_end, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        bytes_.insert(bytes_.end(), chunk, chunk + got);
+      }
+      close(read_end);
+    });
+  }
+  PipeReader(const PipeReader&) = delete;
+  PipeReader& operator=(const PipeReader&) = delete;
+  ~PipeReader() { Finish(); }
+
+  bool is_open() const { return write_end_ >= 0; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(write_end_); }
+  /// Everything written until now; nothing can be written afterwards.
+  Buffer Finish() {
+    if (!thread_.joinable()) return {};
+    close(write_end_);
+    thread_.join();
+    return std::move(bytes_);
+  }
+
+ private:
+  int write_end_ = -1;
+  std::thread thread_;
+  Buffer bytes_;
+};
+
 /// lld keeps its state in globals.
 std::mutex& LinkerMutex() {
   static std::mutex mutex;
   return mutex;
+}
+
+Error Damaged(const Object& object, llvm::Error error) {
+  return Error(Code::kCorrupt, "object " + object.symbol + ": " + llvm::toString(std::move(error)));
+}
+
+/// lld ends the process's ability to link when it meets a damaged object, so they are read before:
+/// a sound table of sections and symbols, and nothing imported.
+Status CheckObject(const Object& object) {
+  auto file = llvm::object::ObjectFile::createELFObjectFile(
+      llvm::MemoryBufferRef(AsText(object.bytes), object.symbol));
+  if (!file) return Damaged(object, file.takeError());
+  for (const llvm::object::SectionRef& section : (*file)->sections()) {
+    if (auto contents = section.getContents(); !contents) {
+      return Damaged(object, contents.takeError());
+    }
+  }
+  for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
+    auto flags = symbol.getFlags();
+    if (!flags) return Damaged(object, flags.takeError());
+    auto name = symbol.getName();
+    if (!name) return Damaged(object, name.takeError());
+    if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty()) {
+      return Error(Code::kInternal, "object " + object.symbol + " imports " + name->str());
+    }
+  }
+  return {};
 }
 
 Status RunLinker(const std::vector<std::string>& arguments) {
@@ -71,7 +129,10 @@ Status RunLinker(const std::vector<std::string>& arguments) {
   const std::lock_guard lock(LinkerMutex());
   if (is_broken) return Error(Code::kInternal, "the linker crashed before; restart the process");
   const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
+  // Without it a fatal error of lld would end the process.
+  llvm::CrashRecoveryContext::Enable();
   const lld::Result result = lld::lldMain(argv, out_stream, err_stream, drivers);
+  llvm::CrashRecoveryContext::Disable();
   is_broken = !result.canRunAgain;
   if (result.retCode == 0) return {};
   return Error(Code::kInternal, "linking kernels: " + err + out);
@@ -81,22 +142,25 @@ Status RunLinker(const std::vector<std::string>& arguments) {
 
 Result<Buffer> LinkShared(std::span<const Object> objects) {
   std::vector<MemoryFile> inputs;
-  const MemoryFile output("ingot-link");
+  PipeReader output;
   // No hash of the inputs' names, no timestamps: equal objects give equal bytes.
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "--hash-style=gnu", "--strip-all", "--no-undefined",
-      "--threads=1", "--no-mmap-output-file", "-z", "noexecstack", "-z", "relro", "-z", "now",
-      "-z", "separate-code", "-o", output.path()};
+      "--threads=1", "-z", "noexecstack", "-z", "relro", "-z", "now", "-z", "separate-code", "-o",
+      output.path()};
   for (const Object& object : objects) {
+    TRY(CheckObject(object));
     inputs.emplace_back("ingot-object");
     if (!inputs.back().is_open() || !output.is_open()) {
-      return Error(Code::kExhausted, std::string("memfd_create: ") + strerror(errno));
+      return Error(Code::kExhausted, std::string("opening files for the linker: ") + strerror(errno));
     }
     TRY(inputs.back().Write(object.bytes));
     arguments.push_back(inputs.back().path());
   }
   TRY(RunLinker(arguments));
-  return output.ReadAll();
+  Buffer image = output.Finish();
+  if (image.empty()) return Error(Code::kInternal, "the linker wrote nothing");
+  return image;
 }
 
 }  // namespace ingot::compiler

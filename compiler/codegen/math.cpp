@@ -112,8 +112,9 @@ Value* EmitTanh64(Builder& code, Value* x) {
   return code.CopySign(code.CreateFDiv(t, code.CreateFAdd(t, code.F(x, 2))), x);
 }
 
-// erf(x) / x over x^2, |x| <= 1; log2(erfc(x)) on [1, 4].
-constexpr double kErfSmall32[] = {0x1.20dd74p+0,  -0x1.81273ep-2,  0x1.ce2ceep-4, -0x1.b7f808p-6,
+// erf(x) / x - kErfSlope32 over x^2, |x| <= 1; log2(erfc(x)) on [1, 4].
+constexpr double kErfSlope32 = 0x1.20dd76p+0;
+constexpr double kErfSmall32[] = {-0x1.f7ac92p-25, -0x1.81273ep-2,  0x1.ce2ceep-4, -0x1.b7f808p-6,
                                   0x1.53fab2p-8, -0x1.a39324p-11, 0x1.4827e4p-14};
 constexpr double kErfBig32[] = {0x1.1c6ca6p-12, -0x1.a12fe4p+0, -0x1.d3bbfap-1, -0x1.40564ap-3,
                                 0x1.29ec60p-5,  -0x1.8d877cp-8, 0x1.4dcff6p-11, -0x1.067248p-15};
@@ -121,7 +122,9 @@ constexpr double kErfBig32[] = {0x1.1c6ca6p-12, -0x1.a12fe4p+0, -0x1.d3bbfap-1, 
 Value* EmitErf32(Builder& code, Value* x) {
   Value* a = Clamp(code, code.Abs(x), 0, 4);
   Value* z = code.CreateFMul(a, a);
-  Value* small = code.CreateFMul(a, code.Polynomial(z, kErfSmall32));
+  // The slope at 0 is kept apart: rounded into the polynomial it would cost an ulp everywhere.
+  Value* rest = code.CreateFMul(a, code.Polynomial(z, kErfSmall32));
+  Value* small = code.Fma(a, code.F(x, kErfSlope32), rest);
   Value* exponent = code.CreateFMul(code.Polynomial(a, kErfBig32), code.F(x, 0x1.62e430p-1));
   Value* big = code.CreateFSub(code.F(x, 1), EmitExp(code, exponent));
   Value* is_small = code.CreateFCmpOLT(a, code.F(x, 1));

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/jit/kernel_maker.h"
+#include "compiler/loop/interpret.h"
+#include "compiler/loop/scalar.h"
+#include "compiler/loop/text.h"
+
+namespace ingot::compiler {
+
+/// Memory of one kernel parameter, with values that make sense for its type.
+struct TestBuffer {
+  guards::DType dtype;
+  std::vector<uint8_t> bytes;
+
+  TestBuffer(guards::DType type, int64_t elements, std::mt19937_64& random, bool specials)
+      : dtype(type), bytes(static_cast<size_t>(elements) * guards::SizeOf(type)) {
+    for (int64_t i = 0; i < elements; ++i) {
+      loop::Scalar value;
+      const auto roll = static_cast<int64_t>(random() % 2001) - 1000;
+      value.f = static_cast<double>(roll) / 250;
+      value.i = dtype == guards::DType::kBool ? (roll & 1) : roll % 100;
+      if (specials && random() % 16 == 0) {
+        constexpr double kSpecials[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0};
+        value.f = kSpecials[random() % 5];
+      }
+      loop::WriteElement(&bytes[i * guards::SizeOf(dtype)], dtype, value);
+    }
+  }
+  loop::Scalar At(size_t i) const {
+    return loop::ReadElement(&bytes[i * guards::SizeOf(dtype)], dtype);
+  }
+  size_t size() const { return bytes.size() / guards::SizeOf(dtype); }
+};
+
+/// Largest |error| allowed, relative to the larger magnitude (and absolutely below 1).
+inline double ToleranceOf(guards::DType dtype) {
+  switch (dtype) {
+    case guards::DType::kF16: return 0x1p-9;
+    case guards::DType::kBF16: return 0x1p-6;
+    case guards::DType::kF32: return 0x1p-18;
+    default: return 0x1p-40;
+  }
+}
+
+inline bool Close(guards::DType dtype, loop::Scalar got, loop::Scalar want) {
+  if (!guards::IsFloat(dtype)) return got.i == want.i;
+  if (std::isnan(want.f) || std::isnan(got.f)) return std::isnan(want.f) && std::isnan(got.f);
+  if (std::isinf(want.f) || std::isinf(got.f)) return want.f == got.f;
+  const double scale = std::max({1.0, std::fabs(want.f), std::fabs(got.f)});
+  return std::fabs(got.f - want.f) <= ToleranceOf(dtype) * scale;
+}
+
+/// Runs `kernel` compiled (as a whole, and split in two row ranges) and interpreted on the same
+/// random data, and compares every byte range it can write.
+inline void ExpectSameAsInterpreter(const loop::Kernel& kernel,
+                                    const std::vector<int64_t>& symbols, uint64_t seed,
+                                    bool specials = true) {
+  SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + loop::Print(kernel));
+  std::mt19937_64 random(seed);
+  std::vector<TestBuffer> start;
+  int64_t rows = 1;
+  for (const guards::Dim& extent : kernel.rows) rows *= extent.Eval(symbols);
+  for (const loop::Param& p : kernel.params) {
+    start.emplace_back(p.dtype, p.elements.Eval(symbols), random, specials);
+  }
+  const CompiledKernel compiled(kernel);
+  const auto run = [&](auto call) {
+    std::vector<TestBuffer> buffers = start;
+    std::vector<void*> pointers;
+    for (TestBuffer& b : buffers) pointers.push_back(b.bytes.data());
+    call(pointers);
+    return buffers;
+  };
+  const auto whole = run([&](auto& p) { ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0); });
+  const auto split = run([&](auto& p) {
+    ASSERT_EQ(compiled.Run(p, symbols, 0, rows / 2), 0);
+    ASSERT_EQ(compiled.Run(p, symbols, rows / 2, rows), 0);
+  });
+  const auto oracle = run([&](auto& p) {
+    const Status status = loop::Interpret(kernel, p, symbols, 0, rows);
+    ASSERT_TRUE(status) << status.error().ToText();
+  });
+  for (size_t b = 0; b < start.size(); ++b) {
+    EXPECT_EQ(whole[b].bytes, split[b].bytes) << "row ranges differ in buffer " << b;
+    for (size_t i = 0; i < whole[b].size(); ++i) {
+      ASSERT_TRUE(Close(whole[b].dtype, whole[b].At(i), oracle[b].At(i)))
+          << "buffer " << b << " element " << i << ": " << whole[b].At(i).f << "/"
+          << whole[b].At(i).i << ", interpreter " << oracle[b].At(i).f << "/" << oracle[b].At(i).i;
+    }
+  }
+}
+
+}  // namespace ingot::compiler
