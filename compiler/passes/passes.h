@@ -28,6 +28,9 @@ Result<bool> MergeCommon(Graph& graph);
 Result<bool> DropDead(Graph& graph);
 /// Matrix products read transposes directly, without a copy in between.
 Result<bool> SinkTransposes(Graph& graph);
+/// Guards that cannot fail disappear: sizes that follow from the operands' sizes, and values that
+/// are known.
+Result<bool> DropKnownGuards(Graph& graph);
 /// Guards and what they need come first, so that a failing guard costs little and precedes every
 /// write.
 Result<bool> HoistGuards(Graph& graph);

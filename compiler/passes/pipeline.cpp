@@ -9,15 +9,9 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
-#include "compiler/ops/infer.h"
 
 namespace ingot::compiler {
 namespace {
-
-Status Check(const Graph& graph) {
-  TRY(Verify(graph));
-  return CheckTypes(graph);
-}
 
 Status Dump(const Graph& graph, const std::string& dir, size_t number, const std::string& pass) {
   const auto path = std::filesystem::path(dir) / fmt::format("{:02}-{}.ir", number, pass);
@@ -68,7 +62,7 @@ class Runner {
     runs_.push_back({entry.name, spent.count(), *changed});
     TRY(CheckAnswer(entry.name, *changed));
     if (!*changed) return false;
-    if (Status checked = Check(graph_); !checked) {
+    if (Status checked = Verify(graph_); !checked) {
       return std::move(checked).error().Wrap("after pass " + entry.name);
     }
     if (!options_.dump_dir.empty()) {
@@ -105,7 +99,7 @@ Result<std::vector<PassRun>> Pipeline::Run(Graph& graph, const PipelineOptions& 
                                                 fmt::join(names, ", ")));
     }
   }
-  if (Status checked = Check(graph); !checked) {
+  if (Status checked = Verify(graph); !checked) {
     return std::move(checked).error().Wrap("before the first pass");
   }
   Runner runner(graph, options);

@@ -22,6 +22,7 @@ Pipeline DefaultPipeline() {
       {"fold-constants", FoldConstants},                // Small known values are constants or full.
       {"simplify-algebra", SimplifyAlgebra},            // No exact identity is left to apply.
       {"simplify-views", SimplifyViews},                // No view of a view of the same kind.
+      {"drop-known-guards", DropKnownGuards},           // Every guard can fail.
       {"drop-dead", DropDead},                          // Every node reaches an output or effect.
   });
   pipeline.AddGroup({
@@ -39,6 +40,7 @@ Result<Pass> FindPass(std::string_view name) {
       {"canonicalize-shapes", CanonicalizeShapes},
       {"canonicalize-variants", CanonicalizeVariants},
       {"drop-dead", DropDead},
+      {"drop-known-guards", DropKnownGuards},
       {"drop-no-ops", DropNoOps},
       {"fold-constants", FoldConstants},
       {"hoist-guards", HoistGuards},

@@ -79,6 +79,7 @@ std::vector<bool> EscapingValues(const Graph& graph) {
 }
 
 const Node* Definition(const Graph& graph, ValueId id) {
+  if (id == kNoValue) return nullptr;
   const NodeId def = graph.value(id).def;
   return def == kNoNode ? nullptr : &graph.node(def);
 }

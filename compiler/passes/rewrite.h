@@ -18,7 +18,7 @@ std::vector<uint32_t> UseCounts(const Graph& graph);
 /// outlives the run, unless eager shared it too.
 std::vector<bool> EscapingValues(const Graph& graph);
 
-/// The node that defines `id`, or null for inputs.
+/// The node that defines `id`, or null for inputs and for kNoValue.
 const Node* Definition(const Graph& graph, ValueId id);
 
 /// Defines result 0 of `id` by `op(args)` instead, under the same value and type. Other results
