@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "compiler/fusion/lower.h"
+
+namespace ingot::compiler::fusion {
+
+/// Where the elements of a value lie: in the memory of `root`, which is no view itself.
+struct Alias {
+  ValueId root = kNoValue;
+  Dim offset;
+  Dims strides;
+};
+
+/// The aliases of all values; a value that is no view is its own root.
+/// `lowered[node]` are the expressions of the node's results.
+std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
+                               const std::vector<Results>& lowered);
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/coords.h"
+
+#include <algorithm>
+
+namespace ingot::compiler::fusion {
+namespace {
+
+bool IsNonNegative(const Dim& dim) {
+  return std::all_of(dim.terms().begin(), dim.terms().end(),
+                     [](const Dim::Term& term) { return term.coef >= 0; });
+}
+
+/// The variable, where the coordinate is exactly one of them.
+std::optional<uint16_t> WholeVar(const Affine& a) {
+  if (!a.offset.is_zero() || !a.gathered.empty() || a.vars.size() != 1) return std::nullopt;
+  if (!a.vars[0].second.is_one()) return std::nullopt;
+  return a.vars[0].first;
+}
+
+}  // namespace
+
+Domain::Domain(const Dims& sizes) {
+  Coords identity;
+  for (const Dim& size : sizes) {
+    if (size.is_one()) {
+      identity.emplace_back();
+      continue;
+    }
+    identity.push_back(Affine::Var(static_cast<uint16_t>(shape_.extents.size())));
+    shape_.extents.push_back(size);
+    shape_.reduced.push_back(false);
+  }
+  coords_.push_back(std::move(identity));
+}
+
+bool Domain::has_reduced() const {
+  return std::find(shape_.reduced.begin(), shape_.reduced.end(), true) != shape_.reduced.end();
+}
+
+CoordsId Domain::Intern(Coords coords) {
+  const auto it = std::find(coords_.begin(), coords_.end(), coords);
+  if (it != coords_.end()) return static_cast<CoordsId>(it - coords_.begin());
+  coords_.push_back(std::move(coords));
+  return static_cast<CoordsId>(coords_.size() - 1);
+}
+
+bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
+  const Coords& at = coords_[id];
+  std::vector<bool> used(shape_.extents.size());
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k].is_one()) continue;
+    const auto var = WholeVar(at[k]);
+    if (!var || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
+    used[*var] = true;
+  }
+  bool all = true, kept = true, folded = false;
+  for (size_t v = 0; v < used.size(); ++v) {
+    all = all && used[v];
+    if (shape_.reduced[v]) folded = folded || used[v];
+    else kept = kept && used[v];
+  }
+  return all || (kept && !folded);
+}
+
+bool Domain::HasGathered(CoordsId id) const {
+  return std::any_of(coords_[id].begin(), coords_[id].end(),
+                     [](const Affine& a) { return !a.gathered.empty(); });
+}
+
+bool Domain::Uses(CoordsId id, uint16_t var) const {
+  for (const Affine& a : coords_[id]) {
+    for (const auto& [v, coef] : a.vars) {
+      if (v == var) return true;
+    }
+  }
+  return false;
+}
+
+bool Domain::Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const {
+  Dim highest;
+  for (const auto& [var, coef] : index.vars) {
+    if (auto q = coef.DivideExactly(size)) {
+      quotient.AddScaled(Affine{Dim(), {{var, *q}}, {}}, Dim(1));
+      continue;
+    }
+    if (!IsNonNegative(coef)) return false;
+    rest.AddScaled(Affine{Dim(), {{var, coef}}, {}}, Dim(1));
+    highest = highest + coef * (shape_.extents[var] - Dim(1));
+  }
+  for (const auto& [id, coef] : index.gathered) {
+    const auto q = coef.DivideExactly(size);
+    if (!q) return false;
+    quotient.gathered.emplace_back(id, *q);
+  }
+  if (const auto q = index.offset.DivideExactly(size)) {
+    quotient.offset = *q;
+  } else if (index.offset.is_const() && size.is_const() && index.offset.const_value() >= 0) {
+    quotient.offset = index.offset.const_value() / size.const_value();
+    rest.offset = index.offset.const_value() % size.const_value();
+  } else {
+    return false;
+  }
+  const Dim slack = size - Dim(1) - highest - rest.offset;
+  return slack.is_const() && slack.const_value() >= 0;
+}
+
+std::optional<Coords> Domain::Reshaped(const Dims& from, const Dims& to, const Coords& at) const {
+  Coords result(to.size());
+  size_t i = 0, o = 0;
+  while (true) {
+    while (i < from.size() && from[i].is_one()) ++i;
+    while (o < to.size() && to[o].is_one()) ++o;
+    if (i == from.size() || o == to.size()) break;
+    // The smallest run of dims on both sides with one product.
+    size_t i_end = i + 1, o_end = o + 1;
+    Dim in = from[i], out = to[o];
+    while (!(in == out)) {
+      const bool grow_out = o_end < to.size() && in.DivideExactly(out).has_value();
+      if (grow_out) {
+        out = out * to[o_end++];
+      } else if (i_end < from.size()) {
+        in = in * from[i_end++];
+      } else if (o_end < to.size()) {
+        out = out * to[o_end++];
+      } else {
+        return std::nullopt;
+      }
+    }
+    Affine linear;
+    for (size_t k = i; k < i_end; ++k) {
+      Affine scaled;
+      scaled.AddScaled(linear, from[k]);
+      scaled.AddScaled(at[k], Dim(1));
+      linear = std::move(scaled);
+    }
+    for (size_t k = o_end; k-- > o + 1;) {
+      if (to[k].is_one()) continue;
+      Affine quotient, rest;
+      if (!Split(linear, to[k], quotient, rest)) return std::nullopt;
+      result[k] = std::move(rest);
+      linear = std::move(quotient);
+    }
+    result[o] = std::move(linear);
+    i = i_end;
+    o = o_end;
+  }
+  // Both sides must be used up: what is left over means that a size is 0 or cannot be compared.
+  if (i != from.size() || o != to.size()) return std::nullopt;
+  return result;
+}
+
+std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced,
+                                           const Coords& at) {
+  std::vector<bool> kept(shape_.extents.size());
+  Dims folded;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k].is_one()) continue;
+    if (reduced[k]) {
+      folded.push_back(sizes[k]);
+      continue;
+    }
+    const auto var = WholeVar(at[k]);
+    if (!var || kept[*var] || !(shape_.extents[*var] == sizes[k])) return std::nullopt;
+    kept[*var] = true;
+  }
+  if (!has_reduced() && !folded.empty()) {
+    Dims open;
+    for (size_t v = 0; v < kept.size(); ++v) {
+      if (!kept[v]) open.push_back(shape_.extents[v]);
+    }
+    if (!open.empty() && open != folded) return std::nullopt;
+    for (size_t v = 0; v < kept.size(); ++v) shape_.reduced[v] = !kept[v];
+    if (open.empty()) {
+      shape_.extents.insert(shape_.extents.end(), folded.begin(), folded.end());
+      shape_.reduced.resize(shape_.extents.size(), true);
+      kept.resize(shape_.extents.size(), false);
+    }
+  }
+  // Every reduction keeps all row variables and folds all others.
+  for (size_t v = 0; v < kept.size(); ++v) {
+    if (kept[v] == shape_.reduced[v] && !folded.empty()) return std::nullopt;
+  }
+  Coords result(sizes.size());
+  uint16_t next = 0;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (sizes[k].is_one()) continue;
+    if (!reduced[k]) {
+      result[k] = at[k];
+      continue;
+    }
+    while (next < shape_.reduced.size() && !shape_.reduced[next]) ++next;
+    if (next == shape_.reduced.size() || !(shape_.extents[next] == sizes[k])) return std::nullopt;
+    result[k] = Affine::Var(next++);
+  }
+  return result;
+}
+
+std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg,
+                                          CoordsId id) {
+  const Dims& sizes = pool[e.args[arg]].sizes;
+  switch (e.kind) {
+    case ExprKind::kMap: {
+      if (sizes == e.sizes) return id;
+      const size_t added = e.sizes.size() - sizes.size();
+      Coords result(sizes.size());
+      for (size_t k = 0; k < sizes.size(); ++k) {
+        if (!sizes[k].is_one()) result[k] = coords_[id][added + k];
+      }
+      return Intern(std::move(result));
+    }
+    case ExprKind::kView: return Intern(ApplyMap(e.map, coords_[id]));
+    case ExprKind::kGather: return arg == 0 ? Intern(ApplyMap(e.map, coords_[id])) : id;
+    case ExprKind::kReshape: {
+      auto result = Reshaped(e.sizes, sizes, coords_[id]);
+      if (!result) return std::nullopt;
+      return Intern(std::move(*result));
+    }
+    case ExprKind::kRegion: {
+      Coords result = coords_[id];
+      if (arg == 0) {
+        Affine& at = result[e.axis];
+        at.offset = at.offset - e.start;
+        return Intern(std::move(result));
+      }
+      if (sizes.size() == e.sizes.size()) return id;
+      return sizes.empty() ? std::optional(Intern({})) : std::nullopt;
+    }
+    case ExprKind::kReduce: {
+      auto result = ReduceCoords(sizes, e.reduced, coords_[id]);
+      if (!result) return std::nullopt;
+      return Intern(std::move(*result));
+    }
+    default: return id;
+  }
+}
+
+}  // namespace ingot::compiler::fusion

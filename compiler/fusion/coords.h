@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/fusion/expr.h"
+
+namespace ingot::compiler::fusion {
+
+using CoordsId = uint32_t;
+
+/// The iteration space of a group: one loop variable for each dim that is not 1, some of which
+/// are folded by reductions. All reductions of a group fold the same variables. Coordinates that
+/// occur in a group are numbered here, so that they compare by number.
+class Domain {
+ public:
+  /// One variable for each of `sizes` that is not 1; the identity coordinates are `identity()`.
+  explicit Domain(const Dims& sizes);
+
+  struct Shape {
+    Dims extents;
+    std::vector<bool> reduced;
+    bool operator==(const Shape&) const = default;
+  };
+  const Shape& shape() const { return shape_; }
+  /// Undoes what a failed trace added.
+  void Restore(Shape shape) { shape_ = std::move(shape); }
+  bool has_reduced() const;
+
+  CoordsId Intern(Coords coords);
+  const Coords& at(CoordsId id) const { return coords_[id]; }
+  CoordsId identity() const { return 0; }
+
+  /// Each non-unit dim of `sizes` is one whole variable, and together they are all variables, or
+  /// all that are not folded: a value at these coordinates can be stored by the group.
+  bool IsOwn(CoordsId id, const Dims& sizes) const;
+  bool HasGathered(CoordsId id) const;
+  /// The coordinates use variable `var`.
+  bool Uses(CoordsId id, uint16_t var) const;
+
+  /// Coordinates of args[arg] of `e` when the result is asked for at `at`. Not for the table of a
+  /// gather in emission (which needs the loaded indices). A reduction chooses or checks the folded
+  /// variables. nullopt: this group cannot express it.
+  std::optional<CoordsId> ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId at);
+  /// Coordinates in a tensor of sizes `to` that has the elements of one of sizes `from` in order.
+  std::optional<Coords> Reshaped(const Dims& from, const Dims& to, const Coords& at) const;
+
+ private:
+  std::optional<Coords> ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced,
+                                     const Coords& at);
+  /// index = quotient * size + rest with 0 <= rest < size, where that can be shown.
+  bool Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const;
+
+  Shape shape_;
+  std::vector<Coords> coords_;
+};
+
+}  // namespace ingot::compiler::fusion

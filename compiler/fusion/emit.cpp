@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/emit.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "compiler/loop/ops.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using loop::Id;
+using loop::Index;
+using loop::Inst;
+using loop::kNone;
+
+constexpr size_t kInstsMax = 400;
+constexpr size_t kParamsMax = 32;
+// Above this an elementwise result is kept in a row buffer rather than computed again.
+constexpr unsigned kRecomputeCostMax = 12;
+
+unsigned CostOf(ScalarOp op) {
+  if ((op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow) return 13;
+  if (op == ScalarOp::kDiv || op == ScalarOp::kSqrt || op == ScalarOp::kRsqrt) return 4;
+  return op == ScalarOp::kLoad ? 2 : 1;
+}
+
+class Emitter {
+ public:
+  Emitter(const Lowered& lowered, Group& group)
+      : lowered_(lowered), group_(group), graph_(lowered.graph), pool_(lowered.pool) {
+    for (NodeId id : group.members) members_.insert({id, true});
+  }
+
+  Result<Draft> Run() {
+    OrderVars();
+    for (const Group::Store& store : group_.stores) {
+      Walk(lowered_.ExprOf(store.value), store.at);
+    }
+    const size_t loops = LoopCount();
+    draft_.kernel.blocks.resize(2 * loops + 1);
+    for (size_t b = 0; b < draft_.kernel.blocks.size(); b += 2) {
+      draft_.kernel.blocks[b].is_loop = false;
+    }
+    for (stage_ = 1; stage_ <= loops; ++stage_) {
+      StoreAll(true, stage_ - 1);
+      for (const Fold& fold : folds_) {
+        if (fold.depth == stage_) EmitFold(fold);
+      }
+      StoreAll(false, stage_ - 1);
+      KeepForLater();
+    }
+    StoreAll(true, loops);
+    if (draft_.kernel.params.size() > kParamsMax) Fail("too many parameters");
+    if (!failure_.empty()) return Error(Code::kUnsupported, failure_);
+    draft_.has_reduced = group_.domain.has_reduced();
+    return std::move(draft_);
+  }
+
+ private:
+  struct Fold {
+    ExprId expr;
+    CoordsId at;
+    size_t depth;
+  };
+  using Key = std::tuple<ExprId, CoordsId, Id>;
+  struct Kept {
+    Id id;
+    size_t block;
+    uint32_t buffer = kNone;
+  };
+
+  Id Fail(std::string why) {
+    if (failure_.empty()) failure_ = std::move(why);
+    return kNone;
+  }
+
+  /// Rows by falling stride of the first full result; j = the folded variables, or the variable
+  /// with the smallest stride.
+  void OrderVars() {
+    const Domain::Shape& shape = group_.domain.shape();
+    const size_t count = shape.extents.size();
+    static const std::vector<int64_t> typical(256, 97);
+    std::vector<int64_t> stride(count, 0);
+    for (size_t s = group_.stores.size(); s-- > 0;) {
+      const Group::Store& store = group_.stores[s];
+      const Type& type = graph_.type(store.value);
+      const Coords& at = group_.domain.at(store.at);
+      for (size_t k = 0; k < at.size(); ++k) {
+        for (const auto& [var, coef] : at[k].vars) {
+          stride[var] = (type.strides[k] * coef).Eval(typical);
+        }
+      }
+    }
+    order_.resize(count);
+    std::iota(order_.begin(), order_.end(), uint16_t{0});
+    const bool has_reduced = group_.domain.has_reduced();
+    std::stable_sort(order_.begin(), order_.end(), [&](uint16_t a, uint16_t b) {
+      if (shape.reduced[a] != shape.reduced[b]) return !shape.reduced[a];
+      return !shape.reduced[a] && stride[a] > stride[b];
+    });
+    position_.resize(count);
+    for (size_t p = 0; p < count; ++p) {
+      position_[order_[p]] = p;
+      draft_.extents.push_back(shape.extents[order_[p]]);
+    }
+    const auto folded = std::count(shape.reduced.begin(), shape.reduced.end(), true);
+    draft_.row_vars = count - (has_reduced ? folded : (count > 0 ? 1 : 0));
+  }
+  bool IsRowVar(uint16_t var) const { return position_[var] < draft_.row_vars; }
+  bool IsRowCoords(CoordsId at) const {
+    for (const Affine& a : group_.domain.at(at)) {
+      for (const auto& [var, coef] : a.vars) {
+        if (!IsRowVar(var)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Structure.
+
+  /// The expression a leaf stands for inside this group, or kNoExpr where it is loaded.
+  ExprId Inlined(ValueId value, CoordsId at) {
+    const Value& v = graph_.value(value);
+    if (v.def == kNoNode || !members_.count(v.def) || group_.domain.HasGathered(at)) return kNoExpr;
+    const ExprId root = lowered_.ExprOf(value);
+    const Expr& e = pool_[root];
+    const bool is_view = lowered_.aliases[value].root != value;
+    if (is_view && !e.args.empty() && !group_.domain.ArgCoords(pool_, e, 0, at)) return kNoExpr;
+    return root;
+  }
+  static bool IsFold(const Expr& e, const ExprPool& pool) {
+    if (e.kind != ExprKind::kReduce) return false;
+    const Dims& sizes = pool[e.args[0]].sizes;
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      if (e.reduced[k] && !sizes[k].is_one()) return true;
+    }
+    return false;
+  }
+
+  /// Number of reductions nested in the value; registers each once.
+  size_t Walk(ExprId id, CoordsId at) {
+    if (id == kNoExpr) {
+      Fail("a stored value has no expression");
+      return 0;
+    }
+    const auto key = std::pair(id, at);
+    if (const auto it = depth_.find(key); it != depth_.end()) return it->second;
+    const Expr& e = pool_[id];
+    size_t depth = 0;
+    if (e.kind == ExprKind::kValue) {
+      const ExprId inner = Inlined(e.value, at);
+      if (inner != kNoExpr) depth = Walk(inner, at);
+    }
+    for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) {
+      const auto arg = group_.domain.ArgCoords(pool_, e, k, at);
+      if (!arg) {
+        Fail("an index map the group cannot express");
+        return 0;
+      }
+      depth = std::max(depth, Walk(e.args[k], *arg));
+    }
+    if (IsFold(e, pool_)) {
+      ++depth;
+      folds_.push_back({id, at, depth});
+    }
+    depth_[key] = depth;
+    return depth;
+  }
+
+  size_t LoopCount() {
+    size_t loops = 0;
+    for (const Fold& fold : folds_) loops = std::max(loops, fold.depth);
+    for (const Group::Store& store : group_.stores) {
+      if (IsRowCoords(store.at)) continue;
+      loops = std::max(loops, Walk(lowered_.ExprOf(store.value), store.at) + 1);
+    }
+    return loops;
+  }
+
+  // Instructions.
+
+  Index NewIndex() const {
+    Index index;
+    index.coefs.resize(draft_.extents.size());
+    return index;
+  }
+  void AddAffine(Index& index, const Affine& a, const Dim& scale) const {
+    index.offset = index.offset + a.offset * scale;
+    for (const auto& [var, coef] : a.vars) {
+      Dim& slot = index.coefs[position_[var]];
+      slot = slot + coef * scale;
+    }
+    for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, coef * scale});
+  }
+  bool IsRowIndex(const Index& index) const {
+    for (size_t p = draft_.row_vars; p < index.coefs.size(); ++p) {
+      if (!index.coefs[p].is_zero()) return false;
+    }
+    return std::all_of(index.gathered.begin(), index.gathered.end(),
+                       [&](const Index::Gathered& g) { return is_row_[g.value]; });
+  }
+
+  Id Append(Inst inst) {
+    for (Id arg : inst.args) {
+      if (arg == kNone) return Fail("an operand is missing");
+    }
+    bool row = IsRowIndex(inst.index) && !loop::IsReduce(inst.op);
+    unsigned cost = CostOf(inst.op) + (inst.index.gathered.empty() ? 0 : 2);
+    for (Id arg : inst.args) {
+      row = row && is_row_[arg];
+      if (!is_row_[arg]) cost += cost_[arg];
+    }
+    if (inst.predicate != kNone) row = row && is_row_[inst.predicate];
+    const size_t block = row ? 2 * (stage_ - 1) : 2 * stage_ - 1;
+    if (block >= draft_.kernel.blocks.size()) return Fail("a row value depends on j");
+    if (draft_.kernel.insts.size() >= kInstsMax) return Fail("too many instructions");
+    const Id id = static_cast<Id>(draft_.kernel.insts.size());
+    is_row_.push_back(row || loop::IsReduce(inst.op));
+    cost_.push_back(row ? 0 : std::min(cost, 1000u));
+    draft_.kernel.blocks[block].insts.push_back(id);
+    draft_.kernel.insts.push_back(std::move(inst));
+    return id;
+  }
+  Id AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
+    Inst inst{.op = op, .dtype = dtype, .args = std::move(args)};
+    inst.index = NewIndex();
+    return Append(std::move(inst));
+  }
+  Id AppendIndex(const Affine& a) {
+    Inst inst{.op = ScalarOp::kIndex, .dtype = DType::kI64};
+    inst.index = NewIndex();
+    AddAffine(inst.index, a, Dim(1));
+    return Append(std::move(inst));
+  }
+  Id AppendSize(const Dim& size) {
+    Inst inst{.op = size.is_const() ? ScalarOp::kConst : ScalarOp::kSize, .dtype = DType::kI64};
+    if (size.is_const()) inst.imm_i = size.const_value();
+    inst.size = size;
+    if (size.is_const()) inst.size = Dim();
+    inst.index = NewIndex();
+    return Append(std::move(inst));
+  }
+
+  uint32_t ParamOf(ValueId value, loop::ParamMode mode) {
+    std::vector<ValueId>& buffers = draft_.buffers;
+    const auto it = std::find(buffers.begin(), buffers.end(), value);
+    if (it != buffers.end()) return static_cast<uint32_t>(it - buffers.begin());
+    const Type& type = graph_.type(value);
+    Dim elements = 1;
+    for (size_t k = 0; k < type.rank(); ++k) {
+      if (type.sizes[k].is_zero()) elements = Dim();
+    }
+    for (size_t k = 0; k < type.rank() && !elements.is_zero(); ++k) {
+      elements = elements + (type.sizes[k] - Dim(1)) * type.strides[k];
+    }
+    buffers.push_back(value);
+    draft_.kernel.params.push_back({type.dtype, mode, elements});
+    return static_cast<uint32_t>(buffers.size() - 1);
+  }
+
+  Id Load(ValueId value, CoordsId at, Id predicate) {
+    const Alias& alias = lowered_.aliases[value];
+    const DType dtype = graph_.type(value).dtype;
+    Inst inst{.op = ScalarOp::kLoad, .dtype = dtype};
+    inst.index = NewIndex();
+    inst.index.offset = alias.offset;
+    const Coords& coords = group_.domain.at(at);
+    for (size_t k = 0; k < coords.size(); ++k) AddAffine(inst.index, coords[k], alias.strides[k]);
+    inst.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
+    if (draft_.kernel.params[inst.buffer].mode != loop::ParamMode::kIn) {
+      return Fail("the group reads memory it writes");
+    }
+    inst.predicate = predicate;
+    const Id raw = Append(std::move(inst));
+    if (raw == kNone || ComputeType(dtype) == dtype) return raw;
+    return AppendOp(ScalarOp::kCast, ComputeType(dtype), {raw});
+  }
+
+  // Values.
+
+  Id Emit(ExprId id, CoordsId at, Id predicate) {
+    if (!failure_.empty()) return kNone;
+    const Key key(id, at, predicate);
+    if (const auto it = row_memo_.find(key); it != row_memo_.end()) return it->second;
+    if (const auto it = loop_memo_.find(key); it != loop_memo_.end()) return it->second;
+    if (const auto it = kept_.find(key); it != kept_.end()) return Reload(key, it->second);
+    const Id result = EmitFresh(pool_[id], at, predicate);
+    if (result == kNone) return Fail("an expression has no value");
+    (is_row_[result] ? row_memo_ : loop_memo_)[key] = result;
+    return result;
+  }
+
+  Id EmitFresh(const Expr& e, CoordsId at, Id predicate) {
+    switch (e.kind) {
+      case ExprKind::kValue: {
+        const ExprId inner = Inlined(e.value, at);
+        return inner == kNoExpr ? Load(e.value, at, predicate) : Emit(inner, at, predicate);
+      }
+      case ExprKind::kConst: {
+        Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
+        inst.imm_f = e.imm_f;
+        inst.imm_i = e.imm_i;
+        inst.index = NewIndex();
+        return Append(std::move(inst));
+      }
+      case ExprKind::kSize: return AppendSize(e.size);
+      case ExprKind::kIota: return AppendIndex(ApplyMap(e.map, group_.domain.at(at))[0]);
+      case ExprKind::kMap: {
+        std::vector<Id> args;
+        for (size_t k = 0; k < e.args.size(); ++k) args.push_back(EmitArg(e, k, at, predicate));
+        return AppendOp(e.op, e.dtype, std::move(args));
+      }
+      case ExprKind::kRound: {
+        const Id narrow = AppendOp(ScalarOp::kCast, e.narrow, {EmitArg(e, 0, at, predicate)});
+        return narrow == kNone ? kNone : AppendOp(ScalarOp::kCast, DType::kF32, {narrow});
+      }
+      case ExprKind::kView:
+      case ExprKind::kReshape: return EmitArg(e, 0, at, predicate);
+      case ExprKind::kRegion: return EmitRegion(e, at, predicate);
+      case ExprKind::kGather: return EmitGather(e, at, predicate);
+      case ExprKind::kReduce: return EmitTrivialFold(e, at, predicate);
+    }
+    return kNone;
+  }
+
+  Id EmitArg(const Expr& e, size_t arg, CoordsId at, Id predicate) {
+    const auto coords = group_.domain.ArgCoords(pool_, e, arg, at);
+    if (!coords) return Fail("an index map the group cannot express");
+    return Emit(e.args[arg], *coords, predicate);
+  }
+
+  Id EmitRegion(const Expr& e, CoordsId at, Id predicate) {
+    const Dim end = e.start + e.size;
+    const Affine position = group_.domain.at(at)[e.axis];
+    Id inside = kNone;
+    if (!e.start.is_zero()) {
+      inside = AppendOp(ScalarOp::kGe, DType::kBool, {AppendIndex(position), AppendSize(e.start)});
+    }
+    if (!(end == e.sizes[e.axis])) {
+      const Id below =
+          AppendOp(ScalarOp::kLt, DType::kBool, {AppendIndex(position), AppendSize(end)});
+      inside = inside == kNone ? below : AppendOp(ScalarOp::kAnd, DType::kBool, {inside, below});
+    }
+    if (inside == kNone) return EmitArg(e, 0, at, predicate);
+    const Id both = predicate == kNone
+                        ? inside
+                        : AppendOp(ScalarOp::kAnd, DType::kBool, {predicate, inside});
+    const Id inner = EmitArg(e, 0, at, both);
+    if (e.args.size() == 1) return inner;
+    const Id outer = EmitArg(e, 1, at, predicate);
+    return AppendOp(ScalarOp::kSelect, e.dtype, {inside, inner, outer});
+  }
+
+  Id EmitGather(const Expr& e, CoordsId at, Id predicate) {
+    const Dims& table = pool_[e.args[0]].sizes;
+    std::vector<Id> indices;
+    for (size_t k = 1; k < e.args.size(); ++k) {
+      const Id raw = EmitArg(e, k, at, predicate);
+      if (raw == kNone) return kNone;
+      Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};
+      cast.index = NewIndex();
+      for (size_t d = 0; d < e.map.size(); ++d) {
+        if (!e.map[d].gathered.empty() && e.map[d].gathered[0].first == k - 1) {
+          cast.check_dim = table[d];
+        }
+      }
+      indices.push_back(Append(std::move(cast)));
+    }
+    Coords coords;
+    for (const Affine& entry : e.map) {
+      Affine plain = entry;
+      plain.gathered.clear();
+      coords.push_back(ApplyMap({plain}, group_.domain.at(at))[0]);
+      for (const auto& [k, coef] : entry.gathered) {
+        if (indices[k] == kNone) return kNone;
+        coords.back().gathered.emplace_back(indices[k], coef);
+      }
+    }
+    return Emit(e.args[0], group_.domain.Intern(std::move(coords)), predicate);
+  }
+
+  /// A reduction over nothing but dims of size 1, or one whose loop has ended.
+  Id EmitTrivialFold(const Expr& e, CoordsId at, Id predicate) {
+    if (IsFold(e, pool_)) {
+      // The fold's own key has no predicate: its loads lie inside whatever asked for it.
+      const ExprId id = static_cast<ExprId>(&e - &pool_[0]);
+      const auto it = row_memo_.find(Key(id, at, kNone));
+      return it == row_memo_.end() ? Fail("a reduction is used before its loop") : it->second;
+    }
+    if (loop::TraitsOf(e.op).cls == loop::OpClass::kReduceArg) return AppendSize(Dim());
+    return EmitArg(e, 0, at, predicate);
+  }
+
+  void EmitFold(const Fold& fold) {
+    const Expr& e = pool_[fold.expr];
+    const Id arg = EmitArg(e, 0, fold.at, kNone);
+    if (arg == kNone) return;
+    Inst inst{.op = e.op, .dtype = e.dtype, .args = {arg}};
+    inst.index = NewIndex();
+    const Id id = Append(std::move(inst));
+    // Visible once the loop has ended; nothing in this loop asks for it, by depth.
+    if (id != kNone) row_memo_[Key(fold.expr, fold.at, kNone)] = id;
+  }
+
+  void StoreAll(bool row, size_t depth) {
+    for (const Group::Store& store : group_.stores) {
+      if (!failure_.empty()) return;
+      const ExprId root = lowered_.ExprOf(store.value);
+      if (IsRowCoords(store.at) != row || Walk(root, store.at) != depth) continue;
+      const Type& type = graph_.type(store.value);
+      Id value = Emit(root, store.at, kNone);
+      if (value == kNone) return;
+      if (ComputeType(type.dtype) != type.dtype) {
+        value = AppendOp(ScalarOp::kCast, type.dtype, {value});
+      }
+      Inst inst{.op = ScalarOp::kStore, .dtype = type.dtype, .args = {value}};
+      inst.index = NewIndex();
+      const Coords& coords = group_.domain.at(store.at);
+      for (size_t k = 0; k < coords.size(); ++k) AddAffine(inst.index, coords[k], type.strides[k]);
+      inst.buffer = ParamOf(store.value, loop::ParamMode::kOut);
+      if (draft_.kernel.params[inst.buffer].mode == loop::ParamMode::kIn) {
+        Fail("the group reads memory it writes");
+        return;
+      }
+      AppendStore(std::move(inst), row);
+    }
+  }
+
+  /// A value that is the same for all j is still stored once for each j of a full result.
+  void AppendStore(Inst inst, bool row) {
+    const size_t block = row ? 2 * (stage_ - 1) : 2 * stage_ - 1;
+    const Id id = static_cast<Id>(draft_.kernel.insts.size());
+    is_row_.push_back(row);
+    cost_.push_back(0);
+    draft_.kernel.blocks[block].insts.push_back(id);
+    draft_.kernel.insts.push_back(std::move(inst));
+  }
+
+  // Row buffers.
+
+  /// Expensive elementwise results of the loop that ends may be read back by later ones.
+  void KeepForLater() {
+    for (const auto& [key, id] : loop_memo_) {
+      const Inst& inst = draft_.kernel.insts[id];
+      const bool keep = std::get<2>(key) == kNone && cost_[id] > kRecomputeCostMax &&
+                        loop::IsComputeType(inst.dtype) && inst.op != ScalarOp::kIndex;
+      if (keep) kept_.insert({key, {id, 2 * stage_ - 1}});
+    }
+    loop_memo_.clear();
+  }
+
+  Index BufferIndex() const {
+    Index index = NewIndex();
+    Dim stride = 1;
+    for (size_t p = draft_.extents.size(); p-- > draft_.row_vars;) {
+      index.coefs[p] = stride;
+      stride = stride * draft_.extents[p];
+    }
+    return index;
+  }
+
+  Id Reload(const Key& key, Kept& kept) {
+    const DType dtype = draft_.kernel.insts[kept.id].dtype;
+    if (kept.buffer == kNone) {
+      for (const auto& [other_key, other] : kept_) {
+        if (other.id == kept.id && other.buffer != kNone) kept.buffer = other.buffer;
+      }
+    }
+    if (kept.buffer == kNone) {
+      Dim extent = 1;
+      for (size_t p = draft_.row_vars; p < draft_.extents.size(); ++p) {
+        extent = extent * draft_.extents[p];
+      }
+      kept.buffer = static_cast<uint32_t>(draft_.kernel.row_buffers.size());
+      draft_.kernel.row_buffers.push_back({dtype, extent});
+      Inst store{.op = ScalarOp::kStore, .dtype = dtype, .args = {kept.id}};
+      store.index = BufferIndex();
+      store.buffer = kRowBuffer + kept.buffer;
+      draft_.kernel.blocks[kept.block].insts.push_back(
+          static_cast<Id>(draft_.kernel.insts.size()));
+      is_row_.push_back(false);
+      cost_.push_back(0);
+      draft_.kernel.insts.push_back(std::move(store));
+    }
+    Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
+    load.index = BufferIndex();
+    load.buffer = kRowBuffer + kept.buffer;
+    const Id id = Append(std::move(load));
+    if (id != kNone) loop_memo_[key] = id;
+    return id;
+  }
+
+ public:
+  /// Row buffers are numbered from here until the number of parameters is known.
+  static constexpr uint32_t kRowBuffer = 1 << 16;
+
+ private:
+  const Lowered& lowered_;
+  Group& group_;
+  const Graph& graph_;
+  const ExprPool& pool_;
+  Draft draft_;
+  std::map<NodeId, bool> members_;
+  std::vector<uint16_t> order_;      // Variable at each loop position.
+  std::vector<size_t> position_;     // Loop position of each variable.
+  std::map<std::pair<ExprId, CoordsId>, size_t> depth_;
+  std::vector<Fold> folds_;
+  size_t stage_ = 1;
+  std::vector<bool> is_row_;
+  std::vector<unsigned> cost_;
+  std::map<Key, Id> row_memo_, loop_memo_;
+  std::map<Key, Kept> kept_;
+  std::string failure_;
+};
+
+}  // namespace
+
+Result<Draft> EmitGroup(const Lowered& lowered, Group& group) {
+  TRY_ASSIGN(Draft draft, Emitter(lowered, group).Run());
+  for (loop::Inst& inst : draft.kernel.insts) {
+    if (inst.buffer >= Emitter::kRowBuffer) {
+      inst.buffer = inst.buffer - Emitter::kRowBuffer +
+                    static_cast<uint32_t>(draft.kernel.params.size());
+    }
+  }
+  return draft;
+}
+
+}  // namespace ingot::compiler::fusion

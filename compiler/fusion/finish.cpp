@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/fusion/emit.h"
+#include "compiler/loop/ops.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using loop::Id;
+using loop::Index;
+using loop::Inst;
+using loop::Kernel;
+using loop::kNone;
+
+// Short inner loops waste vector lanes and pay the outer loop's arithmetic often; long ones leave
+// too few rows for threads.
+constexpr int64_t kInnerMin = 512;
+constexpr int64_t kInnerMax = 8192;
+
+bool HasIndex(const Inst& inst) {
+  return inst.op == ScalarOp::kIndex || inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore;
+}
+
+class Finisher {
+ public:
+  Finisher(Draft draft, Dims& symbols) : draft_(std::move(draft)), symbols_(symbols) {}
+
+  Result<Kernel> Run() {
+    while (InnerVars() > 1) {
+      if (!CanMerge(draft_.extents.size() - 2)) {
+        return Error(Code::kUnsupported, "reduced dims do not lie next to each other in memory");
+      }
+      Merge(draft_.extents.size() - 2);
+    }
+    for (size_t k = draft_.row_vars; k-- > 1;) {
+      if (!CanMerge(k - 1)) continue;
+      Merge(k - 1);
+      --draft_.row_vars;
+    }
+    if (!draft_.has_reduced && InnerVars() == 1 && draft_.kernel.row_buffers.empty()) ShapeInner();
+    SetLoops();
+    DropUnused();
+    RenumberSymbols();
+    return std::move(draft_.kernel);
+  }
+
+ private:
+  size_t InnerVars() const { return draft_.extents.size() - draft_.row_vars; }
+
+  /// Variables k and k + 1 move through every buffer as one.
+  bool CanMerge(size_t k) const {
+    for (const Inst& inst : draft_.kernel.insts) {
+      if (!HasIndex(inst)) continue;
+      if (!(inst.index.coefs[k] == inst.index.coefs[k + 1] * draft_.extents[k + 1])) return false;
+    }
+    return true;
+  }
+  void Merge(size_t k) {
+    draft_.extents[k] = draft_.extents[k] * draft_.extents[k + 1];
+    draft_.extents.erase(draft_.extents.begin() + static_cast<ptrdiff_t>(k) + 1);
+    for (Inst& inst : draft_.kernel.insts) {
+      if (inst.index.coefs.empty()) continue;
+      inst.index.coefs.erase(inst.index.coefs.begin() + static_cast<ptrdiff_t>(k));
+    }
+  }
+
+  void ShapeInner() {
+    while (draft_.row_vars > 0) {
+      const Dim& inner = draft_.extents.back();
+      const Dim& outer = draft_.extents[draft_.row_vars - 1];
+      if (!inner.is_const() || inner.const_value() >= kInnerMin) break;
+      // The last symbolic row dim is what threads share, unless rows are tiny.
+      if (draft_.row_vars == 1 && !outer.is_const() && inner.const_value() >= 64) break;
+      if (!CanMerge(draft_.row_vars - 1)) break;
+      Merge(draft_.row_vars - 1);
+      --draft_.row_vars;
+    }
+    const Dim& inner = draft_.extents.back();
+    if (inner.is_const() && inner.const_value() > kInnerMax) SplitInner(inner.const_value());
+  }
+
+  /// Cuts a long constant j into rows of the longest convenient divisor.
+  void SplitInner(int64_t extent) {
+    int64_t best = 0;
+    for (int64_t part = kInnerMin; part <= kInnerMax / 2; ++part) {
+      if (extent % part == 0 && (part % 16 == 0 || best % 16 != 0)) best = part;
+    }
+    if (best == 0) return;
+    for (Inst& inst : draft_.kernel.insts) {
+      if (inst.index.coefs.empty()) continue;
+      const Dim step = inst.index.coefs.back();
+      inst.index.coefs.insert(inst.index.coefs.end() - 1, step * Dim(best));
+    }
+    draft_.extents.back() = Dim(best);
+    draft_.extents.insert(draft_.extents.end() - 1, Dim(extent / best));
+    ++draft_.row_vars;
+  }
+
+  void SetLoops() {
+    const bool has_inner = InnerVars() == 1;
+    draft_.kernel.rows.assign(draft_.extents.begin(),
+                              draft_.extents.begin() + static_cast<ptrdiff_t>(draft_.row_vars));
+    for (loop::Block& block : draft_.kernel.blocks) {
+      if (block.is_loop) block.extent = has_inner ? draft_.extents.back() : Dim(1);
+    }
+    for (Inst& inst : draft_.kernel.insts) {
+      if (!HasIndex(inst)) {
+        inst.index = Index();
+      } else if (!has_inner) {
+        inst.index.coefs.emplace_back();
+      }
+    }
+  }
+
+  static void ForEachUse(Inst& inst, auto&& fn) {
+    for (Id& arg : inst.args) fn(arg);
+    for (Index::Gathered& g : inst.index.gathered) fn(g.value);
+    if (inst.predicate != kNone) fn(inst.predicate);
+  }
+
+  /// Keeps what a store needs, in block order, and drops empty blocks.
+  void DropUnused() {
+    Kernel& kernel = draft_.kernel;
+    std::vector<bool> live(kernel.insts.size());
+    for (size_t b = kernel.blocks.size(); b-- > 0;) {
+      const std::vector<Id>& insts = kernel.blocks[b].insts;
+      for (size_t i = insts.size(); i-- > 0;) {
+        Inst& inst = kernel.insts[insts[i]];
+        if (inst.op == ScalarOp::kStore) live[insts[i]] = true;
+        if (live[insts[i]]) ForEachUse(inst, [&](Id id) { live[id] = true; });
+      }
+    }
+    std::vector<Inst> kept;
+    std::vector<Id> number(kernel.insts.size(), kNone);
+    for (loop::Block& block : kernel.blocks) {
+      std::vector<Id> ids;
+      for (Id id : block.insts) {
+        if (!live[id]) continue;
+        number[id] = static_cast<Id>(kept.size());
+        ids.push_back(number[id]);
+        kept.push_back(std::move(kernel.insts[id]));
+      }
+      block.insts = std::move(ids);
+    }
+    for (Inst& inst : kept) ForEachUse(inst, [&](Id& id) { id = number[id]; });
+    kernel.insts = std::move(kept);
+    std::erase_if(kernel.blocks, [](const loop::Block& b) { return b.insts.empty(); });
+  }
+
+  void Note(const Dim& dim) {
+    for (const Dim::Term& term : dim.terms()) {
+      for (uint16_t symbol : term.symbols) {
+        if (symbol >= number_.size()) number_.resize(symbol + 1, kNone);
+        if (number_[symbol] != kNone) continue;
+        number_[symbol] = static_cast<Id>(symbols_.size());
+        symbols_.push_back(Dim::Symbol(symbol));
+      }
+    }
+  }
+  void ForEachDim(auto&& fn) {
+    Kernel& kernel = draft_.kernel;
+    for (Dim& dim : kernel.rows) fn(dim);
+    for (loop::Block& block : kernel.blocks) {
+      fn(block.extent);
+      for (Id id : block.insts) {
+        Inst& inst = kernel.insts[id];
+        fn(inst.size);
+        fn(inst.check_dim);
+        fn(inst.index.offset);
+        for (Dim& dim : inst.index.coefs) fn(dim);
+        for (Index::Gathered& g : inst.index.gathered) fn(g.coef);
+      }
+    }
+    for (loop::Param& param : kernel.params) fn(param.elements);
+    for (loop::RowBuffer& buffer : kernel.row_buffers) fn(buffer.extent);
+  }
+  void RenumberSymbols() {
+    symbols_.clear();
+    ForEachDim([&](const Dim& dim) { Note(dim); });
+    if (symbols_.empty()) return;
+    Dims by;
+    for (Id number : number_) by.push_back(number == kNone ? Dim() : Dim::Symbol(uint16_t(number)));
+    ForEachDim([&](Dim& dim) {
+      if (!dim.is_const()) dim = dim.Substitute(by);
+    });
+    draft_.kernel.symbol_count = static_cast<uint16_t>(symbols_.size());
+  }
+
+  Draft draft_;
+  Dims& symbols_;
+  std::vector<Id> number_;
+};
+
+}  // namespace
+
+Result<Kernel> Finish(Draft draft, Dims& symbols) {
+  return Finisher(std::move(draft), symbols).Run();
+}
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/fuse.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "compiler/fusion/emit.h"
+#include "compiler/fusion/group.h"
+#include "compiler/loop/text.h"
+#include "compiler/ops/ops.h"
+
+namespace ingot::compiler {
+namespace {
+
+using fusion::Group;
+using fusion::Lowered;
+
+constexpr size_t kNone = ~size_t{0};
+
+/// Turns groups into launches and orders launches and the nodes that stay with ATen.
+class Scheduler {
+ public:
+  explicit Scheduler(const Graph& graph)
+      : graph_(graph), lowered_(graph), producer_(graph.value_count(), kNone),
+        step_of_node_(graph.node_capacity(), kNone), position_(graph.node_capacity(), 0),
+        storage_(graph.value_count()) {}
+
+  Result<Fused> Run() {
+    const std::vector<NodeId>& order = graph_.order();
+    for (size_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
+    FindStorage();
+    for (auto& group : fusion::FormGroups(lowered_)) AddLaunch(*group);
+    for (NodeId id : order) {
+      if (graph_.node(id).effects != kPure || graph_.node(id).inplace >= 0) AddNode(id);
+    }
+    for (ValueId id : graph_.outputs) Need(id);
+    for (const Write& write : graph_.writes) {
+      Need(write.value);
+      Need(write.target);
+    }
+    for (size_t i = 0; i < fused_.launches.size(); ++i) {
+      const loop::Kernel& kernel = fused_.kernels[fused_.launches[i].kernel];
+      for (size_t p = 0; p < kernel.params.size(); ++p) {
+        if (kernel.params[p].mode == loop::ParamMode::kIn) Need(fused_.launches[i].buffers[p]);
+      }
+    }
+    TRY(Order());
+    return std::move(fused_);
+  }
+
+ private:
+  struct Unit {
+    bool is_launch = false;
+    uint32_t index = 0;      ///< launch number, or node
+    size_t key = 0;          ///< place in the original order
+    std::vector<size_t> next;
+    size_t waits_for = 0;
+  };
+
+  void FindStorage() {
+    for (ValueId v = 0; v < storage_.size(); ++v) storage_[v] = v;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      ValueId from = kNoValue;
+      if (node.inplace >= 0) {
+        from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+      } else if (MayAlias(node)) {
+        ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
+      }
+      if (from == kNoValue) continue;
+      for (ValueId r : node.results) storage_[r] = storage_[from];
+    }
+  }
+
+  /// A group that cannot be emitted leaves its nodes to ATen; Need() finds them.
+  void AddLaunch(Group& group) {
+    auto draft = fusion::EmitGroup(lowered_, group);
+    if (!draft) return;
+    Launch launch;
+    launch.buffers = draft->buffers;
+    auto kernel = fusion::Finish(std::move(draft).value(), launch.symbols);
+    if (!kernel || !loop::Verify(*kernel)) return;
+    const Digest digest = loop::KernelDigest(*kernel);
+    const auto [it, is_new] =
+        kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
+    if (is_new) {
+      kernel->name = fmt::format("k{}_{}", it->second, NameOf(group));
+      fused_.kernels.push_back(std::move(kernel).value());
+    }
+    launch.kernel = it->second;
+    launch.nodes = group.members;
+    std::sort(launch.nodes.begin(), launch.nodes.end(),
+              [&](NodeId a, NodeId b) { return position_[a] < position_[b]; });
+    Unit unit{true, static_cast<uint32_t>(fused_.launches.size()), 0, {}, 0};
+    for (NodeId id : launch.nodes) unit.key = std::max(unit.key, position_[id]);
+    for (const Group::Store& store : group.stores) producer_[store.value] = units_.size();
+    units_.push_back(std::move(unit));
+    fused_.launches.push_back(std::move(launch));
+  }
+
+  /// The operations of the group, for people.
+  std::string NameOf(const Group& group) const {
+    std::string name;
+    for (NodeId id : group.members) {
+      if (lowered_.IsView(id)) continue;
+      std::string_view op = graph_.node(id).op;
+      op.remove_prefix(std::min(op.find('.') + 1, op.size()));
+      if (!name.empty()) name += '_';
+      name += op.substr(0, op.find('.'));
+      constexpr size_t kNameMax = 48;
+      if (name.size() > kNameMax) break;
+    }
+    return name;
+  }
+
+  size_t AddNode(NodeId id) {
+    if (step_of_node_[id] != kNone) return step_of_node_[id];
+    const size_t unit = units_.size();
+    step_of_node_[id] = unit;
+    units_.push_back({false, id, position_[id], {}, 0});
+    for (ValueId r : graph_.node(id).results) {
+      if (producer_[r] == kNone) producer_[r] = unit;
+    }
+    ForEachOperand(graph_.node(id), [&](ValueId v) { Need(v); });
+    return unit;
+  }
+
+  /// Sees to it that something puts the value into memory.
+  void Need(ValueId id) {
+    const NodeId def = graph_.value(id).def;
+    if (def != kNoNode && producer_[id] == kNone) AddNode(def);
+  }
+
+  void AddEdge(size_t from, size_t to) {
+    if (from == to || from == kNone || to == kNone) return;
+    units_[from].next.push_back(to);
+    ++units_[to].waits_for;
+  }
+
+  template <typename Fn>
+  void ForEachRead(const Unit& unit, Fn&& fn) const {
+    if (!unit.is_launch) {
+      ForEachOperand(graph_.node(unit.index), fn);
+      return;
+    }
+    const Launch& launch = fused_.launches[unit.index];
+    const loop::Kernel& kernel = fused_.kernels[launch.kernel];
+    for (size_t p = 0; p < kernel.params.size(); ++p) {
+      if (kernel.params[p].mode == loop::ParamMode::kIn) fn(launch.buffers[p]);
+    }
+  }
+
+  void AddEdges() {
+    std::vector<std::vector<NodeId>> mutators(graph_.value_count());
+    size_t last_effect = kNone;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (node.effects != kPure) {
+        AddEdge(last_effect, step_of_node_[id]);
+        last_effect = step_of_node_[id];
+      }
+      if (node.inplace < 0) continue;
+      const ValueId target = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+      mutators[storage_[target]].push_back(id);
+    }
+    for (size_t u = 0; u < units_.size(); ++u) {
+      ForEachRead(units_[u], [&](ValueId v) {
+        AddEdge(producer_[v], u);
+        // A value that existed before the write is read before it.
+        for (NodeId m : mutators[storage_[v]]) {
+          const NodeId def = graph_.value(v).def;
+          if (def != m && (def == kNoNode || position_[def] < position_[m])) {
+            AddEdge(u, step_of_node_[m]);
+          }
+        }
+      });
+    }
+  }
+
+  /// Kahn's algorithm; among what may run, what came first in the graph.
+  Status Order() {
+    AddEdges();
+    using Entry = std::pair<size_t, size_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t u = 0; u < units_.size(); ++u) {
+      if (units_[u].waits_for == 0) ready.emplace(units_[u].key, u);
+    }
+    while (!ready.empty()) {
+      const size_t u = ready.top().second;
+      ready.pop();
+      const Unit& unit = units_[u];
+      Fused::Step step;
+      step.is_launch = unit.is_launch;
+      (unit.is_launch ? step.launch : step.node) = unit.index;
+      fused_.steps.push_back(step);
+      for (size_t next : unit.next) {
+        if (--units_[next].waits_for == 0) ready.emplace(units_[next].key, next);
+      }
+    }
+    if (fused_.steps.size() == units_.size()) return {};
+    return Error(Code::kInternal, fmt::format("fusion made a cycle: {} of {} steps are ordered",
+                                              fused_.steps.size(), units_.size()));
+  }
+
+  const Graph& graph_;
+  Lowered lowered_;
+  Fused fused_;
+  std::unordered_map<Digest, uint32_t> kernels_;
+  std::vector<Unit> units_;
+  std::vector<size_t> producer_;       // Unit that puts each value into memory.
+  std::vector<size_t> step_of_node_;
+  std::vector<size_t> position_;
+  std::vector<ValueId> storage_;       // Values with one number may share memory.
+};
+
+}  // namespace
+
+Result<Fused> Fuse(const Graph& graph) { return Scheduler(graph).Run(); }
+
+}  // namespace ingot::compiler

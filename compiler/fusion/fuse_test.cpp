@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/fuse.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/text.h"
+#include "compiler/loop/interpret.h"
+#include "compiler/loop/scalar.h"
+#include "compiler/loop/text.h"
+
+namespace ingot::compiler {
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// A graph, fused, with memory behind its values; nodes left to ATen are refused.
+class Program {
+ public:
+  explicit Program(std::string_view text, std::vector<int64_t> symbols = {})
+      : symbols_(std::move(symbols)) {
+    auto graph = Parse(text);
+    EXPECT_TRUE(graph) << graph.error().ToText();
+    if (!graph) return;
+    graph_ = std::move(*graph);
+    auto fused = Fuse(graph_);
+    EXPECT_TRUE(fused) << fused.error().ToText();
+    if (fused) fused_ = std::move(*fused);
+  }
+
+  const Fused& fused() const { return fused_; }
+  const Graph& graph() const { return graph_; }
+  size_t launches() const { return fused_.launches.size(); }
+  size_t aten_steps() const { return fused_.steps.size() - fused_.launches.size(); }
+  std::string KernelText() const {
+    std::string text;
+    for (const auto& kernel : fused_.kernels) text += loop::Print(kernel);
+    return text;
+  }
+
+  /// Logical elements of input `i`, row-major.
+  void Set(size_t i, const Values& values) {
+    const ValueId id = graph_.inputs[i].value;
+    const std::vector<size_t> at = Positions(id);
+    ASSERT_EQ(at.size(), values.size());
+    char* memory = Memory(id);
+    const DType dtype = graph_.type(id).dtype;
+    for (size_t k = 0; k < at.size(); ++k) {
+      const loop::Scalar value{values[k], static_cast<int64_t>(values[k])};
+      loop::WriteElement(memory + at[k] * guards::SizeOf(dtype), dtype, value);
+    }
+  }
+
+  Status Go() {
+    for (const Fused::Step& step : fused_.steps) {
+      if (!step.is_launch) {
+        return Error(Code::kUnsupported, "left to ATen: " + graph_.node(step.node).op);
+      }
+      const Launch& launch = fused_.launches[step.launch];
+      const loop::Kernel& kernel = fused_.kernels[launch.kernel];
+      std::vector<void*> buffers;
+      for (ValueId id : launch.buffers) buffers.push_back(Memory(id));
+      std::vector<int64_t> symbols;
+      for (const Dim& dim : launch.symbols) symbols.push_back(dim.Eval(symbols_));
+      const int64_t rows = guards::Product(kernel.rows).Eval(symbols);
+      // In two halves, as two threads would.
+      TRY(loop::Interpret(kernel, buffers, symbols, rows / 2, rows));
+      TRY(loop::Interpret(kernel, buffers, symbols, 0, rows / 2));
+    }
+    return {};
+  }
+
+  Values Get(size_t output = 0) {
+    const ValueId id = graph_.outputs[output];
+    const DType dtype = graph_.type(id).dtype;
+    Values values;
+    for (size_t at : Positions(id)) {
+      const loop::Scalar s = loop::ReadElement(Memory(id) + at * guards::SizeOf(dtype), dtype);
+      values.push_back(guards::IsFloat(dtype) ? s.f : static_cast<double>(s.i));
+    }
+    return values;
+  }
+
+ private:
+  std::vector<size_t> Positions(ValueId id) const {
+    const Type& type = graph_.type(id);
+    std::vector<size_t> at = {0};
+    for (size_t d = 0; d < type.rank(); ++d) {
+      std::vector<size_t> next;
+      const int64_t size = type.sizes[d].Eval(symbols_), stride = type.strides[d].Eval(symbols_);
+      for (size_t base : at) {
+        for (int64_t i = 0; i < size; ++i) next.push_back(base + i * stride);
+      }
+      at = std::move(next);
+    }
+    return at;
+  }
+  char* Memory(ValueId id) {
+    auto& bytes = memory_[id];
+    if (bytes.empty()) {
+      size_t last = 0;
+      for (size_t at : Positions(id)) last = std::max(last, at);
+      bytes.resize((last + 1) * 16, '\x7f');
+    }
+    return bytes.data();
+  }
+
+  std::vector<int64_t> symbols_;
+  Graph graph_;
+  Fused fused_;
+  std::map<ValueId, std::vector<char>> memory_;
+};
+
+Values Ramp(size_t n, double scale = 0.37, double shift = -1.3) {
+  Values v;
+  for (size_t i = 0; i < n; ++i) v.push_back(std::fmod(scale * static_cast<double>(i * 7 % 31), 5) + shift);
+  for (double& x : v) x = static_cast<float>(x);
+  return v;
+}
+
+void ExpectNear(const Values& got, const Values& want, double tolerance = 1e-5) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i])) {
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    } else if (std::isinf(want[i])) {
+      EXPECT_EQ(got[i], want[i]) << i;
+    } else {
+      EXPECT_NEAR(got[i], want[i], tolerance * (1 + std::fabs(want[i]))) << i;
+    }
+  }
+}
+
+void ExpectOneKernel(const Program& run) {
+  EXPECT_EQ(run.launches(), 1u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u);
+}
+
+TEST(Fuse, HandWrittenRmsNormIsOneKernel) {
+  Program run(R"(graph @f(%x: bf16[s0, 6], %w: bf16[6]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.to.dtype(%x, dtype f32, false, false, none) : f32[s0, 6]
+  %1 = aten.pow.Tensor_Scalar(%0, 2) : f32[s0, 6]
+  %2 = aten.mean.dim(%1, [-1], true, none) : f32[s0, 1]
+  %3 = aten.add.Tensor(%2, number 1e-6, 1) : f32[s0, 1]
+  %4 = aten.rsqrt(%3) : f32[s0, 1]
+  %5 = aten.mul.Tensor(%0, %4) : f32[s0, 6]
+  %6 = aten.to.dtype(%5, dtype bf16, false, false, none) : bf16[s0, 6]
+  %7 = aten.mul.Tensor(%w, %6) : bf16[s0, 6]
+  return %7
+})", {4});
+  ExpectOneKernel(run);
+  const Values x = Ramp(24), w = Ramp(6, 0.2, 0.5);
+  run.Set(0, x);
+  run.Set(1, w);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  Values want;
+  for (int i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (int j = 0; j < 6; ++j) sum += x[i * 6 + j] * x[i * 6 + j];
+    for (int j = 0; j < 6; ++j) want.push_back(x[i * 6 + j] / std::sqrt(sum / 6 + 1e-6) * w[j]);
+  }
+  ExpectNear(run.Get(), want, 0.02);
+}
+
+Values SoftmaxOf(const Values& x, size_t n) {
+  Values y;
+  for (size_t i = 0; i < x.size(); i += n) {
+    double top = -kInf, sum = 0;
+    for (size_t j = 0; j < n; ++j) top = std::max(top, x[i + j]);
+    for (size_t j = 0; j < n; ++j) sum += std::exp(x[i + j] - top);
+    for (size_t j = 0; j < n; ++j) y.push_back(std::exp(x[i + j] - top) / sum);
+  }
+  return y;
+}
+
+TEST(Fuse, MaskedSoftmaxIsOneKernel) {
+  Program run(R"(graph @f(%x: f32[2, 3, 5], %m: bool[3, 5]) {
+  %0 = aten.mul.Tensor(%x, number 0.5) : f32[2, 3, 5]
+  %1 = aten.masked_fill.Scalar(%0, %m, number -inf) : f32[2, 3, 5]
+  %2 = aten.softmax.int(%1, -1, none) : f32[2, 3, 5]
+  return %2
+})");
+  ExpectOneKernel(run);
+  Values x = Ramp(30), masked, m(15, 0);
+  m[2] = m[7] = 1;
+  run.Set(0, x);
+  run.Set(1, m);
+  ASSERT_TRUE(run.Go());
+  for (size_t i = 0; i < 30; ++i) masked.push_back(m[i % 15] ? -kInf : x[i] * 0.5);
+  ExpectNear(run.Get(), SoftmaxOf(masked, 5));
+}
+
+TEST(Fuse, SoftmaxAlongAnOuterDim) {
+  Program run(R"(graph @f(%x: f32[2, 4, 3]) {
+  %0 = aten.softmax.int(%x, 1, none) : f32[2, 4, 3]
+  return %0
+})");
+  ExpectOneKernel(run);
+  const Values x = Ramp(24);
+  run.Set(0, x);
+  ASSERT_TRUE(run.Go());
+  Values want(24);
+  for (size_t b = 0; b < 2; ++b) {
+    for (size_t k = 0; k < 3; ++k) {
+      Values column;
+      for (size_t s = 0; s < 4; ++s) column.push_back(x[b * 12 + s * 3 + k]);
+      const Values soft = SoftmaxOf(column, 4);
+      for (size_t s = 0; s < 4; ++s) want[b * 12 + s * 3 + k] = soft[s];
+    }
+  }
+  ExpectNear(run.Get(), want);
+}
+
+Values LayerNormOf(const Values& x, const Values& w, const Values& b) {
+  Values y;
+  const size_t n = w.size();
+  for (size_t i = 0; i < x.size(); i += n) {
+    double mean = 0, var = 0;
+    for (size_t j = 0; j < n; ++j) mean += x[i + j] / n;
+    for (size_t j = 0; j < n; ++j) var += (x[i + j] - mean) * (x[i + j] - mean) / n;
+    for (size_t j = 0; j < n; ++j) {
+      y.push_back((x[i + j] - mean) / std::sqrt(var + 1e-5) * w[j] + b[j]);
+    }
+  }
+  return y;
+}
+
+TEST(Fuse, ResidualAddAndLayerNormAreOneKernelWithTwoResults) {
+  Program run(R"(graph @f(%x: f32[s0, s1, 8], %r: f32[s0, s1, 8], %w: f32[8], %b: f32[8])
+      symbols(s0 = %x.dim(0), s1 = %x.dim(1)) {
+  %0 = aten.add.Tensor(%x, %r, 1) : f32[s0, s1, 8]
+  %1 = aten.layer_norm(%0, [8], %w, %b, 1e-5, true) : f32[s0, s1, 8]
+  return %1, %0
+})", {2, 3});
+  ExpectOneKernel(run);
+  const Values x = Ramp(48), r = Ramp(48, 0.11), w = Ramp(8, 0.3), b = Ramp(8, 0.7);
+  run.Set(0, x);
+  run.Set(1, r);
+  run.Set(2, w);
+  run.Set(3, b);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  Values sum;
+  for (size_t i = 0; i < 48; ++i) sum.push_back(x[i] + r[i]);
+  ExpectNear(run.Get(1), sum);
+  ExpectNear(run.Get(0), LayerNormOf(sum, w, b));
+  // Rows of two dims collapse into one.
+  EXPECT_EQ(run.fused().kernels[0].rows.size(), 1u) << run.KernelText();
+}
+
+TEST(Fuse, SiluMulIsOneKernel) {
+  Program run(R"(graph @f(%x: f32[4, 6], %y: f32[4, 6]) {
+  %0 = aten.silu(%x) : f32[4, 6]
+  %1 = aten.mul.Tensor(%0, %y) : f32[4, 6]
+  return %1
+})");
+  ExpectOneKernel(run);
+  const Values x = Ramp(24), y = Ramp(24, 0.9);
+  run.Set(0, x);
+  run.Set(1, y);
+  ASSERT_TRUE(run.Go());
+  Values want;
+  for (size_t i = 0; i < 24; ++i) want.push_back(x[i] / (1 + std::exp(-x[i])) * y[i]);
+  ExpectNear(run.Get(), want);
+}
+
+TEST(Fuse, BiasGeluIsOneKernel) {
+  Program run(R"(graph @f(%x: f32[4, 6], %b: f32[6]) {
+  %0 = aten.add.Tensor(%x, %b, 1) : f32[4, 6]
+  %1 = aten.gelu(%0, "none") : f32[4, 6]
+  return %1
+})");
+  ExpectOneKernel(run);
+  const Values x = Ramp(24), b = Ramp(6, 0.9);
+  run.Set(0, x);
+  run.Set(1, b);
+  ASSERT_TRUE(run.Go());
+  Values want;
+  for (size_t i = 0; i < 24; ++i) {
+    const double v = x[i] + b[i % 6];
+    want.push_back(0.5 * v * (1 + std::erf(v * M_SQRT1_2)));
+  }
+  ExpectNear(run.Get(), want);
+}
+
+// Queries and keys come from projections seen as heads; cos and sin are shared by both.
+TEST(Fuse, RotaryEmbeddingIsOneKernelForBothOperands) {
+  Program run(R"(graph @f(%p: f32[2, s0, 12], %k: f32[2, s0, 12], %cos: f32[1, s0, 4], %sin: f32[1, s0, 4])
+      symbols(s0 = %p.dim(1)) {
+  %0 = aten.view(%p, [2, s0, 3, 4]) : f32[2, s0, 3, 4]
+  %1 = aten.transpose.int(%0, 1, 2) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  %20 = aten.view(%k, [2, s0, 3, 4]) : f32[2, s0, 3, 4]
+  %21 = aten.transpose.int(%20, 1, 2) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  %2 = aten.unsqueeze(%cos, 1) : f32[1, 1, s0, 4]
+  %3 = aten.unsqueeze(%sin, 1) : f32[1, 1, s0, 4]
+  %4 = aten.mul.Tensor(%1, %2) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  %5 = aten.slice.Tensor(%1, 3, 0, 2, 1) : f32[2, 3, s0, 2] strides [12*s0, 4, 12, 1]
+  %6 = aten.slice.Tensor(%1, 3, 2, 9223372036854775807, 1) : f32[2, 3, s0, 2] strides [12*s0, 4, 12, 1]
+  %7 = aten.neg(%6) : f32[2, 3, s0, 2] strides [6*s0, 2, 6, 1]
+  %8 = aten.cat([%7, %5], -1) : f32[2, 3, s0, 4]
+  %9 = aten.mul.Tensor(%8, %3) : f32[2, 3, s0, 4]
+  %10 = aten.add.Tensor(%4, %9, 1) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  %24 = aten.mul.Tensor(%21, %2) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  %25 = aten.slice.Tensor(%21, 3, 0, 2, 1) : f32[2, 3, s0, 2] strides [12*s0, 4, 12, 1]
+  %26 = aten.slice.Tensor(%21, 3, 2, 9223372036854775807, 1) : f32[2, 3, s0, 2] strides [12*s0, 4, 12, 1]
+  %27 = aten.neg(%26) : f32[2, 3, s0, 2] strides [6*s0, 2, 6, 1]
+  %28 = aten.cat([%27, %25], -1) : f32[2, 3, s0, 4]
+  %29 = aten.mul.Tensor(%28, %3) : f32[2, 3, s0, 4]
+  %30 = aten.add.Tensor(%24, %29, 1) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
+  return %10, %30
+})", {5});
+  ExpectOneKernel(run);
+  const Values p = Ramp(120), k = Ramp(120, 0.53), c = Ramp(20, 0.9), s = Ramp(20, 0.21);
+  run.Set(0, p);
+  run.Set(1, k);
+  run.Set(2, c);
+  run.Set(3, s);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  for (size_t which = 0; which < 2; ++which) {
+    const Values& x = which ? k : p;
+    Values want;
+    for (size_t b = 0; b < 2; ++b) {
+      for (size_t h = 0; h < 3; ++h) {
+        for (size_t t = 0; t < 5; ++t) {
+          for (size_t d = 0; d < 4; ++d) {
+            const auto at = [&](size_t i) { return x[b * 60 + t * 12 + h * 4 + i]; };
+            const double rotated = d < 2 ? -at(d + 2) : at(d - 2);
+            want.push_back(at(d) * c[t * 4 + d] + rotated * s[t * 4 + d]);
+          }
+        }
+      }
+    }
+    ExpectNear(run.Get(which), want);
+  }
+}
+
+TEST(Fuse, EmbeddingSumAndLayerNormAreOneKernel) {
+  Program run(R"(graph @f(%ids: i64[2, 3], %words: f32[10, 4] weight "w", %places: f32[5, 4] weight "p",
+      %w: f32[4], %b: f32[4]) {
+  %0 = aten.embedding(%words, %ids, -1, false, false) : f32[2, 3, 4]
+  %1 = aten.arange.start(0, 3, dtype i64, none, "cpu", none) : i64[3]
+  %2 = aten.embedding(%places, %1, -1, false, false) : f32[3, 4]
+  %3 = aten.add.Tensor(%0, %2, 1) : f32[2, 3, 4]
+  %4 = aten.layer_norm(%3, [4], %w, %b, 1e-5, true) : f32[2, 3, 4]
+  return %4
+})");
+  ExpectOneKernel(run);
+  const Values words = Ramp(40), places = Ramp(20, 0.77), w = Ramp(4), b = Ramp(4, 0.5);
+  const Values ids = {3, 0, 9, 1, -1, 4};
+  run.Set(0, ids);
+  run.Set(1, words);
+  run.Set(2, places);
+  run.Set(3, w);
+  run.Set(4, b);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  Values sum;
+  for (size_t i = 0; i < 6; ++i) {
+    const size_t id = ids[i] < 0 ? 9 : static_cast<size_t>(ids[i]);
+    for (size_t j = 0; j < 4; ++j) sum.push_back(words[id * 4 + j] + places[i % 3 * 4 + j]);
+  }
+  ExpectNear(run.Get(), LayerNormOf(sum, w, b));
+  run.Set(0, {3, 0, 10, 1, 2, 4});
+  EXPECT_FALSE(run.Go()) << "10 is no row of the table";
+}
+
+}  // namespace
+}  // namespace ingot::compiler

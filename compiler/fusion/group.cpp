@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/group.h"
+
+#include <algorithm>
+
+#include "compiler/fusion/reach.h"
+#include "compiler/ops/ops.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+constexpr size_t kMembersMax = 48;
+constexpr size_t kLoadsMax = 24;
+constexpr size_t kCoordsMax = 4;      // Places at which one value is computed in a group.
+constexpr size_t kDuplicatesMax = 4;  // Groups that compute a cheap value each for themselves.
+constexpr size_t kNotOwnMax = 12;     // Members computed elsewhere than at the group's own index.
+constexpr size_t kOutside = ~size_t{0};
+
+/// What computing a node costs.
+struct Weight {
+  size_t ops = 0;
+  size_t leaves = 0;
+  bool is_expensive = false;  ///< has a transcendental function
+  bool has_reduce = false;
+};
+
+bool IsExpensive(ScalarOp op) {
+  return (op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow ||
+         op == ScalarOp::kAtan2;
+}
+
+void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
+  const Expr& e = pool[id];
+  if (e.kind == ExprKind::kValue) ++weight.leaves;
+  if (e.kind == ExprKind::kReduce) weight.has_reduce = true;
+  if (e.kind == ExprKind::kMap) {
+    ++weight.ops;
+    weight.is_expensive = weight.is_expensive || IsExpensive(e.op);
+  }
+  for (ExprId arg : e.args) Weigh(pool, arg, weight);
+}
+
+class Grouper {
+ public:
+  explicit Grouper(const Lowered& lowered)
+      : lowered_(lowered), graph_(lowered.graph), reach_(graph_.order().size() + 1),
+        requests_(graph_.value_count()), external_(graph_.value_count()),
+        mutators_(graph_.value_count()), storage_(graph_.value_count()) {}
+
+  std::vector<std::unique_ptr<Group>> Run() {
+    FindStorage();
+    for (ValueId id : graph_.outputs) NeedOutside(id);
+    for (const Write& write : graph_.writes) {
+      NeedOutside(write.value);
+      NeedOutside(write.target);
+    }
+    const std::vector<NodeId>& order = graph_.order();
+    for (size_t i = order.size(); i-- > 0;) Place(order[i]);
+    MergeSiblings();
+    std::vector<std::unique_ptr<Group>> groups;
+    for (auto& group : groups_) {
+      if (!group) continue;
+      std::reverse(group->members.begin(), group->members.end());
+      groups.push_back(std::move(group));
+    }
+    return groups;
+  }
+
+ private:
+  struct Request {
+    size_t unit;
+    CoordsId at;
+  };
+  struct Leaf {
+    ValueId value;
+    CoordsId at;
+  };
+  /// Who wants a node: groups that could compute it, and units that need it in memory.
+  struct Wanted {
+    std::vector<size_t> groups;
+    std::vector<size_t> units;   ///< outside the groups, order of execution included
+    bool in_memory = false;
+    bool any = false;
+  };
+
+  // Memory that two values may share, for the order of in-place writes.
+  void FindStorage() {
+    for (ValueId v = 0; v < storage_.size(); ++v) storage_[v] = v;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      ValueId from = kNoValue;
+      if (node.inplace >= 0) {
+        from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+      } else if (MayAlias(node)) {
+        ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
+      }
+      if (from == kNoValue) continue;
+      for (ValueId r : node.results) storage_[r] = storage_[from];
+    }
+  }
+
+  void NeedOutside(ValueId id) { external_[id].push_back(kOutside); }
+  static void AddUnique(std::vector<size_t>& list, size_t unit) {
+    if (std::find(list.begin(), list.end(), unit) == list.end()) list.push_back(unit);
+  }
+
+  size_t NewUnit(const std::vector<size_t>& before) {
+    const size_t unit = reach_.Add();
+    groups_.emplace_back();
+    for (size_t other : before) reach_.Connect(unit, other);
+    return unit;
+  }
+
+  Wanted WhoWants(NodeId id, const Node& node) {
+    Wanted w;
+    for (ValueId r : node.results) {
+      for (const Request& request : requests_[r]) AddUnique(w.groups, request.unit);
+      for (size_t unit : external_[r]) {
+        w.in_memory = true;
+        if (unit != kOutside) AddUnique(w.units, unit);
+      }
+    }
+    w.any = w.in_memory || !w.groups.empty();
+    ForEachOperand(node, [&](ValueId v) {
+      for (size_t unit : mutators_[storage_[v]]) AddUnique(w.units, unit);
+    });
+    if (node.effects != kPure && last_effect_ != kOutside) AddUnique(w.units, last_effect_);
+    (void)id;
+    return w;
+  }
+
+  void Place(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Wanted wanted = WhoWants(id, node);
+    const bool is_pure = node.effects == kPure && node.inplace < 0;
+    if (!wanted.any && is_pure) return;
+    if (lowered_.results[id].empty()) return PlaceAten(node, wanted);
+    if (lowered_.IsView(id)) return PlaceView(id, node);
+    PlaceKernel(id, node, wanted);
+  }
+
+  void PlaceAten(const Node& node, const Wanted& wanted) {
+    std::vector<size_t> after = wanted.units;
+    after.insert(after.end(), wanted.groups.begin(), wanted.groups.end());
+    const size_t unit = NewUnit(after);
+    ForEachOperand(node, [&](ValueId v) { AddUnique(external_[v], unit); });
+    if (node.effects != kPure) last_effect_ = unit;
+    if (node.inplace >= 0) {
+      const ValueId target = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+      mutators_[storage_[target]].push_back(unit);
+    }
+  }
+
+  /// A view vanishes in groups that can follow its index map to the operand; the others load
+  /// through the view's own layout from memory.
+  void PlaceView(NodeId id, const Node& node) {
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId r = node.results[i];
+      for (size_t unit : external_[r]) {
+        ForEachOperand(node, [&](ValueId v) { AddUnique(external_[v], unit); });
+      }
+      const std::vector<Request> requests = requests_[r];
+      for (const Request& request : requests) {
+        Group& group = *groups_[request.unit];
+        std::vector<Leaf> leaves;
+        if (Trace(group, lowered_.results[id][i], request.at, leaves)) {
+          Commit(request.unit, id, leaves);
+        } else {
+          AddUnique(external_[lowered_.aliases[r].root], request.unit);
+          AddLoad(group, r);
+        }
+      }
+    }
+  }
+
+  /// Collects what `root` reads at `at`, coordinates of the group. False: not expressible.
+  bool Trace(Group& group, ExprId root, CoordsId at, std::vector<Leaf>& leaves) {
+    std::vector<std::pair<ExprId, CoordsId>> seen;
+    return TraceInto(group, root, at, leaves, seen);
+  }
+  bool TraceInto(Group& group, ExprId id, CoordsId at, std::vector<Leaf>& leaves,
+                 std::vector<std::pair<ExprId, CoordsId>>& seen) {
+    const Expr& e = lowered_.pool[id];
+    if (e.kind == ExprKind::kConst || e.kind == ExprKind::kSize) return true;
+    const std::pair key(id, at);
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) return true;
+    seen.push_back(key);
+    if (e.kind == ExprKind::kValue) {
+      leaves.push_back({e.value, at});
+      return true;
+    }
+    for (size_t k = 0; k < e.args.size(); ++k) {
+      const auto arg = group.domain.ArgCoords(lowered_.pool, e, k, at);
+      if (!arg || !TraceInto(group, e.args[k], *arg, leaves, seen)) return false;
+    }
+    return true;
+  }
+
+  static void AddLoad(Group& group, ValueId value) {
+    if (std::find(group.loads.begin(), group.loads.end(), value) == group.loads.end()) {
+      group.loads.push_back(value);
+    }
+  }
+
+  void Commit(size_t unit, NodeId id, const std::vector<Leaf>& leaves) {
+    Group& group = *groups_[unit];
+    if (std::find(group.members.begin(), group.members.end(), id) == group.members.end()) {
+      group.members.push_back(id);
+    }
+    for (const Leaf& leaf : leaves) {
+      AddLoad(group, leaf.value);
+      if (graph_.value(leaf.value).def == kNoNode) continue;
+      if (group.domain.HasGathered(leaf.at)) {
+        AddUnique(external_[lowered_.aliases[leaf.value].root], unit);
+        continue;
+      }
+      auto& requests = requests_[leaf.value];
+      const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+        return r.unit == unit && r.at == leaf.at;
+      });
+      if (!known) requests.push_back({unit, leaf.at});
+    }
+  }
+
+  std::vector<CoordsId> PlacesIn(const Node& node, size_t result, size_t unit) const {
+    std::vector<CoordsId> places;
+    for (const Request& request : requests_[node.results[result]]) {
+      if (request.unit == unit) places.push_back(request.at);
+    }
+    return places;
+  }
+
+  /// The node may be computed in the group at every place where the group asks for it.
+  bool TryTrace(NodeId id, const Node& node, const Weight& weight, size_t unit,
+                std::vector<Leaf>& leaves) {
+    Group& group = *groups_[unit];
+    if (group.members.size() >= kMembersMax) return false;
+    const Domain::Shape before = group.domain.shape();
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const std::vector<CoordsId> places = PlacesIn(node, i, unit);
+      if (places.empty()) continue;
+      if (!IsWorthwhile(group, node.results[i], weight, places)) return false;
+      for (CoordsId at : places) {
+        if (Trace(group, lowered_.results[id][i], at, leaves)) continue;
+        group.domain.Restore(before);
+        return false;
+      }
+    }
+    const size_t fresh = std::count_if(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
+      return std::find(group.loads.begin(), group.loads.end(), leaf.value) == group.loads.end();
+    });
+    // Stored values that other members read must still be whole: a reduction may have made some
+    // variables folded ones.
+    const bool stores_hold =
+        !group.domain.has_reduced() ||
+        std::all_of(group.stores.begin(), group.stores.end(), [&](const Group::Store& s) {
+          return group.domain.IsOwn(s.at, graph_.type(s.value).sizes);
+        });
+    if (group.loads.size() + fresh <= kLoadsMax && stores_hold) return true;
+    group.domain.Restore(before);
+    return false;
+  }
+
+  bool IsWorthwhile(const Group& group, ValueId value, const Weight& weight,
+                    const std::vector<CoordsId>& places) {
+    if (places.size() > kCoordsMax) return false;
+    if (places.size() > 1 && weight.is_expensive) return false;
+    const Dims& sizes = graph_.type(value).sizes;
+    const bool own = std::any_of(places.begin(), places.end(), [&](CoordsId at) {
+      return group.domain.IsOwn(at, sizes);
+    });
+    if (own) return true;
+    // Not depending on the innermost variable, it is computed once for each row.
+    const size_t vars = group.domain.shape().extents.size();
+    const bool is_hoisted = places.size() == 1 && vars > 0 &&
+                            !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
+    if (is_hoisted) return true;
+    return !weight.is_expensive && !weight.has_reduce && group.members.size() < kNotOwnMax * 2;
+  }
+
+  bool IsLegal(size_t unit, const Wanted& wanted) const {
+    const auto comes_back = [&](size_t other) {
+      return other == unit ? false : reach_.Reaches(other, unit);
+    };
+    return std::none_of(wanted.units.begin(), wanted.units.end(), comes_back) &&
+           std::none_of(wanted.groups.begin(), wanted.groups.end(), comes_back) &&
+           std::find(wanted.units.begin(), wanted.units.end(), unit) == wanted.units.end();
+  }
+
+  void Connect(size_t unit, const Wanted& wanted, bool with_groups) {
+    for (size_t other : wanted.units) {
+      if (other != unit) reach_.Connect(unit, other);
+    }
+    if (!with_groups) return;
+    for (size_t other : wanted.groups) {
+      if (other != unit) reach_.Connect(unit, other);
+    }
+  }
+
+  void PlaceKernel(NodeId id, const Node& node, const Wanted& wanted) {
+    Weight weight;
+    for (ExprId e : lowered_.results[id]) Weigh(lowered_.pool, e, weight);
+    const bool is_constant = weight.leaves == 0 && !weight.has_reduce;
+    const bool is_cheap = !weight.is_expensive && !weight.has_reduce && weight.ops <= 2 &&
+                          weight.leaves <= 1 && BytesRead(node) <= BytesWritten(node);
+    const bool duplicate = is_constant || (is_cheap && !wanted.in_memory &&
+                                           wanted.groups.size() <= kDuplicatesMax);
+    if (duplicate && !wanted.groups.empty() && JoinAll(id, node, weight, wanted)) {
+      if (!wanted.in_memory) return;
+      Wanted rest = wanted;
+      rest.groups.clear();
+      return Start(id, node, rest);
+    }
+    for (size_t unit : wanted.groups) {
+      if (JoinOne(id, node, weight, wanted, unit)) return;
+    }
+    Start(id, node, wanted);
+  }
+
+  int64_t BytesWritten(const Node& node) const { return BytesOf(node.results[0]); }
+  int64_t BytesRead(const Node& node) const {
+    int64_t bytes = 0;
+    ForEachOperand(node, [&](ValueId v) { bytes += BytesOf(v); });
+    return bytes;
+  }
+  /// For comparison only: symbols count as a typical size.
+  int64_t BytesOf(ValueId v) const {
+    static const std::vector<int64_t> typical(256, 97);
+    const Type& type = graph_.type(v);
+    return type.Elements().Eval(typical) * static_cast<int64_t>(guards::SizeOf(type.dtype));
+  }
+
+  bool JoinAll(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted) {
+    std::vector<std::vector<Leaf>> leaves(wanted.groups.size());
+    Wanted alone = wanted;
+    alone.groups.clear();
+    for (size_t k = 0; k < wanted.groups.size(); ++k) {
+      if (!IsLegal(wanted.groups[k], alone)) return false;
+      if (!TryTrace(id, node, weight, wanted.groups[k], leaves[k])) return false;
+    }
+    for (size_t k = 0; k < wanted.groups.size(); ++k) {
+      Connect(wanted.groups[k], alone, false);
+      Commit(wanted.groups[k], id, leaves[k]);
+    }
+    return true;
+  }
+
+  bool JoinOne(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted,
+               size_t unit) {
+    Group& group = *groups_[unit];
+    if (!IsLegal(unit, wanted)) return false;
+    const Domain::Shape before = group.domain.shape();
+    std::vector<Leaf> leaves;
+    if (!TryTrace(id, node, weight, unit, leaves)) return false;
+    std::vector<Group::Store> stores;
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId r = node.results[i];
+      const bool others = std::any_of(requests_[r].begin(), requests_[r].end(),
+                                      [&](const Request& q) { return q.unit != unit; });
+      if (external_[r].empty() && !others) continue;
+      const std::vector<CoordsId> places = PlacesIn(node, i, unit);
+      const auto own = std::find_if(places.begin(), places.end(), [&](CoordsId at) {
+        return group.domain.IsOwn(at, graph_.type(r).sizes);
+      });
+      if (own == places.end()) {
+        group.domain.Restore(before);
+        return false;
+      }
+      stores.push_back({r, *own});
+    }
+    group.stores.insert(group.stores.end(), stores.begin(), stores.end());
+    Connect(unit, wanted, true);
+    Commit(unit, id, leaves);
+    return true;
+  }
+
+  /// A group of its own, over the node's elements.
+  void Start(NodeId id, const Node& node, const Wanted& wanted) {
+    std::vector<size_t> after = wanted.units;
+    after.insert(after.end(), wanted.groups.begin(), wanted.groups.end());
+    const size_t unit = NewUnit(after);
+    groups_[unit] = std::make_unique<Group>(Group{Domain(graph_.type(node.results[0]).sizes), {}, {}, {}});
+    std::vector<Leaf> leaves;
+    if (TraceResults(*groups_[unit], id, node, leaves) ||
+        StartFromOperand(*groups_[unit], id, node, leaves)) {
+      Commit(unit, id, leaves);
+      return;
+    }
+    groups_[unit] = nullptr;
+    ForEachOperand(node, [&](ValueId v) { AddUnique(external_[v], unit); });
+  }
+
+  bool IsWanted(ValueId r) const { return !requests_[r].empty() || !external_[r].empty(); }
+
+  bool TraceResults(Group& group, NodeId id, const Node& node, std::vector<Leaf>& leaves) {
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      if (!IsWanted(node.results[i])) continue;
+      if (graph_.type(node.results[i]).sizes != graph_.type(node.results[0]).sizes) return false;
+      const CoordsId at = group.domain.identity();
+      if (!Trace(group, lowered_.results[id][i], at, leaves)) return false;
+      group.stores.push_back({node.results[i], at});
+    }
+    return true;
+  }
+
+  /// A reshape that must copy runs over the operand's dims, which are the finer ones.
+  bool StartFromOperand(Group& group, NodeId id, const Node& node, std::vector<Leaf>& leaves) {
+    const Expr& root = lowered_.pool[lowered_.results[id][0]];
+    if (root.kind != ExprKind::kReshape || node.results.size() != 1) return false;
+    const Dims& from = lowered_.pool[root.args[0]].sizes;
+    group = Group{Domain(from), {}, {}, {}};
+    leaves.clear();
+    auto at = group.domain.Reshaped(from, root.sizes, group.domain.at(group.domain.identity()));
+    if (!at) return false;
+    const CoordsId coords = group.domain.Intern(std::move(*at));
+    if (!Trace(group, lowered_.results[id][0], coords, leaves)) return false;
+    group.stores.push_back({node.results[0], coords});
+    return true;
+  }
+
+  /// Independent groups over the same space that read the same memory run as one.
+  void MergeSiblings() {
+    std::vector<std::vector<size_t>> readers(graph_.value_count());
+    for (size_t unit = 0; unit < groups_.size(); ++unit) {
+      if (!groups_[unit]) continue;
+      for (ValueId v : groups_[unit]->loads) readers[lowered_.aliases[v].root].push_back(unit);
+    }
+    for (const std::vector<size_t>& units : readers) {
+      // A weight that everybody reads says nothing; it would only cost time.
+      constexpr size_t kReadersMax = 8;
+      if (units.size() > kReadersMax) continue;
+      for (size_t a = 0; a < units.size(); ++a) {
+        for (size_t b = a + 1; b < units.size(); ++b) MergePair(units[a], units[b]);
+      }
+    }
+  }
+
+  void MergePair(size_t a, size_t b) {
+    if (a == b || !groups_[a] || !groups_[b]) return;
+    Group& into = *groups_[a];
+    Group& from = *groups_[b];
+    if (!(into.domain.shape() == from.domain.shape())) return;
+    if (into.members.size() + from.members.size() > kMembersMax) return;
+    if (into.loads.size() + from.loads.size() > kLoadsMax) return;
+    if (reach_.Reaches(a, b) || reach_.Reaches(b, a)) return;
+    for (const Group::Store& store : from.stores) {
+      into.stores.push_back({store.value, into.domain.Intern(from.domain.at(store.at))});
+    }
+    for (NodeId id : from.members) {
+      if (std::find(into.members.begin(), into.members.end(), id) == into.members.end()) {
+        into.members.push_back(id);
+      }
+    }
+    for (ValueId v : from.loads) AddLoad(into, v);
+    // Members run in consumer-first order; two such lists are merged by the nodes' order.
+    std::sort(into.members.begin(), into.members.end(), std::greater<>());
+    reach_.Unite(a, b);
+    groups_[b] = nullptr;
+  }
+
+  const Lowered& lowered_;
+  const Graph& graph_;
+  Reach reach_;
+  std::vector<std::unique_ptr<Group>> groups_;  // By unit; null for ATen nodes.
+  std::vector<std::vector<Request>> requests_;
+  std::vector<std::vector<size_t>> external_;
+  std::vector<std::vector<size_t>> mutators_;
+  std::vector<ValueId> storage_;
+  size_t last_effect_ = kOutside;
+};
+
+}  // namespace
+
+Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity()) {
+  for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id));
+  aliases = FindAliases(g, pool, results);
+}
+
+bool Lowered::IsView(NodeId node) const {
+  const Node& n = graph.node(node);
+  if (results[node].empty() || !FindView(n.op)) return false;
+  return std::all_of(n.results.begin(), n.results.end(),
+                     [&](ValueId r) { return aliases[r].root != r; });
+}
+
+std::vector<std::unique_ptr<Group>> FormGroups(const Lowered& lowered) {
+  return Grouper(lowered).Run();
+}
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compiler/fusion/alias.h"
+#include "compiler/fusion/coords.h"
+#include "compiler/fusion/lower.h"
+
+namespace ingot::compiler::fusion {
+
+/// Nodes that become one kernel.
+struct Group {
+  struct Store {
+    ValueId value;
+    CoordsId at;
+  };
+  Domain domain;
+  std::vector<NodeId> members;
+  std::vector<Store> stores;
+  std::vector<ValueId> loads;   ///< roots of what it reads, as far as grouping knows
+};
+
+/// What grouping and emission know about a graph.
+struct Lowered {
+  const Graph& graph;
+  ExprPool pool;
+  std::vector<Results> results;   ///< by node; empty = stays with ATen
+  std::vector<Alias> aliases;     ///< by value
+
+  explicit Lowered(const Graph& graph);
+  /// The expression of a value; kNoExpr for inputs and results of ATen nodes.
+  ExprId ExprOf(ValueId value) const {
+    const Value& v = graph.value(value);
+    if (v.def == kNoNode || results[v.def].empty()) return kNoExpr;
+    return results[v.def][v.result];
+  }
+  bool IsView(NodeId node) const;
+};
+
+/// Consumers first: every node joins the group that reads it at its own index, where no path
+/// leaves the group and comes back; values needed elsewhere are stored. Cheap producers are
+/// computed again where that moves fewer bytes.
+std::vector<std::unique_ptr<Group>> FormGroups(const Lowered& lowered);
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/lower.h"
+
+namespace ingot::compiler::fusion {
+
+ExprId Rule::Operand(size_t i, DType dtype) const {
+  if (call.ValueAt(i) != kNoValue) return pool.Cast(Tensor(i), dtype);
+  const auto number = call.ScalarAt(i);
+  if (!number) return kNoExpr;
+  if (const bool* flag = std::get_if<bool>(&number->value)) {
+    return pool.Cast(pool.Int(*flag, DType::kBool), dtype);
+  }
+  if (const Dim* dim = std::get_if<Dim>(&number->value)) return pool.Cast(pool.Size(*dim), dtype);
+  // A constant of type f64 holds the number as Python has it; the cast rounds it once.
+  return pool.Cast(pool.Float(std::get<double>(number->value), DType::kF64), dtype);
+}
+
+double Rule::FloatAt(size_t i, double otherwise) const {
+  const auto number = call.ScalarAt(i);
+  if (!number) return otherwise;
+  if (const bool* flag = std::get_if<bool>(&number->value)) return *flag;
+  if (const double* value = std::get_if<double>(&number->value)) return *value;
+  const Dim& dim = std::get<Dim>(number->value);
+  return dim.is_const() ? static_cast<double>(dim.const_value()) : otherwise;
+}
+
+Results LowerNode(ExprPool& pool, const Node& node) {
+  if (node.effects != kPure || node.inplace >= 0 || node.results.empty()) return {};
+  LowerFn lower = FindPointwise(node.op);
+  if (!lower) lower = FindView(node.op);
+  if (!lower) lower = FindMove(node.op);
+  if (!lower) lower = FindReduce(node.op);
+  if (!lower) return {};
+  const Graph& graph = pool.graph();
+  for (ValueId id : node.results) {
+    if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return {};
+  }
+  const Rule rule{pool, Call(graph, node)};
+  Results results = lower(rule);
+  if (results.size() != node.results.size()) return {};
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Type& type = graph.type(node.results[i]);
+    if (results[i] == kNoExpr) return {};
+    if (pool[results[i]].sizes != type.sizes) {
+      results[i] = pool.Expand(results[i], type.sizes);
+      if (results[i] == kNoExpr) return {};
+    }
+    if (pool[results[i]].dtype != ComputeType(type.dtype)) return {};
+  }
+  return results;
+}
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/fusion/expr.h"
+#include "compiler/ops/call.h"
+
+namespace ingot::compiler::fusion {
+
+/// What a rule works with: the node, and where expressions are made.
+struct Rule {
+  ExprPool& pool;
+  Call call;
+
+  const Graph& graph() const { return call.graph(); }
+  const Node& node() const { return call.node(); }
+  const Type& result(size_t i = 0) const { return graph().type(node().results[i]); }
+  /// Argument `i` in the computing type of `dtype`: a tensor, or any scalar as a constant.
+  ExprId Operand(size_t i, DType dtype) const;
+  /// A tensor argument in its own computing type.
+  ExprId Tensor(size_t i) const { return pool.Value(call.ValueAt(i)); }
+  /// A scalar argument; `otherwise` where it is absent.
+  double FloatAt(size_t i, double otherwise) const;
+};
+
+using Results = std::vector<ExprId>;
+/// An empty list: no rule for this call; it stays with ATen.
+using LowerFn = Results (*)(const Rule& rule);
+
+/// The rules of one family; null where it has none of that name.
+LowerFn FindPointwise(std::string_view op);
+LowerFn FindView(std::string_view op);
+LowerFn FindMove(std::string_view op);
+LowerFn FindReduce(std::string_view op);
+
+/// One expression for each result of `node`, or empty where the node stays with ATen.
+Results LowerNode(ExprPool& pool, const Node& node);
+
+}  // namespace ingot::compiler::fusion

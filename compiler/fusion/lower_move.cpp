@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unordered_map>
+
+#include "compiler/fusion/lower.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using Op = ScalarOp;
+
+std::optional<size_t> AxisAt(const Rule& r, size_t arg, size_t rank) {
+  const auto axis = r.call.IntAt(arg);
+  return axis ? WrapDim(*axis, rank) : std::nullopt;
+}
+
+ExprId Constant(const Rule& r, double value) {
+  const DType t = ComputeType(r.result().dtype);
+  return guards::IsFloat(t) ? r.pool.Float(value, t)
+                            : r.pool.Int(static_cast<int64_t>(value), t);
+}
+
+/// Parts one after another along `axis`: nested regions, the first part outermost.
+ExprId Concat(const Rule& r, const std::vector<ExprId>& parts, size_t axis) {
+  const Dims& sizes = r.result().sizes;
+  Dim end = sizes[axis];
+  ExprId rest = kNoExpr;
+  for (size_t i = parts.size(); i-- > 0;) {
+    if (parts[i] == kNoExpr) return kNoExpr;
+    const Dim extent = r.pool[parts[i]].sizes[axis];
+    end = end - extent;
+    rest = r.pool.Region(parts[i], rest, sizes, static_cast<uint32_t>(axis), end, extent);
+  }
+  return end.is_zero() ? rest : kNoExpr;
+}
+
+Results Cat(const Rule& r) {
+  const auto* list = r.call.Get<RefList>(0);
+  const size_t rank = r.result().rank();
+  const auto axis = r.call.IsNone(1) ? std::optional<size_t>(0) : AxisAt(r, 1, rank);
+  // Every part costs a comparison and a predicated read for every element.
+  constexpr size_t kPartsMax = 8;
+  if (!list || !axis || rank == 0) return {};
+  std::vector<ExprId> parts;
+  for (ValueId id : list->ids) {
+    if (id == kNoValue) return {};
+    const Dims& sizes = r.graph().type(id).sizes;
+    // The one legacy exception of torch: an empty vector takes part in any cat.
+    if (sizes.size() == 1 && rank != 1 && sizes[0].is_zero()) continue;
+    if (sizes.size() != rank) return {};
+    if (sizes[*axis].is_zero()) continue;
+    parts.push_back(r.pool.Cast(r.pool.Value(id), r.result().dtype));
+  }
+  if (parts.empty() || parts.size() > kPartsMax) return {};
+  return {Concat(r, parts, *axis)};
+}
+
+Results Stack(const Rule& r) {
+  const auto* list = r.call.Get<RefList>(0);
+  const auto axis = r.call.IsNone(1) ? std::optional<size_t>(0) : AxisAt(r, 1, r.result().rank());
+  if (!list || !axis || list->ids.size() > 8) return {};
+  Dims part = r.result().sizes;
+  part[*axis] = Dim(1);
+  std::vector<ExprId> parts;
+  for (ValueId id : list->ids) {
+    parts.push_back(r.pool.Reshape(r.pool.Cast(r.pool.Value(id), r.result().dtype), part));
+  }
+  return {Concat(r, parts, *axis)};
+}
+
+/// constant_pad_nd(x, pad, value), pad = [last low, last high, ...]. Negative padding crops.
+Results Pad(const Rule& r) {
+  const auto pad = r.call.DimsAt(1);
+  if (!pad || pad->size() % 2 != 0) return {};
+  if (r.call.IsNone(2) ? false : !r.call.ScalarAt(2)) return {};
+  const DType t = ComputeType(r.result().dtype);
+  ExprId x = r.Tensor(0);
+  const ExprId fill = r.call.IsNone(2) ? Constant(r, 0) : r.Operand(2, t);
+  if (x == kNoExpr || pad->size() / 2 > r.pool[x].sizes.size()) return {};
+  for (size_t i = 0; i < pad->size() / 2; ++i) {
+    const Dim& low = (*pad)[2 * i];
+    const Dim& high = (*pad)[2 * i + 1];
+    if (low.is_zero() && high.is_zero()) continue;
+    const auto crops = [](const Dim& d) { return d.is_const() && d.const_value() < 0; };
+    if (crops(low) || crops(high)) return {};
+    Dims sizes = r.pool[x].sizes;
+    const size_t axis = sizes.size() - 1 - i;
+    const Dim extent = sizes[axis];
+    sizes[axis] = low + extent + high;
+    x = r.pool.Region(x, fill, std::move(sizes), static_cast<uint32_t>(axis), low, extent);
+  }
+  return {x};
+}
+
+/// slice_scatter(x, src, dim, start, end, step)
+Results SliceScatter(const Rule& r) {
+  const auto axis = r.call.IsNone(2) ? std::optional<size_t>(0) : AxisAt(r, 2, r.result().rank());
+  const ExprId src = r.Tensor(1);
+  if (!axis || src == kNoExpr || r.result().rank() == 0) return {};
+  const auto step = r.call.IsNone(5) ? std::optional<int64_t>(1) : r.call.IntAt(5);
+  const Dim start = r.call.DimAt(3).value_or(Dim());
+  if (step != 1 || (start.is_const() && start.const_value() < 0)) return {};
+  const Dim extent = r.pool[src].sizes[*axis];
+  return {r.pool.Region(r.pool.Cast(src, r.result().dtype), r.Tensor(0), r.result().sizes,
+                        static_cast<uint32_t>(*axis), start, extent)};
+}
+/// select_scatter(x, src, dim, index)
+Results SelectScatter(const Rule& r) {
+  const auto axis = AxisAt(r, 2, r.result().rank());
+  auto index = r.call.DimAt(3);
+  if (!axis || !index || r.result().rank() == 0) return {};
+  if (index->is_const() && index->const_value() < 0) index = r.result().sizes[*axis] + *index;
+  Dims part = r.result().sizes;
+  part[*axis] = Dim(1);
+  const ExprId src = r.pool.Reshape(r.pool.Cast(r.Tensor(1), r.result().dtype), part);
+  return {r.pool.Region(src, r.Tensor(0), r.result().sizes, static_cast<uint32_t>(*axis), *index,
+                        Dim(1))};
+}
+
+/// tril keeps column - row <= k, triu keeps column - row >= k.
+template <Op op>
+Results Triangle(const Rule& r) {
+  const Dims& sizes = r.result().sizes;
+  const size_t rank = sizes.size();
+  if (rank < 2) return {};
+  Affine distance = Affine::Var(static_cast<uint16_t>(rank - 1));
+  distance.AddScaled(Affine::Var(static_cast<uint16_t>(rank - 2)), Dim(-1));
+  const ExprId keep =
+      r.pool.Map(op, DType::kBool, {r.pool.Iota(sizes, std::move(distance)),
+                                    r.pool.Size(r.call.DimAt(1).value_or(Dim()))});
+  const DType t = ComputeType(r.result().dtype);
+  return {r.pool.Map(Op::kSelect, t, {keep, r.Tensor(0), Constant(r, 0)})};
+}
+
+/// The result's elements are one constant; `arg` is the position of a fill value.
+Results Filled(const Rule& r, ExprId value) {
+  const DType t = ComputeType(r.result().dtype);
+  return {r.pool.Expand(r.pool.Cast(value, t), r.result().sizes)};
+}
+template <int value>
+Results FillWith(const Rule& r) {
+  return Filled(r, Constant(r, value));
+}
+template <size_t arg>
+Results FillFrom(const Rule& r) {
+  return Filled(r, r.Operand(arg, r.result().dtype));
+}
+
+/// arange(end), (start, end) or (start, end, step)
+template <int given>
+Results Arange(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const ExprId start = given > 1 ? r.Operand(0, t) : Constant(r, 0);
+  const ExprId step = given > 2 ? r.Operand(2, t) : Constant(r, 1);
+  const ExprId i = r.pool.Cast(r.pool.Iota(r.result().sizes, Affine::Var(0)), t);
+  if (t == DType::kBool) return {};
+  const ExprId scaled = given > 2 ? r.pool.Map(Op::kMul, {i, step}) : i;
+  return {given > 1 ? r.pool.Map(Op::kAdd, {scaled, start}) : scaled};
+}
+
+/// index_select(x, dim, index)
+Results IndexSelect(const Rule& r) {
+  const ExprId x = r.Tensor(0), index = r.Tensor(2);
+  const auto axis = AxisAt(r, 1, r.result().rank());
+  if (!axis || x == kNoExpr || index == kNoExpr) return {};
+  if (r.pool[index].sizes.size() != 1 || r.result().rank() == 0) return {};
+  const ExprId at = r.pool.View(index, r.result().sizes,
+                                {Affine::Var(static_cast<uint16_t>(*axis))});
+  Coords map;
+  for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
+  map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
+  return {r.pool.Gather(x, {at}, r.result().sizes, std::move(map))};
+}
+
+/// gather(x, dim, index, sparse_grad)
+Results GatherRule(const Rule& r) {
+  const ExprId x = r.Tensor(0), index = r.Tensor(2);
+  const auto axis = AxisAt(r, 1, r.result().rank());
+  if (!axis || x == kNoExpr || index == kNoExpr || r.result().rank() == 0) return {};
+  if (r.pool[index].sizes != r.result().sizes) return {};
+  Coords map;
+  for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
+  map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
+  return {r.pool.Gather(x, {index}, r.result().sizes, std::move(map))};
+}
+
+/// embedding(weight, indices, ...)
+Results Embedding(const Rule& r) {
+  const ExprId table = r.Tensor(0), index = r.Tensor(1);
+  if (table == kNoExpr || index == kNoExpr || r.pool[table].sizes.size() != 2) return {};
+  const size_t rank = r.result().rank();
+  Coords leading, map = {Affine{Dim(), {}, {{0, Dim(1)}}},
+                         Affine::Var(static_cast<uint16_t>(rank - 1))};
+  for (size_t k = 0; k + 1 < rank; ++k) leading.push_back(Affine::Var(uint16_t(k)));
+  const ExprId at = r.pool.View(index, r.result().sizes, std::move(leading));
+  return {r.pool.Gather(table, {at}, r.result().sizes, std::move(map))};
+}
+
+/// index.Tensor(x, [index, ...]): integer tensors on leading, adjacent dims, which broadcast.
+Results IndexTensor(const Rule& r) {
+  const auto* list = r.call.Get<RefList>(1);
+  const ExprId x = r.Tensor(0);
+  if (!list || x == kNoExpr) return {};
+  const Dims table = r.pool[x].sizes;
+  size_t first = 0;
+  while (first < list->ids.size() && list->ids[first] == kNoValue) ++first;
+  size_t last = list->ids.size();
+  while (last > first && list->ids[last - 1] == kNoValue) --last;
+  if (first == last || last > table.size()) return {};
+  Dims block;
+  for (size_t k = first; k < last; ++k) {
+    const ValueId id = list->ids[k];
+    if (id == kNoValue || !guards::IsInteger(r.graph().type(id).dtype)) return {};
+    auto merged = Broadcast(block, r.graph().type(id).sizes);
+    if (!merged) return {};
+    block = std::move(*merged);
+  }
+  const Dims& sizes = r.result().sizes;
+  if (sizes.size() != table.size() - (last - first) + block.size()) return {};
+  std::vector<ExprId> indices;
+  Coords map;
+  for (size_t k = 0; k < table.size(); ++k) {
+    if (k < first) {
+      map.push_back(Affine::Var(static_cast<uint16_t>(k)));
+    } else if (k >= last) {
+      map.push_back(Affine::Var(static_cast<uint16_t>(k - (last - first) + block.size())));
+    } else {
+      Coords at;
+      for (size_t d = 0; d < block.size(); ++d) at.push_back(Affine::Var(uint16_t(first + d)));
+      const ExprId index = r.pool.Expand(r.pool.Value(list->ids[k]), block);
+      map.push_back(Affine{Dim(), {}, {{static_cast<uint32_t>(indices.size()), Dim(1)}}});
+      indices.push_back(r.pool.View(index, sizes, std::move(at)));
+    }
+  }
+  return {r.pool.Gather(x, std::move(indices), sizes, std::move(map))};
+}
+
+const std::unordered_map<std::string_view, LowerFn>& Table() {
+  static const std::unordered_map<std::string_view, LowerFn> table = {
+      {"aten.cat", Cat}, {"aten.concat", Cat}, {"aten.concatenate", Cat}, {"aten.stack", Stack},
+      {"aten.constant_pad_nd", Pad}, {"aten.slice_scatter", SliceScatter},
+      {"aten.select_scatter", SelectScatter}, {"aten.tril", Triangle<Op::kLe>},
+      {"aten.triu", Triangle<Op::kGe>}, {"aten.full", FillFrom<1>}, {"aten.zeros", FillWith<0>},
+      {"aten.ones", FillWith<1>}, {"aten.full_like", FillFrom<1>},
+      {"aten.zeros_like", FillWith<0>}, {"aten.ones_like", FillWith<1>},
+      {"aten.new_full", FillFrom<2>}, {"aten.new_zeros", FillWith<0>},
+      {"aten.new_ones", FillWith<1>}, {"aten.scalar_tensor", FillFrom<0>},
+      {"aten.zero", FillWith<0>}, {"aten.fill.Scalar", FillFrom<1>},
+      {"aten.fill.Tensor", FillFrom<1>}, {"aten.copy", FillFrom<1>}, {"aten.arange", Arange<1>},
+      {"aten.arange.start", Arange<2>}, {"aten.arange.start_step", Arange<3>},
+      {"aten.index_select", IndexSelect}, {"aten.gather", GatherRule},
+      {"aten.embedding", Embedding}, {"aten.index.Tensor", IndexTensor},
+  };
+  return table;
+}
+
+}  // namespace
+
+LowerFn FindMove(std::string_view op) {
+  const auto it = Table().find(op);
+  return it == Table().end() ? nullptr : it->second;
+}
+
+}  // namespace ingot::compiler::fusion

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "compiler/fusion/lower.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using Op = ScalarOp;
+
+DType TypeOfResult(const Rule& r) { return ComputeType(r.result().dtype); }
+
+template <Op op>
+Results Unary(const Rule& r) {
+  return {r.pool.Map(op, {r.Operand(0, TypeOfResult(r))})};
+}
+/// Operations that leave integers as they are.
+template <Op op>
+Results Rounding(const Rule& r) {
+  const ExprId x = r.Operand(0, TypeOfResult(r));
+  return {guards::IsFloat(TypeOfResult(r)) ? r.pool.Map(op, {x}) : x};
+}
+template <Op op>
+Results Binary(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (t == DType::kBool) return {};
+  return {r.pool.Map(op, {r.Operand(0, t), r.Operand(1, t)})};
+}
+
+/// add and sub with alpha (argument 2); `reverse` swaps the operands.
+template <Op op, bool reverse>
+Results AddSub(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  ExprId a = r.Operand(0, t), b = r.Operand(1, t);
+  if (reverse) std::swap(a, b);
+  if (t == DType::kBool) {
+    if (op != Op::kAdd) return {};
+    return {r.pool.Map(Op::kOr, {a, b})};
+  }
+  const auto alpha = r.call.ScalarAt(2);
+  if (!alpha || IsNumber(*alpha, 1)) return {r.pool.Map(op, {a, b})};
+  // alpha scales the second schema operand only; in rsub that is the one subtracted.
+  return {r.pool.Map(op, {a, r.pool.Map(Op::kMul, {b, r.Operand(2, t)})})};
+}
+
+Results Mul(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  return {r.pool.Map(t == DType::kBool ? Op::kAnd : Op::kMul, {r.Operand(0, t), r.Operand(1, t)})};
+}
+
+Results Div(const Rule& r) { return Binary<Op::kDiv>(r); }
+
+/// torch raises on integer division by zero, so only divisors known to be nonzero are lowered.
+bool IsSafeDivisor(const Rule& r, size_t i) {
+  return r.call.ValueAt(i) == kNoValue && r.FloatAt(i, 0) != 0;
+}
+
+Results DivMode(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  const auto mode = r.call.NameAt(2);
+  if (!mode) return r.call.IsNone(2) ? Div(r) : Results{};
+  const bool is_float = guards::IsFloat(t);
+  if (is_float && *mode == "trunc") {
+    return {r.pool.Map(Op::kTrunc, {r.pool.Map(Op::kDiv, {r.Operand(0, t), r.Operand(1, t)})})};
+  }
+  // Floor division of floats corrects the quotient with fmod in ATen: left there.
+  if (is_float || t == DType::kBool || !IsSafeDivisor(r, 1)) return {};
+  return *mode == "floor" ? Binary<Op::kFloorDiv>(r) : Binary<Op::kDiv>(r);
+}
+Results FloorDivide(const Rule& r) {
+  if (!guards::IsInteger(TypeOfResult(r)) || !IsSafeDivisor(r, 1)) return {};
+  return Binary<Op::kFloorDiv>(r);
+}
+Results Remainder(const Rule& r) {
+  if (!guards::IsFloat(TypeOfResult(r)) && !IsSafeDivisor(r, 1)) return {};
+  return Binary<Op::kRem>(r);
+}
+
+Results PowScalar(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  const ExprId x = r.Operand(0, t);
+  if (t == DType::kBool || x == kNoExpr) return {};
+  const double e = r.FloatAt(1, std::nan(""));
+  ExprPool& p = r.pool;
+  if (e == 1) return {x};
+  if (e == 2) return {p.Map(Op::kMul, {x, x})};
+  if (e == 3) return {p.Map(Op::kMul, {p.Map(Op::kMul, {x, x}), x})};
+  if (guards::IsFloat(t)) {
+    if (e == 0.5) return {p.Map(Op::kSqrt, {x})};
+    if (e == -0.5) return {p.Map(Op::kRsqrt, {x})};
+    if (e == -1) return {p.Map(Op::kRecip, {x})};
+    if (e == -2) return {p.Map(Op::kRecip, {p.Map(Op::kMul, {x, x})})};
+  } else if (!(e >= 0)) {
+    return {};
+  }
+  return {p.Map(Op::kPow, {x, r.Operand(1, t)})};
+}
+
+template <Op op>
+Results Compare(const Rule& r) {
+  std::vector<PromoteOperand> operands;
+  for (size_t i = 0; i < 2; ++i) {
+    if (const Type* type = r.call.TypeAt(i)) {
+      operands.push_back({type->dtype, type->rank() ? PromoteOperand::kTensor
+                                                    : PromoteOperand::kZeroDim});
+    } else if (const auto number = r.call.ScalarAt(i)) {
+      operands.push_back({DTypeOf(*number), PromoteOperand::kNumber});
+    } else {
+      return {};
+    }
+  }
+  DType t = ResultType(operands);
+  if (t == DType::kBool) t = DType::kU8;
+  if (guards::IsComplex(t)) return {};
+  return {r.pool.Map(op, DType::kBool, {r.Operand(0, t), r.Operand(1, t)})};
+}
+
+template <Op op>
+Results Logical(const Rule& r) {
+  return {r.pool.Map(op, DType::kBool, {r.Operand(0, DType::kBool), r.Operand(1, DType::kBool)})};
+}
+Results LogicalNot(const Rule& r) {
+  return {r.pool.Map(Op::kNot, DType::kBool, {r.Operand(0, DType::kBool)})};
+}
+template <Op op>
+Results Bitwise(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (guards::IsFloat(t)) return {};
+  return {r.pool.Map(op, {r.Operand(0, t), r.Operand(1, t)})};
+}
+
+Results IsNan(const Rule& r) {
+  const ExprId x = r.Tensor(0);
+  if (x == kNoExpr) return {};
+  if (!guards::IsFloat(r.pool[x].dtype)) {
+    return {r.pool.Expand(r.pool.Int(0, DType::kBool), r.result().sizes)};
+  }
+  return {r.pool.Map(Op::kIsNan, DType::kBool, {x})};
+}
+/// isinf: |x| == inf; isfinite: |x| < inf, which NaN fails too.
+template <Op op>
+Results AgainstInfinity(const Rule& r) {
+  const ExprId x = r.Tensor(0);
+  if (x == kNoExpr || !guards::IsFloat(r.pool[x].dtype)) return {};
+  const ExprId inf = r.pool.Float(std::numeric_limits<double>::infinity(), r.pool[x].dtype);
+  return {r.pool.Map(op, DType::kBool, {r.pool.Map(Op::kAbs, {x}), inf})};
+}
+
+Results Abs(const Rule& r) {
+  const ExprId x = r.Operand(0, TypeOfResult(r));
+  return TypeOfResult(r) == DType::kBool ? Results{x} : Results{r.pool.Map(Op::kAbs, {x})};
+}
+Results Identity(const Rule& r) { return {r.Operand(0, TypeOfResult(r))}; }
+
+/// A cast the user wrote: rounds to the narrow type although arithmetic goes on in f32.
+Results To(const Rule& r) {
+  const Type* from = r.call.TypeAt(0);
+  if (!from || guards::IsComplex(from->dtype)) return {};
+  const DType to = r.result().dtype;
+  const ExprId x = r.Operand(0, to);
+  const bool is_narrow = ComputeType(to) != to;
+  return {is_narrow && from->dtype != to ? r.pool.Round(x, to) : x};
+}
+
+Results Square(const Rule& r) {
+  const ExprId x = r.Operand(0, TypeOfResult(r));
+  return {r.pool.Map(Op::kMul, {x, x})};
+}
+
+/// A float rule of one operand and the pool.
+using Formula = ExprId (*)(const Rule& r, ExprPool& p, ExprId x, DType t);
+template <Formula formula>
+Results FloatRule(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (!guards::IsFloat(t)) return {};
+  return {formula(r, r.pool, r.Operand(0, t), t)};
+}
+
+ExprId Gelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
+  const ExprId half = p.Map(Op::kMul, {x, p.Float(0.5, t)});
+  ExprId inner;
+  if (r.call.NameAt(1).value_or("none") == "tanh") {
+    const ExprId cube = p.Map(Op::kMul, {p.Map(Op::kMul, {x, x}), x});
+    const ExprId sum = p.Map(Op::kAdd, {x, p.Map(Op::kMul, {cube, p.Float(0.044715, t)})});
+    inner = p.Map(Op::kTanh, {p.Map(Op::kMul, {sum, p.Float(M_SQRT2 * M_2_SQRTPI * 0.5, t)})});
+  } else {
+    inner = p.Map(Op::kErf, {p.Map(Op::kMul, {x, p.Float(M_SQRT1_2, t)})});
+  }
+  return p.Map(Op::kMul, {half, p.Map(Op::kAdd, {inner, p.Float(1, t)})});
+}
+ExprId Silu(const Rule&, ExprPool& p, ExprId x, DType) {
+  return p.Map(Op::kMul, {x, p.Map(Op::kSigmoid, {x})});
+}
+ExprId Clip(ExprPool& p, ExprId x, double low, double high, DType t) {
+  return p.Map(Op::kMin, {p.Map(Op::kMax, {x, p.Float(low, t)}), p.Float(high, t)});
+}
+ExprId Relu6(const Rule&, ExprPool& p, ExprId x, DType t) { return Clip(p, x, 0, 6, t); }
+ExprId HardTanh(const Rule& r, ExprPool& p, ExprId x, DType t) {
+  return Clip(p, x, r.FloatAt(1, -1), r.FloatAt(2, 1), t);
+}
+ExprId HardSigmoid(const Rule&, ExprPool& p, ExprId x, DType t) {
+  return p.Map(Op::kDiv, {Clip(p, p.Map(Op::kAdd, {x, p.Float(3, t)}), 0, 6, t), p.Float(6, t)});
+}
+ExprId HardSwish(const Rule&, ExprPool& p, ExprId x, DType t) {
+  const ExprId clipped = Clip(p, p.Map(Op::kAdd, {x, p.Float(3, t)}), 0, 6, t);
+  return p.Map(Op::kDiv, {p.Map(Op::kMul, {x, clipped}), p.Float(6, t)});
+}
+ExprId IfPositive(ExprPool& p, ExprId x, ExprId then, ExprId otherwise, DType t) {
+  const ExprId positive = p.Map(Op::kGt, DType::kBool, {x, p.Float(0, t)});
+  return p.Map(Op::kSelect, t, {positive, then, otherwise});
+}
+ExprId LeakyRelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
+  return IfPositive(p, x, x, p.Map(Op::kMul, {x, p.Float(r.FloatAt(1, 0.01), t)}), t);
+}
+/// elu(x, alpha, scale, input_scale)
+ExprId Elu(const Rule& r, ExprPool& p, ExprId x, DType t) {
+  const double alpha = r.FloatAt(1, 1), scale = r.FloatAt(2, 1), input = r.FloatAt(3, 1);
+  const ExprId grown = p.Map(Op::kExpm1, {p.Map(Op::kMul, {x, p.Float(input, t)})});
+  return IfPositive(p, x, p.Map(Op::kMul, {x, p.Float(scale, t)}),
+                    p.Map(Op::kMul, {grown, p.Float(alpha * scale, t)}), t);
+}
+ExprId SoftplusOf(ExprPool& p, ExprId x, double beta, double threshold, DType t) {
+  const ExprId scaled = p.Map(Op::kMul, {x, p.Float(beta, t)});
+  const ExprId soft = p.Map(Op::kDiv, {p.Map(Op::kLog1p, {p.Map(Op::kExp, {scaled})}),
+                                       p.Float(beta, t)});
+  const ExprId linear = p.Map(Op::kGt, DType::kBool, {scaled, p.Float(threshold, t)});
+  return p.Map(Op::kSelect, t, {linear, x, soft});
+}
+ExprId Softplus(const Rule& r, ExprPool& p, ExprId x, DType t) {
+  return SoftplusOf(p, x, r.FloatAt(1, 1), r.FloatAt(2, 20), t);
+}
+ExprId Mish(const Rule&, ExprPool& p, ExprId x, DType t) {
+  return p.Map(Op::kMul, {x, p.Map(Op::kTanh, {SoftplusOf(p, x, 1, 1e30, t)})});
+}
+ExprId LogSigmoid(const Rule&, ExprPool& p, ExprId x, DType t) {
+  const ExprId decay = p.Map(Op::kExp, {p.Map(Op::kNeg, {p.Map(Op::kAbs, {x})})});
+  return p.Map(Op::kSub, {p.Map(Op::kMin, {x, p.Float(0, t)}), p.Map(Op::kLog1p, {decay})});
+}
+
+Results Relu(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (t == DType::kBool) return {};
+  const ExprId zero = guards::IsFloat(t) ? r.pool.Float(0, t) : r.pool.Int(0, t);
+  return {r.pool.Map(Op::kMax, {r.Operand(0, t), zero})};
+}
+
+/// clamp(x, min, max), either bound may be absent.
+Results Clamp(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (t == DType::kBool) return {};
+  ExprId x = r.Operand(0, t);
+  if (!r.call.IsNone(1)) x = r.pool.Map(Op::kMax, {x, r.Operand(1, t)});
+  if (!r.call.IsNone(2)) x = r.pool.Map(Op::kMin, {x, r.Operand(2, t)});
+  return {x};
+}
+
+Results Where(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  return {r.pool.Map(Op::kSelect, t,
+                     {r.Operand(0, DType::kBool), r.Operand(1, t), r.Operand(2, t)})};
+}
+/// masked_fill(x, mask, value)
+Results MaskedFill(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  return {r.pool.Map(Op::kSelect, t,
+                     {r.Operand(1, DType::kBool), r.Operand(2, t), r.Operand(0, t)})};
+}
+/// addcmul and addcdiv(x, a, b, value)
+template <Op op>
+Results AddC(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (!guards::IsFloat(t)) return {};
+  ExprPool& p = r.pool;
+  const ExprId scaled = p.Map(Op::kMul, {r.Operand(1, t), p.Float(r.FloatAt(3, 1), t)});
+  return {p.Map(Op::kAdd, {r.Operand(0, t), p.Map(op, {scaled, r.Operand(2, t)})})};
+}
+
+const std::unordered_map<std::string_view, LowerFn>& Table() {
+  static const std::unordered_map<std::string_view, LowerFn> table = {
+      {"aten.neg", Unary<Op::kNeg>}, {"aten.abs", Abs}, {"aten.sign", Unary<Op::kSign>},
+      {"aten.relu", Relu}, {"aten.relu6", FloatRule<Relu6>}, {"aten.square", Square},
+      {"aten.floor", Rounding<Op::kFloor>}, {"aten.ceil", Rounding<Op::kCeil>},
+      {"aten.round", Rounding<Op::kRound>}, {"aten.trunc", Rounding<Op::kTrunc>},
+      {"aten.bitwise_not", Unary<Op::kNot>}, {"aten.gelu", FloatRule<Gelu>},
+      {"aten.silu", FloatRule<Silu>}, {"aten.mish", FloatRule<Mish>}, {"aten.elu", FloatRule<Elu>},
+      {"aten.softplus", FloatRule<Softplus>}, {"aten.hardtanh", FloatRule<HardTanh>},
+      {"aten.hardswish", FloatRule<HardSwish>}, {"aten.hardsigmoid", FloatRule<HardSigmoid>},
+      {"aten.leaky_relu", FloatRule<LeakyRelu>}, {"aten.exp", Unary<Op::kExp>},
+      {"aten.expm1", Unary<Op::kExpm1>}, {"aten.log", Unary<Op::kLog>},
+      {"aten.log2", Unary<Op::kLog2>}, {"aten.log1p", Unary<Op::kLog1p>},
+      {"aten.sqrt", Unary<Op::kSqrt>}, {"aten.rsqrt", Unary<Op::kRsqrt>},
+      {"aten.reciprocal", Unary<Op::kRecip>}, {"aten.sin", Unary<Op::kSin>},
+      {"aten.cos", Unary<Op::kCos>}, {"aten.tanh", Unary<Op::kTanh>},
+      {"aten.sigmoid", Unary<Op::kSigmoid>}, {"aten.log_sigmoid", FloatRule<LogSigmoid>},
+      {"aten.erf", Unary<Op::kErf>}, {"aten.isnan", IsNan},
+      {"aten.isinf", AgainstInfinity<Op::kEq>}, {"aten.isfinite", AgainstInfinity<Op::kLt>},
+      {"aten.logical_not", LogicalNot}, {"aten.clone", Identity}, {"aten.contiguous", Identity},
+      {"aten.to.dtype", To}, {"aten.to.dtype_layout", To}, {"aten._to_copy", To},
+      {"aten.to.device", To}, {"aten.to.other", To}, {"aten.type_as", To},
+      {"aten.add.Tensor", AddSub<Op::kAdd, false>}, {"aten.add.Scalar", AddSub<Op::kAdd, false>},
+      {"aten.sub.Tensor", AddSub<Op::kSub, false>}, {"aten.sub.Scalar", AddSub<Op::kSub, false>},
+      {"aten.rsub.Tensor", AddSub<Op::kSub, true>}, {"aten.rsub.Scalar", AddSub<Op::kSub, true>},
+      {"aten.mul.Tensor", Mul}, {"aten.mul.Scalar", Mul}, {"aten.div.Tensor", Div},
+      {"aten.div.Scalar", Div}, {"aten.div.Tensor_mode", DivMode},
+      {"aten.div.Scalar_mode", DivMode}, {"aten.floor_divide", FloorDivide},
+      {"aten.floor_divide.Scalar", FloorDivide}, {"aten.remainder.Tensor", Remainder},
+      {"aten.remainder.Scalar", Remainder}, {"aten.pow.Tensor_Tensor", Binary<Op::kPow>},
+      {"aten.pow.Tensor_Scalar", PowScalar}, {"aten.pow.Scalar", Binary<Op::kPow>},
+      {"aten.atan2", Binary<Op::kAtan2>}, {"aten.minimum", Binary<Op::kMin>},
+      {"aten.maximum", Binary<Op::kMax>}, {"aten.min.other", Binary<Op::kMin>},
+      {"aten.max.other", Binary<Op::kMax>}, {"aten.clamp", Clamp}, {"aten.clamp.Tensor", Clamp},
+      {"aten.clamp_min", Binary<Op::kMax>}, {"aten.clamp_min.Tensor", Binary<Op::kMax>},
+      {"aten.clamp_max", Binary<Op::kMin>}, {"aten.clamp_max.Tensor", Binary<Op::kMin>},
+      {"aten.eq.Tensor", Compare<Op::kEq>}, {"aten.eq.Scalar", Compare<Op::kEq>},
+      {"aten.ne.Tensor", Compare<Op::kNe>}, {"aten.ne.Scalar", Compare<Op::kNe>},
+      {"aten.lt.Tensor", Compare<Op::kLt>}, {"aten.lt.Scalar", Compare<Op::kLt>},
+      {"aten.le.Tensor", Compare<Op::kLe>}, {"aten.le.Scalar", Compare<Op::kLe>},
+      {"aten.gt.Tensor", Compare<Op::kGt>}, {"aten.gt.Scalar", Compare<Op::kGt>},
+      {"aten.ge.Tensor", Compare<Op::kGe>}, {"aten.ge.Scalar", Compare<Op::kGe>},
+      {"aten.logical_and", Logical<Op::kAnd>}, {"aten.logical_or", Logical<Op::kOr>},
+      {"aten.logical_xor", Logical<Op::kXor>}, {"aten.bitwise_and.Tensor", Bitwise<Op::kAnd>},
+      {"aten.bitwise_and.Scalar", Bitwise<Op::kAnd>}, {"aten.bitwise_or.Tensor", Bitwise<Op::kOr>},
+      {"aten.bitwise_or.Scalar", Bitwise<Op::kOr>}, {"aten.bitwise_xor.Tensor", Bitwise<Op::kXor>},
+      {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>}, {"aten.__and__.Tensor", Bitwise<Op::kAnd>},
+      {"aten.__or__.Tensor", Bitwise<Op::kOr>}, {"aten.where.self", Where},
+      {"aten.where.ScalarSelf", Where}, {"aten.where.ScalarOther", Where},
+      {"aten.where.Scalar", Where}, {"aten.masked_fill.Scalar", MaskedFill},
+      {"aten.masked_fill.Tensor", MaskedFill}, {"aten.addcmul", AddC<Op::kMul>},
+      {"aten.addcdiv", AddC<Op::kDiv>},
+  };
+  return table;
+}
+
+}  // namespace
+
+LowerFn FindPointwise(std::string_view op) {
+  const auto it = Table().find(op);
+  return it == Table().end() ? nullptr : it->second;
+}
+
+}  // namespace ingot::compiler::fusion

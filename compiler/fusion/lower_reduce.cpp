@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unordered_map>
+
+#include "compiler/fusion/lower.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using Op = ScalarOp;
+using Mask = std::vector<bool>;
+
+/// The dims of argument `arg` (an integer or a list); absent or empty means all.
+std::optional<Mask> MaskAt(const Rule& r, size_t arg) {
+  const size_t rank = r.call.TypeAt(0)->rank();
+  const auto dims = r.call.IntsAt(arg);
+  if (r.call.IsNone(arg) || (dims && dims->empty())) return Mask(rank, true);
+  if (!dims) return std::nullopt;
+  Mask mask(rank);
+  for (int64_t dim : *dims) {
+    const auto axis = WrapDim(dim, rank);
+    if (!axis) return std::nullopt;
+    if (rank > 0) mask[*axis] = true;
+  }
+  return mask;
+}
+
+/// Elements folded into each result.
+Dim Count(const ExprPool& pool, ExprId x, const Mask& mask) {
+  Dim count = 1;
+  for (size_t k = 0; k < mask.size(); ++k) {
+    if (mask[k]) count = count * pool[x].sizes[k];
+  }
+  return count;
+}
+
+ExprId CountAs(ExprPool& p, ExprId x, const Mask& mask, DType t) {
+  return p.Cast(p.Size(Count(p, x, mask)), t);
+}
+
+ExprId Mean(ExprPool& p, ExprId x, const Mask& mask) {
+  if (x == kNoExpr) return kNoExpr;
+  const DType t = p[x].dtype;
+  return p.Map(Op::kDiv, {p.Reduce(Op::kReduceSum, t, x, mask), CountAs(p, x, mask, t)});
+}
+
+/// The keepdim form with the result's sizes: reduced dims go where keepdim is false.
+Results Shaped(const Rule& r, ExprId kept) { return {r.pool.Reshape(kept, r.result().sizes)}; }
+
+template <Op op>
+Results Fold(const Rule& r) {
+  const auto mask = MaskAt(r, 1);
+  const DType t = ComputeType(r.result().dtype);
+  if (!mask || t == DType::kBool) return {};
+  return Shaped(r, r.pool.Reduce(op, t, r.Operand(0, t), *mask));
+}
+/// Whole-tensor forms, whose argument 1 is a dtype.
+template <Op op>
+Results FoldAll(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  if (t == DType::kBool) return {};
+  return Shaped(r, r.pool.Reduce(op, t, r.Operand(0, t), Mask(r.call.TypeAt(0)->rank(), true)));
+}
+template <Op op>
+Results FoldBool(const Rule& r) {
+  const auto mask = MaskAt(r, 1);
+  if (!mask || r.result().dtype != DType::kBool) return {};
+  return Shaped(r, r.pool.Reduce(op, DType::kBool, r.Operand(0, DType::kBool), *mask));
+}
+
+Results MeanDim(const Rule& r) {
+  const auto mask = MaskAt(r, 1);
+  const DType t = ComputeType(r.result().dtype);
+  if (!mask || !guards::IsFloat(t)) return {};
+  return Shaped(r, Mean(r.pool, r.Operand(0, t), *mask));
+}
+Results MeanAll(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  if (!guards::IsFloat(t)) return {};
+  return Shaped(r, Mean(r.pool, r.Operand(0, t), Mask(r.call.TypeAt(0)->rank(), true)));
+}
+
+/// Distances from the mean and the sum of their squares: two passes, as precise as the data allows.
+struct Centred {
+  ExprId values = kNoExpr;
+  ExprId sum_of_squares = kNoExpr;
+};
+Centred Centre(ExprPool& p, ExprId x, const Mask& mask) {
+  Centred c;
+  c.values = p.Map(Op::kSub, {x, Mean(p, x, mask)});
+  if (c.values == kNoExpr) return c;
+  c.sum_of_squares =
+      p.Reduce(Op::kReduceSum, p[x].dtype, p.Map(Op::kMul, {c.values, c.values}), mask);
+  return c;
+}
+
+template <bool root>
+Results Variance(const Rule& r, double correction) {
+  const auto mask = MaskAt(r, 1);
+  const DType t = ComputeType(r.result().dtype);
+  ExprPool& p = r.pool;
+  const ExprId x = r.Operand(0, t);
+  if (!mask || x == kNoExpr || !guards::IsFloat(t)) return {};
+  const Dim count = Count(p, x, *mask);
+  // Fewer elements than the correction divide by zero: torch clamps, and warns.
+  if (!count.is_const() || static_cast<double>(count.const_value()) <= correction) return {};
+  const ExprId divisor = p.Float(static_cast<double>(count.const_value()) - correction, t);
+  const ExprId variance = p.Map(Op::kDiv, {Centre(p, x, *mask).sum_of_squares, divisor});
+  return Shaped(r, root ? p.Map(Op::kSqrt, {variance}) : variance);
+}
+/// var.dim(x, dim, unbiased, keepdim)
+template <bool root>
+Results VarDim(const Rule& r) {
+  return Variance<root>(r, r.call.BoolAt(2).value_or(true) ? 1 : 0);
+}
+/// var.correction(x, dim, *, correction, keepdim)
+template <bool root>
+Results VarCorrection(const Rule& r) {
+  return Variance<root>(r, r.FloatAt(2, 1));
+}
+
+/// argmax(x, dim, keepdim); no dim means the flattened tensor.
+template <Op op>
+Results ArgExtreme(const Rule& r) {
+  const auto mask = MaskAt(r, 1);
+  const ExprId x = r.Tensor(0);
+  if (!mask || x == kNoExpr || r.pool[x].dtype == DType::kBool) return {};
+  return Shaped(r, r.pool.Reduce(op, DType::kI64, x, *mask));
+}
+/// max.dim(x, dim, keepdim): values and indices.
+template <Op op, Op arg_op>
+Results ExtremeDim(const Rule& r) {
+  const auto mask = MaskAt(r, 1);
+  const ExprId x = r.Tensor(0);
+  if (!mask || x == kNoExpr || r.pool[x].dtype == DType::kBool) return {};
+  const ExprId best = r.pool.Reduce(op, r.pool[x].dtype, x, *mask);
+  const ExprId at = r.pool.Reduce(arg_op, DType::kI64, x, *mask);
+  return {r.pool.Reshape(best, r.result(0).sizes), r.pool.Reshape(at, r.result(1).sizes)};
+}
+
+/// softmax(x, dim, dtype): exp(x - max) / sum.
+template <bool log>
+Results Softmax(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const auto axis = r.call.IntAt(1);
+  const ExprId x = r.Operand(0, t);
+  if (!axis || x == kNoExpr || !guards::IsFloat(t)) return {};
+  const size_t rank = r.result().rank();
+  const auto dim = WrapDim(*axis, rank);
+  if (!dim || rank == 0) return {};
+  Mask mask(rank);
+  mask[*dim] = true;
+  ExprPool& p = r.pool;
+  const ExprId shifted = p.Map(Op::kSub, {x, p.Reduce(Op::kReduceMax, t, x, mask)});
+  const ExprId grown = p.Map(Op::kExp, {shifted});
+  const ExprId sum = p.Reduce(Op::kReduceSum, t, grown, mask);
+  return {log ? p.Map(Op::kSub, {shifted, p.Map(Op::kLog, {sum})})
+              : p.Map(Op::kDiv, {grown, sum})};
+}
+
+/// logsumexp(x, dim, keepdim); an infinite maximum is not subtracted from itself.
+Results LogSumExp(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const auto mask = MaskAt(r, 1);
+  const ExprId x = r.Operand(0, t);
+  if (!mask || x == kNoExpr || !guards::IsFloat(t)) return {};
+  ExprPool& p = r.pool;
+  const ExprId top = p.Reduce(Op::kReduceMax, t, x, *mask);
+  const ExprId size = p.Map(Op::kAbs, {top});
+  const ExprId infinite =
+      p.Map(Op::kEq, DType::kBool, {size, p.Float(__builtin_inf(), t)});
+  const ExprId base = p.Map(Op::kSelect, t, {infinite, p.Float(0, t), top});
+  const ExprId grown = p.Map(Op::kExp, {p.Map(Op::kSub, {x, base})});
+  const ExprId sum = p.Reduce(Op::kReduceSum, t, grown, *mask);
+  return Shaped(r, p.Map(Op::kAdd, {p.Map(Op::kLog, {sum}), base}));
+}
+
+/// The trailing dims that `normalized_shape` (argument 1) covers.
+std::optional<Mask> TrailingMask(const Rule& r) {
+  const auto shape = r.call.DimsAt(1);
+  const size_t rank = r.result().rank();
+  if (!shape || shape->empty() || shape->size() > rank) return std::nullopt;
+  Mask mask(rank);
+  for (size_t k = rank - shape->size(); k < rank; ++k) mask[k] = true;
+  return mask;
+}
+
+/// normalised * weight + bias where they are given.
+ExprId Scaled(const Rule& r, ExprId x, size_t weight, size_t bias, DType t) {
+  if (!r.call.IsNone(weight)) x = r.pool.Map(Op::kMul, {x, r.Operand(weight, t)});
+  if (!r.call.IsNone(bias)) x = r.pool.Map(Op::kAdd, {x, r.Operand(bias, t)});
+  return x;
+}
+
+ExprId Normalised(ExprPool& p, ExprId x, const Mask& mask, double eps, DType t) {
+  if (x == kNoExpr) return kNoExpr;
+  const Centred centred = Centre(p, x, mask);
+  const ExprId variance = p.Map(Op::kDiv, {centred.sum_of_squares, CountAs(p, x, mask, t)});
+  const ExprId scale = p.Map(Op::kRsqrt, {p.Map(Op::kAdd, {variance, p.Float(eps, t)})});
+  return p.Map(Op::kMul, {centred.values, scale});
+}
+
+/// layer_norm(x, normalized_shape, weight, bias, eps, cudnn_enable)
+Results LayerNorm(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const auto mask = TrailingMask(r);
+  if (!mask || !guards::IsFloat(t)) return {};
+  const ExprId x = Normalised(r.pool, r.Operand(0, t), *mask, r.FloatAt(4, 1e-5), t);
+  return {Scaled(r, x, 2, 3, t)};
+}
+
+/// rms_norm(x, normalized_shape, weight, eps); no eps means the machine epsilon of the type.
+Results RmsNorm(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const auto mask = TrailingMask(r);
+  const ExprId x = r.Operand(0, t);
+  if (!mask || x == kNoExpr || !guards::IsFloat(t)) return {};
+  const double epsilon = t == DType::kF64 ? 0x1p-52 : 0x1p-23;
+  ExprPool& p = r.pool;
+  const ExprId mean = Mean(p, p.Map(Op::kMul, {x, x}), *mask);
+  const ExprId scale = p.Map(Op::kRsqrt, {p.Map(Op::kAdd, {mean, p.Float(r.FloatAt(3, epsilon), t)})});
+  return {Scaled(r, p.Map(Op::kMul, {x, scale}), 2, r.call.size(), t)};
+}
+
+/// group_norm(x, groups, weight, bias, eps, cudnn_enabled) over [N, C, ...]: groups of channels.
+Results GroupNorm(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const Dims sizes = r.result().sizes;
+  const auto groups = r.call.IntAt(1);
+  if (!groups || *groups < 1 || sizes.size() < 2 || !guards::IsFloat(t)) return {};
+  const auto channels = sizes[1].DivideExactly(Dim(*groups));
+  if (!channels) return {};
+  Dims split = {sizes[0], Dim(*groups), *channels};
+  split.insert(split.end(), sizes.begin() + 2, sizes.end());
+  Mask mask(split.size(), true);
+  mask[0] = mask[1] = false;
+  ExprPool& p = r.pool;
+  const ExprId normal =
+      Normalised(p, p.Reshape(r.Operand(0, t), split), mask, r.FloatAt(4, 1e-5), t);
+  Dims per_channel(sizes.size() - 1, Dim(1));
+  per_channel[0] = sizes[1];
+  ExprId x = p.Reshape(normal, sizes);
+  if (!r.call.IsNone(2)) x = p.Map(Op::kMul, {x, p.Reshape(r.Operand(2, t), per_channel)});
+  if (!r.call.IsNone(3)) x = p.Map(Op::kAdd, {x, p.Reshape(r.Operand(3, t), per_channel)});
+  return {x};
+}
+
+const std::unordered_map<std::string_view, LowerFn>& Table() {
+  static const std::unordered_map<std::string_view, LowerFn> table = {
+      {"aten.sum", FoldAll<Op::kReduceSum>}, {"aten.sum.dim_IntList", Fold<Op::kReduceSum>},
+      {"aten.prod", FoldAll<Op::kReduceProd>}, {"aten.prod.dim_int", Fold<Op::kReduceProd>},
+      {"aten.mean", MeanAll}, {"aten.mean.dim", MeanDim}, {"aten.var.dim", VarDim<false>},
+      {"aten.var.correction", VarCorrection<false>}, {"aten.std.dim", VarDim<true>},
+      {"aten.std.correction", VarCorrection<true>}, {"aten.amax", Fold<Op::kReduceMax>},
+      {"aten.amin", Fold<Op::kReduceMin>}, {"aten.max", FoldAll<Op::kReduceMax>},
+      {"aten.min", FoldAll<Op::kReduceMin>},
+      {"aten.max.dim", ExtremeDim<Op::kReduceMax, Op::kReduceArgMax>},
+      {"aten.min.dim", ExtremeDim<Op::kReduceMin, Op::kReduceArgMin>},
+      {"aten.argmax", ArgExtreme<Op::kReduceArgMax>},
+      {"aten.argmin", ArgExtreme<Op::kReduceArgMin>}, {"aten.any", FoldBool<Op::kReduceAny>},
+      {"aten.any.dim", FoldBool<Op::kReduceAny>}, {"aten.any.dims", FoldBool<Op::kReduceAny>},
+      {"aten.all", FoldBool<Op::kReduceAll>}, {"aten.all.dim", FoldBool<Op::kReduceAll>},
+      {"aten.all.dims", FoldBool<Op::kReduceAll>}, {"aten.softmax.int", Softmax<false>},
+      {"aten._softmax", Softmax<false>}, {"aten.log_softmax.int", Softmax<true>},
+      {"aten._log_softmax", Softmax<true>}, {"aten.logsumexp", LogSumExp},
+      {"aten.layer_norm", LayerNorm}, {"aten.rms_norm", RmsNorm}, {"aten.group_norm", GroupNorm},
+  };
+  return table;
+}
+
+}  // namespace
+
+LowerFn FindReduce(std::string_view op) {
+  const auto it = Table().find(op);
+  return it == Table().end() ? nullptr : it->second;
+}
+
+}  // namespace ingot::compiler::fusion
