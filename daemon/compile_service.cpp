@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compile_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/convert.h"
+#include "daemon/failure.h"
+#include "daemon/variants.h"
+
+namespace ingot::daemon {
+
+/// One graph that would serve the request.
+struct CompileService::Candidate {
+  NewVariant variant;
+  std::string text;
+  Digest graph_key;
+};
+
+struct CompileService::Request {
+  proto::CompileT message;
+  cache::Key key;
+  Digest entry_digest;
+  std::string function;
+  std::string text;      ///< The recording's graph.
+  Digest graph;          ///< Its canonical digest.
+  CompilerFacts facts;
+  EntryRef entry;        ///< As it was when the request came; nullptr when absent.
+  std::vector<Candidate> candidates;
+  size_t at = 0;
+  bool led = false;
+  bool waited = false;
+  int64_t start_ns = 0;
+  ReplyDone done;
+};
+
+void CompileService::Compile(Buffer body, ReplyDone done) {
+  auto request = std::make_shared<Request>();
+  request->start_ns = core_.clock.steady_ns();
+  request->done = std::move(done);
+  const auto* table = proto::ReadMessage<proto::Compile>(body);
+  if (table == nullptr) {
+    GlobalMetrics().Add(Counter::bad_requests);
+    return request->done(ErrorReplyOf(Error(Code::kCorrupt, "the compile request does not verify")));
+  }
+  table->UnPackTo(&request->message);
+  body = Buffer();
+  if (Status prepared = Prepare(*request); !prepared) {
+    return request->done(ErrorReplyOf(prepared.error()));
+  }
+  if (!request->message.replace && ServeStored(*request)) return;
+  AddTemplates(*request);
+  Attempt(std::move(request));
+}
+
+Status CompileService::Prepare(Request& request) const {
+  request.key = ToKey(*request.message.key);
+  request.entry_digest = request.key.ToDigest();
+  request.function = FunctionOf(request.key);
+  TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording));
+  request.message.recording = {};
+  TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
+  TRY_ASSIGN(request.facts, core_.compilers.Facts());
+  if (auto entry = core_.entries.Get(request.entry_digest)) request.entry = *entry;
+  request.candidates.push_back(
+      {{.kind = proto::VariantKind::Exact, .graph = request.graph}, request.text,
+       GraphKey(request.graph, request.facts).ToDigest()});
+  return {};
+}
+
+/// True when a variant of the entry serves the recording; the request is then answered.
+bool CompileService::ServeStored(Request& request) {
+  if (request.entry == nullptr) return false;
+  for (const auto& stored : request.entry->record.variants) {
+    const proto::VariantT& variant = *stored->variant;
+    if (!Agrees(variant, request.message)) continue;
+    if (!core_.artifacts.Get(ArtifactOf(variant))) continue;
+    if (variant.kind == proto::VariantKind::Template) {
+      if (request.message.dynamic && ServeProven(request, *stored)) return true;
+      continue;
+    }
+    if (GraphOf(variant) != request.graph) continue;
+    auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
+      AddVariant(record, request.message, {.kind = variant.kind, .graph = request.graph},
+                 core_.config, core_.clock.now_s());
+    });
+    if (!entry) return false;
+    GlobalMetrics().Add(Counter::graph_hits);
+    Answer(request, *entry, request.graph, variant.kind, proto::Outcome::GraphHit, 0);
+    return true;
+  }
+  return false;
+}
+
+bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
+  const Result<std::string> text = core_.artifacts.GetText({stored.text_low, stored.text_high});
+  if (!text) return false;
+  const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
+  if (!symbols) return false;
+  const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
+  if (!instance || *instance != request.graph) return false;
+  const Digest graph = GraphOf(*stored.variant);
+  auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
+    AddVariant(record, request.message,
+               {.kind = proto::VariantKind::Template, .graph = graph, .proven = *symbols,
+                .symbol_count = symbols->size()},
+               core_.config, core_.clock.now_s());
+  });
+  if (!entry) return false;
+  GlobalMetrics().Add(Counter::proven);
+  Answer(request, *entry, graph, proto::VariantKind::Template, proto::Outcome::Proven, 0);
+  return true;
+}
+
+/// Puts the templates that the recording and a stored exact variant share in front of it.
+void CompileService::AddTemplates(Request& request) {
+  if (!request.message.dynamic || request.message.replace || request.entry == nullptr) return;
+  for (const auto& stored : request.entry->record.variants) {
+    const proto::VariantT& variant = *stored->variant;
+    if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
+    if (!Agrees(variant, request.message)) continue;
+    const Result<std::string> text = core_.artifacts.GetText({stored->text_low, stored->text_high});
+    if (!text) continue;
+    Result<std::string> unified = core_.graphs.Unify(*text, request.text);
+    if (!unified) {
+      LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
+      continue;
+    }
+    const auto first = core_.graphs.SymbolsOf(*unified, *text);
+    const auto second = core_.graphs.SymbolsOf(*unified, request.text);
+    const auto digest = core_.graphs.DigestOf(*unified);
+    if (!first || !second || !digest || first->empty()) continue;
+    NewVariant variant_of_both{.kind = proto::VariantKind::Template,
+                               .graph = *digest,
+                               .proven = *first,
+                               .symbol_count = first->size()};
+    variant_of_both.proven.insert(variant_of_both.proven.end(), second->begin(), second->end());
+    request.candidates.insert(request.candidates.begin(),
+                              {std::move(variant_of_both), std::move(unified).value(),
+                               GraphKey(*digest, request.facts).ToDigest()});
+    return;
+  }
+}
+
+std::optional<Landed> CompileService::StoredGraph(const Digest& graph_key) {
+  const Result<Buffer> bytes = core_.store.Get(cache::Table::kGraphs, graph_key);
+  if (!bytes) return std::nullopt;
+  const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
+  if (record == nullptr || record->failure() != nullptr) return std::nullopt;
+  const Digest artifact{record->artifact_low(), record->artifact_high()};
+  if (!core_.artifacts.Get(artifact)) return std::nullopt;
+  core_.store.Touch(cache::Table::kGraphs, graph_key);
+  return Landed{artifact, record->artifact_bytes(), record->compile_s()};
+}
+
+std::optional<Error> CompileService::StoredFailure(const Digest& graph_key) {
+  const Result<Buffer> bytes = core_.store.Get(cache::Table::kGraphs, graph_key);
+  if (!bytes) return std::nullopt;
+  const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
+  if (record == nullptr || record->failure() == nullptr) return std::nullopt;
+  return FailureInForce(*record->failure(), core_.clock.now_s());
+}
+
+/// Tries the candidate whose turn it is.
+void CompileService::Attempt(RequestRef request) {
+  const Candidate& candidate = request->candidates[request->at];
+  if (!request->message.replace) {
+    if (auto failure = StoredFailure(candidate.graph_key)) return Land(request, *failure);
+  }
+  // Joined before the store is read: whoever lands in between has published before.
+  const bool leads = core_.flights.Join(candidate.graph_key, [this, request](const auto& landed) {
+    const bool posted = core_.pool.PostAlways([this, request, landed] { Land(request, landed); });
+    if (!posted) request->done(ErrorReplyOf(Error(Code::kCancelled, "the daemon stops")));
+  });
+  request->led = false;
+  request->waited = !leads;
+  if (leads) Lead(request, candidate);
+}
+
+void CompileService::Lead(const RequestRef& request, const Candidate& candidate) {
+  const Digest key = candidate.graph_key;
+  if (auto stored = StoredGraph(key)) return core_.flights.Land(key, *stored);
+  request->led = true;
+  GlobalMetrics().Add(Counter::graph_misses);
+  const std::string function = request->function;
+  const bool started = core_.compilers.Start(
+      {candidate.text, function}, [this, key, function](Result<CompiledArtifact> compiled) {
+        Publish(key, function, std::move(compiled));
+      });
+  if (started) return;
+  GlobalMetrics().Add(Counter::busy);
+  core_.flights.Land(key, Error(Code::kUnavailable, "too many compiles wait (worker_queue_max)"));
+}
+
+/// On the compiler's thread: artifact first, then the record that names it, then the waiters.
+void CompileService::Publish(const Digest& graph_key, const std::string& function,
+                             Result<CompiledArtifact> compiled) {
+  proto::GraphRecordT record;
+  record.function = function;
+  std::optional<Error> error;
+  Landed landed;
+  if (compiled) {
+    record.compile_s = static_cast<float>(compiled->seconds);
+    GlobalMetrics().Add(Counter::compiles);
+    GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
+    landed = {compiled->digest, compiled->bytes, record.compile_s};
+    if (auto published = core_.artifacts.Publish(std::move(compiled).value()); !published) {
+      error = std::move(published).error();
+    }
+  } else {
+    error = std::move(compiled).error();
+  }
+  if (error) {
+    GlobalMetrics().Add(Counter::compile_failures);
+    LogWarn("failed to compile", {{"function", function}, {"reason", *error}});
+    if (!IsRecorded(*error)) return core_.flights.Land(graph_key, *error);
+    const auto facts = core_.compilers.Facts();
+    record.failure = MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config,
+                                 core_.clock.now_s());
+  }
+  record.artifact_low = landed.artifact.low;
+  record.artifact_high = landed.artifact.high;
+  record.artifact_bytes = landed.bytes;
+  Ignore(core_.store.Put(cache::Table::kGraphs, graph_key, proto::PackMessage<proto::GraphRecord>(record),
+                         record.compile_s),
+         "a store that refuses writes costs later compiles, not this one");
+  core_.flights.Land(graph_key, error ? Result<Landed>(*error) : Result<Landed>(landed));
+}
+
+void CompileService::Land(RequestRef request, const Result<Landed>& landed) {
+  if (landed) return Serve(*request, *landed);
+  if (request->at + 1 == request->candidates.size()) return Fail(*request, landed.error());
+  // A template that cannot be compiled leaves the recording's own graph.
+  ++request->at;
+  Attempt(std::move(request));
+}
+
+void CompileService::Fail(Request& request, const Error& error) {
+  if (IsRecorded(error)) {
+    const Digest graph_key = request.candidates[request.at].graph_key;
+    Ignore(core_.entries.Update(
+               request.entry_digest, *request.message.key,
+               [&](proto::EntryRecordT& record) {
+                 record.failure = MakeFailure(error, graph_key, request.facts.identity,
+                                              core_.config, core_.clock.now_s());
+               }),
+           "the request has its error either way");
+  }
+  request.done(ErrorReplyOf(error));
+}
+
+void CompileService::Serve(Request& request, const Landed& landed) {
+  Candidate& candidate = request.candidates[request.at];
+  const proto::Outcome outcome = request.led      ? proto::Outcome::Compiled
+                                 : request.waited ? proto::Outcome::Joined
+                                                  : proto::Outcome::GraphHit;
+  if (outcome == proto::Outcome::Joined) GlobalMetrics().Add(Counter::joins);
+  if (outcome == proto::Outcome::GraphHit) GlobalMetrics().Add(Counter::graph_hits);
+  candidate.variant.artifact = landed.artifact;
+  candidate.variant.artifact_bytes = landed.bytes;
+  candidate.variant.compile_s = landed.compile_s;
+  candidate.variant.text = core_.artifacts.PutText(candidate.text);
+  candidate.variant.graph_key = candidate.graph_key;
+  auto entry = core_.entries.Update(
+      request.entry_digest, *request.message.key, [&](proto::EntryRecordT& record) {
+        if (request.message.replace) DropRejected(record, request.message);
+        AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
+      });
+  if (!entry) return request.done(ErrorReplyOf(entry.error()));
+  Answer(request, *entry, candidate.variant.graph, candidate.variant.kind, outcome,
+         request.led ? landed.compile_s : 0);
+}
+
+void CompileService::Answer(Request& request, const EntryRef& entry, const Digest& graph,
+                            proto::VariantKind kind, proto::Outcome outcome, float compile_s) {
+  const auto& variants = entry->record.variants;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const proto::VariantT& variant = *variants[i]->variant;
+    if (variant.kind != kind || GraphOf(variant) != graph) continue;
+    if (!Agrees(variant, request.message)) continue;
+    Result<SealedRef> file = core_.artifacts.Get(ArtifactOf(variant));
+    if (!file) return request.done(ErrorReplyOf(file.error()));
+    proto::CompileReplyT reply;
+    reply.outcome = outcome;
+    reply.variant = std::make_unique<proto::VariantT>(variant);
+    reply.variant->descriptor = 0;
+    reply.variant_index = static_cast<uint32_t>(i);
+    reply.total_ms =
+        static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
+    reply.compile_ms = compile_s * 1e3f;
+    return request.done(ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {*file}));
+  }
+  request.done(ErrorReplyOf(Error(Code::kInternal, "the variant is not in its entry")));
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compiler_graphs.h"
+
+#include "compiler/import/import.h"
+#include "compiler/ir/text.h"
+
+namespace ingot::daemon {
+
+Result<std::string> CompilerGraphs::Import(Bytes recording) const {
+  TRY_ASSIGN(const compiler::Graph graph, compiler::ImportRecording(recording));
+  return compiler::Print(graph);
+}
+
+Result<std::string> CompilerGraphs::Unify(std::string_view a, std::string_view b) const {
+  TRY_ASSIGN(const compiler::Graph first, compiler::Parse(a));
+  TRY_ASSIGN(const compiler::Graph second, compiler::Parse(b));
+  TRY_ASSIGN(const compiler::Graph both, compiler::Unify(first, second));
+  return compiler::Print(both);
+}
+
+Result<std::vector<int64_t>> CompilerGraphs::SymbolsOf(std::string_view graph_template,
+                                                       std::string_view exact) const {
+  TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
+  TRY_ASSIGN(const compiler::Graph sized, compiler::Parse(exact));
+  return compiler::SymbolsOf(symbolic, sized);
+}
+
+Result<Digest> CompilerGraphs::DigestOf(std::string_view graph) const {
+  TRY_ASSIGN(const compiler::Graph parsed, compiler::Parse(graph));
+  return compiler::GraphDigest(parsed);
+}
+
+Result<Digest> CompilerGraphs::DigestOfInstance(std::string_view graph_template,
+                                                const std::vector<int64_t>& symbols) const {
+  TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
+  return compiler::GraphDigest(compiler::Instantiate(symbolic, symbols));
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/ports.h"
+
+namespace ingot::daemon {
+
+/// Graphs as the compiler's importer and IR see them. Links no LLVM: that stays in the workers.
+class CompilerGraphs final : public Graphs {
+ public:
+  Result<std::string> Import(Bytes recording) const override;
+  Result<std::string> Unify(std::string_view a, std::string_view b) const override;
+  Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,
+                                         std::string_view exact) const override;
+  Result<Digest> DigestOf(std::string_view graph) const override;
+  Result<Digest> DigestOfInstance(std::string_view graph_template,
+                                  const std::vector<int64_t>& symbols) const override;
+};
+
+}  // namespace ingot::daemon

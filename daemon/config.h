@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.h"
+
+namespace ingot::daemon {
+
+/// Every default and limit of the daemon.
+///
+/// Sources, later ones win: the defaults below, the `[daemon]` section of the file INGOT_CONFIG
+/// names, flags (`--idle-exit-s 60`). Zero means "no limit" where a field says so.
+struct Config {
+  std::string store_dir;       // Empty: proto::ResolveEndpoint decides.
+  std::string socket;
+  std::string log_file;        // Empty: <store>/ingotd.log when detached, else stderr.
+  std::string log_level = "info";
+  std::string worker;          // Empty: ingot-worker beside ingotd.
+
+  uint64_t idle_exit_s = 900;
+  uint64_t drain_s_max = 120;
+
+  uint64_t sessions_max = 1024;
+  uint64_t session_requests_max = 64;
+  uint64_t request_bytes_max = 256u << 20;
+  uint64_t requests_bytes_max = 1024u << 20;
+  uint64_t replies_bytes_max = 64u << 20;
+  uint64_t pool_threads = 4;
+  uint64_t pool_queue_max = 1024;
+
+  uint64_t workers = 0;
+  uint64_t worker_queue_max = 256;
+  uint64_t worker_jobs_max = 200;
+  uint64_t worker_resident_bytes_max = 2048ull << 20;
+  uint64_t worker_memory_bytes_max = 16384ull << 20;
+  uint64_t worker_wall_s_max = 300;
+  uint64_t worker_cpu_s_max = 1200;
+  uint64_t worker_start_s_max = 20;
+  uint64_t worker_threads = 0;
+  uint64_t prove_ms_max = 50;
+
+  uint64_t variants_max = 32;
+  uint64_t proven_max = 4096;
+  uint64_t entries_cached_max = 4096;
+  uint64_t artifacts_cached_max = 512;
+  uint64_t artifacts_cached_bytes_max = 1024ull << 20;
+  uint64_t why_candidates_max = 64;
+  uint64_t negative_retry_s = 3600;
+
+  uint64_t store_bytes_max = 20ull << 30;
+  uint64_t gc_age_s_max = 0;
+  uint64_t gc_grace_s = 600;
+};
+
+/// One field of Config with its meaning, for files, flags, `ingot config` and the documents.
+struct ConfigField {
+  const char* name;
+  const char* meaning;
+  std::variant<uint64_t Config::*, std::string Config::*> member;
+};
+std::span<const ConfigField> ConfigFields();
+
+/// kInvalid names the field or says what the value must be. `name` may use '-' for '_'.
+Status SetField(Config& config, std::string_view name, std::string_view value);
+/// The value as text.
+std::string FieldText(const Config& config, const ConfigField& field);
+
+/// Applies the `[daemon]` section of a TOML file: `name = 12`, `name = "text"`, comments.
+/// Other sections belong to other programs. kInvalid names the line.
+Status ApplyConfigText(Config& config, std::string_view text);
+Status ApplyConfigFile(Config& config, const std::string& path);
+
+}  // namespace ingot::daemon

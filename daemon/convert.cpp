@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/convert.h"
+
+#include <algorithm>
+
+namespace ingot::daemon {
+
+cache::Key ToKey(const proto::EntryKeyT& key) {
+  cache::Key out;
+  for (const auto& component : key.components) {
+    cache::Component to{component->name, {}};
+    for (const auto& item : component->items) {
+      to.items.push_back({item->name, {item->low, item->high}, item->text});
+    }
+    out.components.push_back(std::move(to));
+  }
+  return out;
+}
+
+cache::Key ToKey(const proto::EntryKey& key) {
+  proto::EntryKeyT unpacked;
+  key.UnPackTo(&unpacked);
+  return ToKey(unpacked);
+}
+
+std::string FunctionOf(const cache::Key& key) {
+  const cache::Component* function = key.Find("function");
+  if (function == nullptr) return {};
+  std::string first;
+  for (const cache::Item& item : function->items) {
+    if (item.name == "name") return item.text;
+    if (first.empty()) first = item.text;
+  }
+  return first;
+}
+
+std::string TextOf(const cache::Key& key, std::string_view component) {
+  const cache::Component* found = key.Find(component);
+  std::string out;
+  if (found == nullptr) return out;
+  for (const cache::Item& item : found->items) {
+    if (item.text.empty()) continue;
+    if (!out.empty()) out += ' ';
+    out += item.name + "=" + item.text;
+  }
+  return out;
+}
+
+cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts) {
+  const auto item = [](std::string name, const std::string& text) {
+    return cache::Item{std::move(name), DigestOf(text), text};
+  };
+  cache::Component target{"target", {item("level", facts.level)}};
+  for (const std::string& feature : facts.features) target.items.push_back(item("feature", feature));
+  return {{{"graph", {{"canonical", graph, ""}}},
+           {"guards", {}},
+           {"gear", {}},
+           {"rank", {}},
+           target,
+           {"compiler", {item("identity", facts.identity)}}}};
+}
+
+bool Contradict(const proto::VariantT& variant, const proto::CompileT& request) {
+  return std::ranges::any_of(variant.dependencies, [&](const auto& stored) {
+    return std::ranges::any_of(request.dependencies, [&](const auto& seen) {
+      return stored->kind == seen->kind && stored->where == seen->where &&
+             (stored->low != seen->low || stored->high != seen->high);
+    });
+  });
+}
+
+void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request) {
+  for (const auto& seen : request.dependencies) {
+    const bool known = std::ranges::any_of(variant.dependencies, [&](const auto& stored) {
+      return stored->kind == seen->kind && stored->where == seen->where;
+    });
+    if (!known) variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*seen));
+  }
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "base/digest.h"
+#include "cache/key.h"
+#include "daemon/ports.h"
+#include "proto/record_generated.h"
+#include "proto/service_generated.h"
+
+namespace ingot::daemon {
+
+cache::Key ToKey(const proto::EntryKeyT& key);
+cache::Key ToKey(const proto::EntryKey& key);
+
+/// The function a key is about, for people and for finding its relatives: the text of item
+/// "name" of component "function", else of its first item with a text; "" without one.
+std::string FunctionOf(const cache::Key& key);
+/// Text of the items of a component, joined by spaces; "" when absent.
+std::string TextOf(const cache::Key& key, std::string_view component);
+
+/// Names the compile of one graph (docs/format/key.md).
+cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts);
+
+/// Two dependency lists that cannot both hold: same kind and place, another digest.
+bool Contradict(const proto::VariantT& variant, const proto::CompileT& request);
+/// Adds to the variant what the request saw and the variant did not.
+void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request);
+
+inline Digest GraphOf(const proto::VariantT& v) { return {v.graph_low, v.graph_high}; }
+inline Digest ArtifactOf(const proto::VariantT& v) { return {v.artifact_low, v.artifact_high}; }
+
+}  // namespace ingot::daemon

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/store.h"
+#include "daemon/artifacts.h"
+#include "daemon/config.h"
+#include "daemon/entries.h"
+#include "daemon/flights.h"
+#include "proto/message.h"
+#include "daemon/ports.h"
+#include "daemon/thread_pool.h"
+#include "proto/service_generated.h"
+
+namespace ingot::daemon {
+
+/// What a request is answered with. Bytes and files may be shared with other replies.
+struct Reply {
+  proto::MessageType type = proto::MessageType::Error;
+  std::shared_ptr<const Buffer> body;
+  std::vector<SealedRef> files;
+};
+using ReplyDone = std::function<void(Reply)>;
+
+Reply ErrorReplyOf(const Error& error);
+template <typename T, typename Object>
+Reply ReplyOf(proto::MessageType type, const Object& object, std::vector<SealedRef> files = {}) {
+  return {type, std::make_shared<Buffer>(proto::PackMessage<T>(object)), std::move(files)};
+}
+
+/// Everything the services of one daemon share. Members are used until `pool` has stopped.
+struct Core {
+  Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
+       const Clock& clock = SystemClock())
+      : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
+        artifacts(store, config), entries(store, config),
+        pool(config.pool_threads, config.pool_queue_max) {}
+
+  const Config& config;
+  cache::Store& store;
+  const Graphs& graphs;
+  Compilers& compilers;
+  const Clock& clock;
+  Artifacts artifacts;
+  Entries entries;
+  Flights flights;
+  /// Why the store on disk is not used; empty when it is.
+  std::string store_trouble;
+  ThreadPool pool;
+};
+
+}  // namespace ingot::daemon

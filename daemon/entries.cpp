@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/entries.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "daemon/convert.h"
+#include "proto/message.h"
+#include "proto/frame.h"
+
+namespace ingot::daemon {
+namespace {
+
+constexpr uint64_t kAnyWeight = ~0ull;
+
+Result<proto::EntryRecordT> Decode(Bytes bytes) {
+  const auto* table = proto::ReadMessage<proto::EntryRecord>(bytes);
+  if (table == nullptr) return Error(Code::kCorrupt, "the entry record does not verify");
+  proto::EntryRecordT record;
+  table->UnPackTo(&record);
+  return record;
+}
+
+proto::EntryRecordT Copy(const proto::EntryRecordT& record) {
+  // The generated objects cannot be copied; their bytes can.
+  return std::move(Decode(proto::PackMessage<proto::EntryRecord>(record))).value();
+}
+
+}  // namespace
+
+Entries::Entries(cache::Store& store, const Config& config)
+    : store_(store), config_(config), recent_(config.entries_cached_max, kAnyWeight) {}
+
+EntryRef Entries::Peek(const Digest& digest) {
+  MutexLock lock(mutex_);
+  EntryRef* found = recent_.Find(digest);
+  return found == nullptr ? nullptr : *found;
+}
+
+EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record) const {
+  auto entry = std::make_shared<Entry>();
+  entry->digest = digest;
+  entry->key = ToKey(*record.key);
+  entry->function = FunctionOf(entry->key);
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<proto::Variant>> variants;
+  const size_t count = std::min(record.variants.size(), proto::kFrameDescriptorsMax);
+  for (size_t i = 0; i < count; ++i) {
+    proto::VariantT& variant = *record.variants[i]->variant;
+    variant.descriptor = static_cast<int>(i);
+    variants.push_back(proto::Variant::Pack(builder, &variant));
+    entry->artifacts.push_back(ArtifactOf(variant));
+  }
+  const auto list = builder.CreateVector(variants);
+  builder.Finish(
+      proto::CreateLookupReply(builder, !variants.empty(), digest.low, digest.high, list));
+  entry->reply = std::make_shared<Buffer>(builder.GetBufferPointer(),
+                                          builder.GetBufferPointer() + builder.GetSize());
+  entry->record = std::move(record);
+  return entry;
+}
+
+Result<EntryRef> Entries::Get(const Digest& digest) {
+  if (EntryRef recent = Peek(digest)) return recent;
+  TRY_ASSIGN(const Buffer bytes, store_.Get(cache::Table::kEntries, digest));
+  Result<proto::EntryRecordT> record = Decode(bytes);
+  if (!record) {
+    LogWarn("dropped an entry record", {{"entry", digest.ToHex()}, {"reason", record.error()}});
+    Ignore(store_.Delete(cache::Table::kEntries, digest), "it is not used either way");
+    return std::move(record).error();
+  }
+  EntryRef entry = Make(digest, std::move(record).value());
+  MutexLock lock(mutex_);
+  // An update may have been faster than this read.
+  if (EntryRef* newer = recent_.Find(digest)) return *newer;
+  recent_.Put(digest, entry, 1);
+  by_function_[entry->function].insert(digest);
+  return entry;
+}
+
+EntryRef Entries::Write(const Digest& digest, proto::EntryRecordT record) {
+  double cost_s = 0;
+  for (const auto& variant : record.variants) cost_s += variant->compile_s;
+  const Buffer bytes = proto::PackMessage<proto::EntryRecord>(record);
+  EntryRef entry = Make(digest, std::move(record));
+  if (Status put = store_.Put(cache::Table::kEntries, digest, bytes, cost_s); !put) {
+    LogWarn("kept an entry record in memory only",
+            {{"entry", digest.ToHex()}, {"reason", put.error()}});
+  }
+  MutexLock lock(mutex_);
+  recent_.Put(digest, entry, 1);
+  by_function_[entry->function].insert(digest);
+  return entry;
+}
+
+Result<EntryRef> Entries::Update(const Digest& digest, const proto::EntryKeyT& key,
+                                 const std::function<void(proto::EntryRecordT&)>& change) {
+  MutexLock lock(LockOf(digest));
+  proto::EntryRecordT record;
+  if (Result<EntryRef> stored = Get(digest)) {
+    record = Copy((*stored)->record);
+  } else {
+    record.key = std::make_unique<proto::EntryKeyT>();
+    for (const auto& component : key.components) {
+      auto to = std::make_unique<proto::ComponentT>();
+      to->name = component->name;
+      for (const auto& item : component->items) {
+        to->items.push_back(std::make_unique<proto::ItemT>(*item));
+      }
+      record.key->components.push_back(std::move(to));
+    }
+  }
+  change(record);
+  return Write(digest, std::move(record));
+}
+
+Result<EntryRef> Entries::Change(const Digest& digest,
+                                 const std::function<void(proto::EntryRecordT&)>& change) {
+  MutexLock lock(LockOf(digest));
+  TRY_ASSIGN(const EntryRef stored, Get(digest));
+  proto::EntryRecordT record = Copy(stored->record);
+  change(record);
+  return Write(digest, std::move(record));
+}
+
+Status Entries::Delete(const Digest& digest) {
+  MutexLock lock(LockOf(digest));
+  Status deleted = store_.Delete(cache::Table::kEntries, digest);
+  Forget(digest);
+  return deleted;
+}
+
+void Entries::Forget(const Digest& digest) {
+  MutexLock lock(mutex_);
+  recent_.Erase(digest);
+  for (auto& [function, digests] : by_function_) digests.erase(digest);
+}
+
+void Entries::FillIndex() {
+  MutexLock fill(fill_mutex_);
+  if (filled_) return;
+  filled_ = true;
+  std::vector<Digest> digests;
+  const Status listed =
+      store_.ForEach(cache::Table::kEntries, [&](const Digest& digest, const cache::Stat&) {
+        digests.push_back(digest);
+        return true;
+      });
+  if (!listed) LogWarn("listed entries in part", {{"reason", listed.error()}});
+  for (const Digest& digest : digests) {
+    const Result<Buffer> bytes = store_.Get(cache::Table::kEntries, digest);
+    if (!bytes) continue;
+    const auto* record = proto::ReadMessage<proto::EntryRecord>(*bytes);
+    if (record == nullptr) continue;
+    std::string function = FunctionOf(ToKey(*record->key()));
+    MutexLock lock(mutex_);
+    by_function_[std::move(function)].insert(digest);
+  }
+}
+
+std::vector<Digest> Entries::OfFunction(const std::string& function) {
+  FillIndex();
+  MutexLock lock(mutex_);
+  std::vector<Digest> out;
+  for (const auto& [name, digests] : by_function_) {
+    if (function.empty() || name == function) out.insert(out.end(), digests.begin(), digests.end());
+  }
+  return out;
+}
+
+std::optional<Nearest> Entries::NearestTo(const cache::Key& key) {
+  const Digest asked = key.ToDigest();
+  const std::string function = FunctionOf(key);
+  if (function.empty()) return std::nullopt;
+  std::optional<Nearest> nearest;
+  size_t distance = 0;
+  size_t compared = 0;
+  for (const Digest& digest : OfFunction(function)) {
+    if (digest == asked) continue;
+    if (compared++ == config_.why_candidates_max) break;
+    const Result<EntryRef> entry = Get(digest);
+    if (!entry || (*entry)->record.variants.empty()) continue;
+    const size_t far = cache::Distance((*entry)->key, key);
+    if (nearest && far >= distance) continue;
+    const auto difference = cache::FirstDifference((*entry)->key, key);
+    if (!difference) continue;
+    nearest = Nearest{*entry, *difference};
+    distance = far;
+  }
+  return nearest;
+}
+
+}  // namespace ingot::daemon

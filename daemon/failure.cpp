@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/failure.h"
+
+#include <fmt/format.h>
+
+namespace ingot::daemon {
+
+bool IsRecorded(const Error& error) {
+  return error.code() != Code::kCancelled && error.code() != Code::kUnavailable;
+}
+
+std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key,
+                                             const std::string& compiler, const Config& config,
+                                             int64_t now_s) {
+  auto failure = std::make_unique<proto::FailureT>();
+  failure->code = static_cast<uint8_t>(error.code());
+  failure->message = error.message();
+  failure->compiler = compiler;
+  failure->when = now_s;
+  const bool lasting = error.code() == Code::kInvalid || error.code() == Code::kUnsupported;
+  failure->retry_at = lasting ? 0 : now_s + static_cast<int64_t>(config.negative_retry_s);
+  failure->graph_key_low = graph_key.low;
+  failure->graph_key_high = graph_key.high;
+  return failure;
+}
+
+std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s) {
+  if (failure.retry_at() != 0 && failure.retry_at() <= now_s) return std::nullopt;
+  const bool known = failure.code() >= static_cast<uint8_t>(Code::kInvalid) &&
+                     failure.code() <= static_cast<uint8_t>(Code::kInternal);
+  const Digest key{failure.graph_key_low(), failure.graph_key_high()};
+  return Error(known ? static_cast<Code>(failure.code()) : Code::kInternal,
+               fmt::format("{} (failed earlier; `ingot retry {}` tries again)",
+                           failure.message() == nullptr ? "" : failure.message()->string_view(),
+                           key.ToShort()));
+}
+
+}  // namespace ingot::daemon

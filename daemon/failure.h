@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "daemon/config.h"
+#include "proto/record_generated.h"
+
+namespace ingot::daemon {
+
+/// Whether a failure says something about the graph. A daemon that stops, a full queue or a
+/// worker that does not start says nothing.
+bool IsRecorded(const Error& error);
+
+/// The record of a failure. What the compiler decided (invalid, unsupported) holds until another
+/// compiler or `ingot retry`; crashes, timeouts and exhausted limits are tried again later.
+std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key,
+                                             const std::string& compiler, const Config& config,
+                                             int64_t now_s);
+
+/// The error to answer with, or none when it is time to try again.
+std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s);
+
+}  // namespace ingot::daemon

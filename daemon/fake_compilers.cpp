@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/fake_compilers.h"
+
+namespace ingot::daemon {
+namespace {
+
+Result<CompiledArtifact> CompileWords(const std::string& graph) {
+  if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
+  if (graph.find(" crash") != std::string::npos) return Error(Code::kInternal, "died of signal 6");
+  if (graph == "template halfbad") return Error(Code::kUnsupported, "bad template");
+  const std::string bytes = "artifact of " + graph;
+  CompiledArtifact artifact;
+  artifact.digest = DigestOf(bytes);
+  artifact.bytes = bytes.size();
+  artifact.seconds = 0.5;
+  TRY_ASSIGN(artifact.file, proto::MakeSealedMemory("artifact", AsBytes(bytes)));
+  return artifact;
+}
+
+}  // namespace
+
+FakeCompilers::FakeCompilers() : thread_([this] { Loop(); }) {}
+
+bool FakeCompilers::Start(CompileJob job, Done done) {
+  MutexLock lock(mutex_);
+  if (stopping_) return false;
+  ++started_;
+  jobs_.emplace_back(std::move(job), std::move(done));
+  changed_.NotifyAll();
+  return true;
+}
+
+void FakeCompilers::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+size_t FakeCompilers::pending() const {
+  MutexLock lock(mutex_);
+  return jobs_.size();
+}
+
+void FakeCompilers::CloseGate() {
+  MutexLock lock(mutex_);
+  open_ = false;
+}
+
+void FakeCompilers::OpenGate() {
+  MutexLock lock(mutex_);
+  open_ = true;
+  changed_.NotifyAll();
+}
+
+void FakeCompilers::WaitForJob() {
+  MutexLock lock(mutex_);
+  while (jobs_.empty()) changed_.Wait(mutex_);
+}
+
+size_t FakeCompilers::started() const {
+  MutexLock lock(mutex_);
+  return started_;
+}
+
+void FakeCompilers::Loop() {
+  while (true) {
+    std::vector<std::pair<CompileJob, Done>> jobs;
+    bool stopping;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && (jobs_.empty() || !open_)) changed_.Wait(mutex_);
+      jobs.swap(jobs_);
+      stopping = stopping_;
+    }
+    for (auto& [job, done] : jobs) {
+      if (stopping) {
+        done(Error(Code::kCancelled, "the daemon stops"));
+      } else {
+        done(CompileWords(job.graph));
+      }
+    }
+    if (stopping) return;
+  }
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "daemon/ports.h"
+
+namespace ingot::daemon {
+
+/// A compiler whose artifact says "artifact of <graph>". A graph named "bad" is unsupported, one
+/// named "crash" kills it, a template named "halfbad" fails. Jobs wait while the gate is closed.
+class FakeCompilers final : public Compilers {
+ public:
+  FakeCompilers();
+  ~FakeCompilers() override { Stop(); }
+
+  Result<CompilerFacts> Facts() override { return CompilerFacts{"fake 1", "x86-64-v3", {"avx2"}}; }
+  bool Start(CompileJob job, Done done) override;
+  void Stop() override;
+  size_t pending() const override;
+
+  void CloseGate();
+  void OpenGate();
+  /// Returns once a job has come.
+  void WaitForJob();
+  size_t started() const;
+
+ private:
+  void Loop();
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool open_ GUARDED_BY(mutex_) = true;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  size_t started_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::pair<CompileJob, Done>> jobs_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace ingot::daemon

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/lookup_service.h"
+
+#include <fmt/format.h>
+
+#include "base/metrics.h"
+#include "daemon/convert.h"
+
+namespace ingot::daemon {
+
+Reply ErrorReplyOf(const Error& error) {
+  proto::ErrorReplyT reply;
+  reply.code = static_cast<uint8_t>(error.code());
+  reply.message = error.message();
+  return ReplyOf<proto::ErrorReply>(proto::MessageType::Error, reply);
+}
+
+std::optional<Reply> LookupService::Fast(Bytes body) {
+  Digest digest;
+  {
+    const Digest bytes = DigestOf(body);
+    MutexLock lock(mutex_);
+    const Digest* seen = seen_.Find(bytes);
+    if (seen == nullptr) return std::nullopt;
+    digest = *seen;
+  }
+  const EntryRef entry = core_.entries.Peek(digest);
+  if (entry == nullptr || entry->artifacts.empty()) return std::nullopt;
+  std::vector<SealedRef> files;
+  files.reserve(entry->artifacts.size());
+  for (const Digest& artifact : entry->artifacts) {
+    SealedRef file = core_.artifacts.Peek(artifact);
+    if (file == nullptr) return std::nullopt;
+    files.push_back(std::move(file));
+  }
+  return Found(*entry, std::move(files));
+}
+
+Reply LookupService::Found(const Entry& entry, std::vector<SealedRef> files) {
+  GlobalMetrics().Add(Counter::entry_hits);
+  core_.store.Touch(cache::Table::kEntries, entry.digest);
+  for (const Digest& artifact : entry.artifacts) {
+    core_.store.Touch(cache::Table::kArtifacts, artifact);
+  }
+  CountServed(files);
+  return {proto::MessageType::LookupReply, entry.reply, std::move(files)};
+}
+
+void LookupService::CountServed(const std::vector<SealedRef>& files) {
+  uint64_t bytes = 0;
+  for (const SealedRef& file : files) bytes += file->bytes;
+  GlobalMetrics().Add(Counter::artifacts_served, files.size());
+  GlobalMetrics().Add(Counter::bytes_served, bytes);
+}
+
+Reply LookupService::Lookup(Bytes body) {
+  const TimeScope time(Timer::lookup);
+  const auto* message = proto::ReadMessage<proto::Lookup>(body);
+  if (message == nullptr) {
+    GlobalMetrics().Add(Counter::bad_requests);
+    return ErrorReplyOf(Error(Code::kCorrupt, "the lookup does not verify"));
+  }
+  const cache::Key key = ToKey(*message->key());
+  const Digest digest = key.ToDigest();
+  {
+    const Digest bytes = DigestOf(body);
+    MutexLock lock(mutex_);
+    seen_.Put(bytes, digest, 1);
+  }
+  const Result<EntryRef> entry = core_.entries.Get(digest);
+  if (entry && !(*entry)->artifacts.empty()) return FoundInPart(*entry);
+  GlobalMetrics().Add(Counter::entry_misses);
+  proto::LookupReplyT reply;
+  reply.entry_low = digest.low;
+  reply.entry_high = digest.high;
+  if (entry && (*entry)->record.failure != nullptr) {
+    reply.why = fmt::format("a compile failed earlier: {}", (*entry)->record.failure->message);
+  } else if (!entry && entry.error().code() != Code::kNotFound) {
+    reply.why = entry.error().ToText();
+  } else {
+    reply.why = WhyNot(key);
+  }
+  return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply);
+}
+
+std::string LookupService::WhyNot(const cache::Key& key) {
+  const std::string function = FunctionOf(key);
+  if (const auto nearest = core_.entries.NearestTo(key)) return nearest->difference.ToText();
+  if (function.empty()) return "never stored";
+  return fmt::format("never stored: no entry of function {}", function);
+}
+
+Reply LookupService::FoundInPart(const EntryRef& entry) {
+  std::vector<SealedRef> files;
+  std::string trouble;
+  bool whole = true;
+  proto::LookupReplyT reply;
+  for (size_t i = 0; i < entry->artifacts.size(); ++i) {
+    Result<SealedRef> file = core_.artifacts.Get(entry->artifacts[i]);
+    if (!file) {
+      whole = false;
+      trouble = file.error().ToText();
+      continue;
+    }
+    auto variant = std::make_unique<proto::VariantT>(*entry->record.variants[i]->variant);
+    variant->descriptor = static_cast<int>(files.size());
+    reply.variants.push_back(std::move(variant));
+    files.push_back(std::move(file).value());
+  }
+  if (whole) return Found(*entry, std::move(files));
+  reply.found = !files.empty();
+  reply.entry_low = entry->digest.low;
+  reply.entry_high = entry->digest.high;
+  if (files.empty()) reply.why = "stored, but its artifacts are gone: " + trouble;
+  GlobalMetrics().Add(files.empty() ? Counter::entry_misses : Counter::entry_hits);
+  CountServed(files);
+  return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply, std::move(files));
+}
+
+Reply LookupService::Fetch(Bytes body) {
+  const auto* message = proto::ReadMessage<proto::Fetch>(body);
+  if (message == nullptr) {
+    GlobalMetrics().Add(Counter::bad_requests);
+    return ErrorReplyOf(Error(Code::kCorrupt, "the fetch does not verify"));
+  }
+  const Digest digest{message->low(), message->high()};
+  Result<SealedRef> file = core_.artifacts.Get(digest);
+  if (!file) return ErrorReplyOf(std::move(file).error().Wrap("artifact " + digest.ToHex()));
+  core_.store.Touch(cache::Table::kArtifacts, digest);
+  proto::FetchReplyT reply;
+  reply.bytes = (*file)->bytes;
+  CountServed({*file});
+  return ReplyOf<proto::FetchReply>(proto::MessageType::FetchReply, reply, {*file});
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "daemon/core.h"
+
+namespace ingot::daemon {
+
+/// Answers lookups and fetches. Thread-safe.
+///
+/// A lookup whose bytes, entry and artifacts were seen before is answered from memory: no
+/// unpacking, no read from the store, no copy of an artifact.
+class LookupService {
+ public:
+  explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax) {}
+
+  /// The answer when it is in memory; never blocks on disk.
+  std::optional<Reply> Fast(Bytes body);
+  /// The answer; may read the store.
+  Reply Lookup(Bytes body);
+  Reply Fetch(Bytes body);
+
+ private:
+  static constexpr uint64_t kSeenMax = 16384;
+
+  Reply Found(const Entry& entry, std::vector<SealedRef> files);
+  Reply FoundInPart(const EntryRef& entry);
+  std::string WhyNot(const cache::Key& key);
+  void CountServed(const std::vector<SealedRef>& files);
+
+  Core& core_;
+  Mutex mutex_;
+  /// Digest of the request's bytes -> entry digest, a pure function of them.
+  Lru<Digest> seen_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ingot::daemon

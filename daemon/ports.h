@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/digest.h"
+#include "base/result.h"
+#include "proto/frame.h"
+
+namespace ingot::daemon {
+
+/// What the daemon itself asks of graphs; graphs are their text (docs/format/ir.md).
+/// Thread-safe. Everything may come from a client: errors, never crashes.
+class Graphs {
+ public:
+  virtual ~Graphs() = default;
+  /// Graph of a recording. kCorrupt, kUnsupported.
+  virtual Result<std::string> Import(Bytes recording) const = 0;
+  /// The template of which both are instances; kUnsupported says where they part.
+  virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
+  virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,
+                                                 std::string_view exact) const = 0;
+  /// Digest of the graph's canonical form: equal programs, equal digests.
+  virtual Result<Digest> DigestOf(std::string_view graph) const = 0;
+  /// DigestOf the template with its symbols replaced by numbers.
+  virtual Result<Digest> DigestOfInstance(std::string_view graph_template,
+                                          const std::vector<int64_t>& symbols) const = 0;
+};
+
+/// Who compiles and for what: part of every graph key.
+struct CompilerFacts {
+  std::string identity;
+  std::string level;                  ///< "x86-64-v3"
+  std::vector<std::string> features;  ///< sorted
+};
+
+struct CompileJob {
+  std::string graph;
+  std::string name;  ///< For log lines.
+};
+
+/// An artifact as a compiler hands it over.
+struct CompiledArtifact {
+  Digest digest;
+  proto::UniqueFd file;  ///< Sealed memory.
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
+
+/// Runs the compiler somewhere else, many at a time. Thread-safe.
+class Compilers {
+ public:
+  using Done = std::function<void(Result<CompiledArtifact>)>;
+  virtual ~Compilers() = default;
+  /// Known once a compiler has started; waits for the first. kUnavailable when none starts.
+  virtual Result<CompilerFacts> Facts() = 0;
+  /// Calls `done` once, on any thread. False, and no call, when the queue is full.
+  /// kUnavailable: no compiler could be started; kCancelled: the daemon stops; kTimeout: it was
+  /// stopped; kInternal: it crashed; else the compiler's own answer.
+  virtual bool Start(CompileJob job, Done done) = 0;
+  /// Ends running compiles, answers waiting ones with kCancelled; afterwards `done` is not called.
+  virtual void Stop() = 0;
+  /// Compiles waiting and running.
+  virtual size_t pending() const = 0;
+};
+
+}  // namespace ingot::daemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/core.h"
+#include "daemon/queries.h"
+#include "proto/endpoint.h"
+
+namespace ingot::daemon {
+
+struct ServerOptions {
+  proto::Endpoint endpoint;
+  /// What clients are told to be; other builds are answered and told apart.
+  std::string build = std::string(proto::BuildId());
+};
+
+/// The socket of the daemon: accepts, serves, drains. One I/O thread, which is the caller of
+/// Run(); Stop() and Drain() may be called from any thread.
+class Server {
+ public:
+  Server(Core& core, ServerOptions options);
+  ~Server();
+
+  /// Creates the socket, mode 0600, in place of a stale one. The caller holds the endpoint's lock.
+  Status Listen();
+  /// Serves until stopped, drained, signalled (SIGTERM and SIGINT drain, the second one stops)
+  /// or idle for `idle_exit_s`.
+  void Run(bool handle_signals);
+  /// Takes no connection and no request from here on, and ends when the last is answered.
+  void Drain();
+  void Stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ingot::daemon

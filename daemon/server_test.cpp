@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client sees of the daemon, over a real socket; the compiler is a fake.
+#include "daemon/test_server.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ingot::daemon {
+namespace {
+
+using nlohmann::json;
+using proto::Outcome;
+using proto::VariantKind;
+
+std::string ReadAll(const proto::UniqueFd& file) {
+  char text[256] = {};
+  const ssize_t got = pread(file.get(), text, sizeof text, 0);
+  return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
+}
+
+TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
+  const auto connection = Connect();
+  auto miss = connection->Lookup(*MakeKey("f"));
+  ASSERT_TRUE(miss) << miss.error().ToText();
+  EXPECT_FALSE(miss->reply.found);
+  EXPECT_EQ(miss->reply.why, "never stored: no entry of function f");
+
+  auto compiled = connection->Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(compiled) << compiled.error().ToText();
+  EXPECT_EQ(compiled->reply.outcome, Outcome::Compiled);
+  EXPECT_EQ(ReadAll(compiled->file), "artifact of graph f 4");
+  EXPECT_TRUE(proto::CheckSealed(compiled->file.get()));
+
+  for (int i = 0; i < 3; ++i) {
+    auto hit = connection->Lookup(*MakeKey("f"));
+    ASSERT_TRUE(hit);
+    ASSERT_TRUE(hit->reply.found);
+    ASSERT_EQ(hit->reply.variants.size(), 1u);
+    EXPECT_EQ(ReadAll(hit->files.at(0)), "artifact of graph f 4");
+    EXPECT_EQ(hit->reply.entry_low, miss->reply.entry_low);
+  }
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  EXPECT_EQ(Count(Counter::entry_hits), 3u);
+  EXPECT_EQ(Count(Counter::entry_misses), 1u);
+
+  const Digest digest{compiled->reply.variant->artifact_low, compiled->reply.variant->artifact_high};
+  auto fetched = connection->Fetch(digest);
+  ASSERT_TRUE(fetched) << fetched.error().ToText();
+  EXPECT_EQ(ReadAll(*fetched), "artifact of graph f 4");
+  EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kNotFound);
+}
+
+TEST_F(ServerTest, CompilesOnceForManyClientsOfOneKey) {
+  std::vector<std::thread> clients;
+  std::atomic<int> served{0};
+  for (int i = 0; i < 8; ++i) {
+    clients.emplace_back([this, &served] {
+      const auto connection = Connect();
+      auto answer = connection->Compile(MakeCompile("f", "graph f 4"));
+      if (answer && ReadAll(answer->file) == "artifact of graph f 4") ++served;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(served, 8);
+  EXPECT_EQ(compilers_->started(), 1u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  EXPECT_EQ(Count(Counter::joins) + Count(Counter::graph_hits), 7u);
+}
+
+TEST_F(ServerTest, SharesOneGraphBetweenEntries) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph same 4")));
+  auto other = connection->Compile(MakeCompile("g", "graph same 4"));
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->reply.outcome, Outcome::GraphHit);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  EXPECT_TRUE(connection->Lookup(*MakeKey("g"))->reply.found);
+}
+
+TEST_F(ServerTest, ProvesSizesOfATemplateAlsoAfterARestart) {
+  auto connection = Connect();
+  EXPECT_EQ(connection->Compile(MakeCompile("f", "graph f 4"))->reply.outcome, Outcome::Compiled);
+  auto second = connection->Compile(MakeCompile("f", "graph f 8"));
+  ASSERT_TRUE(second) << second.error().ToText();
+  EXPECT_EQ(second->reply.outcome, Outcome::Compiled);
+  EXPECT_EQ(second->reply.variant->kind, VariantKind::Template);
+  EXPECT_EQ(second->reply.variant->proven, (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(ReadAll(second->file), "artifact of template f");
+  auto third = connection->Compile(MakeCompile("f", "graph f 16"));
+  EXPECT_EQ(third->reply.outcome, Outcome::Proven);
+  EXPECT_EQ(third->reply.variant->proven, (std::vector<int64_t>{4, 8, 16}));
+  StopServer();
+  StartServer();
+  connection = Connect();
+  auto fourth = connection->Compile(MakeCompile("f", "graph f 32"));
+  ASSERT_TRUE(fourth) << fourth.error().ToText();
+  EXPECT_EQ(fourth->reply.outcome, Outcome::Proven);
+  EXPECT_EQ(fourth->reply.variant->proven, (std::vector<int64_t>{4, 8, 16, 32}));
+  EXPECT_EQ(Count(Counter::compiles), 2u);
+  EXPECT_EQ(Count(Counter::proven), 2u);
+  EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
+}
+
+TEST_F(ServerTest, KeepsSizesApartWithoutDynamic) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  proto::CompileT request = MakeCompile("f", "graph f 8");
+  request.dynamic = false;
+  auto second = connection->Compile(request);
+  EXPECT_EQ(second->reply.variant->kind, VariantKind::Exact);
+  EXPECT_EQ(second->reply.variant_index, 1u);
+}
+
+TEST_F(ServerTest, CompilesTheExactGraphWhenTheTemplateFails) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph halfbad 4")));
+  auto second = connection->Compile(MakeCompile("f", "graph halfbad 8"));
+  ASSERT_TRUE(second) << second.error().ToText();
+  EXPECT_EQ(second->reply.variant->kind, VariantKind::Exact);
+  EXPECT_EQ(ReadAll(second->file), "artifact of graph halfbad 8");
+}
+
+TEST_F(ServerTest, RemembersAFailureUntilRetry) {
+  const auto connection = Connect();
+  auto first = connection->Compile(MakeCompile("f", "graph bad 4"));
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code(), Code::kUnsupported);
+  auto second = connection->Compile(MakeCompile("f", "graph bad 4"));
+  EXPECT_EQ(second.error().code(), Code::kUnsupported);
+  EXPECT_NE(second.error().message().find("ingot retry"), std::string::npos);
+  EXPECT_EQ(compilers_->started(), 1u);
+  EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.why, "a compile failed earlier: bad graph");
+  EXPECT_EQ(json::parse(*connection->Query("why-miss", R"({"key":"f"})"))["state"], "failed");
+  ASSERT_TRUE(connection->Query("retry", R"({"key":"f"})"));
+  EXPECT_FALSE(connection->Compile(MakeCompile("f", "graph bad 4")));
+  EXPECT_EQ(compilers_->started(), 2u);
+  EXPECT_FALSE(connection->Compile(MakeCompile("f", "no recording")));
+  EXPECT_EQ(compilers_->started(), 2u);
+}
+
+TEST_F(ServerTest, FinishesAFlightWhoseClientDied) {
+  compilers_->CloseGate();
+  {
+    auto channel = client::Channel::Connect(socket_path());
+    ASSERT_TRUE(channel);
+    const Buffer body = proto::PackMessage<proto::Compile>(MakeCompile("f", "graph f 4"));
+    EXPECT_EQ((*channel)->Call(proto::MessageType::Compile, body, 0).error().code(), Code::kTimeout);
+    compilers_->WaitForJob();
+  }
+  compilers_->OpenGate();
+  auto answer = Connect()->Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(answer) << answer.error().ToText();
+  EXPECT_NE(answer->reply.outcome, Outcome::Compiled);
+  EXPECT_EQ(compilers_->started(), 1u);
+}
+
+TEST_F(ServerTest, AnswersTimeoutWhenTheCallerWaitsNoLonger) {
+  compilers_->CloseGate();
+  const auto connection = Connect();
+  proto::CompileT request = MakeCompile("f", "graph f 4");
+  request.wait_max_ms = 1;
+  EXPECT_EQ(connection->Compile(request).error().code(), Code::kTimeout);
+  // Other requests of this connection are answered meanwhile.
+  EXPECT_TRUE(connection->Query("status"));
+  compilers_->WaitForJob();
+  compilers_->OpenGate();
+  EXPECT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(compilers_->started(), 1u);
+}
+
+TEST_F(ServerTest, DrainFinishesWhatItHasAndTakesNothingMore) {
+  compilers_->CloseGate();
+  const auto connection = Connect();
+  std::thread waiting([&] {
+    auto answer = connection->Compile(MakeCompile("f", "graph f 4"));
+    EXPECT_TRUE(answer) << answer.error().ToText();
+  });
+  compilers_->WaitForJob();
+  const auto other = Connect();
+  ASSERT_TRUE(other->Query("drain"));
+  EXPECT_EQ(other->Compile(MakeCompile("g", "graph g 4")).error().code(), Code::kUnavailable);
+  EXPECT_FALSE(client::Channel::Connect(socket_path()));
+  compilers_->OpenGate();
+  waiting.join();
+  thread_.join();
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ServerTest, NamesTheFirstDifferenceOfAMiss) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  auto miss = connection->Lookup(*MakeKey("f", "GELU"));
+  EXPECT_EQ(miss->reply.why, "module_state model.act_fn: SiLU -> GELU");
+}
+
+TEST_F(ServerTest, ReplacesVariantsWhoseDependenciesChanged) {
+  const auto connection = Connect();
+  const auto request = [](uint64_t digest, bool replace) {
+    proto::CompileT out = MakeCompile("f", "graph f 4");
+    out.dependencies.push_back(std::make_unique<proto::DependencyT>());
+    out.dependencies[0]->kind = "global";
+    out.dependencies[0]->where = "m.scale";
+    out.dependencies[0]->low = digest;
+    out.replace = replace;
+    return out;
+  };
+  ASSERT_TRUE(connection->Compile(request(1, false)));
+  ASSERT_TRUE(connection->Compile(request(2, true)));
+  auto hit = connection->Lookup(*MakeKey("f"));
+  ASSERT_EQ(hit->reply.variants.size(), 1u);
+  EXPECT_EQ(hit->reply.variants[0]->dependencies.at(0)->low, 2u);
+  EXPECT_EQ(Count(Counter::entry_rejected), 1u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ServerTest, CompilesAgainWhatTheStoreLost) {
+  const auto connection = Connect();
+  auto first = connection->Compile(MakeCompile("f", "graph f 4"));
+  const Digest digest{first->reply.variant->artifact_low, first->reply.variant->artifact_high};
+  ASSERT_TRUE(store_->Delete(cache::Table::kArtifacts, digest));
+  core_->artifacts.Forget(digest);
+  auto miss = connection->Lookup(*MakeKey("f"));
+  EXPECT_FALSE(miss->reply.found);
+  EXPECT_TRUE(miss->reply.why.starts_with("stored, but its artifacts are gone")) << miss->reply.why;
+  auto again = connection->Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->reply.outcome, Outcome::Compiled);
+  auto hit = connection->Lookup(*MakeKey("f"));
+  EXPECT_EQ(hit->reply.variants.size(), 1u);
+}
+
+TEST_F(ServerTest, AnswersTheVerbsOfTheCli) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("pkg.f", "graph f 4")));
+  ASSERT_TRUE(connection->Lookup(*MakeKey("pkg.f")));
+  const auto query = [&](const char* verb, const char* arguments = "{}") {
+    auto answer = connection->Query(verb, arguments);
+    EXPECT_TRUE(answer) << verb << ": " << answer.error().ToText();
+    return answer ? json::parse(*answer) : json();
+  };
+  EXPECT_EQ(query("status")["clients"], 1);
+  EXPECT_EQ(query("stats")["compiles"], 1);
+  const json list = query("list")["entries"];
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0]["function"], "pkg.f");
+  EXPECT_EQ(list[0]["variants"], 1);
+  EXPECT_EQ(list[0]["hits"], 1);
+  EXPECT_EQ(list[0]["compile_s"], 0.5);
+  const json entry = query("inspect", R"({"key":"pkg.f"})");
+  EXPECT_EQ(entry["variants"][0]["kind"], "exact");
+  EXPECT_EQ(entry["components"][1]["items"][0]["text"], "SiLU");
+  EXPECT_EQ(query("verify", R"({"recompile":true})")["problems"], json::array());
+  EXPECT_EQ(compilers_->started(), 2u);
+  EXPECT_EQ(query("pin", R"({"key":"pkg.f"})")["pinned"], true);
+  EXPECT_EQ(query("unpin", R"({"key":"pkg.f"})")["pinned"], false);
+  EXPECT_EQ(query("doctor")["ok"], true);
+  EXPECT_EQ(query("gc")["evicted"], 0);
+  EXPECT_GT(query("config")["fields"].size(), 20u);
+  EXPECT_EQ(query("evict", R"({"key":"pkg.f"})")["artifacts"], 1);
+  EXPECT_EQ(query("list")["entries"].size(), 0u);
+  EXPECT_FALSE(connection->Lookup(*MakeKey("pkg.f"))->reply.found);
+  EXPECT_EQ(connection->Query("inspect", R"({"key":"pkg.f"})").error().code(), Code::kNotFound);
+  EXPECT_EQ(connection->Query("dance").error().code(), Code::kInvalid);
+  EXPECT_EQ(connection->Query("list", "[").error().code(), Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace ingot::daemon

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/metrics.h"
+#include "cache/memory_store.h"
+#include "client/lib/connection.h"
+#include "daemon/core.h"
+#include "daemon/fake_compilers.h"
+#include "daemon/fake_graphs.h"
+#include "daemon/server.h"
+#include "proto/message.h"
+
+namespace ingot::daemon {
+
+/// A directory that goes with its owner.
+class TestDir {
+ public:
+  TestDir() {
+    std::string pattern = testing::TempDir() + "/ingotXXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TestDir() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// A component with one item.
+inline std::unique_ptr<proto::ComponentT> MakeComponent(const std::string& name,
+                                                        const std::string& item,
+                                                        const std::string& text) {
+  auto component = std::make_unique<proto::ComponentT>();
+  component->name = name;
+  component->items.push_back(std::make_unique<proto::ItemT>());
+  component->items[0]->name = item;
+  component->items[0]->text = text;
+  component->items[0]->low = DigestOf(text).low;
+  component->items[0]->high = DigestOf(text).high;
+  return component;
+}
+
+inline std::unique_ptr<proto::EntryKeyT> MakeKey(const std::string& function,
+                                                 const std::string& state = "SiLU") {
+  auto key = std::make_unique<proto::EntryKeyT>();
+  key->components.push_back(MakeComponent("function", "name", function));
+  key->components.push_back(MakeComponent("module_state", "model.act_fn", state));
+  return key;
+}
+
+inline proto::CompileT MakeCompile(const std::string& function, const std::string& recording) {
+  proto::CompileT request;
+  request.key = MakeKey(function);
+  request.recording.assign(recording.begin(), recording.end());
+  return request;
+}
+
+/// A daemon inside the test, with a fake compiler behind a real socket.
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    GlobalMetrics().Reset();
+    config_.idle_exit_s = 0;
+    store_ = std::make_unique<cache::MemoryStore>();
+    StartServer();
+  }
+  void TearDown() override { StopServer(); }
+
+  void StartServer() {
+    compilers_ = std::make_unique<FakeCompilers>();
+    core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_);
+    server_ = std::make_unique<Server>(
+        *core_, ServerOptions{.endpoint = {dir_.path() + "/store", dir_.path() + "/s"}});
+    ASSERT_TRUE(server_->Listen());
+    thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
+  }
+  void StopServer() {
+    if (thread_.joinable()) {
+      server_->Stop();
+      thread_.join();
+    }
+    server_.reset();
+    core_.reset();
+    compilers_.reset();
+  }
+  std::unique_ptr<client::Connection> Connect() {
+    client::ConnectionOptions options;
+    options.store_dir = dir_.path() + "/store";
+    options.socket = dir_.path() + "/s";
+    options.start = false;
+    auto connection = client::Connection::Open(options);
+    EXPECT_TRUE(connection) << connection.error().ToText();
+    return connection ? std::move(connection).value() : nullptr;
+  }
+  uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
+  std::string socket_path() const { return dir_.path() + "/s"; }
+
+  TestDir dir_;
+  Config config_;
+  FakeGraphs graphs_;
+  std::unique_ptr<cache::MemoryStore> store_;
+  std::unique_ptr<FakeCompilers> compilers_;
+  std::unique_ptr<Core> core_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+}  // namespace ingot::daemon

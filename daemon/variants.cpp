@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/variants.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/metrics.h"
+#include "daemon/convert.h"
+
+namespace ingot::daemon {
+namespace {
+
+bool Holds(const proto::VariantT& variant, const std::vector<int64_t>& sizes, size_t from) {
+  const size_t count = variant.symbol_count;
+  for (size_t at = 0; at + count <= variant.proven.size(); at += count) {
+    if (std::equal(variant.proven.begin() + static_cast<long>(at),
+                   variant.proven.begin() + static_cast<long>(at + count),
+                   sizes.begin() + static_cast<long>(from))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void AddProven(proto::VariantT& variant, const NewVariant& added, const Config& config) {
+  const size_t count = added.symbol_count;
+  if (count == 0) return;
+  for (size_t from = 0; from + count <= added.proven.size(); from += count) {
+    if (variant.proven.size() / count >= config.proven_max) return;
+    if (Holds(variant, added.proven, from)) continue;
+    variant.proven.insert(variant.proven.end(), added.proven.begin() + static_cast<long>(from),
+                          added.proven.begin() + static_cast<long>(from + count));
+  }
+}
+
+/// Takes the place of the variant that is missed least.
+void MakeRoom(proto::EntryRecordT& record, const Config& config) {
+  const size_t limit = std::max<size_t>(1, config.variants_max);
+  while (record.variants.size() >= limit) {
+    const auto worse = [](const auto& a, const auto& b) {
+      const bool a_exact = a->variant->kind == proto::VariantKind::Exact;
+      const bool b_exact = b->variant->kind == proto::VariantKind::Exact;
+      return a_exact != b_exact ? a_exact : a->created < b->created;
+    };
+    record.variants.erase(std::ranges::min_element(record.variants, worse));
+  }
+}
+
+}  // namespace
+
+bool Agrees(const proto::VariantT& variant, const proto::CompileT& request) {
+  return variant.signature == request.signature && !Contradict(variant, request);
+}
+
+void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
+                const Config& config, int64_t now_s) {
+  record.failure.reset();
+  proto::StoredVariantT* target = nullptr;
+  for (const auto& stored : record.variants) {
+    const proto::VariantT& variant = *stored->variant;
+    const bool same = variant.kind == added.kind && GraphOf(variant) == added.graph;
+    if (same && Agrees(variant, request)) target = stored.get();
+  }
+  // Somebody removed what was to be added to.
+  if (target == nullptr && added.artifact.IsZero()) return;
+  if (target == nullptr) {
+    MakeRoom(record, config);
+    record.variants.push_back(std::make_unique<proto::StoredVariantT>());
+    target = record.variants.back().get();
+    target->created = now_s;
+    target->variant = std::make_unique<proto::VariantT>();
+    target->variant->kind = added.kind;
+    target->variant->graph_low = added.graph.low;
+    target->variant->graph_high = added.graph.high;
+    target->variant->symbol_count = static_cast<uint32_t>(added.symbol_count);
+    target->variant->signature = request.signature;
+  }
+  if (!added.artifact.IsZero()) {
+    target->variant->artifact_low = added.artifact.low;
+    target->variant->artifact_high = added.artifact.high;
+    target->variant->artifact_bytes = added.artifact_bytes;
+    target->text_low = added.text.low;
+    target->text_high = added.text.high;
+    target->graph_key_low = added.graph_key.low;
+    target->graph_key_high = added.graph_key.high;
+    target->compile_s = added.compile_s;
+  }
+  AddProven(*target->variant, added, config);
+  MergeDependencies(*target->variant, request);
+}
+
+void DropRejected(proto::EntryRecordT& record, const proto::CompileT& request) {
+  const size_t dropped = std::erase_if(
+      record.variants, [&](const auto& stored) { return Contradict(*stored->variant, request); });
+  GlobalMetrics().Add(Counter::entry_rejected, dropped);
+}
+
+}  // namespace ingot::daemon

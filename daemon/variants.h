@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/digest.h"
+#include "daemon/config.h"
+#include "proto/record_generated.h"
+
+namespace ingot::daemon {
+
+/// What a request adds to an entry. A zero `artifact` leaves what an equal variant has.
+struct NewVariant {
+  proto::VariantKind kind = proto::VariantKind::Exact;
+  Digest graph;
+  Digest artifact;
+  uint64_t artifact_bytes = 0;
+  Digest text;
+  Digest graph_key;
+  float compile_s = 0;
+  /// Template: symbol values that are proved, symbol_count each.
+  std::vector<int64_t> proven;
+  size_t symbol_count = 0;
+};
+
+/// Whether variant and request can be one: equal signatures, and no dependency that both saw
+/// with different values.
+bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
+
+/// Adds a variant, or its proven sizes and dependencies to an equal one that agrees. Clears a
+/// recorded failure. Over the limit the oldest exact variant goes, else the oldest.
+void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
+                const Config& config, int64_t now_s);
+
+/// Removes variants whose dependencies the request contradicts: its client rejected them.
+void DropRejected(proto::EntryRecordT& record, const proto::CompileT& request);
+
+}  // namespace ingot::daemon

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/variants.h"
+
+#include <gtest/gtest.h>
+
+namespace ingot::daemon {
+namespace {
+
+proto::CompileT RequestWith(const std::string& where, uint64_t digest) {
+  proto::CompileT request;
+  request.signature = {1, 2};
+  request.dependencies.push_back(std::make_unique<proto::DependencyT>());
+  request.dependencies[0]->kind = "global";
+  request.dependencies[0]->where = where;
+  request.dependencies[0]->low = digest;
+  return request;
+}
+
+NewVariant Exact(uint64_t graph) {
+  return {.graph = {graph, 0}, .artifact = {graph, 1}, .artifact_bytes = 10};
+}
+
+TEST(AddVariant, JoinsEqualGraphsWhoseDependenciesAgree) {
+  proto::EntryRecordT record;
+  const Config config;
+  AddVariant(record, RequestWith("a", 1), Exact(5), config, 100);
+  AddVariant(record, RequestWith("b", 2), Exact(5), config, 101);
+  ASSERT_EQ(record.variants.size(), 1u);
+  EXPECT_EQ(record.variants[0]->variant->dependencies.size(), 2u);
+  EXPECT_EQ(record.variants[0]->created, 100);
+}
+
+TEST(AddVariant, KeepsEqualGraphsApartWhoseDependenciesContradict) {
+  proto::EntryRecordT record;
+  const Config config;
+  AddVariant(record, RequestWith("a", 1), Exact(5), config, 100);
+  AddVariant(record, RequestWith("a", 2), Exact(5), config, 101);
+  EXPECT_EQ(record.variants.size(), 2u);
+  DropRejected(record, RequestWith("a", 2));
+  ASSERT_EQ(record.variants.size(), 1u);
+  EXPECT_EQ(record.variants[0]->variant->dependencies[0]->low, 2u);
+}
+
+TEST(AddVariant, DropsTheOldestExactVariantOverTheLimit) {
+  proto::EntryRecordT record;
+  Config config;
+  config.variants_max = 2;
+  NewVariant both = Exact(1);
+  both.kind = proto::VariantKind::Template;
+  both.symbol_count = 1;
+  both.proven = {4, 8};
+  AddVariant(record, RequestWith("a", 1), both, config, 100);
+  AddVariant(record, RequestWith("a", 1), Exact(2), config, 101);
+  AddVariant(record, RequestWith("a", 1), Exact(3), config, 102);
+  ASSERT_EQ(record.variants.size(), 2u);
+  EXPECT_EQ(record.variants[0]->variant->graph_low, 1u);
+  EXPECT_EQ(record.variants[1]->variant->graph_low, 3u);
+}
+
+TEST(AddVariant, AddsAProvenSizeOnceAndUpToTheLimit) {
+  proto::EntryRecordT record;
+  Config config;
+  config.proven_max = 2;
+  NewVariant both = Exact(1);
+  both.kind = proto::VariantKind::Template;
+  both.symbol_count = 2;
+  both.proven = {4, 8};
+  AddVariant(record, RequestWith("a", 1), both, config, 100);
+  AddVariant(record, RequestWith("a", 1), both, config, 100);
+  both.proven = {5, 8};
+  AddVariant(record, RequestWith("a", 1), both, config, 100);
+  both.proven = {6, 8};
+  AddVariant(record, RequestWith("a", 1), both, config, 100);
+  EXPECT_EQ(record.variants[0]->variant->proven, (std::vector<int64_t>{4, 8, 5, 8}));
+}
+
+}  // namespace
+}  // namespace ingot::daemon

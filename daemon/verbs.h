@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "daemon/core.h"
+#include "daemon/queries.h"
+
+namespace ingot::daemon {
+
+using Json = nlohmann::ordered_json;
+
+/// What a verb works with; arguments are an object whose missing fields have defaults.
+struct VerbCall {
+  Core& core;
+  const QueryHooks& hooks;
+  const Json& arguments;
+
+  std::string Text(const char* name) const;
+  bool Flag(const char* name) const;
+};
+using Verb = Result<Json> (*)(const VerbCall&);
+
+// Reading verbs (verbs_read.cpp).
+Result<Json> StatusVerb(const VerbCall& call);
+Result<Json> StatsVerb(const VerbCall& call);
+Result<Json> ListVerb(const VerbCall& call);
+Result<Json> InspectVerb(const VerbCall& call);
+Result<Json> WhyMissVerb(const VerbCall& call);
+Result<Json> ConfigVerb(const VerbCall& call);
+Result<Json> LogVerb(const VerbCall& call);
+
+// Verbs that check or change the store (verbs_store.cpp).
+Result<Json> VerifyVerb(const VerbCall& call);
+Result<Json> DoctorVerb(const VerbCall& call);
+Result<Json> GcVerb(const VerbCall& call);
+Result<Json> EvictVerb(const VerbCall& call);
+Result<Json> PinVerb(const VerbCall& call);
+Result<Json> UnpinVerb(const VerbCall& call);
+Result<Json> RetryVerb(const VerbCall& call);
+
+/// The entry whose digest begins with `prefix`, or the only one of the function of that name.
+/// kNotFound; kInvalid when several match.
+Result<Digest> FindEntry(Core& core, const std::string& prefix);
+
+}  // namespace ingot::daemon

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/metrics.h"
+#include "daemon/convert.h"
+#include "daemon/verbs.h"
+#include "proto/endpoint.h"
+
+namespace ingot::daemon {
+namespace {
+
+uint64_t BytesOf(const Entry& entry) {
+  uint64_t bytes = 0;
+  for (const auto& stored : entry.record.variants) bytes += stored->variant->artifact_bytes;
+  return bytes;
+}
+
+double CompileSecondsOf(const Entry& entry) {
+  double seconds = 0;
+  for (const auto& stored : entry.record.variants) seconds += stored->compile_s;
+  return seconds;
+}
+
+Json FailureJson(const proto::FailureT& failure) {
+  return {{"code", CodeName(static_cast<Code>(failure.code))},
+          {"message", failure.message},
+          {"compiler", failure.compiler},
+          {"when", failure.when},
+          {"retry_at", failure.retry_at},
+          {"graph_key", Digest{failure.graph_key_low, failure.graph_key_high}.ToHex()}};
+}
+
+Json SummaryJson(Core& core, const Entry& entry) {
+  cache::Stat stat;
+  if (auto known = core.store.StatOf(cache::Table::kEntries, entry.digest)) stat = *known;
+  return {{"key", entry.digest.ToHex()},
+          {"function", entry.function},
+          {"variants", entry.record.variants.size()},
+          {"bytes", BytesOf(entry)},
+          {"hits", stat.hits},
+          {"compile_s", CompileSecondsOf(entry)},
+          {"created", stat.created},
+          {"last_use", stat.used},
+          {"pinned", stat.pinned},
+          {"rank", TextOf(entry.key, "ranks")},
+          {"target", TextOf(entry.key, "target")},
+          {"failed", entry.record.failure != nullptr}};
+}
+
+Json VariantJson(const proto::StoredVariantT& stored) {
+  const proto::VariantT& variant = *stored.variant;
+  Json dependencies = Json::array();
+  for (const auto& d : variant.dependencies) {
+    dependencies.push_back({{"kind", d->kind},
+                            {"where", d->where},
+                            {"digest", Digest{d->low, d->high}.ToHex()},
+                            {"text", d->text}});
+  }
+  Json proven = Json::array();
+  const size_t count = variant.symbol_count;
+  for (size_t at = 0; count != 0 && at + count <= variant.proven.size(); at += count) {
+    proven.push_back(std::vector<int64_t>(variant.proven.begin() + static_cast<long>(at),
+                                          variant.proven.begin() + static_cast<long>(at + count)));
+  }
+  return {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
+          {"graph", GraphOf(variant).ToHex()},
+          {"graph_key", Digest{stored.graph_key_low, stored.graph_key_high}.ToHex()},
+          {"artifact", ArtifactOf(variant).ToHex()},
+          {"artifact_bytes", variant.artifact_bytes},
+          {"compile_s", stored.compile_s},
+          {"created", stored.created},
+          {"proven", proven},
+          {"signature_bytes", variant.signature.size()},
+          {"dependencies", dependencies}};
+}
+
+Json KeyJson(const cache::Key& key) {
+  Json components = Json::array();
+  for (const cache::Component& component : key.components) {
+    Json items = Json::array();
+    for (const cache::Item& item : component.items) {
+      items.push_back({{"name", item.name}, {"digest", item.digest.ToHex()}, {"text", item.text}});
+    }
+    components.push_back({{"name", component.name},
+                          {"digest", component.DigestOfItems().ToHex()},
+                          {"items", items}});
+  }
+  return components;
+}
+
+}  // namespace
+
+Result<Digest> FindEntry(Core& core, const std::string& prefix) {
+  if (prefix.empty()) return Error(Code::kInvalid, "name an entry: a key or the start of one");
+  std::vector<Digest> found;
+  for (const Digest& digest : core.entries.All()) {
+    if (digest.ToHex().starts_with(prefix)) found.push_back(digest);
+  }
+  if (found.empty()) found = core.entries.OfFunction(prefix);
+  if (found.empty()) {
+    return Error(Code::kNotFound,
+                 fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
+  }
+  if (found.size() > 1) {
+    return Error(Code::kInvalid, fmt::format("'{}' names {} entries, among them {} and {}", prefix,
+                                             found.size(), found[0].ToHex(), found[1].ToHex()));
+  }
+  return found[0];
+}
+
+Result<Json> StatusVerb(const VerbCall& call) {
+  const Artifacts::Use open = call.core.artifacts.open();
+  return Json{{"pid", getpid()},
+              {"socket", call.hooks.socket},
+              {"store", call.hooks.store_dir},
+              {"store_state", call.core.store.Describe()},
+              {"store_trouble", call.core.store_trouble},
+              {"version", proto::Version()},
+              {"build", proto::BuildId()},
+              {"uptime_s", call.hooks.uptime_s()},
+              {"clients", call.hooks.clients()},
+              {"flights", call.core.flights.size()},
+              {"compiles_pending", call.core.compilers.pending()},
+              {"open_artifacts", open.count},
+              {"open_artifact_bytes", open.bytes}};
+}
+
+Result<Json> StatsVerb(const VerbCall& /*call*/) {
+  Json out = Json::object();
+  for (const Metric& metric : GlobalMetrics().Snapshot()) out[metric.name] = metric.value;
+  return out;
+}
+
+Result<Json> ListVerb(const VerbCall& call) {
+  const std::string function = call.Text("function");
+  std::vector<Json> entries;
+  for (const Digest& digest : call.core.entries.All()) {
+    const Result<EntryRef> entry = call.core.entries.Get(digest);
+    if (!entry) continue;
+    if (!function.empty() && (*entry)->function.find(function) == std::string::npos) continue;
+    entries.push_back(SummaryJson(call.core, **entry));
+  }
+  std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
+    return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
+  });
+  return Json{{"entries", entries}};
+}
+
+Result<Json> InspectVerb(const VerbCall& call) {
+  TRY_ASSIGN(const Digest digest, FindEntry(call.core, call.Text("key")));
+  TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(digest));
+  Json out = SummaryJson(call.core, *entry);
+  out["components"] = KeyJson(entry->key);
+  out["variants"] = Json::array();
+  for (const auto& stored : entry->record.variants) out["variants"].push_back(VariantJson(*stored));
+  if (entry->record.failure) out["failure"] = FailureJson(*entry->record.failure);
+  return out;
+}
+
+/// What tells the entry from its nearest relative, or what is wrong with it.
+Result<Json> WhyMissVerb(const VerbCall& call) {
+  Result<Digest> digest = FindEntry(call.core, call.Text("key"));
+  if (!digest && digest.error().code() == Code::kInvalid) {
+    // A function with several entries: the two used last say why the later one missed.
+    std::vector<Digest> of_function = call.core.entries.OfFunction(call.Text("key"));
+    const auto created = [&](const Digest& d) {
+      const auto stat = call.core.store.StatOf(cache::Table::kEntries, d);
+      return stat ? stat->created : 0;
+    };
+    if (!of_function.empty()) digest = *std::ranges::max_element(of_function, {}, created);
+  }
+  if (!digest) return std::move(digest).error();
+  TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(*digest));
+  Json out{{"key", entry->digest.ToHex()}, {"function", entry->function}};
+  if (entry->record.failure) {
+    out["state"] = "failed";
+    out["why"] = "a compile failed earlier: " + entry->record.failure->message;
+    out["failure"] = FailureJson(*entry->record.failure);
+    return out;
+  }
+  const auto nearest = call.core.entries.NearestTo(entry->key);
+  out["state"] = "stored";
+  if (!nearest) {
+    out["why"] = "no other entry of this function is stored: its first use had to miss";
+    return out;
+  }
+  out["nearest"] = nearest->entry->digest.ToHex();
+  out["component"] = nearest->difference.component;
+  out["item"] = nearest->difference.item;
+  out["stored"] = nearest->difference.stored;
+  out["asked"] = nearest->difference.asked;
+  out["why"] = nearest->difference.ToText();
+  return out;
+}
+
+Result<Json> ConfigVerb(const VerbCall& call) {
+  Json fields = Json::array();
+  const Config defaults;
+  for (const ConfigField& field : ConfigFields()) {
+    fields.push_back({{"name", field.name},
+                      {"value", FieldText(call.core.config, field)},
+                      {"default", FieldText(defaults, field)},
+                      {"meaning", field.meaning}});
+  }
+  return Json{{"fields", fields}};
+}
+
+Result<Json> LogVerb(const VerbCall& call) {
+  return Json{{"file", call.core.config.log_file}, {"level", call.core.config.log_level}};
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// ingot-worker: compiles graphs for ingotd, so that a compiler crash is an error and no outage.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "compiler/compile.h"
+#include "compiler/ir/text.h"
+#include "daemon/worker_loop.h"
+
+namespace ingot::daemon {
+namespace {
+
+Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Target& target) {
+  TRY_ASSIGN(const compiler::Graph graph, compiler::Parse(job.graph()->string_view()));
+  compiler::CompileOptions options;
+  options.target = target;
+  options.threads = job.threads();
+  options.prove_ms_max = job.prove_ms_max();
+  options.prove = job.prove_ms_max() != 0;
+  TRY_ASSIGN(compiler::Artifact artifact, compiler::Compile(graph, options));
+  WorkerOutput output;
+  output.bytes = std::move(artifact.bytes);
+  output.digest = artifact.digest;
+  output.passes_s = artifact.seconds_passes;
+  output.codegen_s = artifact.seconds_codegen;
+  output.link_s = artifact.seconds_link;
+  output.proof_s = artifact.seconds_proof;
+  return output;
+}
+
+int Main(int count, char** values) {
+  const Result<WorkerArguments> arguments = ParseWorkerArguments(count, values);
+  if (!arguments) {
+    fmt::print(stderr, "ingot-worker: {}\n", arguments.error().ToText());
+    return static_cast<int>(arguments.error().code());
+  }
+  ConfineWorker(arguments->memory_bytes_max);
+  const Result<compiler::Target> target = compiler::Target::Host();
+  if (!target) {
+    fmt::print(stderr, "ingot-worker: {}\n", target.error().ToText());
+    return static_cast<int>(target.error().code());
+  }
+  const CompilerFacts facts{compiler::CompilerIdentity(), target->level, target->features};
+  return ServeJobs(arguments->socket, facts, [&target](const proto::WorkerJob& job) {
+    return CompileText(job, *target);
+  });
+}
+
+}  // namespace
+}  // namespace ingot::daemon
+
+int main(int count, char** values) { return ingot::daemon::Main(count, values); }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// ingot: looks into and steers the daemon of one store. Verbs are in verbs/, one a file.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <deque>
+
+#include "proto/endpoint.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+/// A verb with the place its arguments are parsed into.
+struct Parsed {
+  Verb verb;
+  Arguments arguments;
+  std::map<std::string, bool> flags;
+};
+
+void AddVerb(CLI::App& app, Verb verb, std::deque<Parsed>& all, const Parsed*& chosen) {
+  Parsed& parsed = all.emplace_back(Parsed{std::move(verb), {}, {}});
+  CLI::App* sub = app.add_subcommand(parsed.verb.name, parsed.verb.help);
+  for (const Parameter& parameter : parsed.verb.parameters) {
+    if (parameter.kind == Parameter::kFlag) {
+      sub->add_flag("--" + parameter.name, parsed.flags[parameter.name], parameter.help);
+    } else {
+      sub->add_option(parameter.name, parsed.arguments.texts[parameter.name], parameter.help)
+          ->required(parameter.kind == Parameter::kRequired);
+    }
+  }
+  if (parsed.verb.reads) sub->add_flag("--json", parsed.arguments.json, "Print JSON");
+  sub->callback([&parsed, &chosen] {
+    for (const auto& [name, given] : parsed.flags) {
+      if (given) parsed.arguments.flags.insert(name);
+    }
+    chosen = &parsed;
+  });
+}
+
+int Main(int count, char** values) {
+  CLI::App app("Ingot: compiled PyTorch graphs, kept and served by a daemon");
+  app.set_version_flag("--version", std::string(proto::Version()));
+  app.require_subcommand(1);
+  client::ConnectionOptions options;
+  options.kind = "cli";
+  app.add_option("--store", options.store_dir, "Directory of the store (INGOT_STORE_DIR)");
+  app.add_option("--socket", options.socket, "Socket of the daemon (INGOT_SOCKET)");
+  std::deque<Parsed> parsed;
+  const Parsed* chosen = nullptr;
+  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), VerifyVerb(), GcVerb(),
+                    EvictVerb(), PinVerb(), UnpinVerb(), RetryVerb(), DoctorVerb(), ConfigVerb()}) {
+    AddVerb(app, std::move(verb), parsed, chosen);
+  }
+  CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");
+  daemon->require_subcommand(1);
+  for (Verb verb : DaemonVerbs()) AddVerb(*daemon, std::move(verb), parsed, chosen);
+  try {
+    app.parse(count, values);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help and --version; a wrong command line is "invalid" like everywhere else.
+    return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
+  }
+  Session session(options);
+  const Status done = chosen->verb.run(session, chosen->arguments);
+  if (done) return 0;
+  fmt::print(stderr, "ingot: {}\n", done.error().ToText());
+  return static_cast<int>(done.error().code());
+}
+
+}  // namespace
+}  // namespace ingot::tools
+
+int main(int count, char** values) { return ingot::tools::Main(count, values); }

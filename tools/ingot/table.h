@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ingot::tools {
+
+/// Rows of text in aligned columns. Numbers are aligned to the right.
+class Table {
+ public:
+  /// A heading that ends in '#' marks a column of numbers; the mark is not printed.
+  explicit Table(std::vector<std::string> headings);
+  /// As many cells as headings.
+  void Add(std::vector<std::string> cells);
+  std::string ToText() const;
+  void Print() const;
+
+ private:
+  std::vector<bool> numeric_;
+  std::vector<std::vector<std::string>> rows_;  // the headings first
+};
+
+/// "12 B", "3.4 MiB".
+std::string BytesText(uint64_t bytes);
+/// "never", "12 s ago", "3 h ago"; `then` and `now` in Unix seconds.
+std::string AgeText(int64_t then, int64_t now);
+
+}  // namespace ingot::tools

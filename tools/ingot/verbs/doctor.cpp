@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/ingot/table.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+Status Run(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("doctor"));
+  if (!PrintedJson(arguments, answer)) {
+    Table table({"check", "", "finding"});
+    for (const Json& check : answer["checks"]) {
+      table.Add({check["check"].get<std::string>(), check["ok"].get<bool>() ? "ok" : "PROBLEM",
+                 check["text"].get<std::string>()});
+    }
+    table.Print();
+  }
+  if (answer["ok"].get<bool>()) return {};
+  return Error(Code::kUnavailable, "something is not as it should be");
+}
+
+}  // namespace
+
+Verb DoctorVerb() {
+  return {"doctor", "Checks store, compiler and workers, and says what is wrong", {}, true, Run};
+}
+
+}  // namespace ingot::tools

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/ingot/table.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+Status Run(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("evict", {{"key", arguments.Text("key")}}));
+  if (PrintedJson(arguments, answer)) return {};
+  fmt::print("removed {} with {} artifacts, {}\n", answer["key"].get<std::string>(),
+             answer["artifacts"].dump(), BytesText(answer["bytes"].get<uint64_t>()));
+  return {};
+}
+
+}  // namespace
+
+Verb EvictVerb() {
+  return {"evict",
+          "Removes one entry and the artifacts that no other entry names",
+          {{"key", "Key, the start of one, or a function's name"}},
+          true,
+          Run};
+}
+
+}  // namespace ingot::tools

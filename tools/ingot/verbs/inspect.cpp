@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/ingot/table.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+std::string Text(const Json& object, const char* name) {
+  const Json& value = object[name];
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void PrintVariants(const Json& variants) {
+  Table table({"variant", "artifact", "bytes#", "compile#", "proven sizes"});
+  for (const Json& variant : variants) {
+    table.Add({Text(variant, "kind"), Text(variant, "artifact").substr(0, 12),
+               BytesText(variant["artifact_bytes"].get<uint64_t>()),
+               fmt::format("{:.2f} s", variant["compile_s"].get<double>()),
+               variant["proven"].empty() ? "" : Text(variant, "proven")});
+  }
+  table.Print();
+}
+
+void PrintComponents(const Json& components) {
+  Table table({"component", "item", "digest", "value"});
+  for (const Json& component : components) {
+    for (const Json& item : component["items"]) {
+      table.Add({Text(component, "name"), Text(item, "name"), Text(item, "digest").substr(0, 12),
+                 Text(item, "text")});
+    }
+  }
+  table.Print();
+}
+
+void PrintDependencies(const Json& variants) {
+  Table table({"depends on", "where", "digest", "value"});
+  std::set<std::string> seen;
+  for (const Json& variant : variants) {
+    for (const Json& d : variant["dependencies"]) {
+      if (!seen.insert(d.dump()).second) continue;
+      table.Add({Text(d, "kind"), Text(d, "where"), Text(d, "digest").substr(0, 12),
+                 Text(d, "text")});
+    }
+  }
+  table.Print();
+}
+
+Status Run(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("inspect", {{"key", arguments.Text("key")}}));
+  if (PrintedJson(arguments, answer)) return {};
+  fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"),
+             Text(answer, "function"), Text(answer, "hits"));
+  if (answer.contains("failure")) {
+    fmt::print("failed   {}: {}\n\n", Text(answer["failure"], "code"),
+               Text(answer["failure"], "message"));
+  }
+  PrintVariants(answer["variants"]);
+  std::puts("");
+  PrintComponents(answer["components"]);
+  std::puts("");
+  PrintDependencies(answer["variants"]);
+  return {};
+}
+
+}  // namespace
+
+Verb InspectVerb() {
+  return {"inspect",
+          "One entry: its key, its variants and what they depend on",
+          {{"key", "Key, the start of one, or a function's name"}},
+          true,
+          Run};
+}
+
+}  // namespace ingot::tools

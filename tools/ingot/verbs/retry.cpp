@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/ingot/table.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+Status Run(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("retry", {{"key", arguments.Text("key")}}));
+  if (PrintedJson(arguments, answer)) return {};
+  fmt::print("forgot {} failures\n", answer["cleared"].dump());
+  return {};
+}
+
+}  // namespace
+
+Verb RetryVerb() {
+  return {"retry",
+          "Forgets that a compile failed: the next request tries again",
+          {{"key", "Entry key, graph key, the start of one, or a function's name"}},
+          true,
+          Run};
+}
+
+}  // namespace ingot::tools

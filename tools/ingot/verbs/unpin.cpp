@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/ingot/table.h"
+#include "tools/ingot/verb.h"
+
+namespace ingot::tools {
+namespace {
+
+Status Run(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("unpin", {{"key", arguments.Text("key")}}));
+  if (PrintedJson(arguments, answer)) return {};
+  fmt::print("unpinned {} with {} artifacts\n", answer["key"].get<std::string>(),
+             answer["artifacts"].dump());
+  return {};
+}
+
+}  // namespace
+
+Verb UnpinVerb() {
+  return {"unpin",
+          "Lets one entry be evicted again",
+          {{"key", "Key, the start of one, or a function's name"}},
+          true,
+          Run};
+}
+
+}  // namespace ingot::tools
