@@ -55,11 +55,12 @@ inline bool Close(guards::DType dtype, loop::Scalar got, loop::Scalar want) {
   return std::fabs(got.f - want.f) <= ToleranceOf(dtype) * scale;
 }
 
-/// Runs `kernel` compiled (as a whole, and split in two row ranges) and interpreted on the same
+/// Runs the compiled kernel (as a whole, and split in two row ranges) and its interpretation on the same
 /// random data, and compares every byte range it can write.
-inline void ExpectSameAsInterpreter(const loop::Kernel& kernel,
+inline void ExpectSameAsInterpreter(const CompiledKernel& compiled,
                                     const std::vector<int64_t>& symbols, uint64_t seed,
                                     bool specials = true) {
+  const loop::Kernel& kernel = compiled.kernel();
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + loop::Print(kernel));
   std::mt19937_64 random(seed);
   std::vector<TestBuffer> start;
@@ -68,7 +69,6 @@ inline void ExpectSameAsInterpreter(const loop::Kernel& kernel,
   for (const loop::Param& p : kernel.params) {
     start.emplace_back(p.dtype, p.elements.Eval(symbols), random, specials);
   }
-  const CompiledKernel compiled(kernel);
   const auto run = [&](auto call) {
     std::vector<TestBuffer> buffers = start;
     std::vector<void*> pointers;

@@ -97,6 +97,7 @@ class CompiledKernel {
   explicit CompiledKernel(const loop::Kernel& kernel) : kernel_(kernel) {
     if (auto status = Compile(); !status) ADD_FAILURE() << status.error().ToText();
   }
+  const loop::Kernel& kernel() const { return kernel_; }
   int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols,
               int64_t row_begin, int64_t row_end) const {
     if (entry_ == nullptr) return -1;

@@ -94,7 +94,7 @@ loop::Kernel KernelOf(const OpCase& c) {
 class EveryOp : public ::testing::TestWithParam<OpCase> {};
 
 TEST_P(EveryOp, AgreesWithTheInterpreter) {
-  const loop::Kernel kernel = KernelOf(GetParam());
+  const CompiledKernel kernel(KernelOf(GetParam()));
   for (const int64_t size : kSizes) {
     const bool has_none = size == 0 && loop::TraitsOf(GetParam().op).cls == OpClass::kReduceArg;
     if (has_none) continue;
@@ -120,8 +120,9 @@ TEST(Cast, AgreesWithTheInterpreterBetweenAllTypes) {
       maker.Store(out, KernelMaker::At({0, 1}), maker.Op(ScalarOp::kCast, to, {value}));
       // Infinity and NaN have no integer value.
       const bool specials = guards::IsFloat(to) || to == DType::kBool;
+      const CompiledKernel kernel(maker.kernel);
       for (const int64_t size : {1, 8, 33}) {
-        ExpectSameAsInterpreter(maker.kernel, {size}, 7, specials);
+        ExpectSameAsInterpreter(kernel, {size}, 7, specials);
       }
       if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
@@ -134,7 +135,7 @@ TEST(Const, HasTheValueOfItsType) {
     const auto out = maker.Param(t, ParamMode::kOut, 11);
     maker.Loop(11);
     maker.Store(out, KernelMaker::At({0, 1}), maker.Const(t, -2.75, 93));
-    ExpectSameAsInterpreter(maker.kernel, {}, 1);
+    ExpectSameAsInterpreter(CompiledKernel(maker.kernel), {}, 1);
   }
 }
 
