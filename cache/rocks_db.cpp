@@ -3,13 +3,19 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
-#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <vector>
+
+#include "base/log.h"
 
 namespace ingot::cache {
 namespace {
@@ -52,6 +58,20 @@ std::string EndOfPrefix(std::string prefix) {
   return prefix;
 }
 
+/// Gives RocksDB's errors to Ingot's log, and saves it writing a log of its own, which for its
+/// options alone takes a tenth of the time of opening.
+class ForwardLogger final : public rocksdb::Logger {
+ public:
+  ForwardLogger() : Logger(rocksdb::ERROR_LEVEL) {}
+  using Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char line[1024];
+    std::vsnprintf(line, sizeof line, format, arguments);
+    LogWarn("rocksdb reported an error", {{"text", line}});
+  }
+  void LogHeader(const char*, va_list) override {}
+};
+
 // Tuned for a small store that is opened often: nothing is read at open that is not needed, no
 // thread wakes without work, and the log to replay is bounded by the write buffer.
 rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
@@ -64,15 +84,12 @@ rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
   db.skip_checking_sst_file_sizes_on_db_open = true;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
-  db.avoid_flush_during_recovery = true;
-  db.avoid_unnecessary_blocking_io = true;
   db.db_write_buffer_size = options.write_buffer_bytes;
   db.max_total_wal_size = 2 * options.write_buffer_bytes;
   db.max_background_jobs = 2;
   db.max_manifest_file_size = 1u << 20;
-  db.info_log_level = rocksdb::WARN_LEVEL;
-  db.keep_log_file_num = 2;
-  db.max_log_file_size = 1u << 20;
+  db.info_log_level = rocksdb::ERROR_LEVEL;
+  db.info_log = std::make_shared<ForwardLogger>();
   return db;
 }
 
@@ -98,6 +115,19 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Fa
   return cf;
 }
 
+/// Before 8.3, RocksDB leaves one empty log behind for every opening without a write
+/// (https://github.com/facebook/rocksdb/issues/11313); its maintainers call removing them safe.
+void RemoveEmptyLogs(const std::string& dir) {
+  std::error_code code;
+  std::vector<std::filesystem::path> empty;
+  for (std::filesystem::directory_iterator it(dir, code), end; !code && it != end;
+       it.increment(code)) {
+    std::error_code ignored;
+    if (it->path().extension() == ".log" && it->file_size(ignored) == 0) empty.push_back(it->path());
+  }
+  for (const std::filesystem::path& path : empty) std::filesystem::remove(path, code);
+}
+
 }  // namespace
 
 struct RocksDb::State {
@@ -106,10 +136,13 @@ struct RocksDb::State {
 
   rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
   ~State() {
+    // Nobody waits for a store to close, but somebody does for it to open: what is in table files
+    // need not be replayed. Should it fail, the log still has it.
+    if (db != nullptr) db->Flush(rocksdb::FlushOptions(), handles).PermitUncheckedError();
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
     }
-    if (db != nullptr) db->Close();
+    if (db != nullptr) db->Close().PermitUncheckedError();
   }
 };
 
@@ -125,6 +158,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
                           MakeFamilyOptions(options, static_cast<Family>(i), cache));
   }
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+  RemoveEmptyLogs(dir);
   auto state = std::make_unique<State>();
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =

@@ -52,7 +52,7 @@ struct RowChange {
 /// is full; kUnavailable: anything else the disk says; kIncompatible: written by something else.
 class RocksDb {
  public:
-  /// Opens or creates.
+  /// Opens or creates; the caller makes sure that nobody else uses the directory.
   static Result<std::unique_ptr<RocksDb>> Open(const std::string& dir, const RocksDbOptions& options);
   ~RocksDb();
   RocksDb(const RocksDb&) = delete;

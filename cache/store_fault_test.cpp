@@ -140,6 +140,18 @@ TEST_F(StoreFault, ReopeningFindsEverything) {
   EXPECT_TRUE(Asides().empty());
 }
 
+TEST_F(StoreFault, ReopeningLeavesNoFilesBehind) {
+  Open();
+  Fill(3 * kChunk, 1);
+  Open();
+  const size_t files = RealFilesystem().List(path_ + "/db")->size();
+  for (int i = 0; i < 10; ++i) {
+    Open();
+    EXPECT_TRUE(store_->Get(Table::kArtifacts, DigestOf(MakeValue(3 * kChunk, 1))));
+  }
+  EXPECT_LE(RealFilesystem().List(path_ + "/db")->size(), files + 2);
+}
+
 TEST_F(StoreFault, DirectoriesArePrivate) {
   Open();
   for (const std::string& place : {path_, path_ + "/db"}) {
@@ -298,7 +310,7 @@ class FileDamage : public StoreFault {
     Open();
     for (uint32_t i = 0; i < 4; ++i) names_.push_back(Fill(300 + i * 3 * kChunk, i));
     ASSERT_TRUE(store_->Compact());
-    // These stay in the log.
+    // These are in files of their own.
     for (uint32_t i = 4; i < 8; ++i) names_.push_back(Fill(300 + (i - 4) * 3 * kChunk, i));
     Close();
     std::filesystem::copy(path_, dir_ / "good", std::filesystem::copy_options::recursive);
