@@ -374,5 +374,343 @@ TEST(Fuse, EmbeddingSumAndLayerNormAreOneKernel) {
   EXPECT_FALSE(run.Go()) << "10 is no row of the table";
 }
 
+
+TEST(Fuse, QueryNormAndRotaryAreOneKernel) {
+  Program run(R"(graph @f(%q: f32[2, 5, 3, 4], %w: f32[4], %cos: f32[5, 4]) {
+  %0 = aten.rms_norm(%q, [4], %w, 1e-6) : f32[2, 5, 3, 4]
+  %1 = aten.transpose.int(%0, 1, 2) : f32[2, 3, 5, 4] strides [60, 4, 12, 1]
+  %2 = aten.mul.Tensor(%1, %cos) : f32[2, 3, 5, 4] strides [60, 4, 12, 1]
+  %3 = aten.slice.Tensor(%1, 3, 0, 2, 1) : f32[2, 3, 5, 2] strides [60, 4, 12, 1]
+  %4 = aten.slice.Tensor(%1, 3, 2, 4, 1) : f32[2, 3, 5, 2] strides [60, 4, 12, 1]
+  %5 = aten.neg(%4) : f32[2, 3, 5, 2] strides [30, 2, 6, 1]
+  %6 = aten.cat([%5, %3], 3) : f32[2, 3, 5, 4]
+  %7 = aten.add.Tensor(%2, %6, 1) : f32[2, 3, 5, 4] strides [60, 4, 12, 1]
+  return %7
+})");
+  ExpectOneKernel(run);
+  const Values q = Ramp(120), w = Ramp(4, 0.3, 0.2), c = Ramp(20, 0.8);
+  run.Set(0, q);
+  run.Set(1, w);
+  run.Set(2, c);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  Values want;
+  for (size_t b = 0; b < 2; ++b) {
+    for (size_t h = 0; h < 3; ++h) {
+      for (size_t s = 0; s < 5; ++s) {
+        const double* x = &q[b * 60 + s * 12 + h * 4];
+        double sum = 0;
+        for (size_t d = 0; d < 4; ++d) sum += x[d] * x[d] / 4;
+        Values n;
+        for (size_t d = 0; d < 4; ++d) n.push_back(x[d] / std::sqrt(sum + 1e-6) * w[d]);
+        for (size_t d = 0; d < 4; ++d) {
+          want.push_back(n[d] * c[s * 4 + d] + (d < 2 ? -n[d + 2] : n[d - 2]));
+        }
+      }
+    }
+  }
+  ExpectNear(run.Get(), want);
+}
+
+// What copies the heads back next to each other after attention.
+TEST(Fuse, CopyingReshapeRunsOverTheFinerDims) {
+  Program run(R"(graph @f(%x: f32[2, 3, s0, 4]) symbols(s0 = %x.dim(2)) {
+  %0 = aten.transpose.int(%x, 1, 2) : f32[2, s0, 3, 4] strides [12*s0, 4, 4*s0, 1]
+  %1 = aten.reshape(%0, [2, s0, 12]) : f32[2, s0, 12]
+  %2 = aten.mul.Tensor(%1, number 2.0) : f32[2, s0, 12]
+  return %1
+})", {5});
+  ExpectOneKernel(run);
+  const Values x = Ramp(120);
+  run.Set(0, x);
+  ASSERT_TRUE(run.Go());
+  Values want;
+  for (size_t b = 0; b < 2; ++b) {
+    for (size_t s = 0; s < 5; ++s) {
+      for (size_t i = 0; i < 12; ++i) want.push_back(x[b * 60 + i / 4 * 20 + s * 4 + i % 4]);
+    }
+  }
+  ExpectNear(run.Get(), want);
+}
+
+TEST(Fuse, MeanOverAMiddleDimWithMaskIsMeanPooling) {
+  Program run(R"(graph @f(%x: f32[2, s0, 4], %m: i64[2, s0]) symbols(s0 = %x.dim(1)) {
+  %0 = aten.unsqueeze(%m, -1) : i64[2, s0, 1]
+  %1 = aten.to.dtype(%0, dtype f32, false, false, none) : f32[2, s0, 1]
+  %2 = aten.mul.Tensor(%x, %1) : f32[2, s0, 4]
+  %3 = aten.sum.dim_IntList(%2, [1], false, none) : f32[2, 4]
+  %4 = aten.sum.dim_IntList(%1, [1], false, none) : f32[2, 1]
+  %5 = aten.clamp(%4, 1e-9, none) : f32[2, 1]
+  %6 = aten.div.Tensor(%3, %5) : f32[2, 4]
+  return %6
+})", {5});
+  EXPECT_LE(run.launches(), 2u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u);
+  const Values x = Ramp(40), m = {1, 1, 0, 1, 0, 1, 1, 1, 1, 0};
+  run.Set(0, x);
+  run.Set(1, m);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  Values want;
+  for (size_t b = 0; b < 2; ++b) {
+    for (size_t h = 0; h < 4; ++h) {
+      double sum = 0, count = 0;
+      for (size_t s = 0; s < 5; ++s) {
+        sum += x[b * 20 + s * 4 + h] * m[b * 5 + s];
+        count += m[b * 5 + s];
+      }
+      want.push_back(sum / count);
+    }
+  }
+  ExpectNear(run.Get(), want);
+}
+
+TEST(Fuse, StridedExpandedAndZeroDimInputs) {
+  Program run(R"(graph @f(%x: f32[3, 4] strides [1, 6], %y: f32[3, 4] strides [0, 1], %z: f32[]) {
+  %0 = aten.add.Tensor(%x, %y, 2) : f32[3, 4] strides [1, 3]
+  %1 = aten.mul.Tensor(%0, %z) : f32[3, 4] strides [1, 3]
+  return %1
+})");
+  ExpectOneKernel(run);
+  Values x = Ramp(12), row = Ramp(4, 0.6), y, want;
+  for (size_t i = 0; i < 12; ++i) y.push_back(row[i % 4]);
+  run.Set(0, x);
+  run.Set(1, y);
+  run.Set(2, {3});
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  for (size_t i = 0; i < 12; ++i) want.push_back((x[i] + 2 * y[i]) * 3);
+  ExpectNear(run.Get(), want);
+}
+
+TEST(Fuse, ZeroSizesAndZeroDimResults) {
+  Program run(R"(graph @f(%x: f32[s0, 3]) symbols(s0 = %x.dim(0)) {
+  %0 = aten.relu(%x) : f32[s0, 3]
+  %1 = aten.sum(%0, none) : f32[]
+  %2 = aten.add.Tensor(%1, number 1, 1) : f32[]
+  return %2, %0
+})", {0});
+  EXPECT_EQ(run.aten_steps(), 0u);
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  EXPECT_EQ(run.Get(), Values{1});
+}
+
+TEST(Fuse, NanAndInfinityGoThroughAsInTorch) {
+  Program run(R"(graph @f(%x: f32[6]) {
+  %0 = aten.relu(%x) : f32[6]
+  %1 = aten.clamp(%x, -1, 1) : f32[6]
+  %2 = aten.amax(%x, [0], false) : f32[]
+  %3 = aten.isnan(%x) : bool[6]
+  %4 = aten.argmax(%x, 0, false) : i64[]
+  %5 = aten.isfinite(%x) : bool[6]
+  return %0, %1, %2, %3, %4, %5
+})");
+  EXPECT_EQ(run.aten_steps(), 0u);
+  const double nan = std::nan("");
+  run.Set(0, {1, -kInf, kInf, nan, -0.5, nan});
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  ExpectNear(run.Get(0), {1, 0, kInf, nan, 0, nan});
+  ExpectNear(run.Get(1), {1, -1, 1, nan, -0.5, nan});
+  ExpectNear(run.Get(2), {nan});
+  EXPECT_EQ(run.Get(3), (Values{0, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(run.Get(4), (Values{3}));
+  EXPECT_EQ(run.Get(5), (Values{1, 0, 0, 0, 1, 0}));
+}
+
+/// One pointwise node over f32[8]; `expected` maps an element.
+struct UnaryCase {
+  std::string call;
+  std::function<double(double)> expected;
+};
+
+TEST(Fuse, PointwiseFormulas) {
+  const std::vector<UnaryCase> cases = {
+      {"aten.neg(%x)", [](double v) { return -v; }},
+      {"aten.abs(%x)", [](double v) { return std::fabs(v); }},
+      {"aten.sign(%x)", [](double v) { return (v > 0) - (v < 0); }},
+      {"aten.exp(%x)", [](double v) { return std::exp(v); }},
+      {"aten.sin(%x)", [](double v) { return std::sin(v); }},
+      {"aten.cos(%x)", [](double v) { return std::cos(v); }},
+      {"aten.tanh(%x)", [](double v) { return std::tanh(v); }},
+      {"aten.sigmoid(%x)", [](double v) { return 1 / (1 + std::exp(-v)); }},
+      {"aten.log(%x)", [](double v) { return std::log(v); }},
+      {"aten.sqrt(%x)", [](double v) { return std::sqrt(v); }},
+      {"aten.reciprocal(%x)", [](double v) { return 1 / v; }},
+      {"aten.floor(%x)", [](double v) { return std::floor(v); }},
+      {"aten.round(%x)", [](double v) { return std::nearbyint(v); }},
+      {"aten.trunc(%x)", [](double v) { return std::trunc(v); }},
+      {"aten.relu6(%x)", [](double v) { return std::min(std::max(v, 0.0), 6.0); }},
+      {"aten.leaky_relu(%x, 0.1)", [](double v) { return v > 0 ? v : 0.1 * v; }},
+      {"aten.elu(%x, 1.5, 1, 1)", [](double v) { return v > 0 ? v : 1.5 * std::expm1(v); }},
+      {"aten.softplus(%x, 2, 20)", [](double v) { return std::log1p(std::exp(2 * v)) / 2; }},
+      {"aten.hardswish(%x)",
+       [](double v) { return v * std::min(std::max(v + 3, 0.0), 6.0) / 6; }},
+      {"aten.gelu(%x, \"tanh\")",
+       [](double v) {
+         return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+       }},
+      {"aten.pow.Tensor_Scalar(%x, 3)", [](double v) { return v * v * v; }},
+      {"aten.rsub.Scalar(%x, 1.0, 1)", [](double v) { return 1 - v; }},
+      {"aten.div.Tensor_mode(%x, number 0.5, \"trunc\")", [](double v) { return std::trunc(v / 0.5); }},
+      {"aten.remainder.Scalar(%x, 0.75)",
+       [](double v) { return v - 0.75 * std::floor(v / 0.75); }},
+      {"aten.clamp_min(%x, 0.25)", [](double v) { return std::max(v, 0.25); }},
+      {"aten.to.dtype(%x, dtype f32, false, false, none)", [](double v) { return v; }},
+  };
+  const Values x = {-2.6, -1, -0.3, 0.0, 0.2, 0.5, 1.7, 3.25};
+  for (const UnaryCase& c : cases) {
+    Program run("graph @f(%x: f32[8]) {\n  %0 = " + c.call + " : f32[8]\n  return %0\n}");
+    ASSERT_EQ(run.launches(), 1u) << c.call;
+    run.Set(0, x);
+    ASSERT_TRUE(run.Go()) << c.call;
+    Values want;
+    for (double v : x) want.push_back(c.expected(static_cast<float>(v)));
+    SCOPED_TRACE(c.call);
+    ExpectNear(run.Get(), want);
+  }
+}
+
+TEST(Fuse, MovesByPredicatesAndGathers) {
+  const std::vector<std::pair<std::string, Values>> cases = {
+      {"aten.cat([%x, %x], 1) : f32[2, 6]", {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}},
+      {"aten.cat([%x, %x], 0) : f32[4, 3]", {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5}},
+      {"aten.stack([%x, %x], 1) : f32[2, 2, 3]", {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}},
+      {"aten.constant_pad_nd(%x, [1, 0], 9.0) : f32[2, 4]", {9, 0, 1, 2, 9, 3, 4, 5}},
+      {"aten.tril(%x, 0) : f32[2, 3]", {0, 0, 0, 3, 4, 0}},
+      {"aten.triu(%x, 1) : f32[2, 3]", {0, 1, 2, 0, 0, 5}},
+      {"aten.index_select(%x, 1, %i) : f32[2, 2]", {2, 0, 5, 3}},
+      {"aten.index.Tensor(%x, [none, %i]) : f32[2, 2]", {2, 0, 5, 3}},
+      {"aten.clone(%t, none) : f32[3, 2] strides [1, 3]", {0, 3, 1, 4, 2, 5}},
+      {"aten.full_like(%x, 7.0, none, none, none, none, none) : f32[2, 3]", {7, 7, 7, 7, 7, 7}},
+      {"aten.ge.Scalar(%x, 3) : bool[2, 3]", {0, 0, 0, 1, 1, 1}},
+      {"aten.cumsum(%x, 1, none) : f32[2, 3]", {}},
+  };
+  for (const auto& [call, want] : cases) {
+    Program run("graph @f(%x: f32[2, 3], %i: i64[2]) {\n"
+                "  %t = aten.t(%x) : f32[3, 2] strides [1, 3]\n  %0 = " + call +
+                "\n  return %0\n}");
+    SCOPED_TRACE(call);
+    if (want.empty()) {
+      EXPECT_EQ(run.launches(), 0u) << "no rule: stays with ATen";
+      continue;
+    }
+    ASSERT_EQ(run.launches(), 1u);
+    ASSERT_EQ(run.aten_steps(), 0u);
+    run.Set(0, {0, 1, 2, 3, 4, 5});
+    run.Set(1, {-1, 0});
+    const Status status = run.Go();
+    ASSERT_TRUE(status) << status.error().ToText();
+    EXPECT_EQ(run.Get(), want) << run.KernelText();
+  }
+}
+
+// Scalars take part in promotion as torch has it.
+TEST(Fuse, IntegerArithmeticPromotes) {
+  Program run(R"(graph @f(%x: i64[4], %y: f32[4]) {
+  %0 = aten.div.Tensor(%x, number 2) : f32[4]
+  %1 = aten.gt.Tensor(%x, %y) : bool[4]
+  %2 = aten.mul.Tensor(%x, number 3) : i64[4]
+  %3 = aten.floor_divide(%x, number 2) : i64[4]
+  %4 = aten.remainder.Scalar(%x, 3) : i64[4]
+  return %0, %1, %2, %3, %4
+})");
+  ExpectOneKernel(run);
+  run.Set(0, {-3, 0, 1, 5});
+  run.Set(1, {-3.5, 0, 1.5, 4});
+  ASSERT_TRUE(run.Go());
+  EXPECT_EQ(run.Get(0), (Values{-1.5, 0, 0.5, 2.5}));
+  EXPECT_EQ(run.Get(1), (Values{1, 0, 0, 1}));
+  EXPECT_EQ(run.Get(2), (Values{-9, 0, 3, 15}));
+  EXPECT_EQ(run.Get(3), (Values{-2, 0, 0, 2}));
+  EXPECT_EQ(run.Get(4), (Values{0, 0, 1, 2}));
+}
+
+TEST(Fuse, AtenNodeBetweenKeepsItsPlaceAndCutsTheGroup) {
+  Program run(R"(graph @f(%x: f32[4, 4], %w: f32[4, 4] weight "w") {
+  %0 = aten.relu(%x) : f32[4, 4]
+  %1 = aten.mm(%0, %w) : f32[4, 4]
+  %2 = aten.add.Tensor(%0, %1, 1) : f32[4, 4]
+  return %2
+})");
+  ASSERT_EQ(run.fused().steps.size(), 3u);
+  EXPECT_TRUE(run.fused().steps[0].is_launch);
+  EXPECT_FALSE(run.fused().steps[1].is_launch);
+  EXPECT_TRUE(run.fused().steps[2].is_launch);
+}
+
+TEST(Fuse, ReadersOfOldMemoryRunBeforeTheWrite) {
+  Program run(R"(graph @f(%x: f32[4], %i: i64[1], %v: f32[1]) {
+  %0 = aten.exp(%x) : f32[4]
+  %1 = aten.index_copy(%x, 0, %i, %v) {inplace = 0} : f32[4]
+  %2 = aten.exp(%1) : f32[4]
+  %3 = aten.add.Tensor(%0, %2, 1) : f32[4]
+  write %x = %1
+  return %3
+})");
+  ASSERT_EQ(run.fused().steps.size(), 3u) << run.KernelText();
+  EXPECT_TRUE(run.fused().steps[0].is_launch);
+  EXPECT_EQ(run.graph().node(run.fused().steps[1].node).op, "aten.index_copy");
+  EXPECT_TRUE(run.fused().steps[2].is_launch);
+}
+
+TEST(Fuse, EffectsKeepTheirOrder) {
+  Program run(R"(graph @f(%x: f32[4]) {
+  %0 = aten.dropout(%x, 0.5, true) {random} : f32[4]
+  %1 = aten.relu(%x) : f32[4]
+  %2 = aten.dropout(%1, 0.5, true) {random} : f32[4]
+  %3 = aten.add.Tensor(%2, %0, 1) : f32[4]
+  return %3
+})");
+  std::vector<NodeId> nodes;
+  for (const auto& step : run.fused().steps) {
+    if (!step.is_launch) nodes.push_back(step.node);
+  }
+  ASSERT_EQ(nodes.size(), 2u);
+  EXPECT_LT(nodes[0], nodes[1]);
+}
+
+TEST(Fuse, ViewsThatAtenNeedsStayAsSteps) {
+  Program run(R"(graph @f(%x: f32[4, 6]) {
+  %0 = aten.relu(%x) : f32[4, 6]
+  %1 = aten.t(%0) : f32[6, 4] strides [1, 6]
+  %2 = aten.mm(%0, %1) : f32[4, 4]
+  return %2
+})");
+  ASSERT_EQ(run.fused().steps.size(), 3u);
+  EXPECT_EQ(run.graph().node(run.fused().steps[1].node).op, "aten.t");
+}
+
+// Layers of a model repeat: their kernels are shared.
+TEST(Fuse, EqualGroupsShareAKernel) {
+  Program run(R"(graph @f(%x: f32[4, 8], %w: f32[8, 8] weight "w", %a: f32[8] weight "a", %b: f32[8] weight "b") {
+  %0 = aten.mm(%x, %w) : f32[4, 8]
+  %1 = aten.layer_norm(%0, [8], %a, %b, 1e-5, true) : f32[4, 8]
+  %2 = aten.mm(%1, %w) : f32[4, 8]
+  %3 = aten.layer_norm(%2, [8], %b, %a, 1e-5, true) : f32[4, 8]
+  return %3
+})");
+  EXPECT_EQ(run.launches(), 2u);
+  EXPECT_EQ(run.fused().kernels.size(), 1u);
+}
+
+TEST(Fuse, LongChainsAreCutIntoBoundedKernels) {
+  std::string text = "graph @f(%x: f32[64, 1024]) {\n";
+  std::string last = "%x";
+  for (int i = 0; i < 500; ++i) {
+    text += fmt::format("  %{} = aten.mul.Tensor({}, number 1.5) : f32[64, 1024]\n", i, last);
+    last = fmt::format("%{}", i);
+  }
+  Program run(text + "  return " + last + "\n}");
+  EXPECT_GT(run.launches(), 1u);
+  EXPECT_LT(run.launches(), 50u);
+  for (const auto& kernel : run.fused().kernels) EXPECT_LE(kernel.insts.size(), 400u);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Fuse(run.graph()));
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+  RecordProperty("fuse_ms", std::to_string(spent.count()));
+}
+
 }  // namespace
 }  // namespace ingot::compiler

@@ -10,7 +10,7 @@ namespace ingot::compiler::fusion {
 namespace {
 
 constexpr size_t kMembersMax = 48;
-constexpr size_t kLoadsMax = 24;
+constexpr size_t kParamsMax = 28;
 constexpr size_t kCoordsMax = 4;      // Places at which one value is computed in a group.
 constexpr size_t kDuplicatesMax = 4;  // Groups that compute a cheap value each for themselves.
 constexpr size_t kNotOwnMax = 12;     // Members computed elsewhere than at the group's own index.
@@ -202,6 +202,21 @@ class Grouper {
     }
   }
 
+  /// Memory that the group reads or writes: one parameter for each view's root.
+  size_t ParamsOf(const Group& group, const std::vector<Leaf>& more) const {
+    std::vector<ValueId> roots;
+    const auto add = [&](ValueId v) {
+      const ValueId root = lowered_.aliases[v].root;
+      const NodeId def = graph_.value(root).def;
+      const auto& in = group.members;
+      if (def != kNoNode && std::find(in.begin(), in.end(), def) != in.end()) return;
+      if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+    };
+    for (ValueId v : group.loads) add(v);
+    for (const Leaf& leaf : more) add(leaf.value);
+    return roots.size() + group.stores.size();
+  }
+
   void Commit(size_t unit, NodeId id, const std::vector<Leaf>& leaves) {
     Group& group = *groups_[unit];
     if (std::find(group.members.begin(), group.members.end(), id) == group.members.end()) {
@@ -246,9 +261,6 @@ class Grouper {
         return false;
       }
     }
-    const size_t fresh = std::count_if(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
-      return std::find(group.loads.begin(), group.loads.end(), leaf.value) == group.loads.end();
-    });
     // Stored values that other members read must still be whole: a reduction may have made some
     // variables folded ones.
     const bool stores_hold =
@@ -256,7 +268,7 @@ class Grouper {
         std::all_of(group.stores.begin(), group.stores.end(), [&](const Group::Store& s) {
           return group.domain.IsOwn(s.at, graph_.type(s.value).sizes);
         });
-    if (group.loads.size() + fresh <= kLoadsMax && stores_hold) return true;
+    if (stores_hold && ParamsOf(group, leaves) <= kParamsMax) return true;
     group.domain.Restore(before);
     return false;
   }
@@ -441,7 +453,7 @@ class Grouper {
     Group& from = *groups_[b];
     if (!(into.domain.shape() == from.domain.shape())) return;
     if (into.members.size() + from.members.size() > kMembersMax) return;
-    if (into.loads.size() + from.loads.size() > kLoadsMax) return;
+    if (ParamsOf(into, {}) + ParamsOf(from, {}) > kParamsMax) return;
     if (reach_.Reaches(a, b) || reach_.Reaches(b, a)) return;
     for (const Group::Store& store : from.stores) {
       into.stores.push_back({store.value, into.domain.Intern(from.domain.at(store.at))});
