@@ -95,7 +95,12 @@ class Planner {
 
   void BindInputs() {
     for (const SymbolSource& source : graph_.symbols) {
-      plan_.symbols.emplace_back(source.input, source.dim);
+      // The plan counts the inputs of the call alone; the graph counts weights and constants too.
+      const auto first = graph_.inputs.begin();
+      const auto before = std::count_if(first, first + source.input, [](const Input& input) {
+        return input.kind == InputKind::kInput;
+      });
+      plan_.symbols.emplace_back(static_cast<uint32_t>(before), source.dim);
     }
     uint64_t constants_end = 0;
     for (const Input& input : graph_.inputs) {
@@ -230,7 +235,15 @@ class Planner {
     return {};
   }
 
+  // guard.shape needs no step: where sizes depend on data, an operator's result is checked
+  // against the sizes of its value when it is taken.
   Status PlanGuard(const Node& node) {
+    if (node.op == "guard.shape") {
+      const auto* value = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+      const auto* sizes = node.args.size() < 2 ? nullptr : std::get_if<Dims>(&node.args[1]);
+      if (value != nullptr && sizes != nullptr && graph_.type(value->id).sizes == *sizes) return {};
+      return Error(Code::kInternal, "guard.shape expects other sizes than its value has");
+    }
     if (node.args.size() != 2 || !std::holds_alternative<Ref>(node.args[0])) {
       return Error(Code::kInternal, "guard.equal needs a value and what it must equal");
     }

@@ -204,6 +204,7 @@ const std::unordered_map<std::string_view, Rule>& Rules() {
       {"aten.select.int", Select},
       {"aten.slice.Tensor", Slice},
       {"aten.narrow", Narrow},
+      {"aten.split", Part},
       {"aten.split.Tensor", Part},
       {"aten.split.sizes", Part},
       {"aten.split_with_sizes", Part},

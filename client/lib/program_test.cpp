@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lib/program.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "client/lib/test_artifacts.h"
+
+namespace ingot::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Tensors = std::vector<at::Tensor>;
+
+/// Whether every node stays an ATen call, or the compiler makes what it can of the graph.
+class Programs : public ::testing::TestWithParam<bool> {
+ protected:
+  std::shared_ptr<Program> Make(std::string_view text, Tensors weights = {}) {
+    const Buffer bytes = GetParam() ? CompiledArtifact(text) : AtenArtifact(text);
+    auto artifact = LoadedArtifact::Open(Bytes(bytes));
+    EXPECT_TRUE(artifact) << artifact.error().ToText();
+    if (!artifact) return nullptr;
+    auto program = Program::Bind(*artifact, std::move(weights));
+    EXPECT_TRUE(program) << program.error().ToText();
+    return program ? *program : nullptr;
+  }
+
+  static RunOutcome Run(Program& program, const Tensors& inputs, Tensors& outputs, std::string& why) {
+    std::vector<const at::Tensor*> pointers;
+    for (const at::Tensor& input : inputs) pointers.push_back(&input);
+    return program.Run(pointers.data(), pointers.size(), outputs, why);
+  }
+  static Tensors Serve(Program& program, const Tensors& inputs) {
+    Tensors outputs;
+    std::string why;
+    const RunOutcome outcome = Run(program, inputs, outputs, why);
+    EXPECT_EQ(outcome, RunOutcome::kServed) << why << Explain(program, inputs);
+    return outputs;
+  }
+  static std::string Explain(const Program& program, const Tensors& inputs) {
+    std::vector<const at::Tensor*> pointers;
+    for (const at::Tensor& input : inputs) pointers.push_back(&input);
+    return program.Explain(pointers.data(), pointers.size());
+  }
+  static void ExpectClose(const at::Tensor& found, const at::Tensor& expected) {
+    EXPECT_EQ(found.sizes(), expected.sizes());
+    EXPECT_TRUE(at::allclose(found, expected, 1e-5, 1e-6)) << found << "\nexpected\n" << expected;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, Programs, ::testing::Values(false, true),
+                         [](const auto& param) { return param.param ? "compiled" : "aten"; });
+
+constexpr std::string_view kPointwise = R"(graph @f(%x: f32[4, 16], %y: f32[4, 16], %w: f32[16] weight "w") {
+  %0 = aten.silu(%x) : f32[4, 16]
+  %1 = aten.mul.Tensor(%0, %y) : f32[4, 16]
+  %2 = aten.add.Tensor(%1, %w, number 1) : f32[4, 16]
+  return %2
+}
+)";
+
+TEST_P(Programs, ComputePointwise) {
+  const at::Tensor w = at::randn({16});
+  auto program = Make(kPointwise, {w});
+  ASSERT_TRUE(program);
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = at::randn({4, 16}), y = at::randn({4, 16});
+    const Tensors outputs = Serve(*program, {x, y});
+    ASSERT_EQ(outputs.size(), 1u);
+    ExpectClose(outputs[0], at::silu(x) * y + w);
+    EXPECT_FALSE(outputs[0].is_inference());
+    EXPECT_FALSE(outputs[0].requires_grad());
+  }
+  EXPECT_EQ(program->counts().calls, 3u);
+  EXPECT_EQ(program->counts().native_steps, GetParam() ? 3u : 0u);
+}
+
+TEST_P(Programs, RunLinearOnThreeDimensions) {
+  const at::Tensor w = at::randn({8, 16}), b = at::randn({8});
+  auto program = Make(R"(graph @f(%x: f32[2, 3, 16], %w: f32[8, 16] weight "w", %b: f32[8] weight "b") {
+    %0 = aten.linear(%x, %w, %b) : f32[2, 3, 8]
+    %1 = aten.relu(%0) : f32[2, 3, 8]
+    %2 = aten.linear(%x, %w, none) : f32[2, 3, 8]
+    return %1, %2
+  })", {w, b});
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::randn({2, 3, 16});
+  const Tensors outputs = Serve(*program, {x});
+  ASSERT_EQ(outputs.size(), 2u);
+  ExpectClose(outputs[0], at::relu(at::linear(x, w, b)));
+  ExpectClose(outputs[1], at::linear(x, w));
+}
+
+TEST_P(Programs, FollowViewsAndSeveralResults) {
+  auto program = Make(R"(graph @f(%x: f32[4, 6]) {
+    %a, %b = aten.split.Tensor(%x, 3, 1) : f32[4, 3] strides [6, 1], f32[4, 3] strides [6, 1]
+    %t = aten.transpose.int(%b, 0, 1) : f32[3, 4] strides [1, 6]
+    %m = aten.mm(%a, %t) : f32[4, 4]
+    %s = aten.select.int(%m, 0, -1) : f32[4]
+    %v, %i = aten.topk(%m, 2, -1, true, true) : f32[4, 2], i64[4, 2]
+    return %m, %s, %v, %i
+  })");
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::randn({4, 6});
+  const Tensors outputs = Serve(*program, {x});
+  ASSERT_EQ(outputs.size(), 4u);
+  const at::Tensor m = at::mm(x.slice(1, 0, 3), x.slice(1, 3, 6).t());
+  ExpectClose(outputs[0], m);
+  ExpectClose(outputs[1], m.select(0, -1));
+  EXPECT_TRUE(outputs[1].storage().is_alias_of(outputs[0].storage()));
+  ExpectClose(outputs[2], std::get<0>(m.topk(2)));
+  EXPECT_TRUE(at::equal(outputs[3], std::get<1>(m.topk(2))));
+}
+
+TEST_P(Programs, ServeEverySizeOfATemplate) {
+  const at::Tensor w = at::randn({8, 8});
+  auto program = Make(R"(graph @f(%x: f32[s0, 8], %y: f32[s0, 8], %w: f32[8, 8] weight "w") symbols(s0 = %x.dim(0)) {
+    %0 = aten.add.Tensor(%x, %y, number 1) : f32[s0, 8]
+    %1 = aten.mm(%0, %w) : f32[s0, 8]
+    %2 = aten.sigmoid(%1) : f32[s0, 8]
+    return %2
+  })", {w});
+  ASSERT_TRUE(program);
+  for (const int64_t rows : {3, 500, 3, 1, 4000, 0, 7}) {
+    const at::Tensor x = at::randn({rows, 8}), y = at::randn({rows, 8});
+    const Tensors outputs = Serve(*program, {x, y});
+    ExpectClose(outputs[0], at::sigmoid(at::mm(x + y, w)));
+  }
+  EXPECT_THAT(Explain(*program, {at::randn({3, 8}), at::randn({4, 8})}),
+              HasSubstr("input 'y': size 4 at dim 0, this variant needs 3"));
+}
+
+TEST_P(Programs, CheckGuards) {
+  auto program = Make(kPointwise, {at::randn({16})});
+  ASSERT_TRUE(program);
+  const at::Tensor good = at::randn({4, 16});
+  const std::pair<at::Tensor, const char*> kBad[] = {
+      {at::randn({5, 16}), "input 'x': size 5 at dim 0, this variant needs 4"},
+      {at::randn({4, 16, 1}), "input 'x': 3 dimensions, this variant needs 2"},
+      {at::randn({16, 4}).t(), "input 'x': stride 1 at dim 0, this variant needs 16"},
+      {at::randn({4, 16}).to(at::kDouble), "input 'x': dtype double, this variant needs float"},
+      {at::Tensor(), "input 'x': no tensor"},
+      {at::randn({4, 16}, at::kComplexFloat).conj(), "input 'x': dtype"},
+      {at::zeros({4, 16}).to_sparse(), "input 'x'"},
+  };
+  for (const auto& [bad, text] : kBad) {
+    Tensors outputs;
+    std::string why;
+    EXPECT_EQ(Run(*program, {bad, good}, outputs, why), RunOutcome::kGuardFailed) << text;
+    EXPECT_THAT(Explain(*program, {bad, good}), HasSubstr(text));
+  }
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {good}, outputs, why), RunOutcome::kGuardFailed);
+  EXPECT_EQ(Explain(*program, {good}), "1 inputs, this variant needs 2");
+  EXPECT_EQ(Explain(*program, {good, good}), "");
+  // Offsets are free, and a window of a larger tensor with the same strides is as good.
+  const at::Tensor window = at::randn({9, 16}).slice(0, 3, 7);
+  Serve(*program, {window, good});
+  EXPECT_EQ(program->counts().guard_failures, 8u);
+}
+
+TEST_P(Programs, IgnoreStridesThatDoNotMatter) {
+  auto program = Make("graph @f(%x: f32[1, 16]) { %0 = aten.exp(%x) : f32[1, 16] return %0 }");
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::randn({1, 32}).as_strided({1, 16}, {77, 1});
+  ExpectClose(Serve(*program, {x})[0], x.exp());
+}
+
+constexpr std::string_view kCache = R"(graph @f(%i: i64[2], %new: f32[2, 4], %cache: f32[8, 4] weight "cache") {
+  %0 = aten.index_copy(%cache, 0, %i, %new) {inplace = 0} : f32[8, 4]
+  %1 = aten.sum.dim_IntList(%0, [0], false, none) : f32[4]
+  write %cache = %0
+  return %1
+}
+)";
+
+TEST_P(Programs, WriteACacheInPlace) {
+  at::Tensor cache = at::zeros({8, 4});
+  auto program = Make(kCache, {cache});
+  ASSERT_TRUE(program);
+  const auto version = cache._version();
+  const at::Tensor indices = at::tensor({1, 5}, at::kLong), rows = at::randn({2, 4});
+  const void* memory = cache.data_ptr();
+  const Tensors outputs = Serve(*program, {indices, rows});
+  ExpectClose(cache, at::zeros({8, 4}).index_copy(0, indices, rows));
+  ExpectClose(outputs[0], cache.sum(0));
+  EXPECT_EQ(cache.data_ptr(), memory);
+  EXPECT_GT(cache._version(), version);
+  EXPECT_EQ(Explain(*program, {indices, cache.slice(0, 0, 2)}),
+            "input 'new' shares memory with weight 'cache', which this variant writes");
+}
+
+TEST_P(Programs, WriteAnInputAtTheEnd) {
+  auto program = Make(R"(graph @f(%x: f32[4], %y: f32[4]) {
+    %0 = aten.add.Tensor(%x, number 1.0, number 1) : f32[4]
+    %1 = aten.mul.Tensor(%x, %y) : f32[4]
+    write %x = %0
+    write %y = %x
+    return %0, %1
+  })");
+  ASSERT_TRUE(program);
+  at::Tensor x = at::randn({4}), y = at::randn({4});
+  const at::Tensor old_x = x.clone(), old_y = y.clone();
+  const Tensors outputs = Serve(*program, {x, y});
+  ExpectClose(x, old_x + 1);
+  ExpectClose(y, old_x);
+  ExpectClose(outputs[0], old_x + 1);
+  ExpectClose(outputs[1], old_x * old_y);
+  EXPECT_TRUE(outputs[0].is_same(x));
+  Tensors unused;
+  std::string why;
+  EXPECT_EQ(Run(*program, {x, x}, unused, why), RunOutcome::kGuardFailed);
+}
+
+TEST_P(Programs, CompareValuesBeforeAnythingIsWritten) {
+  auto program = Make(R"(graph @f(%x: f32[4], %y: f32[4]) {
+    %0 = aten.add.Tensor(%x, number 1.0, number 1) {inplace = 0} : f32[4]
+    %1 = aten.gt.Scalar(%y, number 0.0) : bool[4]
+    %2 = aten.all(%1) : bool[]
+    guard.equal(%2, number true)
+    write %x = %0
+    return %0
+  })");
+  ASSERT_TRUE(program);
+  at::Tensor x = at::zeros({4});
+  Serve(*program, {x, at::ones({4})});
+  ExpectClose(x, at::ones({4}));
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {x, at::zeros({4})}, outputs, why), RunOutcome::kValueGuardFailed);
+  EXPECT_EQ(why, "value guard: False, the recording saw True");
+  ExpectClose(x, at::ones({4}));
+  EXPECT_EQ(program->counts().value_guard_failures, 1u);
+}
+
+TEST_P(Programs, GuardSizesThatDependOnData) {
+  auto program = Make(R"(graph @f(%x: f32[4]) {
+    %0 = aten.nonzero(%x) : i64[2, 1] strides [1, 2]
+    guard.shape(%0, [2, 1])
+    return %0
+  })");
+  ASSERT_TRUE(program);
+  EXPECT_TRUE(at::equal(Serve(*program, {at::tensor({0.f, 1.f, 0.f, 2.f})})[0],
+                        at::tensor({1, 3}, at::kLong).unsqueeze(1)));
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {at::ones({4})}, outputs, why), RunOutcome::kValueGuardFailed);
+  EXPECT_THAT(why, HasSubstr("sizes [4, 1], the recording had [2, 1]"));
+}
+
+TEST_P(Programs, ReportWhatAnOperatorThrows) {
+  const at::Tensor table = at::randn({10, 4});
+  auto program = Make(R"(graph @f(%i: i64[2], %w: f32[10, 4] weight "w") {
+    %0 = aten.embedding(%w, %i, -1, false, false) : f32[2, 4]
+    return %0
+  })", {table});
+  ASSERT_TRUE(program);
+  const at::Tensor good = at::tensor({0, 9}, at::kLong);
+  ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {at::tensor({0, 10}, at::kLong)}, outputs, why), RunOutcome::kFailed);
+  EXPECT_THAT(why, HasSubstr("range"));
+  ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
+}
+
+TEST_P(Programs, NoticeWeightsThatMoveOrChange) {
+  at::Tensor w = at::randn({16});
+  auto program = Make(kPointwise, {w});
+  ASSERT_TRUE(program);
+  const at::Tensor x = at::randn({4, 16}), y = at::randn({4, 16});
+  ExpectClose(Serve(*program, {x, y})[0], at::silu(x) * y + w);
+  w.add_(1);
+  ExpectClose(Serve(*program, {x, y})[0], at::silu(x) * y + w);
+  w.set_data(at::randn({16}));
+  ExpectClose(Serve(*program, {x, y})[0], at::silu(x) * y + w);
+  const at::Tensor other = at::randn({16});
+  ASSERT_TRUE(program->SetWeight(0, other));
+  ExpectClose(Serve(*program, {x, y})[0], at::silu(x) * y + other);
+  const Status refused = program->SetWeight(0, at::randn({17}));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("weight 'w': size 17 at dim 0"));
+  at::Tensor same = other;
+  same.set_data(at::randn({3}));
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ(Run(*program, {x, y}, outputs, why), RunOutcome::kWeightChanged);
+}
+
+TEST_P(Programs, ServeSeveralThreads) {
+  const at::Tensor w = at::randn({32, 32});
+  auto program = Make(R"(graph @f(%x: f32[16, 32], %w: f32[32, 32] weight "w") {
+    %0 = aten.mm(%x, %w) : f32[16, 32]
+    %1 = aten.tanh(%0) : f32[16, 32]
+    %2 = aten.mm(%1, %w) : f32[16, 32]
+    %3 = aten.tanh(%2) : f32[16, 32]
+    return %3
+  })", {w});
+  ASSERT_TRUE(program);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const at::Tensor x = at::randn({16, 32});
+        Tensors outputs;
+        std::string why;
+        const bool served = Run(*program, {x}, outputs, why) == RunOutcome::kServed;
+        if (!served || !at::allclose(outputs[0], at::tanh(at::mm(at::tanh(at::mm(x, w)), w)), 1e-4, 1e-5)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(program->counts().calls, 150u);
+}
+
+TEST_P(Programs, ReturnConstantsAsCopies) {
+  auto program = Make(R"(graph @f(%x: f32[2], %c: f32[2] constant "0000803f00000040") {
+    %0 = aten.add.Tensor(%x, %c, number 1) : f32[2]
+    return %0, %c
+  })");
+  ASSERT_TRUE(program);
+  Tensors outputs = Serve(*program, {at::zeros({2})});
+  ExpectClose(outputs[0], at::tensor({1.f, 2.f}));
+  outputs[1].add_(1);
+  ExpectClose(Serve(*program, {at::zeros({2})})[1], at::tensor({1.f, 2.f}));
+}
+
+TEST_P(Programs, KeepInferenceModeOfTheCaller) {
+  auto program = Make(kPointwise, {at::randn({16})});
+  ASSERT_TRUE(program);
+  const c10::InferenceMode mode;
+  EXPECT_TRUE(Serve(*program, {at::randn({4, 16}), at::randn({4, 16})})[0].is_inference());
+}
+
+TEST(Bind, NamesTheWeightThatDoesNotFit) {
+  const Buffer bytes = AtenArtifact(kPointwise);
+  auto artifact = LoadedArtifact::Open(Bytes(bytes));
+  ASSERT_TRUE(artifact);
+  auto program = Program::Bind(*artifact, {at::randn({15})});
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().code(), Code::kIncompatible);
+  EXPECT_THAT(program.error().message(), HasSubstr("weight 'w': size 15 at dim 0, this variant needs 16"));
+  EXPECT_FALSE(Program::Bind(*artifact, {}));
+}
+
+TEST(Bind, NamesTheOperatorThatIsMissing) {
+  const Buffer bytes = AtenArtifact("graph @f(%x: f32[2]) { %0 = my_ops.nothing(%x) {opaque} : f32[2] return %0 }");
+  auto artifact = LoadedArtifact::Open(Bytes(bytes));
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  auto program = Program::Bind(*artifact, {});
+  ASSERT_FALSE(program);
+  EXPECT_THAT(program.error().message(), HasSubstr("my_ops::nothing is not registered"));
+}
+
+TEST(Compile, GivesEqualBytesTwice) {
+  EXPECT_EQ(CompiledArtifact(kPointwise), CompiledArtifact(kPointwise));
+}
+
+}  // namespace
+}  // namespace ingot::client

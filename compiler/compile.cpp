@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/fusion/fuse.h"
+#include "compiler/ir/text.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/plan/plan.h"
+#include "compiler/prove.h"
+#include "kernels/abi.h"
+#include "proto/artifact_file.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr int kCompilerVersion = 1;
+// Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
+// bound that does not depend on the machine.
+constexpr uint64_t kWorkInMillisecond = 20'000;
+
+class Stopwatch {
+ public:
+  double Seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// What code of a level may use; features beyond it are in the key but not needed to run.
+std::vector<std::string> FeaturesOf(const Target& target) {
+  std::vector<std::string> features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt"};
+  if (target.level == "x86-64-v4") {
+    features.insert(features.end(), {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"});
+  }
+  std::sort(features.begin(), features.end());
+  return features;
+}
+
+bool RunsHere(const Target& target) {
+  const Result<Target> host = Target::Host();
+  return host && (host->level == target.level || host->level == "x86-64-v4");
+}
+
+// Constants in the order of the plan, each where its spec says.
+Buffer ConstantsOf(const Graph& graph, const proto::ManifestT& plan) {
+  Buffer bytes;
+  size_t next = 0;
+  for (const Input& input : graph.inputs) {
+    if (input.kind != InputKind::kConstant) continue;
+    bytes.resize(plan.constants[next++]->offset);
+    bytes.insert(bytes.end(), input.data.begin(), input.data.end());
+  }
+  return bytes;
+}
+
+Buffer ManifestBytes(const proto::ManifestT& plan) {
+  flatbuffers::FlatBufferBuilder builder;
+  proto::FinishManifestBuffer(builder, proto::Manifest::Pack(builder, &plan));
+  return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+}
+
+}  // namespace
+
+Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
+  if (Status status = Verify(graph); !status) {
+    return Error(Code::kInvalid, "graph: " + status.error().message());
+  }
+  Artifact artifact;
+  const Stopwatch passes;
+  Graph work = graph;
+  PipelineOptions pipeline;
+  pipeline.disabled = options.disabled_passes;
+  pipeline.dump_dir = options.dump_dir;
+  if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
+  TRY_ASSIGN(const Fused fused, Fuse(work));
+  artifact.seconds_passes = passes.Seconds();
+
+  const Stopwatch codegen;
+  TRY_ASSIGN(const std::vector<Object> objects,
+             GenerateObjects(fused.kernels, options.target, options.threads));
+  artifact.seconds_codegen = codegen.Seconds();
+
+  const Stopwatch link;
+  Buffer code;
+  if (!objects.empty()) {
+    TRY_ASSIGN(code, LinkShared(objects));
+  }
+  artifact.seconds_link = link.Seconds();
+
+  TRY_ASSIGN(proto::ManifestT plan, BuildPlan(work, fused, objects));
+  plan.abi = INGOT_KERNEL_ABI_VERSION;
+  plan.provenance->compiler = CompilerIdentity();
+  plan.provenance->target = options.target.level;
+  if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target);
+  if (options.prove && !objects.empty() && RunsHere(options.target)) {
+    const Stopwatch proof;
+    TRY_ASSIGN(const ProofReport report,
+               ProveKernels(fused.kernels, objects, options.prove_ms_max * kWorkInMillisecond));
+    plan.provenance->proof_seed = report.seed;
+    plan.provenance->proof_kernels = report.proved;
+    artifact.seconds_proof = proof.Seconds();
+  }
+  const Buffer manifest = ManifestBytes(plan);
+  const Buffer constants = ConstantsOf(work, plan);
+  artifact.bytes = proto::PackArtifact({manifest, code, constants});
+  artifact.digest = DigestOf(Bytes(artifact.bytes));
+  return artifact;
+}
+
+std::string CompilerIdentity() {
+  std::string text = fmt::format("ingot compiler {}; abi {}; {}; passes", kCompilerVersion,
+                                 INGOT_KERNEL_ABI_VERSION, CodegenIdentity());
+  for (const std::string& name : DefaultPipeline().Names()) text += " " + name;
+  return text;
+}
+
+}  // namespace ingot::compiler
