@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of gathers, of moves by a fixed map, and of creation.
-#include <cmath>
+#include <cstdint>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
@@ -185,7 +185,8 @@ bool InferArange(const Call& call, Results& results) {
   Dim count = length;
   if (length.is_const()) {
     const int64_t n = length.const_value(), s = by->const_value();
-    count = Dim(std::max<int64_t>(s > 0 ? (n + s - 1) / s : (-n - s - 1) / -s, 0));
+    if (n == INT64_MIN) return false;
+    count = (n > 0) == (s > 0) ? Dim(n / s + (n % s != 0)) : Dim(0);
   } else if (!by->is_one()) {
     return false;
   }

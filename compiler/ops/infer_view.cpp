@@ -10,6 +10,9 @@ namespace {
 
 using Results = std::vector<Inferred>;
 
+/// Bound on the parts of one split, so that no size can make a list of results explode.
+constexpr int64_t kPartsMax = 1 << 16;
+
 bool Push(const Type& like, Dims sizes, Dims strides, Results& results) {
   results.push_back({like.dtype, std::move(sizes), std::move(strides)});
   return true;
@@ -87,7 +90,7 @@ bool Sliced(const Type& type, size_t dim, const Dim& start, const Dim& end, int6
   const Dim length = end - start;
   if (length.is_const()) {
     const int64_t value = std::max<int64_t>(length.const_value(), 0);
-    sizes[dim] = Dim((value + step - 1) / step);
+    sizes[dim] = Dim(value / step + (value % step != 0));
   } else if (step == 1) {
     sizes[dim] = length;
   } else {
@@ -107,7 +110,7 @@ bool Parts(const Type& type, size_t dim, const Dims& lengths, Results& results) 
 }
 
 std::optional<Dims> EqualParts(const Dim& size, int64_t part) {
-  if (!size.is_const() || part <= 0) return std::nullopt;
+  if (!size.is_const() || part <= 0 || size.const_value() / part > kPartsMax) return std::nullopt;
   Dims lengths;
   int64_t left = size.const_value();
   do {
@@ -341,7 +344,8 @@ bool InferChunk(const Call& call, Results& results) {
   const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
   // An empty dim makes as many chunks as asked; too rare to be worth a rule.
   if (!at || !type->sizes[*at].is_const() || type->sizes[*at].is_zero()) return false;
-  const int64_t part = (type->sizes[*at].const_value() + *chunks - 1) / *chunks;
+  const int64_t size = type->sizes[*at].const_value();
+  const int64_t part = size / *chunks + (size % *chunks != 0);
   const std::optional<Dims> lengths = EqualParts(type->sizes[*at], part);
   return lengths && Parts(*type, *at, *lengths, results);
 }
@@ -350,7 +354,9 @@ bool InferUnbind(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   if (!type || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), type->rank());
-  if (!at || !type->sizes[*at].is_const()) return false;
+  if (!at || !type->sizes[*at].is_const() || type->sizes[*at].const_value() > kPartsMax) {
+    return false;
+  }
   Dims sizes = type->sizes, strides = type->strides;
   sizes.erase(sizes.begin() + *at);
   strides.erase(strides.begin() + *at);
