@@ -76,6 +76,11 @@ void BindProfilerClass(py::module_& m) {
            py::arg("skip") = std::vector<std::string>())
       .def("start", [](Profiler& profiler) { Check(profiler.Start()); })
       .def("stop", &Profiler::Stop)
+      .def("set_on_compile",
+           [](Profiler& profiler, const py::object& callback) {
+             profiler.set_on_compile(callback.is_none() ? PythonRef()
+                                                        : PythonRef::Borrow(callback.ptr()));
+           })
       .def("codes",
            [](const Profiler& profiler) {
              py::list list;

@@ -92,7 +92,8 @@ void Profiler::Stop() {
   }
   earlier_ = nullptr;
   earlier_object_ = PythonRef();
-  if (NumpyState() != numpy_state_) AddImpure("numpy.random");
+  // Empty: numpy.random was loaded by the call itself, and being loaded seeds it.
+  if (!numpy_state_.empty() && NumpyState() != numpy_state_) AddImpure("numpy.random");
 }
 
 int Profiler::OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
@@ -141,6 +142,9 @@ void Profiler::AddCode(PyFrameObject* frame, PyCodeObject* code) {
   // Code that torch.compile made computes behind the dispatcher's back.
   if (file.ends_with("/torch/_dynamo/eval_frame.py") && ViewOf(code->co_name) == "compile_wrapper") {
     AddImpure("torch.compile");
+    if (!on_compile_) return;
+    const PythonRef result(PyObject_CallNoArgs(on_compile_.get()));
+    if (!result) PyErr_WriteUnraisable(on_compile_.get());
   }
 }
 

@@ -46,6 +46,8 @@ class Profiler {
   /// "native pkg.function" (an unknown extension), "sys.setprofile" (the hook was replaced).
   const std::vector<std::string>& impure() const { return impure_; }
   ImpureCalls& calls() { return calls_; }
+  /// Called when code of torch.compile is about to run; null for nothing.
+  void set_on_compile(PythonRef callback) { on_compile_ = std::move(callback); }
 
  private:
   static int OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* argument);
@@ -65,6 +67,7 @@ class Profiler {
   std::vector<std::string> impure_;
   PythonRef self_;                               // capsule handed to CPython
   PythonRef import_code_;                        // importlib's _find_and_load
+  PythonRef on_compile_;
   int import_depth_ = 0;
   std::string numpy_state_;
   bool running_ = false;

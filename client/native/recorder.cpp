@@ -64,9 +64,7 @@ struct Recorder::State {
   bool recording = false;  // between Start() and Stop()
   bool finished = false;   // Finish() has taken the buffer
 
-  void Refuse(Refusal why) {
-    if (!refusal) refusal = std::move(why);
-  }
+  void Refuse(Refusal why);
   bool noting() const { return recording && !refusal; }
   void Note(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
 
@@ -116,6 +114,13 @@ const std::optional<std::string>& RegisterFallback() {
 }
 
 }  // namespace
+
+// Nothing is left to note, so the key goes at once: operators that Python dispatches itself
+// (higher-order ones) know nothing of it and would fail.
+void Recorder::State::Refuse(Refusal why) {
+  if (!refusal) refusal = std::move(why);
+  if (active.get() == this) c10::impl::tls_set_dispatch_key_included(kModeKey, false);
+}
 
 void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet below,
                            torch::jit::Stack* stack) {

@@ -84,11 +84,16 @@ std::optional<Refusal> UnsupportedTensor(const at::Tensor& tensor) {
 
 StepWriter::OperatorEntry& StepWriter::Entry(const c10::OperatorHandle& op) {
   const c10::FunctionSchema* schema = &op.schema();
-  const auto found = operators_.find(schema);
-  if (found != operators_.end()) return found->second;
-  OperatorEntry entry{FactsOf(op), {}};
-  entry.name = builder_.CreateString(entry.facts.name);
-  return operators_.emplace(schema, std::move(entry)).first->second;
+  if (schema == last_schema_) return *last_entry_;
+  auto found = operators_.find(schema);
+  if (found == operators_.end()) {
+    OperatorEntry entry{FactsOf(op), {}};
+    entry.name = builder_.CreateString(entry.facts.name);
+    found = operators_.emplace(schema, std::move(entry)).first;
+  }
+  last_schema_ = schema;
+  last_entry_ = &found->second;
+  return *last_entry_;
 }
 
 std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
@@ -144,9 +149,9 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
 StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRole role) {
   if (value.isNone()) return WriteNone();
   if (value.isTensor()) return WriteTensor(value.toTensor());
-  if (value.isBool()) return WriteInts(ArgKind::Bool, {value.toBool()});
+  if (value.isBool()) return WriteInts(ArgKind::Bool, int64_t{value.toBool()});
   if (const auto number = AsInt(value)) return WriteInt(*number, role);
-  if (value.isDouble()) return WriteFloats(ArgKind::Float, {value.toDouble()});
+  if (value.isDouble()) return WriteFloats(ArgKind::Float, value.toDouble());
   if (value.isString()) return WriteText(value.toStringRef());
   if (value.isDevice()) return WriteText(value.toDevice().str());
   if (value.isList()) return WriteList(value);
@@ -162,7 +167,7 @@ StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRol
 
 StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
   switch (role) {
-    case ArgRole::kPlain: return WriteInts(ArgKind::Int, {value});
+    case ArgRole::kPlain: return WriteInts(ArgKind::Int, value);
     case ArgRole::kLayout: return WriteText(NameOf(static_cast<c10::Layout>(value)));
     case ArgRole::kMemoryFormat: return WriteText(NameOf(static_cast<c10::MemoryFormat>(value)));
     case ArgRole::kDType: break;
@@ -174,7 +179,7 @@ StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
            std::string("element type ") + c10::toString(type));
     return {};
   }
-  return WriteInts(ArgKind::DType, {static_cast<int64_t>(*dtype)});
+  return WriteInts(ArgKind::DType, static_cast<int64_t>(*dtype));
 }
 
 StepWriter::ArgOffset StepWriter::WriteTensor(const at::Tensor& tensor) {
@@ -183,7 +188,7 @@ StepWriter::ArgOffset StepWriter::WriteTensor(const at::Tensor& tensor) {
     return WriteNumber(tensor);
   }
   const auto value = ArgumentValue(tensor);
-  return value ? WriteInts(ArgKind::Value, {*value}) : ArgOffset();
+  return value ? WriteInts(ArgKind::Value, *value) : ArgOffset();
 }
 
 StepWriter::ArgOffset StepWriter::WriteNumber(const at::Tensor& number) {
@@ -285,11 +290,11 @@ StepWriter::ArgOffset StepWriter::WriteResult(const c10::IValue& value) {
   if (value.isTensor()) {
     if (!value.toTensor().defined()) return WriteNone();
     const auto id = ResultValue(value.toTensor());
-    return id ? WriteInts(ArgKind::Value, {*id}) : ArgOffset();
+    return id ? WriteInts(ArgKind::Value, *id) : ArgOffset();
   }
-  if (value.isBool()) return WriteInts(ArgKind::Bool, {value.toBool()});
-  if (const auto number = AsInt(value)) return WriteInts(ArgKind::Int, {*number});
-  if (value.isDouble()) return WriteFloats(ArgKind::Float, {value.toDouble()});
+  if (value.isBool()) return WriteInts(ArgKind::Bool, int64_t{value.toBool()});
+  if (const auto number = AsInt(value)) return WriteInts(ArgKind::Int, *number);
+  if (value.isDouble()) return WriteFloats(ArgKind::Float, value.toDouble());
   if (value.isTensorList()) {
     std::vector<int64_t> ids;
     for (const at::Tensor& tensor : value.toTensorVector()) {
@@ -313,13 +318,13 @@ std::optional<int64_t> StepWriter::ResultValue(const at::Tensor& tensor) {
 }
 
 // Vectors that `kind` does not use are left out: a reader sees them as empty.
-StepWriter::ArgOffset StepWriter::WriteInts(ArgKind kind, const std::vector<int64_t>& ints) {
-  const auto vector = builder_.CreateVector(ints);
+StepWriter::ArgOffset StepWriter::WriteInts(ArgKind kind, c10::IntArrayRef ints) {
+  const auto vector = builder_.CreateVector(ints.data(), ints.size());
   return proto::CreateArg(builder_, kind, 0, vector);
 }
 
-StepWriter::ArgOffset StepWriter::WriteFloats(ArgKind kind, const std::vector<double>& floats) {
-  const auto vector = builder_.CreateVector(floats);
+StepWriter::ArgOffset StepWriter::WriteFloats(ArgKind kind, c10::ArrayRef<double> floats) {
+  const auto vector = builder_.CreateVector(floats.data(), floats.size());
   return proto::CreateArg(builder_, kind, 0, 0, vector);
 }
 

@@ -63,8 +63,8 @@ class StepWriter {
   std::optional<int64_t> ArgumentValue(const at::Tensor& tensor);
   std::optional<int64_t> ResultValue(const at::Tensor& tensor);
 
-  ArgOffset WriteInts(proto::ArgKind kind, const std::vector<int64_t>& ints);
-  ArgOffset WriteFloats(proto::ArgKind kind, const std::vector<double>& floats);
+  ArgOffset WriteInts(proto::ArgKind kind, c10::IntArrayRef ints);
+  ArgOffset WriteFloats(proto::ArgKind kind, c10::ArrayRef<double> floats);
   ArgOffset WriteText(const std::string& text);
   ArgOffset WriteNone();
   void Refuse(std::string name, std::string detail);
@@ -73,6 +73,8 @@ class StepWriter {
   flatbuffers::FlatBufferBuilder builder_{64 << 10};
   std::vector<flatbuffers::Offset<proto::Step>> steps_;
   std::unordered_map<const c10::FunctionSchema*, OperatorEntry> operators_;
+  const c10::FunctionSchema* last_schema_ = nullptr;  // the entry asked for last: a call asks twice
+  OperatorEntry* last_entry_ = nullptr;
   const OperatorFacts* current_ = nullptr;  // operator being read or finished
   bool lifted_ = false;                     // the call's argument was a fresh constant
   std::optional<Refusal> refusal_;

@@ -45,6 +45,8 @@ struct KnownTensor {
 /// Belongs to the recording thread. Ids are positions and never change.
 class TensorTable {
  public:
+  TensorTable() { tensors_.reserve(1024); }
+
   std::optional<uint32_t> Find(const at::Tensor& tensor) const;
   /// The tensor is strided and of a known element type, and Find() knows nothing of it.
   uint32_t Add(const at::Tensor& tensor, Origin origin);

@@ -25,6 +25,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 def _load(name, path):
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -427,7 +428,7 @@ _REFUSED = {
     "escape-memory": lambda x: x + torch.tensor(numpy.ones(3)),
     "escape-repr": lambda x: f"{x}",
     "escape-version": lambda x: x._version,
-    "higher-order": lambda x: torch._higher_order_ops.wrap(lambda y: y + 1, x),
+    "higher-order": lambda x: torch.ops.higher_order.strict_mode(lambda y: y + 1, (x,)),
 }
 
 
@@ -759,6 +760,31 @@ def test_leaves_no_hook_behind(parts):
     assert sys.getprofile() is None
     time.time()
     assert profiler.impure == []
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        torch.compile(lambda x: x * 2 + 1, backend="eager"),
+        lambda x: torch.cond(x.sum() > 0, lambda y: y * 2 + 1, lambda y: y - 1, (x,)),
+    ],
+)
+def test_steps_aside_for_the_compiler(parts, fn):
+    recorder, profiler = parts.Recorder(), parts.Profiler()
+    x = torch.ones(2)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with torch.device("cpu"), parts.Escapes(recorder, profiler):
+            profiler.start()
+            recorder.start()
+            try:
+                result = fn(x)
+            finally:
+                recorder.stop()
+                profiler.stop()
+        assert torch.overrides._len_torch_function_stack() == 0
+    assert recorder.refusal[0] == "compiled"
+    assert result.tolist() == [3, 3]
 
 
 def test_starting_twice_is_an_error(parts):

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, Callable, Protocol
 
 import torch
+from torch._C import _len_torch_function_stack
 from torch._ops import HigherOrderOperator
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 __all__ = ["Escapes"]
 
@@ -25,6 +26,10 @@ _DATA_GETTER = torch.Tensor.data.__get__
 
 class _Recorder(Protocol):
     def refuse(self, name: str, detail: str) -> None: ...
+
+
+class _Profiler(Protocol):
+    def set_on_compile(self, callback: Callable[[], None] | None) -> None: ...
 
 
 def _escapes() -> dict[Any, str]:
@@ -161,11 +166,41 @@ _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 
 
 class Escapes(TorchFunctionMode):
-    """Held while a recorder runs; refuses the recording at the first escape."""
+    """Held while a recorder runs; refuses the recording at the first escape.
 
-    def __init__(self, recorder: _Recorder) -> None:
+    With a profiler it also steps aside for `torch.compile`, which would otherwise trace this mode
+    into the user's graph.
+    """
+
+    def __init__(self, recorder: _Recorder, profiler: _Profiler | None = None) -> None:
         super().__init__()
         self._recorder = recorder
+        self._profiler = profiler
+        self._left = False
+
+    def __enter__(self) -> Escapes:
+        if self._profiler is not None:
+            self._profiler.set_on_compile(self._step_aside)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self._profiler is not None:
+            self._profiler.set_on_compile(None)
+        if not self._left:
+            super().__exit__(*exception)
+
+    def _step_aside(self) -> None:
+        self._recorder.refuse("compiled", "the function calls torch.compile")
+        above = []
+        while _len_torch_function_stack() > 0:
+            mode = _pop_mode()
+            if mode is self:
+                self._left = True
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            _push_mode(mode)
 
     # Runs once for each torch call of the recorded function: the common case is two look-ups.
     def __torch_function__(
