@@ -73,7 +73,7 @@ class Recording:
                 recorder.declare_input(tensor, paths.to_text(path))
                 self._inputs.append(path)
                 declared.add(id(tensor))
-        with self._environment, Escapes(recorder):
+        with self._environment, Escapes(recorder, self._profiler):
             self._profiler.start()
             recorder.start()
             try:
