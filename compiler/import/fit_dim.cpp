@@ -118,7 +118,8 @@ std::optional<Dim> DimFitter::FitSum(int64_t first, int64_t second) const {
         continue;
       }
       const int64_t factor = static_cast<int64_t>(wide_k), other = static_cast<int64_t>(wide_l);
-      const int cost = 2 * (m.degree + n.degree) + m.repeats + n.repeats + Bits(factor) + Bits(other);
+      const int symbols = 2 * (m.degree + n.degree) + m.repeats + n.repeats;
+      const int cost = symbols + Bits(factor) + Bits(other);
       if (cost >= best_cost) continue;
       best_cost = cost;
       best = Dim(factor) * m.dim + Dim(other) * n.dim;

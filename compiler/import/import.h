@@ -14,7 +14,7 @@ namespace ingot::compiler {
 /// Inputs of the graph are the recording's sources, in order. In-place operations become their
 /// functional forms ("aten::add_.Tensor" -> aten.add.Tensor) and a final Write to the source
 /// whose memory they changed; views taken before a write are taken again after it. Scalar
-/// results become guard.equal nodes.
+/// results become guard.equal nodes, sizes that depend on data guard.shape nodes.
 /// Errors: kCorrupt (bytes do not verify), kUnsupported (with the step's name and why).
 Result<Graph> ImportRecording(Bytes recording);
 

@@ -78,7 +78,7 @@ class Importer {
       }
     }
     TRY(AddOutputs());
-    TRY(memories_.AddFinalWrites());
+    memories_.AddFinalWrites();
     TRY(Verify(graph_));
     return std::move(graph_);
   }
@@ -236,8 +236,8 @@ class Importer {
   Status AddPureStep(const StepCall& call) {
     TRY_ASSIGN(const std::vector<uint32_t> ids, ResultIds(call));
     // An operator with nothing to do returns its operand: `contiguous`, dropout in eval mode.
-    const bool returns_operands =
-        !ids.empty() && std::all_of(ids.begin(), ids.end(), [&](uint32_t id) { return call.Takes(id); });
+    const auto takes = [&call](uint32_t id) { return call.Takes(id); };
+    const bool returns_operands = !ids.empty() && std::all_of(ids.begin(), ids.end(), takes);
     if (returns_operands && !call.raw->is_random() && !call.raw->is_opaque()) return {};
     TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
     TRY_ASSIGN(const std::vector<ValueId> values, AddNodeFor(call, ids, std::move(args)));
@@ -373,8 +373,8 @@ class Importer {
       }
       if (before.default_dtype || before.dtype == types[i].dtype) continue;
       graph_.value(values[i]).type.dtype = before.dtype;
-      const NodeId cast = graph_.AddNode({"aten.to.dtype", {Ref{values[i]}, DTypeArg{types[i].dtype},
-                                                            false, false, None{}}}, {types[i]});
+      Node to{"aten.to.dtype", {Ref{values[i]}, DTypeArg{types[i].dtype}, false, false, None{}}};
+      const NodeId cast = graph_.AddNode(std::move(to), {types[i]});
       values[i] = graph_.node(cast).results[0];
     }
     for (size_t i = 0; i < values.size(); ++i) TRY(memories_.Write(written[i], values[i]));

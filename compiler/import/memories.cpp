@@ -134,7 +134,7 @@ Status Memories::Write(uint32_t id, ValueId value) {
   return {};
 }
 
-Status Memories::AddFinalWrites() {
+void Memories::AddFinalWrites() {
   for (size_t i = 0; i < sources_.size(); ++i) {
     const Cell& cell = cells_[sources_[i]];
     if (cell.view || graph_.inputs[i].kind == InputKind::kConstant) continue;
@@ -142,7 +142,6 @@ Status Memories::AddFinalWrites() {
       graph_.writes.push_back({graph_.inputs[i].value, cell.value});
     }
   }
-  return {};
 }
 
 }  // namespace ingot::compiler

@@ -33,7 +33,7 @@ class Memories {
   Result<ValueId> Use(uint32_t id);
   Status Write(uint32_t id, ValueId value);
   /// Adds a Write to the graph for each source whose memory changed.
-  Status AddFinalWrites();
+  void AddFinalWrites();
 
  private:
   struct Cell {

@@ -74,7 +74,7 @@ using Arg = std::variant<None, Ref, Number, bool, Dim, double, Name, DTypeArg, R
 enum Effect : uint8_t {
   kPure = 0,
   kRandom = 1,   ///< Advances the live generator: never merged, dropped or reordered with others.
-  kGuard = 2,    ///< `guard.equal`: compares a value with what Python saw; no results.
+  kGuard = 2,    ///< guard.equal, guard.shape: compare with what Python saw; no results.
   kOpaque = 4,   ///< Unknown effects (custom op): keeps its place among effects.
 };
 

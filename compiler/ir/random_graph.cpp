@@ -59,7 +59,8 @@ class Maker {
   }
 
   std::string AnyName() {
-    constexpr const char* kNames[] = {"x", "x", "x_2", "self.w", "", "0", "a\"b\\c\n\x01", "\xc3\xa4"};
+    constexpr const char* kNames[] = {"x", "x", "x_2", "self.w", "", "0", "a\"b\\c\n\x01",
+                                      "\xc3\xa4"};
     return kNames[Pick(8)];
   }
 

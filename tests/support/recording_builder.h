@@ -28,8 +28,12 @@ inline RecordedArg V(uint32_t id) { return MakeArg(proto::ArgKind::Value, {id});
 inline RecordedArg I(int64_t value) { return MakeArg(proto::ArgKind::Int, {value}); }
 inline RecordedArg B(bool value) { return MakeArg(proto::ArgKind::Bool, {value}); }
 inline RecordedArg F(double value) { return MakeArg(proto::ArgKind::Float, {}, {value}); }
-inline RecordedArg IntList(Ints values) { return MakeArg(proto::ArgKind::IntList, std::move(values)); }
-inline RecordedArg ValueList(Ints ids) { return MakeArg(proto::ArgKind::ValueList, std::move(ids)); }
+inline RecordedArg IntList(Ints values) {
+  return MakeArg(proto::ArgKind::IntList, std::move(values));
+}
+inline RecordedArg ValueList(Ints ids) {
+  return MakeArg(proto::ArgKind::ValueList, std::move(ids));
+}
 inline RecordedArg DTypeOf(guards::DType dtype) {
   return MakeArg(proto::ArgKind::DType, {static_cast<int64_t>(dtype)});
 }
