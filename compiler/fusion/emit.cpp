@@ -2,6 +2,7 @@
 #include "compiler/fusion/emit.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -190,12 +191,16 @@ class Emitter {
     return index;
   }
   void AddAffine(Index& index, const Affine& a, const Dim& scale) const {
-    index.offset = index.offset + a.offset * scale;
-    for (const auto& [var, coef] : a.vars) {
-      Dim& slot = index.coefs[position_[var]];
-      slot = slot + coef * scale;
-    }
-    for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, coef * scale});
+    const auto scaled = [&](const Dim& d) {
+      return scale.is_one() ? d : (d.is_one() ? scale : d * scale);
+    };
+    const auto add = [&](Dim& slot, const Dim& d) {
+      if (d.is_zero() || scale.is_zero()) return;
+      slot = slot.is_zero() ? scaled(d) : slot + scaled(d);
+    };
+    add(index.offset, a.offset);
+    for (const auto& [var, coef] : a.vars) add(index.coefs[position_[var]], coef);
+    for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, scaled(coef)});
   }
   bool IsRowIndex(const Index& index) const {
     for (size_t p = draft_.row_vars; p < index.coefs.size(); ++p) {
@@ -219,6 +224,7 @@ class Emitter {
     const size_t block = row ? 2 * (stage_ - 1) : 2 * stage_ - 1;
     if (block >= draft_.kernel.blocks.size()) return Fail("a row value depends on j");
     if (draft_.kernel.insts.size() >= kInstsMax) return Fail("too many instructions");
+    if (const Id same = FindSame(inst, row, block); same != kNone) return same;
     const Id id = static_cast<Id>(draft_.kernel.insts.size());
     is_row_.push_back(row || loop::IsReduce(inst.op));
     cost_.push_back(row ? 0 : std::min(cost, 1000u));
@@ -226,10 +232,30 @@ class Emitter {
     draft_.kernel.insts.push_back(std::move(inst));
     return id;
   }
+  /// An equal instruction that is visible here: in the same loop, or in any row block so far.
+  Id FindSame(const Inst& inst, bool row, size_t block) const {
+    for (size_t b = row ? 0 : block; b <= block; b += 2) {
+      for (Id id : draft_.kernel.blocks[b].insts) {
+        if (IsSame(draft_.kernel.insts[id], inst)) return id;
+      }
+    }
+    return kNone;
+  }
+  static bool IsSame(const Inst& a, const Inst& b) {
+    if (a.op != b.op || a.args != b.args || a.buffer != b.buffer) return false;
+    const bool same_gathers = std::equal(
+        a.index.gathered.begin(), a.index.gathered.end(), b.index.gathered.begin(),
+        b.index.gathered.end(), [](const Index::Gathered& x, const Index::Gathered& y) {
+          return x.value == y.value && x.coef == y.coef;
+        });
+    // Constants compare by bits: -0.0 is not 0.0, and NaN is NaN.
+    return a.dtype == b.dtype && a.predicate == b.predicate && a.imm_i == b.imm_i &&
+           std::bit_cast<uint64_t>(a.imm_f) == std::bit_cast<uint64_t>(b.imm_f) && same_gathers &&
+           a.size == b.size && a.check_dim == b.check_dim && a.index.offset == b.index.offset &&
+           a.index.coefs == b.index.coefs;
+  }
   Id AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
-    Inst inst{.op = op, .dtype = dtype, .args = std::move(args)};
-    inst.index = NewIndex();
-    return Append(std::move(inst));
+    return Append(Inst{.op = op, .dtype = dtype, .args = std::move(args)});
   }
   Id AppendIndex(const Affine& a) {
     Inst inst{.op = ScalarOp::kIndex, .dtype = DType::kI64};
@@ -239,10 +265,11 @@ class Emitter {
   }
   Id AppendSize(const Dim& size) {
     Inst inst{.op = size.is_const() ? ScalarOp::kConst : ScalarOp::kSize, .dtype = DType::kI64};
-    if (size.is_const()) inst.imm_i = size.const_value();
-    inst.size = size;
-    if (size.is_const()) inst.size = Dim();
-    inst.index = NewIndex();
+    if (size.is_const()) {
+      inst.imm_i = size.const_value();
+    } else {
+      inst.size = size;
+    }
     return Append(std::move(inst));
   }
 
@@ -305,7 +332,6 @@ class Emitter {
         Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
         inst.imm_f = e.imm_f;
         inst.imm_i = e.imm_i;
-        inst.index = NewIndex();
         return Append(std::move(inst));
       }
       case ExprKind::kSize: return AppendSize(e.size);
@@ -363,7 +389,6 @@ class Emitter {
       const Id raw = EmitArg(e, k, at, predicate);
       if (raw == kNone) return kNone;
       Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};
-      cast.index = NewIndex();
       for (size_t d = 0; d < e.map.size(); ++d) {
         if (!e.map[d].gathered.empty() && e.map[d].gathered[0].first == k - 1) {
           cast.check_dim = table[d];
@@ -400,9 +425,7 @@ class Emitter {
     const Expr& e = pool_[fold.expr];
     const Id arg = EmitArg(e, 0, fold.at, kNone);
     if (arg == kNone) return;
-    Inst inst{.op = e.op, .dtype = e.dtype, .args = {arg}};
-    inst.index = NewIndex();
-    const Id id = Append(std::move(inst));
+    const Id id = AppendOp(e.op, e.dtype, {arg});
     // Visible once the loop has ended; nothing in this loop asks for it, by depth.
     if (id != kNone) row_memo_[Key(fold.expr, fold.at, kNone)] = id;
   }

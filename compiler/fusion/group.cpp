@@ -323,10 +323,16 @@ class Grouper {
       rest.groups.clear();
       return Start(id, node, rest);
     }
-    for (size_t unit : wanted.groups) {
-      if (JoinOne(id, node, weight, wanted, unit)) return;
+    // Consumers that may run as one read the value from a register instead of from memory.
+    bool merged = false;
+    for (size_t k = 1; k < std::min(wanted.groups.size(), kDuplicatesMax); ++k) {
+      merged = MergePair(wanted.groups[0], wanted.groups[k]) || merged;
     }
-    Start(id, node, wanted);
+    const Wanted rest = merged ? WhoWants(id, node) : wanted;
+    for (size_t unit : rest.groups) {
+      if (JoinOne(id, node, weight, rest, unit)) return;
+    }
+    Start(id, node, rest);
   }
 
   int64_t BytesWritten(const Node& node) const { return BytesOf(node.results[0]); }
@@ -438,23 +444,25 @@ class Grouper {
       for (ValueId v : groups_[unit]->loads) readers[lowered_.aliases[v].root].push_back(unit);
     }
     for (const std::vector<size_t>& units : readers) {
-      // A weight that everybody reads says nothing; it would only cost time.
-      constexpr size_t kReadersMax = 8;
-      if (units.size() > kReadersMax) continue;
+      // What everybody reads (a weight, the rotary tables) pairs neighbours only: all pairs would
+      // cost more time than they bring.
+      constexpr size_t kNeighbours = 4;
       for (size_t a = 0; a < units.size(); ++a) {
-        for (size_t b = a + 1; b < units.size(); ++b) MergePair(units[a], units[b]);
+        const size_t end = std::min(units.size(), a + 1 + kNeighbours);
+        for (size_t b = a + 1; b < end; ++b) MergePair(units[a], units[b]);
       }
     }
   }
 
-  void MergePair(size_t a, size_t b) {
-    if (a == b || !groups_[a] || !groups_[b]) return;
+  /// False where the two must stay apart. What `b` asked for is then asked for by `a`.
+  bool MergePair(size_t a, size_t b) {
+    if (a == b || !groups_[a] || !groups_[b]) return false;
     Group& into = *groups_[a];
     Group& from = *groups_[b];
-    if (!(into.domain.shape() == from.domain.shape())) return;
-    if (into.members.size() + from.members.size() > kMembersMax) return;
-    if (ParamsOf(into, {}) + ParamsOf(from, {}) > kParamsMax) return;
-    if (reach_.Reaches(a, b) || reach_.Reaches(b, a)) return;
+    if (!(into.domain.shape() == from.domain.shape())) return false;
+    if (into.members.size() + from.members.size() > kMembersMax) return false;
+    if (ParamsOf(into, {}) + ParamsOf(from, {}) > kParamsMax) return false;
+    if (reach_.Reaches(a, b) || reach_.Reaches(b, a)) return false;
     for (const Group::Store& store : from.stores) {
       into.stores.push_back({store.value, into.domain.Intern(from.domain.at(store.at))});
     }
@@ -466,8 +474,29 @@ class Grouper {
     for (ValueId v : from.loads) AddLoad(into, v);
     // Members run in consumer-first order; two such lists are merged by the nodes' order.
     std::sort(into.members.begin(), into.members.end(), std::greater<>());
+    Redirect(b, a);
     reach_.Unite(a, b);
     groups_[b] = nullptr;
+    return true;
+  }
+
+  void Redirect(size_t from, size_t to) {
+    for (ValueId v : groups_[from]->loads) {
+      std::vector<Request> requests;
+      for (Request q : requests_[v]) {
+        if (q.unit == from) {
+          q = {to, groups_[to]->domain.Intern(groups_[from]->domain.at(q.at))};
+        }
+        const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+          return r.unit == q.unit && r.at == q.at;
+        });
+        if (!known) requests.push_back(q);
+      }
+      requests_[v] = std::move(requests);
+      for (ValueId where : {v, lowered_.aliases[v].root}) {
+        std::replace(external_[where].begin(), external_[where].end(), from, to);
+      }
+    }
   }
 
   const Lowered& lowered_;
