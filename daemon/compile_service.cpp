@@ -33,6 +33,7 @@ struct CompileService::Request {
   size_t at = 0;
   bool led = false;
   bool waited = false;
+  bool remembered = false;  ///< The error was recorded before this request came.
   int64_t start_ns = 0;
   ReplyDone done;
 };
@@ -168,7 +169,9 @@ std::optional<Error> CompileService::StoredFailure(const Digest& graph_key) {
 void CompileService::Attempt(RequestRef request) {
   const Candidate& candidate = request->candidates[request->at];
   if (!request->message.replace) {
-    if (auto failure = StoredFailure(candidate.graph_key)) return Land(request, *failure);
+    const auto failure = StoredFailure(candidate.graph_key);
+    request->remembered = failure.has_value();
+    if (failure) return Land(request, *failure);
   }
   // Joined before the store is read: whoever lands in between has published before.
   const bool leads = core_.flights.Join(candidate.graph_key, [this, request](const auto& landed) {
@@ -239,8 +242,9 @@ void CompileService::Land(RequestRef request, const Result<Landed>& landed) {
 }
 
 void CompileService::Fail(Request& request, const Error& error) {
-  if (IsRecorded(error)) {
-    const Digest graph_key = request.candidates[request.at].graph_key;
+  const Digest graph_key = request.candidates[request.at].graph_key;
+  const bool known = request.remembered && request.entry && request.entry->record.failure;
+  if (IsRecorded(error) && !known) {
     Ignore(core_.entries.Update(
                request.entry_digest, *request.message.key,
                [&](proto::EntryRecordT& record) {
@@ -249,7 +253,10 @@ void CompileService::Fail(Request& request, const Error& error) {
                }),
            "the request has its error either way");
   }
-  request.done(ErrorReplyOf(error));
+  if (!request.remembered) return request.done(ErrorReplyOf(error));
+  request.done(ErrorReplyOf(
+      Error(error.code(), fmt::format("{} (failed earlier; `ingot retry {}` tries again)",
+                                      error.message(), graph_key.ToShort()))));
 }
 
 void CompileService::Serve(Request& request, const Landed& landed) {

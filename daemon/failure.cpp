@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/failure.h"
 
-#include <fmt/format.h>
-
 namespace ingot::daemon {
 
 bool IsRecorded(const Error& error) {
@@ -28,11 +26,8 @@ std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s
   if (failure.retry_at() != 0 && failure.retry_at() <= now_s) return std::nullopt;
   const bool known = failure.code() >= static_cast<uint8_t>(Code::kInvalid) &&
                      failure.code() <= static_cast<uint8_t>(Code::kInternal);
-  const Digest key{failure.graph_key_low(), failure.graph_key_high()};
   return Error(known ? static_cast<Code>(failure.code()) : Code::kInternal,
-               fmt::format("{} (failed earlier; `ingot retry {}` tries again)",
-                           failure.message() == nullptr ? "" : failure.message()->string_view(),
-                           key.ToShort()));
+               failure.message() == nullptr ? "" : failure.message()->str());
 }
 
 }  // namespace ingot::daemon

@@ -4,6 +4,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "daemon/test_server.h"
 
 namespace ingot::daemon {
@@ -37,8 +39,9 @@ class WireTest : public ServerTest {
     proto::FrameHeader header{.type = type, .request = 7,
                               .length = static_cast<uint32_t>(body.size())};
     const auto head = proto::EncodeHeader(header);
-    Buffer out(head.begin(), head.end());
-    out.insert(out.end(), body.begin(), body.end());
+    Buffer out(head.size() + body.size());
+    std::ranges::copy(head, out.begin());
+    std::ranges::copy(body, out.begin() + head.size());
     return out;
   }
   static Buffer LookupFrame() {
