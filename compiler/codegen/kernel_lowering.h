@@ -10,6 +10,9 @@
 
 namespace ingot::compiler::codegen {
 
+/// Whether an operation is an elementary function or as long as one.
+bool IsHeavy(const loop::Inst& inst);
+
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
 /// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
@@ -69,6 +72,9 @@ class KernelLowering {
   Value* LanePointer(loop::Id id, unsigned copy, Value* lane, Value* indices);
   Value* ScatterIndices(loop::Id id, unsigned copy);
   Value* ContiguousPointer(loop::Id id, unsigned copy);
+  void PlanPrefetch();
+  bool IsPrefetchable(const loop::Inst& inst) const;
+  void EmitPrefetches();
   Value* ToMemory(Value* value, guards::DType dtype);
   Value* FromMemory(Value* value, guards::DType dtype);
   template <typename Body>
@@ -98,6 +104,8 @@ class KernelLowering {
   std::vector<Value*> scalars_;       ///< By Id; null where varying or not yet emitted.
   Value* stage_ = nullptr;            ///< Stack memory of one vector, for lane-wise access.
   Value* stage_indices_ = nullptr;
+  const loop::Block* prefetch_loop_ = nullptr;  ///< Fetches what the next row reads first.
+  std::vector<loop::Id> prefetched_;            ///< Loads of the first loop.
 
   // Of the loop being lowered.
   std::vector<bool> varying_;

@@ -148,6 +148,7 @@ Status KernelLowering::Run() {
 }
 
 Status KernelLowering::LowerRowBody() {
+  PlanPrefetch();
   for (const loop::Block& block : kernel_.blocks) {
     if (block.is_loop) {
       TRY(LowerLoop(block));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "compiler/codegen/bounded.h"
 #include "compiler/codegen/kernel_lowering.h"
+#include "compiler/codegen/math.h"
 #include "compiler/loop/ops.h"
 
 namespace ingot::compiler::codegen {
@@ -11,17 +13,6 @@ using llvm::Value;
 using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
-
-namespace {
-
-/// Operations whose latency fills the machine alone; unrolling them further only costs code.
-bool IsHeavy(const Inst& inst) {
-  return (inst.op >= ScalarOp::kExp && inst.op <= ScalarOp::kSigmoid) ||
-         inst.op == ScalarOp::kPow || inst.op == ScalarOp::kAtan2 ||
-         inst.op == ScalarOp::kFloorDiv || inst.op == ScalarOp::kRem;
-}
-
-}  // namespace
 
 /// Everything that can differ between two values of j, and whatever must not be moved.
 void KernelLowering::FindVarying(const loop::Block& block) {
@@ -59,7 +50,7 @@ void KernelLowering::ChooseWidths(const loop::Block& block) {
   }
   // 8-byte elements take two registers: most such loops mix them with 4-byte ones.
   lanes_ = unit_.bytes / static_cast<unsigned>(std::min<size_t>(widest, 4));
-  unroll_ = reduces ? (is_heavy ? 2 : 4) : (is_heavy ? 1 : 2);
+  unroll_ = is_heavy ? 2 : (reduces ? 4 : 2);
   if (widest == 8 && unroll_ > 1) unroll_ /= 2;
   if (!block.extent.is_const()) return;
   while (unroll_ > 1 && block.extent.const_value() < int64_t{lanes_} * unroll_) unroll_ /= 2;
@@ -204,6 +195,7 @@ Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* 
 
 /// Copies go side by side, instruction by instruction, so that their latencies overlap.
 Status KernelLowering::EmitBody(const loop::Block& block, Accumulators& accumulators) {
+  if (&block == prefetch_loop_ && lane_mask_ == nullptr) EmitPrefetches();
   for (const Id id : block.insts) {
     if (!varying_[id]) continue;
     for (unsigned copy = 0; copy < unroll_; ++copy) {
@@ -225,6 +217,9 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
     case ScalarOp::kLoad: return VectorLoad(id, copy);
     case ScalarOp::kStore: VectorStore(id, copy); return static_cast<Value*>(nullptr);
     default: break;
+  }
+  if (inst.op == ScalarOp::kExp && IsBelowRowMaximum(kernel_, inst.args[0])) {
+    return EmitExpOfNonPositive(code_, VectorArg(inst.args[0], copy));
   }
   std::vector<Typed> args;
   for (const Id arg : inst.args) args.push_back({VectorArg(arg, copy), At(arg).dtype});

@@ -6,6 +6,10 @@
 
 #include <llvm/IR/Intrinsics.h>
 
+#include <cmath>
+#include <limits>
+#include <vector>
+
 namespace ingot::compiler::codegen {
 namespace {
 
@@ -16,9 +20,10 @@ bool IsF32(const Value* x) { return x->getType()->getScalarType()->isFloatTy(); 
 
 /// What e^x needs to know of a float type. `magic` shifts an integer into the low mantissa bits.
 struct ExpTraits {
-  double magic, log2e, ln2_hi, ln2_lo, x_min, x_max, tiny;
-  int mantissa_bits;
-  int64_t bias;
+  double magic, log2e, ln2_hi, ln2_lo, x_min, x_max, unit_min, tiny;
+  int mantissa_bits, bias;
+  int sigmoid_shift;      // Keeps 2^n normal for all of sigmoid's n, see EmitSigmoid.
+  double sigmoid_max;     // Sigmoid is 1 above and 0 below -x_min.
   std::span<const double> q;  // (e^r - 1 - r) / r^2 on |r| <= ln(2)/2
 };
 
@@ -27,68 +32,97 @@ constexpr double kExpQ64[] = {
     0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.555555555555ap-5,  0x1.111111110f5e4p-7,
     0x1.6c16c16c14384p-10, 0x1.a01a01b05fba6p-13, 0x1.a01a01b11fd71p-16, 0x1.71ddf6c644deap-19,
     0x1.27e4c4876c990p-22, 0x1.af61f8c44d7a0p-26, 0x1.1f97544513c37p-29};
-constexpr ExpTraits kExp32 = {0x1.8p23,    0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29,
-                              -104,        89,            0x1p-30,       23,
-                              127,         kExpQ32};
-constexpr ExpTraits kExp64 = {0x1.8p52, 0x1.71547652b82fep+0, 0x1.62e42fefa39efp-1,
-                              0x1.abc9e3b39803fp-56, -746, 710, 0x1p-60, 52, 1023, kExpQ64};
+constexpr ExpTraits kExp32 = {0x1.8p23, 0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29, -104, 89,
+                              -88.03,   0x1p-30,       23,            127,             24,   70,
+                              kExpQ32};
+constexpr ExpTraits kExp64 = {
+    0x1.8p52, 0x1.71547652b82fep+0, 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, -746, 710,
+    -709.1,   0x1p-60,              52,                   1023,                  54,   600,
+    kExpQ64};
 
 const ExpTraits& ExpTraitsOf(const Value* x) { return IsF32(x) ? kExp32 : kExp64; }
 
-/// e^x = 2^n * (1 + p) with integer n; NaN stays in p.
+/// Comparisons are written so that a NaN falls through to `x`.
+Value* AtMost(Builder& code, Value* x, double high) {
+  Value* bound = code.F(x, high);
+  return code.CreateSelect(code.CreateFCmpOGT(x, bound), bound, x);
+}
+Value* AtLeast(Builder& code, Value* x, double low) {
+  Value* bound = code.F(x, low);
+  return code.CreateSelect(code.CreateFCmpOLT(x, bound), bound, x);
+}
+Value* Clamp(Builder& code, Value* x, double low, double high) {
+  return AtLeast(code, AtMost(code, x, high), low);
+}
+
+/// e^(factor * x) = 2^n * e^(factor * r), the factor a power of two or its negative. The lowest
+/// bits of `shifted` are n + offset, so that one shift makes a power of two of them.
 struct ExpParts {
-  Value* n;
-  Value* p;
+  Value* shifted;
+  Value* r;
+  double factor;
 };
 
-/// Comparisons are written so that a NaN falls through to `x`.
-Value* Clamp(Builder& code, Value* x, double low, double high) {
-  Value* high_value = code.F(x, high);
-  Value* low_value = code.F(x, low);
-  x = code.CreateSelect(code.CreateFCmpOGT(x, high_value), high_value, x);
-  return code.CreateSelect(code.CreateFCmpOLT(x, low_value), low_value, x);
-}
-
-ExpParts ReduceExp(Builder& code, Value* x, Value* tail) {
+ExpParts ReduceExp(Builder& code, Value* x, double factor, int offset) {
   const ExpTraits& t = ExpTraitsOf(x);
-  Value* magic = code.F(x, t.magic);
-  Value* shifted = code.Fma(x, code.F(x, t.log2e), magic);
+  Value* magic = code.F(x, t.magic + offset);
+  Value* shifted = code.Fma(x, code.F(x, factor * t.log2e), magic);
   Value* n = code.CreateFSub(shifted, magic);
-  Value* minus_n = code.CreateFNeg(n);
-  Value* r = code.Fma(minus_n, code.F(x, t.ln2_hi), x);
-  r = code.Fma(minus_n, code.F(x, t.ln2_lo), r);
-  if (tail != nullptr) r = code.CreateFAdd(r, tail);
-  Value* p = code.Fma(code.CreateFMul(r, r), code.Polynomial(r, t.q), r);
+  Value* r = code.Fma(n, code.F(x, -t.ln2_hi / factor), x);
+  r = code.Fma(n, code.F(x, -t.ln2_lo / factor), r);
   llvm::Type* integer =
       Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
-  Value* n_int = code.CreateSub(code.CreateBitCast(shifted, integer),
-                                code.CreateBitCast(magic, integer));
-  return {n_int, p};
+  return {code.CreateBitCast(shifted, integer), r, factor};
 }
 
-Value* PowerOfTwo(Builder& code, Value* like, Value* n) {
-  const ExpTraits& t = ExpTraitsOf(like);
-  Value* biased = code.CreateAdd(n, code.I(n, t.bias));
-  return code.CreateBitCast(code.CreateShl(biased, code.I(n, t.mantissa_bits)), like->getType());
+/// e^(factor * r) - 1 with coefficients that have taken up the factor. Pairs of terms are summed
+/// side by side: a chain of fused steps as long as Horner's rule would keep the machine waiting.
+Value* ExpPolynomial(Builder& code, const ExpParts& parts) {
+  Value* r = parts.r;
+  std::vector<double> coefs;
+  double power = parts.factor;
+  for (const double q : ExpTraitsOf(r).q) coefs.push_back(q * (power *= parts.factor));
+  Value* square = code.CreateFMul(r, r);
+  Value* sum = code.F(r, coefs.back());
+  for (size_t i = coefs.size() - 1; i >= 2; i -= 2) {
+    sum = code.Fma(sum, square, code.Fma(r, code.F(r, coefs[i - 1]), code.F(r, coefs[i - 2])));
+  }
+  Value* linear = r;
+  if (parts.factor == -1) linear = code.CreateFNeg(r);
+  if (parts.factor == 2) linear = code.CreateFAdd(r, r);
+  return code.Fma(sum, square, linear);
+}
+
+/// 2^(n + offset - bias) of `shifted`.
+Value* PowerOfTwo(Builder& code, const ExpParts& parts) {
+  const ExpTraits& t = ExpTraitsOf(parts.r);
+  Value* exponent = code.CreateShl(parts.shifted, code.I(parts.shifted, t.mantissa_bits));
+  return code.CreateBitCast(exponent, parts.r->getType());
 }
 
 Value* EmitExpm1(Builder& code, Value* x) {
   const ExpTraits& t = ExpTraitsOf(x);
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), nullptr);
   // Half of the result is formed first: 2^n itself overflows where e^x does not.
-  Value* half_scale = PowerOfTwo(code, x, code.CreateSub(parts.n, code.I(parts.n, 1)));
-  Value* half = code.Fma(parts.p, half_scale, code.CreateFSub(half_scale, code.F(x, 0.5)));
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), 1,
+                                   t.bias - 1);
+  Value* p = ExpPolynomial(code, parts);
+  Value* half_scale = PowerOfTwo(code, parts);
+  Value* half = code.Fma(p, half_scale, code.CreateFSub(half_scale, code.F(x, 0.5)));
   Value* result = code.CreateFAdd(half, half);
   Value* is_tiny = code.CreateFCmpOLT(code.Abs(x), code.F(x, t.tiny));
   return code.CreateSelect(is_tiny, x, result);
 }
 
-/// e^-|x| never overflows, so both sides keep their relative accuracy.
+/// 2^-k / (2^-k + 2^-k e^-x): scaled by 2^-k, e^-x is a normal number until the result leaves the
+/// denormals, so one division serves both tails and keeps their relative accuracy.
 Value* EmitSigmoid(Builder& code, Value* x) {
-  Value* e = EmitExp(code, code.CreateFNeg(code.Abs(x)));
-  Value* one = code.F(x, 1);
-  Value* numerator = code.CreateSelect(code.CreateFCmpOGE(x, code.F(x, 0)), one, e);
-  return code.CreateFDiv(numerator, code.CreateFAdd(e, one));
+  const ExpTraits& t = ExpTraitsOf(x);
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.sigmoid_max), -1,
+                                   t.bias - t.sigmoid_shift);
+  Value* scale = code.F(x, std::ldexp(1.0, -t.sigmoid_shift));
+  Value* power = PowerOfTwo(code, parts);
+  Value* sum = code.Fma(ExpPolynomial(code, parts), power, code.CreateFAdd(power, scale));
+  return code.CreateFDiv(scale, sum);
 }
 
 // (tanh(x) - x) / x^3 over x^2, |x| <= 0.65.
@@ -99,9 +133,11 @@ Value* EmitTanh32(Builder& code, Value* x) {
   Value* a = code.Abs(x);
   Value* z = code.CreateFMul(x, x);
   Value* small = code.Fma(code.CreateFMul(z, a), code.Polynomial(z, kTanh32), a);
-  Value* e = EmitExp(code, code.CreateFAdd(a, a));
+  const ExpParts parts = ReduceExp(code, AtMost(code, a, 10), 2, kExp32.bias);
   Value* one = code.F(x, 1);
-  Value* large = code.CreateFSub(one, code.CreateFDiv(code.F(x, 2), code.CreateFAdd(e, one)));
+  Value* power = PowerOfTwo(code, parts);
+  Value* sum = code.Fma(ExpPolynomial(code, parts), power, code.CreateFAdd(power, one));
+  Value* large = code.CreateFSub(one, code.CreateFDiv(code.F(x, 2), sum));
   Value* is_small = code.CreateFCmpOLT(a, code.F(x, 0.625));
   return code.CopySign(code.CreateSelect(is_small, small, large), x);
 }
@@ -112,26 +148,35 @@ Value* EmitTanh64(Builder& code, Value* x) {
   return code.CopySign(code.CreateFDiv(t, code.CreateFAdd(t, code.F(x, 2))), x);
 }
 
-// erf(x) / x - kErfSlope32 over x^2, |x| <= 1; log2(erfc(x)) on [1, 4].
+// erf(x) / x - kErfSlope32 over x^2, |x| <= 0.875; log2(erfc(x)) on [0.875, 4] as precise as
+// 1 - erfc needs it; 2^f on |f| <= 1/2 likewise.
 constexpr double kErfSlope32 = 0x1.20dd76p+0;
-constexpr double kErfSmall32[] = {-0x1.f7ac92p-25, -0x1.81273ep-2,  0x1.ce2ceep-4, -0x1.b7f808p-6,
-                                  0x1.53fab2p-8, -0x1.a39324p-11, 0x1.4827e4p-14};
-constexpr double kErfBig32[] = {0x1.1c6ca6p-12, -0x1.a12fe4p+0, -0x1.d3bbfap-1, -0x1.40564ap-3,
-                                0x1.29ec60p-5,  -0x1.8d877cp-8, 0x1.4dcff6p-11, -0x1.067248p-15};
+constexpr double kErfSmall32[] = {-0x1.2515ecp-24, -0x1.81270cp-2, 0x1.ce2138p-4,
+                                  -0x1.b6f4dcp-6,  0x1.49d136p-8,  -0x1.4556cap-11};
+constexpr double kErfBig32[] = {-0x1.b44522p-13, -0x1.a09036p+0, -0x1.d664d2p-1, -0x1.340592p-3,
+                                0x1.0882eap-5,   -0x1.2365cap-8, 0x1.2e67bap-12};
+constexpr double kExp2Rough32[] = {0x1.000002p+0, 0x1.62e432p-1, 0x1.ebf860p-3,
+                                   0x1.c6adb4p-5, 0x1.3d3814p-7, 0x1.5fb4f2p-10};
 
 Value* EmitErf32(Builder& code, Value* x) {
-  Value* a = Clamp(code, code.Abs(x), 0, 4);
+  Value* a = AtMost(code, code.Abs(x), 4);
   Value* z = code.CreateFMul(a, a);
   // The slope at 0 is kept apart: rounded into the polynomial it would cost an ulp everywhere.
   Value* rest = code.CreateFMul(a, code.Polynomial(z, kErfSmall32));
   Value* small = code.Fma(a, code.F(x, kErfSlope32), rest);
-  Value* exponent = code.CreateFMul(code.Polynomial(a, kErfBig32), code.F(x, 0x1.62e430p-1));
-  Value* big = code.CreateFSub(code.F(x, 1), EmitExp(code, exponent));
-  Value* is_small = code.CreateFCmpOLT(a, code.F(x, 1));
+  Value* exponent = code.Polynomial(a, kErfBig32);
+  Value* magic = code.F(x, kExp32.magic + kExp32.bias);
+  Value* shifted = code.CreateFAdd(exponent, magic);
+  Value* f = code.CreateFSub(exponent, code.CreateFSub(shifted, magic));
+  Value* bits = code.CreateBitCast(shifted, Builder::Like(x, code.getInt32Ty()));
+  Value* scale = PowerOfTwo(code, {bits, x, 1});
+  Value* grown = code.CreateFNeg(code.Polynomial(f, kExp2Rough32));
+  Value* big = code.Fma(grown, scale, code.F(x, 1));
+  Value* is_small = code.CreateFCmpOLT(a, code.F(x, 0.875));
   return code.CopySign(code.CreateSelect(is_small, small, big), x);
 }
 
-// The same in f64, and erfc(x) * e^(x^2) over (x - 2) / (x + 2) on [1, 6].
+// erf(x) / x over x^2 in f64, |x| <= 1, and erfc(x) * e^(x^2) over (x - 2) / (x + 2) on [1, 6].
 constexpr double kErfSmall64[] = {
     0x1.20dd750429b6dp+0,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b0bp-4,  -0x1.b82ce312842afp-6,
     0x1.565bcd0d9d9d5p-8,   -0x1.c02db3d54dbc9p-11, 0x1.f9a3212f93f8ep-14, -0x1.f4d1d62676e6ap-17,
@@ -285,13 +330,25 @@ Value* EmitIn64(Builder& code, ScalarOp op, Value* a, Value* b) {
 
 Value* EmitExp(Builder& code, Value* x, Value* tail) {
   const ExpTraits& t = ExpTraitsOf(x);
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.x_max), tail);
+  ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.x_max), 1, 2 * t.bias);
+  if (tail != nullptr) parts.r = code.CreateFAdd(parts.r, tail);
   // Two factors: 2^n alone leaves the range of normal numbers before e^x leaves the denormals.
-  Value* n1 = code.CreateAShr(parts.n, code.I(parts.n, 1));
-  Value* n2 = code.CreateSub(parts.n, n1);
-  Value* result = code.CreateFAdd(parts.p, code.F(x, 1));
-  result = code.CreateFMul(result, PowerOfTwo(code, x, n1));
-  return code.CreateFMul(result, PowerOfTwo(code, x, n2));
+  // Half of n + 2 bias, rounded down, is one biased exponent; what remains is the other.
+  Value* bits = parts.shifted;
+  Value* first = code.CreateShl(bits, code.I(bits, t.mantissa_bits - 1));
+  first = code.CreateAnd(first, code.I(bits, -(int64_t{1} << t.mantissa_bits)));
+  Value* both = code.CreateShl(bits, code.I(bits, t.mantissa_bits));
+  Value* second = code.CreateSub(both, first);
+  Value* scale = code.CreateBitCast(first, x->getType());
+  Value* result = code.Fma(ExpPolynomial(code, parts), scale, scale);
+  return code.CreateFMul(result, code.CreateBitCast(second, x->getType()));
+}
+
+Value* EmitExpOfNonPositive(Builder& code, Value* x) {
+  const ExpTraits& t = ExpTraitsOf(x);
+  const ExpParts parts = ReduceExp(code, AtLeast(code, x, t.unit_min), 1, t.bias);
+  Value* power = PowerOfTwo(code, parts);
+  return code.Fma(ExpPolynomial(code, parts), power, power);
 }
 
 LogSplit SplitForLog(Builder& code, Value* x) {

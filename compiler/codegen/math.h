@@ -24,7 +24,9 @@ struct LogSplit {
   llvm::Value* f;
 };
 LogSplit SplitForLog(Builder& code, llvm::Value* x);
-/// e^(x + tail) in f64, over the whole range.
+/// e^(x + tail), over the whole range.
 llvm::Value* EmitExp(Builder& code, llvm::Value* x, llvm::Value* tail = nullptr);
+/// e^x for x that is not above 0 (or is NaN); results below the normal numbers may become 0.
+llvm::Value* EmitExpOfNonPositive(Builder& code, llvm::Value* x);
 
 }  // namespace ingot::compiler::codegen
