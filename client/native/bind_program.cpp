@@ -73,7 +73,10 @@ py::dict Provenance(const LoadedArtifact& artifact) {
   out["outputs"] = manifest.outputs() == nullptr ? 0u : manifest.outputs()->size();
   out["kernels"] = manifest.kernels() == nullptr ? 0u : manifest.kernels()->size();
   size_t kernel_steps = 0, aten_steps = 0, copies = 0;
-  for (const proto::PlanStep* step : *manifest.steps()) {
+  // A program that only returns its inputs has no steps, and an empty vector may be absent.
+  const auto* steps = manifest.steps();
+  for (uint32_t i = 0; steps != nullptr && i < steps->size(); ++i) {
+    const proto::PlanStep* step = steps->Get(i);
     if (step->kind() == proto::StepKind::Kernel) ++kernel_steps;
     if (step->kind() == proto::StepKind::Aten) ++aten_steps;
     if (step->kind() == proto::StepKind::Copy) ++copies;
@@ -96,9 +99,10 @@ py::dict Provenance(const LoadedArtifact& artifact) {
 std::string PlanText(const LoadedArtifact& artifact) {
   const proto::Manifest& manifest = artifact.manifest();
   std::string text;
-  uint32_t number = 0;
-  for (const proto::PlanStep* step : *manifest.steps()) {
-    text += std::to_string(number++) + ": ";
+  const auto* steps = manifest.steps();
+  for (uint32_t number = 0; steps != nullptr && number < steps->size(); ++number) {
+    const proto::PlanStep* step = steps->Get(number);
+    text += std::to_string(number) + ": ";
     if (step->kind() == proto::StepKind::Kernel) {
       text += "kernel " + manifest.kernels()->Get(step->kernel())->symbol()->str() + "(";
       for (uint32_t i = 0; i < step->buffers()->size(); ++i) {

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstring>
 #include <new>
 
 #include "client/native/arguments.h"
@@ -225,10 +226,15 @@ int Clear(PyObject* object) {
 /// Attributes of the type first, then of the engine, then of what the user wrapped.
 PyObject* GetAttribute(PyObject* object, PyObject* name) {
   auto* self = reinterpret_cast<Compiled*>(object);
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr) return nullptr;
+  // These exist on the type too, but people ask for those of what they wrapped.
+  if (strcmp(text, "__doc__") == 0 || strcmp(text, "__module__") == 0) {
+    return PyObject_GetAttr(self->target, name);
+  }
   PyObject* own = PyObject_GenericGetAttr(object, name);
   if (own != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
-  const char* text = PyUnicode_AsUTF8(name);
-  const bool special = text != nullptr && text[0] == '_';
+  const bool special = text[0] == '_';
   for (PyObject* place : {special ? nullptr : self->owner, self->target}) {
     if (place == nullptr) continue;
     PyErr_Clear();

@@ -187,7 +187,8 @@ class Walk {
     PyObject *key, *value;
     while (PyDict_Next(type->tp_dict, &at, &key, &value)) {
       PyObject* function = FunctionOf(value);
-      if (function == nullptr) continue;
+      // What __init__ did is in the attributes.
+      if (function == nullptr || PyUnicode_CompareWithASCIIString(key, "__init__") == 0) continue;
       ValueWriter writer;
       writer.Write(PyFunction_GET_CODE(function));
       if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) writer.Write(defaults);

@@ -58,6 +58,15 @@ bool UsesFirstConstant(PyObject* bytecode) {
   return false;
 }
 
+/// A remembered hash() differs from process to process and never steers a program
+/// (`_original_object_hash` of Hugging Face's generation configs).
+bool IsSaltedHash(PyObject* key, PyObject* value) {
+  if (!PyUnicode_Check(key) || !PyLong_CheckExact(value)) return false;
+  const std::string_view name = TextOf(key);
+  constexpr std::string_view kSuffix = "_hash";
+  return name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix;
+}
+
 void AddConstant(Hasher& hasher, PyObject* constant, ValueWriter& writer) {
   if (PyCode_Check(constant)) {
     const Digest digest = DigestOfCode(constant);
@@ -150,6 +159,7 @@ void ValueWriter::WriteDict(PyObject* dict) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
+    if (IsSaltedHash(key, value)) continue;
     Write(key);
     Write(value);
   }

@@ -66,7 +66,7 @@ def ingot(session_store, monkeypatch):
     monkeypatch.setenv("INGOT_STORE_DIR", str(session_store.path))
     monkeypatch.delenv("INGOT_SOCKET", raising=False)
     import ingot
-    from ingot import stats
+    from ingot import counters
 
-    stats.reset()
+    counters.reset()
     return ingot

@@ -20,7 +20,8 @@ def check(ingot, fn, *args, native=True, calls=2, **kwargs):
             assert_same(step(*copies(args), **copies(kwargs)), expected)
     after = ingot.stats()
     served = after["native_calls"] - before["native_calls"]
-    assert served == (calls if native else 0), step.report()
+    # The store is the session's: where an equal function was met before, the first call is native too.
+    assert served >= calls if native else served == 0, step.report()
     return step
 
 
@@ -296,7 +297,11 @@ def test_changed_attributes_and_methods_are_seen(ingot, block):
             Block.forward = original
 
 
-def test_a_second_size_makes_a_template_and_each_size_is_proved_once(ingot, block):
+def test_a_second_size_makes_a_template_and_each_size_is_proved_once(ingot):
+    class Own(Block):
+        """A class of its own: no other test has stored its sizes."""
+
+    block = Own().eval()
     step = ingot.compile(block, wait=True)
     with torch.no_grad():
         for rows in (3, 5, 7, 9):
@@ -304,7 +309,8 @@ def test_a_second_size_makes_a_template_and_each_size_is_proved_once(ingot, bloc
             for _ in range(2):
                 assert_same(step(x), block(x))
     counts = ingot.stats()
-    assert (counts["captures"], counts["compiles"], counts["proven"]) == (4, 2, 2), step.report()
+    # An equal graph of another test's class is a hit instead of a compile.
+    assert (counts["captures"], counts["compiles"] + counts["graph_hits"], counts["proven"]) == (4, 2, 2), step.report()
     assert [v["kind"] for v in step.variants] == ["template"]
 
 

@@ -18,7 +18,7 @@ from ingot.api import cache_compile, compile, load  # noqa: E402
 from ingot.config import Config  # noqa: E402
 from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
                           Timeout, Unavailable, Unsupported)
-from ingot.stats import stats  # noqa: E402
+from ingot.counters import stats  # noqa: E402
 
 Compiled: typing.Any = _native.Compiled
 

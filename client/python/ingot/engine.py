@@ -12,7 +12,7 @@ import weakref
 
 import torch
 
-from ingot import _native, binding, daemon, errors, keys, paths, recording, stats
+from ingot import _native, binding, counters, daemon, errors, keys, paths, recording
 from ingot import config as configuration
 from ingot.config import Config
 
@@ -100,8 +100,8 @@ class Engine:
 
     def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer, counted, said once for each reason."""
-        stats.add("fallbacks")
-        stats.add(f"refused_{name}")
+        counters.add("fallbacks")
+        counters.add(f"refused_{name}")
         self._warn_once(name, f"{self.name} runs eagerly: {name}" + (f" ({detail})" if detail and detail != name else "") + _advice(name))
         if self.config.on_unsupported == "error" and name != "execution":
             raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + _advice(name))
@@ -138,14 +138,14 @@ class Engine:
             self._last_miss = f"the daemon cannot be asked: {e}"
             return entry
         finally:
-            stats.add_seconds("lookup", time.perf_counter() - began)
+            counters.add_seconds("lookup", time.perf_counter() - began)
         if key.opaque and self.config.opaque == "trace":
             self._last_miss = "state that cannot be digested: " + ", ".join(key.opaque[:3])
         elif reply is None or not reply["variants"]:
             self._last_miss = (reply or {}).get("why") or "never stored"
         else:
             self._admit(entry, reply["variants"], call)
-        stats.add("entry_hits" if entry.variants else "entry_misses")
+        counters.add("entry_hits" if entry.variants else "entry_misses")
         return entry
 
     def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
@@ -165,8 +165,8 @@ class Engine:
                 entry.variants.append(variant)
             else:
                 entry.rejected = self._last_miss = f"stored but rejected: {why}"
-                stats.add("dependency_misses")
-        stats.add_seconds("check", time.perf_counter() - began)
+                counters.add("dependency_misses")
+        counters.add_seconds("check", time.perf_counter() - began)
 
     def _report_opaque(self, opaque: "list[str]") -> None:
         if opaque and self.config.opaque == "warn":
@@ -181,7 +181,7 @@ class Engine:
         self.site._forget(shape_key, call.objects)
         for variant in shape.entry.variants:
             accepted = self._install(shape_key, shape, variant, call) or accepted
-        stats.add_seconds("bind", time.perf_counter() - began)
+        counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
 
     def _install(self, shape_key: bytes, shape: Shape, variant: binding.Variant, call: recording.Call) -> bool:
@@ -213,7 +213,7 @@ class Engine:
         if self.config.on_miss != "compile" or self.config.require_cached:
             return self._refuse_miss(shape, call)
         if sizes in shape.pending:
-            stats.add("pending_calls")
+            counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.variants) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
@@ -221,7 +221,7 @@ class Engine:
 
     def _retire(self, shape: Shape, why: str) -> None:
         shape.eager_reason = why
-        stats.add("retired")
+        counters.add("retired")
 
     def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
         nearest = self.why_miss(call)
@@ -240,8 +240,8 @@ class Engine:
         except recording.Refused as e:
             self._note_refusal(shape, e)
             return result
-        stats.add("captures")
-        stats.add_seconds("record", prepared - began + time.perf_counter() - ran)
+        counters.add("captures")
+        counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         shape.pending.add(sizes)
         job = Job(shape_key, shape, call, sizes, captured, threading.Event())
@@ -252,8 +252,8 @@ class Engine:
         return result
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
-        stats.add("refusals")
-        stats.add(f"refused_{refused.name}")
+        counters.add("refusals")
+        counters.add(f"refused_{refused.name}")
         shape.eager_reason = self._last_miss = f"{refused.name}: {refused.detail}"
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){_advice(refused.name)}")
         if self.config.on_unsupported == "error":
@@ -267,7 +267,7 @@ class Engine:
             reply = connection.compile(job.shape.entry.key.components, job.captured.recording, job.captured.signature,
                                        job.captured.record, self.config.dynamic is not False,
                                        job.shape.entry.rejected is not None, self.config.compile_ms_max)
-            stats.add_seconds("compile", time.perf_counter() - began)
+            counters.add_seconds("compile", time.perf_counter() - began)
             self._accept_reply(job, reply)
         except errors.Error as e:
             self._note_daemon_error(e)
@@ -278,7 +278,7 @@ class Engine:
             job.done.set()
 
     def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
-        stats.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
+        counters.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
         variant = binding.Variant(reply["variant"])
         variant.checked = True
         with self._lock:
@@ -298,7 +298,7 @@ class Engine:
 
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
-        stats.add("daemon_errors")
+        counters.add("daemon_errors")
         self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
 
     # -- what users ask ------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def _function_items(function: typing.Any) -> "list[Item]":
     items = [_item("name", function_name(function))]
     plain = paths.plain_function(function)
     if plain is not None:
-        items.append(("code", _native.digest_code(plain.__code__), ""))
+        items.append((f"code {function_name(function)}", _native.digest_code(plain.__code__), ""))
         if plain.__defaults__ or plain.__kwdefaults__:
             items.append(_value_item("defaults", (plain.__defaults__, plain.__kwdefaults__)))
     return items

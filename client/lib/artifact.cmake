@@ -1,0 +1,7 @@
+# Mapping and checking an artifact needs no torch; running it does. The integration tests include
+# this file where the rest of the client is not built.
+include_guard(GLOBAL)
+ingot_library(ingot_artifact
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/cpu_features.cpp ${CMAKE_CURRENT_LIST_DIR}/elf_check.cpp
+          ${CMAKE_CURRENT_LIST_DIR}/loaded_artifact.cpp ${CMAKE_CURRENT_LIST_DIR}/manifest_check.cpp
+  LINK ingot_proto ingot_base ${CMAKE_DL_LIBS})
