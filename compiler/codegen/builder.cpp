@@ -45,6 +45,17 @@ llvm::Value* Builder::Polynomial(Value* x, std::span<const double> coefs) {
   return result;
 }
 
+llvm::Value* Builder::PairedPolynomial(Value* x, Value* square, std::span<const double> coefs) {
+  const auto pair = [&](size_t i) { return Fma(x, F(x, coefs[i + 1]), F(x, coefs[i])); };
+  size_t i = (coefs.size() - 1) / 2 * 2;
+  Value* result = coefs.size() % 2 == 1 ? F(x, coefs[i]) : pair(i);
+  while (i > 0) {
+    i -= 2;
+    result = Fma(result, square, pair(i));
+  }
+  return result;
+}
+
 llvm::Value* Builder::BitsOf(Value* mask) {
   return mask->getType()->isVectorTy() ? CreateBitCast(mask, getIntNTy(LanesOf(mask))) : mask;
 }

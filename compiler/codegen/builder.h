@@ -49,6 +49,8 @@ class Builder : public llvm::IRBuilder<> {
   Value* IsNan(Value* a) { return CreateFCmpUNO(a, a); }
   /// Polynomial of x, lowest coefficient first, by Horner's rule with fused steps.
   Value* Polynomial(Value* x, std::span<const double> coefs);
+  /// The same by Horner's rule in x^2 over pairs of terms: as many steps, half as long a chain.
+  Value* PairedPolynomial(Value* x, Value* square, std::span<const double> coefs);
 
   /// One bit for each lane of a mask of i1.
   Value* BitsOf(Value* mask);

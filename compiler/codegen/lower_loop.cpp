@@ -14,6 +14,19 @@ using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
 
+namespace {
+
+/// Whether f32 is computed in f32; the other functions take two registers for each of theirs.
+bool StaysIn32(const Inst& inst) {
+  switch (inst.op) {
+    case ScalarOp::kExp: case ScalarOp::kExpm1: case ScalarOp::kSigmoid: case ScalarOp::kTanh:
+    case ScalarOp::kErf: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 /// Everything that can differ between two values of j, and whatever must not be moved.
 void KernelLowering::FindVarying(const loop::Block& block) {
   varying_.assign(kernel_.insts.size(), false);
@@ -40,18 +53,24 @@ void KernelLowering::FindVarying(const loop::Block& block) {
 void KernelLowering::ChooseWidths(const loop::Block& block) {
   size_t widest = 1;
   bool is_heavy = false;
+  bool is_wide = false;
   bool reduces = false;
   for (const Id id : block.insts) {
     if (!varying_[id]) continue;
     widest = std::max(widest, guards::SizeOf(At(id).dtype));
     for (const Id arg : At(id).args) widest = std::max(widest, guards::SizeOf(At(arg).dtype));
     is_heavy |= IsHeavy(At(id));
+    is_wide |= IsHeavy(At(id)) && !StaysIn32(At(id));
     reduces |= loop::IsReduce(At(id).op);
   }
   // 8-byte elements take two registers: most such loops mix them with 4-byte ones.
   lanes_ = unit_.bytes / static_cast<unsigned>(std::min<size_t>(widest, 4));
-  unroll_ = is_heavy ? 2 : (reduces ? 4 : 2);
+  unroll_ = is_heavy ? 1 : (reduces ? 4 : 2);
   if (widest == 8 && unroll_ > 1) unroll_ /= 2;
+  // Long chains of dependent operations want company: a vector of two registers becomes two
+  // chains side by side, instruction by instruction, where copies would come one after the other.
+  const bool is_short = block.extent.is_const() && block.extent.const_value() < 2 * lanes_;
+  if (is_heavy && !is_wide && widest == 4 && !is_short) lanes_ *= 2;
   if (!block.extent.is_const()) return;
   while (unroll_ > 1 && block.extent.const_value() < int64_t{lanes_} * unroll_) unroll_ /= 2;
 }

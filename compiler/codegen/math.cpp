@@ -75,22 +75,17 @@ ExpParts ReduceExp(Builder& code, Value* x, double factor, int offset) {
   return {code.CreateBitCast(shifted, integer), r, factor};
 }
 
-/// e^(factor * r) - 1 with coefficients that have taken up the factor. Pairs of terms are summed
-/// side by side: a chain of fused steps as long as Horner's rule would keep the machine waiting.
+/// e^(factor * r) - 1 with coefficients that have taken up the factor.
 Value* ExpPolynomial(Builder& code, const ExpParts& parts) {
   Value* r = parts.r;
   std::vector<double> coefs;
   double power = parts.factor;
   for (const double q : ExpTraitsOf(r).q) coefs.push_back(q * (power *= parts.factor));
   Value* square = code.CreateFMul(r, r);
-  Value* sum = code.F(r, coefs.back());
-  for (size_t i = coefs.size() - 1; i >= 2; i -= 2) {
-    sum = code.Fma(sum, square, code.Fma(r, code.F(r, coefs[i - 1]), code.F(r, coefs[i - 2])));
-  }
   Value* linear = r;
   if (parts.factor == -1) linear = code.CreateFNeg(r);
   if (parts.factor == 2) linear = code.CreateFAdd(r, r);
-  return code.Fma(sum, square, linear);
+  return code.Fma(code.PairedPolynomial(r, square, coefs), square, linear);
 }
 
 /// 2^(n + offset - bias) of `shifted`.
@@ -164,14 +159,14 @@ Value* EmitErf32(Builder& code, Value* x) {
   // The slope at 0 is kept apart: rounded into the polynomial it would cost an ulp everywhere.
   Value* rest = code.CreateFMul(a, code.Polynomial(z, kErfSmall32));
   Value* small = code.Fma(a, code.F(x, kErfSlope32), rest);
-  Value* exponent = code.Polynomial(a, kErfBig32);
+  Value* exponent = code.PairedPolynomial(a, z, kErfBig32);
   Value* magic = code.F(x, kExp32.magic + kExp32.bias);
   Value* shifted = code.CreateFAdd(exponent, magic);
   Value* f = code.CreateFSub(exponent, code.CreateFSub(shifted, magic));
   Value* bits = code.CreateBitCast(shifted, Builder::Like(x, code.getInt32Ty()));
   Value* scale = PowerOfTwo(code, {bits, x, 1});
-  Value* grown = code.CreateFNeg(code.Polynomial(f, kExp2Rough32));
-  Value* big = code.Fma(grown, scale, code.F(x, 1));
+  Value* grown = code.PairedPolynomial(f, code.CreateFMul(f, f), kExp2Rough32);
+  Value* big = code.Fma(code.CreateFNeg(grown), scale, code.F(x, 1));
   Value* is_small = code.CreateFCmpOLT(a, code.F(x, 0.875));
   return code.CopySign(code.CreateSelect(is_small, small, big), x);
 }

@@ -180,15 +180,15 @@ Results FloatRule(const Rule& r) {
 }
 
 ExprId Gelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
-  const ExprId half = p.Map(Op::kMul, {x, p.Float(0.5, t)});
-  ExprId inner;
   if (r.call.NameAt(1).value_or("none") == "tanh") {
+    // (1 + tanh(u)) / 2 is the sigmoid of 2u, which costs less and keeps the tail's accuracy.
     const ExprId cube = p.Map(Op::kMul, {p.Map(Op::kMul, {x, x}), x});
     const ExprId sum = p.Map(Op::kAdd, {x, p.Map(Op::kMul, {cube, p.Float(0.044715, t)})});
-    inner = p.Map(Op::kTanh, {p.Map(Op::kMul, {sum, p.Float(M_SQRT2 * M_2_SQRTPI * 0.5, t)})});
-  } else {
-    inner = p.Map(Op::kErf, {p.Map(Op::kMul, {x, p.Float(M_SQRT1_2, t)})});
+    const ExprId twice = p.Map(Op::kMul, {sum, p.Float(M_SQRT2 * M_2_SQRTPI, t)});
+    return p.Map(Op::kMul, {x, p.Map(Op::kSigmoid, {twice})});
   }
+  const ExprId half = p.Map(Op::kMul, {x, p.Float(0.5, t)});
+  const ExprId inner = p.Map(Op::kErf, {p.Map(Op::kMul, {x, p.Float(M_SQRT1_2, t)})});
   return p.Map(Op::kMul, {half, p.Map(Op::kAdd, {inner, p.Float(1, t)})});
 }
 ExprId Silu(const Rule&, ExprPool& p, ExprId x, DType) {

@@ -301,10 +301,10 @@ Status Run(const Case& c, const Target& target) {
   return {};
 }
 
-/// Prints the machine code of the case, for reading.
-Status PrintAssembly(const Case& c, const Target& target) {
+/// Prints the code of the case, for reading.
+Status PrintCode(const Case& c, const Target& target, bool assembly) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(c.text));
-  TRY_ASSIGN(const std::string text, GenerateText(kernel, target, true));
+  TRY_ASSIGN(const std::string text, GenerateText(kernel, target, assembly));
   fmt::print("{}", text);
   return {};
 }
@@ -312,7 +312,7 @@ Status PrintAssembly(const Case& c, const Target& target) {
 }  // namespace
 }  // namespace ingot::compiler
 
-// kernel-bench [--asm] [NAME...]: the named cases, or all.
+// kernel-bench [--asm | --llvm] [NAME...]: the named cases, or all; their code instead of times.
 int main(int argc, char** argv) {
   using namespace ingot::compiler;
   const auto target = Target::Host();
@@ -322,9 +322,10 @@ int main(int argc, char** argv) {
   }
   std::vector<std::string_view> names(argv + 1, argv + argc);
   const bool assembly = std::erase(names, "--asm") > 0;
+  const bool code = std::erase(names, "--llvm") > 0 || assembly;
   for (const Case& c : kCases) {
     if (!names.empty() && std::ranges::find(names, c.name) == names.end()) continue;
-    const auto status = assembly ? PrintAssembly(c, *target) : Run(c, *target);
+    const auto status = code ? PrintCode(c, *target, assembly) : Run(c, *target);
     if (!status) {
       fmt::print(stderr, "{}: {}\n", c.name, status.error().ToText());
       return 1;
