@@ -6,8 +6,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import ingot
 
-CONFIG = dict(hidden_size=1024, intermediate_size=2816, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=4,
-              vocab_size=32000, max_position_embeddings=2048)
+CONFIG = dict(hidden_size=512, intermediate_size=1408, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=2,
+              vocab_size=16000, max_position_embeddings=2048)
 PROMPT_TOKENS, NEW_TOKENS, CACHE_TOKENS = 48, 24, 128
 
 

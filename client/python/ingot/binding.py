@@ -115,10 +115,8 @@ def _object_checks(roots: paths.Roots) -> "list[tuple[int, list[tuple[str, typin
     for number, root in enumerate(roots.objects):
         if isinstance(root, torch.nn.Module):
             continue
-        for path, value in paths.walk(f"object:{number}", root):
-            if isinstance(value, torch.Tensor):
-                continue
-            for kind, key, child in paths.children(value):
+        for path, _, content in paths.walk(f"object:{number}", root):
+            for kind, key, child in content:
                 if isinstance(child, _SIMPLE) or isinstance(child, (torch.dtype, torch.device)):
                     found.append((number, [tuple(step) for step in path[1:]] + [(kind, key)], child))
     return found

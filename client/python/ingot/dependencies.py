@@ -92,6 +92,10 @@ def collect(codes: "typing.Iterable[tuple[types.CodeType, str]]", environment: "
     state of modules it reached through globals and closures (``roots``)."""
     record: "dict[tuple[str, str], Dependency]" = {}
     for code, module in codes:
+        # The standard library belongs to the Python version, which the environment component names;
+        # methods that dataclasses generate follow from the class.
+        if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__" or _qualname(code).startswith("__create_fn__."):
+            continue
         _add_code(record, code, module)
         _add_globals(record, code, module)
     for name, value in environment.items():

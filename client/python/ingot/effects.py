@@ -24,39 +24,32 @@ class Change(typing.NamedTuple):
     value: typing.Any
 
 
-def _content(value: typing.Any) -> "dict[typing.Any, typing.Any] | None":
-    """A shallow copy of what an object holds, keyed by (kind, key)."""
-    if isinstance(value, torch.Tensor):
-        return None
-    return {(kind, key): child for kind, key, child in paths.children(value)}
-
-
 class Snapshot:
     """What every object reachable from the roots holds before the call."""
 
     def __init__(self, roots: "dict[str, typing.Any]") -> None:
         self.path_of: "dict[int, paths.Path]" = {}
         self.tensors: "list[tuple[paths.Path, torch.Tensor]]" = []
-        self._before: "list[tuple[paths.Path, typing.Any, dict[typing.Any, typing.Any]]]" = []
+        self._before: "list[tuple[paths.Path, typing.Any, paths.Content]]" = []
         for name, root in roots.items():
-            for path, value in paths.walk(name, root):
+            for path, value, content in paths.walk(name, root):
                 if id(value) in self.path_of or len(self._before) > _OBJECTS_MAX:
                     continue
                 self.path_of[id(value)] = path
                 if isinstance(value, torch.Tensor):
                     self.tensors.append((path, value))
-                    continue
-                content = _content(value)
-                if content:
+                else:
                     self._before.append((path, value, content))
 
     def changes(self) -> "list[Change]":
         """What differs now, equal values set anew left out; a removed key counts as set to None."""
         found = []
-        for path, value, before in self._before:
-            after = _content(value) or {}
-            if after.keys() == before.keys() and all(after[k] is before[k] for k in after):
+        for path, value, content in self._before:
+            now = paths.children(value)
+            if len(now) == len(content) and all(a[2] is b[2] and a[1] == b[1] for a, b in zip(now, content)):
                 continue
+            before = {(kind, key): child for kind, key, child in content}
+            after = {(kind, key): child for kind, key, child in now}
             for kind, key in list(after) + [k for k in before if k not in after]:
                 old, new = before.get((kind, key), _ABSENT), after.get((kind, key), _ABSENT)
                 if old is not new and not _same(old, new):

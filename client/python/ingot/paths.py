@@ -5,6 +5,7 @@ A path is JSON: ``[root, [kind, key], ...]`` with root ``"self"``, ``"object:<i>
 argument), ``"closure:<name>"`` or ``"global:<module>:<name>"``; kind ``"a"`` is an attribute, ``"i"`` an item.
 """
 
+import itertools
 import sys
 import typing
 
@@ -13,8 +14,9 @@ import torch
 from ingot import errors
 
 Path = typing.List[typing.Any]
-_DEPTH_MAX = 8
+_DEPTH_MAX = 32
 _ITEMS_MAX = 4096
+_ATOM_TYPES = frozenset([type(None), bool, int, float, str])
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
 
 
@@ -101,39 +103,49 @@ def resolve(path: Path, roots: Roots) -> typing.Any:
     return value
 
 
-def children(value: typing.Any) -> "typing.Iterator[tuple[str, typing.Any, typing.Any]]":
+# nn.Module's own tables: hooks and switches that no forward reads as state.
+_BOOKKEEPING = frozenset(name for name in vars(torch.nn.Module()) if name.startswith("_")) - {"_parameters", "_buffers", "_modules"}
+
+Content = typing.List[typing.Tuple[str, typing.Any, typing.Any]]
+
+
+def children(value: typing.Any) -> Content:
     """(kind, key, child) of everything directly inside a value, modules' tables flattened."""
+    found: Content = []
     if isinstance(value, dict):
-        for key, item in list(value.items()):
-            if isinstance(key, (str, int)):
-                yield "i", key, item
+        found += [("i", key, item) for key, item in itertools.islice(value.items(), _ITEMS_MAX) if isinstance(key, (str, int))]
     elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield "i", index, item
+        found += [("i", index, item) for index, item in enumerate(value[:_ITEMS_MAX])]
     state = getattr(value, "__dict__", None)
-    if isinstance(state, dict) and not isinstance(value, (type, type(sys))):
-        for name, item in list(state.items()):
-            if isinstance(value, torch.nn.Module) and name in ("_parameters", "_buffers", "_modules"):
-                for key, inner in list(item.items()):
-                    yield "a", key, inner
-            elif not name.startswith("__"):
-                yield "a", name, item
+    if type(state) is not dict:
+        return found
+    if isinstance(value, torch.nn.Module):
+        for table in (value._parameters, value._buffers, value._modules):
+            found += [("a", key, item) for key, item in table.items()]
+        found += [("a", key, item) for key, item in state.items() if key not in _BOOKKEEPING and key not in _TABLES]
+    else:
+        found += [("a", key, item) for key, item in state.items() if not key.startswith("__")]
+    return found
 
 
-def walk(root_name: str, root: typing.Any) -> "typing.Iterator[tuple[Path, typing.Any]]":
-    """Everything reachable from a root, breadth first, each object once, tensors included."""
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+def _is_opaque(value: typing.Any) -> bool:
+    """Things that hold no state of the program: modules of code, functions, classes."""
+    return isinstance(value, type(sys)) or (callable(value) and not isinstance(value, torch.nn.Module))
+
+
+def walk(root_name: str, root: typing.Any) -> "typing.Iterator[tuple[Path, typing.Any, Content]]":
+    """(path, value, content) of everything reachable from a root, breadth first, each object once; tensors have
+    no content."""
     queue: "list[tuple[Path, typing.Any]]" = [([root_name], root)]
     seen = {id(root)}
-    yield queue[0]
     for path, value in queue:
-        if len(path) > _DEPTH_MAX + 24 or isinstance(value, torch.Tensor) or callable(value) and not hasattr(value, "__dict__"):
-            continue
-        for count, (kind, key, child) in enumerate(children(value)):
-            if count >= _ITEMS_MAX or isinstance(child, _ATOMS) or id(child) in seen:
-                continue
-            if isinstance(child, type(sys)) or (callable(child) and not isinstance(child, torch.nn.Module)):
+        content = [] if isinstance(value, torch.Tensor) or len(path) > _DEPTH_MAX else children(value)
+        yield path, value, content
+        for kind, key, child in content:
+            if type(child) in _ATOM_TYPES or id(child) in seen or isinstance(child, _ATOMS) or _is_opaque(child):
                 continue
             seen.add(id(child))
-            entry = (path + [[kind, key]], child)
-            yield entry
-            queue.append(entry)
+            queue.append((path + [[kind, key]], child))

@@ -174,7 +174,7 @@ class Recording:
                 if plain or callable(value) and not isinstance(value, torch.nn.Module):
                     continue
                 seen.add(id(value))
-                for path, child in paths.walk(f"global:{module}:{name}", value):
+                for path, child, _ in paths.walk(f"global:{module}:{name}", value):
                     if isinstance(child, torch.Tensor):
                         found.setdefault(id(child), path)
         return found
