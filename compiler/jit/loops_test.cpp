@@ -2,6 +2,9 @@
 //
 // Access patterns and loop structure: strides, predicates, gathers, row buffers, several blocks,
 // and random kernels that mix them, against the interpreter.
+#include <cmath>
+#include <limits>
+
 #include "compiler/jit/compare.h"
 
 namespace ingot::compiler {
@@ -193,6 +196,57 @@ TEST(Rows, SoftmaxThroughARowBuffer) {
   maker.Store(out, here(), maker.Op(ScalarOp::kCast, DType::kBF16, {result}));
   const CompiledKernel kernel(maker.kernel);
   for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 8, false);
+}
+
+/// Rows of e^(x - max(x)): what a softmax computes before it divides. `shift` is added to x only
+/// where it is subtracted from, so that anything but 0 leaves the pattern.
+std::vector<float> Exponentials(std::vector<float> x, float shift) {
+  const auto n = static_cast<int64_t>(x.size());
+  KernelMaker maker;
+  const uint32_t in = maker.Param(DType::kF32, ParamMode::kIn, n);
+  const uint32_t out = maker.Param(DType::kF32, ParamMode::kOut, n);
+  maker.Loop(n);
+  const loop::Index at = KernelMaker::At({0, 1});
+  const Id top = maker.Op(ScalarOp::kReduceMax, DType::kF32, {maker.Load(in, at)});
+  maker.Loop(n);
+  Id value = maker.Load(in, at);
+  if (shift != 0) {
+    const Id constant = maker.Const(DType::kF32, shift, 0);
+    value = maker.Op(ScalarOp::kAdd, DType::kF32, {value, constant});
+  }
+  const Id difference = maker.Op(ScalarOp::kSub, DType::kF32, {value, top});
+  maker.Store(out, at, maker.Op(ScalarOp::kExp, DType::kF32, {difference}));
+  const CompiledKernel kernel(maker.kernel);
+  std::vector<float> result(x.size());
+  EXPECT_EQ(kernel.Run({x.data(), result.data()}, {}, 0, 1), 0);
+  return result;
+}
+
+TEST(Rows, ExponentialsBelowTheMaximum) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {3, -kInf, 2.5F, -84, -84.4F, -86, -1e30F, 3, 0, -7};
+  for (int i = 0; i < 40; ++i) x.push_back(static_cast<float>(2 - 3 * i));
+  const std::vector<float> found = Exponentials(x, 0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(x[i]) - 3);
+    EXPECT_NEAR(found[i], exact, 2e-7 * exact + 0x1p-126) << x[i];
+  }
+  EXPECT_EQ(found[0], 1);
+  EXPECT_EQ(found[1], 0);  // A masked position gets exactly nothing.
+  EXPECT_EQ(found[6], 0);
+}
+
+TEST(Rows, ExponentialsOfNothingButMaskedAreNan) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const float y : Exponentials(std::vector<float>(19, -kInf), 0)) EXPECT_TRUE(std::isnan(y));
+  for (const float y : Exponentials({1, NAN, 2, 3}, 0)) EXPECT_TRUE(std::isnan(y));
+}
+
+TEST(Rows, ExponentialsAboveTheMaximumAreNotTakenForBelow) {
+  for (const float y : Exponentials(std::vector<float>(21, -1), 90)) EXPECT_TRUE(std::isinf(y));
+  for (const float y : Exponentials(std::vector<float>(21, -1), 80)) {
+    EXPECT_NEAR(y / std::exp(80.0), 1, 2e-7);
+  }
 }
 
 TEST(Rows, NoneIsFineEvenWithEmptyExtents) {
