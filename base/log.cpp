@@ -24,7 +24,8 @@ std::shared_ptr<spdlog::logger> MakeLogger(spdlog::sink_ptr sink, LogLevel level
   auto logger = std::make_shared<spdlog::logger>("ingot", std::move(sink));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l pid=%P %v");
   logger->set_level(kSpdlogLevels[static_cast<size_t>(level)]);
-  logger->flush_on(spdlog::level::warn);
+  // Info lines are few by definition, and the last one before a crash matters most.
+  logger->flush_on(spdlog::level::info);
   return logger;
 }
 

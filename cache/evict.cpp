@@ -100,7 +100,7 @@ Result<EvictReport> EvictStep(Store& store, const EvictLimits& limits, const Clo
       return true;
     }));
   }
-  const std::vector<Victim> victims = ChooseVictims(candidates, limits, clock.now_s());
+  std::vector<Victim> victims = ChooseVictims(candidates, limits, clock.now_s());
   EvictReport report;
   for (const Victim& victim : victims) {
     const Candidate& c = victim.candidate;
@@ -120,6 +120,7 @@ Result<EvictReport> EvictStep(Store& store, const EvictLimits& limits, const Clo
   report.bytes = left.bytes;
   report.entries = left.entries;
   report.more = victims.size() == limits.victims_max && victims.size() > 0;
+  report.victims = std::move(victims);
   return report;
 }
 

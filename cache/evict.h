@@ -58,6 +58,8 @@ struct EvictReport {
   uint64_t entries = 0;  ///< left in kEntries
   /// A limit does not hold yet and another step can help.
   bool more = false;
+  /// What this step removed.
+  std::vector<Victim> victims;
 };
 
 /// One bounded step: reads the facts of all values (not the values), removes at most

@@ -106,6 +106,10 @@ bool IsDatabaseAtFault(Code code) {
 
 }  // namespace
 
+bool IsFresh(const std::string& dir, Filesystem& filesystem) {
+  return !filesystem.Exists(StoreDir::DatabaseIn(dir));
+}
+
 Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOptions& options) {
   if (dir.empty()) {
     MemoryStoreOptions memory;

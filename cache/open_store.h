@@ -50,4 +50,7 @@ struct StoreOptions {
 /// network file system. kExhausted: the disk is full.
 Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOptions& options = {});
 
+/// True when there is no database in `dir`: it holds no values, whatever opening it will do.
+bool IsFresh(const std::string& dir, Filesystem& filesystem = RealFilesystem());
+
 }  // namespace ingot::cache

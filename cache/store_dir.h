@@ -27,7 +27,8 @@ class StoreDir {
   StoreDir& operator=(StoreDir&&) = delete;
   ~StoreDir();
 
-  std::string database() const { return path_ + "/db"; }
+  static std::string DatabaseIn(const std::string& path) { return path + "/db"; }
+  std::string database() const { return DatabaseIn(path_); }
   /// Success when the version file is this build's or nothing is stored yet; else why the
   /// database must not be used: kIncompatible, kCorrupt, or an Error of the disk.
   Status CheckVersion();

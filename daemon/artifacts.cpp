@@ -86,9 +86,9 @@ void Artifacts::Forget(const Digest& digest) {
   open_.Erase(digest);
 }
 
-Digest Artifacts::PutText(const std::string& text) {
+Digest Artifacts::PutText(const std::string& text, double cost_s) {
   const Digest digest = DigestOf(text);
-  Ignore(store_.PutIfAbsent(cache::Table::kArtifacts, digest, AsBytes(text), 0),
+  Ignore(store_.PutIfAbsent(cache::Table::kArtifacts, digest, AsBytes(text), cost_s),
          "without the text a later size is compiled instead of proved");
   return digest;
 }

@@ -51,8 +51,9 @@ class Artifacts {
   Result<SealedRef> Publish(CompiledArtifact artifact);
   void Forget(const Digest& digest);
 
-  /// Text of a graph, kept by its digest like an artifact.
-  Digest PutText(const std::string& text);
+  /// Text of a graph, kept by its digest like an artifact. It costs what its artifact cost:
+  /// without it a later size is compiled instead of proved.
+  Digest PutText(const std::string& text, double cost_s);
   Result<std::string> GetText(const Digest& digest);
 
   struct Use {

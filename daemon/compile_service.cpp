@@ -152,9 +152,10 @@ std::optional<Landed> CompileService::StoredGraph(const Digest& graph_key) {
   const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
   if (record == nullptr || record->failure() != nullptr) return std::nullopt;
   const Digest artifact{record->artifact_low(), record->artifact_high()};
-  if (!core_.artifacts.Get(artifact)) return std::nullopt;
+  const Result<SealedRef> file = core_.artifacts.Get(artifact);
+  if (!file) return std::nullopt;
   core_.store.Touch(cache::Table::kGraphs, graph_key);
-  return Landed{artifact, record->artifact_bytes(), record->compile_s()};
+  return Landed{artifact, (*file)->bytes, record->compile_s()};
 }
 
 std::optional<Error> CompileService::StoredFailure(const Digest& graph_key) {
@@ -269,7 +270,7 @@ void CompileService::Serve(Request& request, const Landed& landed) {
   candidate.variant.artifact = landed.artifact;
   candidate.variant.artifact_bytes = landed.bytes;
   candidate.variant.compile_s = landed.compile_s;
-  candidate.variant.text = core_.artifacts.PutText(candidate.text);
+  candidate.variant.text = core_.artifacts.PutText(candidate.text, landed.compile_s);
   candidate.variant.graph_key = candidate.graph_key;
   auto entry = core_.entries.Update(
       request.entry_digest, *request.message.key, [&](proto::EntryRecordT& record) {
@@ -277,6 +278,7 @@ void CompileService::Serve(Request& request, const Landed& landed) {
         AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
       });
   if (!entry) return request.done(ErrorReplyOf(entry.error()));
+  if (request.led) core_.sweeper.Wrote(landed.bytes + candidate.text.size());
   Answer(request, *entry, candidate.variant.graph, candidate.variant.kind, outcome,
          request.led ? landed.compile_s : 0);
 }

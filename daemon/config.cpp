@@ -48,9 +48,13 @@ constexpr ConfigField kFields[] = {
     {"why_candidates_max", "stored entries compared to explain a miss", &Config::why_candidates_max},
     {"negative_retry_s", "seconds after which a crash or a timeout is tried again",
      &Config::negative_retry_s},
-    {"store_bytes_max", "bytes of the store; gc keeps it below", &Config::store_bytes_max},
-    {"gc_age_s_max", "unused seconds after which gc removes a value; 0 = never", &Config::gc_age_s_max},
-    {"gc_grace_s", "seconds during which gc spares what was just written", &Config::gc_grace_s},
+    {"store_bytes_max", "bytes of the store; eviction keeps it below", &Config::store_bytes_max},
+    {"store_entries_max", "entries of the store; eviction keeps it below", &Config::store_entries_max},
+    {"gc_interval_s", "seconds between two looks at the store's limits; 0 = after writes only",
+     &Config::gc_interval_s},
+    {"gc_age_s_max", "unused seconds after which a value is evicted; 0 = never", &Config::gc_age_s_max},
+    {"gc_grace_s", "seconds during which eviction spares what was just written", &Config::gc_grace_s},
+    {"tombstones_max", "evictions remembered to explain misses", &Config::tombstones_max},
 };
 
 std::string_view Trim(std::string_view text) {

@@ -53,8 +53,11 @@ struct Config {
   uint64_t negative_retry_s = 3600;
 
   uint64_t store_bytes_max = 20ull << 30;
+  uint64_t store_entries_max = 100'000;
+  uint64_t gc_interval_s = 300;
   uint64_t gc_age_s_max = 0;
   uint64_t gc_grace_s = 600;
+  uint64_t tombstones_max = 1024;
 };
 
 /// One field of Config with its meaning, for files, flags, `ingot config` and the documents.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "cache/store.h"
 #include "daemon/artifacts.h"
 #include "daemon/config.h"
@@ -14,7 +16,9 @@
 #include "daemon/flights.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
+#include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
+#include "daemon/tombstones.h"
 #include "proto/service_generated.h"
 
 namespace ingot::daemon {
@@ -33,12 +37,37 @@ Reply ReplyOf(proto::MessageType type, const Object& object, std::vector<SealedR
   return {type, std::make_shared<Buffer>(proto::PackMessage<T>(object)), std::move(files)};
 }
 
+/// What opening the store came to. Thread-safe.
+class StoreNote {
+ public:
+  explicit StoreNote(const Config& config) : bytes_max_(config.store_bytes_max) {}
+
+  /// Why the store on disk is not used; empty when it is.
+  std::string trouble() const {
+    MutexLock lock(mutex_);
+    return trouble_;
+  }
+  /// Bytes the store may hold; 0 = no limit.
+  uint64_t bytes_max() const { return bytes_max_; }
+  void SetTrouble(std::string trouble, uint64_t bytes_max) {
+    MutexLock lock(mutex_);
+    trouble_ = std::move(trouble);
+    bytes_max_ = bytes_max;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::string trouble_ GUARDED_BY(mutex_);
+  std::atomic<uint64_t> bytes_max_;
+};
+
 /// Everything the services of one daemon share. Members are used until `pool` has stopped.
 struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
        const Clock& clock = SystemClock())
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         artifacts(store, config), entries(store, config),
+        tombstones(store, config.tombstones_max), sweeper(*this), store_note(config),
         pool(config.pool_threads, config.pool_queue_max) {}
 
   const Config& config;
@@ -48,9 +77,10 @@ struct Core {
   const Clock& clock;
   Artifacts artifacts;
   Entries entries;
+  Tombstones tombstones;
+  Sweeper sweeper;
   Flights flights;
-  /// Why the store on disk is not used; empty when it is.
-  std::string store_trouble;
+  StoreNote store_note;
   ThreadPool pool;
 };
 

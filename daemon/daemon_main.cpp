@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include "cache/open_store.h"
 #include "daemon/config.h"
 #include "daemon/core.h"
+#include "daemon/late_store.h"
 #include "daemon/lock_file.h"
 #include "daemon/server.h"
 #include "daemon/worker_pool.h"
@@ -108,13 +110,20 @@ std::string ProgramBeside(const char* name) {
 }
 
 /// A store that cannot be used never stops anybody's program: memory takes its place.
-std::unique_ptr<cache::Store> OpenStoreOrMemory(const std::string& dir, std::string& trouble) {
-  cache::StoreOptions options;
-  auto store = cache::OpenStore(dir, options);
-  if (store) return std::move(store).value();
-  trouble = store.error().ToText();
+std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core) {
+  const std::string& dir = core.config.store_dir;
+  auto store = cache::OpenStore(dir);
+  if (store) {
+    LogInfo("opened the store", {{"state", (*store)->Describe()}});
+    return std::move(store).value();
+  }
   LogError("keeps artifacts in memory only", {{"store", dir}, {"reason", store.error()}});
-  return std::make_unique<cache::MemoryStore>();
+  const cache::MemoryStoreOptions memory;
+  // Room for what is written while eviction makes room.
+  uint64_t bytes_max = memory.bytes_max / 4 * 3;
+  if (core.config.store_bytes_max != 0) bytes_max = std::min(bytes_max, core.config.store_bytes_max);
+  core.store_note.SetTrouble(store.error().ToText(), bytes_max);
+  return std::make_unique<cache::MemoryStore>(memory);
 }
 
 Status StartLogging(Config& config, bool detached) {
@@ -140,15 +149,16 @@ Status Serve(Start& start, const Graphs& graphs) {
   }
 
   WorkerPool workers(config, config.worker);
-  std::string trouble;
-  const std::unique_ptr<cache::Store> store = OpenStoreOrMemory(config.store_dir, trouble);
-  Core core(config, *store, graphs, workers);
-  core.store_trouble = trouble;
+  LateStore store(cache::IsFresh(config.store_dir));
+  Core core(config, store, graphs, workers);
   Server server(core, {.endpoint = endpoint});
   TRY(server.Listen());
   TellStarter(start.ready_fd, "ok");
-  LogInfo("serves", {{"pid", getpid()}, {"socket", endpoint.socket}, {"store", store->Describe()}});
+  LogInfo("serves", {{"pid", getpid()}, {"version", proto::BuildId()}, {"socket", endpoint.socket}});
+  // In this order: a compiler that starts takes the processor from the lookup that wakes us.
+  store.Open([&core] { return OpenStoreOrMemory(core); }, [&workers] { workers.Prestart(); });
   server.Run(/*handle_signals=*/true);
+  store.Join();
   LogInfo("exits", {{"pid", getpid()}});
   FlushLog();
   return {};

@@ -41,7 +41,7 @@ EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record) const {
   auto entry = std::make_shared<Entry>();
   entry->digest = digest;
   entry->key = ToKey(*record.key);
-  entry->function = FunctionOf(entry->key);
+  entry->function = daemon::FunctionOf(entry->key);
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<proto::Variant>> variants;
   const size_t count = std::min(record.variants.size(), proto::kFrameDescriptorsMax);
@@ -64,6 +64,10 @@ Result<EntryRef> Entries::Get(const Digest& digest) {
   if (EntryRef recent = Peek(digest)) return recent;
   TRY_ASSIGN(const Buffer bytes, store_.Get(cache::Table::kEntries, digest));
   Result<proto::EntryRecordT> record = Decode(bytes);
+  // A record is only believed under the key it was written for.
+  if (record && ToKey(*record->key).ToDigest() != digest) {
+    record = Error(Code::kCorrupt, "the entry record is of another key");
+  }
   if (!record) {
     LogWarn("dropped an entry record", {{"entry", digest.ToHex()}, {"reason", record.error()}});
     Ignore(store_.Delete(cache::Table::kEntries, digest), "it is not used either way");
@@ -152,7 +156,7 @@ void Entries::FillIndex() {
     if (!bytes) continue;
     const auto* record = proto::ReadMessage<proto::EntryRecord>(*bytes);
     if (record == nullptr) continue;
-    std::string function = FunctionOf(ToKey(*record->key()));
+    std::string function = daemon::FunctionOf(ToKey(*record->key()));
     MutexLock lock(mutex_);
     by_function_[std::move(function)].insert(digest);
   }
@@ -168,9 +172,27 @@ std::vector<Digest> Entries::OfFunction(const std::string& function) {
   return out;
 }
 
+std::vector<Digest> Entries::NamedLike(const std::string& part) {
+  FillIndex();
+  MutexLock lock(mutex_);
+  std::vector<Digest> out;
+  for (const auto& [name, digests] : by_function_) {
+    if (name.find(part) != std::string::npos) out.insert(out.end(), digests.begin(), digests.end());
+  }
+  return out;
+}
+
+std::string Entries::FunctionOf(const Digest& digest) {
+  MutexLock lock(mutex_);
+  for (const auto& [function, digests] : by_function_) {
+    if (digests.contains(digest)) return function;
+  }
+  return {};
+}
+
 std::optional<Nearest> Entries::NearestTo(const cache::Key& key) {
   const Digest asked = key.ToDigest();
-  const std::string function = FunctionOf(key);
+  const std::string function = daemon::FunctionOf(key);
   if (function.empty()) return std::nullopt;
   std::optional<Nearest> nearest;
   size_t distance = 0;

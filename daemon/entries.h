@@ -59,10 +59,15 @@ class Entries {
   /// Forgets what memory holds, after the store was changed from outside.
   void Forget(const Digest& digest);
 
+  /// Name of an entry's function as the index has it; "" when it does not.
+  std::string FunctionOf(const Digest& digest);
+
   /// The stored entry of the same function that differs least, or none.
   std::optional<Nearest> NearestTo(const cache::Key& key);
   /// Digests of the entries of a function; of all entries when `function` is empty.
   std::vector<Digest> OfFunction(const std::string& function);
+  /// Digests of the entries whose function's name contains `part`.
+  std::vector<Digest> NamedLike(const std::string& part);
   std::vector<Digest> All() { return OfFunction({}); }
 
  private:

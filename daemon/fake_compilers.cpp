@@ -4,11 +4,14 @@
 namespace ingot::daemon {
 namespace {
 
-Result<CompiledArtifact> CompileWords(const std::string& graph) {
+Result<CompiledArtifact> CompileWords(const CompileJob& job) {
+  const std::string& graph = job.graph;
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
   if (graph.find(" crash") != std::string::npos) return Error(Code::kInternal, "died of signal 6");
   if (graph == "template halfbad") return Error(Code::kUnsupported, "bad template");
-  const std::string bytes = "artifact of " + graph;
+  const bool is_artifact = job.output == proto::JobOutput::Artifact;
+  const std::string bytes =
+      (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
   artifact.bytes = bytes.size();
@@ -79,7 +82,7 @@ void FakeCompilers::Loop() {
       if (stopping) {
         done(Error(Code::kCancelled, "the daemon stops"));
       } else {
-        done(CompileWords(job.graph));
+        done(CompileWords(job));
       }
     }
     if (stopping) return;

@@ -78,12 +78,15 @@ Reply LookupService::Lookup(Bytes body) {
   } else if (!entry && entry.error().code() != Code::kNotFound) {
     reply.why = entry.error().ToText();
   } else {
-    reply.why = WhyNot(key);
+    reply.why = WhyNot(key, digest);
   }
   return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply);
 }
 
-std::string LookupService::WhyNot(const cache::Key& key) {
+std::string LookupService::WhyNot(const cache::Key& key, const Digest& digest) {
+  if (const auto stone = core_.tombstones.Find(cache::Table::kEntries, digest)) {
+    return stone->ToText();
+  }
   const std::string function = FunctionOf(key);
   if (const auto nearest = core_.entries.NearestTo(key)) return nearest->difference.ToText();
   if (function.empty()) return "never stored";
@@ -99,7 +102,8 @@ Reply LookupService::FoundInPart(const EntryRef& entry) {
     Result<SealedRef> file = core_.artifacts.Get(entry->artifacts[i]);
     if (!file) {
       whole = false;
-      trouble = file.error().ToText();
+      const auto stone = core_.tombstones.Find(cache::Table::kArtifacts, entry->artifacts[i]);
+      trouble = stone ? stone->ToText() : file.error().ToText();
       continue;
     }
     auto variant = std::make_unique<proto::VariantT>(*entry->record.variants[i]->variant);

@@ -26,7 +26,7 @@ class LookupService {
 
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   Reply FoundInPart(const EntryRef& entry);
-  std::string WhyNot(const cache::Key& key);
+  std::string WhyNot(const cache::Key& key, const Digest& digest);
   void CountServed(const std::vector<SealedRef>& files);
 
   Core& core_;

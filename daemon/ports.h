@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "proto/frame.h"
+#include "proto/worker_generated.h"
 
 namespace ingot::daemon {
 
@@ -41,9 +42,10 @@ struct CompilerFacts {
 struct CompileJob {
   std::string graph;
   std::string name;  ///< For log lines.
+  proto::JobOutput output = proto::JobOutput::Artifact;
 };
 
-/// An artifact as a compiler hands it over.
+/// An artifact, or the text of a job that asked for one, as a compiler hands it over.
 struct CompiledArtifact {
   Digest digest;
   proto::UniqueFd file;  ///< Sealed memory.

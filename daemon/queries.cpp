@@ -17,7 +17,7 @@ const std::map<std::string, Verb>& Verbs() {
       {"inspect", InspectVerb}, {"why-miss", WhyMissVerb}, {"config", ConfigVerb},
       {"log", LogVerb},       {"verify", VerifyVerb}, {"doctor", DoctorVerb},
       {"gc", GcVerb},         {"evict", EvictVerb},   {"pin", PinVerb},
-      {"unpin", UnpinVerb},   {"retry", RetryVerb},
+      {"unpin", UnpinVerb},   {"retry", RetryVerb},   {"text", TextVerb},
   };
   return verbs;
 }

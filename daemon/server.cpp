@@ -56,6 +56,7 @@ struct Server::State {
   asio::awaitable<void> Serve(std::shared_ptr<Session> session);
   void WaitForSignal();
   void ArmIdle();
+  void ArmSweep();
   void BeginDrain();
   void MaybeEnd();
   void Unlink();
@@ -70,6 +71,7 @@ struct Server::State {
   Protocol::acceptor acceptor{io};
   asio::steady_timer idle{io};
   asio::steady_timer drain_limit{io};
+  asio::steady_timer sweep{io};
   asio::signal_set signals{io};
   std::set<std::shared_ptr<Session>> sessions;
   std::atomic<size_t> session_count{0};
@@ -135,6 +137,7 @@ void Server::Run(bool handle_signals) {
     s.WaitForSignal();
   }
   s.ArmIdle();
+  s.ArmSweep();
   s.io.run();
   s.Unlink();
   for (const auto& session : std::set(s.sessions)) session->Close();
@@ -202,8 +205,18 @@ void Server::State::ArmIdle() {
     if (error || !sessions.empty()) return;
     // A compile whose client is gone is still wanted by the next one.
     if (share.unanswered != 0) return ArmIdle();
-    LogInfo("exits", {{"reason", "idle"}});
+    LogInfo("is idle", {{"idle_exit_s", core.config.idle_exit_s}});
     io.stop();
+  });
+}
+
+void Server::State::ArmSweep() {
+  if (core.config.gc_interval_s == 0) return;
+  sweep.expires_after(std::chrono::seconds(core.config.gc_interval_s));
+  sweep.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    core.sweeper.Ask();
+    ArmSweep();
   });
 }
 

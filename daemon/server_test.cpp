@@ -228,6 +228,25 @@ TEST_F(ServerTest, CompilesAgainWhatTheStoreLost) {
   EXPECT_EQ(hit->reply.variants.size(), 1u);
 }
 
+TEST_F(ServerTest, ShowsAGraphAtEachStage) {
+  const auto connection = Connect();
+  auto compiled = connection->Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(compiled);
+  const proto::VariantT& variant = *compiled->reply.variant;
+  const std::string graph = Digest{variant.graph_low, variant.graph_high}.ToHex();
+  const auto text = [&](const std::string& name, const char* stage) {
+    auto answer = connection->Query("text", json{{"graph", name}, {"stage", stage}}.dump());
+    return answer ? json::parse(*answer)["text"].get<std::string>() : answer.error().ToText();
+  };
+  EXPECT_EQ(text(graph, "graph"), "graph f 4");
+  EXPECT_EQ(text(graph.substr(0, 8), "optimized"), "Optimized of graph f 4");
+  EXPECT_EQ(text(graph, "loop"), "Loop of graph f 4");
+  EXPECT_EQ(text(graph, "llvm"), "Llvm of graph f 4");
+  EXPECT_EQ(text(graph, "asm"), "Asm of graph f 4");
+  EXPECT_TRUE(text(graph, "tea").starts_with("invalid: no stage 'tea'"));
+  EXPECT_TRUE(text("zz", "graph").starts_with("not_found: "));
+}
+
 TEST_F(ServerTest, AnswersTheVerbsOfTheCli) {
   const auto connection = Connect();
   ASSERT_TRUE(connection->Compile(MakeCompile("pkg.f", "graph f 4")));
@@ -259,6 +278,7 @@ TEST_F(ServerTest, AnswersTheVerbsOfTheCli) {
   EXPECT_EQ(query("list")["entries"].size(), 0u);
   EXPECT_FALSE(connection->Lookup(*MakeKey("pkg.f"))->reply.found);
   EXPECT_EQ(connection->Query("inspect", R"({"key":"pkg.f"})").error().code(), Code::kNotFound);
+  EXPECT_EQ(query("why-miss", R"({"key":"pkg.f"})")["state"], "evicted");
   EXPECT_EQ(connection->Query("dance").error().code(), Code::kInvalid);
   EXPECT_EQ(connection->Query("list", "[").error().code(), Code::kInvalid);
 }

@@ -31,6 +31,9 @@ Result<Json> WhyMissVerb(const VerbCall& call);
 Result<Json> ConfigVerb(const VerbCall& call);
 Result<Json> LogVerb(const VerbCall& call);
 
+/// A graph as text, at a stage of its compile (verbs_text.cpp).
+Result<Json> TextVerb(const VerbCall& call);
+
 // Verbs that check or change the store (verbs_store.cpp).
 Result<Json> VerifyVerb(const VerbCall& call);
 Result<Json> DoctorVerb(const VerbCall& call);
@@ -40,7 +43,11 @@ Result<Json> PinVerb(const VerbCall& call);
 Result<Json> UnpinVerb(const VerbCall& call);
 Result<Json> RetryVerb(const VerbCall& call);
 
-/// The entry whose digest begins with `prefix`, or the only one of the function of that name.
+/// Runs one job on a worker and waits for it.
+Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job);
+
+/// The entry whose digest begins with `prefix`, or the only one of the function of that name, or
+/// whose name contains it.
 /// kNotFound; kInvalid when several match.
 Result<Digest> FindEntry(Core& core, const std::string& prefix);
 

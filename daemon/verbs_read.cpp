@@ -7,6 +7,8 @@
 #include "base/metrics.h"
 #include "daemon/convert.h"
 #include "daemon/verbs.h"
+#include "proto/artifact_file.h"
+#include "proto/artifact_generated.h"
 #include "proto/endpoint.h"
 
 namespace ingot::daemon {
@@ -50,7 +52,39 @@ Json SummaryJson(Core& core, const Entry& entry) {
           {"failed", entry.record.failure != nullptr}};
 }
 
-Json VariantJson(const proto::StoredVariantT& stored) {
+/// What the artifact says of itself: how it was made and what a call of it runs.
+Result<Json> ProvenanceJson(Core& core, const Digest& artifact) {
+  TRY_ASSIGN(const SealedRef file, core.artifacts.Get(artifact));
+  TRY_ASSIGN(const Mapping mapping, Mapping::Map(file->fd.get(), file->bytes));
+  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(mapping.bytes()));
+  const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());
+  uint64_t steps[4] = {};
+  if (manifest.steps() != nullptr) {
+    for (const proto::PlanStep* step : *manifest.steps()) {
+      if (static_cast<size_t>(step->kind()) < 4) ++steps[static_cast<size_t>(step->kind())];
+    }
+  }
+  Json out = {{"native_steps", steps[static_cast<size_t>(proto::StepKind::Kernel)]},
+              {"aten_steps", steps[static_cast<size_t>(proto::StepKind::Aten)]},
+              {"copy_steps", steps[static_cast<size_t>(proto::StepKind::Copy)]},
+              {"guard_steps", steps[static_cast<size_t>(proto::StepKind::Guard)]},
+              {"kernels", manifest.kernels() == nullptr ? 0 : manifest.kernels()->size()},
+              {"code_bytes", view.code.size()},
+              {"constant_bytes", view.constants.size()}};
+  if (const proto::Provenance* made = manifest.provenance()) {
+    out["compiler"] = made->compiler() == nullptr ? "" : made->compiler()->str();
+    out["target"] = made->target() == nullptr ? "" : made->target()->str();
+    out["nodes"] = made->nodes();
+    out["fused_nodes"] = made->fused_nodes();
+    out["native_share"] = made->native_share();
+    out["arena_bytes"] = made->arena_bytes();
+    out["arena_bytes_min"] = made->arena_bytes_min();
+    out["proof_kernels"] = made->proof_kernels();
+  }
+  return out;
+}
+
+Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
   const proto::VariantT& variant = *stored.variant;
   Json dependencies = Json::array();
   for (const auto& d : variant.dependencies) {
@@ -65,7 +99,8 @@ Json VariantJson(const proto::StoredVariantT& stored) {
     proven.push_back(std::vector<int64_t>(variant.proven.begin() + static_cast<long>(at),
                                           variant.proven.begin() + static_cast<long>(at + count)));
   }
-  return {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
+  Result<Json> provenance = ProvenanceJson(core, ArtifactOf(variant));
+  Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
           {"graph", GraphOf(variant).ToHex()},
           {"graph_key", Digest{stored.graph_key_low, stored.graph_key_high}.ToHex()},
           {"artifact", ArtifactOf(variant).ToHex()},
@@ -75,6 +110,13 @@ Json VariantJson(const proto::StoredVariantT& stored) {
           {"proven", proven},
           {"signature_bytes", variant.signature.size()},
           {"dependencies", dependencies}};
+  if (provenance) {
+    out["provenance"] = std::move(provenance).value();
+  } else {
+    const auto stone = core.tombstones.Find(cache::Table::kArtifacts, ArtifactOf(variant));
+    out["trouble"] = stone ? stone->ToText() : provenance.error().ToText();
+  }
+  return out;
 }
 
 Json KeyJson(const cache::Key& key) {
@@ -100,7 +142,12 @@ Result<Digest> FindEntry(Core& core, const std::string& prefix) {
     if (digest.ToHex().starts_with(prefix)) found.push_back(digest);
   }
   if (found.empty()) found = core.entries.OfFunction(prefix);
+  if (found.empty()) found = core.entries.NamedLike(prefix);
   if (found.empty()) {
+    if (const auto stone = core.tombstones.FindEntry(prefix)) {
+      return Error(Code::kNotFound, fmt::format("{} {} was {}", stone->key.ToShort(),
+                                                stone->function, stone->ToText()));
+    }
     return Error(Code::kNotFound,
                  fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
   }
@@ -117,7 +164,7 @@ Result<Json> StatusVerb(const VerbCall& call) {
               {"socket", call.hooks.socket},
               {"store", call.hooks.store_dir},
               {"store_state", call.core.store.Describe()},
-              {"store_trouble", call.core.store_trouble},
+              {"store_trouble", call.core.store_note.trouble()},
               {"version", proto::Version()},
               {"build", proto::BuildId()},
               {"uptime_s", call.hooks.uptime_s()},
@@ -155,7 +202,9 @@ Result<Json> InspectVerb(const VerbCall& call) {
   Json out = SummaryJson(call.core, *entry);
   out["components"] = KeyJson(entry->key);
   out["variants"] = Json::array();
-  for (const auto& stored : entry->record.variants) out["variants"].push_back(VariantJson(*stored));
+  for (const auto& stored : entry->record.variants) {
+    out["variants"].push_back(VariantJson(call.core, *stored));
+  }
   if (entry->record.failure) out["failure"] = FailureJson(*entry->record.failure);
   return out;
 }
@@ -172,13 +221,36 @@ Result<Json> WhyMissVerb(const VerbCall& call) {
     };
     if (!of_function.empty()) digest = *std::ranges::max_element(of_function, {}, created);
   }
-  if (!digest) return std::move(digest).error();
+  if (!digest) {
+    const auto stone = call.core.tombstones.FindEntry(call.Text("key"));
+    if (!stone) return std::move(digest).error();
+    return Json{{"key", stone->key.ToHex()},
+                {"function", stone->function},
+                {"state", "evicted"},
+                {"why", stone->ToText()}};
+  }
   TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(*digest));
   Json out{{"key", entry->digest.ToHex()}, {"function", entry->function}};
   if (entry->record.failure) {
     out["state"] = "failed";
     out["why"] = "a compile failed earlier: " + entry->record.failure->message;
     out["failure"] = FailureJson(*entry->record.failure);
+    return out;
+  }
+  // An entry all of whose artifacts are gone misses, whatever its relatives say.
+  std::string gone;
+  for (const Digest& artifact : entry->artifacts) {
+    if (call.core.store.StatOf(cache::Table::kArtifacts, artifact) ||
+        call.core.artifacts.Peek(artifact) != nullptr) {
+      gone.clear();
+      break;
+    }
+    const auto stone = call.core.tombstones.Find(cache::Table::kArtifacts, artifact);
+    gone = stone ? stone->ToText() : "missing from the store";
+  }
+  if (!gone.empty()) {
+    out["state"] = "gone";
+    out["why"] = "its artifact was " + gone;
     return out;
   }
   const auto nearest = call.core.entries.NearestTo(entry->key);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <future>
 #include <set>
 
+#include "base/log.h"
 #include "base/metrics.h"
 #include "cache/evict.h"
 #include "daemon/convert.h"
@@ -36,13 +36,7 @@ Status Recompile(Core& core, const proto::StoredVariantT& stored) {
   if (GraphKey(graph, facts).ToDigest() != graph_key) {
     return Error(Code::kIncompatible, "compiled by another compiler or for another target");
   }
-  auto promise = std::make_shared<std::promise<Result<CompiledArtifact>>>();
-  const bool started =
-      core.compilers.Start({std::move(text), "verify"}, [promise](Result<CompiledArtifact> result) {
-        promise->set_value(std::move(result));
-      });
-  if (!started) return Error(Code::kExhausted, "too many compiles wait");
-  TRY_ASSIGN(const CompiledArtifact again, promise->get_future().get());
+  TRY_ASSIGN(const CompiledArtifact again, CompileAndWait(core, {std::move(text), "verify"}));
   if (again.digest == ArtifactOf(*stored.variant)) return {};
   return Error(Code::kCorrupt, fmt::format("compiled again it is {}", again.digest.ToHex()));
 }
@@ -90,6 +84,10 @@ Result<Json> SetPin(const VerbCall& call, bool pinned) {
     TRY(call.core.store.Pin(Table::kArtifacts, artifact, pinned));
     ++artifacts;
   }
+  for (const auto& stored : entry->record.variants) {
+    Ignore(call.core.store.Pin(Table::kArtifacts, {stored->text_low, stored->text_high}, pinned),
+           "a missing text costs a later size a compile");
+  }
   return Json{{"key", digest.ToHex()}, {"pinned", pinned}, {"artifacts", artifacts}};
 }
 
@@ -136,12 +134,14 @@ Result<Json> DoctorVerb(const VerbCall& call) {
   const auto add = [&](const char* name, bool good, const std::string& text) {
     checks.push_back({{"check", name}, {"ok", good}, {"text", text}});
   };
-  add("store", core.store_trouble.empty(),
-      core.store_trouble.empty() ? core.store.Describe()
-                                 : core.store_trouble + "; artifacts are kept in memory only");
+  const std::string trouble = core.store_note.trouble();
+  add("store", trouble.empty(),
+      trouble.empty() ? core.store.Describe() : trouble + "; artifacts are kept in memory only");
   const auto facts = core.compilers.Facts();
   add("compiler", facts.has_value(),
-      facts ? fmt::format("{} for {}", facts->identity, facts->level) : facts.error().ToText());
+      facts ? fmt::format("{} for {}", facts->identity.substr(0, facts->identity.find("; passes")),
+                          facts->level)
+             : facts.error().ToText());
   size_t damaged = 0;
   std::string last;
   Ignore(core.store.ForEachDamaged([&](const cache::Damage& damage) {
@@ -169,15 +169,11 @@ Result<Json> DoctorVerb(const VerbCall& call) {
 
 Result<Json> GcVerb(const VerbCall& call) {
   Core& core = call.core;
-  const Config& config = core.config;
-  cache::EvictLimits limits;
-  limits.bytes_max = config.store_bytes_max;
-  limits.age_s_max = static_cast<int64_t>(config.gc_age_s_max);
-  limits.grace_s = static_cast<int64_t>(config.gc_grace_s);
+  const int64_t grace_s = static_cast<int64_t>(core.config.gc_grace_s);
   cache::EvictReport total;
   // Bounded steps: each looks at the store anew, so lookups and writes go on in between.
   do {
-    TRY_ASSIGN(const cache::EvictReport step, cache::EvictStep(core.store, limits, core.clock));
+    TRY_ASSIGN(const cache::EvictReport step, core.sweeper.Step());
     total.evicted += step.evicted;
     total.evicted_bytes += step.evicted_bytes;
     total.bytes = step.bytes;
@@ -187,16 +183,13 @@ Result<Json> GcVerb(const VerbCall& call) {
   const std::set<Digest> used = Referenced(core);
   TRY_ASSIGN(const auto artifacts, RowsOf(core.store, Table::kArtifacts));
   for (const auto& [digest, stat] : artifacts) {
-    const bool young = stat.created + limits.grace_s > core.clock.now_s();
+    const bool young = stat.created + grace_s > core.clock.now_s();
     if (used.contains(digest) || stat.pinned || young) continue;
     if (!core.store.Delete(Table::kArtifacts, digest)) continue;
     core.artifacts.Forget(digest);
     ++total.evicted;
     total.evicted_bytes += stat.bytes;
     total.bytes -= std::min(total.bytes, stat.bytes);
-  }
-  for (const Digest& digest : core.entries.All()) {
-    if (!core.store.StatOf(Table::kEntries, digest)) core.entries.Forget(digest);
   }
   TRY(core.store.Compact());
   return Json{{"evicted", total.evicted},
@@ -223,6 +216,9 @@ Result<Json> EvictVerb(const VerbCall& call) {
     ++artifacts;
     bytes += stored->variant->artifact_bytes;
   }
+  core.tombstones.Add({{Table::kEntries, digest, proto::Reason::Hand, core.clock.now_s(),
+                        entry->function}});
+  LogInfo("evicted", {{"key", digest.ToHex()}, {"function", entry->function}, {"bytes", bytes}});
   GlobalMetrics().Add(Counter::evictions, artifacts + 1);
   GlobalMetrics().Add(Counter::evicted_bytes, bytes);
   return Json{{"key", digest.ToHex()}, {"artifacts", artifacts}, {"bytes", bytes}};

@@ -5,11 +5,25 @@
 #include <cstdio>
 
 #include "compiler/compile.h"
+#include "compiler/explain.h"
 #include "compiler/ir/text.h"
 #include "daemon/worker_loop.h"
 
 namespace ingot::daemon {
 namespace {
+
+compiler::Stage StageOf(proto::JobOutput output) {
+  switch (output) {
+    case proto::JobOutput::Loop:
+      return compiler::Stage::kLoop;
+    case proto::JobOutput::Llvm:
+      return compiler::Stage::kLlvm;
+    case proto::JobOutput::Asm:
+      return compiler::Stage::kAsm;
+    default:
+      return compiler::Stage::kOptimized;
+  }
+}
 
 Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Target& target) {
   TRY_ASSIGN(const compiler::Graph graph, compiler::Parse(job.graph()->string_view()));
@@ -18,8 +32,14 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   options.threads = job.threads();
   options.prove_ms_max = job.prove_ms_max();
   options.prove = job.prove_ms_max() != 0;
-  TRY_ASSIGN(compiler::Artifact artifact, compiler::Compile(graph, options));
   WorkerOutput output;
+  if (job.output() != proto::JobOutput::Artifact) {
+    TRY_ASSIGN(const std::string text, compiler::Explain(graph, StageOf(job.output()), options));
+    output.bytes.assign(text.begin(), text.end());
+    output.digest = DigestOf(text);
+    return output;
+  }
+  TRY_ASSIGN(compiler::Artifact artifact, compiler::Compile(graph, options));
   output.bytes = std::move(artifact.bytes);
   output.digest = artifact.digest;
   output.passes_s = artifact.seconds_passes;

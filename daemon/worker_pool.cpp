@@ -25,12 +25,7 @@ WorkerPool::WorkerPool(const Config& config, std::string program)
   const size_t count = config.workers != 0 ? config.workers
                                            : std::max(1u, std::thread::hardware_concurrency());
   for (size_t i = 0; i < count; ++i) {
-    threads_.emplace_back([this, i] {
-      if (i == 0) {
-        if (auto facts = Facts(); !facts) LogWarn("started no worker", {{"reason", facts.error()}});
-      }
-      Loop();
-    });
+    threads_.emplace_back([this] { Loop(); });
   }
 }
 
@@ -50,6 +45,12 @@ void WorkerPool::Stop() {
   threads_.clear();
   MutexLock lock(mutex_);
   idle_.clear();
+}
+
+void WorkerPool::Prestart() {
+  MutexLock lock(mutex_);
+  prestart_ = true;
+  wake_.NotifyOne();
 }
 
 Result<CompilerFacts> WorkerPool::Facts() {
@@ -86,13 +87,24 @@ size_t WorkerPool::alive() const {
 void WorkerPool::Loop() {
   while (true) {
     Waiting next;
+    bool only_start = false;
     {
       MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
-      if (queue_.empty()) return;
-      next = std::move(queue_.front());
-      queue_.pop_front();
-      ++running_count_;
+      while (queue_.empty() && !stopping_ && !prestart_) wake_.Wait(mutex_);
+      if (!queue_.empty()) {
+        next = std::move(queue_.front());
+        queue_.pop_front();
+        ++running_count_;
+      } else if (stopping_) {
+        return;
+      } else {
+        prestart_ = false;
+        only_start = true;
+      }
+    }
+    if (only_start) {
+      if (auto facts = Facts(); !facts) LogWarn("started no worker", {{"reason", facts.error()}});
+      continue;
     }
     Result<CompiledArtifact> result = RunOne(next.job);
     {
@@ -154,6 +166,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerPool::StartProcess() {
   TRY_ASSIGN(std::unique_ptr<WorkerProcess> worker,
              WorkerProcess::Start(program_, LimitsOf(config_)));
   GlobalMetrics().Add(Counter::worker_starts);
+  LogInfo("started a worker", {{"worker", worker->pid()}, {"compiler", worker->facts().identity}});
   MutexLock lock(mutex_);
   facts_ = worker->facts();
   return worker;

@@ -23,6 +23,8 @@ class WorkerPool final : public Compilers {
   WorkerPool(const Config& config, std::string program);
   ~WorkerPool() override;
 
+  /// Starts the first process soon, so that the first job need not wait for it.
+  void Prestart();
   Result<CompilerFacts> Facts() override;
   bool Start(CompileJob job, Done done) override;
   size_t pending() const override;
@@ -47,6 +49,7 @@ class WorkerPool final : public Compilers {
   mutable Mutex mutex_;
   CondVar wake_;
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool prestart_ GUARDED_BY(mutex_) = false;
   size_t running_count_ GUARDED_BY(mutex_) = 0;
   std::deque<Waiting> queue_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<WorkerProcess>> idle_ GUARDED_BY(mutex_);

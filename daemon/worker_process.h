@@ -30,6 +30,7 @@ class WorkerProcess {
   ~WorkerProcess();
 
   const CompilerFacts& facts() const { return facts_; }
+  pid_t pid() const { return pid_; }
   /// kInternal: the process died (how is in the message); kTimeout: it was stopped.
   Result<CompiledArtifact> Run(const CompileJob& job);
   /// Whether it died before it was given a job: the next one has the answer instead.

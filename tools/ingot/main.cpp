@@ -2,6 +2,7 @@
 // ingot: looks into and steers the daemon of one store. Verbs are in verbs/, one a file.
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <deque>
@@ -49,7 +50,7 @@ int Main(int count, char** values) {
   app.add_option("--socket", options.socket, "Socket of the daemon (INGOT_SOCKET)");
   std::deque<Parsed> parsed;
   const Parsed* chosen = nullptr;
-  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), VerifyVerb(), GcVerb(),
+  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), TextVerb(), VerifyVerb(), GcVerb(),
                     EvictVerb(), PinVerb(), UnpinVerb(), RetryVerb(), DoctorVerb(), ConfigVerb()}) {
     AddVerb(app, std::move(verb), parsed, chosen);
   }
@@ -59,6 +60,12 @@ int Main(int count, char** values) {
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+    if (error.get_exit_code() != 0 && !rest.empty()) {
+      fmt::print(stderr, "ingot: invalid: unexpected '{}'; `ingot --help` lists the verbs\n",
+                 fmt::join(rest, " "));
+      return static_cast<int>(Code::kInvalid);
+    }
     // 0 for --help and --version; a wrong command line is "invalid" like everywhere else.
     return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
   }

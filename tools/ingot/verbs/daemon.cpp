@@ -18,6 +18,7 @@ namespace {
 Status PrintStatus(const Arguments& arguments, const Json& status) {
   if (PrintedJson(arguments, status)) return {};
   for (const auto& [name, value] : status.items()) {
+    if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;
     fmt::print("{:<20} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return {};

@@ -25,6 +25,29 @@ void PrintVariants(const Json& variants) {
   table.Print();
 }
 
+void PrintProvenance(const Json& variants) {
+  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "fused#", "arena#", "code#",
+               "constants#", "target"});
+  std::string troubles;
+  for (const Json& variant : variants) {
+    const std::string artifact = Text(variant, "artifact").substr(0, 12);
+    if (!variant.contains("provenance")) {
+      troubles += fmt::format("{}  {}\n", artifact, Text(variant, "trouble"));
+      continue;
+    }
+    const Json& made = variant["provenance"];
+    const auto number = [&](const char* name) { return made.value(name, uint64_t{0}); };
+    table.Add({artifact, std::to_string(number("native_steps")),
+               std::to_string(number("aten_steps")), std::to_string(number("copy_steps")),
+               std::to_string(number("kernels")),
+               fmt::format("{}/{}", number("fused_nodes"), number("nodes")),
+               BytesText(number("arena_bytes")), BytesText(number("code_bytes")),
+               BytesText(number("constant_bytes")), made.value("target", "")});
+  }
+  table.Print();
+  std::fputs(troubles.c_str(), stdout);
+}
+
 void PrintComponents(const Json& components) {
   Table table({"component", "item", "digest", "value"});
   for (const Json& component : components) {
@@ -59,6 +82,8 @@ Status Run(Session& session, const Arguments& arguments) {
                Text(answer["failure"], "message"));
   }
   PrintVariants(answer["variants"]);
+  std::puts("");
+  PrintProvenance(answer["variants"]);
   std::puts("");
   PrintComponents(answer["components"]);
   std::puts("");

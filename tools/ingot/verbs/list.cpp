@@ -13,6 +13,10 @@ namespace {
 Status Run(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("list", {{"function", arguments.Text("function")}}));
   if (PrintedJson(arguments, answer)) return {};
+  if (answer["entries"].empty()) {
+    std::puts("no entries");
+    return {};
+  }
   const int64_t now = std::time(nullptr);
   Table table({"key", "function", "variants#", "bytes#", "hits#", "compile#", "last use", "rank",
                "state"});

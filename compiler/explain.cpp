@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/explain.h"
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/fusion/fuse.h"
+#include "compiler/ir/text.h"
+#include "compiler/loop/text.h"
+#include "compiler/passes/pipeline.h"
+
+namespace ingot::compiler {
+
+Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOptions& options) {
+  if (Status status = Verify(graph); !status) {
+    return Error(Code::kInvalid, "graph: " + status.error().message());
+  }
+  Graph work = graph;
+  PipelineOptions pipeline;
+  pipeline.disabled = options.disabled_passes;
+  if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
+  if (stage == Stage::kOptimized) return Print(work);
+  TRY_ASSIGN(const Fused fused, Fuse(work));
+  if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
+  std::string text;
+  for (const loop::Kernel& kernel : fused.kernels) {
+    if (!text.empty()) text += '\n';
+    if (stage == Stage::kLoop) {
+      text += loop::Print(kernel);
+      continue;
+    }
+    TRY_ASSIGN(const std::string code,
+               GenerateText(kernel, options.target, /*assembly=*/stage == Stage::kAsm));
+    text += code;
+  }
+  return text;
+}
+
+}  // namespace ingot::compiler

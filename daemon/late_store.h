@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/mutex.h"
+#include "cache/store.h"
+
+namespace ingot::daemon {
+
+/// A store that is being opened: opening waits for the disk many times, and a daemon must answer
+/// before that. Calls wait for the store behind it, except where the answer is clear: a fresh
+/// store has no values, and uses of a store that is not open are not counted. Thread-safe.
+class LateStore final : public cache::Store {
+ public:
+  using Opener = std::function<std::unique_ptr<cache::Store>()>;
+
+  /// `fresh`: nothing was ever stored there.
+  explicit LateStore(bool fresh) : fresh_(fresh) {}
+  ~LateStore() override;
+
+  /// Calls `open`, which never returns nullptr, on a thread of its own, then `opened`. Called once.
+  void Open(Opener open, std::function<void()> opened);
+  /// Waits until both have returned: what they refer to may go then.
+  void Join();
+
+  Result<Buffer> Get(cache::Table table, const Digest& key) override;
+  Status Put(cache::Table table, const Digest& key, Bytes value, double cost_s) override;
+  Result<bool> PutIfAbsent(cache::Table table, const Digest& key, Bytes value,
+                           double cost_s) override;
+  Status Delete(cache::Table table, const Digest& key) override;
+  Result<cache::Stat> StatOf(cache::Table table, const Digest& key) override;
+  void Touch(cache::Table table, const Digest& key) override;
+  Status Pin(cache::Table table, const Digest& key, bool pinned) override;
+  Status ForEach(cache::Table table,
+                 const std::function<bool(const Digest&, const cache::Stat&)>& fn) override;
+  Status ForEachDamaged(const std::function<bool(const cache::Damage&)>& fn) override;
+  Status Compact() override;
+  std::string Describe() const override;
+
+ private:
+  /// nullptr while it is not open.
+  cache::Store* Peek() const;
+  /// Waits until it is open.
+  cache::Store& Wait();
+  /// As Wait; nullptr for a fresh store that is not open: it has no values.
+  cache::Store* ForReading();
+
+  const bool fresh_;
+  mutable Mutex mutex_;
+  CondVar opened_;
+  std::unique_ptr<cache::Store> store_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace ingot::daemon

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/late_store.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "cache/memory_store.h"
+
+namespace ingot::daemon {
+namespace {
+
+using cache::MemoryStore;
+using cache::Table;
+
+const Digest kKey{1, 2};
+
+/// A store with one value, which opens when the test says so.
+struct Gate {
+  std::promise<void> go;
+  LateStore::Opener Opener() {
+    return [opened = go.get_future().share()] {
+      opened.wait();
+      auto store = std::make_unique<MemoryStore>();
+      EXPECT_TRUE(store->Put(Table::kEntries, kKey, AsBytes("value"), 0));
+      return store;
+    };
+  }
+};
+
+TEST(LateStore, ReadsWaitUntilItIsOpen) {
+  LateStore store(/*fresh=*/false);
+  Gate gate;
+  bool opened = false;
+  store.Open(gate.Opener(), [&] { opened = true; });
+  EXPECT_EQ(store.Describe(), "opening");
+  store.Touch(Table::kEntries, kKey);
+  auto read = std::async(std::launch::async, [&] { return store.Get(Table::kEntries, kKey); });
+  gate.go.set_value();
+  const Result<Buffer> value = read.get();
+  ASSERT_TRUE(value) << value.error().ToText();
+  EXPECT_EQ(AsText(*value), "value");
+  store.Join();
+  EXPECT_TRUE(opened);
+}
+
+TEST(LateStore, AFreshOneHasNothingAndTakesWritesOnceItIsOpen) {
+  LateStore store(/*fresh=*/true);
+  Gate gate;
+  store.Open(gate.Opener(), [] {});
+  EXPECT_EQ(store.Get(Table::kEntries, kKey).error().code(), Code::kNotFound);
+  EXPECT_EQ(store.StatOf(Table::kEntries, kKey).error().code(), Code::kNotFound);
+  size_t values = 0;
+  EXPECT_TRUE(store.ForEach(Table::kEntries, [&](const Digest&, const cache::Stat&) {
+    return ++values != 0;
+  }));
+  EXPECT_EQ(values, 0u);
+  auto written = std::async(std::launch::async,
+                            [&] { return store.Put(Table::kGraphs, kKey, AsBytes("g"), 0); });
+  gate.go.set_value();
+  EXPECT_TRUE(written.get());
+  EXPECT_TRUE(store.Get(Table::kGraphs, kKey));
+}
+
+}  // namespace
+}  // namespace ingot::daemon

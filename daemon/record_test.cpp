@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records that verify against their checksum and yet make no sense: whatever the store returns,
+// the daemon answers and never serves bytes that are not what their digest says.
+#include <nlohmann/json.hpp>
+
+#include "daemon/convert.h"
+#include "daemon/test_server.h"
+
+namespace ingot::daemon {
+namespace {
+
+using cache::Table;
+
+class RecordTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    connection_ = Connect();
+    ASSERT_TRUE(connection_->Compile(MakeCompile("f", "graph f 4")));
+    entry_ = ToKey(*MakeKey("f")).ToDigest();
+    const auto record = core_->entries.Get(entry_);
+    ASSERT_TRUE(record);
+    const proto::StoredVariantT& stored = *(*record)->record.variants.at(0);
+    graph_key_ = {stored.graph_key_low, stored.graph_key_high};
+  }
+
+  /// Calls `check` with every truncation and every single-bit flip of what the table holds.
+  void ForEachDamage(Table table, const Digest& key, const std::function<void(const Buffer&)>& check) {
+    const Result<Buffer> whole = store_->Get(table, key);
+    ASSERT_TRUE(whole);
+    for (size_t size = 0; size < whole->size(); ++size) {
+      check(Buffer(whole->begin(), whole->begin() + static_cast<long>(size)));
+    }
+    for (size_t bit = 0; bit < whole->size() * 8; ++bit) {
+      Buffer flipped = *whole;
+      flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+      check(flipped);
+    }
+  }
+
+  std::unique_ptr<client::Connection> connection_;
+  Digest entry_;
+  Digest graph_key_;
+};
+
+std::string ReadAll(const proto::UniqueFd& file) {
+  char text[256] = {};
+  const ssize_t got = pread(file.get(), text, sizeof text, 0);
+  return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
+}
+
+TEST_F(RecordTest, SurvivesEveryDamageOfAnEntry) {
+  const auto lookup = MakeKey("f");
+  size_t found = 0;
+  ForEachDamage(Table::kEntries, entry_, [&](const Buffer& damaged) {
+    ASSERT_TRUE(store_->Put(Table::kEntries, entry_, damaged, 0));
+    core_->entries.Forget(entry_);
+    auto answer = connection_->Lookup(*lookup);
+    ASSERT_TRUE(answer) << answer.error().ToText();
+    for (const auto& variant : answer->reply.variants) {
+      ++found;
+      const proto::UniqueFd& file = answer->files.at(static_cast<size_t>(variant->descriptor));
+      const std::string bytes = ReadAll(file);
+      EXPECT_EQ(DigestOf(bytes), (Digest{variant->artifact_low, variant->artifact_high}));
+    }
+    ASSERT_TRUE(connection_->Query("list"));
+  });
+  EXPECT_GT(found, 0u);  // Flips in unused bytes leave a good record.
+  auto again = connection_->Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(again) << again.error().ToText();
+}
+
+TEST_F(RecordTest, RefusesAnEntryOfAnotherKey) {
+  const Result<Buffer> record = store_->Get(Table::kEntries, entry_);
+  const Digest other = ToKey(*MakeKey("g")).ToDigest();
+  ASSERT_TRUE(store_->Put(Table::kEntries, other, *record, 0));
+  auto answer = connection_->Lookup(*MakeKey("g"));
+  EXPECT_FALSE(answer->reply.found);
+  EXPECT_EQ(answer->reply.why, "corrupt: the entry record is of another key");
+}
+
+TEST_F(RecordTest, SurvivesEveryDamageOfAGraphRecordWithAFailure) {
+  ASSERT_FALSE(connection_->Compile(MakeCompile("bad", "graph bad 4")));
+  const Digest failed = GraphKey(DigestOf("graph bad 4"), *compilers_->Facts()).ToDigest();
+  ForEachDamage(Table::kGraphs, failed, [&](const Buffer& damaged) {
+    ASSERT_TRUE(store_->Put(Table::kGraphs, failed, damaged, 0));
+    auto answer = connection_->Compile(MakeCompile("bad", "graph bad 4"));
+    EXPECT_FALSE(answer);
+    ASSERT_TRUE(connection_->Query("doctor"));
+  });
+}
+
+TEST_F(RecordTest, SurvivesEveryDamageOfAGraphRecord) {
+  ForEachDamage(Table::kGraphs, graph_key_, [&](const Buffer& damaged) {
+    ASSERT_TRUE(store_->Put(Table::kGraphs, graph_key_, damaged, 0));
+    Ignore(core_->entries.Delete(entry_), "it may be absent");
+    auto answer = connection_->Compile(MakeCompile("f", "graph f 4"));
+    if (!answer) return;
+    EXPECT_EQ(ReadAll(answer->file), "artifact of graph f 4");
+  });
+}
+
+TEST_F(RecordTest, SurvivesEveryDamageOfTheTombstones) {
+  ASSERT_TRUE(connection_->Query("evict", R"({"key":"f"})"));
+  const Digest key = DigestOf(std::string_view("tombstones"));
+  ForEachDamage(Table::kStats, key, [&](const Buffer& damaged) {
+    cache::MemoryStore store;
+    ASSERT_TRUE(store.Put(Table::kStats, key, damaged, 0));
+    Tombstones stones(store, 8);
+    const auto stone = stones.Find(Table::kEntries, entry_);
+    EXPECT_TRUE(!stone || !stone->ToText().empty());
+    stones.Add({{Table::kEntries, {1, 2}, proto::Reason::Age, 0, ""}});
+    EXPECT_TRUE(stones.Find(Table::kEntries, {1, 2}));
+  });
+}
+
+TEST_F(RecordTest, NeverServesADamagedArtifact) {
+  const auto record = core_->entries.Get(entry_);
+  const Digest artifact = (*record)->artifacts.at(0);
+  ForEachDamage(Table::kArtifacts, artifact, [&](const Buffer& damaged) {
+    ASSERT_TRUE(store_->Put(Table::kArtifacts, artifact, damaged, 0));
+    core_->artifacts.Forget(artifact);
+    auto answer = connection_->Lookup(*MakeKey("f"));
+    ASSERT_TRUE(answer);
+    EXPECT_FALSE(answer->reply.found);
+  });
+  EXPECT_GT(Count(Counter::store_corrupt), 0u);
+}
+
+}  // namespace
+}  // namespace ingot::daemon

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/tombstones.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/log.h"
+#include "proto/message.h"
+
+namespace ingot::daemon {
+namespace {
+
+const Digest& RecordKey() {
+  static const Digest key = DigestOf(std::string_view("tombstones"));
+  return key;
+}
+
+const char* WordsFor(proto::Reason reason) {
+  switch (reason) {
+    case proto::Reason::Age:
+      return "because it was unused for gc_age_s_max";
+    case proto::Reason::Bytes:
+      return "to keep store_bytes_max";
+    case proto::Reason::Entries:
+      return "to keep store_entries_max";
+    case proto::Reason::Hand:
+      return "by `ingot evict`";
+  }
+  return "for a reason this daemon does not know";
+}
+
+}  // namespace
+
+std::string Tombstone::ToText() const {
+  const std::time_t time = when;
+  std::tm utc{};
+  gmtime_r(&time, &utc);
+  return fmt::format("evicted {:%Y-%m-%d %H:%M} UTC {}", utc, WordsFor(reason));
+}
+
+void Tombstones::Add(std::vector<Tombstone> stones) {
+  if (stones.empty()) return;
+  MutexLock lock(mutex_);
+  Read();
+  for (Tombstone& stone : stones) {
+    stones_.remove_if([&](const Tombstone& old) {
+      return old.table == stone.table && old.key == stone.key;
+    });
+    stones_.push_front(std::move(stone));
+  }
+  if (stones_.size() > count_max_) stones_.resize(count_max_);
+  Write();
+}
+
+std::optional<Tombstone> Tombstones::Find(cache::Table table, const Digest& key) {
+  MutexLock lock(mutex_);
+  Read();
+  for (const Tombstone& stone : stones_) {
+    if (stone.table == table && stone.key == key) return stone;
+  }
+  return std::nullopt;
+}
+
+std::optional<Tombstone> Tombstones::FindEntry(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  MutexLock lock(mutex_);
+  Read();
+  for (const Tombstone& stone : stones_) {
+    if (stone.table != cache::Table::kEntries) continue;
+    if (stone.function == name || stone.key.ToHex().starts_with(name)) return stone;
+  }
+  return std::nullopt;
+}
+
+void Tombstones::Read() {
+  if (read_) return;
+  read_ = true;
+  const Result<Buffer> bytes = store_.Get(cache::Table::kStats, RecordKey());
+  if (!bytes) return;
+  const auto* record = proto::ReadMessage<proto::Tombstones>(*bytes);
+  if (record == nullptr || record->stones() == nullptr) return;
+  for (const proto::Tombstone* stored : *record->stones()) {
+    if (stones_.size() == count_max_) return;
+    if (stored->table() >= cache::kTables) continue;
+    Tombstone stone{static_cast<cache::Table>(stored->table()),
+                    {stored->low(), stored->high()},
+                    stored->reason(),
+                    stored->when(),
+                    stored->function() == nullptr ? "" : stored->function()->str()};
+    stones_.push_back(std::move(stone));
+  }
+}
+
+void Tombstones::Write() {
+  proto::TombstonesT record;
+  for (const Tombstone& stone : stones_) {
+    auto stored = std::make_unique<proto::TombstoneT>();
+    stored->table = static_cast<uint8_t>(stone.table);
+    stored->low = stone.key.low;
+    stored->high = stone.key.high;
+    stored->reason = stone.reason;
+    stored->when = stone.when;
+    stored->function = stone.function;
+    record.stones.push_back(std::move(stored));
+  }
+  const Buffer bytes = proto::PackMessage<proto::Tombstones>(record);
+  Status written = store_.Put(cache::Table::kStats, RecordKey(), bytes, 0);
+  // The explanation must not be the next thing to go.
+  if (written) written = store_.Pin(cache::Table::kStats, RecordKey(), true);
+  if (!written) LogDebug("kept tombstones in memory only", {{"reason", written.error()}});
+}
+
+}  // namespace ingot::daemon
