@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>
@@ -53,6 +54,20 @@ Result<int> TakeLock(const std::string& path) {
     }
   }
   return fd;
+}
+
+/// The name of the next place: one more than the highest of this second, never a freed one, so
+/// that names sort by age.
+std::string NextAside(const std::vector<std::string>& names, int64_t now_s) {
+  const std::string second = fmt::format("{:012}-", now_s);
+  int next = 0;
+  for (const std::string& name : names) {
+    if (!name.starts_with(second)) continue;
+    int n = 0;
+    std::from_chars(name.data() + second.size(), name.data() + name.size(), n);
+    next = std::max(next, n + 1);
+  }
+  return fmt::format("{}{:03}", second, next);
 }
 
 }  // namespace
@@ -118,10 +133,8 @@ Result<std::string> StoreDir::MoveAside(const Error& reason, const Clock& clock,
                                         size_t asides_max) {
   const std::string asides = path_ + "/aside";
   TRY(filesystem_.MakeDirs(asides));
-  std::string place;
-  for (int n = 0; place.empty() || filesystem_.Exists(place); ++n) {
-    place = fmt::format("{}/{:012}-{:03}", asides, clock.now_s(), n);
-  }
+  TRY_ASSIGN(std::vector<std::string> names, filesystem_.List(asides));
+  const std::string place = asides + "/" + NextAside(names, clock.now_s());
   TRY(filesystem_.MakeDirs(place));
   const std::string text = reason.ToText() + "\n";
   TRY(filesystem_.WriteAtomic(place + "/REASON", AsBytes(text)));
@@ -129,7 +142,7 @@ Result<std::string> StoreDir::MoveAside(const Error& reason, const Clock& clock,
   for (const char* name : {"/VERSION", "/DAMAGED"}) {
     if (filesystem_.Exists(path_ + name)) TRY(filesystem_.Rename(path_ + name, place + name));
   }
-  TRY_ASSIGN(const std::vector<std::string> names, filesystem_.List(asides));
+  TRY_ASSIGN(names, filesystem_.List(asides));
   for (size_t i = 0; i + asides_max < names.size(); ++i) {
     Ignore(filesystem_.Remove(asides + "/" + names[i]), "it is tried again next time");
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a store on disk does when its bytes, its disk or its process fail.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
@@ -435,6 +436,20 @@ TEST_F(StoreFault, AsidesAreBounded) {
     Open();
   }
   EXPECT_EQ(Asides().size(), 2u);
+}
+
+TEST_F(StoreFault, AsidesOfOneSecondKeepTheNewest) {
+  options_.asides_max = 2;
+  Open();
+  for (int i = 0; i < 5; ++i) {
+    Close();
+    const std::string version = fmt::format("ingot-store {}\n", 10 + i);
+    ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes(version)));
+    Open();
+  }
+  ASSERT_EQ(Asides().size(), 2u);
+  EXPECT_THAT(ReasonOf(Asides()[0]), HasSubstr("says version 13"));
+  EXPECT_THAT(ReasonOf(Asides()[1]), HasSubstr("says version 14"));
 }
 
 TEST_F(StoreFault, NoteOfDamageMovesTheStoreAside) {
