@@ -203,6 +203,26 @@ int64_t EvalInt(ScalarOp op, DType type, int64_t a, int64_t b) {
   return EvalScalar(op, type, args).i;
 }
 
+double FloorDiv64(double a, double b) {
+  const Scalar args[] = {{a, 0}, {b, 0}};
+  return EvalScalar(ScalarOp::kFloorDiv, DType::kF64, args).f;
+}
+
+TEST(Scalar, FloorDivComesFromTheExactRemainder) {
+  // Ten times the double nearest 0.1 is a little more than 1, though 1 / 0.1 rounds to 10.
+  EXPECT_EQ(FloorDiv64(1, 0.1), 9);
+  EXPECT_EQ(FloorDiv64(-1, 0.1), -10);
+  EXPECT_EQ(FloorDiv64(6, 0.1), 59);
+  EXPECT_EQ(FloorDiv64(7.5, -2), -4);
+  EXPECT_EQ(FloorDiv64(5, -INFINITY), -1);
+  EXPECT_EQ(FloorDiv64(5, INFINITY), 0);
+  EXPECT_EQ(FloorDiv64(-1, 0.0), -INFINITY);
+  EXPECT_TRUE(std::isnan(FloorDiv64(INFINITY, 2)));
+  EXPECT_TRUE(std::signbit(FloorDiv64(-0.0, 3)));
+  // Each step rounds to a float, which is one less here than rounding once at the end.
+  EXPECT_EQ(Eval2(ScalarOp::kFloorDiv, -0x1.3c0dc6p+15, -0x1.c8e8p-8), 5802614);
+}
+
 TEST(Scalar, FollowsTorchOnEdges) {
   EXPECT_TRUE(std::isnan(Eval2(ScalarOp::kMax, 1, kNan)));
   EXPECT_TRUE(std::isnan(Eval2(ScalarOp::kMin, kNan, 1)));

@@ -46,13 +46,25 @@ int64_t TruncateToInteger(double v) {
   return static_cast<int64_t>(v);
 }
 
+/// As torch divides: from the exact remainder, rounding in the width of the type.
+template <typename T>
+T FloorDivide(T a, T b) {
+  if (b == 0) return a / b;
+  const T mod = std::fmod(a, b);
+  T quotient = (a - mod) / b;
+  if (mod != 0 && (b < 0) != (mod < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(T(0), a / b);
+  const T floored = std::floor(quotient);
+  return quotient - floored > T(0.5) ? floored + 1 : floored;
+}
+
 double EvalFloat(ScalarOp op, double a, double b, double c) {
   switch (op) {
     case ScalarOp::kAdd: return a + b;
     case ScalarOp::kSub: return a - b;
     case ScalarOp::kMul: return a * b;
     case ScalarOp::kDiv: return a / b;
-    case ScalarOp::kFloorDiv: return std::floor(a / b);
+    case ScalarOp::kFloorDiv: return FloorDivide(a, b);
     case ScalarOp::kRem: {
       const double r = std::fmod(a, b);
       return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -248,6 +260,9 @@ Scalar EvalScalar(ScalarOp op, DType type, std::span<const Scalar> args) {
   // A fused multiply-add must round once: in double first would round twice.
   if (op == ScalarOp::kFma && type == DType::kF32) {
     return {std::fma(static_cast<float>(a.f), static_cast<float>(b.f), static_cast<float>(c.f)), 0};
+  }
+  if (op == ScalarOp::kFloorDiv && type == DType::kF32) {
+    return {FloorDivide(static_cast<float>(a.f), static_cast<float>(b.f)), 0};
   }
   return Float(EvalFloat(op, a.f, b.f, c.f), type);
 }
