@@ -150,10 +150,11 @@ class RecordingBuilder {
     meta->dtype = static_cast<proto::DType>(dtype);
     if (strides.empty()) {
       strides.resize(sizes.size());
-      int64_t stride = 1;
+      // Wraps, because hostile sizes are recorded too.
+      uint64_t stride = 1;
       for (size_t i = sizes.size(); i-- > 0;) {
-        strides[i] = stride;
-        stride *= sizes[i] > 0 ? sizes[i] : 1;
+        strides[i] = static_cast<int64_t>(stride);
+        stride *= sizes[i] > 0 ? static_cast<uint64_t>(sizes[i]) : 1;
       }
     }
     meta->sizes = std::move(sizes);
