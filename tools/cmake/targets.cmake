@@ -1,5 +1,4 @@
 # How every folder declares what it builds: warnings, include root and tests are the same everywhere.
-include(GoogleTest)
 
 # -Wrestrict is wrong about std::string in GCC 12 (PR 105329).
 set(INGOT_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-restrict)
@@ -22,12 +21,25 @@ function(ingot_program name)
   target_link_libraries(${name} PRIVATE ${arg_LINK})
 endfunction()
 
-# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program, each case known to ctest.
+# Each test program runs as this many processes, so that its cases share the cores; a process for
+# every case would spend most of its time starting.
+set(INGOT_TEST_SHARDS 4)
+set(INGOT_TEST_ENVIRONMENT GTEST_BRIEF=1 GTEST_TOTAL_SHARDS=${INGOT_TEST_SHARDS}
+  UBSAN_OPTIONS=print_stacktrace=1
+  # A forked child of a test opens stores, which start threads.
+  TSAN_OPTIONS=die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/tools/sanitizers/tsan.supp)
+
+# ingot_test(name SOURCES a_test.cpp ... LINK dep ...): one test program.
 function(ingot_test name)
   if(NOT INGOT_TESTS)
     return()
   endif()
   ingot_program(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  math(EXPR last "${INGOT_TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    set_tests_properties(${name}.${shard} PROPERTIES
+      TIMEOUT 300 ENVIRONMENT "${INGOT_TEST_ENVIRONMENT};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
