@@ -18,12 +18,14 @@ constexpr int kSumCostMax = 28;
 
 int DegreeMax(size_t symbols) { return symbols <= 8 ? 3 : symbols <= 24 ? 2 : 1; }
 
-/// Bits of a coefficient beyond 1.
-int Bits(int64_t value) {
-  return std::bit_width(static_cast<uint64_t>(value < 0 ? -value : value) / 2);
+/// Of the lowest integer too, which has no negative.
+uint64_t Magnitude(int64_t value) {
+  const auto bits = static_cast<uint64_t>(value);
+  return value < 0 ? -bits : bits;
 }
 
-int64_t Magnitude(int64_t value) { return value < 0 ? -value : value; }
+/// Bits of a coefficient beyond 1.
+int Bits(int64_t value) { return std::bit_width(Magnitude(value) / 2); }
 
 }  // namespace
 
