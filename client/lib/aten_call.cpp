@@ -40,8 +40,9 @@ bool WritesOnly(const c10::FunctionSchema& schema, size_t argument) {
 }
 
 const c10::Type& Element(const c10::Type& type) {
-  return type.kind() == c10::TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType()
-                                                    : type;
+  return type.kind() == c10::TypeKind::OptionalType
+             ? *type.castRaw<c10::OptionalType>()->getElementType()
+             : type;
 }
 
 // Names as torch prints them, with or without "torch." in front.
@@ -83,7 +84,8 @@ at::Tensor WrappedNumber(const c10::Scalar& scalar) {
 
 std::optional<c10::IValue> IntValue(const proto::PlanArg& arg, std::span<const int64_t> dims) {
   if (arg.kind() == ArgKind::DType) {
-    return c10::IValue(static_cast<int64_t>(ScalarTypeOf(static_cast<proto::DType>(arg.ints()->Get(0)))));
+    return c10::IValue(
+        static_cast<int64_t>(ScalarTypeOf(static_cast<proto::DType>(arg.ints()->Get(0)))));
   }
   if (arg.kind() == ArgKind::String) {
     if (const auto value = EnumValue(Bare(arg))) return c10::IValue(*value);
@@ -109,7 +111,8 @@ std::optional<c10::IValue> ListValue(const proto::PlanArg& arg, const c10::Type&
     case c10::TypeKind::FloatType: {
       if (arg.kind() != ArgKind::FloatList) return std::nullopt;
       c10::List<double> list;
-      for (uint32_t i = 0; arg.floats() != nullptr && i < arg.floats()->size(); ++i) list.push_back(arg.floats()->Get(i));
+      for (uint32_t i = 0; arg.floats() != nullptr && i < arg.floats()->size(); ++i)
+        list.push_back(arg.floats()->Get(i));
       return c10::IValue(std::move(list));
     }
     case c10::TypeKind::BoolType: {
@@ -158,7 +161,8 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
 
 bool HoldsTensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ListType &&
-         Element(*type.castRaw<c10::ListType>()->getElementType()).kind() == c10::TypeKind::TensorType;
+         Element(*type.castRaw<c10::ListType>()->getElementType()).kind() ==
+             c10::TypeKind::TensorType;
 }
 
 }  // namespace
@@ -178,7 +182,8 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step) {
   }
   if (!found) {
     return Error(Code::kIncompatible, fmt::format("operator {} is not registered in this process; "
-                                                  "import the library that defines it", name));
+                                                  "import the library that defines it",
+                                                  name));
   }
   AtenCall call(*found);
   call.step_ = &step;
@@ -189,13 +194,16 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step) {
   call.mode_ = mode;
   const size_t outs = mode == Mode::kOut ? call.result_count() : 0;
   if (given + outs > count) {
-    return Error(Code::kIncompatible, fmt::format("operator {} takes {} arguments here, the artifact gives {}",
-                                                  name, count, given + outs));
+    return Error(Code::kIncompatible,
+                 fmt::format("operator {} takes {} arguments here, the artifact gives {}", name,
+                             count, given + outs));
   }
   for (size_t i = given; i + outs < count; ++i) {
     if (!schema.arguments()[i].default_value()) {
-      return Error(Code::kIncompatible, fmt::format("operator {} needs argument '{}', which the artifact "
-                                                    "does not give", name, schema.arguments()[i].name()));
+      return Error(Code::kIncompatible,
+                   fmt::format("operator {} needs argument '{}', which the artifact "
+                               "does not give",
+                               name, schema.arguments()[i].name()));
     }
   }
   if (name == "aten::mm.out") call.direct_ = Direct::kMm;
@@ -212,7 +220,8 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
   const c10::Type& type = Element(*parameter.real_type());
   const auto position = static_cast<uint32_t>(index);
   if (arg.kind() == ArgKind::None) {
-    return type.kind() == c10::TypeKind::TensorType && parameter.real_type()->kind() != c10::TypeKind::OptionalType
+    return type.kind() == c10::TypeKind::TensorType &&
+                   parameter.real_type()->kind() != c10::TypeKind::OptionalType
                ? c10::IValue(at::Tensor())
                : c10::IValue();
   }
@@ -223,7 +232,8 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
     return c10::IValue(std::move(tensor));
   }
   if (HoldsTensors(type) && (arg.kind() == ArgKind::ValueList || arg.kind() == ArgKind::IntList)) {
-    const uint32_t count = arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
+    const uint32_t count =
+        arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
     for (uint32_t i = 0; i < count; ++i) {
       const int value = arg.ints()->Get(i);
       if (value < 0 || tensor_of(static_cast<uint32_t>(value)).defined()) continue;
@@ -243,14 +253,17 @@ c10::IValue AtenCall::MakeList(uint32_t argument,
                                const std::function<at::Tensor(uint32_t)>& tensor_of) const {
   const proto::PlanArg& arg = *step_->args()->Get(argument);
   const c10::Type& list = Element(*op_.schema().arguments()[argument].real_type());
-  const bool optional = list.castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
-  const uint32_t count = arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
+  const bool optional =
+      list.castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
+  const uint32_t count =
+      arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
   c10::List<at::Tensor> tensors;
   c10::List<std::optional<at::Tensor>> options;
   for (uint32_t i = 0; i < count; ++i) {
     const int value = arg.ints()->Get(i);
     if (optional) {
-      options.push_back(value < 0 ? std::nullopt : std::optional(tensor_of(static_cast<uint32_t>(value))));
+      options.push_back(value < 0 ? std::nullopt
+                                  : std::optional(tensor_of(static_cast<uint32_t>(value))));
     } else {
       tensors.push_back(value < 0 ? at::Tensor() : tensor_of(static_cast<uint32_t>(value)));
     }
@@ -269,7 +282,8 @@ Result<torch::jit::Stack> AtenCall::MakeStack(std::span<const int64_t> dims,
     TRY_ASSIGN(c10::IValue argument, MakeArgument(i, dims, tensor_of, late));
     stack.push_back(std::move(argument));
   }
-  for (size_t i = given; i + outs < parameters.size(); ++i) stack.push_back(*parameters[i].default_value());
+  for (size_t i = given; i + outs < parameters.size(); ++i)
+    stack.push_back(*parameters[i].default_value());
   for (uint32_t i = 0; i < outs; ++i) {
     const uint32_t value = step_->results()->Get(i);
     at::Tensor tensor = tensor_of(value);

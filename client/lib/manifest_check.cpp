@@ -16,8 +16,11 @@ size_t SizeOf(const V* vector) {
 class Checker {
  public:
   Checker(const proto::Manifest& manifest, uint64_t constants_bytes)
-      : m_(manifest), constants_bytes_(constants_bytes),
-        dims_(SizeOf(m_.dims())), values_(SizeOf(m_.values())), steps_(SizeOf(m_.steps())) {}
+      : m_(manifest),
+        constants_bytes_(constants_bytes),
+        dims_(SizeOf(m_.dims())),
+        values_(SizeOf(m_.values())),
+        steps_(SizeOf(m_.steps())) {}
 
   Status Check() {
     TRY(CheckDims());
@@ -30,7 +33,8 @@ class Checker {
       }
     }
     TRY(All(m_.outputs(), values_, "output"));
-    if (SizeOf(m_.input_alias()) != SizeOf(m_.inputs())) return Corrupt("input aliases", SizeOf(m_.input_alias()));
+    if (SizeOf(m_.input_alias()) != SizeOf(m_.inputs()))
+      return Corrupt("input aliases", SizeOf(m_.input_alias()));
     return All(m_.input_alias(), SizeOf(m_.inputs()), "input alias");
   }
 
@@ -44,7 +48,8 @@ class Checker {
   }
   template <typename V>
   static Status All(const V* vector, uint64_t count, std::string_view field) {
-    for (size_t i = 0; i < SizeOf(vector); ++i) TRY(In(vector->Get(static_cast<uint32_t>(i)), count, field));
+    for (size_t i = 0; i < SizeOf(vector); ++i)
+      TRY(In(vector->Get(static_cast<uint32_t>(i)), count, field));
     return {};
   }
 
@@ -69,9 +74,15 @@ class Checker {
       const proto::Storage& storage = *m_.storages()->Get(i);
       TRY(In(storage.bytes_dim(), dims_, "storage dim"));
       switch (storage.kind()) {
-        case proto::StorageKind::Input: TRY(In(storage.index(), SizeOf(m_.inputs()), "input")); break;
-        case proto::StorageKind::Weight: TRY(In(storage.index(), SizeOf(m_.weights()), "weight")); break;
-        case proto::StorageKind::Constant: TRY(In(storage.index(), SizeOf(m_.constants()), "constant")); break;
+        case proto::StorageKind::Input:
+          TRY(In(storage.index(), SizeOf(m_.inputs()), "input"));
+          break;
+        case proto::StorageKind::Weight:
+          TRY(In(storage.index(), SizeOf(m_.weights()), "weight"));
+          break;
+        case proto::StorageKind::Constant:
+          TRY(In(storage.index(), SizeOf(m_.constants()), "constant"));
+          break;
         case proto::StorageKind::Arena:
         case proto::StorageKind::Output:
         case proto::StorageKind::Returned: break;
@@ -90,7 +101,8 @@ class Checker {
       TRY(In(static_cast<uint64_t>(value.dtype()), 12, "dtype"));
       TRY(All(value.sizes(), dims_, "size"));
       TRY(All(value.strides(), dims_, "stride"));
-      if (SizeOf(value.sizes()) != SizeOf(value.strides()) || SizeOf(value.sizes()) > 64) return Corrupt("rank of value", i);
+      if (SizeOf(value.sizes()) != SizeOf(value.strides()) || SizeOf(value.sizes()) > 64)
+        return Corrupt("rank of value", i);
       TRY(In(value.offset(), dims_, "offset"));
       TRY(In(value.storage(), SizeOf(m_.storages()), "storage"));
     }
@@ -101,7 +113,8 @@ class Checker {
   Status CheckBound(uint32_t value, proto::StorageKind kind, size_t index) {
     TRY(In(value, values_, "bound value"));
     const proto::Storage& storage = *m_.storages()->Get(m_.values()->Get(value)->storage());
-    if (storage.kind() != kind || storage.index() != index) return Corrupt("binding of value", value);
+    if (storage.kind() != kind || storage.index() != index)
+      return Corrupt("binding of value", value);
     return {};
   }
 
@@ -120,7 +133,8 @@ class Checker {
     for (size_t i = 0; i < SizeOf(m_.constants()); ++i) {
       const proto::ConstantSpec& spec = *m_.constants()->Get(i);
       TRY(CheckBound(spec.value(), proto::StorageKind::Constant, i));
-      if (spec.offset() > constants_bytes_ || spec.bytes() > constants_bytes_ - spec.offset() || spec.offset() % 64 != 0) {
+      if (spec.offset() > constants_bytes_ || spec.bytes() > constants_bytes_ - spec.offset() ||
+          spec.offset() % 64 != 0) {
         return Corrupt("range of constant", i);
       }
     }
@@ -136,28 +150,39 @@ class Checker {
   Status CheckArg(const proto::PlanArg& arg) {
     const size_t ints = SizeOf(arg.ints());
     const size_t floats = SizeOf(arg.floats());
-    const auto one = [&](size_t found) { return found == 1 ? Status() : Status(Corrupt("argument part", found)); };
+    const auto one = [&](size_t found) {
+      return found == 1 ? Status() : Status(Corrupt("argument part", found));
+    };
     switch (arg.kind()) {
       case proto::ArgKind::None:
       case proto::ArgKind::FloatList: return {};
-      case proto::ArgKind::String: return arg.text() != nullptr ? Status() : Status(Corrupt("argument text", 0));
-      case proto::ArgKind::Value: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), values_, "value");
+      case proto::ArgKind::String:
+        return arg.text() != nullptr ? Status() : Status(Corrupt("argument text", 0));
+      case proto::ArgKind::Value:
+        TRY(one(ints));
+        return In(static_cast<uint32_t>(arg.ints()->Get(0)), values_, "value");
       case proto::ArgKind::ValueList:
         for (size_t i = 0; i < ints; ++i) {
-          if (arg.ints()->Get(i) != -1) TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), values_, "value"));
+          if (arg.ints()->Get(i) != -1)
+            TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), values_, "value"));
         }
         return {};
       case proto::ArgKind::Number:
         if (arg.number_kind() == 2) return one(floats);
         [[fallthrough]];
-      case proto::ArgKind::Int: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), dims_, "dim");
+      case proto::ArgKind::Int:
+        TRY(one(ints));
+        return In(static_cast<uint32_t>(arg.ints()->Get(0)), dims_, "dim");
       case proto::ArgKind::IntList:
-        for (size_t i = 0; i < ints; ++i) TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), dims_, "dim"));
+        for (size_t i = 0; i < ints; ++i)
+          TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), dims_, "dim"));
         return {};
       case proto::ArgKind::Bool: return one(ints);
       case proto::ArgKind::BoolList: return {};
       case proto::ArgKind::Float: return one(floats);
-      case proto::ArgKind::DType: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), 12, "dtype");
+      case proto::ArgKind::DType:
+        TRY(one(ints));
+        return In(static_cast<uint32_t>(arg.ints()->Get(0)), 12, "dtype");
     }
     return Corrupt("argument kind", static_cast<uint64_t>(arg.kind()));
   }
@@ -167,17 +192,23 @@ class Checker {
     TRY(All(step.results(), values_, "result"));
     TRY(All(step.buffers(), values_, "buffer"));
     TRY(All(step.symbols(), dims_, "kernel symbol"));
-    const auto is_value = [&](size_t arg) { return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value; };
+    const auto is_value = [&](size_t arg) {
+      return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value;
+    };
     switch (step.kind()) {
       case proto::StepKind::Kernel: return In(step.kernel(), SizeOf(m_.kernels()), "kernel");
       case proto::StepKind::Aten:
         if (step.op() == nullptr) return Corrupt("operator name", 0);
-        if (step.inplace() >= 0 && (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1)) return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
+        if (step.inplace() >= 0 &&
+            (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
+          return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
         return {};
       case proto::StepKind::Copy:
-        return is_value(0) && SizeOf(step.results()) == 1 ? Status() : Status(Corrupt("copied value", 0));
+        return is_value(0) && SizeOf(step.results()) == 1 ? Status()
+                                                          : Status(Corrupt("copied value", 0));
       case proto::StepKind::Guard:
-        return is_value(0) && SizeOf(step.args()) == 2 ? Status() : Status(Corrupt("guarded value", 0));
+        return is_value(0) && SizeOf(step.args()) == 2 ? Status()
+                                                       : Status(Corrupt("guarded value", 0));
     }
     return Corrupt("step kind", static_cast<uint64_t>(step.kind()));
   }

@@ -20,7 +20,8 @@ using Dependencies = std::vector<std::tuple<std::string, std::string, std::strin
 /// ingotd lies in `bin` beside the extension, in a checkout as in a wheel.
 std::string DaemonPath() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&DaemonPath), &info) == 0 || info.dli_fname == nullptr) return "";
+  if (dladdr(reinterpret_cast<void*>(&DaemonPath), &info) == 0 || info.dli_fname == nullptr)
+    return "";
   const auto path = std::filesystem::path(info.dli_fname).parent_path() / "bin" / "ingotd";
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? path.string() : "";
@@ -62,10 +63,12 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
   out["artifact_digest"] = digest.ToHex();
   out["artifact_bytes"] = variant.artifact_bytes;
   out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
-  out["signature"] = py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
+  out["signature"] =
+      py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
   out["dependencies"] = DependencyList(variant);
   py::list proven;
-  for (size_t at = 0; variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
+  for (size_t at = 0;
+       variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
        at += variant.symbol_count) {
     proven.append(std::vector<int64_t>(variant.proven.begin() + at,
                                        variant.proven.begin() + at + variant.symbol_count));
@@ -74,7 +77,8 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
   return out;
 }
 
-std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const std::string& socket, int start_ms_max) {
+std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const std::string& socket,
+                                           int start_ms_max) {
   ConnectionOptions options;
   options.store_dir = store_dir;
   options.socket = socket;
@@ -101,7 +105,8 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   py::dict out;
   out["why"] = found.reply.why;
   for (const auto& variant : found.reply.variants) {
-    if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size()) continue;
+    if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size())
+      continue;
     try {
       variants.append(VariantDict(*variant, std::move(found.files[variant->descriptor])));
     } catch (py::error_already_set& e) {
@@ -132,9 +137,10 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 }
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
-                 const py::bytes& signature, const Dependencies& dependencies, bool dynamic, bool replace,
-                 int deadline_ms) {
-  proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies);
+                 const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
+                 bool replace, int deadline_ms) {
+  proto::CompileT request = MakeRequest(components, std::string_view(recording),
+                                        std::string_view(signature), dependencies);
   request.dynamic = dynamic;
   request.replace = replace;
   Result<CompileAnswer> answer = [&] {
@@ -146,7 +152,8 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   out["outcome"] = static_cast<int>(compiled.reply.outcome);
   out["total_ms"] = compiled.reply.total_ms;
   out["compile_ms"] = compiled.reply.compile_ms;
-  if (compiled.reply.variant == nullptr) Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
+  if (compiled.reply.variant == nullptr)
+    Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
   out["variant"] = VariantDict(*compiled.reply.variant, std::move(compiled.file));
   return out;
 }
@@ -165,7 +172,8 @@ void BindConnection(py::module_& m) {
   m.attr("build") = std::string(proto::BuildId());
   m.attr("version") = std::string(proto::Version());
   py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
-      .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"), py::arg("start_ms_max"))
+      .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"),
+                  py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
       .def("compile", Compile)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fmt/format.h>
 
 #include "compiler/import/fit_dim.h"
 #include "compiler/import/import.h"
@@ -83,7 +82,8 @@ TEST(Unify, UsesOneSymbolWhereOneSizeDiffers) {
 TEST(Unify, WidensAnInstance) {
   const Result<Graph> narrow = Unify(Attention(4, 128), Attention(4, 64));
   ASSERT_TRUE(narrow);
-  const Result<Graph> wide = Unify(Instantiate(*narrow, std::vector<int64_t>{128}), Attention(2, 96));
+  const Result<Graph> wide =
+      Unify(Instantiate(*narrow, std::vector<int64_t>{128}), Attention(2, 96));
   ASSERT_TRUE(wide) << wide.error().ToText();
   ExpectInstance(*wide, Attention(4, 64));
 }
@@ -116,7 +116,8 @@ struct Pair {
 };
 
 TEST(Unify, SaysWhereGraphsPart) {
-  constexpr const char* kHead = "graph @f(%x: f32[{}], %c: u8[1] constant \"0{}\") {{ {} return %0 }}";
+  constexpr const char* kHead =
+      "graph @f(%x: f32[{}], %c: u8[1] constant \"0{}\") {{ {} return %0 }}";
   const Pair kCases[] = {
       {"node 0 (aten.f): the other graph has aten.g", "%0 = aten.f(%x) : f32[]",
        "%0 = aten.g(%x) : f32[]"},
@@ -132,17 +133,16 @@ TEST(Unify, SaysWhereGraphsPart) {
        "%0 = aten.f(true) : f32[]"},
       {"node 0 (aten.f): argument 0: is a list of two lengths", "%0 = aten.f([1]) : f32[]",
        "%0 = aten.f([1, 2]) : f32[]"},
-      {"node 0 (aten.f): argument 0: 1000003 and 7 fit no polynomial", "%0 = aten.f(1000003) : f32[]",
-       "%0 = aten.f(7) : f32[]"},
+      {"node 0 (aten.f): argument 0: 1000003 and 7 fit no polynomial",
+       "%0 = aten.f(1000003) : f32[]", "%0 = aten.f(7) : f32[]"},
       {"node 0 (aten.f): result 0: f32[] and f32[1]", "%0 = aten.f(%x) : f32[]",
        "%0 = aten.f(%x) : f32[1]"},
       {"1 nodes and 2 nodes", "%0 = aten.f(%x) : f32[]",
        "%0 = aten.f(%x) : f32[] %1 = aten.f(%x) : f32[]"},
   };
   for (const Pair& pair : kCases) {
-    const Result<Graph> unified =
-        Unify(MustParse(fmt::format(fmt::runtime(kHead), 64, 1, pair.a)),
-              MustParse(fmt::format(fmt::runtime(kHead), 48, 1, pair.b)));
+    const Result<Graph> unified = Unify(MustParse(fmt::format(fmt::runtime(kHead), 64, 1, pair.a)),
+                                        MustParse(fmt::format(fmt::runtime(kHead), 48, 1, pair.b)));
     ASSERT_FALSE(unified) << pair.why;
     EXPECT_EQ(unified.error().code(), Code::kUnsupported);
     EXPECT_THAT(unified.error().message(), HasSubstr(pair.why));
