@@ -532,3 +532,38 @@ def test_partial_and_callable_objects(ingot):
     step = ingot.compile(functools.partial(torch.add, torch.ones(3)), wait=True)
     with torch.no_grad():
         assert_same(step(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_as_a_dynamo_backend(ingot):
+    from ingot.backend import ingot as backend
+
+    def fn(x, y):
+        z = F.silu(x) * y
+        return z / y.sum(-1, keepdim=True).clamp(min=1e-6)
+
+    step = torch.compile(fn, backend=functools.partial(backend, options={"wait": True}))
+    before = ingot.stats()["native_calls"]
+    with torch.no_grad():
+        for _ in range(3):
+            x, y = torch.randn(4, 16), torch.rand(4, 16)
+            assert_same(step(x, y), fn(x, y))
+    assert ingot.stats()["native_calls"] - before >= 2, ingot.stats()
+
+
+def test_a_fault_of_ours_still_gives_the_eager_answer(ingot, monkeypatch):
+    from ingot import dependencies, keys
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("a bug")
+
+    def fn(x):
+        return x * 3
+
+    x = torch.randn(4)
+    with torch.no_grad():
+        for module, name in ((dependencies, "collect"), (keys, "entry_key")):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, broken)
+                step = ingot.compile(fn, wait=True)
+                assert_same(step(x), fn(x))
+    assert ingot.stats()["refused_internal"] == 2

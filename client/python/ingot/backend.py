@@ -17,5 +17,8 @@ def ingot(module: "torch.fx.GraphModule", example_inputs: "list[torch.Tensor]",
     could be looked up.
     """
     del example_inputs
+    # A lazy graph module writes its code on the first call, which would look like a side effect.
+    if hasattr(module, "real_recompile"):
+        module.real_recompile()
     config = configuration.resolve(options)
     return typing.cast("typing.Callable[..., typing.Any]", engine.Engine(module, config, name="dynamo").site)

@@ -94,10 +94,12 @@ def collect(codes: "typing.Iterable[tuple[types.CodeType, str]]", environment: "
     for code, module in codes:
         # The standard library belongs to the Python version, which the environment component names;
         # methods that dataclasses generate follow from the class.
-        if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__" or _qualname(code).startswith("__create_fn__."):
+        # Code made by exec may name no module (Dynamo's pieces); its own digest is all there is.
+        top = (module or "").partition(".")[0]
+        if top in sys.stdlib_module_names and top != "__main__" or _qualname(code).startswith("__create_fn__."):
             continue
-        _add_code(record, code, module)
-        _add_globals(record, code, module)
+        _add_code(record, code, module or "")
+        _add_globals(record, code, module or "")
     for name, value in environment.items():
         record["env", name] = ("env", name, _native.digest_text(repr(value)), str(value)[:60])
     for name, root in roots.items():

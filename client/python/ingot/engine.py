@@ -81,15 +81,22 @@ class Engine:
         tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
         call = recording.Call(args, kwargs, tensors, names, objects)
         if name in ("new", "stale", "objects") and not getattr(self._retrying, "on", False):
-            with self._lock:
-                shape = self._find_shape(shape_key, call)
-                installed = shape is not None and self._install_all(shape_key, shape, call)
+            try:
+                installed = self._find_and_install(shape_key, call)
+            except Exception as e:  # a bug of ours must not become the user's
+                log.exception("looking up %s failed", self.name)
+                return self._fall_back("internal", repr(e), args, kwargs)
             if installed:
                 return self._call_again(args, kwargs)
         shape = self._shapes.get(shape_key)
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape_key, shape, name, detail, call)
+
+    def _find_and_install(self, shape_key: bytes, call: recording.Call) -> bool:
+        with self._lock:
+            shape = self._find_shape(shape_key, call)
+            return shape is not None and self._install_all(shape_key, shape, call)
 
     def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         self._retrying.on = True
@@ -239,6 +246,10 @@ class Engine:
             captured = run.finish(result)
         except recording.Refused as e:
             self._note_refusal(shape, e)
+            return result
+        except Exception as e:  # a bug of ours must not become the user's: the answer is there
+            log.exception("finishing the recording of %s failed", self.name)
+            self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result
         counters.add("captures")
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
