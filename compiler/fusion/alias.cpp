@@ -2,6 +2,7 @@
 #include "compiler/fusion/alias.h"
 
 #include "compiler/ops/infer.h"
+#include "compiler/ops/ops.h"
 
 namespace ingot::compiler::fusion {
 namespace {
@@ -50,6 +51,23 @@ std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
     }
   }
   return aliases;
+}
+
+std::vector<ValueId> SharedStorage(const Graph& graph) {
+  std::vector<ValueId> storage(graph.value_count());
+  for (ValueId v = 0; v < storage.size(); ++v) storage[v] = v;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    ValueId from = kNoValue;
+    if (node.inplace >= 0) {
+      from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+    } else if (MayAlias(node)) {
+      ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
+    }
+    if (from == kNoValue) continue;
+    for (ValueId r : node.results) storage[r] = storage[from];
+  }
+  return storage;
 }
 
 }  // namespace ingot::compiler::fusion

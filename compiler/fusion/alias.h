@@ -19,4 +19,8 @@ struct Alias {
 std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
                                const std::vector<Results>& lowered);
 
+/// For each value the first value whose memory it may share, for the order of in-place writes:
+/// coarser than FindAliases, and right for nodes that are left to ATen too.
+std::vector<ValueId> SharedStorage(const Graph& graph);
+
 }  // namespace ingot::compiler::fusion

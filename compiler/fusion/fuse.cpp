@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/alias.h"
 #include "compiler/fusion/fuse.h"
 
 #include <algorithm>
@@ -26,12 +27,11 @@ class Scheduler {
   explicit Scheduler(const Graph& graph)
       : graph_(graph), lowered_(graph), producer_(graph.value_count(), kNone),
         step_of_node_(graph.node_capacity(), kNone), position_(graph.node_capacity(), 0),
-        storage_(graph.value_count()) {}
+        storage_(fusion::SharedStorage(graph)) {}
 
   Result<Fused> Run() {
     const std::vector<NodeId>& order = graph_.order();
     for (size_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
-    FindStorage();
     for (auto& group : fusion::FormGroups(lowered_)) AddLaunch(*group);
     for (NodeId id : order) {
       if (graph_.node(id).effects != kPure || graph_.node(id).inplace >= 0) AddNode(id);
@@ -59,21 +59,6 @@ class Scheduler {
     std::vector<size_t> next;
     size_t waits_for = 0;
   };
-
-  void FindStorage() {
-    for (ValueId v = 0; v < storage_.size(); ++v) storage_[v] = v;
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
-      ValueId from = kNoValue;
-      if (node.inplace >= 0) {
-        from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
-      } else if (MayAlias(node)) {
-        ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
-      }
-      if (from == kNoValue) continue;
-      for (ValueId r : node.results) storage_[r] = storage_[from];
-    }
-  }
 
   /// A group that cannot be emitted leaves its nodes to ATen; Need() finds them.
   void AddLaunch(Group& group) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/fusion/alias.h"
 #include "compiler/fusion/reach.h"
 #include "compiler/ops/ops.h"
 
@@ -45,10 +46,9 @@ class Grouper {
   explicit Grouper(const Lowered& lowered)
       : lowered_(lowered), graph_(lowered.graph), reach_(graph_.order().size() + 1),
         requests_(graph_.value_count()), external_(graph_.value_count()),
-        mutators_(graph_.value_count()), storage_(graph_.value_count()) {}
+        mutators_(graph_.value_count()), storage_(SharedStorage(graph_)) {}
 
   std::vector<std::unique_ptr<Group>> Run() {
-    FindStorage();
     for (ValueId id : graph_.outputs) NeedOutside(id);
     for (const Write& write : graph_.writes) {
       NeedOutside(write.value);
@@ -82,22 +82,6 @@ class Grouper {
     bool in_memory = false;
     bool any = false;
   };
-
-  // Memory that two values may share, for the order of in-place writes.
-  void FindStorage() {
-    for (ValueId v = 0; v < storage_.size(); ++v) storage_[v] = v;
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
-      ValueId from = kNoValue;
-      if (node.inplace >= 0) {
-        from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
-      } else if (MayAlias(node)) {
-        ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
-      }
-      if (from == kNoValue) continue;
-      for (ValueId r : node.results) storage_[r] = storage_[from];
-    }
-  }
 
   void NeedOutside(ValueId id) { external_[id].push_back(kOutside); }
   static void AddUnique(std::vector<size_t>& list, size_t unit) {
