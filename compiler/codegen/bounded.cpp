@@ -80,7 +80,8 @@ bool IsBelowRowMaximum(const loop::Kernel& kernel, Id id) {
   const Inst& difference = kernel.insts[id];
   if (difference.op != ScalarOp::kSub) return false;
   const Id maximum = difference.args[1];
-  if (kernel.insts[maximum].op != ScalarOp::kReduceMax) return false;
+  const ScalarOp fold = kernel.insts[maximum].op;
+  if (fold != ScalarOp::kReduceMax && fold != ScalarOp::kReduceMaxNumber) return false;
   Comparison comparison(kernel);
   const loop::Block* here = comparison.LoopOf(id);
   const loop::Block* folded = comparison.LoopOf(maximum);

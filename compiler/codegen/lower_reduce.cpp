@@ -16,7 +16,10 @@ namespace {
 
 bool IsBool(ScalarOp op) { return op == ScalarOp::kReduceAny || op == ScalarOp::kReduceAll; }
 bool IsArg(ScalarOp op) { return op == ScalarOp::kReduceArgMax || op == ScalarOp::kReduceArgMin; }
-bool IsMax(ScalarOp op) { return op == ScalarOp::kReduceMax || op == ScalarOp::kReduceArgMax; }
+bool IsMax(ScalarOp op) {
+  return op == ScalarOp::kReduceMax || op == ScalarOp::kReduceMaxNumber ||
+         op == ScalarOp::kReduceArgMax;
+}
 
 /// Whether `a` beats `b` outright: NaN before numbers, else strictly larger (or smaller).
 Value* Beats(Builder& code, bool is_max, Typed a, Typed b) {
@@ -120,6 +123,10 @@ std::vector<Value*> KernelLowering::CombineParts(const Inst& inst, std::vector<V
     case ScalarOp::kReduceAll: return {code_.CreateAnd(a[0], b[0])};
     case ScalarOp::kReduceMax: case ScalarOp::kReduceMin:
       return {EmitExtreme(code_, IsMax(inst.op), {a[0], dtype}, {b[0], dtype})};
+    case ScalarOp::kReduceMaxNumber:
+      if (!is_float) return {EmitExtreme(code_, true, {a[0], dtype}, {b[0], dtype})};
+      // One instruction: a NaN in b loses, and a, the running value, is none.
+      return {code_.CreateSelect(code_.CreateFCmpOGT(b[0], a[0]), b[0], a[0])};
     default: break;
   }
   // Of equal values (or two NaN) the one at the lower position stays.

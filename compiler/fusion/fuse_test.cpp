@@ -214,6 +214,25 @@ TEST(Fuse, MaskedSoftmaxIsOneKernel) {
   ExpectNear(run.Get(), SoftmaxOf(masked, 5));
 }
 
+TEST(Fuse, SoftmaxOfRowsWithNanOrNothingIsNan) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    Program run(fmt::format(R"(graph @f(%x: f32[4, 5]) {{
+  %0 = aten.{}.int(%x, -1, none) : f32[4, 5]
+  return %0
+}})", op));
+    Values x = Ramp(20);
+    x[3] = std::numeric_limits<double>::quiet_NaN();
+    for (size_t j = 5; j < 10; ++j) x[j] = -kInf;
+    x[12] = kInf;
+    run.Set(0, x);
+    ASSERT_TRUE(run.Go());
+    const Values y = run.Get();
+    for (size_t i = 0; i < 10; ++i) EXPECT_TRUE(std::isnan(y[i])) << op << i;
+    EXPECT_TRUE(std::isnan(y[12])) << op;
+    for (size_t i = 15; i < 20; ++i) EXPECT_TRUE(std::isfinite(y[i])) << op << i;
+  }
+}
+
 TEST(Fuse, SoftmaxAlongAnOuterDim) {
   Program run(R"(graph @f(%x: f32[2, 4, 3]) {
   %0 = aten.softmax.int(%x, 1, none) : f32[2, 4, 3]

@@ -138,7 +138,8 @@ Results ExtremeDim(const Rule& r) {
   return {r.pool.Reshape(best, r.result(0).sizes), r.pool.Reshape(at, r.result(1).sizes)};
 }
 
-/// softmax(x, dim, dtype): exp(x - max) / sum.
+/// softmax(x, dim, dtype): exp(x - max) / sum. A NaN reaches every result through the sum, so the
+/// maximum may pass it over; the sum is at least 1, so its reciprocal costs at most one more ulp.
 template <bool log>
 Results Softmax(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
@@ -151,11 +152,11 @@ Results Softmax(const Rule& r) {
   Mask mask(rank);
   mask[*dim] = true;
   ExprPool& p = r.pool;
-  const ExprId shifted = p.Map(Op::kSub, {x, p.Reduce(Op::kReduceMax, t, x, mask)});
+  const ExprId shifted = p.Map(Op::kSub, {x, p.Reduce(Op::kReduceMaxNumber, t, x, mask)});
   const ExprId grown = p.Map(Op::kExp, {shifted});
   const ExprId sum = p.Reduce(Op::kReduceSum, t, grown, mask);
   return {log ? p.Map(Op::kSub, {shifted, p.Map(Op::kLog, {sum})})
-              : p.Map(Op::kDiv, {grown, sum})};
+              : p.Map(Op::kMul, {grown, p.Map(Op::kRecip, {sum})})};
 }
 
 /// logsumexp(x, dim, keepdim); an infinite maximum is not subtracted from itself.

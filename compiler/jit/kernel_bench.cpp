@@ -72,7 +72,7 @@ constexpr Case kCases[] = {
   rows [512]
   loop [4096] {
     %0 = load p0 [4096*i0 + j] : f32
-    %1 = reduce_max %0 : f32
+    %1 = reduce_max_number %0 : f32
   }
   loop [4096] {
     %2 = load p0 [4096*i0 + j] : f32

@@ -339,10 +339,10 @@ class RandomKernel {
     const Id last = values_.back();
     if (is_loop && Pick(2)) {
       constexpr ScalarOp kReduce[] = {ScalarOp::kReduceSum, ScalarOp::kReduceMax,
-                                      ScalarOp::kReduceMin};
+                                      ScalarOp::kReduceMin, ScalarOp::kReduceMaxNumber};
       // Bounded, so that a cancelling sum cannot lose the tolerance.
       const Id bounded = maker_.Op(ScalarOp::kTanh, DType::kF32, {last});
-      row_values_.push_back(maker_.Op(kReduce[Pick(3)], DType::kF32, {bounded}));
+      row_values_.push_back(maker_.Op(kReduce[Pick(4)], DType::kF32, {bounded}));
     }
     const DType out_type = Pick(2) ? DType::kF32 : DType::kBF16;
     const uint32_t out = maker_.Param(out_type, ParamMode::kInOut, kElements);

@@ -33,7 +33,8 @@ Scalar Identity(ScalarOp op, DType t) {
   const int64_t high = is_signed ? static_cast<int64_t>(~uint64_t{0} >> (65 - width)) : 255;
   switch (op) {
     case ScalarOp::kReduceProd: return {1, 1};
-    case ScalarOp::kReduceMax: return {-kInf, is_signed ? -high - 1 : 0};
+    case ScalarOp::kReduceMax:
+    case ScalarOp::kReduceMaxNumber: return {-kInf, is_signed ? -high - 1 : 0};
     case ScalarOp::kReduceMin: return {kInf, high};
     case ScalarOp::kReduceAll: return {0, 1};
     default: return {};
@@ -207,7 +208,7 @@ class Interpreter {
 
   void Combine(Id id, const Inst& inst) {
     constexpr ScalarOp kSteps[] = {ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax, ScalarOp::kMin,
-                                   ScalarOp::kOr, ScalarOp::kAnd};
+                                   ScalarOp::kOr, ScalarOp::kAnd, ScalarOp::kMax};
     Accumulator& acc = accumulators_[id];
     const Scalar next = values_[inst.args[0]];
     const DType from = kernel_.insts[inst.args[0]].dtype;
@@ -219,6 +220,7 @@ class Interpreter {
       acc.is_empty = false;
       return;
     }
+    if (inst.op == ScalarOp::kReduceMaxNumber && std::isnan(next.f)) return;
     const size_t step = static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
     const DType type = from == DType::kF32 ? DType::kF64 : from;
     const Scalar args[] = {acc.value, next};

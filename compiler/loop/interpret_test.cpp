@@ -84,6 +84,21 @@ TEST(Interpret, ReductionsOfNothingGiveTheirIdentity) {
   EXPECT_TRUE(std::isnan(Map(kBody, {1, kNan, 2}, 1)[0]));
 }
 
+TEST(Interpret, MaximumNumberPassesNanOver) {
+  constexpr std::string_view kBody = R"(
+  loop [s0] {
+    %0 = load p0 [j] : f32
+    %1 = reduce_max_number %0 : f32
+  }
+  row {
+    store p1 [0] = %1
+  }
+)";
+  EXPECT_EQ(Map(kBody, {1, kNan, 2}, 1)[0], 2);
+  EXPECT_EQ(Map(kBody, {kNan, kNan}, 1)[0], -kInf);
+  EXPECT_EQ(Map(kBody, {}, 1)[0], -kInf);
+}
+
 TEST(Interpret, ArgMaxTakesTheFirstGreatestAndNanWins) {
   constexpr std::string_view kBody = R"(
   loop [s0] {

@@ -32,6 +32,7 @@ enum class ScalarOp : uint8_t {
   kSelect,  ///< a ? b : c
   /// Combines over the vector loop; the result is a row scalar, visible after the loop ends.
   kReduceSum, kReduceProd, kReduceMax, kReduceMin, kReduceAny, kReduceAll,
+  kReduceMaxNumber,              ///< the greatest that is not NaN; -inf where all are
   kReduceArgMax, kReduceArgMin,  ///< i64 index of the first extreme; NaN wins as in torch
 };
 

@@ -65,6 +65,7 @@ constexpr OpTraits kOps[] = {
     {ScalarOp::kReduceMin, "reduce_min", 1, OpClass::kReduce},
     {ScalarOp::kReduceAny, "reduce_any", 1, OpClass::kReduceBool},
     {ScalarOp::kReduceAll, "reduce_all", 1, OpClass::kReduceBool},
+    {ScalarOp::kReduceMaxNumber, "reduce_max_number", 1, OpClass::kReduce},
     {ScalarOp::kReduceArgMax, "reduce_argmax", 1, OpClass::kReduceArg},
     {ScalarOp::kReduceArgMin, "reduce_argmin", 1, OpClass::kReduceArg},
 };
