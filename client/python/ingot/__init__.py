@@ -8,9 +8,13 @@
 
 import typing
 
-import torch  # noqa: F401  (the extension links against it)
+import torch  # the extension links against it
 
-from ingot import _native
+from ingot import _built_for, compatibility
+
+compatibility.check_torch(_built_for.TORCH, torch.__version__)
+
+from ingot import _native  # noqa: E402
 
 __version__ = _native.version
 
