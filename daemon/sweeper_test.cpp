@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon keeps its store within the limits by itself, and says of a miss that it was evicted.
+#include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/test_server.h"
@@ -120,6 +122,13 @@ TEST(Tombstones, KeepsTheNewestWithinItsBound) {
   Tombstones read(store, 3);
   EXPECT_TRUE(read.Find(Table::kEntries, {5, 0}));
   EXPECT_FALSE(read.FindEntry("f1"));
+}
+
+TEST(Tombstones, SayWhenInAnyCalendar) {
+  Tombstone stone{Table::kEntries, {1, 0}, proto::Reason::Hand, 0, "f"};
+  EXPECT_EQ(stone.ToText(), "evicted 1970-01-01 00:00 UTC by `ingot evict`");
+  stone.when = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(stone.ToText(), "evicted at an unknown time by `ingot evict`");
 }
 
 }  // namespace

@@ -37,7 +37,10 @@ const char* WordsFor(proto::Reason reason) {
 std::string Tombstone::ToText() const {
   const std::time_t time = when;
   std::tm utc{};
-  gmtime_r(&time, &utc);
+  // A damaged record may hold a year that no calendar has.
+  if (gmtime_r(&time, &utc) == nullptr) {
+    return fmt::format("evicted at an unknown time {}", WordsFor(reason));
+  }
   return fmt::format("evicted {:%Y-%m-%d %H:%M} UTC {}", utc, WordsFor(reason));
 }
 
