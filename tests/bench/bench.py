@@ -26,7 +26,10 @@ class Bench:
         done = subprocess.run([sys.executable, str(HERE / name), *args], env=self.env, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"bench: {name} {' '.join(args)} failed\n{done.stderr[-2000:]}")
-        return json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(done.stdout.splitlines()[-1])
+        said = ", ".join(f"{key} {value * 1e3:.1f} ms" for key, value in found.items() if key.endswith("_s"))
+        print(f"bench: {' '.join([name, *args[:2]])}: {said or 'done'}", file=sys.stderr, flush=True)
+        return found
 
     def forget(self) -> None:
         """Stops the daemon and removes its store: the next start is cold."""
