@@ -18,6 +18,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr size_t kBodyRoomBytes = 64 << 10;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
 
 Error SystemError(Code code, const char* what) {
@@ -74,6 +75,18 @@ Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& 
     if (got == 0) return Error(Code::kUnavailable, "the peer closed the connection");
     to += got;
     size -= static_cast<size_t>(got);
+  }
+  return {};
+}
+
+/// Reads a body of `size` bytes. Room grows with what has come, so that a header alone cannot make
+/// its reader take the memory that it announces.
+Status ReadBody(int socket, Buffer& body, size_t size, std::vector<UniqueFd>& descriptors,
+                SteadyClock::time_point deadline, bool forever) {
+  while (body.size() < size) {
+    const size_t have = body.size();
+    body.resize(std::min(size, have + std::max(have, kBodyRoomBytes)));
+    TRY(ReadExactly(socket, body.data() + have, body.size() - have, descriptors, deadline, forever));
   }
   return {};
 }
@@ -190,8 +203,7 @@ Result<Frame> ReceiveFrame(int socket, int deadline_ms) {
   std::array<uint8_t, kFrameHeaderBytes> head;
   TRY(ReadExactly(socket, head.data(), head.size(), frame.descriptors, deadline, forever));
   TRY_ASSIGN(frame.header, DecodeHeader(head));
-  frame.body.resize(frame.header.length);
-  TRY(ReadExactly(socket, frame.body.data(), frame.body.size(), frame.descriptors, deadline, forever));
+  TRY(ReadBody(socket, frame.body, frame.header.length, frame.descriptors, deadline, forever));
   if (frame.descriptors.size() != frame.header.descriptors) {
     return Error(Code::kCorrupt, "frame announced " + std::to_string(frame.header.descriptors) +
                                      " descriptors, " + std::to_string(frame.descriptors.size()) +
