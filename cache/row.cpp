@@ -54,6 +54,9 @@ Result<CommitRow> DecodeCommitRow(Bytes bytes) {
   if (LoadLittle<uint32_t>(bytes) != kCommitMagic) {
     return Error(Code::kCorrupt, "commit record: unknown kind");
   }
+  if (LoadLittle<uint64_t>(bytes, 40) != 0) {
+    return Error(Code::kCorrupt, "commit record: the field that is zero is not");
+  }
   CommitRow row;
   row.chunks = LoadLittle<uint32_t>(bytes, 4);
   row.bytes = LoadLittle<uint64_t>(bytes, 8);
@@ -93,8 +96,9 @@ Result<FactsRow> DecodeFactsRow(Bytes bytes) {
     return Error(Code::kCorrupt, "facts record: does not match its digest");
   }
   if (bytes[0] != kFactsVersion) return Error(Code::kCorrupt, "facts record: unknown version");
+  if (bytes[1] > 1) return Error(Code::kCorrupt, "facts record: pinned is neither 0 nor 1");
   FactsRow row;
-  row.stat.pinned = bytes[1] != 0;
+  row.stat.pinned = bytes[1] == 1;
   row.chunks = LoadLittle<uint32_t>(bytes, 2);
   row.write_id = LoadLittle<uint64_t>(bytes, 6);
   row.stat.bytes = LoadLittle<uint64_t>(bytes, 14);
