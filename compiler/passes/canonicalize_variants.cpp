@@ -382,8 +382,10 @@ bool Creation(Graph& graph, NodeId id) {
     return false;
   }
   std::vector<Arg> args = {to.sizes, *value, DTypeArg{to.dtype}, None{}, Name("cpu"), None{}};
-  if (op == "aten.full" && node.args == args) return false;
-  Redefine(graph, id, "aten.full", std::move(args));
+  Node full{"aten.full", std::move(args), node.results};
+  // By their bits: NaN is not equal to itself.
+  if (ExpressionKey(graph, node) == ExpressionKey(graph, full)) return false;
+  Redefine(graph, id, full.op, std::move(full.args));
   return true;
 }
 
