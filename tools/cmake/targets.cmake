@@ -1,7 +1,13 @@
 # How every folder declares what it builds: warnings, include root and tests are the same everywhere.
 
-# -Wrestrict is wrong about std::string in GCC 12 (PR 105329).
-set(INGOT_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers -Wno-restrict)
+set(INGOT_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # -Wrestrict is wrong about std::string in GCC 12 (PR 105329).
+  list(APPEND INGOT_WARNINGS -Wno-restrict)
+else()
+  # The headers of GCC 12 call what they deprecate.
+  list(APPEND INGOT_WARNINGS -Wno-deprecated-declarations)
+endif()
 
 # ingot_library(name SOURCES a.cpp ... LINK dep ...): one static library.
 function(ingot_library name)
