@@ -23,7 +23,8 @@ struct ArtifactView {
 Buffer PackArtifact(const ArtifactView& parts);
 
 /// Checks header, bounds, and (unless `trust_digests`) every section digest; runs the FlatBuffers
-/// verifier. kCorrupt names the section and offset, kIncompatible the version.
+/// verifier. kCorrupt names the section and offset, kIncompatible the version; kInvalid: `file` does
+/// not begin at a multiple of 8.
 Result<ArtifactView> OpenArtifact(Bytes file, bool trust_digests = false);
 
 }  // namespace ingot::proto
