@@ -390,18 +390,25 @@ Value* EmitFmod(Builder& code, Value* a, Value* b) {
   // never too large) that the fused subtraction is exact.
   llvm::PHINode* r = code.CreatePHI(a->getType(), 2);
   r->addIncoming(start, before);
-  Value* q = code.CreateFDiv(r, divisor);
-  Value* limit = code.F(a, 0x1p1000);
-  q = code.CreateSelect(code.CreateFCmpOGT(q, limit), limit, q);
+  Value* base = divisor;
+  // Where the quotient is huge or overflows, a multiple of the divisor divides instead: numbers
+  // span 2^2098, so two steps of 2^900 are enough, and neither overflows where it is taken.
+  for (int step = 0; step < 2 && !widen; ++step) {
+    Value* huge = code.CreateFCmpOGT(code.CreateFDiv(r, base), code.F(a, 0x1p900));
+    base = code.CreateSelect(huge, code.CreateFMul(base, code.F(a, 0x1p900)), base);
+  }
+  Value* q = code.CreateFDiv(r, base);
   llvm::Type* bits_type = Builder::Like(a, code.getInt64Ty());
   Value* bits = code.CreateBitCast(q, bits_type);
   q = code.CreateBitCast(code.CreateAnd(bits, code.I(bits, -(int64_t{1} << 28))), a->getType());
-  q = code.CreateSelect(code.CreateFCmpOLT(q, code.F(a, 0x1p24)),
-                        code.Unary(llvm::Intrinsic::trunc, q), q);
-  Value* next = code.Fma(code.CreateFNeg(q), divisor, r);
-  // A quotient rounded up to the next integer overshoots by one divisor.
-  next = code.CreateSelect(code.CreateFCmpOLT(next, code.F(a, 0)),
-                           code.CreateFAdd(next, divisor), next);
+  Value* small = code.CreateFCmpOLT(q, code.F(a, 0x1p24));
+  q = code.CreateSelect(small, code.Unary(llvm::Intrinsic::trunc, q), q);
+  Value* next = code.Fma(code.CreateFNeg(q), base, r);
+  // A quotient rounded up to the next factor overshoots by one unit in the factor's last place.
+  constexpr int64_t kExponentMask = 0x7ff0000000000000;
+  Value* power = code.CreateBitCast(code.CreateAnd(bits, code.I(bits, kExponentMask)), q->getType());
+  Value* unit = code.CreateSelect(small, code.F(a, 1), code.CreateFMul(power, code.F(a, 0x1p-24)));
+  next = code.CreateSelect(code.CreateFCmpOLT(next, code.F(a, 0)), code.Fma(unit, base, next), next);
   next = code.CreateSelect(code.CreateAnd(valid, code.CreateFCmpOGE(r, divisor)), next, r);
   r->addIncoming(next, code.GetInsertBlock());
   code.CreateCondBr(unfinished(next), body, after);

@@ -45,6 +45,11 @@ const Function kFunctions[] = {
      }, 2.5, 2.5, -100, 20},
     {ScalarOp::kRsqrt, "rsqrt", [](Wide x, Wide) { return 1 / std::sqrt(x); }, 1.5, 1.5, 0, 100},
     {ScalarOp::kPow, "pow", [](Wide x, Wide y) { return std::pow(x, y); }, 1, 2, -3, 30, 2},
+    {ScalarOp::kRem, "rem",
+     [](Wide a, Wide b) {
+       const Wide r = std::fmod(a, b);
+       return r != 0 && std::signbit(r) != std::signbit(b) ? r + b : r;
+     }, 0.51, 0.51, -100, 100, 2},
     {ScalarOp::kAtan2, "atan2", [](Wide y, Wide x) { return std::atan2(y, x); }, 1, 2, -3, 3, 2},
 };
 
