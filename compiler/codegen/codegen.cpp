@@ -21,7 +21,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 5;
+constexpr int kLoweringVersion = 6;
 
 std::string SymbolOf(const loop::Kernel& kernel) {
   return "ingot_k_" + loop::KernelDigest(kernel).ToHex().substr(0, 16);

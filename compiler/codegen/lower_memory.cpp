@@ -57,6 +57,22 @@ Value* KernelLowering::LanePointer(Id id, unsigned copy, Value* lane, Value* ind
   return code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index});
 }
 
+namespace {
+
+/// Whether a mask is the constant that leaves the first lane alone: a tail of one element.
+bool IsFirstLane(const Value* mask) {
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(mask);
+  if (constant == nullptr) return false;
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements();
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const llvm::Constant* bit = constant->getAggregateElement(lane);
+    if (bit == nullptr || (lane == 0 ? !bit->isOneValue() : !bit->isNullValue())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 template <typename Body>
 void KernelLowering::ForEachLane(Value* mask, Body body) {
   Value* all = code_.BitsOf(mask);
@@ -187,6 +203,13 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
   };
   if (!is_contiguous) {
     partial();
+    return;
+  }
+  // LLVM 22 merges a truncation with a masked store of one lane into a store as wide as what was
+  // truncated, which overwrites the neighbour.
+  if (IsFirstLane(mask)) {
+    code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{0}),
+                             ContiguousPointer(id, copy), align);
     return;
   }
   // Masked stores of whole vectors are many times slower than plain ones on some processors.

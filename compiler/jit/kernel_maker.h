@@ -94,8 +94,9 @@ struct KernelMaker {
 /// A kernel compiled for this machine and ready to run.
 class CompiledKernel {
  public:
-  explicit CompiledKernel(const loop::Kernel& kernel) : kernel_(kernel) {
-    if (auto status = Compile(); !status) ADD_FAILURE() << status.error().ToText();
+  explicit CompiledKernel(const loop::Kernel& kernel, const Target& target = {"x86-64-v3", {}})
+      : kernel_(kernel) {
+    if (auto status = Compile(target); !status) ADD_FAILURE() << status.error().ToText();
   }
   const loop::Kernel& kernel() const { return kernel_; }
   int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols,
@@ -108,8 +109,8 @@ class CompiledKernel {
   }
 
  private:
-  Status Compile() {
-    TRY_ASSIGN(const Object object, GenerateObject(kernel_, Target{"x86-64-v3", {}}));
+  Status Compile(const Target& target) {
+    TRY_ASSIGN(const Object object, GenerateObject(kernel_, target));
     TRY_ASSIGN(jit_, Jit::Create());
     TRY(jit_->Add(object));
     TRY_ASSIGN(entry_, jit_->Find(object.symbol));
