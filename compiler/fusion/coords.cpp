@@ -78,6 +78,7 @@ bool Domain::Uses(CoordsId id, uint16_t var) const {
 }
 
 bool Domain::Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const {
+  if (size.is_zero()) return false;
   Dim highest;
   for (const auto& [var, coef] : index.vars) {
     if (auto q = coef.DivideExactly(size)) {

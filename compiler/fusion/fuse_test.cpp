@@ -233,6 +233,17 @@ TEST(Fuse, SoftmaxOfRowsWithNanOrNothingIsNan) {
   }
 }
 
+TEST(Fuse, ReshapesOfNothingDivideByNoSize) {
+  Program run(R"(graph @f(%x: f32[5, 0]) {
+  %0 = aten.view(%x, [0]) : f32[0]
+  %1 = aten.add.Tensor(%0, 1, 1) : f32[0]
+  %2 = aten.view(%x, [0, 5]) : f32[0, 5]
+  %3 = aten.add.Tensor(%2, 1, 1) : f32[0, 5]
+  return %1, %3
+})");
+  EXPECT_EQ(run.launches(), 2u);
+}
+
 TEST(Fuse, SoftmaxAlongAnOuterDim) {
   Program run(R"(graph @f(%x: f32[2, 4, 3]) {
   %0 = aten.softmax.int(%x, 1, none) : f32[2, 4, 3]
