@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/fusion/lower.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
 #include "compiler/passes/pipeline.h"
@@ -15,15 +16,17 @@ namespace ingot {
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--list] [FILE]\n"
+    "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [FILE]\n"
+    "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
-    "--passes these are the passes of a CPU compile.\n";
+    "--passes these are the passes of a CPU compile. --list prints their names, --rules the operators\n"
+    "that can become part of a kernel.\n";
 
 struct Options {
   std::vector<std::string> passes;
   compiler::PipelineOptions pipeline;
   std::string file;
-  bool has_passes = false, list = false, time = false, help = false;
+  bool has_passes = false, list = false, rules = false, time = false, help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -50,6 +53,8 @@ Result<Options> ReadArguments(int argc, char** argv) {
       options.pipeline.dump_dir = value;
     } else if (arg == "--list") {
       options.list = true;
+    } else if (arg == "--rules") {
+      options.rules = true;
     } else if (arg == "--time") {
       options.time = true;
     } else if (arg == "--help") {
@@ -88,6 +93,10 @@ Status Run(const Options& options) {
   }
   if (options.list) {
     for (const std::string& name : compiler::DefaultPipeline().Names()) std::cout << name << "\n";
+    return {};
+  }
+  if (options.rules) {
+    for (const std::string_view name : compiler::fusion::ListRules()) std::cout << name << "\n";
     return {};
   }
   TRY_ASSIGN(const std::string text, ReadText(options.file));

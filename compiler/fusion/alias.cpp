@@ -40,7 +40,7 @@ std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
   for (const Input& input : graph.inputs) own(input.value);
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    const bool is_view = !lowered[id].empty() && FindView(node.op) != nullptr;
+    const bool is_view = !lowered[id].empty() && ViewRules().contains(node.op);
     for (size_t i = 0; i < node.results.size(); ++i) {
       auto alias = is_view ? Through(graph, pool, pool[lowered[id][i]], aliases) : std::nullopt;
       if (alias) {

@@ -503,7 +503,7 @@ Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity())
 
 bool Lowered::IsView(NodeId node) const {
   const Node& n = graph.node(node);
-  if (results[node].empty() || !FindView(n.op)) return false;
+  if (results[node].empty() || !ViewRules().contains(n.op)) return false;
   return std::all_of(n.results.begin(), n.results.end(),
                      [&](ValueId r) { return aliases[r].root != r; });
 }

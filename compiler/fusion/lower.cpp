@@ -1,7 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/lower.h"
 
+#include <algorithm>
+#include <array>
+
 namespace ingot::compiler::fusion {
+namespace {
+
+std::array<const RuleTable*, 4> Tables() {
+  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules()};
+}
+
+LowerFn FindRule(std::string_view op) {
+  for (const RuleTable* table : Tables()) {
+    if (const auto it = table->find(op); it != table->end()) return it->second;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 ExprId Rule::Operand(size_t i, DType dtype) const {
   if (call.ValueAt(i) != kNoValue) return pool.Cast(Tensor(i), dtype);
@@ -24,12 +41,18 @@ double Rule::FloatAt(size_t i, double otherwise) const {
   return dim.is_const() ? static_cast<double>(dim.const_value()) : otherwise;
 }
 
+std::vector<std::string_view> ListRules() {
+  std::vector<std::string_view> names;
+  for (const RuleTable* table : Tables()) {
+    for (const auto& [name, rule] : *table) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Results LowerNode(ExprPool& pool, const Node& node) {
   if (node.effects != kPure || node.inplace >= 0 || node.results.empty()) return {};
-  LowerFn lower = FindPointwise(node.op);
-  if (!lower) lower = FindView(node.op);
-  if (!lower) lower = FindMove(node.op);
-  if (!lower) lower = FindReduce(node.op);
+  const LowerFn lower = FindRule(node.op);
   if (!lower) return {};
   const Graph& graph = pool.graph();
   for (ValueId id : node.results) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/fusion/expr.h"
@@ -29,11 +30,15 @@ using Results = std::vector<ExprId>;
 /// An empty list: no rule for this call; it stays with ATen.
 using LowerFn = Results (*)(const Rule& rule);
 
-/// The rules of one family; null where it has none of that name.
-LowerFn FindPointwise(std::string_view op);
-LowerFn FindView(std::string_view op);
-LowerFn FindMove(std::string_view op);
-LowerFn FindReduce(std::string_view op);
+/// The rules of one family, by operator.
+using RuleTable = std::unordered_map<std::string_view, LowerFn>;
+const RuleTable& PointwiseRules();
+const RuleTable& ViewRules();
+const RuleTable& MoveRules();
+const RuleTable& ReduceRules();
+
+/// Every operator that has a rule, sorted.
+std::vector<std::string_view> ListRules();
 
 /// One expression for each result of `node`, or empty where the node stays with ATen.
 Results LowerNode(ExprPool& pool, const Node& node);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unordered_map>
-
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
 
@@ -235,8 +233,10 @@ Results IndexTensor(const Rule& r) {
   return {r.pool.Gather(x, std::move(indices), sizes, std::move(map))};
 }
 
-const std::unordered_map<std::string_view, LowerFn>& Table() {
-  static const std::unordered_map<std::string_view, LowerFn> table = {
+}  // namespace
+
+const RuleTable& MoveRules() {
+  static const RuleTable table = {
       {"aten.cat", Cat}, {"aten.concat", Cat}, {"aten.concatenate", Cat}, {"aten.stack", Stack},
       {"aten.constant_pad_nd", Pad}, {"aten.slice_scatter", SliceScatter},
       {"aten.select_scatter", SelectScatter}, {"aten.tril", Triangle<Op::kLe>},
@@ -252,13 +252,6 @@ const std::unordered_map<std::string_view, LowerFn>& Table() {
       {"aten.embedding", Embedding}, {"aten.index.Tensor", IndexTensor},
   };
   return table;
-}
-
-}  // namespace
-
-LowerFn FindMove(std::string_view op) {
-  const auto it = Table().find(op);
-  return it == Table().end() ? nullptr : it->second;
 }
 
 }  // namespace ingot::compiler::fusion

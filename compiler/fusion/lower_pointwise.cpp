@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
@@ -278,8 +277,10 @@ Results AddC(const Rule& r) {
   return {p.Map(Op::kAdd, {r.Operand(0, t), p.Map(op, {scaled, r.Operand(2, t)})})};
 }
 
-const std::unordered_map<std::string_view, LowerFn>& Table() {
-  static const std::unordered_map<std::string_view, LowerFn> table = {
+}  // namespace
+
+const RuleTable& PointwiseRules() {
+  static const RuleTable table = {
       {"aten.neg", Unary<Op::kNeg>}, {"aten.abs", Abs}, {"aten.sign", Unary<Op::kSign>},
       {"aten.relu", Relu}, {"aten.relu6", FloatRule<Relu6>}, {"aten.square", Square},
       {"aten.floor", Rounding<Op::kFloor>}, {"aten.ceil", Rounding<Op::kCeil>},
@@ -332,13 +333,6 @@ const std::unordered_map<std::string_view, LowerFn>& Table() {
       {"aten.addcdiv", AddC<Op::kDiv>},
   };
   return table;
-}
-
-}  // namespace
-
-LowerFn FindPointwise(std::string_view op) {
-  const auto it = Table().find(op);
-  return it == Table().end() ? nullptr : it->second;
 }
 
 }  // namespace ingot::compiler::fusion

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unordered_map>
-
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
 
@@ -246,8 +244,10 @@ Results GroupNorm(const Rule& r) {
   return {x};
 }
 
-const std::unordered_map<std::string_view, LowerFn>& Table() {
-  static const std::unordered_map<std::string_view, LowerFn> table = {
+}  // namespace
+
+const RuleTable& ReduceRules() {
+  static const RuleTable table = {
       {"aten.sum", FoldAll<Op::kReduceSum>}, {"aten.sum.dim_IntList", Fold<Op::kReduceSum>},
       {"aten.prod", FoldAll<Op::kReduceProd>}, {"aten.prod.dim_int", Fold<Op::kReduceProd>},
       {"aten.mean", MeanAll}, {"aten.mean.dim", MeanDim}, {"aten.var.dim", VarDim<false>},
@@ -267,13 +267,6 @@ const std::unordered_map<std::string_view, LowerFn>& Table() {
       {"aten.layer_norm", LayerNorm}, {"aten.rms_norm", RmsNorm}, {"aten.group_norm", GroupNorm},
   };
   return table;
-}
-
-}  // namespace
-
-LowerFn FindReduce(std::string_view op) {
-  const auto it = Table().find(op);
-  return it == Table().end() ? nullptr : it->second;
 }
 
 }  // namespace ingot::compiler::fusion

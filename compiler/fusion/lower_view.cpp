@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
@@ -163,8 +162,10 @@ Results Split(const Rule& r) {
   return results;
 }
 
-const std::unordered_map<std::string_view, LowerFn>& Table() {
-  static const std::unordered_map<std::string_view, LowerFn> table = {
+}  // namespace
+
+const RuleTable& ViewRules() {
+  static const RuleTable table = {
       {"aten.detach", Alias}, {"aten.alias", Alias}, {"aten.lift_fresh", Alias},
       {"aten.view", Reshaped}, {"aten.reshape", Reshaped}, {"aten._unsafe_view", Reshaped},
       {"aten.view_as", Reshaped}, {"aten.flatten.using_ints", Reshaped},
@@ -179,13 +180,6 @@ const std::unordered_map<std::string_view, LowerFn>& Table() {
       {"aten.chunk", Split}, {"aten.unbind.int", Unbind},
   };
   return table;
-}
-
-}  // namespace
-
-LowerFn FindView(std::string_view op) {
-  const auto it = Table().find(op);
-  return it == Table().end() ? nullptr : it->second;
 }
 
 }  // namespace ingot::compiler::fusion
