@@ -144,16 +144,17 @@ Results FillFrom(const Rule& r) {
   return Filled(r, r.Operand(arg, r.result().dtype));
 }
 
-/// arange(end), (start, end) or (start, end, step)
+/// arange(end), (start, end) or (start, end, step). Floats are computed in f64 as torch does: a
+/// step of 0.1 rounded to f32 would be far off where the sum cancels.
 template <int given>
 Results Arange(const Rule& r) {
-  const DType t = ComputeType(r.result().dtype);
-  const ExprId start = given > 1 ? r.Operand(0, t) : Constant(r, 0);
-  const ExprId step = given > 2 ? r.Operand(2, t) : Constant(r, 1);
-  const ExprId i = r.pool.Cast(r.pool.Iota(r.result().sizes, Affine::Var(0)), t);
-  if (t == DType::kBool) return {};
-  const ExprId scaled = given > 2 ? r.pool.Map(Op::kMul, {i, step}) : i;
-  return {given > 1 ? r.pool.Map(Op::kAdd, {scaled, start}) : scaled};
+  const DType result = ComputeType(r.result().dtype);
+  if (result == DType::kBool) return {};
+  const DType t = guards::IsFloat(result) ? DType::kF64 : result;
+  ExprId x = r.pool.Cast(r.pool.Iota(r.result().sizes, Affine::Var(0)), t);
+  if (given > 2) x = r.pool.Map(Op::kMul, {x, r.Operand(2, t)});
+  if (given > 1) x = r.pool.Map(Op::kAdd, {x, r.Operand(0, t)});
+  return {r.pool.Cast(x, result)};
 }
 
 /// index_select(x, dim, index)
