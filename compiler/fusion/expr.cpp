@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/loop/scalar.h"
 #include "compiler/ops/infer.h"
 
 namespace ingot::compiler::fusion {
@@ -119,6 +120,9 @@ ExprId ExprPool::Cast(ExprId arg, DType to) {
 
 ExprId ExprPool::Round(ExprId arg, DType narrow) {
   if (arg == kNoExpr) return kNoExpr;
+  if (const Expr& from = exprs_[arg]; from.kind == ExprKind::kConst) {
+    return Float(loop::CastScalar({from.imm_f}, DType::kF32, narrow).f);
+  }
   Expr e{.kind = ExprKind::kRound, .dtype = DType::kF32, .narrow = narrow,
          .sizes = exprs_[arg].sizes, .args = {arg}};
   return Add(std::move(e));

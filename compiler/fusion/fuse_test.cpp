@@ -244,6 +244,31 @@ TEST(Fuse, ReshapesOfNothingDivideByNoSize) {
   EXPECT_EQ(run.launches(), 2u);
 }
 
+// As torch computes: numbers and tensors of rank 0 take the type of the result first, but for the
+// factors of products; a scaled sum is rounded once.
+TEST(Fuse, NarrowOperandsAreRoundedWhereTorchRoundsThem) {
+  Program run(R"(graph @f(%x: bf16[1], %y: bf16[1], %i: i64[1]) {
+  %0 = aten.add.Tensor(%x, 0.7, 1) : bf16[1]
+  %1 = aten.mul.Tensor(%x, 0.7) : bf16[1]
+  %2 = aten.eq.Tensor(%y, 0.7) : bool[1]
+  %3 = aten.mul.Tensor(%x, %i) : bf16[1]
+  %4 = aten.div.Tensor_mode(%i, %y, "trunc") : bf16[1]
+  %5 = aten.pow.Scalar(0.7, %x) : bf16[1]
+  return %0, %1, %2, %3, %4, %5
+})");
+  constexpr double kNear = 0.69921875;  // 0.7 in bf16
+  run.Set(0, {-1.7578125});
+  run.Set(1, {kNear});
+  run.Set(2, {2057});
+  ASSERT_TRUE(run.Go());
+  EXPECT_EQ(run.Get(0), Values{-1.0625});
+  EXPECT_EQ(run.Get(1), Values{-1.234375});
+  EXPECT_EQ(run.Get(2), Values{1});
+  EXPECT_EQ(run.Get(3), Values{-3632});
+  EXPECT_EQ(run.Get(4), Values{2944});
+  EXPECT_NEAR(run.Get(5)[0], std::pow(kNear, -1.7578125), 0.008);
+}
+
 TEST(Fuse, SoftmaxAlongAnOuterDim) {
   Program run(R"(graph @f(%x: f32[2, 4, 3]) {
   %0 = aten.softmax.int(%x, 1, none) : f32[2, 4, 3]

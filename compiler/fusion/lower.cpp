@@ -32,6 +32,13 @@ ExprId Rule::Operand(size_t i, DType dtype) const {
   return pool.Cast(pool.Float(std::get<double>(number->value), DType::kF64), dtype);
 }
 
+ExprId Rule::Converted(size_t i, DType dtype) const {
+  const ExprId x = Operand(i, dtype);
+  const Type* type = call.TypeAt(i);
+  const bool fits = type && (type->dtype == dtype || guards::SizeOf(type->dtype) == 1);
+  return fits || ComputeType(dtype) == dtype ? x : pool.Round(x, dtype);
+}
+
 double Rule::FloatAt(size_t i, double otherwise) const {
   const auto number = call.ScalarAt(i);
   if (!number) return otherwise;

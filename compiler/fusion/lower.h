@@ -20,6 +20,9 @@ struct Rule {
   const Type& result(size_t i = 0) const { return graph().type(node().results[i]); }
   /// Argument `i` in the computing type of `dtype`: a tensor, or any scalar as a constant.
   ExprId Operand(size_t i, DType dtype) const;
+  /// The same as torch's loops read it: converted to `dtype` before the operation, which rounds
+  /// what does not fit where that is f16 or bf16.
+  ExprId Converted(size_t i, DType dtype) const;
   /// A tensor argument in its own computing type.
   ExprId Tensor(size_t i) const { return pool.Value(call.ValueAt(i)); }
   /// A scalar argument; `otherwise` where it is absent.

@@ -141,7 +141,7 @@ Results FillWith(const Rule& r) {
 }
 template <size_t arg>
 Results FillFrom(const Rule& r) {
-  return Filled(r, r.Operand(arg, r.result().dtype));
+  return Filled(r, r.Converted(arg, r.result().dtype));
 }
 
 /// arange(end), (start, end) or (start, end, step). Floats are computed in f64 as torch does: a

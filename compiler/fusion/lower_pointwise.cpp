@@ -24,16 +24,16 @@ Results Rounding(const Rule& r) {
 }
 template <Op op>
 Results Binary(const Rule& r) {
-  const DType t = TypeOfResult(r);
+  const DType t = r.result().dtype;
   if (t == DType::kBool) return {};
-  return {r.pool.Map(op, {r.Operand(0, t), r.Operand(1, t)})};
+  return {r.pool.Map(op, {r.Converted(0, t), r.Converted(1, t)})};
 }
 
 /// add and sub with alpha (argument 2); `reverse` swaps the operands.
 template <Op op, bool reverse>
 Results AddSub(const Rule& r) {
-  const DType t = TypeOfResult(r);
-  ExprId a = r.Operand(0, t), b = r.Operand(1, t);
+  const DType t = r.result().dtype;
+  ExprId a = r.Converted(0, t), b = r.Converted(1, t);
   if (reverse) std::swap(a, b);
   if (t == DType::kBool) {
     if (op != Op::kAdd) return {};
@@ -41,16 +41,28 @@ Results AddSub(const Rule& r) {
   }
   const auto alpha = r.call.ScalarAt(2);
   if (!alpha || IsNumber(*alpha, 1)) return {r.pool.Map(op, {a, b})};
-  // alpha scales the second schema operand only; in rsub that is the one subtracted.
-  return {r.pool.Map(op, {a, r.pool.Map(Op::kMul, {b, r.Operand(2, t)})})};
+  // alpha scales the operand that is subtracted in rsub too. torch rounds a float result once.
+  ExprId scale = r.Operand(2, t);
+  if (!guards::IsFloat(t)) return {r.pool.Map(op, {a, r.pool.Map(Op::kMul, {b, scale})})};
+  if (op == Op::kSub) scale = r.pool.Map(Op::kNeg, {scale});
+  return {r.pool.Map(Op::kFma, {b, scale, a})};
 }
 
+/// An operand of mul, or the second of div: torch keeps a number and a tensor of rank 0 wide.
+ExprId Factor(const Rule& r, size_t i) {
+  const DType t = r.result().dtype;
+  const Type* type = r.call.TypeAt(i);
+  return type && type->rank() > 0 ? r.Converted(i, t) : r.Operand(i, t);
+}
 Results Mul(const Rule& r) {
-  const DType t = TypeOfResult(r);
-  return {r.pool.Map(t == DType::kBool ? Op::kAnd : Op::kMul, {r.Operand(0, t), r.Operand(1, t)})};
+  const Op op = r.result().dtype == DType::kBool ? Op::kAnd : Op::kMul;
+  return {r.pool.Map(op, {Factor(r, 0), Factor(r, 1)})};
 }
-
-Results Div(const Rule& r) { return Binary<Op::kDiv>(r); }
+Results Div(const Rule& r) {
+  const DType t = r.result().dtype;
+  if (t == DType::kBool) return {};
+  return {r.pool.Map(Op::kDiv, {r.Converted(0, t), Factor(r, 1)})};
+}
 
 /// torch raises on integer division by zero, so only divisors known to be nonzero are lowered.
 bool IsSafeDivisor(const Rule& r, size_t i) {
@@ -58,12 +70,15 @@ bool IsSafeDivisor(const Rule& r, size_t i) {
 }
 
 Results DivMode(const Rule& r) {
-  const DType t = TypeOfResult(r);
+  const DType t = r.result().dtype;
   const auto mode = r.call.NameAt(2);
   if (!mode) return r.call.IsNone(2) ? Div(r) : Results{};
   const bool is_float = guards::IsFloat(t);
   if (is_float && *mode == "trunc") {
-    return {r.pool.Map(Op::kTrunc, {r.pool.Map(Op::kDiv, {r.Operand(0, t), r.Operand(1, t)})})};
+    const Results quotient = Div(r);
+    // torch has the quotient in its own type before it cuts it.
+    return {r.pool.Map(Op::kTrunc, {ComputeType(t) == t ? quotient[0]
+                                                        : r.pool.Round(quotient[0], t)})};
   }
   // Floor division of floats corrects the quotient with fmod in ATen: left there.
   if (is_float || t == DType::kBool || !IsSafeDivisor(r, 1)) return {};
@@ -88,14 +103,16 @@ Results PowScalar(const Rule& r) {
   if (e == 2) return {p.Map(Op::kMul, {x, x})};
   if (e == 3) return {p.Map(Op::kMul, {p.Map(Op::kMul, {x, x}), x})};
   if (guards::IsFloat(t)) {
-    if (e == 0.5) return {p.Map(Op::kSqrt, {x})};
-    if (e == -0.5) return {p.Map(Op::kRsqrt, {x})};
+    // torch takes roots as powers in f16 alone, where those of -inf and -0 differ.
+    const bool has_roots = r.result().dtype != DType::kF16;
+    if (e == 0.5 && has_roots) return {p.Map(Op::kSqrt, {x})};
+    if (e == -0.5 && has_roots) return {p.Map(Op::kRsqrt, {x})};
     if (e == -1) return {p.Map(Op::kRecip, {x})};
     if (e == -2) return {p.Map(Op::kRecip, {p.Map(Op::kMul, {x, x})})};
   } else if (!(e >= 0)) {
     return {};
   }
-  return {p.Map(Op::kPow, {x, r.Operand(1, t)})};
+  return {p.Map(Op::kPow, {x, r.Converted(1, r.result().dtype)})};
 }
 
 template <Op op>
@@ -114,7 +131,7 @@ Results Compare(const Rule& r) {
   DType t = ResultType(operands);
   if (t == DType::kBool) t = DType::kU8;
   if (guards::IsComplex(t)) return {};
-  return {r.pool.Map(op, DType::kBool, {r.Operand(0, t), r.Operand(1, t)})};
+  return {r.pool.Map(op, DType::kBool, {r.Converted(0, t), r.Converted(1, t)})};
 }
 
 template <Op op>
@@ -151,6 +168,10 @@ Results AgainstInfinity(const Rule& r) {
 Results Abs(const Rule& r) {
   const ExprId x = r.Operand(0, TypeOfResult(r));
   return TypeOfResult(r) == DType::kBool ? Results{x} : Results{r.pool.Map(Op::kAbs, {x})};
+}
+Results Sign(const Rule& r) {
+  const ExprId x = r.Operand(0, TypeOfResult(r));
+  return TypeOfResult(r) == DType::kBool ? Results{x} : Results{r.pool.Map(Op::kSign, {x})};
 }
 Results Identity(const Rule& r) { return {r.Operand(0, TypeOfResult(r))}; }
 
@@ -257,31 +278,33 @@ Results Clamp(const Rule& r) {
 }
 
 Results Where(const Rule& r) {
-  const DType t = TypeOfResult(r);
-  return {r.pool.Map(Op::kSelect, t,
-                     {r.Operand(0, DType::kBool), r.Operand(1, t), r.Operand(2, t)})};
+  const DType t = r.result().dtype;
+  return {r.pool.Map(Op::kSelect, ComputeType(t),
+                     {r.Operand(0, DType::kBool), r.Converted(1, t), r.Converted(2, t)})};
 }
 /// masked_fill(x, mask, value)
 Results MaskedFill(const Rule& r) {
-  const DType t = TypeOfResult(r);
-  return {r.pool.Map(Op::kSelect, t,
-                     {r.Operand(1, DType::kBool), r.Operand(2, t), r.Operand(0, t)})};
+  const DType t = r.result().dtype;
+  return {r.pool.Map(Op::kSelect, ComputeType(t),
+                     {r.Operand(1, DType::kBool), r.Converted(2, t), r.Operand(0, t)})};
 }
-/// addcmul and addcdiv(x, a, b, value)
+/// addcmul and addcdiv(x, a, b, value); torch rounds the product and the sum as one.
 template <Op op>
 Results AddC(const Rule& r) {
   const DType t = TypeOfResult(r);
   if (!guards::IsFloat(t)) return {};
   ExprPool& p = r.pool;
   const ExprId scaled = p.Map(Op::kMul, {r.Operand(1, t), p.Float(r.FloatAt(3, 1), t)});
-  return {p.Map(Op::kAdd, {r.Operand(0, t), p.Map(op, {scaled, r.Operand(2, t)})})};
+  const ExprId x = r.Operand(0, t), other = r.Operand(2, t);
+  if (op == Op::kMul) return {p.Map(Op::kFma, {scaled, other, x})};
+  return {p.Map(Op::kAdd, {x, p.Map(op, {scaled, other})})};
 }
 
 }  // namespace
 
 const RuleTable& PointwiseRules() {
   static const RuleTable table = {
-      {"aten.neg", Unary<Op::kNeg>}, {"aten.abs", Abs}, {"aten.sign", Unary<Op::kSign>},
+      {"aten.neg", Unary<Op::kNeg>}, {"aten.abs", Abs}, {"aten.sign", Sign},
       {"aten.relu", Relu}, {"aten.relu6", FloatRule<Relu6>}, {"aten.square", Square},
       {"aten.floor", Rounding<Op::kFloor>}, {"aten.ceil", Rounding<Op::kCeil>},
       {"aten.round", Rounding<Op::kRound>}, {"aten.trunc", Rounding<Op::kTrunc>},
