@@ -265,13 +265,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   auto outputs = OutputTree::Parse(parts["outputs"].ptr(), parts["leaf_count"].cast<size_t>());
   if (!outputs) throw std::invalid_argument(outputs.error().message());
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
-  for (py::handle check : parts["checks"]) {
-    const auto triple = check.cast<py::tuple>();
-    PyObject* dict = triple[0].ptr();
-    if (PyType_Check(dict)) dict = reinterpret_cast<PyTypeObject*>(dict)->tp_dict;
-    if (!PyDict_Check(dict)) throw std::invalid_argument("an identity check needs a dict or type");
-    variant->AddCheck(dict, triple[1].ptr(), triple[2].ptr());
-  }
+  variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
   for (py::handle object : parts["objects"]) variant->AddObject(object.ptr());
   for (py::handle check : parts["object_checks"]) {
     const auto triple = check.cast<py::tuple>();

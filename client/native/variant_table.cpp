@@ -17,17 +17,8 @@ BoundVariant::BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<Out
     : program_(std::move(program)), outputs_(std::move(outputs)) {}
 
 BoundVariant::~BoundVariant() {
-  for (const Check& check : checks_) {
-    Py_DECREF(check.dict);
-    Py_DECREF(check.key);
-    Py_DECREF(check.expected);
-  }
   for (const ObjectCheck& check : object_checks_) Py_DECREF(check.expected);
   for (PyObject* object : objects_) Py_DECREF(object);
-}
-
-void BoundVariant::AddCheck(PyObject* dict, PyObject* key, PyObject* expected) {
-  checks_.push_back({Py_NewRef(dict), Py_NewRef(key), Py_NewRef(expected)});
 }
 
 void BoundVariant::AddObjectCheck(ObjectPath path, PyObject* expected) {
@@ -59,12 +50,7 @@ bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
 
 bool BoundVariant::IsCurrent(const std::vector<PyObject*>& objects) const {
   if (!ObjectsMatch(objects)) return false;
-  for (const Check& check : checks_) {
-    if (PyDict_GetItemWithError(check.dict, check.key) != check.expected) {
-      PyErr_Clear();
-      return false;
-    }
-  }
+  if (watch_ != nullptr && !watch_->Holds()) return false;
   for (const ObjectCheck& check : object_checks_) {
     PyObject* found = check.path.Follow(objects);
     Py_XDECREF(found);

@@ -11,6 +11,7 @@
 #include "client/lib/program.h"
 #include "client/native/object_path.h"
 #include "client/native/output_tree.h"
+#include "client/native/watch.h"
 
 namespace ingot::client {
 
@@ -29,10 +30,10 @@ class BoundVariant {
   BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs);
   ~BoundVariant();
 
-  /// `dict[key]` must still be this very object: how an assigned parameter, a replaced submodule,
-  /// an edited attribute or a patched method is noticed, for a few nanoseconds each.
-  void AddCheck(PyObject* dict, PyObject* key, PyObject* expected);
-  /// The same for state inside an object argument.
+  /// How an assigned parameter, a replaced submodule, an edited attribute or a patched function is
+  /// noticed.
+  void set_watch(std::shared_ptr<const Watch> watch) { watch_ = std::move(watch); }
+  /// State inside an object argument must stay this very object.
   void AddObjectCheck(ObjectPath path, PyObject* expected);
   /// Held weakly where the type allows it: a KV cache must be free to go.
   void AddObject(PyObject* object);
@@ -42,7 +43,7 @@ class BoundVariant {
   void set_heavy(bool heavy) { heavy_ = heavy; }
 
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
-  /// All identity checks hold; the objects match.
+  /// The objects match and nothing that is watched has changed.
   bool IsCurrent(const std::vector<PyObject*>& objects) const;
   /// Adds the tensors inside object arguments; false when a path leads to no tensor any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
@@ -56,11 +57,6 @@ class BoundVariant {
   bool heavy() const { return heavy_; }
 
  private:
-  struct Check {
-    PyObject* dict;
-    PyObject* key;
-    PyObject* expected;
-  };
   struct ObjectCheck {
     ObjectPath path;
     PyObject* expected;
@@ -68,7 +64,7 @@ class BoundVariant {
 
   std::shared_ptr<Program> program_;
   std::unique_ptr<OutputTree> outputs_;
-  std::vector<Check> checks_;
+  std::shared_ptr<const Watch> watch_;
   std::vector<ObjectCheck> object_checks_;
   std::vector<ObjectPath> fetches_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ties a stored variant to the objects of this process: weights by path, identity checks, result builder."""
+"""Ties a stored variant to the objects of this process: weights by path, what to watch, result builder."""
 
 import json
 import typing
@@ -8,7 +8,6 @@ import torch
 
 from ingot import _native, dependencies, errors, paths, tree
 
-Check = typing.Tuple[typing.Any, typing.Any, typing.Any]
 _SIMPLE = (type(None), bool, int, float, str)
 
 
@@ -27,7 +26,7 @@ class Variant:
         self.record: "list[dependencies.Dependency]" = [tuple(d) for d in reply["dependencies"]]
         self.program: typing.Any = None
         self.checked = False
-        self._checks: "list[Check]" = []
+        self._watch: typing.Any = None
         self._weights: "list[torch.Tensor]" = []
 
     def check(self, roots: paths.Roots) -> "str | None":
@@ -41,15 +40,13 @@ class Variant:
     def bind(self, roots: paths.Roots) -> None:
         """Resolves weights and makes the program; NotFound or Incompatible says what does not fit."""
         weights: "list[torch.Tensor]" = []
-        checks: "dict[tuple[int, typing.Any], Check]" = {}
+        self._watch = _watched(roots, self.record)
         for path in self.signature["weights"]:
-            weights.append(_weight(path, roots, checks))
-        _module_checks(roots, checks)
+            weights.append(_weight(path, roots, self._watch))
         same = len(weights) == len(self._weights) and all(a is b for a, b in zip(weights, self._weights))
         if self.program is None or not same:
             self.program = _native.Program.bind(self.artifact, weights)
             self._weights = weights
-        self._checks = list(checks.values())
 
     def parts(self, roots: paths.Roots) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""
@@ -59,19 +56,19 @@ class Variant:
         fetches = [(int(str(path[0]).partition(":")[2]), [tuple(step) for step in path[1:]])
                    for path in self.signature["inputs"] if path is not None]
         provenance = self.artifact.provenance()
-        return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "checks": self._checks,
+        return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "watch": self._watch,
                 "objects": list(roots.objects), "object_checks": _object_checks(roots), "fetches": fetches,
                 "weights": self._weights, "proven": self.proven, "heavy": provenance["aten_steps"] > 0}
 
 
-def _weight(path: paths.Path, roots: paths.Roots, checks: "dict[tuple[int, typing.Any], Check]") -> torch.Tensor:
+def _weight(path: paths.Path, roots: paths.Roots, watch: typing.Any) -> torch.Tensor:
     """Follows a path and notes, for each step inside a module or object, that it must lead to the same thing."""
     value = roots.get(path[0])
     for kind, key in path[1:]:
         child = paths.step(value, kind, key)
         table = _table_of(value, kind, key)
         if table is not None:
-            checks[id(table), key] = (table, key, child)
+            watch.add_slot(table, key, child)
         value = child
     if not isinstance(value, torch.Tensor):
         raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor when it was recorded")
@@ -91,22 +88,24 @@ def _table_of(value: typing.Any, kind: str, key: typing.Any) -> "dict[typing.Any
     return state if key in state else None
 
 
-def _module_checks(roots: paths.Roots, checks: "dict[tuple[int, typing.Any], Check]") -> None:
-    """Submodules, plain attributes and ``forward`` of every module must stay what they are."""
-    starts = [roots.module, *roots.objects, *paths.closure_of(roots.function).values()]
-    for start in starts:
-        if not isinstance(start, torch.nn.Module):
-            continue
-        for module in start.modules():
-            state = module.__dict__
-            for name, child in module._modules.items():
-                checks[id(module._modules), name] = (module._modules, name, child)
-            for name, value in state.items():
-                if isinstance(value, _SIMPLE):
-                    checks[id(state), name] = (state, name, value)
-            kind: typing.Any = type(module)
-            if "forward" in vars(kind):
-                checks[id(kind), "forward"] = (kind, "forward", vars(kind)["forward"])
+def _watched(roots: paths.Roots, record: "list[dependencies.Dependency]") -> typing.Any:
+    """Everything outside the inputs that calls could branch on and that this process may change."""
+    watch = _native.Watch()
+    for start in [roots.module, *(o for o in roots.objects if isinstance(o, torch.nn.Module))]:
+        if start is not None:
+            watch.add_tree(start)
+    plain = paths.plain_function(roots.function)
+    for cell in getattr(plain, "__closure__", None) or ():
+        watch.add_cell(cell)
+    for value in paths.closure_of(roots.function).values():
+        watch.add_tree(value)
+    for owner, name, value in dependencies.definitions(record):
+        watch.add_slot(owner, name, value)
+        if type(value) in (dict, list, set):
+            watch.add_tree(value)
+    for globals_, code in dependencies.executed(record):
+        watch.add_names(globals_, code)
+    return watch
 
 
 def _object_checks(roots: paths.Roots) -> "list[tuple[int, list[tuple[str, typing.Any]], typing.Any]]":

@@ -124,15 +124,61 @@ def _add_code(record: "dict[tuple[str, str], Dependency]", code: types.CodeType,
 
 
 def _add_globals(record: "dict[tuple[str, str], Dependency]", code: types.CodeType, module: str) -> None:
+    """What the code's global names stand for, and the names it looks up in modules that they lead to."""
     space = getattr(sys.modules.get(module), "__dict__", {})
-    for name in code.co_names:
-        where = f"{module}:{name}"
-        if ("global", where) in record or name not in space:
+    names = _native.global_names(code)
+    for name in names:
+        _add_global(record, space, module, name)
+    modules = [space[name] for name in names if isinstance(space.get(name), types.ModuleType)]
+    for found in modules:
+        for name in code.co_names:
+            _add_global(record, vars(found), found.__name__, name)
+            inner = vars(found).get(name)
+            if isinstance(inner, types.ModuleType) and inner not in modules:
+                modules.append(inner)
+
+
+def _add_global(record: "dict[tuple[str, str], Dependency]", space: "dict[str, typing.Any]", module: str, name: str) -> None:
+    where = f"{module}:{name}"
+    if name in space and ("global", where) not in record:
+        found = _global_digest(space[name])
+        if found is not None:
+            record["global", where] = ("global", where, *found)
+
+
+def _global_digest(value: typing.Any) -> "tuple[str, str] | None":
+    """(digest, short text) of a value or of which function it is (its code is a dependency of its own); None for others."""
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        text = f"{value.__module__}.{value.__qualname__}"
+        return str(_native.digest_text(text)), text
+    if _is_simple(value):
+        digest, text, _ = _native.digest_value(value)
+        return digest, text
+    return None
+
+
+def executed(record: "typing.Iterable[Dependency]") -> "typing.Iterator[tuple[dict[str, typing.Any], types.CodeType]]":
+    """(globals, code) of everything the recording ran, as this process has it."""
+    for kind, where, _, _ in record:
+        module, _, qualname = where.partition(":")
+        if kind == "code" and module in sys.modules:
+            for code in find_codes(module, qualname):
+                yield vars(sys.modules[module]), code
+
+
+def definitions(record: "typing.Iterable[Dependency]") -> "typing.Iterator[tuple[typing.Any, str, typing.Any]]":
+    """(dict or type, name, value): where the functions and globals of a record are defined in this process."""
+    for kind, where, _, _ in record:
+        module, _, qualname = where.partition(":")
+        if kind not in ("code", "global") or module not in sys.modules:
             continue
-        value = space[name]
-        if _is_simple(value):
-            digest, text, _ = _native.digest_value(value)
-            record["global", where] = ("global", where, digest, text)
+        owner: typing.Any = vars(sys.modules[module])
+        for name in qualname.partition(".<locals>")[0].split("."):
+            table = vars(owner) if isinstance(owner, type) else owner
+            if not isinstance(table, (dict, types.MappingProxyType)) or name not in table:
+                break
+            yield owner, name, table[name]
+            owner = table[name]
 
 
 def _state_digest(root: typing.Any) -> str:
@@ -162,7 +208,8 @@ def _digest_here(kind: str, where: str, digest: str, roots: paths.Roots) -> "str
         return str(_native.digest_text("".join(sorted(found))))
     if kind == "global":
         space = getattr(sys.modules.get(module), "__dict__", {})
-        return str(_native.digest_value(space[name])[0]) if name in space else None
+        found_here = _global_digest(space[name]) if name in space else None
+        return found_here and found_here[0]
     if kind == "env":
         return str(_native.digest_text(repr(os.environ.get(where))))
     if kind == "file":

@@ -12,7 +12,7 @@ import weakref
 
 import torch
 
-from ingot import _native, binding, counters, daemon, errors, keys, paths, recording
+from ingot import _native, binding, counters, daemon, dependencies, errors, keys, paths, recording
 from ingot import config as configuration
 from ingot.config import Config
 
@@ -82,7 +82,7 @@ class Engine:
         call = recording.Call(args, kwargs, tensors, names, objects)
         if name in ("new", "stale", "objects") and not getattr(self._retrying, "on", False):
             try:
-                installed = self._find_and_install(shape_key, call)
+                installed = self._find_and_install(shape_key, call, name == "stale")
             except Exception as e:  # a bug of ours must not become the user's
                 log.exception("looking up %s failed", self.name)
                 return self._fall_back("internal", repr(e), args, kwargs)
@@ -93,10 +93,22 @@ class Engine:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape_key, shape, name, detail, call)
 
-    def _find_and_install(self, shape_key: bytes, call: recording.Call) -> bool:
+    def _find_and_install(self, shape_key: bytes, call: recording.Call, is_stale: bool) -> bool:
         with self._lock:
             shape = self._find_shape(shape_key, call)
+            if shape is not None and is_stale:
+                self._check_again(shape.entry, call)
             return shape is not None and self._install_all(shape_key, shape, call)
+
+    def _check_again(self, entry: Entry, call: recording.Call) -> None:
+        """Something this process watches has changed: drops the variants whose dependencies hold no more."""
+        roots = paths.Roots(self.target, call.objects)
+        for variant in list(entry.variants):
+            why = dependencies.first_mismatch(variant.record, roots)
+            if why is not None:
+                entry.variants.remove(variant)
+                entry.rejected = self._last_miss = f"changed in this process: {why}"
+                counters.add("dependency_misses")
 
     def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         self._retrying.on = True

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace ingot::client {
+
+/// Python state that a binding relies on and that may change inside this process: attributes,
+/// submodules, hooks, items of lists and dicts, globals, closure cells. What was added must stay
+/// the very same object; the cost of asking is about a nanosecond for each untouched dict.
+/// Needs the GIL throughout.
+class Watch {
+ public:
+  Watch() = default;
+  Watch(Watch&&) = delete;
+  ~Watch();
+
+  /// `dict[key]` must stay this object, or stay absent where `expected` is null. `dict` may be a
+  /// type: its own attributes.
+  void AddSlot(PyObject* dict, PyObject* key, PyObject* expected);
+  /// What a closure cell holds.
+  void AddCell(PyObject* cell);
+  /// A module, object or container and everything below it, tensors left out: whatever a program
+  /// can branch on. Things of PyTorch's own (types, functions) are constants.
+  void AddTree(PyObject* root);
+  /// The names that a function's code looks up in its module, and in modules it finds there.
+  void AddNames(PyObject* globals, PyObject* code);
+
+  bool Holds() const;
+
+ private:
+  struct Slot {
+    PyObject* key;
+    PyObject* expected;
+  };
+  /// `slots` were right when the dict had this version and, where `sized`, this size.
+  struct DictWatch {
+    PyObject* dict;
+    mutable uint64_t version = 0;
+    Py_ssize_t size = 0;
+    bool sized = false;
+    std::vector<Slot> slots;
+  };
+  struct ListWatch {
+    PyObject* list;
+    std::vector<PyObject*> items;
+  };
+
+  DictWatch& Of(PyObject* dict);
+  void Visit(PyObject* value);
+  void VisitDict(PyObject* dict, bool is_state);
+  void VisitModule(PyObject* state);
+  void VisitList(PyObject* list);
+  void VisitSet(PyObject* set);
+  void VisitClass(PyTypeObject* type);
+  bool Enter(PyObject* value);
+  static bool IsCurrent(const DictWatch& watch);
+  static bool IsCurrent(const ListWatch& watch);
+
+  std::vector<DictWatch> dicts_;
+  std::unordered_map<PyObject*, size_t> numbers_;  ///< of each watched dict
+  std::vector<ListWatch> lists_;
+  std::vector<std::pair<PyObject*, PyObject*>> cells_;  ///< a cell and what it held
+  std::vector<std::pair<PyObject*, PyObject*>> sets_;   ///< a set and a copy of it
+  std::vector<PyObject*> waiting_;                      ///< values AddTree has yet to visit
+  std::unordered_set<PyObject*> seen_;
+  std::set<std::pair<PyObject*, PyObject*>> slots_;  ///< (dict, key) of each slot
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program changes in its own process after native code serves: never a stale answer, and back to native."""
+
+import dataclasses
+import types
+
+import pytest
+import torch
+
+SCALE = 2.0
+TABLE = {"shift": 1.0}
+
+
+def helper(x):
+    return x * 3
+
+
+@dataclasses.dataclass
+class Settings:
+    power: int = 1
+    names: "list[str]" = dataclasses.field(default_factory=lambda: ["a"])
+
+
+class Part(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = 1.0
+
+    def forward(self, x):
+        return x * self.gain
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = torch.nn.ModuleList([Part(), Part()])
+        self.weight = torch.nn.Parameter(torch.full((4,), 0.5))
+        self.loose = [torch.ones(4), torch.ones(4) * 2]
+        self.factors = [1.0, 2.0]
+        self.options = {"shift": 0.5, "inner": {"on": False}}
+        self.tags = {"a"}
+        self.settings = Settings()
+        self.space = types.SimpleNamespace(depth=2)
+        self.register_parameter("bias", None)
+        self.act = torch.relu
+
+    def scaled(self, x):
+        return helper(x) * SCALE + TABLE["shift"]
+
+    def forward(self, x):
+        for part, factor, loose in zip(self.parts, self.factors, self.loose):
+            x = part(x) * factor + loose
+        x = self.act(self.scaled(x) * self.weight + self.options["shift"])
+        if self.options["inner"]["on"]:
+            x = x - 1
+        if "b" in self.tags:
+            x = x - 2
+        if self.settings.names[-1] == "z":
+            x = x * 5
+        if self.bias is not None:
+            x = x + self.bias
+        if hasattr(self, "extra"):
+            x = x + self.extra
+        return torch.nn.functional.relu(x) ** self.settings.power / self.space.depth
+
+
+def _set_global(name):
+    def change(model):
+        globals()[name] = {"SCALE": 4.0, "helper": lambda x: x * 7}[name]
+    return change
+
+
+CHANGES = {
+    "an attribute of a part": lambda m: setattr(m.parts[1], "gain", 3.0),
+    "an item of a list": lambda m: m.factors.__setitem__(0, 9.0),
+    "a longer list of parts": lambda m: (m.parts.append(Part()), m.factors.append(5.0), m.loose.append(torch.ones(4))),
+    "a tensor in a list": lambda m: m.loose.__setitem__(1, torch.zeros(4)),
+    "the elements of a tensor in a list": lambda m: m.loose[0].fill_(8.0),
+    "a value in a dict": lambda m: m.options.update(shift=-4.0),
+    "a value in an inner dict": lambda m: m.options["inner"].update(on=True),
+    "a member of a set": lambda m: (m.tags.remove("a"), m.tags.add("b")),
+    "a field of a dataclass": lambda m: setattr(m.settings, "power", 2),
+    "a list in a dataclass": lambda m: m.settings.names.append("z"),
+    "an attribute of a namespace": lambda m: setattr(m.space, "depth", 4),
+    "a parameter": lambda m: setattr(m, "weight", torch.nn.Parameter(torch.full((4,), 0.25))),
+    "the elements of a parameter": lambda m: m.weight.data.fill_(2.0),
+    "a parameter that was None": lambda m: setattr(m, "bias", torch.nn.Parameter(torch.ones(4))),
+    "a new attribute": lambda m: setattr(m, "extra", 6.0),
+    "a part": lambda m: m.parts.__setitem__(0, torch.nn.Tanh()),
+    "a function attribute": lambda m: setattr(m, "act", torch.tanh),
+    "forward of the object": lambda m: setattr(m, "forward", lambda x: x * 100),
+    "forward of a part": lambda m: setattr(m.parts[0], "forward", lambda x: x * 100),
+    "a method of the class": lambda m: setattr(Model, "scaled", lambda self, x: x * 11),
+    "forward of the part's class": lambda m: setattr(Part, "forward", lambda self, x: x * 12),
+    "a global number": _set_global("SCALE"),
+    "a global function": _set_global("helper"),
+    "a value in a global dict": lambda m: TABLE.update(shift=13.0),
+    "a function of a library": lambda m: setattr(torch.nn.functional, "relu", lambda x: x * 14),
+    "a forward hook": lambda m: m.register_forward_hook(lambda module, args, out: out + 15),
+    "a forward hook of a part": lambda m: m.parts[1].register_forward_hook(lambda module, args, out: out + 16),
+    "a forward pre-hook": lambda m: m.register_forward_pre_hook(lambda module, args: (args[0] + 17,)),
+}
+
+
+@pytest.fixture
+def restored():
+    """Whatever a change does to shared things is undone."""
+    saved = dict(globals())
+    table = dict(TABLE)
+    methods = [(Model, "scaled", Model.scaled), (Part, "forward", Part.forward),
+               (torch.nn.functional, "relu", torch.nn.functional.relu)]
+    yield
+    globals().update(saved)
+    TABLE.clear()
+    TABLE.update(table)
+    for owner, name, value in methods:
+        setattr(owner, name, value)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_seen_by_the_next_call(ingot, restored, name):
+    model, x = Model().eval(), torch.linspace(-1, 2, 4)
+    step = ingot.compile(model, wait=True)
+    with torch.no_grad():
+        before = model(x)
+        for _ in range(3):
+            torch.testing.assert_close(step(x), before)
+        served = ingot.stats()["native_calls"]
+        assert served >= 1
+        CHANGES[name](model)
+        expected = model(x)
+        assert not torch.equal(expected, before), "the change must matter"
+        for _ in range(3):
+            torch.testing.assert_close(step(x), expected)
+        assert ingot.stats()["native_calls"] > served, step.report()
+
+
+def test_a_closure_variable_is_seen_by_the_next_call(ingot):
+    factor, options = 2.0, [1.0]
+
+    def f(x):
+        return x * factor + options[0]
+
+    step, x = ingot.compile(f, wait=True), torch.ones(3)
+    with torch.no_grad():
+        step(x)
+        torch.testing.assert_close(step(x), x * 3)
+        factor = 5.0
+        torch.testing.assert_close(step(x), x * 6)
+        options[0] = 10.0
+        torch.testing.assert_close(step(x), x * 15)
+        torch.testing.assert_close(step(x), x * 15)
+
+
+def test_the_default_dtype_is_seen_by_the_next_call(ingot):
+    def f(x):
+        return x + torch.ones(3)
+
+    step, x = ingot.compile(f, wait=True), torch.ones(3)
+    try:
+        with torch.no_grad():
+            step(x)
+            assert step(x).dtype == torch.float32
+            torch.set_default_dtype(torch.float64)
+            assert step(x).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_unchanged_state_is_served_without_asking_again(ingot):
+    model, x = Model().eval(), torch.ones(4)
+    step = ingot.compile(model, wait=True)
+    with torch.no_grad():
+        step(x)
+        before = ingot.stats()
+        for _ in range(5):
+            model.space.depth = model.space.depth  # set anew, the same object
+            step(x)
+    after = ingot.stats()
+    assert after["native_calls"] - before["native_calls"] == 5
+    assert after["entry_misses"] == before["entry_misses"] and after["captures"] == before["captures"]
+
+
+def test_one_tensor_passed_twice(ingot):
+    def f(x, y):
+        return x * 2 + y
+
+    step, x, y = ingot.compile(f, wait=True), torch.ones(3), torch.arange(3.0)
+    with torch.no_grad():
+        for a, b in ((x, x), (x, y), (y, y), (y, x), (x, x)):
+            for _ in range(2):
+                torch.testing.assert_close(step(a, b), f(a, b))
+    assert ingot.stats()["native_calls"] >= 5
+
+
+def test_self_attention_of_one_tensor(ingot):
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    step, x = ingot.compile(attention, wait=True), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(step(x, x, x)[0], attention(x, x, x)[0])
+    assert ingot.stats()["native_calls"] >= 1
+
+
+def test_an_argument_that_is_also_a_weight_is_told_apart(ingot):
+    class Product(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.full((3,), 2.0))
+
+        def forward(self, x):
+            return x * self.weight
+
+    model = Product().eval()
+    step, other = ingot.compile(model, wait=True), torch.full((3,), 5.0)
+    with torch.no_grad():
+        for x in (model.weight, other, model.weight, other):
+            torch.testing.assert_close(step(x), model(x))
