@@ -3,11 +3,13 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace ingot::client {
@@ -25,6 +27,7 @@ class Flattener {
     const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
                                         (autocast ? 4 : 0));
     out_.shape.push_back(mode);
+    out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
     if (autocast) out_.unsupported = "autocast";
   }
 
@@ -94,11 +97,24 @@ class Flattener {
     } else if (tensor.is_conj() || tensor.is_neg()) {
       out_.unsupported = "lazy-conjugate";
     }
+    // One tensor in two places is one input of the graph, and such a call a shape of its own.
+    if (const size_t first = FirstOf(tensor); first < out_.tensors.size()) {
+      Tag('^');
+      Raw(static_cast<uint32_t>(first));
+      return;
+    }
     Tag('X');
     Raw(static_cast<uint8_t>(tensor.scalar_type()));
     Raw(static_cast<uint8_t>(tensor.dim()));
     out_.tensors.push_back(&tensor);
     if (want_names_) out_.names.push_back(name);
+  }
+
+  /// The position of the same tensor among those seen, or their count.
+  size_t FirstOf(const at::Tensor& tensor) const {
+    const auto same = [&](const at::Tensor* seen) { return seen->is_same(tensor); };
+    const auto at = std::ranges::find_if(out_.tensors, same);
+    return static_cast<size_t>(at - out_.tensors.begin());
   }
 
   void Integer(PyObject* value) {

@@ -15,8 +15,10 @@ namespace ingot::client {
 /// Borrowed from the caller's arguments; valid during the call. Reused between calls.
 struct Arguments {
   /// Structure, Python scalars, names of keyword arguments, types of objects; per tensor its
-  /// dtype, device type and rank; the grad, inference and autocast modes.
+  /// dtype, device type and rank, or which earlier one it is; the grad, inference and autocast
+  /// modes, the default dtype.
   std::string shape;
+  /// Each tensor once.
   std::vector<const at::Tensor*> tensors;
   /// What is neither tensor, number, string nor container: models, caches, configs.
   std::vector<PyObject*> objects;

@@ -78,20 +78,27 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> Stat
     return StateRecord(items, opaque)
 
 
-def describe(value: typing.Any, depth: int = 0) -> str:
-    """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``."""
+def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int = 0) -> str:
+    """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``.
+
+    ``seen`` numbers the tensors of one call by identity, so that one passed twice is told from two.
+    """
+    seen = {} if seen is None else seen
     if isinstance(value, torch.Tensor):
+        if id(value) in seen:
+            return f"tensor {seen[id(value)]}"
+        seen[id(value)] = len(seen)
         return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}"
     if isinstance(value, (tuple, list)) and depth < 32:
-        inner = ", ".join(describe(v, depth + 1) for v in value)
+        inner = ", ".join(describe(v, seen, depth + 1) for v in value)
         kind = "" if type(value) in (tuple, list) else type(value).__qualname__
         return f"{kind}[{inner}]" if isinstance(value, list) else f"{kind}({inner})"
     if type(value) is dict and depth < 32:
-        return "{" + ", ".join(f"{k!r}: {describe(v, depth + 1)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{k!r}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
         return repr(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth < 32:
-        fields = ", ".join(f"{f}={describe(getattr(value, f, None), depth + 1)}" for f in value.__dataclass_fields__)
+        fields = ", ".join(f"{f}={describe(getattr(value, f, None), seen, depth + 1)}" for f in value.__dataclass_fields__)
         return f"{type(value).__module__}.{type(value).__qualname__}({fields})"
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
@@ -139,8 +146,9 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
               objects: "typing.Sequence[typing.Any]", config: Config) -> EntryKey:
     """The key of one call; costs about a millisecond for a model of hundreds of submodules."""
     state = _state(function, objects)
-    inputs = [_item(f"args[{i}]", describe(value)) for i, value in enumerate(args)]
-    inputs += [_item(name, describe(value)) for name, value in kwargs.items()]
+    seen: "dict[int, int]" = {}
+    inputs = [_item(f"args[{i}]", describe(value, seen)) for i, value in enumerate(args)]
+    inputs += [_item(name, describe(value, seen)) for name, value in kwargs.items()]
     ranks = [_item(name, str(getattr(config, name))) for name in ("global_rank", "tp_rank", "pp_rank")
              if getattr(config, name) is not None]
     components: "list[Component]" = [

@@ -67,7 +67,10 @@ class Recording:
             recorder.declare_input(tensor, name)
             self._inputs.append(None)
         declared = {id(tensor) for tensor in call.tensors}
+        aliased = None
         for path, tensor in self._snapshot.tensors:
+            if id(tensor) in declared and aliased is None:
+                aliased = f"an argument is also {paths.to_text(path)}"
             # Tensors inside object arguments (a KV cache) are inputs fetched at every call; a module's are weights.
             if self._is_call_state(path) and id(tensor) not in declared:
                 recorder.declare_input(tensor, paths.to_text(path))
@@ -76,6 +79,9 @@ class Recording:
         with self._environment, Escapes(recorder, self._profiler):
             self._profiler.start()
             recorder.start()
+            if aliased is not None:
+                # The recorder knows tensors by identity: which of the two a step meant cannot be told.
+                recorder.refuse("aliased-input", aliased)
             try:
                 return self._function(*call.args, **call.kwargs)
             except BaseException:
