@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon keeps its store within the limits by itself, and says of a miss that it was evicted.
+#include <functional>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -14,8 +15,10 @@ using nlohmann::json;
 
 class SweeperTest : public ServerTest {
  protected:
-  void Restart() {
+  /// The server reads its limits while it runs: they change between two.
+  void RestartWith(const std::function<void(Config&)>& change) {
     StopServer();
+    change(config_);
     StartServer();
   }
   uint64_t StoredBytes() {
@@ -31,10 +34,11 @@ class SweeperTest : public ServerTest {
 };
 
 TEST_F(SweeperTest, KeepsTheStoreWithinItsBytesAfterWrites) {
-  config_.gc_grace_s = 0;
-  config_.store_bytes_max = 6000;
-  config_.tombstones_max = 8;
-  Restart();
+  RestartWith([](Config& config) {
+    config.gc_grace_s = 0;
+    config.store_bytes_max = 6000;
+    config.tombstones_max = 8;
+  });
   const auto connection = Connect();
   for (int i = 0; i < 40; ++i) {
     const std::string name = "f" + std::to_string(i);
@@ -49,16 +53,17 @@ TEST_F(SweeperTest, KeepsTheStoreWithinItsBytesAfterWrites) {
 }
 
 TEST_F(SweeperTest, SaysThatAnEntryWasEvictedAlsoAfterARestart) {
-  config_.gc_grace_s = 0;
-  config_.store_entries_max = 1;
-  Restart();
+  RestartWith([](Config& config) {
+    config.gc_grace_s = 0;
+    config.store_entries_max = 1;
+  });
   {
     const auto connection = Connect();
     ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
     ASSERT_TRUE(connection->Compile(MakeCompile("g", "graph g 4")));
     ASSERT_TRUE(core_->sweeper.Step());
   }
-  Restart();
+  RestartWith([](Config&) {});
   const auto connection = Connect();
   const bool f_is_left = connection->Lookup(*MakeKey("f"))->reply.found;
   const std::string gone = f_is_left ? "g" : "f";
@@ -94,15 +99,16 @@ TEST_F(SweeperTest, SaysThatAnArtifactWasEvicted) {
 }
 
 TEST_F(SweeperTest, SparesPinnedEntriesAndTheirArtifacts) {
-  config_.gc_grace_s = 0;
-  config_.store_bytes_max = 1;
-  config_.gc_interval_s = 0;
   {
     const auto connection = Connect();
     ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
     ASSERT_TRUE(connection->Query("pin", R"({"key":"f"})"));
   }
-  Restart();
+  RestartWith([](Config& config) {
+    config.gc_grace_s = 0;
+    config.store_bytes_max = 1;
+    config.gc_interval_s = 0;
+  });
   while (core_->sweeper.Step()->more) {
   }
   const auto connection = Connect();
