@@ -120,6 +120,14 @@ void Watch::AddTree(PyObject* root) {
 
 void Watch::AddNames(PyObject* globals, PyObject* code) {
   PyObject* names = reinterpret_cast<PyCodeObject*>(code)->co_names;
+  PyObject* constants = reinterpret_cast<PyCodeObject*>(code)->co_consts;
+  for (PyObject* texts : {names, constants}) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(texts); ++i) {
+      PyObject* text = PyTuple_GET_ITEM(texts, i);
+      // Attributes have interned names; getattr(x, "name") has its own as a constant.
+      if (PyUnicode_Check(text) && PyUnicode_CHECK_INTERNED(text)) names_.insert(text);
+    }
+  }
   std::vector<PyObject*> modules;
   const auto add = [&](PyObject* dict, PyObject* name, PyObject* value) {
     AddSlot(dict, name, value);
@@ -155,31 +163,40 @@ void Watch::Visit(PyObject* value) {
     return;
   }
   if (PyAnySet_Check(value)) return VisitSet(value);
-  if (PyDict_Check(value)) VisitDict(value, false);
+  if (PyDict_Check(value)) VisitDict(value);
   PyObject* state = StateOf(value);
   if (state == nullptr) return;
   if (IsModule(state)) {
     VisitClass(Py_TYPE(value));
     VisitModule(state);
   } else {
-    VisitDict(state, true);
+    VisitObject(state);
   }
   // The object keeps its dict alive.
   Py_DECREF(state);
 }
 
 /// Tensors are left out: those a plan uses are checked as weights, others cannot steer it.
-void Watch::VisitDict(PyObject* dict, bool is_state) {
+void Watch::VisitDict(PyObject* dict) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
-    if (is_state && ViewOf(key).starts_with("__")) continue;
     if (!THPVariable_Check(value)) AddSlot(dict, key, value);
     waiting_.push_back(value);
   }
   DictWatch& watch = Of(dict);
   watch.sized = true;
   watch.size = PyDict_GET_SIZE(dict);
+}
+
+/// An application's own object may change on every call in ways that no model reads.
+void Watch::VisitObject(PyObject* state) {
+  for (PyObject* name : names_) {
+    PyObject* value = PyDict_GetItemWithError(state, name);
+    if (value != nullptr && THPVariable_Check(value)) continue;
+    AddSlot(state, name, value);
+    if (value != nullptr) waiting_.push_back(value);
+  }
 }
 
 void Watch::VisitModule(PyObject* state) {
@@ -189,7 +206,7 @@ void Watch::VisitModule(PyObject* state) {
     const std::string_view name = ViewOf(key);
     const bool is_table = name == "_parameters" || name == "_buffers" || name == "_modules";
     if (is_table || IsHookTable(name)) {
-      if (PyDict_Check(value)) VisitDict(value, false);
+      if (PyDict_Check(value)) VisitDict(value);
     } else if (!name.starts_with("_") || !PyDict_Check(value)) {
       if (!THPVariable_Check(value)) AddSlot(state, key, value);
       waiting_.push_back(value);

@@ -26,11 +26,12 @@ class Watch {
   void AddSlot(PyObject* dict, PyObject* key, PyObject* expected);
   /// What a closure cell holds.
   void AddCell(PyObject* cell);
-  /// A module, object or container and everything below it, tensors left out: whatever a program
-  /// can branch on. Things of PyTorch's own (types, functions) are constants.
-  void AddTree(PyObject* root);
-  /// The names that a function's code looks up in its module, and in modules it finds there.
+  /// What a function's code looks up in its module, and in modules it finds there. Call it for all
+  /// code before AddTree, which asks what names occur in code.
   void AddNames(PyObject* globals, PyObject* code);
+  /// A module, container or object and everything below it, tensors left out: whatever a program
+  /// can branch on. Of objects that are no modules only attributes whose names occur in code.
+  void AddTree(PyObject* root);
 
   bool Holds() const;
 
@@ -54,7 +55,8 @@ class Watch {
 
   DictWatch& Of(PyObject* dict);
   void Visit(PyObject* value);
-  void VisitDict(PyObject* dict, bool is_state);
+  void VisitDict(PyObject* dict);
+  void VisitObject(PyObject* state);
   void VisitModule(PyObject* state);
   void VisitList(PyObject* list);
   void VisitSet(PyObject* set);
@@ -68,6 +70,7 @@ class Watch {
   std::vector<ListWatch> lists_;
   std::vector<std::pair<PyObject*, PyObject*>> cells_;  ///< a cell and what it held
   std::vector<std::pair<PyObject*, PyObject*>> sets_;   ///< a set and a copy of it
+  std::unordered_set<PyObject*> names_;                 ///< attributes and strings in code, interned
   std::vector<PyObject*> waiting_;                      ///< values AddTree has yet to visit
   std::unordered_set<PyObject*> seen_;
   std::set<std::pair<PyObject*, PyObject*>> slots_;  ///< (dict, key) of each slot

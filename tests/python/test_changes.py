@@ -181,6 +181,32 @@ def test_unchanged_state_is_served_without_asking_again(ingot):
     assert after["entry_misses"] == before["entry_misses"] and after["captures"] == before["captures"]
 
 
+def test_what_no_model_reads_may_change_at_every_call(ingot):
+    class Server:
+        def __init__(self) -> None:
+            self.scale, self.requests, self.log = 2.0, 0, []
+
+        def make(self):
+            def run(x):
+                return x * self.scale
+
+            return ingot.compile(run, wait=True)
+
+    server, x = Server(), torch.ones(3)
+    step = server.make()
+    with torch.no_grad():
+        step(x)
+        before = ingot.stats()
+        for i in range(4):
+            server.requests += 1000
+            server.log.append(f"request {i}")
+            torch.testing.assert_close(step(x), x * 2)
+        assert ingot.stats()["native_calls"] - before["native_calls"] == 4
+        assert ingot.stats()["captures"] == before["captures"]
+        server.scale = 3.0
+        torch.testing.assert_close(step(x), x * 3)
+
+
 def test_one_tensor_passed_twice(ingot):
     def f(x, y):
         return x * 2 + y

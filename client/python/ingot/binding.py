@@ -91,6 +91,8 @@ def _table_of(value: typing.Any, kind: str, key: typing.Any) -> "dict[typing.Any
 def _watched(roots: paths.Roots, record: "list[dependencies.Dependency]") -> typing.Any:
     """Everything outside the inputs that calls could branch on and that this process may change."""
     watch = _native.Watch()
+    for globals_, code in dependencies.executed(record):
+        watch.add_names(globals_, code)
     for start in [roots.module, *(o for o in roots.objects if isinstance(o, torch.nn.Module))]:
         if start is not None:
             watch.add_tree(start)
@@ -103,8 +105,6 @@ def _watched(roots: paths.Roots, record: "list[dependencies.Dependency]") -> typ
         watch.add_slot(owner, name, value)
         if type(value) in (dict, list, set):
             watch.add_tree(value)
-    for globals_, code in dependencies.executed(record):
-        watch.add_names(globals_, code)
     return watch
 
 
