@@ -55,43 +55,57 @@ inline bool Close(guards::DType dtype, loop::Scalar got, loop::Scalar want) {
   return std::fabs(got.f - want.f) <= ToleranceOf(dtype) * scale;
 }
 
-/// Runs the compiled kernel (as a whole, and split in two row ranges) and its interpretation on the same
-/// random data, and compares every byte range it can write.
-inline void ExpectSameAsInterpreter(const CompiledKernel& compiled,
-                                    const std::vector<int64_t>& symbols, uint64_t seed,
-                                    bool specials = true) {
-  const loop::Kernel& kernel = compiled.kernel();
+using TestBuffers = std::vector<TestBuffer>;
+
+/// Calls `run` on pointers to a copy of `start`, and gives the copy back.
+inline TestBuffers After(const TestBuffers& start, auto run) {
+  TestBuffers buffers = start;
+  std::vector<void*> pointers;
+  for (TestBuffer& b : buffers) pointers.push_back(b.bytes.data());
+  run(pointers);
+  return buffers;
+}
+
+inline void ExpectClose(const TestBuffers& got, const TestBuffers& want) {
+  for (size_t b = 0; b < want.size(); ++b) {
+    for (size_t i = 0; i < want[b].size(); ++i) {
+      const loop::Scalar x = got[b].At(i), y = want[b].At(i);
+      ASSERT_TRUE(Close(want[b].dtype, x, y)) << "buffer " << b << " element " << i << ": " << x.f
+                                              << "/" << x.i << ", interpreter " << y.f << "/" << y.i;
+    }
+  }
+}
+
+/// Runs the compiled kernels (as a whole, and split in two row ranges) and the kernel's
+/// interpretation on the same random data, and compares every byte range they can write.
+inline void ExpectSameAsInterpreter(const TestKernel& test, const std::vector<int64_t>& symbols,
+                                    uint64_t seed, bool specials = true) {
+  const loop::Kernel& kernel = test.source();
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + loop::Print(kernel));
   std::mt19937_64 random(seed);
-  std::vector<TestBuffer> start;
+  TestBuffers start;
   int64_t rows = 1;
   for (const guards::Dim& extent : kernel.rows) rows *= extent.Eval(symbols);
   for (const loop::Param& p : kernel.params) {
     start.emplace_back(p.dtype, p.elements.Eval(symbols), random, specials);
   }
-  const auto run = [&](auto call) {
-    std::vector<TestBuffer> buffers = start;
-    std::vector<void*> pointers;
-    for (TestBuffer& b : buffers) pointers.push_back(b.bytes.data());
-    call(pointers);
-    return buffers;
-  };
-  const auto whole = run([&](auto& p) { ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0); });
-  const auto split = run([&](auto& p) {
-    ASSERT_EQ(compiled.Run(p, symbols, 0, rows / 2), 0);
-    ASSERT_EQ(compiled.Run(p, symbols, rows / 2, rows), 0);
-  });
-  const auto oracle = run([&](auto& p) {
+  const TestBuffers oracle = After(start, [&](auto& p) {
     const Status status = loop::Interpret(kernel, p, symbols, 0, rows);
     ASSERT_TRUE(status) << status.error().ToText();
   });
-  for (size_t b = 0; b < start.size(); ++b) {
-    EXPECT_EQ(whole[b].bytes, split[b].bytes) << "row ranges differ in buffer " << b;
-    for (size_t i = 0; i < whole[b].size(); ++i) {
-      ASSERT_TRUE(Close(whole[b].dtype, whole[b].At(i), oracle[b].At(i)))
-          << "buffer " << b << " element " << i << ": " << whole[b].At(i).f << "/"
-          << whole[b].At(i).i << ", interpreter " << oracle[b].At(i).f << "/" << oracle[b].At(i).i;
+  for (const CompiledKernel& compiled : test.compiled()) {
+    SCOPED_TRACE(compiled.level());
+    const TestBuffers whole = After(start, [&](auto& p) {
+      ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0);
+    });
+    const TestBuffers split = After(start, [&](auto& p) {
+      ASSERT_EQ(compiled.Run(p, symbols, 0, rows / 2), 0);
+      ASSERT_EQ(compiled.Run(p, symbols, rows / 2, rows), 0);
+    });
+    for (size_t b = 0; b < start.size(); ++b) {
+      EXPECT_EQ(whole[b].bytes, split[b].bytes) << "row ranges differ in buffer " << b;
     }
+    ExpectClose(whole, oracle);
   }
 }
 

@@ -91,34 +91,60 @@ struct KernelMaker {
   }
 };
 
-/// A kernel compiled for this machine and ready to run.
+/// What tests compile for: the base level, and this machine's where that is another.
+inline const std::vector<Target>& TestTargets() {
+  static const std::vector<Target> targets = [] {
+    std::vector<Target> result = {{"x86-64-v3", {}}};
+    const Result<Target> host = Target::Host();
+    if (host && host->level != result[0].level) result.push_back(*host);
+    return result;
+  }();
+  return targets;
+}
+
+/// A kernel compiled for one target and ready to run.
 class CompiledKernel {
  public:
-  explicit CompiledKernel(const loop::Kernel& kernel, const Target& target = {"x86-64-v3", {}})
-      : kernel_(kernel) {
-    if (auto status = Compile(target); !status) ADD_FAILURE() << status.error().ToText();
+  CompiledKernel(const loop::Kernel& kernel, const Target& target) : level_(target.level) {
+    if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
   }
-  const loop::Kernel& kernel() const { return kernel_; }
+  const std::string& level() const { return level_; }
   int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols,
               int64_t row_begin, int64_t row_end) const {
     if (entry_ == nullptr) return -1;
-    std::vector<uint8_t> scratch(ScratchBytes(kernel_).Eval(symbols) + 64);
+    std::vector<uint8_t> scratch(scratch_bytes_.Eval(symbols) + 64);
     void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
     const IngotCallFrame frame = {buffers.data(), symbols.data(), row_begin, row_end, aligned};
     return entry_(&frame);
   }
 
  private:
-  Status Compile(const Target& target) {
-    TRY_ASSIGN(const Object object, GenerateObject(kernel_, target));
+  Status Compile(const loop::Kernel& kernel, const Target& target) {
+    scratch_bytes_ = ScratchBytes(kernel);
+    TRY_ASSIGN(const Object object, GenerateObject(kernel, target));
     TRY_ASSIGN(jit_, Jit::Create());
     TRY(jit_->Add(object));
     TRY_ASSIGN(entry_, jit_->Find(object.symbol));
     return {};
   }
-  loop::Kernel kernel_;
+  std::string level_;
+  guards::Dim scratch_bytes_;
   std::unique_ptr<Jit> jit_;
   IngotKernel entry_ = nullptr;
+};
+
+/// A kernel compiled for each of TestTargets().
+class TestKernel {
+ public:
+  explicit TestKernel(loop::Kernel kernel) : kernel_(std::move(kernel)) {
+    for (const Target& target : TestTargets()) compiled_.emplace_back(kernel_, target);
+  }
+  const loop::Kernel& source() const { return kernel_; }
+  const std::vector<CompiledKernel>& compiled() const { return compiled_; }
+
+ private:
+  loop::Kernel kernel_;
+  std::vector<CompiledKernel> compiled_;
 };
 
 }  // namespace ingot::compiler

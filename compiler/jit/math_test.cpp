@@ -105,13 +105,8 @@ double UlpError(T got, Wide want) {
   return static_cast<double>(std::abs(static_cast<Wide>(got) - want) / std::ldexp(Wide(1), last));
 }
 
-template <typename T>
-void CheckFunction(const Function& f, DType dtype, double bound) {
-  std::mt19937_64 random(20240607);
-  std::vector<T> a = Arguments<T>(f, random, false);
-  std::vector<T> b = Arguments<T>(f, random, true);
-  std::vector<T> out(a.size());
-  const auto n = static_cast<int64_t>(a.size());
+/// out = f(a) or f(a, b), element by element.
+loop::Kernel KernelOf(const Function& f, DType dtype, int64_t n) {
   KernelMaker maker;
   const auto in_a = maker.Param(dtype, ParamMode::kIn, n);
   const auto in_b = maker.Param(dtype, ParamMode::kIn, n);
@@ -120,21 +115,34 @@ void CheckFunction(const Function& f, DType dtype, double bound) {
   std::vector<loop::Id> args = {maker.Load(in_a, KernelMaker::At({0, 1}))};
   if (f.args == 2) args.push_back(maker.Load(in_b, KernelMaker::At({0, 1})));
   maker.Store(result, KernelMaker::At({0, 1}), maker.Op(f.op, dtype, args));
-  const CompiledKernel compiled(maker.kernel);
-  ASSERT_EQ(compiled.Run({a.data(), b.data(), out.data()}, {}, 0, 1), 0);
-  double worst = 0;
-  size_t at = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double error = UlpError(out[i], f.exact(a[i], b[i]));
-    if (error > worst) {
-      worst = error;
-      at = i;
+  return maker.kernel;
+}
+
+template <typename T>
+void CheckFunction(const Function& f, DType dtype, double bound) {
+  std::mt19937_64 random(20240607);
+  std::vector<T> a = Arguments<T>(f, random, false);
+  std::vector<T> b = Arguments<T>(f, random, true);
+  std::vector<T> out(a.size());
+  std::vector<Wide> exact(a.size());
+  for (size_t i = 0; i < a.size(); ++i) exact[i] = f.exact(a[i], b[i]);
+  const TestKernel kernel(KernelOf(f, dtype, static_cast<int64_t>(a.size())));
+  for (const CompiledKernel& compiled : kernel.compiled()) {
+    ASSERT_EQ(compiled.Run({a.data(), b.data(), out.data()}, {}, 0, 1), 0);
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double error = UlpError(out[i], exact[i]);
+      if (error > worst) {
+        worst = error;
+        at = i;
+      }
     }
+    const std::string property = "ulp_" + std::string(NameOf(dtype)) + "_" + compiled.level();
+    ::testing::Test::RecordProperty(property, std::to_string(worst));
+    EXPECT_LE(worst, bound) << compiled.level() << ": " << f.name << "(" << a[at] << ", " << b[at]
+                            << ") = " << out[at] << ", exactly " << exact[at];
   }
-  ::testing::Test::RecordProperty(std::string("ulp_") + std::string(NameOf(dtype)),
-                                  std::to_string(worst));
-  EXPECT_LE(worst, bound) << f.name << "(" << a[at] << ", " << b[at] << ") = " << out[at]
-                          << ", exactly " << f.exact(a[at], b[at]);
 }
 
 class InlinedMath : public ::testing::TestWithParam<Function> {};
