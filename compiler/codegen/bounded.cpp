@@ -41,7 +41,8 @@ class Comparison {
     if (x.op == ScalarOp::kLoad && !IsReadOnly(x.buffer)) return false;
     if (x.buffer != y.buffer || x.imm_i != y.imm_i || !(x.size == y.size)) return false;
     if (std::bit_cast<uint64_t>(x.imm_f) != std::bit_cast<uint64_t>(y.imm_f)) return false;
-    if (!(x.check_dim == y.check_dim) || !IsSameIndex(x.index, y.index)) return false;
+    if (x.check != y.check || !(x.check_dim == y.check_dim)) return false;
+    if (!IsSameIndex(x.index, y.index)) return false;
     if (x.predicate != y.predicate && !IsSame(x.predicate, y.predicate)) return false;
     return std::ranges::equal(x.args, y.args, [&](Id p, Id q) { return IsSame(p, q); });
   }

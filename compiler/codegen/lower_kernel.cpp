@@ -209,16 +209,20 @@ void KernelLowering::ScalarStore(const Inst& inst) {
   }
 }
 
-/// Leaves the kernel where an active lane lies outside, and wraps negative ones.
+/// Leaves the kernel where an active lane lies outside; wraps negative ones where they count.
 Value* KernelLowering::CheckedIndex(const Inst& inst, Value* value, Value* mask) {
   const unsigned lanes = Builder::LanesOf(value);
   Value* extent = code_.Splat(Evaluate(inst.check_dim), lanes);
-  Value* bad = code_.CreateOr(code_.CreateICmpSLT(value, code_.CreateNeg(extent)),
-                              code_.CreateICmpSGE(value, extent));
+  const bool wraps = inst.check == loop::IndexCheck::kWrap;
+  // Unsigned, a negative value is greater than every extent.
+  Value* bad = wraps ? code_.CreateOr(code_.CreateICmpSLT(value, code_.CreateNeg(extent)),
+                                      code_.CreateICmpSGE(value, extent))
+                     : code_.CreateICmpUGE(value, extent);
   if (mask != nullptr) bad = code_.CreateAnd(bad, mask);
   llvm::BasicBlock* good = code_.NewBlock("in_range");
   code_.CreateCondBr(code_.AnyOf(bad), fail_, good);
   code_.SetInsertPoint(good);
+  if (!wraps) return value;
   Value* negative = code_.CreateICmpSLT(value, code_.I(value, 0));
   return code_.CreateSelect(negative, code_.CreateAdd(value, extent), value);
 }
@@ -241,7 +245,7 @@ Status KernelLowering::EmitScalar(Id id) {
     return Error(Code::kUnsupported, std::string("no lowering of ") +
                                          std::string(loop::TraitsOf(inst.op).name));
   }
-  if (!inst.check_dim.is_zero()) result = CheckedIndex(inst, result, nullptr);
+  if (inst.check != loop::IndexCheck::kNone) result = CheckedIndex(inst, result, nullptr);
   return {};
 }
 

@@ -247,7 +247,8 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
     return Error(Code::kUnsupported, std::string("no lowering of ") +
                                          std::string(loop::TraitsOf(inst.op).name));
   }
-  return inst.check_dim.is_zero() ? result : CheckedIndex(inst, result, lane_mask_);
+  const bool is_checked = inst.check != loop::IndexCheck::kNone;
+  return is_checked ? CheckedIndex(inst, result, lane_mask_) : result;
 }
 
 Value* KernelLowering::LaneNumbers(llvm::Type* integer) {

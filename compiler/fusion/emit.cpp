@@ -251,8 +251,8 @@ class Emitter {
     // Constants compare by bits: -0.0 is not 0.0, and NaN is NaN.
     return a.dtype == b.dtype && a.predicate == b.predicate && a.imm_i == b.imm_i &&
            std::bit_cast<uint64_t>(a.imm_f) == std::bit_cast<uint64_t>(b.imm_f) && same_gathers &&
-           a.size == b.size && a.check_dim == b.check_dim && a.index.offset == b.index.offset &&
-           a.index.coefs == b.index.coefs;
+           a.size == b.size && a.check == b.check && a.check_dim == b.check_dim &&
+           a.index.offset == b.index.offset && a.index.coefs == b.index.coefs;
   }
   Id AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
     return Append(Inst{.op = op, .dtype = dtype, .args = std::move(args)});
@@ -391,6 +391,7 @@ class Emitter {
       Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};
       for (size_t d = 0; d < e.map.size(); ++d) {
         if (!e.map[d].gathered.empty() && e.map[d].gathered[0].first == k - 1) {
+          cast.check = e.check;
           cast.check_dim = table[d];
         }
       }

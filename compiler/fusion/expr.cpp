@@ -178,11 +178,13 @@ ExprId ExprPool::Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, D
   return Add(std::move(e));
 }
 
-ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, Dims sizes, Coords map) {
+ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check,
+                        Dims sizes, Coords map) {
   if (table == kNoExpr) return kNoExpr;
   Expr e{.kind = ExprKind::kGather, .dtype = exprs_[table].dtype, .sizes = std::move(sizes),
          .args = {table}};
   e.args.insert(e.args.end(), indices.begin(), indices.end());
+  e.check = check;
   e.map = std::move(map);
   return Add(std::move(e));
 }

@@ -41,7 +41,7 @@ enum class ExprKind : uint8_t {
   kView,     ///< args[0] at the coordinates that `map` gives
   kReshape,  ///< args[0] with other sizes over the same elements in order
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
-  kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i]
+  kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
 };
 
@@ -60,6 +60,7 @@ struct Expr {
   Coords map;
   uint32_t axis = 0;
   std::vector<bool> reduced;
+  loop::IndexCheck check = loop::IndexCheck::kNone;
 };
 
 /// f16 and bf16 are computed in f32; everything else in itself.
@@ -90,7 +91,8 @@ class ExprPool {
   ExprId View(ExprId arg, Dims sizes, Coords map);
   ExprId Reshape(ExprId arg, Dims sizes);
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
-  ExprId Gather(ExprId table, std::vector<ExprId> indices, Dims sizes, Coords map);
+  ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes,
+                Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
 
  private:

@@ -426,7 +426,7 @@ TEST(Fuse, EmbeddingSumAndLayerNormAreOneKernel) {
 })");
   ExpectOneKernel(run);
   const Values words = Ramp(40), places = Ramp(20, 0.77), w = Ramp(4), b = Ramp(4, 0.5);
-  const Values ids = {3, 0, 9, 1, -1, 4};
+  const Values ids = {3, 0, 9, 1, 2, 4};
   run.Set(0, ids);
   run.Set(1, words);
   run.Set(2, places);
@@ -436,12 +436,14 @@ TEST(Fuse, EmbeddingSumAndLayerNormAreOneKernel) {
   ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
   Values sum;
   for (size_t i = 0; i < 6; ++i) {
-    const size_t id = ids[i] < 0 ? 9 : static_cast<size_t>(ids[i]);
+    const auto id = static_cast<size_t>(ids[i]);
     for (size_t j = 0; j < 4; ++j) sum.push_back(words[id * 4 + j] + places[i % 3 * 4 + j]);
   }
   ExpectNear(run.Get(), LayerNormOf(sum, w, b));
-  run.Set(0, {3, 0, 10, 1, 2, 4});
-  EXPECT_FALSE(run.Go()) << "10 is no row of the table";
+  for (const double bad : {10, -1}) {
+    run.Set(0, {3, 0, bad, 1, 2, 4});
+    EXPECT_FALSE(run.Go()) << bad << " is no row of the table";
+  }
 }
 
 
@@ -651,6 +653,8 @@ TEST(Fuse, MovesByPredicatesAndGathers) {
       {"aten.tril(%x, 0) : f32[2, 3]", {0, 0, 0, 3, 4, 0}},
       {"aten.triu(%x, 1) : f32[2, 3]", {0, 1, 2, 0, 0, 5}},
       {"aten.index_select(%x, 1, %i) : f32[2, 2]", {2, 0, 5, 3}},
+      {"aten.gather(%x, 0, %g, false) : f32[1, 2]", {3, 1}},
+      {"aten.gather(%one, 0, %i, false) : f32[2]", {}},
       {"aten.index.Tensor(%x, [none, %i]) : f32[2, 2]", {2, 0, 5, 3}},
       {"aten.clone(%t, none) : f32[3, 2] strides [1, 3]", {0, 3, 1, 4, 2, 5}},
       {"aten.full_like(%x, 7.0, none, none, none, none, none) : f32[2, 3]", {7, 7, 7, 7, 7, 7}},
@@ -658,7 +662,7 @@ TEST(Fuse, MovesByPredicatesAndGathers) {
       {"aten.cumsum(%x, 1, none) : f32[2, 3]", {}},
   };
   for (const auto& [call, want] : cases) {
-    Program run("graph @f(%x: f32[2, 3], %i: i64[2]) {\n"
+    Program run("graph @f(%x: f32[2, 3], %i: i64[2], %g: i32[1, 2], %one: f32[]) {\n"
                 "  %t = aten.t(%x) : f32[3, 2] strides [1, 3]\n  %0 = " + call +
                 "\n  return %0\n}");
     SCOPED_TRACE(call);
@@ -669,10 +673,31 @@ TEST(Fuse, MovesByPredicatesAndGathers) {
     ASSERT_EQ(run.launches(), 1u);
     ASSERT_EQ(run.aten_steps(), 0u);
     run.Set(0, {0, 1, 2, 3, 4, 5});
-    run.Set(1, {-1, 0});
+    run.Set(1, {2, 0});
+    run.Set(2, {1, 0});
     const Status status = run.Go();
     ASSERT_TRUE(status) << status.error().ToText();
     EXPECT_EQ(run.Get(), want) << run.KernelText();
+  }
+}
+
+// As in eager: x[i] counts from the end, the others raise.
+TEST(Fuse, OnlyIndexingTakesNegativeIndices) {
+  const std::pair<std::string, bool> cases[] = {
+      {"aten.index.Tensor(%x, [%i]) : f32[2, 3]", true},
+      {"aten.index_select(%x, 0, %i) : f32[2, 3]", false},
+      {"aten.gather(%x, 0, %g, false) : f32[2, 1]", false},
+      {"aten.embedding(%x, %i, -1, false, false) : f32[2, 3]", false},
+  };
+  for (const auto& [call, wraps] : cases) {
+    Program run("graph @f(%x: f32[4, 3], %i: i64[2]) {\n  %g = aten.unsqueeze(%i, 1) : i64[2, 1]\n"
+                "  %0 = " + call + "\n  return %0\n}");
+    ASSERT_EQ(run.launches(), 1u) << call;
+    for (const auto& [index, holds] : {std::pair(3.0, true), {-1.0, wraps}, {-4.0, wraps},
+                                       {4.0, false}, {-5.0, false}}) {
+      run.Set(1, {0, index});
+      EXPECT_EQ(run.Go().has_value(), holds) << call << " at " << index;
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 namespace ingot::compiler::fusion {
 namespace {
 
+using loop::IndexCheck;
 using Op = ScalarOp;
 
 std::optional<size_t> AxisAt(const Rule& r, size_t arg, size_t rank) {
@@ -157,9 +158,16 @@ Results Arange(const Rule& r) {
   return {r.pool.Cast(x, result)};
 }
 
+/// Positions in a tensor: i32 or i64. torch takes bytes for a mask, and no other type.
+ExprId IndexAt(const Rule& r, ValueId id) {
+  if (id == kNoValue) return kNoExpr;
+  const DType t = r.graph().type(id).dtype;
+  return t == DType::kI32 || t == DType::kI64 ? r.pool.Value(id) : kNoExpr;
+}
+
 /// index_select(x, dim, index)
 Results IndexSelect(const Rule& r) {
-  const ExprId x = r.Tensor(0), index = r.Tensor(2);
+  const ExprId x = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(2));
   const auto axis = AxisAt(r, 1, r.result().rank());
   if (!axis || x == kNoExpr || index == kNoExpr) return {};
   if (r.pool[index].sizes.size() != 1 || r.result().rank() == 0) return {};
@@ -168,34 +176,37 @@ Results IndexSelect(const Rule& r) {
   Coords map;
   for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
   map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
-  return {r.pool.Gather(x, {at}, r.result().sizes, std::move(map))};
+  return {r.pool.Gather(x, {at}, IndexCheck::kWithin, r.result().sizes, std::move(map))};
 }
 
 /// gather(x, dim, index, sparse_grad)
 Results GatherRule(const Rule& r) {
-  const ExprId x = r.Tensor(0), index = r.Tensor(2);
+  const ExprId x = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(2));
   const auto axis = AxisAt(r, 1, r.result().rank());
   if (!axis || x == kNoExpr || index == kNoExpr || r.result().rank() == 0) return {};
+  // Next to a vector, torch takes a single number for a vector of one.
+  if (r.pool[x].sizes.size() != r.result().rank()) return {};
   if (r.pool[index].sizes != r.result().sizes) return {};
   Coords map;
   for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
   map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
-  return {r.pool.Gather(x, {index}, r.result().sizes, std::move(map))};
+  return {r.pool.Gather(x, {index}, IndexCheck::kWithin, r.result().sizes, std::move(map))};
 }
 
 /// embedding(weight, indices, ...)
 Results Embedding(const Rule& r) {
-  const ExprId table = r.Tensor(0), index = r.Tensor(1);
+  const ExprId table = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(1));
   if (table == kNoExpr || index == kNoExpr || r.pool[table].sizes.size() != 2) return {};
   const size_t rank = r.result().rank();
   Coords leading, map = {Affine{Dim(), {}, {{0, Dim(1)}}},
                          Affine::Var(static_cast<uint16_t>(rank - 1))};
   for (size_t k = 0; k + 1 < rank; ++k) leading.push_back(Affine::Var(uint16_t(k)));
   const ExprId at = r.pool.View(index, r.result().sizes, std::move(leading));
-  return {r.pool.Gather(table, {at}, r.result().sizes, std::move(map))};
+  return {r.pool.Gather(table, {at}, IndexCheck::kWithin, r.result().sizes, std::move(map))};
 }
 
-/// index.Tensor(x, [index, ...]): integer tensors on leading, adjacent dims, which broadcast.
+/// index.Tensor(x, [index, ...]): integer tensors on adjacent dims, which broadcast. The only one of
+/// the family that counts negative indices from the end.
 Results IndexTensor(const Rule& r) {
   const auto* list = r.call.Get<RefList>(1);
   const ExprId x = r.Tensor(0);
@@ -231,7 +242,7 @@ Results IndexTensor(const Rule& r) {
       indices.push_back(r.pool.View(index, sizes, std::move(at)));
     }
   }
-  return {r.pool.Gather(x, std::move(indices), sizes, std::move(map))};
+  return {r.pool.Gather(x, std::move(indices), IndexCheck::kWrap, sizes, std::move(map))};
 }
 
 }  // namespace

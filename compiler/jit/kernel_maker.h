@@ -66,11 +66,12 @@ struct KernelMaker {
              loop::Id predicate = loop::kNone) {
     Access(loop::ScalarOp::kStore, buffer, std::move(index), predicate, {value});
   }
-  loop::Id CheckedIndex(loop::Id value, guards::Dim extent) {
+  loop::Id CheckedIndex(loop::Id value, loop::IndexCheck check, guards::Dim extent) {
     loop::Inst inst;
     inst.op = loop::ScalarOp::kCast;
     inst.dtype = guards::DType::kI64;
     inst.args = {value};
+    inst.check = check;
     inst.check_dim = std::move(extent);
     return Add(std::move(inst));
   }

@@ -13,6 +13,7 @@ namespace {
 using guards::Dim;
 using guards::DType;
 using loop::Id;
+using loop::IndexCheck;
 using loop::ParamMode;
 using loop::ScalarOp;
 
@@ -114,14 +115,14 @@ TEST(Predicates, ConstantOverTheLoopGuardInvariantAccesses) {
 }
 
 /// out[i, j] = table[index[i], j]: the row is found once, the rest is contiguous.
-loop::Kernel Embedding(DType dtype) {
+loop::Kernel Embedding(DType dtype, IndexCheck check) {
   const Dim n = Dim::Symbol(0);
   KernelMaker maker({Dim(3)}, 1);
   const auto index = maker.Param(DType::kI32, ParamMode::kIn, 3);
   const auto table = maker.Param(dtype, ParamMode::kIn, Dim(10) * n);
   const auto out = maker.Param(dtype, ParamMode::kOut, Dim(3) * n);
   maker.Row();
-  const Id row = maker.CheckedIndex(maker.Load(index, KernelMaker::At({1, 0})), 10);
+  const Id row = maker.CheckedIndex(maker.Load(index, KernelMaker::At({1, 0})), check, 10);
   maker.Loop(n);
   loop::Index at = KernelMaker::At({0, 1});
   at.gathered = {{row, n}};
@@ -130,7 +131,7 @@ loop::Kernel Embedding(DType dtype) {
 }
 
 /// out[j] = table[index[j]].
-loop::Kernel Gather(DType dtype) {
+loop::Kernel Gather(DType dtype, IndexCheck check) {
   const Dim n = Dim::Symbol(0);
   KernelMaker maker({Dim(1)}, 1);
   const auto index = maker.Param(DType::kI64, ParamMode::kIn, n);
@@ -138,13 +139,14 @@ loop::Kernel Gather(DType dtype) {
   const auto out = maker.Param(dtype, ParamMode::kOut, n);
   maker.Loop(n);
   loop::Index at = KernelMaker::At({0, 0});
-  at.gathered = {{maker.CheckedIndex(maker.Load(index, KernelMaker::At({0, 1})), 10), Dim(1)}};
+  const Id element = maker.CheckedIndex(maker.Load(index, KernelMaker::At({0, 1})), check, 10);
+  at.gathered = {{element, Dim(1)}};
   maker.Store(out, KernelMaker::At({0, 1}), maker.Load(table, at));
   return maker.kernel;
 }
 
 TEST(Gathers, WrapNegativeIndicesOfRows) {
-  const TestKernel kernels(Embedding(DType::kF32));
+  const TestKernel kernels(Embedding(DType::kF32, IndexCheck::kWrap));
   for (const CompiledKernel& kernel : kernels.compiled()) {
     for (const int64_t n : kSizes) {
       std::vector<int32_t> index = {3, -1, 0};
@@ -161,24 +163,30 @@ TEST(Gathers, WrapNegativeIndicesOfRows) {
 }
 
 TEST(Gathers, RefuseARowOutOfRange) {
-  const TestKernel kernels(Embedding(DType::kF32));
-  for (const CompiledKernel& kernel : kernels.compiled()) {
-    for (const int32_t bad : {10, -11, INT32_MAX, INT32_MIN}) {
-      std::vector<int32_t> index = {1, 2, bad};
-      std::vector<float> table(100), out(30);
-      EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 3),
-                INGOT_KERNEL_INDEX_OUT_OF_RANGE);
-      EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 2), 0);
+  for (const IndexCheck check : {IndexCheck::kWrap, IndexCheck::kWithin}) {
+    std::vector<int32_t> wrong = {10, INT32_MAX, INT32_MIN, -11};
+    if (check == IndexCheck::kWithin) wrong.insert(wrong.end(), {-1, -10});
+    const TestKernel kernels(Embedding(DType::kF32, check));
+    for (const CompiledKernel& kernel : kernels.compiled()) {
+      for (const int32_t bad : wrong) {
+        std::vector<int32_t> index = {1, 2, bad};
+        std::vector<float> table(100), out(30);
+        EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 3),
+                  INGOT_KERNEL_INDEX_OUT_OF_RANGE);
+        EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 2), 0);
+      }
     }
   }
 }
 
-/// Gathers by random indices, then with each index in turn replaced by a bad one.
-void ExpectGathers(const loop::Kernel& source, const CompiledKernel& kernel, DType t, int64_t n) {
+/// Gathers by random indices of [low, 10), then with each index in turn replaced by one outside.
+void ExpectGathers(const loop::Kernel& source, const CompiledKernel& kernel, int64_t low,
+                   int64_t n) {
+  const DType t = source.params[1].dtype;
   std::mt19937_64 random(n);
   TestBuffer table(t, 10, random, true);
   std::vector<int64_t> index(n);
-  for (int64_t& i : index) i = static_cast<int64_t>(random() % 20) - 10;
+  for (int64_t& i : index) i = low + static_cast<int64_t>(random() % uint64_t(10 - low));
   TestBuffer out(t, n, random, false), expected = out;
   ASSERT_EQ(kernel.Run({index.data(), table.bytes.data(), out.bytes.data()}, {n}, 0, 1), 0);
   void* buffers[] = {index.data(), table.bytes.data(), expected.bytes.data()};
@@ -186,17 +194,19 @@ void ExpectGathers(const loop::Kernel& source, const CompiledKernel& kernel, DTy
   for (int64_t j = 0; j < n; ++j) ASSERT_TRUE(Close(t, out.At(j), expected.At(j))) << j;
   for (int64_t j = 0; j < n; ++j) {
     std::vector<int64_t> wrong = index;
-    wrong[j] = j % 2 == 0 ? 10 : -11;
+    wrong[j] = j % 2 == 0 ? 10 : low - 1;
     EXPECT_EQ(kernel.Run({wrong.data(), table.bytes.data(), out.bytes.data()}, {n}, 0, 1),
               INGOT_KERNEL_INDEX_OUT_OF_RANGE);
   }
 }
 
 TEST(Gathers, OfElementsAgreeAndRefuseEveryLaneOutOfRange) {
-  for (const DType t : kTypes) {
-    const TestKernel kernel(Gather(t));
-    for (const CompiledKernel& compiled : kernel.compiled()) {
-      for (const int64_t n : kSizes) ExpectGathers(kernel.source(), compiled, t, n);
+  for (const auto& [check, low] : {std::pair(IndexCheck::kWrap, -10), {IndexCheck::kWithin, 0}}) {
+    for (const DType t : kTypes) {
+      const TestKernel kernel(Gather(t, check));
+      for (const CompiledKernel& compiled : kernel.compiled()) {
+        for (const int64_t n : kSizes) ExpectGathers(kernel.source(), compiled, low, n);
+      }
     }
   }
 }

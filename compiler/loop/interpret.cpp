@@ -194,9 +194,10 @@ class Interpreter {
 
   Status RunCast(Id id, const Inst& inst) {
     Scalar value = CastScalar(values_[inst.args[0]], kernel_.insts[inst.args[0]].dtype, inst.dtype);
-    if (!inst.check_dim.is_zero()) {
+    if (inst.check != IndexCheck::kNone) {
       const int64_t extent = inst.check_dim.Eval(symbols_);
-      if (value.i < -extent || value.i >= extent) {
+      const int64_t lowest = inst.check == IndexCheck::kWrap ? -extent : 0;
+      if (value.i < lowest || value.i >= extent) {
         return Error(Code::kInvalid, fmt::format("index {} is out of range for a dimension of {}",
                                                  value.i, extent));
       }

@@ -144,7 +144,8 @@ TEST(Interpret, RefusesAccessOutsideTheBuffer) {
   EXPECT_EQ(status.error().code(), Code::kInvalid);
 }
 
-TEST(Interpret, GatherWrapsNegativesAndRefusesTheRest) {
+/// What a gather by `index` from {10, 20, 30} gives; 0 where it refuses.
+float GatherOne(const std::string& check, int32_t index) {
   const Kernel kernel = Read(R"(kernel gather symbols 0 {
   param p0: in f32[3]
   param p1: in i32[1]
@@ -152,21 +153,31 @@ TEST(Interpret, GatherWrapsNegativesAndRefusesTheRest) {
   rows []
   row {
     %0 = load p1 [0] : i32
-    %1 = cast %0 check (3) : i64
+    %1 = cast %0 )" + check + R"( : i64
     %2 = load p0 [%1] : f32
     store p2 [0] = %2
   }
 }
 )");
   float table[] = {10, 20, 30}, out = 0;
-  int32_t index = -1;
   void* buffers[] = {table, &index, &out};
-  ASSERT_TRUE(Interpret(kernel, buffers, {}, 0, 1));
-  EXPECT_EQ(out, 30);
-  for (int32_t bad : {3, -4}) {
-    index = bad;
-    EXPECT_FALSE(Interpret(kernel, buffers, {}, 0, 1)) << bad;
-  }
+  const Status status = Interpret(kernel, buffers, {}, 0, 1);
+  EXPECT_EQ(status.has_value(), out != 0);
+  return out;
+}
+
+TEST(Interpret, GatherWrapsNegativesAndRefusesTheRest) {
+  EXPECT_EQ(GatherOne("check (3)", 2), 30);
+  EXPECT_EQ(GatherOne("check (3)", -1), 30);
+  EXPECT_EQ(GatherOne("check (3)", -3), 10);
+  for (const int32_t bad : {3, -4}) EXPECT_EQ(GatherOne("check (3)", bad), 0) << bad;
+}
+
+TEST(Interpret, GatherWithinRefusesNegatives) {
+  EXPECT_EQ(GatherOne("within (3)", 2), 30);
+  EXPECT_EQ(GatherOne("within (3)", 0), 10);
+  for (const int32_t bad : {3, -1, -3}) EXPECT_EQ(GatherOne("within (3)", bad), 0) << bad;
+  EXPECT_EQ(GatherOne("within (0)", 0), 0) << "nothing lies within nothing";
 }
 
 TEST(Interpret, SumsSmallNumbersExactly) {

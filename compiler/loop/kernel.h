@@ -46,7 +46,15 @@ struct Index {
   Dim offset;
   Dims coefs;                         ///< one for each row dim, then one for j
   struct Gathered { Id value; Dim coef; };
-  std::vector<Gathered> gathered;     ///< i64 values; already wrapped and range-checked
+  std::vector<Gathered> gathered;     ///< i64 values; already checked, see IndexCheck
+};
+
+/// What a cast to i64 does with an index read from a tensor, for a dimension of n elements. A value
+/// it refuses makes the kernel return INGOT_KERNEL_INDEX_OUT_OF_RANGE.
+enum class IndexCheck : uint8_t {
+  kNone,
+  kWrap,    ///< takes [-n, n) and adds n to negative values
+  kWithin,  ///< takes [0, n)
 };
 
 /// One scalar instruction; its result type is `dtype`.
@@ -61,9 +69,8 @@ struct Inst {
   uint32_t buffer = 0;   ///< kLoad, kStore: parameter number (>= params.size(): row buffer)
   /// kLoad, kStore: bool value; where false nothing is accessed and a load gives 0. kNone = always.
   Id predicate = kNone;
-  /// kCast from an index read of a tensor: values outside [-check_dim, check_dim) make the
-  /// kernel return INGOT_KERNEL_INDEX_OUT_OF_RANGE; negatives are wrapped. Zero = no check.
-  Dim check_dim;
+  IndexCheck check = IndexCheck::kNone;  ///< kCast
+  Dim check_dim;         ///< the n of `check`, in elements
 };
 
 /// One loop over j in [0, extent), or a block executed once for each row (is_loop false).

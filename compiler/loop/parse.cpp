@@ -221,7 +221,9 @@ class Parser {
       case OpClass::kLoad: TRY(ParseAccess(inst)); break;
       default: TRY(ParseArgs(inst)); break;
     }
-    if (Accept("check")) {
+    if (Accept("check")) inst.check = IndexCheck::kWrap;
+    else if (Accept("within")) inst.check = IndexCheck::kWithin;
+    if (inst.check != IndexCheck::kNone) {
       TRY_ASSIGN(inst.check_dim, DimInParentheses());
     }
     TRY(Expect(":"));

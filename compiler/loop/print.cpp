@@ -77,7 +77,10 @@ class Printer {
       case OpClass::kStore: PrintAccess(inst); break;
       default: PrintArgs(inst); break;
     }
-    if (!inst.check_dim.is_zero()) fmt::format_to(Out(), " check ({})", inst.check_dim.ToText());
+    if (inst.check != IndexCheck::kNone) {
+      const std::string_view name = inst.check == IndexCheck::kWrap ? "check" : "within";
+      fmt::format_to(Out(), " {} ({})", name, inst.check_dim.ToText());
+    }
     if (inst.op != ScalarOp::kStore) fmt::format_to(Out(), " : {}", guards::NameOf(inst.dtype));
     text_ += '\n';
   }

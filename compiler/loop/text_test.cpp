@@ -18,25 +18,26 @@ constexpr std::string_view kRmsNorm = R"(kernel rms_norm symbols 2 {
     %2 = const 0.0078125 : f32
     %3 = const -inf : f32
     %4 = size (2*s0) : i64
+    %5 = cast %0 within (2*s0 + 1) : i64
   }
   loop [128] {
-    %5 = index [j + (-64)] : i64
-    %6 = ge %5, %4 : bool
-    %7 = load p0 [(128*s1)*i0 + 128*i1 + j + 128*%1 + (s0)] if %6 : bf16
-    %8 = cast %7 : f32
-    %9 = mul %8, %8 : f32
-    %10 = reduce_sum %9 : f32
-    store b0 [j] = %9
+    %6 = index [j + (-64)] : i64
+    %7 = ge %6, %4 : bool
+    %8 = load p0 [(128*s1)*i0 + 128*i1 + j + 128*%1 + (s0)] if %7 : bf16
+    %9 = cast %8 : f32
+    %10 = mul %9, %9 : f32
+    %11 = reduce_sum %10 : f32
+    store b0 [j] = %10
   }
   row {
-    %12 = fma %10, %2, %3 : f32
-    %13 = rsqrt %12 : f32
+    %13 = fma %11, %2, %3 : f32
+    %14 = rsqrt %13 : f32
   }
   loop [128] {
-    %14 = load b0 [j] : f32
-    %15 = mul %14, %13 : f32
-    %16 = cast %15 : bf16
-    store p2 [(128*s1)*i0 + 128*i1 + j] = %16
+    %15 = load b0 [j] : f32
+    %16 = mul %15, %14 : f32
+    %17 = cast %16 : bf16
+    store p2 [(128*s1)*i0 + 128*i1 + j] = %17
   }
 }
 )";
@@ -109,6 +110,8 @@ TEST(LoopVerify, RefusesBrokenRules) {
   const std::pair<std::string, std::string> cases[] = {
       {"%0 = load p0 [j] : f32\nstore p0 [j] = %0\n", "store to an input"},
       {"%0 = load p0 [j] : f64\n", "type differs"},
+      {"%0 = const 1 : i64\n%1 = neg %0 check (4) : i64\n", "only a cast to i64"},
+      {"%0 = const 1 : i64\n%1 = cast %0 within (4) : i32\n", "only a cast to i64"},
       {"%0 = load p0 [j] : f32\n%1 = reduce_sum %0 : f32\n%2 = neg %1 : f32\n",
        "before its loop ends"},
       {"%0 = const 1 : f32\n}\nloop [4] {\n%1 = neg %0 : f32\n", "another loop"},

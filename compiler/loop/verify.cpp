@@ -93,8 +93,9 @@ class Verifier {
     const OpTraits& traits = TraitsOf(inst.op);
     if (inst.args.size() != traits.args) return Fail("wrong number of operands");
     for (Id arg : inst.args) TRY(CheckUse(arg));
-    if (!inst.check_dim.is_zero() &&
-        (inst.op != ScalarOp::kCast || inst.dtype != DType::kI64)) {
+    if (inst.check == IndexCheck::kNone) {
+      TRY(Require(inst.check_dim.is_zero(), "a size without a check of it"));
+    } else if (inst.op != ScalarOp::kCast || inst.dtype != DType::kI64) {
       return Fail("only a cast to i64 may check an index");
     }
     TRY(CheckDim(inst.check_dim));

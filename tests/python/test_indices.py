@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices read from a tensor: native code takes those that eager takes, and eager's exception reaches the user for the others."""
+
+import pytest
+import torch
+
+aten = torch.ops.aten
+
+CASES = {
+    "index": lambda x, i: x[i] + 1,
+    "index_of_two_dims": lambda x, i: x[i, i - i] + 1,
+    "index_select": lambda x, i: aten.index_select(x, 0, i) + 1,
+    "gather": lambda x, i: aten.gather(x, 0, i[:, None]) + 1,
+    "embedding": lambda x, i: aten.embedding(x, i) + 1,
+}
+ROWS = 5
+
+
+def result_or_error(function, *args):
+    """What a call gives; an exception as its type and message."""
+    try:
+        return function(*args).tolist()
+    except (IndexError, RuntimeError) as error:
+        return type(error), str(error).splitlines()[0]
+
+
+@pytest.fixture(autouse=True)
+def without_gradients():
+    with torch.no_grad():
+        yield
+
+
+@pytest.mark.parametrize("dtype", (torch.int32, torch.int64))
+@pytest.mark.parametrize("name", CASES)
+def test_native_code_refuses_what_eager_refuses(ingot, name, dtype):
+    function = CASES[name]
+    x, good = torch.randn(ROWS, 3), torch.tensor([4, 0, 2, 1], dtype=dtype)
+    step = ingot.compile(function, wait=True, on_unsupported="error")
+    step(x, good)
+    for value in (0, ROWS - 1, -1, -ROWS, ROWS, -ROWS - 1, 2**31 - 1, -2**31):
+        for at in (0, 3):
+            index = good.clone()
+            index[at] = value
+            want = result_or_error(function, x, index)
+            before = ingot.stats()["native_calls"]
+            assert result_or_error(step, x, index) == want, (value, at)
+            served = ingot.stats()["native_calls"] - before
+            assert served == isinstance(want, list), (value, at, step.report())
+    assert [v["aten_steps"] for v in step.variants] == [0], step.as_text("plan")
