@@ -701,6 +701,18 @@ TEST(Fuse, OnlyIndexingTakesNegativeIndices) {
   }
 }
 
+// torch takes bytes for a mask, as bools, and refuses the other narrow types.
+TEST(Fuse, IndicesOfNarrowTypesStayWithAten) {
+  for (const std::string type : {"u8", "bool", "i8", "i16"}) {
+    const Program run("graph @f(%x: f32[4, 3], %i: " + type + "[4]) {\n"
+                      "  %0 = aten.index.Tensor(%x, [%i]) : f32[4, 3]\n  return %0\n}");
+    EXPECT_EQ(run.launches(), 0u) << type;
+  }
+  const Program run("graph @f(%x: f32[4, 3], %i: i32[4]) {\n"
+                    "  %0 = aten.index.Tensor(%x, [%i]) : f32[4, 3]\n  return %0\n}");
+  EXPECT_EQ(run.launches(), 1u);
+}
+
 // Scalars take part in promotion as torch has it.
 TEST(Fuse, IntegerArithmeticPromotes) {
   Program run(R"(graph @f(%x: i64[4], %y: f32[4]) {

@@ -220,7 +220,7 @@ Results IndexTensor(const Rule& r) {
   Dims block;
   for (size_t k = first; k < last; ++k) {
     const ValueId id = list->ids[k];
-    if (id == kNoValue || !guards::IsInteger(r.graph().type(id).dtype)) return {};
+    if (IndexAt(r, id) == kNoExpr) return {};
     auto merged = Broadcast(block, r.graph().type(id).sizes);
     if (!merged) return {};
     block = std::move(*merged);

@@ -47,3 +47,17 @@ def test_native_code_refuses_what_eager_refuses(ingot, name, dtype):
             served = ingot.stats()["native_calls"] - before
             assert served == isinstance(want, list), (value, at, step.report())
     assert [v["aten_steps"] for v in step.variants] == [0], step.as_text("plan")
+
+
+@pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")
+@pytest.mark.parametrize("dtype", (torch.uint8, torch.bool))
+def test_bytes_are_a_mask(ingot, dtype):
+    def masked(x, mask):
+        return x[mask] * 2
+
+    x = torch.randn(ROWS, 3)
+    step = ingot.compile(masked, wait=True)
+    for rows in ([1, 0, 1, 0, 1], [1, 0, 1, 0, 1], [0, 1, 0, 1, 1], [0, 0, 0, 1, 0]):
+        mask = torch.tensor(rows, dtype=dtype)
+        assert step(x, mask).tolist() == masked(x, mask).tolist()
+    assert "aten::index.Tensor" in step.as_text("plan"), step.as_text("plan")
