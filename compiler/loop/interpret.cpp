@@ -12,6 +12,9 @@
 namespace ingot::compiler::loop {
 namespace {
 
+// Of all row buffers together: text can ask for any amount.
+constexpr int64_t kScratchBytesMax = 64 << 20;
+
 /// A sum, product or extreme in progress. Sums of floats are kept in double.
 struct Accumulator {
   Scalar value;
@@ -87,11 +90,7 @@ class Interpreter {
                                                row_end, row_count));
     }
     for (const Param& p : kernel_.params) elements_.push_back(p.elements.Eval(symbols_));
-    for (const RowBuffer& b : kernel_.row_buffers) {
-      elements_.push_back(b.extent.Eval(symbols_));
-      if (elements_.back() < 0) return Error(Code::kInvalid, "row buffer of negative extent");
-      scratch_.emplace_back(elements_.back() * guards::SizeOf(b.dtype));
-    }
+    for (const RowBuffer& b : kernel_.row_buffers) TRY(AddRowBuffer(b));
     for (const Block& block : kernel_.blocks) {
       extents_.push_back(block.is_loop ? block.extent.Eval(symbols_) : 1);
     }
@@ -99,6 +98,19 @@ class Interpreter {
     vars_.assign(rows_.size() + 1, 0);
     values_.assign(kernel_.insts.size(), Scalar());
     accumulators_.assign(kernel_.insts.size(), Accumulator());
+    return {};
+  }
+
+  Status AddRowBuffer(const RowBuffer& buffer) {
+    const int64_t elements = buffer.extent.Eval(symbols_);
+    const auto size = static_cast<int64_t>(guards::SizeOf(buffer.dtype));
+    if (elements < 0 || elements > scratch_bytes_left_ / size) {
+      return Error(Code::kInvalid, fmt::format("kernel {}: row buffer of {} elements",
+                                               kernel_.name, elements));
+    }
+    scratch_bytes_left_ -= elements * size;
+    elements_.push_back(elements);
+    scratch_.emplace_back(elements * size);
     return {};
   }
 
@@ -234,6 +246,7 @@ class Interpreter {
   std::vector<int64_t> rows_, elements_, extents_;
   std::vector<FlatIndex> indices_;
   std::vector<std::vector<char>> scratch_;
+  int64_t scratch_bytes_left_ = kScratchBytesMax;
   std::vector<int64_t> vars_;  // Row variables, then j.
   std::vector<Scalar> values_;
   std::vector<Accumulator> accumulators_;

@@ -11,7 +11,7 @@ namespace ingot::compiler::loop {
 /// Runs rows [row_begin, row_end) of a kernel one scalar at a time: the oracle for every back end.
 /// f32 arithmetic is done in f32 (transcendentals through double, rounded once); sums are
 /// accumulated in double. Every access is checked against Param::elements.
-/// kInvalid: access out of bounds, gather index out of range.
+/// kInvalid: access out of bounds, gather index out of range, row buffers of more than 64 MiB.
 Status Interpret(const Kernel& kernel, std::span<void* const> buffers,
                  std::span<const int64_t> symbols, int64_t row_begin, int64_t row_end);
 

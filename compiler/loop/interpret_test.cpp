@@ -128,6 +128,16 @@ TEST(Interpret, PredicatesGuardLoadsAndStores) {
   EXPECT_EQ(Map(kBody, {5, 6, 7}, 3), (std::vector<float>{0, 5, 6}));
 }
 
+TEST(Interpret, RefusesRowBuffersBeyondItsMemory) {
+  for (const std::string extent : {"9223372036854775807", "16777217", "-1"}) {
+    const Kernel kernel = Read("kernel k symbols 0 {\n  buffer b0: f32[" + extent +
+                               "]\n  rows []\n}\n");
+    const Status status = Interpret(kernel, {}, {}, 0, 1);
+    ASSERT_FALSE(status) << extent;
+    EXPECT_EQ(status.error().code(), Code::kInvalid);
+  }
+}
+
 TEST(Interpret, RefusesAccessOutsideTheBuffer) {
   const Kernel kernel = Read(R"(kernel k symbols 0 {
   param p0: in f32[2]
