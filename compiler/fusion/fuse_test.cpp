@@ -701,6 +701,40 @@ TEST(Fuse, OnlyIndexingTakesNegativeIndices) {
   }
 }
 
+// What is used of a gather does not say which indices eager looks at: all of them.
+TEST(Fuse, PartsOfGathersCheckEveryIndex) {
+  const std::pair<std::string, size_t> cases[] = {
+      {"%1 = aten.slice.Tensor(%0, 0, 0, 2, 1) : f32[2, 3]", 2},
+      {"%1 = aten.slice.Tensor(%0, 1, 1, 3, 1) : f32[4, 2] strides [3, 1]", 1},
+      {"%1 = aten.select.int(%0, 0, 3) : f32[3]", 2},
+      {"%1 = aten.t(%0) : f32[3, 4] strides [1, 3]", 1},
+      {"%1 = aten.sum.dim_IntList(%0, [0], false, none) : f32[3]", 1},
+      {"%1 = aten.view(%0, [2, 2, 3]) : f32[2, 2, 3]", 1},
+      {"%1 = aten.cat([%0, %y], 0) : f32[5, 3]", 1},
+      {"%c = aten.cat([%y, %0], 0) : f32[5, 3]\n"
+       "  %1 = aten.slice.Tensor(%c, 0, 0, 4, 1) : f32[4, 3]", 2},
+      {"%s = aten.slice.Tensor(%0, 0, 0, 2, 1) : f32[2, 3]\n"
+       "  %1 = aten.constant_pad_nd(%s, [0, 0, 0, 2], 0.0) : f32[4, 3]", 2},
+  };
+  for (const auto& [part, kernels] : cases) {
+    const std::string sizes = part.substr(part.rfind(": ") + 2);
+    Program run("graph @f(%x: f32[6, 3], %i: i64[4], %y: f32[1, 3]) {\n"
+                "  %0 = aten.embedding(%x, %i, -1, false, false) : f32[4, 3]\n  " + part +
+                "\n  %2 = aten.neg(%1) : " + sizes + "\n  return %2\n}");
+    SCOPED_TRACE(part);
+    EXPECT_EQ(run.launches(), kernels) << run.KernelText();
+    run.Set(1, {0, 5, 2, 1});
+    const Status status = run.Go();
+    EXPECT_TRUE(status) << status.error().ToText();
+    for (size_t at = 0; at < 4; ++at) {
+      Values indices = {0, 5, 2, 1};
+      indices[at] = 6;
+      run.Set(1, indices);
+      EXPECT_FALSE(run.Go()) << "index " << at;
+    }
+  }
+}
+
 // torch takes bytes for a mask, as bools, and refuses the other narrow types.
 TEST(Fuse, IndicesOfNarrowTypesStayWithAten) {
   for (const std::string type : {"u8", "bool", "i8", "i16"}) {

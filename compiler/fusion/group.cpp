@@ -5,6 +5,7 @@
 
 #include "compiler/fusion/alias.h"
 #include "compiler/fusion/reach.h"
+#include "compiler/fusion/visited.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler::fusion {
@@ -70,10 +71,12 @@ class Grouper {
   struct Request {
     size_t unit;
     CoordsId at;
+    Visited visited;
   };
   struct Leaf {
     ValueId value;
     CoordsId at;
+    Visited visited;
   };
   /// Who wants a node: groups that could compute it, and units that need it in memory.
   struct Wanted {
@@ -147,7 +150,7 @@ class Grouper {
       for (const Request& request : requests) {
         Group& group = *groups_[request.unit];
         std::vector<Leaf> leaves;
-        if (Trace(group, lowered_.results[id][i], request.at, leaves)) {
+        if (Trace(group, lowered_.results[id][i], request.at, request.visited, leaves)) {
           Commit(request.unit, id, leaves);
         } else {
           AddUnique(external_[lowered_.aliases[r].root], request.unit);
@@ -157,12 +160,13 @@ class Grouper {
     }
   }
 
-  /// Collects what `root` reads at `at`, coordinates of the group. False: not expressible.
-  bool Trace(Group& group, ExprId root, CoordsId at, std::vector<Leaf>& leaves) {
+  /// Collects what `root` reads at `at`, coordinates of the group. False: not expressible, or a
+  /// gather would not see all of its indices.
+  bool Trace(Group& group, ExprId root, CoordsId at, Visited visited, std::vector<Leaf>& leaves) {
     std::vector<std::pair<ExprId, CoordsId>> seen;
-    return TraceInto(group, root, at, leaves, seen);
+    return TraceInto(group, root, at, visited, leaves, seen);
   }
-  bool TraceInto(Group& group, ExprId id, CoordsId at, std::vector<Leaf>& leaves,
+  bool TraceInto(Group& group, ExprId id, CoordsId at, Visited visited, std::vector<Leaf>& leaves,
                  std::vector<std::pair<ExprId, CoordsId>>& seen) {
     const Expr& e = lowered_.pool[id];
     if (e.kind == ExprKind::kConst || e.kind == ExprKind::kSize) return true;
@@ -170,12 +174,15 @@ class Grouper {
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) return true;
     seen.push_back(key);
     if (e.kind == ExprKind::kValue) {
-      leaves.push_back({e.value, at});
+      leaves.push_back({e.value, at, visited});
       return true;
     }
+    if (!ReadsAllIndices(lowered_.pool, e, visited)) return false;
     for (size_t k = 0; k < e.args.size(); ++k) {
       const auto arg = group.domain.ArgCoords(lowered_.pool, e, k, at);
-      if (!arg || !TraceInto(group, e.args[k], *arg, leaves, seen)) return false;
+      if (!arg) return false;
+      const Visited of_arg = VisitedOfArg(lowered_.pool, e, k, visited);
+      if (!TraceInto(group, e.args[k], *arg, of_arg, leaves, seen)) return false;
     }
     return true;
   }
@@ -213,14 +220,24 @@ class Grouper {
         AddUnique(external_[lowered_.aliases[leaf.value].root], unit);
         continue;
       }
-      auto& requests = requests_[leaf.value];
-      const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
-        return r.unit == unit && r.at == leaf.at;
-      });
-      if (!known) requests.push_back({unit, leaf.at});
+      AddRequest(requests_[leaf.value], {unit, leaf.at, leaf.visited});
     }
   }
 
+  /// Of two requests for one place, either says what is visited there.
+  static void AddRequest(std::vector<Request>& requests, const Request& request) {
+    const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+      return r.unit == request.unit && r.at == request.at;
+    });
+    if (!known) requests.push_back(request);
+  }
+
+  Visited VisitedAt(ValueId value, size_t unit, CoordsId at) const {
+    for (const Request& r : requests_[value]) {
+      if (r.unit == unit && r.at == at) return r.visited;
+    }
+    return 0;
+  }
   std::vector<CoordsId> PlacesIn(const Node& node, size_t result, size_t unit) const {
     std::vector<CoordsId> places;
     for (const Request& request : requests_[node.results[result]]) {
@@ -240,7 +257,8 @@ class Grouper {
       if (places.empty()) continue;
       if (!IsWorthwhile(group, node.results[i], weight, places)) return false;
       for (CoordsId at : places) {
-        if (Trace(group, lowered_.results[id][i], at, leaves)) continue;
+        const Visited visited = VisitedAt(node.results[i], unit, at);
+        if (Trace(group, lowered_.results[id][i], at, visited, leaves)) continue;
         group.domain.Restore(before);
         return false;
       }
@@ -399,7 +417,7 @@ class Grouper {
       if (!IsWanted(node.results[i])) continue;
       if (graph_.type(node.results[i]).sizes != graph_.type(node.results[0]).sizes) return false;
       const CoordsId at = group.domain.identity();
-      if (!Trace(group, lowered_.results[id][i], at, leaves)) return false;
+      if (!Trace(group, lowered_.results[id][i], at, kWhole, leaves)) return false;
       group.stores.push_back({node.results[i], at});
     }
     return true;
@@ -415,7 +433,7 @@ class Grouper {
     auto at = group.domain.Reshaped(from, root.sizes, group.domain.at(group.domain.identity()));
     if (!at) return false;
     const CoordsId coords = group.domain.Intern(std::move(*at));
-    if (!Trace(group, lowered_.results[id][0], coords, leaves)) return false;
+    if (!Trace(group, lowered_.results[id][0], coords, kWhole, leaves)) return false;
     group.stores.push_back({node.results[0], coords});
     return true;
   }
@@ -469,12 +487,9 @@ class Grouper {
       std::vector<Request> requests;
       for (Request q : requests_[v]) {
         if (q.unit == from) {
-          q = {to, groups_[to]->domain.Intern(groups_[from]->domain.at(q.at))};
+          q = {to, groups_[to]->domain.Intern(groups_[from]->domain.at(q.at)), q.visited};
         }
-        const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
-          return r.unit == q.unit && r.at == q.at;
-        });
-        if (!known) requests.push_back(q);
+        AddRequest(requests, q);
       }
       requests_[v] = std::move(requests);
       for (ValueId where : {v, lowered_.aliases[v].root}) {

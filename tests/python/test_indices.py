@@ -12,6 +12,9 @@ CASES = {
     "index_select": lambda x, i: aten.index_select(x, 0, i) + 1,
     "gather": lambda x, i: aten.gather(x, 0, i[:, None]) + 1,
     "embedding": lambda x, i: aten.embedding(x, i) + 1,
+    "rows_of_index": lambda x, i: x[i][1:3] + 1,
+    "columns_of_embedding": lambda x, i: aten.embedding(x, i)[:, 1:] + 1,
+    "part_of_cat": lambda x, i: torch.cat([x, x[i]])[:-1] + 1,
 }
 ROWS = 5
 
