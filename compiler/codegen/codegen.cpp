@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "compiler/codegen/backend.h"
+#include "compiler/codegen/columns.h"
 #include "compiler/codegen/lower_kernel.h"
 #include "compiler/loop/text.h"
 
@@ -21,7 +22,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 6;
+constexpr int kLoweringVersion = 7;
 
 std::string SymbolOf(const loop::Kernel& kernel) {
   return "ingot_k_" + loop::KernelDigest(kernel).ToHex().substr(0, 16);
@@ -45,9 +46,10 @@ Status BuildModule(const loop::Kernel& kernel, const std::string& symbol,
 }  // namespace
 
 guards::Dim ScratchBytes(const loop::Kernel& kernel) {
+  const Dim rows = codegen::FoldsColumns(kernel) ? Dim(codegen::kColumnLanesMax) : Dim(1);
   Dim total;
   for (const loop::RowBuffer& buffer : kernel.row_buffers) {
-    const Dim bytes = buffer.extent * Dim(static_cast<int64_t>(guards::SizeOf(buffer.dtype)));
+    const Dim bytes = buffer.extent * rows * Dim(static_cast<int64_t>(guards::SizeOf(buffer.dtype)));
     // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
     total = total + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63})
                                       : bytes + Dim(63));

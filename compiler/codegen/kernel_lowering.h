@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
 #include "compiler/codegen/builder.h"
+#include "compiler/codegen/columns.h"
 #include "compiler/codegen/lower_kernel.h"
 #include "compiler/codegen/scalar_ops.h"
 
@@ -12,6 +14,9 @@ namespace ingot::compiler::codegen {
 
 /// Whether an operation is an elementary function or as long as one.
 bool IsHeavy(const loop::Inst& inst);
+
+/// How many rows a kernel that folds columns takes at a time: a power of two.
+unsigned ColumnLanes(const loop::Kernel& kernel, const VectorUnit& unit);
 
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
 /// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
@@ -38,6 +43,7 @@ class KernelLowering {
   Value* FrameField(unsigned offset, llvm::Type* type);
   void DecodeFirstRow(Value* row, std::vector<Value*>& vars);
   std::vector<Value*> NextRow(Value* next_row);
+  Status LowerRows(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerRowBody();
   Value* InvariantIndex(const loop::Index& index);
   Status EmitScalar(loop::Id id);
@@ -63,7 +69,7 @@ class KernelLowering {
   Value* LaneNumbers(llvm::Type* integer);
 
   // lower_memory.cpp: vector accesses.
-  Pattern PatternOf(const loop::Index& index) const;
+  Pattern PatternOf(const loop::Inst& inst) const;
   Value* MaskFor(const loop::Inst& inst, unsigned copy);
   Value* VectorLoad(loop::Id id, unsigned copy);
   Value* MaskedLoad(loop::Id id, unsigned copy, Value* mask);
@@ -82,6 +88,20 @@ class KernelLowering {
   bool HasMaskedAccess(guards::DType dtype) const {
     return unit_.masks_any_width || guards::SizeOf(dtype) >= 4;
   }
+
+  // lower_columns.cpp: rows side by side in a vector.
+  Status LowerChunks(Value* begin, Value* end, llvm::BasicBlock* done);
+  Status LowerChunk(Value* mask);
+  Status LowerColumnLoop(const loop::Block& block);
+  Status EmitColumns(const loop::Block& block, Value* j, Accumulators& accumulators);
+  Status EmitColumn(loop::Id id);
+  Status CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
+                 const std::function<Status(Value*, Accumulators&)>& body);
+  /// What an index grows by from lane to lane.
+  const guards::Dim& LaneCoef(const loop::Index& index) const {
+    return index.coefs[index.coefs.size() - (column_ == nullptr ? 1 : 2)];
+  }
+  bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
@@ -112,6 +132,7 @@ class KernelLowering {
   unsigned lanes_ = 8;
   unsigned unroll_ = 1;
   Value* j_ = nullptr;
+  Value* column_ = nullptr;           ///< j where the lanes are rows (lower_columns.cpp), else null.
   Value* lane_mask_ = nullptr;        ///< Null where all lanes are active.
   std::vector<Value*> bases_;         ///< Address (or value, for kIndex) at j = 0, by Id.
   std::vector<Value*> splats_;

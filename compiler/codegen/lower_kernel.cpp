@@ -81,7 +81,6 @@ Status KernelLowering::Run() {
   llvm::LLVMContext& context = function_->getContext();
   llvm::BasicBlock* entry = llvm::BasicBlock::Create(context, "entry", function_);
   llvm::BasicBlock* start = llvm::BasicBlock::Create(context, "start", function_);
-  llvm::BasicBlock* rows = llvm::BasicBlock::Create(context, "row", function_);
   llvm::BasicBlock* done = llvm::BasicBlock::Create(context, "done", function_);
   fail_ = llvm::BasicBlock::Create(context, "fail", function_);
   prologue_.SetInsertPoint(entry);
@@ -95,9 +94,11 @@ Status KernelLowering::Run() {
     buffers_.push_back(prologue_.CreateLoad(pointer, at));
   }
   Value* scratch = FrameField(offsetof(IngotCallFrame, scratch), pointer);
+  const Dim rows_at_once = FoldsColumns(kernel_) ? Dim(kColumnLanesMax) : Dim(1);
   for (const loop::RowBuffer& buffer : kernel_.row_buffers) {
     buffers_.push_back(scratch);
-    Value* bytes = Evaluate(buffer.extent * Dim(static_cast<int64_t>(SizeOf(buffer.dtype))));
+    Value* bytes = Evaluate(buffer.extent * rows_at_once *
+                            Dim(static_cast<int64_t>(SizeOf(buffer.dtype))));
     bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
@@ -115,6 +116,24 @@ Status KernelLowering::Run() {
   code_.SetInsertPoint(start);
   code_.CreateCondBr(code_.CreateICmpSLT(begin, end), decode, done);
   code_.SetInsertPoint(decode);
+  if (FoldsColumns(kernel_)) {
+    TRY(LowerChunks(begin, end, done));
+  } else {
+    TRY(LowerRows(begin, end, done));
+  }
+  code_.SetInsertPoint(done);
+  code_.CreateRet(code_.getInt32(INGOT_KERNEL_OK));
+  code_.SetInsertPoint(fail_);
+  code_.CreateRet(code_.getInt32(INGOT_KERNEL_INDEX_OUT_OF_RANGE));
+  if (fail_->hasNPredecessors(0)) fail_->eraseFromParent();
+  prologue_.CreateBr(start);
+  return {};
+}
+
+Status KernelLowering::LowerRows(Value* begin, Value* end, llvm::BasicBlock* done) {
+  llvm::Type* i64 = code_.getInt64Ty();
+  llvm::BasicBlock* decode = code_.GetInsertBlock();
+  llvm::BasicBlock* rows = code_.NewBlock("row");
   std::vector<Value*> first;
   DecodeFirstRow(begin, first);
   code_.CreateBr(rows);
@@ -137,13 +156,6 @@ Status KernelLowering::Run() {
     if (phis[k] != row) phis[k]->addIncoming(next[k], latch);
   }
   code_.CreateCondBr(code_.CreateICmpSLT(next_row, end), rows, done);
-
-  code_.SetInsertPoint(done);
-  code_.CreateRet(code_.getInt32(INGOT_KERNEL_OK));
-  code_.SetInsertPoint(fail_);
-  code_.CreateRet(code_.getInt32(INGOT_KERNEL_INDEX_OUT_OF_RANGE));
-  if (fail_->hasNPredecessors(0)) fail_->eraseFromParent();
-  prologue_.CreateBr(start);
   return {};
 }
 
@@ -159,12 +171,15 @@ Status KernelLowering::LowerRowBody() {
   return {};
 }
 
-/// The part of an index that does not depend on j, in elements.
+/// The part of an index that is the same for all lanes, in elements.
 Value* KernelLowering::InvariantIndex(const loop::Index& index) {
   Value* sum = Evaluate(index.offset);
   for (size_t k = 0; k < row_vars_.size(); ++k) {
     if (index.coefs[k].is_zero()) continue;
     sum = code_.CreateAdd(sum, code_.CreateMul(row_vars_[k], Evaluate(index.coefs[k])));
+  }
+  if (column_ != nullptr && !index.coefs.back().is_zero()) {
+    sum = code_.CreateAdd(sum, code_.CreateMul(column_, Evaluate(index.coefs.back())));
   }
   for (const loop::Index::Gathered& g : index.gathered) {
     if (scalars_[g.value] == nullptr) continue;

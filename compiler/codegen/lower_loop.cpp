@@ -260,12 +260,12 @@ Value* KernelLowering::LaneNumbers(llvm::Type* integer) {
 /// base + coef * (j + lane) + gathered parts, for each lane.
 Value* KernelLowering::VectorIndex(const loop::Index& index, unsigned copy, Value* base) {
   Value* result = code_.Splat(base, lanes_);
-  if (!index.coefs.back().is_zero()) {
+  const guards::Dim& lane_coef = LaneCoef(index);
+  if (!lane_coef.is_zero()) {
     Value* j = code_.CreateAdd(j_, code_.I64(int64_t{copy} * lanes_));
     Value* lanes = code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
-    Value* coef = code_.Splat(Evaluate(index.coefs.back()), lanes_);
-    result = code_.CreateAdd(result, index.coefs.back().is_one() ? lanes
-                                                                 : code_.CreateMul(lanes, coef));
+    Value* coef = code_.Splat(Evaluate(lane_coef), lanes_);
+    result = code_.CreateAdd(result, lane_coef.is_one() ? lanes : code_.CreateMul(lanes, coef));
   }
   for (const loop::Index::Gathered& g : index.gathered) {
     if (!varying_[g.value]) continue;

@@ -12,12 +12,14 @@ using llvm::Value;
 using loop::Id;
 using loop::Inst;
 
-KernelLowering::Pattern KernelLowering::PatternOf(const loop::Index& index) const {
-  for (const loop::Index::Gathered& g : index.gathered) {
+KernelLowering::Pattern KernelLowering::PatternOf(const Inst& inst) const {
+  if (column_ != nullptr && IsRowBuffer(inst)) return Pattern::kContiguous;
+  for (const loop::Index::Gathered& g : inst.index.gathered) {
     if (varying_[g.value]) return Pattern::kScattered;
   }
-  if (index.coefs.back().is_zero()) return Pattern::kSame;
-  return index.coefs.back().is_one() ? Pattern::kContiguous : Pattern::kScattered;
+  const guards::Dim& coef = LaneCoef(inst.index);
+  if (coef.is_zero()) return Pattern::kSame;
+  return coef.is_one() ? Pattern::kContiguous : Pattern::kScattered;
 }
 
 /// Null where every lane is accessed.
@@ -48,7 +50,7 @@ Value* KernelLowering::LanePointer(Id id, unsigned copy, Value* lane, Value* ind
   Value* index = nullptr;
   if (indices == nullptr) {
     Value* j = code_.CreateAdd(j_, code_.CreateAdd(lane, code_.I64(int64_t{copy} * lanes_)));
-    index = code_.CreateMul(j, Evaluate(inst.index.coefs.back()));
+    index = code_.CreateMul(j, Evaluate(LaneCoef(inst.index)));
   } else if (indices->getType()->isVectorTy()) {
     index = code_.CreateExtractElement(indices, lane);
   } else {
@@ -100,7 +102,7 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
   Value* mask = MaskFor(inst, copy);
   if (mask != nullptr) return FromMemory(MaskedLoad(id, copy, mask), inst.dtype);
   Value* result = nullptr;
-  switch (PatternOf(inst.index)) {
+  switch (PatternOf(inst)) {
     case Pattern::kContiguous:
       result = code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy), align);
       break;
@@ -127,7 +129,7 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
   llvm::Type* vector = code_.MemoryTypeOf(inst.dtype, lanes_);
   Value* zero = llvm::Constant::getNullValue(vector);
   const llvm::Align align(guards::SizeOf(inst.dtype));
-  const Pattern pattern = PatternOf(inst.index);
+  const Pattern pattern = PatternOf(inst);
   if (pattern == Pattern::kSame) {
     Value* one = code_.If(code_.AnyOf(mask), llvm::Constant::getNullValue(memory),
                           [&] { return code_.CreateAlignedLoad(memory, bases_[id], align); });
@@ -162,7 +164,7 @@ void KernelLowering::VectorStore(Id id, unsigned copy) {
   const llvm::Align align(guards::SizeOf(inst.dtype));
   Value* mask = MaskFor(inst, copy);
   if (mask != nullptr) return MaskedStore(id, copy, value, mask);
-  switch (PatternOf(inst.index)) {
+  switch (PatternOf(inst)) {
     case Pattern::kContiguous:
       code_.CreateAlignedStore(value, ContiguousPointer(id, copy), align);
       break;
@@ -185,7 +187,7 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
   const Inst& inst = At(id);
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const llvm::Align align(guards::SizeOf(inst.dtype));
-  const bool is_contiguous = PatternOf(inst.index) == Pattern::kContiguous;
+  const bool is_contiguous = PatternOf(inst) == Pattern::kContiguous;
   const auto partial = [&]() -> Value* {
     if (is_contiguous && HasMaskedAccess(inst.dtype)) {
       code_.CreateMaskedStore(value, ContiguousPointer(id, copy), align, mask);

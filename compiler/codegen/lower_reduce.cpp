@@ -67,7 +67,8 @@ KernelLowering::Accumulators KernelLowering::StartReductions(const loop::Block& 
     Accumulator accumulator{id, {}};
     for (unsigned copy = 0; copy < unroll_; ++copy) {
       Value* identity = ReductionIdentity(inst);
-      accumulator.parts.push_back(IsBool(inst.op) ? identity : code_.Splat(identity, lanes_));
+      const bool is_one = IsBool(inst.op) && column_ == nullptr;
+      accumulator.parts.push_back(is_one ? identity : code_.Splat(identity, lanes_));
       // Position 0 is right even where nothing beats the identity.
       if (IsArg(inst.op)) accumulator.parts.push_back(code_.Splat(code_.I64(0), lanes_));
     }
@@ -81,7 +82,7 @@ void KernelLowering::UpdateReduction(Accumulator& accumulator, unsigned copy) {
   const DType dtype = At(inst.args[0]).dtype;
   Value* value = VectorArg(inst.args[0], copy);
   Value* mask = lane_mask_;
-  if (IsBool(inst.op)) {
+  if (IsBool(inst.op) && column_ == nullptr) {
     Value*& part = accumulator.parts[copy];
     if (inst.op == ScalarOp::kReduceAny) {
       part = code_.CreateOr(part, code_.AnyOf(mask ? code_.CreateAnd(value, mask) : value));
@@ -95,14 +96,16 @@ void KernelLowering::UpdateReduction(Accumulator& accumulator, unsigned copy) {
     Value*& best = accumulator.parts[2 * copy];
     Value*& at = accumulator.parts[2 * copy + 1];
     Value* beats = Beats(code_, IsMax(inst.op), {value, dtype}, {best, dtype});
-    if (mask != nullptr) beats = code_.CreateAnd(beats, mask);
+    if (mask != nullptr && column_ == nullptr) beats = code_.CreateAnd(beats, mask);
     Value* j = code_.CreateAdd(j_, code_.I64(int64_t{copy} * lanes_));
-    Value* position = code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
+    Value* position = column_ != nullptr
+                          ? code_.Splat(column_, lanes_)
+                          : code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
     best = code_.CreateSelect(beats, value, best);
     at = code_.CreateSelect(beats, position, at);
     return;
   }
-  if (mask != nullptr) {
+  if (mask != nullptr && column_ == nullptr) {
     value = code_.CreateSelect(mask, value, code_.Splat(ReductionIdentity(inst), lanes_));
   }
   Value*& part = accumulator.parts[copy];

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compiler/loop/kernel.h"
+
+namespace ingot::compiler::codegen {
+
+/// Whether the lanes of a kernel's vectors are neighbouring rows rather than neighbouring j: it
+/// folds a dimension along which elements lie apart, while rows lie side by side.
+bool FoldsColumns(const loop::Kernel& kernel);
+
+/// The most rows such a kernel takes at a time; its row buffers hold as many.
+inline constexpr unsigned kColumnLanesMax = 64;
+
+}  // namespace ingot::compiler::codegen
