@@ -39,6 +39,7 @@ struct CompileService::Request {
 };
 
 void CompileService::Compile(Buffer body, ReplyDone done) {
+  core_.before_compile();
   auto request = std::make_shared<Request>();
   request->start_ns = core_.clock.steady_ns();
   request->done = std::move(done);

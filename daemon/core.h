@@ -81,6 +81,8 @@ struct Core {
   Sweeper sweeper;
   Flights flights;
   StoreNote store_note;
+  /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
+  std::function<void()> before_compile = [] {};
   ThreadPool pool;
 };
 

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -151,12 +152,19 @@ Status Serve(Start& start, const Graphs& graphs) {
   WorkerPool workers(config, config.worker);
   LateStore store(cache::IsFresh(config.store_dir));
   Core core(config, store, graphs, workers);
+  // Not before: a compiler that starts takes the processors from the first call that woke us.
+  std::once_flag first;
+  core.before_compile = [&] {
+    std::call_once(first, [&] {
+      store.Hurry();
+      workers.Prestart();
+    });
+  };
   Server server(core, {.endpoint = endpoint});
   TRY(server.Listen());
   TellStarter(start.ready_fd, "ok");
   LogInfo("serves", {{"pid", getpid()}, {"version", proto::BuildId()}, {"socket", endpoint.socket}});
-  // In this order: a compiler that starts takes the processor from the lookup that wakes us.
-  store.Open([&core] { return OpenStoreOrMemory(core); }, [&workers] { workers.Prestart(); });
+  store.Open([&core] { return OpenStoreOrMemory(core); });
   server.Run(/*handle_signals=*/true);
   store.Join();
   LogInfo("exits", {{"pid", getpid()}});

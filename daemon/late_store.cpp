@@ -22,19 +22,33 @@ Error Absent(Table table, const Digest& key) {
 LateStore::~LateStore() { Join(); }
 
 void LateStore::Join() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
   if (thread_.joinable()) thread_.join();
 }
 
-void LateStore::Open(Opener open, std::function<void()> opened) {
-  thread_ = std::thread([this, open = std::move(open), opened = std::move(opened)] {
-    std::unique_ptr<Store> store = open();
+void LateStore::Open(Opener open) {
+  if (!fresh_) Hurry();
+  thread_ = std::thread([this, open = std::move(open)] {
     {
       MutexLock lock(mutex_);
-      store_ = std::move(store);
-      opened_.NotifyAll();
+      while (!wanted_ && !stopping_) changed_.Wait(mutex_);
+      if (!wanted_) return;
     }
-    opened();
+    std::unique_ptr<Store> store = open();
+    MutexLock lock(mutex_);
+    store_ = std::move(store);
+    changed_.NotifyAll();
   });
+}
+
+void LateStore::Hurry() {
+  MutexLock lock(mutex_);
+  wanted_ = true;
+  changed_.NotifyAll();
 }
 
 Store* LateStore::Peek() const {
@@ -43,8 +57,9 @@ Store* LateStore::Peek() const {
 }
 
 Store& LateStore::Wait() {
+  Hurry();
   MutexLock lock(mutex_);
-  while (store_ == nullptr) opened_.Wait(mutex_);
+  while (store_ == nullptr) changed_.Wait(mutex_);
   return *store_;
 }
 
@@ -97,7 +112,8 @@ Status LateStore::Compact() { return Wait().Compact(); }
 
 std::string LateStore::Describe() const {
   const Store* const store = Peek();
-  return store == nullptr ? "opening" : store->Describe();
+  if (store != nullptr) return store->Describe();
+  return fresh_ ? "fresh" : "opening";
 }
 
 }  // namespace ingot::daemon

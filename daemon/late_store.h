@@ -11,9 +11,11 @@
 
 namespace ingot::daemon {
 
-/// A store that is being opened: opening waits for the disk many times, and a daemon must answer
-/// before that. Calls wait for the store behind it, except where the answer is clear: a fresh
-/// store has no values, and uses of a store that is not open are not counted. Thread-safe.
+/// A store that is opened behind the socket: opening waits for the disk many times, and a daemon
+/// must answer before that. A fresh one is left alone until somebody wants to write: whoever
+/// starts a daemon is about to make a first call, which needs the processors more. Calls wait for
+/// the store behind it, except where the answer is clear: a fresh store has no values, and uses of
+/// a store that is not open are not counted. Thread-safe.
 class LateStore final : public cache::Store {
  public:
   using Opener = std::function<std::unique_ptr<cache::Store>()>;
@@ -22,9 +24,12 @@ class LateStore final : public cache::Store {
   explicit LateStore(bool fresh) : fresh_(fresh) {}
   ~LateStore() override;
 
-  /// Calls `open`, which never returns nullptr, on a thread of its own, then `opened`. Called once.
-  void Open(Opener open, std::function<void()> opened);
-  /// Waits until both have returned: what they refer to may go then.
+  /// Calls `open`, which never returns nullptr, on a thread of its own. Called once.
+  void Open(Opener open);
+  /// Opens a fresh store too: a write is coming.
+  void Hurry();
+  /// Waits until `open` has returned or never will be called: what it refers to may go then. No
+  /// call may wait for the store any more.
   void Join();
 
   Result<Buffer> Get(cache::Table table, const Digest& key) override;
@@ -51,7 +56,9 @@ class LateStore final : public cache::Store {
 
   const bool fresh_;
   mutable Mutex mutex_;
-  CondVar opened_;
+  CondVar changed_;
+  bool wanted_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::unique_ptr<cache::Store> store_ GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -31,8 +31,7 @@ struct Gate {
 TEST(LateStore, ReadsWaitUntilItIsOpen) {
   LateStore store(/*fresh=*/false);
   Gate gate;
-  bool opened = false;
-  store.Open(gate.Opener(), [&] { opened = true; });
+  store.Open(gate.Opener());
   EXPECT_EQ(store.Describe(), "opening");
   store.Touch(Table::kEntries, kKey);
   auto read = std::async(std::launch::async, [&] { return store.Get(Table::kEntries, kKey); });
@@ -40,14 +39,13 @@ TEST(LateStore, ReadsWaitUntilItIsOpen) {
   const Result<Buffer> value = read.get();
   ASSERT_TRUE(value) << value.error().ToText();
   EXPECT_EQ(AsText(*value), "value");
-  store.Join();
-  EXPECT_TRUE(opened);
 }
 
 TEST(LateStore, AFreshOneHasNothingAndTakesWritesOnceItIsOpen) {
   LateStore store(/*fresh=*/true);
   Gate gate;
-  store.Open(gate.Opener(), [] {});
+  store.Open(gate.Opener());
+  EXPECT_EQ(store.Describe(), "fresh");
   EXPECT_EQ(store.Get(Table::kEntries, kKey).error().code(), Code::kNotFound);
   EXPECT_EQ(store.StatOf(Table::kEntries, kKey).error().code(), Code::kNotFound);
   size_t values = 0;
@@ -60,6 +58,31 @@ TEST(LateStore, AFreshOneHasNothingAndTakesWritesOnceItIsOpen) {
   gate.go.set_value();
   EXPECT_TRUE(written.get());
   EXPECT_TRUE(store.Get(Table::kGraphs, kKey));
+}
+
+TEST(LateStore, AFreshOneThatNobodyWritesToIsNeverOpened) {
+  bool opened = false;
+  {
+    LateStore store(/*fresh=*/true);
+    store.Open([&]() -> std::unique_ptr<cache::Store> {
+      opened = true;
+      return std::make_unique<MemoryStore>();
+    });
+    EXPECT_FALSE(store.Get(Table::kEntries, kKey));
+    store.Touch(Table::kEntries, kKey);
+  }
+  EXPECT_FALSE(opened);
+}
+
+TEST(LateStore, AFreshOneIsOpenedInAHurry) {
+  std::promise<void> opened;
+  LateStore store(/*fresh=*/true);
+  store.Open([&]() -> std::unique_ptr<cache::Store> {
+    opened.set_value();
+    return std::make_unique<MemoryStore>();
+  });
+  store.Hurry();
+  opened.get_future().wait();
 }
 
 }  // namespace

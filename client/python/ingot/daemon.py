@@ -43,6 +43,11 @@ class Link:
             self._opening = False
             self._ready.set()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether ``get`` would answer at once."""
+        return self._ready.is_set()
+
     def get(self, wait_ms: int) -> typing.Any:
         """The connection; Unavailable when it is not open within the time."""
         if self._connection is None and self._failure is not None and time.monotonic() - self._failed_at > self._RETRY_S:

@@ -60,7 +60,7 @@ class Engine:
         self._entries: "dict[str, Entry]" = {}
         self._shapes: "dict[bytes, Shape]" = {}
         self._lock = threading.RLock()
-        self._retrying = threading.local()
+        self._thread = threading.local()
         self._jobs: "list[Job]" = []
         self._last_miss = "not called yet"
         self._last_error: "str | None" = None
@@ -80,7 +80,7 @@ class Engine:
             return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
         tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
         call = recording.Call(args, kwargs, tensors, names, objects)
-        if name in ("new", "stale", "objects") and not getattr(self._retrying, "on", False):
+        if name in ("new", "stale", "objects") and not getattr(self._thread, "retrying", False):
             try:
                 installed = self._find_and_install(shape_key, call, name == "stale")
             except Exception as e:  # a bug of ours must not become the user's
@@ -111,11 +111,11 @@ class Engine:
                 counters.add("dependency_misses")
 
     def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        self._retrying.on = True
+        self._thread.retrying = True
         try:
             return self.site(*args, **kwargs)
         finally:
-            self._retrying.on = False
+            self._thread.retrying = False
 
     def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer, counted, said once for each reason."""
@@ -149,6 +149,9 @@ class Engine:
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
         entry = Entry(key)
+        if not self._link.is_settled and self.config.on_miss == "compile":
+            # While a daemon starts, what a recording needs can be prepared.
+            self._thread.prepared = (call, self._prepare(call))
         began = time.perf_counter()
         try:
             reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
@@ -250,7 +253,10 @@ class Engine:
 
     def _record(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
         began = time.perf_counter()
-        run = recording.Recording(self.target, self.name, call, self.config.constant_bytes_max)
+        early, run = getattr(self._thread, "prepared", (None, None))
+        self._thread.prepared = (None, None)
+        if early is not call or run is None:
+            run = self._prepare(call)
         prepared = time.perf_counter()
         result = run.run()
         ran = time.perf_counter()
@@ -273,6 +279,9 @@ class Engine:
         if self.config.wait:
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
+
+    def _prepare(self, call: recording.Call) -> recording.Recording:
+        return recording.Recording(self.target, self.name, call, self.config.constant_bytes_max)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
