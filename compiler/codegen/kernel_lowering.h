@@ -60,6 +60,8 @@ class KernelLowering {
   Status PrepareLoop(const loop::Block& block);
   Status EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
                    Accumulators& accumulators);
+  Status CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
+                 const std::function<Status(Value*, Accumulators&)>& body);
   Status EmitBody(const loop::Block& block, Accumulators& accumulators);
   Result<Value*> EmitVector(loop::Id id, unsigned copy);
   Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
@@ -95,8 +97,6 @@ class KernelLowering {
   Status LowerColumnLoop(const loop::Block& block);
   Status EmitColumns(const loop::Block& block, Value* j, Accumulators& accumulators);
   Status EmitColumn(loop::Id id);
-  Status CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
-                 const std::function<Status(Value*, Accumulators&)>& body);
   /// What an index grows by from lane to lane.
   const guards::Dim& LaneCoef(const loop::Index& index) const {
     return index.coefs[index.coefs.size() - (column_ == nullptr ? 1 : 2)];

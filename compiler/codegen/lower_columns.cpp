@@ -181,44 +181,4 @@ Status KernelLowering::EmitColumn(Id id) {
   return {};
 }
 
-/// Runs the body for begin, begin + step, ... below end; `running` goes round the loop.
-Status KernelLowering::CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
-                               const std::function<Status(Value*, Accumulators&)>& body) {
-  llvm::BasicBlock* before = code_.GetInsertBlock();
-  llvm::BasicBlock* loop = code_.NewBlock("columns");
-  llvm::BasicBlock* after = code_.NewBlock("columns.done");
-  code_.CreateCondBr(code_.CreateICmpSLT(begin, end), loop, after);
-  code_.SetInsertPoint(loop);
-  llvm::PHINode* at = code_.CreatePHI(code_.getInt64Ty(), 2);
-  at->addIncoming(begin, before);
-  const Accumulators initial = running;
-  std::vector<llvm::PHINode*> phis;
-  for (Accumulator& accumulator : running) {
-    for (Value*& part : accumulator.parts) {
-      phis.push_back(code_.CreatePHI(part->getType(), 2));
-      phis.back()->addIncoming(part, before);
-      part = phis.back();
-    }
-  }
-  TRY(body(at, running));
-  Value* next = code_.CreateAdd(at, code_.I64(step));
-  llvm::BasicBlock* latch = code_.GetInsertBlock();
-  at->addIncoming(next, latch);
-  code_.CreateCondBr(code_.CreateICmpSLT(next, end), loop, after);
-  after->moveAfter(latch);
-  code_.SetInsertPoint(after);
-  size_t number = 0;
-  for (size_t r = 0; r < running.size(); ++r) {
-    for (size_t p = 0; p < running[r].parts.size(); ++p) {
-      Value*& part = running[r].parts[p];
-      phis[number++]->addIncoming(part, latch);
-      llvm::PHINode* merged = code_.CreatePHI(part->getType(), 2);
-      merged->addIncoming(initial[r].parts[p], before);
-      merged->addIncoming(part, latch);
-      part = merged;
-    }
-  }
-  return {};
-}
-
 }  // namespace ingot::compiler::codegen

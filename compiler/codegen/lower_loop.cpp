@@ -157,52 +157,55 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
 /// round with constant bounds, which then needs no loop.
 Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked,
                                  bool once, Accumulators& accumulators) {
-  const auto set_mask = [&] {
+  const auto body = [&](Value* j, Accumulators& running) -> Status {
+    j_ = j;
     lane_mask_ = nullptr;
-    if (!masked) return;
-    // Lane numbers as wide as the data make the comparison a ready-made mask.
-    Value* lane_count = code_.I64(lanes_);
-    Value* left = code_.CreateSub(end, j_);
-    left = code_.CreateSelect(code_.CreateICmpSLT(left, lane_count), left, lane_count);
-    llvm::Type* narrow = lanes_ > 16 ? code_.getInt8Ty() : code_.getInt32Ty();
-    Value* bound = code_.Splat(code_.CreateTrunc(left, narrow), lanes_);
-    lane_mask_ = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+    if (masked) {
+      // Lane numbers as wide as the data make the comparison a ready-made mask.
+      Value* lane_count = code_.I64(lanes_);
+      Value* left = code_.CreateSub(end, j_);
+      left = code_.CreateSelect(code_.CreateICmpSLT(left, lane_count), left, lane_count);
+      llvm::Type* narrow = lanes_ > 16 ? code_.getInt8Ty() : code_.getInt32Ty();
+      Value* bound = code_.Splat(code_.CreateTrunc(left, narrow), lanes_);
+      lane_mask_ = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+    }
+    return EmitBody(block, running);
   };
-  if (once) {
-    j_ = begin;
-    set_mask();
-    return EmitBody(block, accumulators);
-  }
+  if (once) return body(begin, accumulators);
+  return CountUp(begin, end, int64_t{lanes_} * unroll_, accumulators, body);
+}
+
+/// Runs the body for begin, begin + step, ... below end; `running` goes round the loop.
+Status KernelLowering::CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
+                               const std::function<Status(Value*, Accumulators&)>& body) {
   llvm::BasicBlock* before = code_.GetInsertBlock();
-  llvm::BasicBlock* body = code_.NewBlock(masked ? "rest" : "loop");
-  llvm::BasicBlock* after = code_.NewBlock(masked ? "rest.done" : "loop.done");
-  code_.CreateCondBr(code_.CreateICmpSLT(begin, end), body, after);
-  code_.SetInsertPoint(body);
-  llvm::PHINode* j = code_.CreatePHI(code_.getInt64Ty(), 2);
-  j->addIncoming(begin, before);
-  j_ = j;
+  llvm::BasicBlock* loop = code_.NewBlock("loop");
+  llvm::BasicBlock* after = code_.NewBlock("loop.done");
+  code_.CreateCondBr(code_.CreateICmpSLT(begin, end), loop, after);
+  code_.SetInsertPoint(loop);
+  llvm::PHINode* at = code_.CreatePHI(code_.getInt64Ty(), 2);
+  at->addIncoming(begin, before);
+  const Accumulators initial = running;
   std::vector<llvm::PHINode*> phis;
-  const Accumulators initial = accumulators;
-  for (Accumulator& a : accumulators) {
-    for (Value*& part : a.parts) {
+  for (Accumulator& accumulator : running) {
+    for (Value*& part : accumulator.parts) {
       phis.push_back(code_.CreatePHI(part->getType(), 2));
       phis.back()->addIncoming(part, before);
       part = phis.back();
     }
   }
-  set_mask();
-  TRY(EmitBody(block, accumulators));
-  Value* next = code_.CreateAdd(j, code_.I64(int64_t{lanes_} * unroll_));
+  TRY(body(at, running));
+  Value* next = code_.CreateAdd(at, code_.I64(step));
   llvm::BasicBlock* latch = code_.GetInsertBlock();
-  j->addIncoming(next, latch);
-  code_.CreateCondBr(code_.CreateICmpSLT(next, end), body, after);
+  at->addIncoming(next, latch);
+  code_.CreateCondBr(code_.CreateICmpSLT(next, end), loop, after);
   after->moveAfter(latch);
   code_.SetInsertPoint(after);
-  size_t at = 0;
-  for (size_t r = 0; r < accumulators.size(); ++r) {
-    for (size_t p = 0; p < accumulators[r].parts.size(); ++p) {
-      Value*& part = accumulators[r].parts[p];
-      phis[at++]->addIncoming(part, latch);
+  size_t number = 0;
+  for (size_t r = 0; r < running.size(); ++r) {
+    for (size_t p = 0; p < running[r].parts.size(); ++p) {
+      Value*& part = running[r].parts[p];
+      phis[number++]->addIncoming(part, latch);
       llvm::PHINode* merged = code_.CreatePHI(part->getType(), 2);
       merged->addIncoming(initial[r].parts[p], before);
       merged->addIncoming(part, latch);
