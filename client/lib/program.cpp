@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <unordered_set>
 
 #include "client/lib/guard_table.h"
 #include "client/lib/lane.h"
@@ -16,6 +17,18 @@ namespace ingot::client {
 namespace {
 
 constexpr size_t kSymbolsInline = 16;
+
+/// Programs that are alive, and what those that are gone have counted.
+struct Census {
+  std::mutex mutex;
+  std::unordered_set<const Program*> alive;
+  RunCounts gone;
+
+  static Census& Instance() {
+    static auto* census = new Census();
+    return *census;
+  }
+};
 
 }  // namespace
 
@@ -128,8 +141,18 @@ std::string Program::State::ExplainWeightAliases(const Weights& list) const {
   return "";
 }
 
-Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Program::~Program() = default;
+Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {
+  Census& census = Census::Instance();
+  const std::lock_guard lock(census.mutex);
+  census.alive.insert(this);
+}
+
+Program::~Program() {
+  Census& census = Census::Instance();
+  const std::lock_guard lock(census.mutex);
+  census.alive.erase(this);
+  census.gone.Add(counts());
+}
 
 Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
                                                std::vector<at::Tensor> weights) {
@@ -232,6 +255,22 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
 size_t Program::input_count() const { return state_->input_rules.size(); }
 size_t Program::symbol_count() const { return state_->symbols.size(); }
 const LoadedArtifact& Program::artifact() const { return *state_->image->artifact; }
+
+void RunCounts::Add(const RunCounts& other) {
+  calls += other.calls;
+  native_steps += other.native_steps;
+  aten_steps += other.aten_steps;
+  guard_failures += other.guard_failures;
+  value_guard_failures += other.value_guard_failures;
+}
+
+RunCounts TotalCounts() {
+  Census& census = Census::Instance();
+  const std::lock_guard lock(census.mutex);
+  RunCounts total = census.gone;
+  for (const Program* program : census.alive) total.Add(program->counts());
+  return total;
+}
 
 RunCounts Program::counts() const {
   RunCounts counts;

@@ -16,7 +16,12 @@ namespace ingot::client {
 /// Counts of one program, readable at any time.
 struct RunCounts {
   uint64_t calls = 0, native_steps = 0, aten_steps = 0, guard_failures = 0, value_guard_failures = 0;
+
+  void Add(const RunCounts& other);
 };
+
+/// The sum over every program of this process, those that are gone included.
+RunCounts TotalCounts();
 
 /// A loaded artifact with its weights: a native function on tensors.
 ///

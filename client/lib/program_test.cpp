@@ -66,6 +66,7 @@ TEST_P(Programs, ComputePointwise) {
   const at::Tensor w = at::randn({16});
   auto program = Make(kPointwise, {w});
   ASSERT_TRUE(program);
+  const RunCounts before = TotalCounts();
   for (int i = 0; i < 3; ++i) {
     const at::Tensor x = at::randn({4, 16}), y = at::randn({4, 16});
     const Tensors outputs = Serve(*program, {x, y});
@@ -76,6 +77,8 @@ TEST_P(Programs, ComputePointwise) {
   }
   EXPECT_EQ(program->counts().calls, 3u);
   EXPECT_EQ(program->counts().native_steps, GetParam() ? 3u : 0u);
+  program.reset();  // What it did still counts.
+  EXPECT_EQ(TotalCounts().calls - before.calls, 3u);
 }
 
 TEST_P(Programs, RunLinearOnThreeDimensions) {

@@ -146,14 +146,6 @@ void BindProgram(py::module_& m) {
       .def_property_readonly("symbol_count", &Program::symbol_count)
       .def("arena_bytes", [](const Program& p, const std::vector<int64_t>& symbols) {
         return p.ArenaBytes(symbols.data());
-      })
-      .def("counts", [](const Program& p) {
-        const RunCounts counts = p.counts();
-        py::dict out;
-        out["calls"] = counts.calls;
-        out["native_steps"] = counts.native_steps;
-        out["aten_steps"] = counts.aten_steps;
-        return out;
       });
 }
 

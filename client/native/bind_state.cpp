@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "client/lib/program.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
@@ -66,6 +67,9 @@ void BindState(py::module_& m) {
   m.def("flatten", FlattenCall);
   m.def("call_counters", [] {
     py::dict counters;
+    const RunCounts total = TotalCounts();
+    counters["native_steps"] = total.native_steps;
+    counters["aten_steps"] = total.aten_steps;
     counters["native_calls"] = Counters().native_calls.load();
     counters["guard_failures"] = Counters().guard_failures.load();
     counters["value_guard_failures"] = Counters().value_guard_failures.load();

@@ -30,8 +30,6 @@ def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``), compiles it led, hits, fallbacks
     (calls that could not be served and ran eagerly), refusals by name, native calls and steps, and seconds
     spent in the daemon's answers, recording and binding."""
-    from ingot import engine
-
     with _lock:
         out: "dict[str, typing.Any]" = {name: _counts[name] for name in _NAMES}
         out.update({name: count for name, count in sorted(_counts.items()) if name not in out})
@@ -40,7 +38,7 @@ def stats() -> "dict[str, typing.Any]":
     out["native_calls"] = calls["native_calls"]
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
-    out["native_steps"], out["aten_steps"] = engine.step_counts()
+    out["native_steps"], out["aten_steps"] = calls["native_steps"], calls["aten_steps"]
     return out
 
 

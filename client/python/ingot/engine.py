@@ -439,19 +439,6 @@ def _advice(name: str) -> str:
     return _ADVICE.get(name, "")
 
 
-def step_counts() -> "tuple[int, int]":
-    """Native and ATen steps run by every live program of this process."""
-    native = aten = 0
-    for engine in list(_live):
-        for entry in list(engine._entries.values()):
-            for variant in list(entry.variants):
-                if variant.program is not None:
-                    counts = variant.program.counts()
-                    native += counts["native_steps"]
-                    aten += counts["aten_steps"]
-    return native, aten
-
-
 _queue: "queue.SimpleQueue[tuple[Engine, Job] | None]" = queue.SimpleQueue()
 _worker: "threading.Thread | None" = None
 _worker_lock = threading.Lock()
