@@ -38,7 +38,11 @@ if("client" IN_LIST INGOT_FOLDERS)
   find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
   execute_process(COMMAND ${Python_EXECUTABLE} -c "import torch.utils as u; print(u.cmake_prefix_path)"
                   OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
-                  COMMAND_ERROR_IS_FATAL ANY)
+                  ERROR_QUIET RESULT_VARIABLE torch_missing)
+  if(torch_missing)
+    message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch. Ingot is built beside the PyTorch it will run "
+                        "with: install PyTorch 2.6 or later there, then pip install . --no-build-isolation")
+  endif()
   list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
   find_package(Torch 2.6 REQUIRED)
   find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
