@@ -160,3 +160,19 @@ def test_disabled_and_required(store, tmp_path):
     assert "may not compile" in store.python(code, folder, INGOT_REQUIRE_CACHED="1")
     store.python(RUN.format(rows=4), folder)
     assert store.python(code, folder, INGOT_REQUIRE_CACHED="1") == "served"
+
+
+def test_no_arguments_are_kept_after_a_recording_or_a_hit(store):
+    code = ("import gc, json, time, weakref, torch, ingot\n"
+            "step, x = ingot.compile(torch.nn.functional.silu, wait=True), torch.ones(4)\n"
+            "with torch.no_grad():\n    step(x)\n"
+            "left = weakref.ref(x)\n"
+            "del x\n"
+            "for _ in range(5000):\n"  # The thread that compiled lets go a moment after the call returns.
+            "    gc.collect()\n"
+            "    if left() is None: break\n"
+            "    time.sleep(0.001)\n"
+            "print(json.dumps({'gone': left() is None, 'hits': ingot.stats()['entry_hits']}))\n")
+    assert store.python(code) == {"gone": True, "hits": 0}
+    store.cli("daemon", "stop")
+    assert store.python(code) == {"gone": True, "hits": 1}

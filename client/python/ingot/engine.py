@@ -80,6 +80,13 @@ class Engine:
             return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
         tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
         call = recording.Call(args, kwargs, tensors, names, objects)
+        try:
+            return self._serve_miss(shape_key, name, detail, call)
+        finally:
+            self._thread.prepared = None  # It holds the arguments.
+
+    def _serve_miss(self, shape_key: bytes, name: str, detail: str, call: recording.Call) -> typing.Any:
+        args, kwargs = call.args, call.kwargs
         if name in ("new", "stale", "objects") and not getattr(self._thread, "retrying", False):
             try:
                 installed = self._find_and_install(shape_key, call, name == "stale")
@@ -151,7 +158,7 @@ class Engine:
         entry = Entry(key)
         if not self._link.is_settled and self.config.on_miss == "compile":
             # While a daemon starts, what a recording needs can be prepared.
-            self._thread.prepared = (call, self._prepare(call))
+            self._thread.prepared = self._prepare(call)
         began = time.perf_counter()
         try:
             reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
@@ -253,10 +260,7 @@ class Engine:
 
     def _record(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
         began = time.perf_counter()
-        early, run = getattr(self._thread, "prepared", (None, None))
-        self._thread.prepared = (None, None)
-        if early is not call or run is None:
-            run = self._prepare(call)
+        run = getattr(self._thread, "prepared", None) or self._prepare(call)
         prepared = time.perf_counter()
         result = run.run()
         ran = time.perf_counter()
@@ -274,7 +278,8 @@ class Engine:
         self._report_opaque(captured.opaque)
         shape.pending.add(sizes)
         job = Job(shape_key, shape, call, sizes, captured, threading.Event())
-        self._jobs = [j for j in self._jobs if not j.done.is_set()] + [job]
+        with self._lock:
+            self._jobs.append(job)
         _submit(self, job)
         if self.config.wait:
             job.done.wait(self.config.compile_ms_max / 1e3)
@@ -308,6 +313,8 @@ class Engine:
         finally:
             job.shape.pending.discard(job.sizes)
             job.done.set()
+            with self._lock:
+                self._jobs = [j for j in self._jobs if j is not job]  # It holds the arguments of its call.
 
     def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         counters.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
@@ -456,6 +463,7 @@ def _work() -> None:
             log.exception("compiling %s failed", engine.name)
             job.shape.pending.discard(job.sizes)
             job.done.set()
+        del item, engine, job  # The next may be long in coming.
 
 
 def _submit(engine: Engine, job: Job) -> None:
