@@ -46,10 +46,9 @@ Status BuildModule(const loop::Kernel& kernel, const std::string& symbol,
 }  // namespace
 
 guards::Dim ScratchBytes(const loop::Kernel& kernel) {
-  const Dim rows = codegen::FoldsColumns(kernel) ? Dim(codegen::kColumnLanesMax) : Dim(1);
   Dim total;
   for (const loop::RowBuffer& buffer : kernel.row_buffers) {
-    const Dim bytes = buffer.extent * rows * Dim(static_cast<int64_t>(guards::SizeOf(buffer.dtype)));
+    const Dim bytes = codegen::RowBufferBytes(kernel, buffer);
     // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
     total = total + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63})
                                       : bytes + Dim(63));

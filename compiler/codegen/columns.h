@@ -12,4 +12,7 @@ bool FoldsColumns(const loop::Kernel& kernel);
 /// The most rows such a kernel takes at a time; its row buffers hold as many.
 inline constexpr unsigned kColumnLanesMax = 64;
 
+/// Bytes of one row buffer, for all rows that are taken at a time; not rounded.
+guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::RowBuffer& buffer);
+
 }  // namespace ingot::compiler::codegen

@@ -50,6 +50,11 @@ bool FoldsColumns(const loop::Kernel& kernel) {
   return folds && preference > 0;
 }
 
+guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::RowBuffer& buffer) {
+  const int64_t rows = FoldsColumns(kernel) ? kColumnLanesMax : 1;
+  return buffer.extent * guards::Dim(rows * static_cast<int64_t>(guards::SizeOf(buffer.dtype)));
+}
+
 unsigned ColumnLanes(const loop::Kernel& kernel, const VectorUnit& unit) {
   size_t widest = 4;
   bool is_heavy = false;

@@ -94,11 +94,9 @@ Status KernelLowering::Run() {
     buffers_.push_back(prologue_.CreateLoad(pointer, at));
   }
   Value* scratch = FrameField(offsetof(IngotCallFrame, scratch), pointer);
-  const Dim rows_at_once = FoldsColumns(kernel_) ? Dim(kColumnLanesMax) : Dim(1);
   for (const loop::RowBuffer& buffer : kernel_.row_buffers) {
     buffers_.push_back(scratch);
-    Value* bytes = Evaluate(buffer.extent * rows_at_once *
-                            Dim(static_cast<int64_t>(SizeOf(buffer.dtype))));
+    Value* bytes = Evaluate(RowBufferBytes(kernel_, buffer));
     bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
