@@ -103,6 +103,12 @@ void Watch::AddSlot(PyObject* dict, PyObject* key, PyObject* expected) {
   watch.slots.push_back({Py_NewRef(key), Py_XNewRef(expected)});
 }
 
+void Watch::AddSize(PyObject* dict) {
+  DictWatch& watch = Of(dict);
+  watch.sized = true;
+  watch.size = PyDict_GET_SIZE(dict);
+}
+
 void Watch::AddCell(PyObject* cell) {
   if (!seen_.insert(cell).second) return;
   PyObject* held = PyCell_GET(cell);
@@ -184,9 +190,7 @@ void Watch::VisitDict(PyObject* dict) {
     if (!THPVariable_Check(value)) AddSlot(dict, key, value);
     waiting_.push_back(value);
   }
-  DictWatch& watch = Of(dict);
-  watch.sized = true;
-  watch.size = PyDict_GET_SIZE(dict);
+  AddSize(dict);
 }
 
 /// An application's own object may change on every call in ways that no model reads.
@@ -212,9 +216,7 @@ void Watch::VisitModule(PyObject* state) {
       waiting_.push_back(value);
     }
   }
-  DictWatch& watch = Of(state);
-  watch.sized = true;
-  watch.size = PyDict_GET_SIZE(state);
+  AddSize(state);
 }
 
 void Watch::VisitList(PyObject* list) {

@@ -54,6 +54,8 @@ class Watch {
   };
 
   DictWatch& Of(PyObject* dict);
+  /// The dict must not gain or lose keys.
+  void AddSize(PyObject* dict);
   void Visit(PyObject* value);
   void VisitDict(PyObject* dict);
   void VisitObject(PyObject* state);
