@@ -4,7 +4,6 @@
 import atexit
 import json
 import logging
-import queue
 import threading
 import time
 import typing
@@ -12,42 +11,13 @@ import weakref
 
 import torch
 
-from ingot import _native, binding, counters, daemon, dependencies, errors, keys, paths, recording
+from ingot import _native, background, binding, counters, daemon, dependencies, errors, keys, paths, recording, report
 from ingot import config as configuration
 from ingot.config import Config
+from ingot.entry import Entry, Job, Shape
 
 log = logging.getLogger("ingot")
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
-
-
-class Entry:
-    """What the daemon knows of one entry key, as far as this process has asked."""
-
-    def __init__(self, key: keys.EntryKey) -> None:
-        self.key = key
-        self.variants: "list[binding.Variant]" = []
-        self.rejected: "str | None" = None
-
-
-class Shape:
-    """The calls of one structure: their entry, and what is under way for them."""
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.pending: "set[tuple[typing.Any, ...]]" = set()
-        self.eager_reason: "str | None" = None
-        self.value_failures = 0
-
-
-class Job(typing.NamedTuple):
-    """A recording on its way to the daemon."""
-
-    shape_key: bytes
-    shape: Shape
-    call: recording.Call
-    sizes: "tuple[typing.Any, ...]"
-    captured: recording.Captured
-    done: threading.Event
 
 
 class Engine:
@@ -280,7 +250,7 @@ class Engine:
         job = Job(shape_key, shape, call, sizes, captured, threading.Event())
         with self._lock:
             self._jobs.append(job)
-        _submit(self, job)
+        background.submit(self, job)
         if self.config.wait:
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
@@ -359,49 +329,25 @@ class Engine:
     @property
     def variants(self) -> "list[dict[str, typing.Any]]":
         """The variants known here: kind, proven sizes, artifact digest and bytes, step counts."""
-        out = []
-        for entry in self._entries.values():
-            for variant in entry.variants:
-                out.append({"kind": "template" if variant.is_template else "exact", "proven": variant.proven,
-                            "artifact": variant.artifact_digest, "bytes": variant.artifact_bytes,
-                            **variant.artifact.provenance()})
-        return out
+        return report.variants(self._entries.values())
 
     def report(self) -> str:
         """A few lines for people: variants, what runs natively, what was refused and why."""
-        lines = [f"{self.name}: {sum(len(e.variants) for e in self._entries.values())} variants"]
-        for v in self.variants:
-            sizes = f", sizes {v['proven']}" if v["proven"] else ""
-            lines.append(f"  {v['kind']} {v['artifact'][:12]} {v['bytes']} bytes, {v['native_steps']} native + {v['aten_steps']} ATen steps, "
-                         f"arena {v['arena_bytes']} bytes (least {v['arena_bytes_min']}){sizes}")
-        for shape in self._shapes.values():
-            if shape.eager_reason:
-                lines.append(f"  eager: {shape.eager_reason}")
-        lines.append(f"  last miss: {self._last_miss}")
-        if self._last_error:
-            lines.append(f"  last error: {self._last_error}")
-        return "\n".join(lines)
+        return report.text(self.name, self._entries.values(), [s.eager_reason for s in self._shapes.values() if s.eager_reason],
+                           self._last_miss, self._last_error)
 
     def why_miss(self, call: "recording.Call | None" = None) -> str:
         """Why the last call was not served from the store, by name of the first difference."""
         if call is not None:
-            for entry in self._entries.values():
-                for variant in entry.variants:
-                    if variant.program is not None:
-                        why = variant.program.explain(self._inputs(variant, call))
-                        if why:
-                            return str(why)
+            for variant in self._bound_variants():
+                why = variant.program.explain(self._inputs(variant, call))
+                if why:
+                    return str(why)
         return self._last_miss
 
     def soundness(self) -> str:
         """The dependency record in words: what is proved at load, and what is assumed."""
-        lines = []
-        for entry in self._entries.values():
-            for variant in entry.variants[:1]:
-                for kind, where, _, text in variant.record:
-                    lines.append(f"{'assumed' if kind == 'opaque' else 'proved'} {kind} {where}" + (f" = {text}" if text else ""))
-            lines += [f"assumed {path}" for path in entry.key.opaque]
-        return "\n".join(lines) or "nothing recorded yet"
+        return report.soundness(self._entries.values())
 
     def as_text(self, stage: str = "graph") -> str:
         """The newest variant as text: ``graph``, ``loop``, ``plan``, ``llvm`` or ``asm``."""
@@ -418,11 +364,12 @@ class Engine:
         """Writes the newest variant with its weights to a file that ``ingot.load`` runs without daemon or capture."""
         from ingot import exported
 
-        for entry in self._entries.values():
-            for variant in entry.variants:
-                if variant.program is not None:
-                    return exported.save(path, self.name, variant)
+        for variant in self._bound_variants():
+            return exported.save(path, self.name, variant)
         raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
+
+    def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
+        return (v for entry in self._entries.values() for v in entry.variants if v.program is not None)
 
 
 def _parameter_names(target: typing.Any) -> "tuple[str, ...]":
@@ -444,35 +391,6 @@ _ADVICE = {
 
 def _advice(name: str) -> str:
     return _ADVICE.get(name, "")
-
-
-_queue: "queue.SimpleQueue[tuple[Engine, Job] | None]" = queue.SimpleQueue()
-_worker: "threading.Thread | None" = None
-_worker_lock = threading.Lock()
-
-
-def _work() -> None:
-    while True:
-        item = _queue.get()
-        if item is None:
-            return
-        engine, job = item
-        try:
-            engine._compile(job)
-        except Exception:  # a bug of ours must not end the thread that serves every call site
-            log.exception("compiling %s failed", engine.name)
-            job.shape.pending.discard(job.sizes)
-            job.done.set()
-        del item, engine, job  # The next may be long in coming.
-
-
-def _submit(engine: Engine, job: Job) -> None:
-    global _worker
-    with _worker_lock:
-        if _worker is None or not _worker.is_alive():
-            _worker = threading.Thread(target=_work, name="ingot-compile", daemon=True)
-            _worker.start()
-    _queue.put((engine, job))
 
 
 @atexit.register

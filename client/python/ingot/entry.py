@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call site knows of its entries in the store, and of the calls under way for them."""
+
+import threading
+import typing
+
+from ingot import binding, keys, recording
+
+
+class Entry:
+    """What the daemon knows of one entry key, as far as this process has asked."""
+
+    def __init__(self, key: keys.EntryKey) -> None:
+        self.key = key
+        self.variants: "list[binding.Variant]" = []
+        self.rejected: "str | None" = None
+
+
+class Shape:
+    """The calls of one structure: their entry, and what is under way for them."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.pending: "set[tuple[typing.Any, ...]]" = set()
+        self.eager_reason: "str | None" = None
+        self.value_failures = 0
+
+
+class Job(typing.NamedTuple):
+    """A recording on its way to the daemon."""
+
+    shape_key: bytes
+    shape: Shape
+    call: recording.Call
+    sizes: "tuple[typing.Any, ...]"
+    captured: recording.Captured
+    done: threading.Event

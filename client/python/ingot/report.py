@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled callable says of itself, for people."""
+
+import typing
+
+from ingot.entry import Entry
+
+Entries = typing.Iterable[Entry]
+
+
+def variants(entries: Entries) -> "list[dict[str, typing.Any]]":
+    """One dict a variant: kind, proven sizes, artifact digest and bytes, step counts."""
+    return [{"kind": "template" if variant.is_template else "exact", "proven": variant.proven,
+             "artifact": variant.artifact_digest, "bytes": variant.artifact_bytes, **variant.artifact.provenance()}
+            for entry in entries for variant in entry.variants]
+
+
+def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str, last_error: "str | None") -> str:
+    """Variants, what runs natively, what was refused and why."""
+    known = variants(entries)
+    lines = [f"{name}: {len(known)} variants"]
+    for v in known:
+        sizes = f", sizes {v['proven']}" if v["proven"] else ""
+        lines.append(f"  {v['kind']} {v['artifact'][:12]} {v['bytes']} bytes, {v['native_steps']} native + {v['aten_steps']} ATen steps, "
+                     f"arena {v['arena_bytes']} bytes (least {v['arena_bytes_min']}){sizes}")
+    lines += [f"  eager: {reason}" for reason in eager_reasons]
+    lines.append(f"  last miss: {last_miss}")
+    if last_error:
+        lines.append(f"  last error: {last_error}")
+    return "\n".join(lines)
+
+
+def soundness(entries: Entries) -> str:
+    """The dependency record of the newest variants: what is proved at load, and what is assumed."""
+    lines = []
+    for entry in entries:
+        for variant in entry.variants[:1]:
+            for kind, where, _, short in variant.record:
+                lines.append(f"{'assumed' if kind == 'opaque' else 'proved'} {kind} {where}" + (f" = {short}" if short else ""))
+        lines += [f"assumed {path}" for path in entry.key.opaque]
+    return "\n".join(lines) or "nothing recorded yet"
