@@ -20,7 +20,6 @@
   X(compile_failures, "compiler runs that ended in an error")                        \
   X(entry_hits, "lookups whose entry record was found")                              \
   X(entry_misses, "lookups whose entry record was not found")                        \
-  X(entry_rejected, "entry records whose dependency record no longer held")          \
   X(graph_hits, "recordings whose graph was stored already")                         \
   X(graph_misses, "recordings whose graph was not stored")                           \
   X(joins, "requests that waited for somebody else's compile")                       \

@@ -53,7 +53,7 @@ void CompileService::Compile(Buffer body, ReplyDone done) {
   if (Status prepared = Prepare(*request); !prepared) {
     return request->done(ErrorReplyOf(prepared.error()));
   }
-  if (!request->message.replace && ServeStored(*request)) return;
+  if (ServeStored(*request)) return;
   AddTemplates(*request);
   Attempt(std::move(request));
 }
@@ -119,7 +119,7 @@ bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& 
 
 /// Puts the templates that the recording and a stored exact variant share in front of it.
 void CompileService::AddTemplates(Request& request) {
-  if (!request.message.dynamic || request.message.replace || request.entry == nullptr) return;
+  if (!request.message.dynamic || request.entry == nullptr) return;
   for (const auto& stored : request.entry->record.variants) {
     const proto::VariantT& variant = *stored->variant;
     if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
@@ -170,11 +170,9 @@ std::optional<Error> CompileService::StoredFailure(const Digest& graph_key) {
 /// Tries the candidate whose turn it is.
 void CompileService::Attempt(RequestRef request) {
   const Candidate& candidate = request->candidates[request->at];
-  if (!request->message.replace) {
-    const auto failure = StoredFailure(candidate.graph_key);
-    request->remembered = failure.has_value();
-    if (failure) return Land(request, *failure);
-  }
+  const auto failure = StoredFailure(candidate.graph_key);
+  request->remembered = failure.has_value();
+  if (failure) return Land(request, *failure);
   // Joined before the store is read: whoever lands in between has published before.
   const bool leads = core_.flights.Join(candidate.graph_key, [this, request](const auto& landed) {
     const bool posted = core_.pool.PostAlways([this, request, landed] { Land(request, landed); });
@@ -275,7 +273,6 @@ void CompileService::Serve(Request& request, const Landed& landed) {
   candidate.variant.graph_key = candidate.graph_key;
   auto entry = core_.entries.Update(
       request.entry_digest, *request.message.key, [&](proto::EntryRecordT& record) {
-        if (request.message.replace) DropRejected(record, request.message);
         AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
       });
   if (!entry) return request.done(ErrorReplyOf(entry.error()));

@@ -2,8 +2,15 @@
 #include "daemon/convert.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace ingot::daemon {
+namespace {
+
+std::string NameOf(const proto::DependencyT& dependency) { return dependency.kind + ' ' + dependency.where; }
+
+}  // namespace
 
 cache::Key ToKey(const proto::EntryKeyT& key) {
   cache::Key out;
@@ -61,20 +68,20 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts) {
 }
 
 bool Contradict(const proto::VariantT& variant, const proto::CompileT& request) {
-  return std::ranges::any_of(variant.dependencies, [&](const auto& stored) {
-    return std::ranges::any_of(request.dependencies, [&](const auto& seen) {
-      return stored->kind == seen->kind && stored->where == seen->where &&
-             (stored->low != seen->low || stored->high != seen->high);
-    });
+  std::unordered_map<std::string, const proto::DependencyT*> stored;
+  for (const auto& one : variant.dependencies) stored.emplace(NameOf(*one), one.get());
+  return std::ranges::any_of(request.dependencies, [&](const auto& seen) {
+    const auto it = stored.find(NameOf(*seen));
+    return it != stored.end() && (it->second->low != seen->low || it->second->high != seen->high);
   });
 }
 
 void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request) {
+  std::unordered_set<std::string> known;
+  for (const auto& stored : variant.dependencies) known.insert(NameOf(*stored));
   for (const auto& seen : request.dependencies) {
-    const bool known = std::ranges::any_of(variant.dependencies, [&](const auto& stored) {
-      return stored->kind == seen->kind && stored->where == seen->where;
-    });
-    if (!known) variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*seen));
+    if (!known.insert(NameOf(*seen)).second) continue;
+    variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*seen));
   }
 }
 

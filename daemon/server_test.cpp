@@ -192,23 +192,22 @@ TEST_F(ServerTest, NamesTheFirstDifferenceOfAMiss) {
   EXPECT_EQ(miss->reply.why, "module_state model.act_fn: SiLU -> GELU");
 }
 
-TEST_F(ServerTest, ReplacesVariantsWhoseDependenciesChanged) {
+TEST_F(ServerTest, KeepsVariantsOfTwoStatesBesideEachOther) {
   const auto connection = Connect();
-  const auto request = [](uint64_t digest, bool replace) {
+  const auto request = [](uint64_t digest) {
     proto::CompileT out = MakeCompile("f", "graph f 4");
     out.dependencies.push_back(std::make_unique<proto::DependencyT>());
     out.dependencies[0]->kind = "global";
     out.dependencies[0]->where = "m.scale";
     out.dependencies[0]->low = digest;
-    out.replace = replace;
     return out;
   };
-  ASSERT_TRUE(connection->Compile(request(1, false)));
-  ASSERT_TRUE(connection->Compile(request(2, true)));
+  ASSERT_TRUE(connection->Compile(request(1)));
+  ASSERT_TRUE(connection->Compile(request(2)));
   auto hit = connection->Lookup(*MakeKey("f"));
-  ASSERT_EQ(hit->reply.variants.size(), 1u);
-  EXPECT_EQ(hit->reply.variants[0]->dependencies.at(0)->low, 2u);
-  EXPECT_EQ(Count(Counter::entry_rejected), 1u);
+  ASSERT_EQ(hit->reply.variants.size(), 2u);
+  EXPECT_EQ(hit->reply.variants[0]->dependencies.at(0)->low, 1u);
+  EXPECT_EQ(hit->reply.variants[1]->dependencies.at(0)->low, 2u);
   EXPECT_EQ(Count(Counter::compiles), 1u);
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/metrics.h"
 #include "daemon/convert.h"
 
 namespace ingot::daemon {
@@ -87,12 +86,6 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
   }
   AddProven(*target->variant, added, config);
   MergeDependencies(*target->variant, request);
-}
-
-void DropRejected(proto::EntryRecordT& record, const proto::CompileT& request) {
-  const size_t dropped = std::erase_if(
-      record.variants, [&](const auto& stored) { return Contradict(*stored->variant, request); });
-  GlobalMetrics().Add(Counter::entry_rejected, dropped);
 }
 
 }  // namespace ingot::daemon

@@ -33,7 +33,4 @@ bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s);
 
-/// Removes variants whose dependencies the request contradicts: its client rejected them.
-void DropRejected(proto::EntryRecordT& record, const proto::CompileT& request);
-
 }  // namespace ingot::daemon

@@ -138,11 +138,10 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
-                 bool replace, int deadline_ms) {
+                 int deadline_ms) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies);
   request.dynamic = dynamic;
-  request.replace = replace;
   Result<CompileAnswer> answer = [&] {
     py::gil_scoped_release release;
     return connection.Compile(request, deadline_ms);
