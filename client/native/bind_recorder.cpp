@@ -62,6 +62,7 @@ void BindRecorderClass(py::module_& m) {
            "None, or why the tensor cannot be a constant.")
       .def("value_of", &Recorder::ValueOf, py::arg("tensor"))
       .def("finish", &Finish, py::arg("name"), py::arg("outputs"))
+      .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
       .def_property_readonly("step_count", &Recorder::step_count);
 }
 

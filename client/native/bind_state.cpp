@@ -5,7 +5,9 @@
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
+#include "client/native/code_digest.h"
 #include "client/native/module_state.h"
+#include "client/native/state_reader.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -13,14 +15,44 @@ namespace py = pybind11;
 
 namespace {
 
-py::tuple StateItems(py::handle root, const std::string& name) {
-  const ModuleState state = StateOf(root.ptr(), name);
-  py::list items(state.items.size());
+/// (name, digest, text) of each item of a key.
+py::list KeyItems(const std::vector<StateItem>& items) {
+  py::list out(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    out[i] = py::make_tuple(items[i].name, items[i].digest.ToHex(), items[i].text);
+  }
+  return out;
+}
+
+py::tuple Structure(py::handle root, const std::string& name) {
+  const ModuleState state = StructureOf(root.ptr(), name);
+  return py::make_tuple(KeyItems(state.items), state.opaque);
+}
+
+/// read_state(names, roots, codes, globals) -> ([(kind, where, digest, text)], opaque, codes covered);
+/// `codes` are pairs of a module's dict and a code object, `globals` of a module's dict and a name.
+py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals) {
+  if (!names.is_none() && !PyAnySet_Check(names.ptr())) throw py::type_error("names are a set or None");
+  StateReader reader{NameFilter(names.ptr())};
+  for (auto [name, root] : roots) reader.AddRoot(name.cast<std::string>(), root.ptr());
+  for (py::handle pair : codes) {
+    const auto [space, code] = pair.cast<std::pair<py::dict, py::object>>();
+    if (!PyCode_Check(code.ptr())) throw py::type_error("read_state takes code objects");
+    reader.AddCode(space.ptr(), code.ptr());
+  }
+  for (py::handle pair : globals) {
+    const auto [space, name] = pair.cast<std::pair<py::dict, py::str>>();
+    reader.AddGlobal(space.ptr(), name.ptr());
+  }
+  const ModuleState state = reader.Finish();
+  py::list out(state.items.size());
   for (size_t i = 0; i < state.items.size(); ++i) {
     const StateItem& item = state.items[i];
-    items[i] = py::make_tuple(item.name, item.digest.ToHex(), item.text);
+    out[i] = py::make_tuple(item.kind, item.name, item.digest.ToHex(), item.text);
   }
-  return py::make_tuple(items, state.opaque);
+  py::list covered;
+  for (PyObject* code : state.codes) covered.append(py::handle(code));
+  return py::make_tuple(out, state.opaque, covered);
 }
 
 py::tuple ValueState(py::handle value) {
@@ -54,7 +86,9 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
 }  // namespace
 
 void BindState(py::module_& m) {
-  m.def("state_of", StateItems, py::arg("root"), py::arg("name"));
+  m.def("structure_of", Structure, py::arg("root"), py::arg("name"));
+  m.def("patched_in", [](const py::dict& namespaces) { return KeyItems(PatchedIn(namespaces.ptr())); });
+  m.def("read_state", ReadState, py::arg("names"), py::arg("roots"), py::arg("codes"), py::arg("globals"));
   m.def("digest_value", ValueState);
   m.def("digest_code", [](py::handle code) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");

@@ -21,6 +21,12 @@ void BindWatch(py::module_& m) {
              if (!PyCell_Check(cell.ptr())) throw py::type_error("add_cell takes a closure cell");
              watch.AddCell(cell.ptr());
            })
+      .def("add_attributes",
+           [](Watch& watch, py::handle names) {
+             if (!names.is_none() && !PyAnySet_Check(names.ptr())) throw py::type_error("names are a set or None");
+             watch.AddAttributes(names.ptr());
+           })
+      .def("add_function", [](Watch& watch, py::handle value) { watch.AddFunction(value.ptr()); })
       .def("add_tree", [](Watch& watch, py::handle root) { watch.AddTree(root.ptr()); })
       .def("add_names",
            [](Watch& watch, const py::dict& globals, py::handle code) {

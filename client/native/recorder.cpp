@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/recorder.h"
 
+#include <algorithm>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -195,6 +196,12 @@ void Recorder::Refuse(std::string name, std::string detail) {
 }
 
 const std::optional<Refusal>& Recorder::refusal() const { return state_->refusal; }
+
+std::vector<std::string> Recorder::ForeignOperators() const {
+  std::vector<std::string> names = state_->writer.ForeignOperators();
+  std::ranges::sort(names);
+  return names;
+}
 
 size_t Recorder::step_count() const { return state_->writer.steps().size(); }
 

@@ -69,6 +69,8 @@ class Recorder {
   /// Bytes of the recording. kUnsupported carries the refusal.
   Result<Buffer> Finish(const std::string& name, const std::vector<at::Tensor>& outputs);
 
+  /// Operators called that are not PyTorch's ("pkg::name.overload"), sorted.
+  std::vector<std::string> ForeignOperators() const;
   size_t step_count() const;
 
   struct State;

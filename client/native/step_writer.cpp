@@ -146,6 +146,14 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
   return std::nullopt;
 }
 
+std::vector<std::string> StepWriter::ForeignOperators() const {
+  std::vector<std::string> names;
+  for (const auto& [schema, entry] : operators_) {
+    if (entry.facts.is_opaque) names.push_back(entry.facts.name);
+  }
+  return names;
+}
+
 StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRole role) {
   if (value.isNone()) return WriteNone();
   if (value.isTensor()) return WriteTensor(value.toTensor());

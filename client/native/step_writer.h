@@ -45,6 +45,8 @@ class StepWriter {
   const TensorTable& tensors() const { return tensors_; }
   flatbuffers::FlatBufferBuilder& builder() { return builder_; }
   const std::vector<flatbuffers::Offset<proto::Step>>& steps() const { return steps_; }
+  /// Names of the operators called that are not PyTorch's, in no order.
+  std::vector<std::string> ForeignOperators() const;
 
  private:
   using ArgOffset = flatbuffers::Offset<proto::Arg>;

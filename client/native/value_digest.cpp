@@ -9,109 +9,23 @@
 
 #include <algorithm>
 
+#include "client/native/code_digest.h"
+#include "client/native/origin.h"
+#include "client/native/python_ref.h"
+
 namespace ingot::client {
 namespace {
 
 constexpr int kDepthMax = 24;
-
-/// A strong reference that is released at the end of the scope.
-class Owned {
- public:
-  explicit Owned(PyObject* object) : object_(object) {
-    if (object_ == nullptr) PyErr_Clear();
-  }
-  ~Owned() { Py_XDECREF(object_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  PyObject* get() const { return object_; }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
-
-std::string_view TextOf(PyObject* str) {
-  Py_ssize_t size = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(str, &size);
-  if (text == nullptr) {
-    PyErr_Clear();
-    return "";
-  }
-  return {text, static_cast<size_t>(size)};
-}
+constexpr size_t kValuesMax = 50'000;
 
 std::string Repr(PyObject* value) {
-  Owned repr(PyObject_Repr(value));
-  return repr ? std::string(TextOf(repr.get())) : std::string("?");
-}
-
-/// True when the bytecode loads constant 0; otherwise a string there is only a docstring.
-bool UsesFirstConstant(PyObject* bytecode) {
-  constexpr uint8_t kLoadConst = 100;
-  constexpr uint8_t kExtendedArg = 144;
-  const auto* code = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytecode));
-  const Py_ssize_t size = PyBytes_GET_SIZE(bytecode);
-  for (Py_ssize_t i = 0; i + 1 < size; i += 2) {
-    const bool extended = i >= 2 && code[i - 2] == kExtendedArg;
-    if (code[i] == kLoadConst && code[i + 1] == 0 && !extended) return true;
-  }
-  return false;
-}
-
-/// A remembered hash() differs from process to process and never steers a program
-/// (`_original_object_hash` of Hugging Face's generation configs).
-bool IsSaltedHash(PyObject* key, PyObject* value) {
-  if (!PyUnicode_Check(key) || !PyLong_CheckExact(value)) return false;
-  const std::string_view name = TextOf(key);
-  constexpr std::string_view kSuffix = "_hash";
-  return name.size() > kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix;
-}
-
-void AddConstant(Hasher& hasher, PyObject* constant, ValueWriter& writer) {
-  if (PyCode_Check(constant)) {
-    const Digest digest = DigestOfCode(constant);
-    hasher.Add(digest.low);
-    hasher.Add(digest.high);
-    return;
-  }
-  writer.Clear();
-  writer.Write(constant);
-  const Digest digest = writer.Finish();
-  hasher.Add(digest.low);
-  hasher.Add(digest.high);
+  const PythonRef repr(PyObject_Repr(value));
+  PyErr_Clear();
+  return repr ? std::string(ViewOf(repr.get())) : std::string("?");
 }
 
 }  // namespace
-
-Digest DigestOfCode(PyObject* object) {
-  auto* code = reinterpret_cast<PyCodeObject*>(object);
-  Hasher hasher;
-  for (int count : {code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_flags}) {
-    hasher.Add(static_cast<uint64_t>(count));
-  }
-  Owned bytecode(PyCode_GetCode(code));
-  if (!bytecode) return {};
-  hasher.AddField({reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytecode.get())),
-                   static_cast<size_t>(PyBytes_GET_SIZE(bytecode.get()))});
-  ValueWriter writer;
-  const Py_ssize_t constants = PyTuple_GET_SIZE(code->co_consts);
-  for (Py_ssize_t i = 0; i < constants; ++i) {
-    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
-    const bool docstring = i == 0 && (PyUnicode_Check(constant) || constant == Py_None) &&
-                           !UsesFirstConstant(bytecode.get());
-    if (!docstring) AddConstant(hasher, constant, writer);
-  }
-  writer.Clear();
-  writer.Write(code->co_names);
-  for (const char* name : {"co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable"}) {
-    Owned value(PyObject_GetAttrString(object, name));
-    if (value) writer.Write(value.get());
-  }
-  const Digest names = writer.Finish();
-  hasher.Add(names.low);
-  hasher.Add(names.high);
-  return hasher.Finish();
-}
 
 void ValueWriter::WriteText(std::string_view text) {
   AppendLittle(bytes_, static_cast<uint32_t>(text.size()));
@@ -119,8 +33,9 @@ void ValueWriter::WriteText(std::string_view text) {
 }
 
 void ValueWriter::WriteName(PyObject* object, const char* attribute) {
-  Owned name(PyObject_GetAttrString(object, attribute));
-  WriteText(name && PyUnicode_Check(name.get()) ? TextOf(name.get()) : std::string_view("?"));
+  const PythonRef name(PyObject_GetAttrString(object, attribute));
+  PyErr_Clear();
+  WriteText(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
 }
 
 bool ValueWriter::WriteScalar(PyObject* value) {
@@ -139,7 +54,7 @@ bool ValueWriter::WriteScalar(PyObject* value) {
     WriteText(Repr(value));
   } else if (PyUnicode_CheckExact(value)) {
     WriteTag('s');
-    WriteText(TextOf(value));
+    WriteText(ViewOf(value));
   } else if (PyBytes_CheckExact(value)) {
     WriteTag('b');
     WriteText({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
@@ -153,15 +68,35 @@ bool ValueWriter::WriteScalar(PyObject* value) {
   return true;
 }
 
+/// Names of items are data: all of them count.
 void ValueWriter::WriteDict(PyObject* dict) {
   WriteTag('{');
   AppendLittle(bytes_, static_cast<uint32_t>(PyDict_GET_SIZE(dict)));
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
-    if (IsSaltedHash(key, value)) continue;
     Write(key);
     Write(value);
+  }
+}
+
+/// A set has no order of its own: its members' digests are sorted.
+void ValueWriter::WriteSet(PyObject* set) {
+  std::vector<Digest> digests;
+  const PythonRef iterator(PyObject_GetIter(set));
+  while (iterator) {
+    const PythonRef item(PyIter_Next(iterator.get()));
+    if (!item) break;
+    ValueWriter member(reached_);
+    member.Write(item.get());
+    digests.push_back(member.Finish());
+  }
+  PyErr_Clear();
+  std::sort(digests.begin(), digests.end());
+  WriteTag('S');
+  for (const Digest& digest : digests) {
+    AppendLittle(bytes_, digest.low);
+    AppendLittle(bytes_, digest.high);
   }
 }
 
@@ -170,11 +105,15 @@ bool ValueWriter::WriteContainer(PyObject* value) {
     WriteTag(PyTuple_Check(value) ? '(' : '[');
     if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) {
       WriteName(reinterpret_cast<PyObject*>(Py_TYPE(value)), "__qualname__");
+      if (reached_ != nullptr) reached_->classes.push_back(Py_TYPE(value));
     }
-    Owned items(PySequence_Fast(value, ""));
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
     AppendLittle(bytes_, static_cast<uint32_t>(count));
-    for (Py_ssize_t i = 0; i < count; ++i) Write(PySequence_Fast_GET_ITEM(items.get(), i));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      // A list may shrink while user code (a repr) runs.
+      if (i >= PySequence_Fast_GET_SIZE(value)) break;
+      Write(PySequence_Fast_GET_ITEM(value, i));
+    }
     return true;
   }
   if (PyDict_CheckExact(value)) {
@@ -182,25 +121,52 @@ bool ValueWriter::WriteContainer(PyObject* value) {
     return true;
   }
   if (PyAnySet_CheckExact(value)) {
-    // A set has no order of its own: its members' digests are sorted.
-    std::vector<Digest> digests;
-    Owned iterator(PyObject_GetIter(value));
-    while (iterator) {
-      Owned item(PyIter_Next(iterator.get()));
-      if (!item) break;
-      ValueWriter member;
-      member.Write(item.get());
-      digests.push_back(member.Finish());
-    }
-    std::sort(digests.begin(), digests.end());
-    WriteTag('S');
-    for (const Digest& digest : digests) {
-      AppendLittle(bytes_, digest.low);
-      AppendLittle(bytes_, digest.high);
-    }
+    WriteSet(value);
     return true;
   }
   return false;
+}
+
+/// Cells may hold the function itself.
+void ValueWriter::WriteClosure(PyObject* function) {
+  PyObject* cells = PyFunction_GET_CLOSURE(function);
+  if (cells == nullptr || !open_.insert(function).second) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells); ++i) {
+    PyObject* held = PyCell_GET(PyTuple_GET_ITEM(cells, i));
+    if (held == nullptr) {
+      WriteTag('-');
+    } else if (open_.contains(held)) {
+      WriteTag('^');
+    } else {
+      Write(held);
+    }
+  }
+  open_.erase(function);
+}
+
+void ValueWriter::WriteFunction(PyObject* function) {
+  WriteTag('p');
+  WriteName(function, "__module__");
+  WriteName(function, "__qualname__");
+  if (IsTorchs(reinterpret_cast<PyFunctionObject*>(function))) return;
+  if (reached_ != nullptr) reached_->codes.push_back(PyFunction_GET_CODE(function));
+  const Digest digest = DigestOfCode(PyFunction_GET_CODE(function));
+  AppendLittle(bytes_, digest.low);
+  AppendLittle(bytes_, digest.high);
+  if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) Write(defaults);
+  if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) Write(defaults);
+  WriteClosure(function);
+}
+
+void ValueWriter::WriteTensor(PyObject* value) {
+  const at::Tensor& tensor = THPVariable_Unpack(value);
+  WriteTag('x');
+  AppendLittle(bytes_, static_cast<uint8_t>(tensor.scalar_type()));
+  AppendLittle(bytes_, static_cast<uint8_t>(tensor.device().type()));
+  AppendLittle(bytes_, static_cast<uint8_t>(tensor.layout()));
+  if (tensor.layout() != at::kStrided) return;
+  for (int64_t size : tensor.sizes()) AppendLittle(bytes_, size);
+  for (int64_t stride : tensor.strides()) AppendLittle(bytes_, stride);
 }
 
 bool ValueWriter::WriteNamed(PyObject* value) {
@@ -208,23 +174,19 @@ bool ValueWriter::WriteNamed(PyObject* value) {
     WriteTag('t');
     WriteName(value, "__module__");
     WriteName(value, "__qualname__");
+    if (reached_ != nullptr) reached_->classes.push_back(reinterpret_cast<PyTypeObject*>(value));
   } else if (PyModule_Check(value)) {
     WriteTag('m');
     WriteName(value, "__name__");
   } else if (PyFunction_Check(value)) {
-    WriteTag('p');
-    WriteName(value, "__module__");
-    WriteName(value, "__qualname__");
-    const Digest digest = DigestOfCode(PyFunction_GET_CODE(value));
-    AppendLittle(bytes_, digest.low);
-    AppendLittle(bytes_, digest.high);
-    if (PyObject* defaults = PyFunction_GET_DEFAULTS(value)) Write(defaults);
-    if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(value)) Write(defaults);
+    WriteFunction(value);
   } else if (PyMethod_Check(value)) {
     WriteTag('M');
     Write(PyMethod_GET_FUNCTION(value));
     Write(PyMethod_GET_SELF(value));
-  } else if (PyCFunction_Check(value)) {
+  } else if (PyCFunction_Check(value) || PyObject_TypeCheck(value, &PyMethodDescr_Type) ||
+             PyObject_TypeCheck(value, &PyWrapperDescr_Type) || PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
+             PyObject_TypeCheck(value, &PyMemberDescr_Type)) {
     WriteTag('C');
     WriteName(value, "__module__");
     WriteName(value, "__qualname__");
@@ -234,46 +196,11 @@ bool ValueWriter::WriteNamed(PyObject* value) {
     AppendLittle(bytes_, digest.low);
     AppendLittle(bytes_, digest.high);
   } else if (THPVariable_Check(value)) {
-    const at::Tensor& tensor = THPVariable_Unpack(value);
-    WriteTag('x');
-    AppendLittle(bytes_, static_cast<uint8_t>(tensor.scalar_type()));
-    AppendLittle(bytes_, static_cast<uint8_t>(tensor.device().type()));
-    AppendLittle(bytes_, static_cast<uint8_t>(tensor.layout()));
-    if (tensor.layout() == at::kStrided) {
-      for (int64_t size : tensor.sizes()) AppendLittle(bytes_, size);
-      for (int64_t stride : tensor.strides()) AppendLittle(bytes_, stride);
-    }
+    WriteTensor(value);
   } else {
     return false;
   }
   return true;
-}
-
-void ValueWriter::WriteObject(PyObject* value) {
-  WriteTag('O');
-  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
-  WriteName(type, "__module__");
-  WriteName(type, "__qualname__");
-  PyObject** dict = _PyObject_GetDictPtr(value);
-  if (dict != nullptr && *dict == nullptr) {
-    WriteTag('-');
-  } else if (dict != nullptr) {
-    Py_INCREF(*dict);
-    Owned hold(*dict);
-    WriteDict(*dict);
-  } else if (Owned state{PyObject_GetAttrString(value, "__dict__")}; state && PyDict_Check(state.get())) {
-    WriteDict(state.get());
-  } else {
-    WriteTag('?');
-    opaque_.push_back(Py_TYPE(value)->tp_name);
-    return;
-  }
-  // Subclasses of containers carry their elements besides their attributes.
-  if (PyDict_Check(value)) WriteDict(value);
-  if (PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value)) WriteText(Repr(value));
-  if (PyList_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) Write(PyList_GET_ITEM(value, i));
-  }
 }
 
 void ValueWriter::Write(PyObject* value) {
@@ -290,9 +217,10 @@ void ValueWriter::Write(PyObject* value) {
       return;
     }
   }
-  if (depth_ >= kDepthMax) {
+  if (depth_ >= kDepthMax || seen_.size() > kValuesMax) {
     WriteTag('?');
-    opaque_.push_back(std::string(Py_TYPE(value)->tp_name) + " (nested too deep)");
+    opaque_.push_back(std::string(Py_TYPE(value)->tp_name) +
+                      (depth_ >= kDepthMax ? " (nested too deep)" : " (too large)"));
     return;
   }
   ++depth_;
@@ -304,8 +232,9 @@ std::string ShortText(PyObject* value) {
   constexpr size_t kTextMax = 60;
   if (PyType_Check(value)) return reinterpret_cast<PyTypeObject*>(value)->tp_name;
   if (PyFunction_Check(value)) {
-    Owned name(PyObject_GetAttrString(value, "__qualname__"));
-    return name ? std::string(TextOf(name.get())) : "?";
+    const PythonRef name(PyObject_GetAttrString(value, "__qualname__"));
+    PyErr_Clear();
+    return name ? std::string(ViewOf(name.get())) : "?";
   }
   const bool simple = value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
                       PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||

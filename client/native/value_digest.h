@@ -4,24 +4,36 @@
 #include <Python.h>
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/digest.h"
+#include "client/native/python_ref.h"
 
 namespace ingot::client {
 
-/// Digest of a code object: bytecode, constants, names and signature; not line numbers, file
-/// name or an unused docstring, so that an edited comment still hits and an edited body misses.
-Digest DigestOfCode(PyObject* code);
+/// What a value leads to, for a walk that visits each thing once.
+struct Reached {
+  std::vector<PyObject*> objects;      ///< objects with attributes, in order found; borrowed
+  std::vector<PyTypeObject*> classes;  ///< their classes, and classes that are values themselves
+  std::vector<PyObject*> codes;        ///< of functions whose code is part of the digest
+};
 
 /// Turns Python values into bytes that are equal exactly when the values mean the same to a
-/// traced program, in this process or another. Objects are followed through `__dict__`;
-/// tensors count by metadata, modules and classes by name, functions by name and code.
-/// Needs the GIL; never runs user code except `__dict__` reads and repr of torch's own types.
+/// traced program, in this process or another. Objects are followed through their attributes and
+/// slots, buffers (numpy's arrays) by content; tensors count by metadata, modules and classes by
+/// name, functions by name, code, defaults and closure, PyTorch's and Python's own by name alone.
+/// Needs the GIL; never runs user code except `__dict__` reads and repr of types of libraries.
 class ValueWriter {
  public:
+  /// With `reached` attributes of objects are left out: the objects are noted there instead.
+  /// It outlives the writer.
+  explicit ValueWriter(Reached* reached = nullptr) : reached_(reached) {}
+
   /// Appends one value. Never fails: what cannot be digested is written as its type and listed.
   void Write(PyObject* value);
   /// Digest of all bytes so far.
@@ -37,15 +49,31 @@ class ValueWriter {
   bool WriteScalar(PyObject* value);
   bool WriteContainer(PyObject* value);
   bool WriteNamed(PyObject* value);
+  bool WriteKnownObject(PyObject* value);
+  void WriteFunction(PyObject* function);
+  void WriteClosure(PyObject* function);
+  void WriteTensor(PyObject* value);
   void WriteDict(PyObject* dict);
+  void WriteSet(PyObject* set);
+  void WriteFields(PyObject* value, std::initializer_list<const char*> fields);
+  bool WriteBuffer(PyObject* value);
+  bool WriteSlots(PyObject* value);
+  void WriteAttributes(PyObject* dict);
   void WriteObject(PyObject* value);
+  void WriteElements(PyObject* value);
 
+  Reached* reached_;
   Buffer bytes_;
   /// Objects already written: a second sight is a reference, which also ends cycles.
   std::unordered_map<PyObject*, size_t> seen_;
+  std::unordered_set<PyObject*> open_;  ///< functions being written
   std::vector<std::string> opaque_;
   int depth_ = 0;
 };
+
+/// (name, value) of everything an object keeps in its `__dict__` and its slots, in that order;
+/// values are new references. Empty for what has neither.
+std::vector<std::pair<std::string, PythonRef>> AttributesOf(PyObject* value);
 
 /// A few characters that show a value to people: "SiLU", "1e-06", "'gelu'".
 std::string ShortText(PyObject* value);

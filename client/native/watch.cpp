@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "client/native/code_names.h"
+#include "client/native/origin.h"
 
 namespace ingot::client {
 namespace {
@@ -20,12 +21,6 @@ uint64_t VersionOf(PyObject*) { return 0; }
 #endif
 
 constexpr size_t kValuesMax = 50'000;
-
-std::string_view ViewOf(PyObject* text) {
-  const char* bytes = PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
-  if (bytes == nullptr) PyErr_Clear();
-  return bytes == nullptr ? std::string_view() : bytes;
-}
 
 /// A new reference to the attributes of a plain object, or null.
 PyObject* StateOf(PyObject* value) {
@@ -53,13 +48,6 @@ bool IsAtom(PyObject* value) {
          PyFunction_Check(value) || PyCFunction_Check(value) || PyModule_Check(value);
 }
 
-/// A class of PyTorch's own: it belongs to PyTorch's version, all but a patched `forward`.
-bool IsTorchs(PyTypeObject* type) {
-  PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
-  const std::string_view name = module == nullptr ? std::string_view() : ViewOf(module);
-  return name == "torch" || name.starts_with("torch.");
-}
-
 PyObject* TableOf(PyObject* dict) {
   return PyType_Check(dict) ? reinterpret_cast<PyTypeObject*>(dict)->tp_dict : dict;
 }
@@ -77,6 +65,12 @@ Watch::~Watch() {
   for (const ListWatch& watch : lists_) {
     for (PyObject* item : watch.items) Py_DECREF(item);
     Py_DECREF(watch.list);
+  }
+  for (const FunctionWatch& watch : functions_) {
+    Py_DECREF(watch.function);
+    Py_DECREF(watch.code);
+    Py_XDECREF(watch.defaults);
+    Py_XDECREF(watch.keyword_defaults);
   }
   for (const auto* pairs : {&cells_, &sets_}) {
     for (const auto& [holder, held] : *pairs) {
@@ -122,6 +116,27 @@ void Watch::AddTree(PyObject* root) {
     waiting_.pop_back();
     Visit(value);
   }
+}
+
+void Watch::AddAttributes(PyObject* names) {
+  all_names_ = names == Py_None;
+  const PythonRef iterator(all_names_ ? nullptr : PyObject_GetIter(names));
+  while (iterator) {
+    PyObject* name = PyIter_Next(iterator.get());
+    if (name == nullptr) break;
+    PyUnicode_InternInPlace(&name);
+    kept_.push_back(PythonRef(name));
+    names_.insert(name);
+  }
+  PyErr_Clear();
+}
+
+void Watch::AddFunction(PyObject* value) {
+  PyObject* inner = FunctionOf(value);
+  if (inner == nullptr || !seen_.insert(inner).second) return;
+  auto* function = reinterpret_cast<PyFunctionObject*>(inner);
+  functions_.push_back({Py_NewRef(inner), Py_NewRef(function->func_code), Py_XNewRef(function->func_defaults),
+                        Py_XNewRef(function->func_kwdefaults)});
 }
 
 void Watch::AddNames(PyObject* globals, PyObject* code) {
@@ -195,6 +210,7 @@ void Watch::VisitDict(PyObject* dict) {
 
 /// An application's own object may change on every call in ways that no model reads.
 void Watch::VisitObject(PyObject* state) {
+  if (all_names_) return VisitDict(state);
   for (PyObject* name : names_) {
     PyObject* value = PyDict_GetItemWithError(state, name);
     if (value != nullptr && THPVariable_Check(value)) continue;
@@ -238,13 +254,15 @@ void Watch::VisitSet(PyObject* set) {
 void Watch::VisitClass(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (type->tp_dict == nullptr || !seen_.insert(object).second) return;
-  const bool is_torchs = IsTorchs(type);
+  const bool is_torchs = IsTorchName(ModuleOf(type));
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(type->tp_dict, &at, &key, &value)) {
     const bool counts = !is_torchs || ViewOf(key) == "forward";
     if (counts && PyFunction_Check(value)) AddSlot(type->tp_dict, key, value);
   }
+  // A method added to a class may hide one of its base.
+  if (!is_torchs) AddSize(type->tp_dict);
   if (type->tp_bases == nullptr) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
     VisitClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i)));
@@ -278,6 +296,13 @@ bool Watch::Holds() const {
   }
   for (const ListWatch& watch : lists_) {
     if (!IsCurrent(watch)) return false;
+  }
+  for (const FunctionWatch& watch : functions_) {
+    const auto* function = reinterpret_cast<PyFunctionObject*>(watch.function);
+    if (function->func_code != watch.code || function->func_defaults != watch.defaults ||
+        function->func_kwdefaults != watch.keyword_defaults) {
+      return false;
+    }
   }
   for (const auto& [cell, held] : cells_) {
     if (PyCell_GET(cell) != held) return false;

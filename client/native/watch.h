@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/native/python_ref.h"
+
 namespace ingot::client {
 
 /// Python state that a binding relies on and that may change inside this process: attributes,
@@ -29,6 +31,11 @@ class Watch {
   /// What a function's code looks up in its module, and in modules it finds there. Call it for all
   /// code before AddTree, which asks what names occur in code.
   void AddNames(PyObject* globals, PyObject* code);
+  /// Attributes of objects that count besides those in code; None = all there are.
+  void AddAttributes(PyObject* names);
+  /// The code and defaults of a function, or of the one inside a method or property; anything else
+  /// has none.
+  void AddFunction(PyObject* value);
   /// A module, container or object and everything below it, tensors left out: whatever a program
   /// can branch on. Of objects that are no modules only attributes whose names occur in code.
   void AddTree(PyObject* root);
@@ -47,6 +54,9 @@ class Watch {
     Py_ssize_t size = 0;
     bool sized = false;
     std::vector<Slot> slots;
+  };
+  struct FunctionWatch {
+    PyObject *function, *code, *defaults, *keyword_defaults;
   };
   struct ListWatch {
     PyObject* list;
@@ -70,9 +80,12 @@ class Watch {
   std::vector<DictWatch> dicts_;
   std::unordered_map<PyObject*, size_t> numbers_;  ///< of each watched dict
   std::vector<ListWatch> lists_;
+  std::vector<FunctionWatch> functions_;
   std::vector<std::pair<PyObject*, PyObject*>> cells_;  ///< a cell and what it held
   std::vector<std::pair<PyObject*, PyObject*>> sets_;   ///< a set and a copy of it
   std::unordered_set<PyObject*> names_;                 ///< attributes and strings in code, interned
+  bool all_names_ = false;
+  std::vector<PythonRef> kept_;                         ///< names that no code keeps alive
   std::vector<PyObject*> waiting_;                      ///< values AddTree has yet to visit
   std::unordered_set<PyObject*> seen_;
   std::set<std::pair<PyObject*, PyObject*>> slots_;  ///< (dict, key) of each slot

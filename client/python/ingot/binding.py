@@ -25,17 +25,9 @@ class Variant:
         self.raw_signature: bytes = reply["signature"]
         self.record: "list[dependencies.Dependency]" = [tuple(d) for d in reply["dependencies"]]
         self.program: typing.Any = None
-        self.checked = False
+        self.holds = True
         self._watch: typing.Any = None
         self._weights: "list[torch.Tensor]" = []
-
-    def check(self, roots: paths.Roots) -> "str | None":
-        """Why the dependency record does not hold here, or None; checked once for each process."""
-        if self.checked:
-            return None
-        why = dependencies.first_mismatch(self.record, roots)
-        self.checked = why is None
-        return why
 
     def bind(self, roots: paths.Roots) -> None:
         """Resolves weights and makes the program; NotFound or Incompatible says what does not fit."""
@@ -91,6 +83,7 @@ def _table_of(value: typing.Any, kind: str, key: typing.Any) -> "dict[typing.Any
 def _watched(roots: paths.Roots, record: "list[dependencies.Dependency]") -> typing.Any:
     """Everything outside the inputs that calls could branch on and that this process may change."""
     watch = _native.Watch()
+    watch.add_attributes(dependencies.uttered_names(record))
     for globals_, code in dependencies.executed(record):
         watch.add_names(globals_, code)
     for start in [roots.module, *(o for o in roots.objects if isinstance(o, torch.nn.Module))]:
@@ -103,8 +96,8 @@ def _watched(roots: paths.Roots, record: "list[dependencies.Dependency]") -> typ
         watch.add_tree(value)
     for owner, name, value in dependencies.definitions(record):
         watch.add_slot(owner, name, value)
-        if type(value) in (dict, list, set):
-            watch.add_tree(value)
+        watch.add_tree(value)
+        watch.add_function(value)
     return watch
 
 

@@ -78,14 +78,15 @@ class Engine:
             return shape is not None and self._install_all(shape_key, shape, call)
 
     def _check_again(self, entry: Entry, call: recording.Call) -> None:
-        """Something this process watches has changed: drops the variants whose dependencies hold no more."""
+        """Something this process watches has changed: finds the variants whose dependencies hold now."""
         roots = paths.Roots(self.target, call.objects)
-        for variant in list(entry.variants):
-            why = dependencies.first_mismatch(variant.record, roots)
-            if why is not None:
-                entry.variants.remove(variant)
-                entry.rejected = self._last_miss = f"changed in this process: {why}"
-                counters.add("dependency_misses")
+        held = any(variant.holds for variant in entry.variants)
+        for variant, why in entry.check(roots):
+            if why is not None and variant.holds:
+                self._last_miss = f"changed in this process: {why}"
+            variant.holds = why is None
+        if held and not any(variant.holds for variant in entry.variants):
+            counters.add("dependency_misses")
 
     def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         self._thread.retrying = True
@@ -144,27 +145,19 @@ class Engine:
             self._last_miss = (reply or {}).get("why") or "never stored"
         else:
             self._admit(entry, reply["variants"], call)
-        counters.add("entry_hits" if entry.variants else "entry_misses")
+        counters.add("entry_hits" if any(v.holds for v in entry.variants) else "entry_misses")
         return entry
 
     def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
-        """Keeps the variants whose dependency record holds in this process."""
+        """Keeps the variants, and notes whose dependency record holds in this process."""
         began = time.perf_counter()
-        roots = paths.Roots(self.target, call.objects)
-        checked: "dict[int, str | None]" = {}
-        for reply in variants:
-            variant = binding.Variant(reply)
-            fingerprint = hash(tuple(variant.record))
-            if fingerprint in checked:
-                variant.checked = checked[fingerprint] is None
-                why = checked[fingerprint]
-            else:
-                why = checked[fingerprint] = variant.check(roots)
-            if why is None:
-                entry.variants.append(variant)
-            else:
-                entry.rejected = self._last_miss = f"stored but rejected: {why}"
-                counters.add("dependency_misses")
+        entry.variants = [binding.Variant(reply) for reply in variants]
+        for variant, why in entry.check(paths.Roots(self.target, call.objects)):
+            variant.holds = why is None
+            if why is not None:
+                self._last_miss = f"stored but rejected: {why}"
+        if not any(variant.holds for variant in entry.variants):
+            counters.add("dependency_misses")
         counters.add_seconds("check", time.perf_counter() - began)
 
     def _report_opaque(self, opaque: "list[str]") -> None:
@@ -178,7 +171,7 @@ class Engine:
         began = time.perf_counter()
         accepted = False
         self.site._forget(shape_key, call.objects)
-        for variant in shape.entry.variants:
+        for variant in [v for v in shape.entry.variants if v.holds]:
             accepted = self._install(shape_key, shape, variant, call) or accepted
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
@@ -214,7 +207,7 @@ class Engine:
         if sizes in shape.pending:
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
-        if len(shape.entry.variants) >= self.config.variants_max and reason != "unproven":
+        if sum(v.holds for v in shape.entry.variants) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape_key, shape, sizes, call)
 
@@ -273,7 +266,7 @@ class Engine:
             connection = self._link.get(self.config.connect_ms_max)
             reply = connection.compile(job.shape.entry.key.components, job.captured.recording, job.captured.signature,
                                        job.captured.record, self.config.dynamic is not False,
-                                       job.shape.entry.rejected is not None, self.config.compile_ms_max)
+                                       self.config.compile_ms_max)
             counters.add_seconds("compile", time.perf_counter() - began)
             self._accept_reply(job, reply)
         except errors.Error as e:
@@ -289,16 +282,14 @@ class Engine:
     def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         counters.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
         variant = binding.Variant(reply["variant"])
-        variant.checked = True
         with self._lock:
             variants = job.shape.entry.variants
-            for old in [v for v in variants if v.graph == variant.graph or variant.is_template and not v.is_template]:
+            for old in [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]:
                 if old.graph == variant.graph and old.program is not None:
                     variant.program, variant._weights = old.program, old._weights
                 variants.remove(old)
                 self.site._remove(old.program) if old.program is not None else None
             variants.insert(0, variant)
-            job.shape.entry.rejected = None
             if not self._install(job.shape_key, job.shape, variant, job.call):
                 inputs = self._inputs(variant, job.call)
                 self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss}"

@@ -4,7 +4,7 @@
 import threading
 import typing
 
-from ingot import binding, keys, recording
+from ingot import binding, dependencies, keys, paths, recording
 
 
 class Entry:
@@ -13,7 +13,17 @@ class Entry:
     def __init__(self, key: keys.EntryKey) -> None:
         self.key = key
         self.variants: "list[binding.Variant]" = []
-        self.rejected: "str | None" = None
+
+    def check(self, roots: paths.Roots) -> "list[tuple[binding.Variant, str | None]]":
+        """Each variant with why its dependency record does not hold in this process, or None."""
+        known: "dict[int, str | None]" = {}  # Variants of one recording share their record.
+        found = []
+        for variant in self.variants:
+            fingerprint = hash(tuple(variant.record))
+            if fingerprint not in known:
+                known[fingerprint] = dependencies.first_mismatch(variant.record, roots)
+            found.append((variant, known[fingerprint]))
+        return found
 
 
 class Shape:

@@ -57,24 +57,26 @@ class StateRecord(typing.NamedTuple):
 
 
 def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> StateRecord:
-    """State of what the function belongs to, of its closure, and of modules among its arguments."""
+    """Structure of what the function belongs to and closes over; state of the objects among its arguments.
+
+    What a program reads of its own attributes is in the dependency record instead: only a recording knows it.
+    """
     items: "list[Item]" = []
     opaque: "list[str]" = []
-    roots: "list[tuple[str, typing.Any]]" = []
     owner = paths.self_of(function)
-    if owner is not None:
-        roots.append(("self", owner))
+    roots: "list[tuple[str, typing.Any]]" = [("self", owner)] if owner is not None else []
     roots += [(f"closure.{name}", value) for name, value in sorted(paths.closure_of(function).items())]
-    roots += [(f"argument.{i}", value) for i, value in enumerate(objects)]
+    roots += [(f"argument.{i}", value) for i, value in enumerate(objects) if isinstance(value, torch.nn.Module)]
     for name, root in roots:
-        if isinstance(root, torch.nn.Module) or name == "self":
-            found, unknown = _native.state_of(root, name)
-            items += found
-            opaque += unknown
-        else:
-            digest, text, unknown = _native.digest_value(root)
-            items.append((name, digest, text))
-            opaque += [f"{name}: {kind}" for kind in unknown]
+        found, unknown = _native.structure_of(root, name)
+        items += found
+        opaque += unknown
+    for i, value in enumerate(objects):
+        if isinstance(value, torch.nn.Module):
+            continue
+        digest, text, kinds = _native.digest_value(value)
+        items.append((f"argument.{i}", digest, text))
+        opaque += [f"argument.{i}: {kind}" for kind in kinds]
     return StateRecord(items, opaque)
 
 
@@ -123,6 +125,11 @@ def _cpu() -> str:
     with open("/proc/cpuinfo") as file:
         flags = next((line for line in file if line.startswith("flags")), "").split()
     return " ".join(sorted(set(flags) & set(_FEATURES)))
+
+
+# Where programs put functions of their own in the place of PyTorch's.
+_PATCHABLE = {"torch": vars(torch), "torch.nn.functional": vars(torch.nn.functional), "torch.Tensor": torch.Tensor,
+              "torch._tensor.Tensor": torch._C.TensorBase}
 
 
 def _environment() -> "list[Item]":

@@ -6,7 +6,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, effects, errors, paths, tree
+from ingot import _native, dependencies, effects, errors, names, paths, tree
 from ingot.escapes import Escapes
 
 _SKIP_CODE = [torch.__path__[0], __file__.rsplit("/", 1)[0]]
@@ -48,6 +48,7 @@ class Recording:
         self._recorder = _native.Recorder()
         self._profiler = _native.Profiler(_SKIP_CODE)
         self._environment = effects.WatchedEnvironment()
+        self._noted = names.NotedNames()
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
         self._snapshot = effects.Snapshot(self._root_objects())
@@ -76,7 +77,7 @@ class Recording:
                 recorder.declare_input(tensor, paths.to_text(path))
                 self._inputs.append(path)
                 declared.add(id(tensor))
-        with self._environment, Escapes(recorder, self._profiler):
+        with self._environment, self._noted, Escapes(recorder, self._profiler):
             self._profiler.start()
             recorder.start()
             if aliased is not None:
@@ -109,7 +110,7 @@ class Recording:
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         codes = self._profiler.codes()
-        weights, reached = self._bind_foreigns(codes)
+        weights = self._bind_foreigns(codes)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:
@@ -117,7 +118,8 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "epilogues": epilogues,
                      "leaves": len(encoder.leaves)}
-        record = dependencies.collect(codes, self._environment.read, reached)
+        observed = dependencies.Observed(codes, self._environment.read, self._noted.names, self._recorder.foreign_operators())
+        record = dependencies.collect(observed, self._roots)
         opaque = [where for kind, where, _, _ in record if kind == "opaque"]
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
 
@@ -140,11 +142,10 @@ class Recording:
             epilogues.append({"holder": change.holder, "kind": change.kind, "key": change.key, "value": value})
         return epilogues
 
-    def _bind_foreigns(self, codes: "list[tuple[typing.Any, str]]") -> "tuple[list[paths.Path], dict[str, typing.Any]]":
-        """Paths of the weights in source order, and the global roots they start from."""
+    def _bind_foreigns(self, codes: "list[tuple[typing.Any, str]]") -> "list[paths.Path]":
+        """Paths of the weights in source order."""
         known = {id(tensor): path for path, tensor in self._snapshot.tensors}
         weights: "list[paths.Path]" = []
-        reached: "dict[str, typing.Any]" = {}
         searched = False
         for value, tensor, written in self._recorder.foreigns():
             path = known.get(id(tensor))
@@ -155,8 +156,6 @@ class Recording:
             if path is not None:
                 self._recorder.declare_weight(value, paths.to_text(path))
                 weights.append(path)
-                if str(path[0]).startswith(("global:", "closure:")):
-                    reached[path[0]] = self._roots.get(path[0])
                 continue
             where = f"a tensor of sizes {list(tensor.shape)} that no path leads to"
             if written:
@@ -164,7 +163,7 @@ class Recording:
             problem = self._recorder.declare_constant(value, self._constant_bytes_max)
             if problem is not None:
                 raise Refused("unbound-tensor", f"{where}: {problem}")
-        return weights, reached
+        return weights
 
     def _search_globals(self, codes: "list[tuple[typing.Any, str]]") -> "dict[int, paths.Path]":
         """Tensors reachable from globals that executed code names."""

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/code_digest.h"
+
+#include "client/native/python_ref.h"
+#include "client/native/value_digest.h"
+
+namespace ingot::client {
+namespace {
+
+/// True when the bytecode loads constant 0; otherwise a string there is only a docstring.
+bool UsesFirstConstant(PyObject* bytecode) {
+  constexpr uint8_t kLoadConst = 100;
+  constexpr uint8_t kExtendedArg = 144;
+  const auto* code = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytecode));
+  const Py_ssize_t size = PyBytes_GET_SIZE(bytecode);
+  for (Py_ssize_t i = 0; i + 1 < size; i += 2) {
+    const bool extended = i >= 2 && code[i - 2] == kExtendedArg;
+    if (code[i] == kLoadConst && code[i + 1] == 0 && !extended) return true;
+  }
+  return false;
+}
+
+void AddConstant(Hasher& hasher, PyObject* constant, ValueWriter& writer) {
+  if (PyCode_Check(constant)) {
+    const Digest digest = DigestOfCode(constant);
+    hasher.Add(digest.low);
+    hasher.Add(digest.high);
+    return;
+  }
+  writer.Clear();
+  writer.Write(constant);
+  const Digest digest = writer.Finish();
+  hasher.Add(digest.low);
+  hasher.Add(digest.high);
+}
+
+}  // namespace
+
+Digest DigestOfCode(PyObject* object) {
+  auto* code = reinterpret_cast<PyCodeObject*>(object);
+  Hasher hasher;
+  for (int count : {code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_flags}) {
+    hasher.Add(static_cast<uint64_t>(count));
+  }
+  PythonRef bytecode(PyCode_GetCode(code));
+  if (!bytecode) return {};
+  hasher.AddField({reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytecode.get())),
+                   static_cast<size_t>(PyBytes_GET_SIZE(bytecode.get()))});
+  ValueWriter writer;
+  const Py_ssize_t constants = PyTuple_GET_SIZE(code->co_consts);
+  for (Py_ssize_t i = 0; i < constants; ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+    const bool docstring = i == 0 && (PyUnicode_Check(constant) || constant == Py_None) &&
+                           !UsesFirstConstant(bytecode.get());
+    if (!docstring) AddConstant(hasher, constant, writer);
+  }
+  writer.Clear();
+  writer.Write(code->co_names);
+  for (const char* name : {"co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable"}) {
+    PythonRef value(PyObject_GetAttrString(object, name));
+    if (value) writer.Write(value.get());
+  }
+  const Digest names = writer.Finish();
+  hasher.Add(names.low);
+  hasher.Add(names.high);
+  return hasher.Finish();
+}
+
+}  // namespace ingot::client

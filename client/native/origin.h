@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+
+namespace ingot::client {
+
+/// Whose code something is. PyTorch's and Python's own belong to versions that the entry key names;
+/// everything else may change from one start to the next. All need the GIL.
+
+/// UTF-8 of a string, valid as long as it lives; empty for anything else.
+std::string_view ViewOf(PyObject* text);
+/// `__module__` of a class.
+std::string_view ModuleOf(PyTypeObject* type);
+/// "torch" or "torch.something".
+bool IsTorchName(std::string_view module);
+/// A module of Python's standard library, builtins included; `__main__` is not.
+bool IsStandardName(std::string_view module);
+/// A class written in Python that is neither PyTorch's nor Python's.
+bool IsUsers(PyTypeObject* type);
+/// A function that PyTorch brought itself: one that was put in its place has code elsewhere.
+bool IsTorchs(PyFunctionObject* function);
+/// A class from PyTorch with behaviour of its own (nn.Linear), or one derived from it: PyTorch's
+/// code reads its attributes. Plain nn.Module and its containers are not.
+bool HasTorchBehaviour(PyTypeObject* type);
+/// The function inside a class attribute: plain, static, class method, property or cached
+/// property; borrowed, null for others.
+PyObject* FunctionOf(PyObject* attribute);
+
+}  // namespace ingot::client

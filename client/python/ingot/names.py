@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which names a program can read attributes by: those in its code, and those it asks for through getattr."""
+
+import builtins
+import dis
+import sys
+import types
+import typing
+
+from ingot import codes
+
+# Code that says these may read any attribute of the object it says them of.
+_ANY = frozenset(["__dict__", "vars", "__getstate__"])
+
+# What nn.Module.__call__ reads, whose own code no record holds.
+_CALLED = frozenset(["forward"])
+
+Codes = typing.Iterable[typing.Tuple[types.CodeType, str]]
+
+
+def is_standard(module: "str | None") -> bool:
+    """Python's own library, which belongs to the Python version that the key names."""
+    return (module or "").partition(".")[0] in sys.stdlib_module_names and module != "__main__"
+
+
+def _of_constant(value: typing.Any) -> "typing.Iterator[str]":
+    if isinstance(value, str):
+        if len(value) < 128 and value.replace(".", "").isidentifier():
+            yield from value.split(".")
+    elif isinstance(value, (tuple, frozenset)):
+        for item in value:
+            yield from _of_constant(item)
+
+
+def _class_read_whole(code: types.CodeType, module: str) -> "str | None":
+    """``*module:Class`` when a method reads all attributes of its own object only; None when of others too."""
+    outer = codes.qualname(code).partition(".<locals>.")[0]
+    owner = outer.rpartition(".")[0]
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("PUSH_NULL", "CACHE")]
+    for number, found in enumerate(instructions):
+        if found.argval in _ANY:
+            beside = instructions[number + (1 if found.opname == "LOAD_GLOBAL" else -1)]
+            if beside.argval != "self":
+                return None
+    return f"*{module}:{owner}" if owner else None
+
+
+def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | None":
+    """Every name the executed code utters, and ``*module:Class`` for classes whose objects it reads whole; None when it
+    may read any attribute of any object."""
+    found = {*_CALLED, *noted}
+    for code, module in ran:
+        if is_standard(module):
+            continue
+        if not _ANY.isdisjoint(code.co_names):
+            owner = _class_read_whole(code, module or "")
+            if owner is None:
+                return None
+            found.add(owner)
+        found.update(code.co_names)
+        for constant in code.co_consts:
+            found.update(_of_constant(constant))
+    return frozenset(found)
+
+
+class NotedNames:
+    """Notes what the program asks for through ``getattr`` and ``hasattr`` inside a ``with`` block.
+
+    Both builtins are replaced for that time, for every thread; calls from PyTorch's code are not noted.
+    """
+
+    def __init__(self) -> None:
+        self.names: "set[str]" = set()
+        self._getattr, self._hasattr = builtins.getattr, builtins.hasattr
+
+    def __enter__(self) -> "NotedNames":
+        note, plain_getattr, plain_hasattr = self._note, self._getattr, self._hasattr
+
+        def getattr(value: typing.Any, name: str, *default: typing.Any) -> typing.Any:
+            note(name)
+            return plain_getattr(value, name, *default)
+
+        def hasattr(value: typing.Any, name: str) -> bool:
+            note(name)
+            return plain_hasattr(value, name)
+
+        builtins.getattr, builtins.hasattr = getattr, hasattr
+        return self
+
+    def _note(self, name: typing.Any) -> None:
+        if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch."):
+            self.names.add(name)
+
+    def __exit__(self, *exc: typing.Any) -> None:
+        builtins.getattr, builtins.hasattr = self._getattr, self._hasattr
