@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program changes in its own process after native code serves: never a stale answer, and back to native."""
 
+import builtins
 import dataclasses
+import os
+import threading
 import types
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 
 SCALE = 2.0
 TABLE = {"shift": 1.0}
+FIRST_RUNS, SECOND_RAN = threading.Event(), threading.Event()
 
 
 def helper(x):
@@ -242,3 +246,27 @@ def test_an_argument_that_is_also_a_weight_is_told_apart(ingot):
     with torch.no_grad():
         for x in (model.weight, other, model.weight, other):
             torch.testing.assert_close(step(x), model(x))
+
+
+def test_two_threads_that_record_at_once_leave_nothing_behind(ingot):
+    before = builtins.getattr, builtins.hasattr, type(os.environ)
+
+    def first(x):
+        FIRST_RUNS.set()
+        SECOND_RAN.wait(20)
+        return x * float(os.environ.get("INGOT_TEST_UNSET", "2"))
+
+    def second(x):
+        return x * getattr(torch, "pi")
+
+    steps = [ingot.compile(f, wait=True) for f in (first, second)]
+    with torch.no_grad():
+        thread = threading.Thread(target=lambda: torch.no_grad()(steps[0])(torch.ones(3)))
+        thread.start()
+        FIRST_RUNS.wait(20)
+        steps[1](torch.ones(3))
+        SECOND_RAN.set()
+        thread.join(30)
+    assert (builtins.getattr, builtins.hasattr, type(os.environ)) == before
+    assert all(step.variants for step in steps), [step.report() for step in steps]
+    assert "INGOT_TEST_UNSET" in steps[0].soundness() and "INGOT_TEST_UNSET" not in steps[1].soundness()

@@ -19,12 +19,14 @@ from ingot import _native  # noqa: E402
 __version__ = _native.version
 
 from ingot.api import cache_compile, compile, load  # noqa: E402
-from ingot.config import Config  # noqa: E402
+from ingot.config import Config, Gears  # noqa: E402
 from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
                           Timeout, Unavailable, Unsupported)
 from ingot.counters import stats  # noqa: E402
+from ingot.gears import mark_static, set_dim_gears  # noqa: E402
 
 Compiled: typing.Any = _native.Compiled
 
-__all__ = ["Cancelled", "Compiled", "Config", "Corrupt", "Error", "Exhausted", "Incompatible", "Internal", "Invalid",
-           "NotFound", "Timeout", "Unavailable", "Unsupported", "cache_compile", "compile", "load", "stats"]
+__all__ = ["Cancelled", "Compiled", "Config", "Corrupt", "Error", "Exhausted", "Gears", "Incompatible", "Internal", "Invalid",
+           "NotFound", "Timeout", "Unavailable", "Unsupported", "cache_compile", "compile", "load", "mark_static",
+           "set_dim_gears", "stats"]

@@ -10,6 +10,18 @@ from ingot import errors
 
 
 @dataclasses.dataclass(frozen=True)
+class Gears:
+    """How the gears of several dimensions combine; see :func:`ingot.set_dim_gears`."""
+
+    merge: str = "zip"
+    """*key* ``zip``: the first sizes together, the second together. ``product``: every combination, at most 100."""
+
+    def __post_init__(self) -> None:
+        if self.merge not in ("zip", "product"):
+            raise errors.Invalid(f"Value {self.merge!r} (type: {type(self.merge)}) not in optional list ['zip', 'product']")
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """Options of one call site. Fields marked *key* change the code and are part of the entry key."""
 
@@ -22,7 +34,11 @@ class Config:
     dynamic: "bool | None" = None
     """*key* False: every size its own variant. None, True: a template from the second size on."""
     on_miss: str = "compile"
-    """``compile`` | ``eager`` (never record) | ``error`` (raise NotFound with the nearest variants)."""
+    """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
+    soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
+    ``set_dim_gears`` gave a value to pad with; a size is trusted once its padded answer has equalled eager's)."""
+    gears: Gears = Gears()
+    """*key* How gears combine: ``Gears(merge="zip" | "product")``, in a file a table ``[gears]``."""
     on_unsupported: str = "eager"
     """``eager`` | ``error``: what a call does that cannot be captured."""
     opaque: str = "warn"
@@ -80,10 +96,18 @@ class Config:
         unknown = sorted(set(values) - names)
         if unknown:
             raise errors.Invalid(f"{source}: unknown option {unknown[0]!r}; the options are {', '.join(sorted(names))}")
+        gears = values.get("gears")
+        if isinstance(gears, dict):
+            bad = sorted(set(gears) - {"merge"})
+            if bad:
+                raise errors.Invalid(f"{source}: unknown option 'gears.{bad[0]}'; the only one is 'gears.merge'")
+            values = {**values, "gears": Gears(**gears)}
+        elif not isinstance(gears, (Gears, type(None))):
+            raise errors.Invalid(f"{source}: gears is {type(gears).__name__}: expected ingot.Gears or a dict of its fields")
         return dataclasses.replace(self, **values)
 
 
-_CHOICES = {"on_miss": ("compile", "eager", "error"), "on_unsupported": ("eager", "error"),
+_CHOICES = {"on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
             "opaque": ("warn", "trust", "trace"), "guards": ("always",)}
 
 

@@ -6,6 +6,7 @@ any other change is refused.
 """
 
 import os
+import threading
 import typing
 
 import torch
@@ -66,28 +67,41 @@ def _same(old: typing.Any, new: typing.Any) -> bool:
     return bool(_native.digest_value(old)[0] == _native.digest_value(new)[0])
 
 
+_reading: "dict[int, dict[str, str | None]]" = {}
+"""What each thread that watches has read."""
+_lock = threading.Lock()
+_plain_environ = type(os.environ)
+
+
+class _Watched(_plain_environ):  # type: ignore[misc, valid-type]
+    def __getitem__(self, name: str) -> str:
+        read = _reading.get(threading.get_ident(), {})
+        try:
+            value: str = super().__getitem__(name)
+        except KeyError:
+            read[name] = None
+            raise
+        read[name] = value
+        return value
+
+
 class WatchedEnvironment:
-    """Notes which environment variables are read through ``os.environ`` inside a ``with`` block."""
+    """Notes which environment variables this thread reads through ``os.environ`` inside a ``with`` block."""
 
     def __init__(self) -> None:
         self.read: "dict[str, str | None]" = {}
 
     def __enter__(self) -> "WatchedEnvironment":
-        kind = self._kind = type(os.environ)
-        read = self.read
-
-        class Watched(kind):  # type: ignore[misc, valid-type]
-            def __getitem__(self, name: str) -> str:
-                try:
-                    value: str = super().__getitem__(name)
-                except KeyError:
-                    read[name] = None
-                    raise
-                read[name] = value
-                return value
-
-        os.environ.__class__ = Watched
+        with _lock:
+            self._outer = _reading.get(threading.get_ident())
+            _reading[threading.get_ident()] = self.read
+            os.environ.__class__ = _Watched
         return self
 
     def __exit__(self, *exc: typing.Any) -> None:
-        os.environ.__class__ = self._kind
+        with _lock:
+            _reading.pop(threading.get_ident(), None)
+            if self._outer is not None:
+                _reading[threading.get_ident()] = self._outer
+            if not _reading:
+                os.environ.__class__ = _plain_environ

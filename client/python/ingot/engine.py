@@ -11,7 +11,8 @@ import weakref
 
 import torch
 
-from ingot import _native, background, binding, counters, daemon, dependencies, errors, keys, paths, recording, report
+from ingot import (_native, background, binding, counters, daemon, dependencies, errors, gears, keys, padding, paths,
+                   recording, report)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
@@ -29,6 +30,8 @@ class Engine:
         self.site: typing.Any = _native.Compiled(target, self)
         self._entries: "dict[str, Entry]" = {}
         self._shapes: "dict[bytes, Shape]" = {}
+        self._declared: "dict[bytes, gears.Declared | None]" = {}
+        self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._thread = threading.local()
         self._jobs: "list[Job]" = []
@@ -57,22 +60,37 @@ class Engine:
 
     def _serve_miss(self, shape_key: bytes, name: str, detail: str, call: recording.Call) -> typing.Any:
         args, kwargs = call.args, call.kwargs
-        if name in ("new", "stale", "objects") and not getattr(self._thread, "retrying", False):
+        number = self._number(shape_key, call)
+        known = number in self._shapes
+        if (name in ("new", "stale", "objects") or not known) and not getattr(self._thread, "retrying", False):
             try:
-                installed = self._find_and_install(shape_key, call, name == "stale")
+                installed = self._find_and_install(shape_key, number, call, name == "stale")
             except Exception as e:  # a bug of ours must not become the user's
                 log.exception("looking up %s failed", self.name)
                 return self._fall_back("internal", repr(e), args, kwargs)
             if installed:
                 return self._call_again(args, kwargs)
-        shape = self._shapes.get(shape_key)
+        shape = self._shapes.get(number)
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape_key, shape, name, detail, call)
 
-    def _find_and_install(self, shape_key: bytes, call: recording.Call, is_stale: bool) -> bool:
+    def _number(self, shape_key: bytes, call: recording.Call) -> bytes:
+        """The shape a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
+        call declares wrongly."""
+        declared, said = self._declared.get(shape_key), gears.declared(call.tensors, self.config.gears.merge)
+        if declared is None:
+            declared = self._declared[shape_key] = said
+        elif said is not None and said != declared:
+            raise gears.GearError(f"{self.name} was first called with other gears or fixed dims, and it is not supported to set them again: "
+                                  f"{gears.text(declared)}, then {gears.text(said)}")
+        if declared is None or not declared.static:
+            return shape_key
+        return shape_key + repr(declared.fixed(call.sizes())).encode()
+
+    def _find_and_install(self, shape_key: bytes, number: bytes, call: recording.Call, is_stale: bool) -> bool:
         with self._lock:
-            shape = self._find_shape(shape_key, call)
+            shape = self._find_shape(shape_key, number, call)
             if shape is not None and is_stale:
                 self._check_again(shape.entry, call)
             return shape is not None and self._install_all(shape_key, shape, call)
@@ -111,18 +129,19 @@ class Engine:
 
     # -- looking up ----------------------------------------------------------------------------------
 
-    def _find_shape(self, shape_key: bytes, call: recording.Call) -> "Shape | None":
+    def _find_shape(self, shape_key: bytes, number: bytes, call: recording.Call) -> "Shape | None":
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
-        key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config)
+        declared = self._declared.get(shape_key)
+        key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config, declared, call.sizes())
         self._report_opaque(key.opaque)
         digest = key.digest()
         if digest not in self._entries:
             self._entries[digest] = self._look_up(key, call)
-        shape = self._shapes.get(shape_key)
+        shape = self._shapes.get(number)
         if shape is None or shape.entry is not self._entries[digest]:
             if shape is None and len(self._shapes) >= self.config.shapes_max:
                 return None
-            shape = self._shapes[shape_key] = Shape(self._entries[digest])
+            shape = self._shapes[number] = Shape(self._entries[digest], declared)
         return shape
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
@@ -170,7 +189,12 @@ class Engine:
         """Binds every variant of the entry to this shape; True when one takes this call."""
         began = time.perf_counter()
         accepted = False
-        self.site._forget(shape_key, call.objects)
+        if shape.declared is None:
+            self.site._forget(shape_key, call.objects)
+        else:
+            # Calls with other fixed sizes have variants of the same structure.
+            for variant in shape.entry.variants:
+                self.site._remove(variant.program) if variant.program is not None else None
         for variant in [v for v in shape.entry.variants if v.holds]:
             accepted = self._install(shape_key, shape, variant, call) or accepted
         counters.add_seconds("bind", time.perf_counter() - began)
@@ -199,10 +223,17 @@ class Engine:
             shape.value_failures += 1
             if shape.value_failures > self.config.value_guard_failures_max:
                 self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
-        sizes = tuple(tuple(t.shape) for t in call.tensors) + (() if reason != "value" else ("value", detail))
+        sizes = call.sizes() + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
             return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
-        if self.config.on_miss != "compile" or self.config.require_cached:
+        if self.config.require_cached:
+            return self._refuse_miss(shape, call)
+        if shape.declared is not None and shape.declared.gears:
+            if shape.declared.gear(call.sizes()) not in shape.declared.gears:
+                answered, result = self._out_of_gear(shape, call)
+                if answered:
+                    return result
+        elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
         if sizes in shape.pending:
             counters.add("pending_calls")
@@ -211,12 +242,29 @@ class Engine:
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape_key, shape, sizes, call)
 
+    def _out_of_gear(self, shape: Shape, call: recording.Call) -> "tuple[bool, typing.Any]":
+        """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
+        declared, sizes = shape.declared, call.sizes()
+        assert declared is not None
+        if self.config.on_miss == "pad" and not self._padded.is_refused(sizes):
+            gear = declared.above(sizes)
+            filled = padding.filled_up(declared, call.tensors, gear) if gear is not None else None
+            if filled is not None:
+                args, kwargs = gears.replaced((call.args, call.kwargs), call.tensors, filled)
+                counters.add("padded_calls")
+                return True, self._padded.answer(sizes, self.site(*args, **kwargs), lambda: self.target(*call.args, **call.kwargs))
+        if self.config.on_miss in ("eager", "error"):
+            self._last_miss = f"size {declared.gear(sizes)} is no gear; the nearest are {declared.nearest(sizes)}"
+            return True, self._refuse_miss(shape, call)
+        log.info("%s: size %s is no gear; it gets a variant of its own", self.name, declared.gear(sizes))
+        return False, None
+
     def _retire(self, shape: Shape, why: str) -> None:
         shape.eager_reason = why
         counters.add("retired")
 
     def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
-        nearest = self.why_miss(call)
+        nearest = self._last_miss if shape.declared is not None else self.why_miss(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
@@ -265,7 +313,7 @@ class Engine:
         try:
             connection = self._link.get(self.config.connect_ms_max)
             reply = connection.compile(job.shape.entry.key.components, job.captured.recording, job.captured.signature,
-                                       job.captured.record, self.config.dynamic is not False,
+                                       job.captured.record, _is_dynamic(self.config, job.shape.declared),
                                        self.config.compile_ms_max)
             counters.add_seconds("compile", time.perf_counter() - began)
             self._accept_reply(job, reply)
@@ -285,6 +333,9 @@ class Engine:
         with self._lock:
             variants = job.shape.entry.variants
             for old in [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]:
+                if old.graph == variant.graph:
+                    # What both records allow: each size was proved in a state that is the present one.
+                    variant.proven = sorted({*variant.proven, *old.proven})
                 if old.graph == variant.graph and old.program is not None:
                     variant.program, variant._weights = old.program, old._weights
                 variants.remove(old)
@@ -312,10 +363,25 @@ class Engine:
         return True
 
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        """Records and compiles for these example inputs and waits: the call runs once, under no_grad."""
+        """Records and compiles for these example inputs and waits: the call runs once, under no_grad.
+
+        With declared gears it runs once in each gear that is not proved yet, on the example's values cut off or repeated.
+        """
         with torch.no_grad():
             self.site(*args, **kwargs)
+            for more_args, more_kwargs in self._other_gears(args, kwargs):
+                self.site(*more_args, **more_kwargs)
         self.wait()
+
+    def _other_gears(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[typing.Any]":
+        """(args, kwargs) in every gear but the example's own."""
+        tensors, *_ = _native.flatten(args, kwargs, self._parameters)
+        declared = gears.declared(tensors, self.config.gears.merge)
+        sizes = tuple(tuple(t.shape) for t in tensors)
+        for gear in sorted(declared.gears) if declared is not None else ():
+            if gear != declared.gear(sizes):
+                made = [gears.resized(t, size) for t, size in zip(tensors, declared.with_gear(sizes, gear))]
+                yield gears.replaced((args, kwargs), tensors, made)
 
     @property
     def variants(self) -> "list[dict[str, typing.Any]]":
@@ -369,6 +435,11 @@ def _parameter_names(target: typing.Any) -> "tuple[str, ...]":
         return ()
     names = plain.__code__.co_varnames[:plain.__code__.co_argcount]
     return names[1:] if paths.self_of(target) is not None else names
+
+
+def _is_dynamic(config: Config, declared: "gears.Declared | None") -> bool:
+    """Whether sizes may share a template: gears say so, fixed sizes leave nothing to share."""
+    return config.dynamic is not False or declared is not None and bool(declared.gears)
 
 
 _ADVICE = {

@@ -4,7 +4,7 @@
 import threading
 import typing
 
-from ingot import binding, dependencies, keys, paths, recording
+from ingot import binding, dependencies, gears, keys, paths, recording
 
 
 class Entry:
@@ -29,8 +29,8 @@ class Entry:
 class Shape:
     """The calls of one structure: their entry, and what is under way for them."""
 
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
+    def __init__(self, entry: Entry, declared: "gears.Declared | None" = None) -> None:
+        self.entry, self.declared = entry, declared
         self.pending: "set[tuple[typing.Any, ...]]" = set()
         self.eager_reason: "str | None" = None
         self.value_failures = 0

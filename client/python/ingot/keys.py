@@ -10,7 +10,7 @@ import typing
 
 import torch
 
-from ingot import _native, paths
+from ingot import _native, gears, paths
 from ingot.config import Config
 
 Item = typing.Tuple[str, str, str]
@@ -140,6 +140,13 @@ def _environment() -> "list[Item]":
             _item("matmul_precision", torch.get_float32_matmul_precision())]
 
 
+def _gear_items(declared: "gears.Declared | None") -> "list[Item]":
+    if declared is None or not declared.dims:
+        return []
+    places = ", ".join(f"tensor {tensor} dim {dim}" for tensor, dim, _ in declared.dims)
+    return [_item("places", places), _item("merge", declared.merge), _item("sizes", str(sorted(declared.gears)))]
+
+
 class EntryKey(typing.NamedTuple):
     components: "list[Component]"
     opaque: "list[str]"
@@ -150,19 +157,25 @@ class EntryKey(typing.NamedTuple):
 
 
 def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]",
-              objects: "typing.Sequence[typing.Any]", config: Config) -> EntryKey:
-    """The key of one call; costs about a millisecond for a model of hundreds of submodules."""
+              objects: "typing.Sequence[typing.Any]", config: Config, declared: "gears.Declared | None" = None,
+              sizes: gears.Sizes = ()) -> EntryKey:
+    """The key of one call; costs about a millisecond for a model of hundreds of submodules.
+
+    ``sizes`` are those of the call's tensors, of which ``declared`` says what is fixed and what has gears.
+    """
     state = _state(function, objects)
     seen: "dict[int, int]" = {}
     inputs = [_item(f"args[{i}]", describe(value, seen)) for i, value in enumerate(args)]
     inputs += [_item(name, describe(value, seen)) for name, value in kwargs.items()]
+    if declared is not None:
+        inputs += [_item(f"tensor {tensor} size({dim})", str(sizes[tensor][dim])) for tensor, dim in declared.static]
     ranks = [_item(name, str(getattr(config, name))) for name in ("global_rank", "tp_rank", "pp_rank")
              if getattr(config, name) is not None]
     components: "list[Component]" = [
         ("function", _function_items(function)),
         ("module_state", state.items),
         ("inputs", inputs),
-        ("gears", []),
+        ("gears", _gear_items(declared)),
         ("ranks", ranks),
         ("config", [_item("dynamic", str(config.dynamic is not False))]),
         ("environment", _environment()),

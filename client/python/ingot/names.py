@@ -4,6 +4,7 @@
 import builtins
 import dis
 import sys
+import threading
 import types
 import typing
 
@@ -63,33 +64,48 @@ def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | Non
     return frozenset(found)
 
 
-class NotedNames:
-    """Notes what the program asks for through ``getattr`` and ``hasattr`` inside a ``with`` block.
+_plain_getattr, _plain_hasattr = builtins.getattr, builtins.hasattr
+_noting: "dict[int, set[str]]" = {}
+"""What each thread that notes has asked for."""
+_lock = threading.Lock()
 
-    Both builtins are replaced for that time, for every thread; calls from PyTorch's code are not noted.
+
+def _note(name: typing.Any) -> None:
+    found = _noting.get(threading.get_ident())
+    if found is not None and not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch."):
+        found.add(name)
+
+
+def _noting_getattr(value: typing.Any, name: str, *default: typing.Any) -> typing.Any:
+    _note(name)
+    return _plain_getattr(value, name, *default)
+
+
+def _noting_hasattr(value: typing.Any, name: str) -> bool:
+    _note(name)
+    return _plain_hasattr(value, name)
+
+
+class NotedNames:
+    """Notes what this thread asks for through ``getattr`` and ``hasattr`` inside a ``with`` block.
+
+    Both builtins are replaced while any thread notes; calls from PyTorch's code are not noted.
     """
 
     def __init__(self) -> None:
         self.names: "set[str]" = set()
-        self._getattr, self._hasattr = builtins.getattr, builtins.hasattr
 
     def __enter__(self) -> "NotedNames":
-        note, plain_getattr, plain_hasattr = self._note, self._getattr, self._hasattr
-
-        def getattr(value: typing.Any, name: str, *default: typing.Any) -> typing.Any:
-            note(name)
-            return plain_getattr(value, name, *default)
-
-        def hasattr(value: typing.Any, name: str) -> bool:
-            note(name)
-            return plain_hasattr(value, name)
-
-        builtins.getattr, builtins.hasattr = getattr, hasattr
+        with _lock:
+            self._outer = _noting.get(threading.get_ident())
+            _noting[threading.get_ident()] = self.names
+            builtins.getattr, builtins.hasattr = _noting_getattr, _noting_hasattr
         return self
 
-    def _note(self, name: typing.Any) -> None:
-        if not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch."):
-            self.names.add(name)
-
     def __exit__(self, *exc: typing.Any) -> None:
-        builtins.getattr, builtins.hasattr = self._getattr, self._hasattr
+        with _lock:
+            _noting.pop(threading.get_ident(), None)
+            if self._outer is not None:
+                _noting[threading.get_ident()] = self._outer
+            if not _noting:
+                builtins.getattr, builtins.hasattr = _plain_getattr, _plain_hasattr

@@ -21,6 +21,10 @@ class Call(typing.NamedTuple):
     names: "list[str]"
     objects: "list[typing.Any]"
 
+    def sizes(self) -> "tuple[tuple[int, ...], ...]":
+        """The sizes of every tensor."""
+        return tuple(tuple(t.shape) for t in self.tensors)
+
 
 class Captured(typing.NamedTuple):
     """What a recording yields besides its answer."""

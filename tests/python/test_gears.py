@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declared sizes: what set_dim_gears and mark_static accept, how gears combine, and what serves them.
+
+Behaviours that torchair's own tests of gears hold it to have their twins here.
+"""
+
+import pytest
+import torch
+
+
+def gear(ingot, sizes, dims, **more):
+    t = torch.zeros(sizes)
+    ingot.set_dim_gears(t, dims, **more)
+    return t
+
+
+def counted(ingot, *names):
+    found = ingot.stats()
+    return tuple(found.get(name, 0) for name in names)
+
+
+class since:
+    """Counters of a block of calls."""
+
+    def __init__(self, ingot) -> None:
+        self._ingot, self._before = ingot, ingot.stats()
+
+    def __getitem__(self, name):
+        return self._ingot.stats().get(name, 0) - self._before.get(name, 0)
+
+
+# -- what a declaration may say ---------------------------------------------------------------------
+
+WRONG = {
+    "a dim that is no integer": ({1.5: [2, 4]}, r"Dim index in dim_gears must be an integer, but got <class 'float'>\."),
+    "a flag for a dim": ({True: [2, 4]}, r"Dim index in dim_gears must be an integer"),
+    "a dim that is not there": ({2: [2, 4]}, r"Dim index in dim_gears must be in range \[0, 1\], but got 2\."),
+    "a negative dim that is not there": ({-3: [2, 4]}, r"must be in range \[0, 1\], but got -3"),
+    "sizes that are no list": ({0: 2}, r"Gears for dim index 0 in dim_gears must be a list or tuple, but got <class 'int'>\."),
+    "a size that is no integer": ({0: [2, 1.5]}, r"Element at index 1 of value for dim index 0 in dim_gears must be an integer, but got <class 'float'>\."),
+    "a size of zero": ({0: [2, 0]}, r"Gear value at index 1 for dim index 0 must not be 0, but got 0\."),
+    "a negative size": ({0: [2, -4]}, r"Gear value at index 1 for dim index 0 must be positive, but got -4"),
+    "one size": ({0: [2]}, r"Length of gears for dim index 0 in dim_gears must be in range \[2, 100\], but got 1\."),
+    "too many sizes": ({0: list(range(1, 102))}, r"Length of gears for dim index 0 in dim_gears must be in range \[2, 100\], but got 101\."),
+    "one dim by two names": ({0: [2, 4], -2: [2, 4]}, r"names one dimension twice"),
+    "nothing": ({}, r"At least one dimension should have levels\."),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_declaration_says_why_and_sets_nothing(ingot, name):
+    dims, message = WRONG[name]
+    t = torch.zeros(2, 4)
+    with pytest.raises(AssertionError, match=message):
+        ingot.set_dim_gears(t, {1: [4, 8], **dims} if dims and not {1, -2} & set(dims) else dims)
+    with pytest.raises(ingot.Invalid):
+        ingot.set_dim_gears(t, dims)
+    ingot.set_dim_gears(t, {0: [2, 6]})  # Nothing was left half set.
+
+
+def test_gears_are_set_once(ingot):
+    t = gear(ingot, (2, 4), {0: [2, 4]})
+    ingot.set_dim_gears(t, {0: [2, 4]})
+    ingot.set_dim_gears(t, {-2: (2, 4)})  # The same dim by another name.
+    with pytest.raises(AssertionError, match="already has set dim gears, and it is not supported to set it again"):
+        ingot.set_dim_gears(t, {0: [2, 8]})
+
+
+def test_a_size_outside_its_own_gears_is_refused_at_the_first_call(ingot):
+    step = ingot.compile(lambda x: x + 1)
+    with pytest.raises(AssertionError, match=r"The index 3 of the current tensor shape is not within the range \[2, 4\]"):
+        step(gear(ingot, (3, 4), {0: [2, 4]}))
+
+
+def test_a_call_site_keeps_its_first_gears(ingot):
+    step = ingot.compile(lambda x: x + 1, wait=True)
+    with torch.no_grad():
+        step(gear(ingot, (2, 4), {0: [2, 4]}))
+        step(gear(ingot, (4, 4), {0: [2, 4]}))
+        with pytest.raises(ingot.Invalid, match="not supported to set them again: tensor 0 dim 0 of .2, 4., then tensor 0 dim 0 of .2, 8."):
+            step(gear(ingot, (8, 4), {0: [2, 8]}))
+
+
+def test_the_merge_policy_is_checked(ingot):
+    with pytest.raises(ValueError, match=r"Value 'both' \(type: <class 'str'>\) not in optional list \['zip', 'product'\]"):
+        ingot.Gears(merge="both")
+    with pytest.raises(ingot.Invalid, match="unknown option 'gears.mrege'"):
+        ingot.compile(lambda x: x, config={"gears": {"mrege": "zip"}})
+    assert ingot.compile(lambda x: x, config={"gears": {"merge": "product"}}).config.gears.merge == "product"
+
+
+def test_the_merge_policy_in_a_file(ingot, tmp_path):
+    (tmp_path / "ingot.toml").write_text('[gears]\nmerge = "product"\n')
+    assert ingot.Config.from_file(tmp_path / "ingot.toml").gears == ingot.Gears("product")
+
+
+# -- how the gears of several dims combine ------------------------------------------------------------
+
+def merged(ingot, tensors, merge):
+    from ingot import gears
+
+    found = gears.declared(tensors, merge)
+    return found and sorted(found.gears)
+
+
+def test_product_gives_every_pair(ingot):
+    assert merged(ingot, [gear(ingot, (2, 4), {0: [2, 6], 1: [4, 8]})], "product") == [(2, 4), (2, 8), (6, 4), (6, 8)]
+
+
+def test_zip_pairs_sizes_and_leaves_other_dims_fixed(ingot):
+    from ingot import gears
+
+    tensors = [gear(ingot, (2, 8), {0: [2, 6]}), torch.zeros(3)]
+    found = gears.declared(tensors, "zip")
+    assert sorted(found.gears) == [(2,), (6,)] and found.static == ((0, 1), (1, 0))
+
+
+def test_zip_refuses_lists_of_two_lengths(ingot):
+    with pytest.raises(AssertionError, match="when dynamic_gears_merge_policy is zip, input gears len must same"):
+        merged(ingot, [gear(ingot, (2, 4), {0: [2, 6], 1: [4, 8, 16]})], "zip")
+
+
+def test_zip_with_repeated_sizes_gives_distinct_pairs(ingot):
+    t = gear(ingot, (1, 4), {0: [1, 1, 2, 2, 3, 3, 3], 1: [4, 8, 4, 8, 4, 8, 8]})
+    assert merged(ingot, [t], "zip") == [(1, 4), (1, 8), (2, 4), (2, 8), (3, 4), (3, 8)]
+
+
+def test_a_product_over_a_hundred_is_refused_by_its_number(ingot):
+    t = torch.zeros(1, 1, 1)
+    ingot.set_dim_gears(t, {0: list(range(1, 10)), 1: list(range(1, 11)), 2: list(range(1, 11))})
+    with pytest.raises(AssertionError, match="The total number of gears set cannot exceed 100, and the current number of gears is: 900"):
+        merged(ingot, [t], "product")
+
+
+def test_doubled_sizes_collapse_in_a_product(ingot):
+    assert len(merged(ingot, [gear(ingot, (2, 4), {0: [2, 2, 6], 1: [4, 8, 8]})], "product")) == 4
+
+
+def test_gears_win_over_fixed_dims(ingot):
+    t = gear(ingot, (2, 4), {0: [2, 6]})
+    ingot.mark_static(t)
+    assert merged(ingot, [t], "zip") == [(2,), (6,)]
+
+
+# -- what serves them -----------------------------------------------------------------------------------
+
+def work(x, y):
+    return torch.nn.functional.silu(x) * y.sum(-1, keepdim=True) + x.shape[0]
+
+
+def test_one_template_serves_every_gear_without_declaring_them_again(ingot):
+    step = ingot.compile(work, wait=True)
+    with torch.no_grad():
+        x, y = torch.randn(2, 8), torch.randn(2, 8)
+        ingot.set_dim_gears(x, {0: [2, 4, 6, 8]})
+        ingot.set_dim_gears(y, {0: [2, 4, 6, 8]})
+        torch.testing.assert_close(step(x, y), work(x, y))
+        for rows in (4, 6, 8):
+            step(torch.randn(rows, 8), torch.randn(rows, 8))
+        seen = since(ingot)
+        for rows in (2, 4, 6, 8, 2, 8):
+            x, y = torch.randn(rows, 8), torch.randn(rows, 8)
+            torch.testing.assert_close(step(x, y), work(x, y))
+    assert seen["native_calls"] == 6 and seen["captures"] == 0
+    templates = [v for v in step.variants if v["kind"] == "template"]
+    assert len(templates) == 1 and len(templates[0]["proven"]) == 4
+
+
+def test_prepare_proves_every_gear_at_once(ingot):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.SiLU(), torch.nn.Linear(16, 8)).eval()
+    step, x = ingot.compile(model), torch.randn(4, 8)
+    ingot.set_dim_gears(x, {0: list(range(1, 99))})  # 98 sizes: no parser or list grows out of bounds.
+    step.prepare(x)
+    seen = since(ingot)
+    with torch.no_grad():
+        for rows in (1, 2, 50, 98):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(step(x), model(x))
+    assert seen["native_calls"] == 4 and seen["captures"] == 0, step.report()
+
+
+def test_prepare_takes_keyword_and_nested_arguments(ingot):
+    def f(pair, *, scale):
+        return pair["a"] * pair["b"][0] + scale
+
+    step, a, b = ingot.compile(f), torch.randn(2, 3), torch.randn(2, 3)
+    for t in (a, b):
+        ingot.set_dim_gears(t, {0: [2, 5]})
+    step.prepare({"a": a, "b": [b]}, scale=torch.ones(1))
+    seen = since(ingot)
+    with torch.no_grad():
+        step({"a": torch.randn(5, 3), "b": [torch.randn(5, 3)]}, scale=torch.ones(1))
+    assert seen["native_calls"] == 1, step.report()
+
+
+def test_views_in_other_gears_stay_right(ingot):
+    def f(x):
+        return x.transpose(0, 1).reshape(-1)[:: x.shape[0]] + 1
+
+    step, x = ingot.compile(f), torch.randn(3, 4).t()
+    ingot.set_dim_gears(x, {0: [4, 6]})
+    step.prepare(x)
+    with torch.no_grad():
+        for rows in (4, 6):
+            for y in (torch.randn(rows, 3), torch.randn(3, rows).t()):
+                for _ in range(2):
+                    torch.testing.assert_close(step(y), f(y))
+
+
+def test_a_size_that_is_no_gear_gets_a_variant_of_its_own(ingot):
+    step, x = ingot.compile(lambda x: x * 2 + 1, wait=True), torch.randn(2, 4)
+    ingot.set_dim_gears(x, {0: [2, 4]})
+    with torch.no_grad():
+        for rows in (2, 4, 3, 3):
+            y = x if rows == 2 else torch.randn(rows, 4)
+            torch.testing.assert_close(step(y), y * 2 + 1)
+    assert since(ingot)["captures"] == 0 and any((3,) in v["proven"] or v["kind"] == "exact" for v in step.variants)
+
+
+def test_a_size_that_is_no_gear_may_be_an_error_that_names_the_nearest(ingot):
+    step, x = ingot.compile(lambda x: x * 2, wait=True, on_miss="error"), torch.randn(8, 4)
+    ingot.set_dim_gears(x, {0: [4, 8, 32]})
+    with torch.no_grad():
+        step(x)
+        step(torch.randn(32, 4))
+        with pytest.raises(ingot.NotFound, match=r"size \(9,\) is no gear; the nearest are \[\(8,\), \(4,\), \(32,\)\]"):
+            step(torch.randn(9, 4))
+
+
+def test_a_size_that_is_no_gear_may_run_eagerly(ingot):
+    step, x = ingot.compile(lambda x: x * 2, wait=True, on_miss="eager"), torch.randn(8, 4)
+    ingot.set_dim_gears(x, {0: [4, 8]})
+    with torch.no_grad():
+        step(x)
+        seen, y = since(ingot), torch.randn(5, 4)
+        for _ in range(3):
+            torch.testing.assert_close(step(y), y * 2)
+        assert (seen["captures"], seen["fallbacks"]) == (0, 3)
+
+
+def test_padding_cuts_the_answer_and_serves_natively(ingot):
+    step, x = ingot.compile(lambda x: (torch.softmax(x, -1), x.shape[1]), wait=True, on_miss="pad"), torch.randn(8, 4)
+    ingot.set_dim_gears(x, {0: [4, 8]}, pad=0)
+    with torch.no_grad():
+        step.prepare(x)
+        seen, y = since(ingot), torch.randn(5, 4)
+        for _ in range(3):
+            answer, width = step(y)
+            assert width == 4 and answer.shape == (5, 4)
+            torch.testing.assert_close(answer, torch.softmax(y, -1))
+        assert (seen["captures"], seen["native_calls"], seen["padded_calls"]) == (0, 3, 3)
+        y = torch.randn(9, 4)  # Over the largest gear: a variant of its own.
+        torch.testing.assert_close(step(y)[0], torch.softmax(y, -1))
+
+
+def test_padding_that_changes_the_answer_is_given_up(ingot):
+    step, x = ingot.compile(lambda x: x.mean(0), wait=True, on_miss="pad"), torch.randn(8, 4)
+    ingot.set_dim_gears(x, {0: [4, 8]}, pad=0)
+    with torch.no_grad():
+        step.prepare(x)
+        y = torch.randn(5, 4)
+        for _ in range(3):
+            torch.testing.assert_close(step(y), y.mean(0))
+
+
+def test_fixed_dims_get_code_of_their_own(ingot):
+    step = ingot.compile(lambda x: x * 2 + 1, wait=True)
+    with torch.no_grad():
+        for rows in (2, 3, 4):
+            x = torch.randn(rows, 4)
+            ingot.mark_static(x, 0)
+            for _ in range(2):
+                torch.testing.assert_close(step(x), x * 2 + 1)
+        seen = since(ingot)
+        for rows in (4, 3, 2):
+            x = torch.randn(rows, 4)  # Not marked: the call site remembers.
+            torch.testing.assert_close(step(x), x * 2 + 1)
+    assert seen["native_calls"] == 3 and all(v["kind"] == "exact" for v in step.variants), step.report()
+
+
+GEARED = '''
+import json, torch, ingot
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8)).eval()
+step, x = ingot.compile(model, wait=True, config={{"gears": {{"merge": "{merge}"}}}}), torch.randn(2, 8)
+ingot.set_dim_gears(x, {{0: {sizes}}})
+with torch.no_grad():
+    {first}
+    right = []
+    for rows in {sizes}:
+        y = torch.randn(rows, 8)
+        right.append(torch.allclose(step(y), model(y), atol=1e-6))
+print(json.dumps(dict(right=all(right), why=step.why_miss(), **ingot.stats())))
+'''
+
+
+def test_a_new_process_has_all_gears_at_once(store):
+    first = store.python(GEARED.format(merge="zip", sizes=[2, 4, 8, 16], first="step.prepare(x)"))
+    assert first["right"] and first["captures"] == 4 and first["compiles"] == 2, first
+    second = store.python(GEARED.format(merge="zip", sizes=[2, 4, 8, 16], first="step(x)"))
+    assert second["right"] and (second["captures"], second["entry_hits"], second["native_calls"]) == (0, 1, 5), second
+    other = store.python(GEARED.format(merge="zip", sizes=[2, 4, 8], first="step(x)"))
+    assert other["right"] and other["entry_hits"] == 0 and "gears sizes" in other["why"], other["why"]
