@@ -7,6 +7,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
+#include "proto/capture_file.h"
 
 namespace ingot::client {
 namespace py = pybind11;
@@ -157,6 +158,19 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
+using Request = std::tuple<Components, py::bytes, py::bytes, Dependencies, bool>;
+
+/// The file of captures given as (components, recording, signature, record, dynamic).
+py::bytes CaptureFile(const std::vector<Request>& requests) {
+  std::vector<proto::CompileT> captures;
+  for (const auto& [components, recording, signature, dependencies, dynamic] : requests) {
+    captures.push_back(MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies));
+    captures.back().dynamic = dynamic;
+  }
+  const Buffer file = proto::PackCaptures(captures);
+  return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
+}
+
 std::string Query(Connection& connection, const std::string& verb, const std::string& json) {
   Result<std::string> answer = [&] {
     py::gil_scoped_release release;
@@ -170,6 +184,7 @@ std::string Query(Connection& connection, const std::string& verb, const std::st
 void BindConnection(py::module_& m) {
   m.attr("build") = std::string(proto::BuildId());
   m.attr("version") = std::string(proto::Version());
+  m.def("capture_file", CaptureFile);
   py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
       .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"),
                   py::arg("start_ms_max"))

@@ -294,6 +294,42 @@ print(json.dumps(dict(right=all(right), why=step.why_miss(), **ingot.stats())))
 '''
 
 
+SAVED = """
+import json, torch, ingot, sys
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 8)).eval()
+step, x = ingot.compile(model, wait=True), torch.randn(2, 8)
+ingot.set_dim_gears(x, {0: [2, 4, 8]})
+if sys.argv[-1] == "save":
+    step.save_capture("saved.ingotcap", x)
+    print(json.dumps(ingot.stats()))
+else:
+    with torch.no_grad():
+        right = [torch.allclose(step(y), model(y), atol=1e-6) for y in (x, torch.randn(4, 8), torch.randn(8, 8))]
+    print(json.dumps(dict(right=all(right), why=step.why_miss(), **ingot.stats())))
+"""
+
+
+def test_warm_compiles_all_gears_without_the_program(store, tmp_path):
+    store.python(SAVED.replace("sys.argv[-1]", "'save'"), tmp_path)
+    told = store.json("warm", str(tmp_path / "saved.ingotcap"))["captures"]
+    assert [row["outcome"] for row in told] == ["compiled", "compiled", "proven"]
+    assert [row["outcome"] for row in store.json("warm", str(tmp_path / "saved.ingotcap"))["captures"]] == ["stored", "proven", "proven"]
+    found = store.python(SAVED.replace("sys.argv[-1]", "'run'"), tmp_path)
+    assert found["right"] and (found["captures"], found["entry_hits"], found["native_calls"]) == (0, 1, 3), found
+    (tmp_path / "bad.ingotcap").write_bytes((tmp_path / "saved.ingotcap").read_bytes()[:-9])
+    said = store.cli("warm", str(tmp_path / "bad.ingotcap"), check=False)
+    assert said == ""  # Nothing is sent; the reason is on standard error.
+
+
+def test_a_capture_that_cannot_be_made_says_why(ingot, tmp_path):
+    import time
+
+    step = ingot.compile(lambda x: x + time.time())
+    with pytest.raises(ingot.Unsupported, match="impure-call .time.time"):
+        step.save_capture(tmp_path / "no.ingotcap", torch.ones(2))
+    assert not (tmp_path / "no.ingotcap").exists()
+
+
 def test_a_new_process_has_all_gears_at_once(store):
     first = store.python(GEARED.format(merge="zip", sizes=[2, 4, 8, 16], first="step.prepare(x)"))
     assert first["right"] and first["captures"] == 4 and first["compiles"] == 2, first

@@ -65,6 +65,7 @@ Verb InspectVerb();
 Verb WhyMissVerb();
 Verb TextVerb();
 Verb VerifyVerb();
+Verb WarmVerb();
 Verb GcVerb();
 Verb EvictVerb();
 Verb PinVerb();

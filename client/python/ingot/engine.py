@@ -4,6 +4,8 @@
 import atexit
 import json
 import logging
+import os
+import pathlib
 import threading
 import time
 import typing
@@ -372,6 +374,30 @@ class Engine:
             for more_args, more_kwargs in self._other_gears(args, kwargs):
                 self.site(*more_args, **more_kwargs)
         self.wait()
+
+    def save_capture(self, path: "str | os.PathLike[str]", *args: typing.Any, **kwargs: typing.Any) -> None:
+        """Records the function for these example inputs, in each of their gears, and writes the recordings to a file that
+        ``ingot warm`` compiles without the program (docs/format/capture.md). Needs no daemon.
+
+        Raises Unsupported, naming the reason, when a recording is refused.
+        """
+        tensors, *_ = _native.flatten(args, kwargs, self._parameters)
+        declared = gears.declared(tensors, self.config.gears.merge)
+        with torch.no_grad():
+            captures = [self._capture(a, k, declared) for a, k in [(args, kwargs), *self._other_gears(args, kwargs)]]
+        pathlib.Path(path).write_bytes(_native.capture_file(captures))
+
+    def _capture(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]",
+                 declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
+        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
+        call = recording.Call(args, kwargs, tensors, names, objects)
+        run = self._prepare(call)
+        try:
+            captured = run.finish(run.run())
+        except recording.Refused as e:
+            raise errors.Unsupported(f"{self.name}: {e.name} ({e.detail}){_advice(e.name)}") from None
+        key = keys.entry_key(self.target, args, kwargs, objects, self.config, declared, call.sizes())
+        return key.components, captured.recording, captured.signature, captured.record, _is_dynamic(self.config, declared)
 
     def _other_gears(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[typing.Any]":
         """(args, kwargs) in every gear but the example's own."""
