@@ -28,6 +28,7 @@ void BindErrors(pybind11::module_& m);
 void BindRecorder(pybind11::module_& m);
 void BindState(pybind11::module_& m);
 void BindProgram(pybind11::module_& m);
+void BindExported(pybind11::module_& m);
 void BindWatch(pybind11::module_& m);
 void BindConnection(pybind11::module_& m);
 

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_native, m) {
   BindState(m);
   BindRecorder(m);
   BindProgram(m);
+  BindExported(m);
   BindWatch(m);
   BindConnection(m);
   if (AddCompiledType(m.ptr()) != 0) throw pybind11::error_already_set();

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "guards/dtype.h"
+
+namespace ingot::client {
+
+/// One weight as the file holds it.
+struct ExportedWeight {
+  std::string path;  ///< for people: "self.layers.0.weight"
+  guards::DType dtype = guards::DType::kF32;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  ///< in elements, of the tensor it was; not negative
+  Bytes elements;                ///< contiguous, whatever the strides; not aligned
+};
+
+/// One variant of a function with its weights (docs/format/export.md), as views of bytes that
+/// somebody else keeps. Needs no torch.
+struct ExportedFile {
+  std::string name;
+  std::string outputs;  ///< result structure, JSON text (client/python/ingot/tree.py)
+  /// Symbol values a recording has proved.
+  std::vector<std::vector<int64_t>> proven;
+  /// A condition over symbols under which no recording is needed: "s0 >= 2 and s0 <= 64". Empty:
+  /// only `proven` counts.
+  std::string range;
+  std::vector<ExportedWeight> weights;  ///< in manifest order
+  Bytes artifact;
+};
+
+/// kCorrupt: damaged, or not such a file; kIncompatible: another format version.
+Result<ExportedFile> ParseExportedFile(Bytes bytes);
+
+/// Replaces `path` by the file as a whole. kInvalid: a weight's elements are not as many as its
+/// sizes say; the codes of base/filesystem.h when it cannot be written.
+Status WriteExportedFile(const std::string& path, const ExportedFile& file);
+
+}  // namespace ingot::client

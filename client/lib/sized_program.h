@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "client/lib/program.h"
+#include "client/lib/size_rule.h"
+
+namespace ingot::client {
+
+/// A program that nobody can fall back from: it serves the sizes that are known to be right and
+/// answers everything else with an Error in words. Thread-safe as its program; cheap to copy.
+class SizedProgram {
+ public:
+  SizedProgram(std::shared_ptr<Program> program, SizeRule rule)
+      : program_(std::move(program)), rule_(std::move(rule)) {}
+
+  /// Whether guards hold and the sizes may be served; kInvalid names the input that does not fit,
+  /// kUnsupported an input that needs a gradient.
+  Status Check(std::span<const at::Tensor> inputs) const;
+  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed.
+  Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
+
+  const Program& program() const { return *program_; }
+
+ private:
+  std::shared_ptr<Program> program_;
+  SizeRule rule_;
+};
+
+/// What an exported file holds, bound to the weights inside it.
+struct ExportedFunction {
+  std::string name;
+  std::string outputs;  ///< result structure, JSON text
+  SizedProgram program;
+};
+
+/// Reads, checks and binds an exported file. Errors: those of ParseExportedFile,
+/// LoadedArtifact::Open and Program::Bind; kNotFound: no such file; each names the path.
+Result<ExportedFunction> LoadExported(const std::string& path);
+
+}  // namespace ingot::client

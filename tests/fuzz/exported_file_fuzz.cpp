@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exported files: as they come, and with the digest that fits the header as it is.
+#include "client/lib/exported_file.h"
+
+#include "base/digest.h"
+#include "client/lib/size_rule.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace ingot::fuzz {
+namespace {
+
+constexpr size_t kHeadBytes = 20, kDigestBytes = 32;
+
+void Check(Bytes bytes) {
+  const auto file = client::ParseExportedFile(bytes);
+  if (!file) return;
+  accepted = true;
+  size_t parts = file->artifact.size();
+  for (const client::ExportedWeight& weight : file->weights) {
+    size_t elements = 1;
+    for (const int64_t size : weight.sizes) elements *= static_cast<size_t>(size);
+    Ensure(elements * guards::SizeOf(weight.dtype) == weight.elements.size(), "a weight is as large as its sizes say");
+    Ensure(weight.strides.size() == weight.sizes.size(), "a weight has a stride for each size");
+    parts += weight.elements.size();
+  }
+  Ensure(parts <= bytes.size(), "parts lie inside the file");
+  if (const auto rule = client::SizeRule::Make(file->proven, file->range)) {
+    for (const std::vector<int64_t>& symbols : file->proven) {
+      Ensure(rule->Allows(symbols), "what is proved is allowed");
+    }
+  }
+}
+
+/// `bytes` with the digest that fits its header.
+Buffer Sealed(Bytes bytes) {
+  Buffer sealed(bytes.begin(), bytes.end());
+  const auto size = LoadLittle<uint64_t>(bytes, 12);
+  const Bytes rest = bytes.subspan(kHeadBytes + kDigestBytes);
+  if (size > rest.size()) return sealed;
+  const std::string digest = DigestOf(rest.first(size)).ToHex();
+  std::copy(digest.begin(), digest.end(), sealed.begin() + kHeadBytes);
+  return sealed;
+}
+
+Buffer Seed(const std::string& outputs, const std::string& weights, const std::string& blobs, std::string_view parts) {
+  const std::string header = R"({"name":"f","outputs":)" + outputs +
+                             R"(,"proven":[[2],[3]],"range":"s0 >= 2 and s0 <= 64","weights":[)" + weights +
+                             R"(],"blobs":[)" + blobs + "]}";
+  const std::string head = "INGOTEXP";
+  Buffer out(head.begin(), head.end());
+  AppendLittle<uint32_t>(out, 1);
+  AppendLittle<uint64_t>(out, header.size());
+  const std::string rest = DigestOf(header).ToHex() + header + std::string(parts);
+  out.insert(out.end(), rest.begin(), rest.end());
+  return out;
+}
+
+std::string Blob(std::string_view content) {
+  return R"({"bytes":)" + std::to_string(content.size()) + R"(,"digest":")" + DigestOf(content).ToHex() + "\"}";
+}
+
+}  // namespace
+
+std::vector<Buffer> Seeds() {
+  const std::string weight = R"({"path":"w","dtype":"float32","sizes":[1,2],"strides":[2,1]})";
+  return {Seed(R"({"t":"leaf","i":0})", "", Blob("artifact"), "artifact"),
+          Seed(R"({"t":"list","c":[]})", weight, Blob("a") + "," + Blob("8 bytes."), "a8 bytes.")};
+}
+
+}  // namespace ingot::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace ingot;
+  const Bytes bytes{data, size};
+  fuzz::Check(bytes);
+  if (size >= fuzz::kHeadBytes + fuzz::kDigestBytes) fuzz::Check(fuzz::Sealed(bytes));
+  return 0;
+}
