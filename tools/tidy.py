@@ -37,7 +37,7 @@ FENCES = {
     "libtorch": (r"(ATen|c10|torch)/", ("client/",)),
     "Asio": (r"boost/asio", ("daemon/", "client/")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
-    "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/exported_file", "client/archive/")),
+    "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/exported_file", "client/api/", "client/archive/")),
     "spdlog": (r"spdlog/", ("base/log",)),
     "Python": (r"(Python\.h|pybind11/)", ("client/native/",)),
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/api/client.h"
+
+#include "client/api/client_state.h"
+
+namespace ingot {
+
+Result<Client> Client::Connect(const ClientOptions& options) {
+  client::ConnectionOptions inner;
+  inner.store_dir = options.store_dir;
+  inner.socket = options.socket;
+  inner.daemon = options.daemon;
+  inner.start = options.start;
+  inner.kind = "cpp";
+  TRY_ASSIGN(std::unique_ptr<client::Connection> connection, client::Connection::Open(std::move(inner)));
+  return Client(std::make_shared<State>(State{std::move(connection), options.deadline_ms}));
+}
+
+Result<std::string> Client::Query(const std::string& verb, const std::string& arguments) const {
+  return state_->connection->Query(verb, arguments, state_->deadline_ms);
+}
+
+}  // namespace ingot
