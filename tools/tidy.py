@@ -34,7 +34,7 @@ FENCES = {
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
-    "libtorch": (r"(ATen|c10|torch)/", ("client/",)),
+    "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("daemon/", "client/")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/exported_file", "client/api/", "client/archive/")),

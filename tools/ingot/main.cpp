@@ -57,6 +57,8 @@ int Main(int count, char** values) {
   CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");
   daemon->require_subcommand(1);
   for (Verb verb : DaemonVerbs()) AddVerb(*daemon, std::move(verb), parsed, chosen);
+  CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
+  compile->prefix_command()->set_help_flag();
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
@@ -70,7 +72,8 @@ int Main(int count, char** values) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
   }
   Session session(options);
-  const Status done = chosen->verb.run(session, chosen->arguments);
+  const Status done =
+      compile->parsed() ? RunCompile(compile->remaining()) : chosen->verb.run(session, chosen->arguments);
   if (done) return 0;
   fmt::print(stderr, "ingot: {}\n", done.error().ToText());
   return static_cast<int>(done.error().code());

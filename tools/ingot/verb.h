@@ -73,6 +73,9 @@ Verb UnpinVerb();
 Verb RetryVerb();
 Verb DoctorVerb();
 Verb ConfigVerb();
+/// `ingot compile ...`: becomes the program ingot-compile, which reads the arguments; returns only
+/// when that cannot be started.
+Status RunCompile(const std::vector<std::string>& arguments);
 /// `ingot daemon start|stop|status|log|run`.
 std::vector<Verb> DaemonVerbs();
 

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/archive/export_archive.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "client/archive/record_reader.h"
+#include "client/archive/result_tree.h"
+#include "client/archive/runner.h"
+#include "client/archive/sym_expr.h"
+#include "client/native/recorder.h"
+#include "client/native/tensor_table.h"
+
+namespace ingot::client {
+namespace {
+
+using nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+using guards::Dim;
+
+constexpr std::string_view kModel = "models/model.json";
+constexpr size_t kSymbolsMax = 64;
+constexpr size_t kConstantBytesMax = 16 << 20;
+/// torch.export writes bounds near its own infinity for symbols without one.
+constexpr int64_t kBoundMax = int64_t{1} << 48;
+
+/// How a tensor of the call is made up.
+struct InputShape {
+  at::ScalarType dtype = at::kFloat;
+  std::vector<Dim> sizes, strides;
+};
+
+struct Bound {
+  std::string value;   ///< name inside the program
+  std::string target;  ///< name outside it: "layers.0.weight"
+  bool is_buffer = false;
+};
+
+/// Where the results of a run go: a leaf of the call, a constant, or back into a buffer or input.
+struct Output {
+  json argument;
+  std::optional<std::string> target;  ///< name of the value it is written to
+};
+
+/// An argument that the program was traced with and takes no other value for.
+bool IsConstant(const json& argument) {
+  constexpr std::string_view kKinds[] = {"as_none", "as_int", "as_float", "as_bool", "as_string"};
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&](std::string_view kind) { return argument.contains(kind); });
+}
+
+std::vector<int64_t> Evaluate(const std::vector<Dim>& dims, std::span<const int64_t> values) {
+  std::vector<int64_t> numbers;
+  for (const Dim& dim : dims) numbers.push_back(dim.Eval(values));
+  return numbers;
+}
+
+/// Values do not matter to a recording, but indices must be in range wherever they are used.
+at::Tensor MakeUp(const InputShape& shape, std::span<const int64_t> values) {
+  at::Tensor made = at::empty_strided(Evaluate(shape.sizes, values), Evaluate(shape.strides, values), shape.dtype);
+  if (shape.dtype == at::kBool) return made.fill_(true);
+  if (at::isFloatingType(shape.dtype) || at::isComplexType(shape.dtype)) return made.fill_(0.5);
+  return made.zero_();
+}
+
+}  // namespace
+
+struct ExportArchive::State {
+  explicit State(RecordReader opened) : reader(std::move(opened)) {}
+
+  RecordReader reader;
+  std::string name;
+  json graph;
+  std::string result_spec;
+  std::vector<ArchiveSymbol> symbols;
+  std::vector<ArchiveInput> inputs;
+  std::vector<InputShape> shapes;  ///< of `inputs`
+  std::vector<Bound> weights;
+  std::vector<Output> results;
+  std::map<std::string, at::Tensor> tensors;  ///< weights by outside name
+  std::map<std::string, Buffer> elements;     ///< of Weight(), by outside name
+  std::string outputs;
+
+  Status Read();
+  Status ReadSymbols(const json& program);
+  Status ReadTensors();
+  Status ReadInputs(const json& specs);
+  Status ReadTensorInput(const std::string& value);
+  Status ReadResults(const json& specs);
+  Result<std::vector<Dim>> ReadDims(const json& list) const;
+  std::optional<std::string> ValueOf(const std::string& target) const;
+
+  Result<Buffer> Record(std::span<const int64_t> values, bool sized);
+  Status Finish(Scope& scope, Recorder& recorder, std::vector<at::Tensor>& leaves);
+};
+
+Status ExportArchive::State::Read() {
+  TRY_ASSIGN(const json program, reader.Json(std::string(kModel)));
+  const json& major = program.at("schema_version").at("major");
+  if (major != 8) {
+    return Error(Code::kIncompatible,
+                 fmt::format("schema version {} of torch.export, this build reads 8", major.dump()));
+  }
+  graph = program.at("graph_module").at("graph");
+  const json& calls = program.at("graph_module").at("module_call_graph");
+  const auto root = std::find_if(calls.begin(), calls.end(), [](const json& call) { return call.at("fqn") == ""; });
+  if (root == calls.end()) return Error(Code::kCorrupt, "no signature of the whole program");
+  result_spec = root->at("signature").at("out_spec").get<std::string>();
+  TRY(ReadSymbols(program));
+  TRY(ReadTensors());
+  const json& signature = program.at("graph_module").at("signature");
+  TRY(ReadInputs(signature.at("input_specs")));
+  return ReadResults(signature.at("output_specs"));
+}
+
+Status ExportArchive::State::ReadSymbols(const json& program) {
+  const json& ranges = program.at("range_constraints");
+  if (ranges.size() > kSymbolsMax) return Error(Code::kUnsupported, fmt::format("{} symbolic sizes", ranges.size()));
+  for (const auto& [symbol, range] : ranges.items()) {
+    ArchiveSymbol made{symbol};
+    const auto bound = [&range](const char* which) -> std::optional<int64_t> {
+      if (!range.contains(which) || !range[which].is_number_integer()) return std::nullopt;
+      const auto value = range[which].get<int64_t>();
+      return value > kBoundMax || value < -kBoundMax ? std::nullopt : std::optional(value);
+    };
+    made.min = std::max<int64_t>(bound("min_val").value_or(0), 0);
+    made.max = bound("max_val");
+    if (made.max && *made.max < made.min) return Error(Code::kCorrupt, fmt::format("range of {}", symbol));
+    made.hint = made.min;
+    symbols.push_back(std::move(made));
+  }
+  for (const json& guard : program.value("guards_code", json::array())) {
+    if (guard.is_string() && guard.get_ref<const std::string&>().find("!=") != std::string::npos) {
+      return Error(Code::kUnsupported, fmt::format("the program is guarded by {}", guard.dump()));
+    }
+  }
+  return {};
+}
+
+Status ExportArchive::State::ReadTensors() {
+  for (const std::string kind : {"weights", "constants"}) {
+    const std::string folder = "data/" + kind + "/";
+    const std::string record = folder + "model_" + kind + "_config.json";
+    if (!reader.Has(record)) continue;
+    TRY_ASSIGN(const json config, reader.Json(record));
+    for (const auto& [target, payload] : config.at("config").items()) {
+      Result<at::Tensor> tensor = reader.Tensor(folder, payload);
+      if (!tensor) return std::move(tensor).error().Wrap(fmt::format("weight '{}'", target));
+      tensors[target] = *std::move(tensor);
+    }
+  }
+  return {};
+}
+
+Status ExportArchive::State::ReadInputs(const json& specs) {
+  for (const json& spec : specs) {
+    if (!spec.is_object() || spec.size() != 1) return Error(Code::kCorrupt, "an input of no kind");
+    const std::string kind = spec.begin().key();
+    const json& body = spec.begin().value();
+    const char* const field = kind == "parameter" ? "parameter_name"
+                              : kind == "buffer"  ? "buffer_name"
+                                                  : "tensor_constant_name";
+    if (kind == "parameter" || kind == "buffer" || kind == "tensor_constant") {
+      const Bound bound{body.at("arg").at("name").get<std::string>(), body.at(field).get<std::string>(),
+                        kind == "buffer"};
+      if (!tensors.contains(bound.target)) {
+        return Error(Code::kCorrupt, fmt::format("weight '{}' is missing", bound.target));
+      }
+      weights.push_back(bound);
+    } else if (kind == "user_input" && body.at("arg").contains("as_tensor")) {
+      TRY(ReadTensorInput(body.at("arg").at("as_tensor").at("name").get<std::string>()));
+    } else if (kind != "constant_input" && (kind != "user_input" || !IsConstant(body.at("arg")))) {
+      return Error(Code::kUnsupported, fmt::format("an input of kind '{}' that is no tensor", kind));
+    }
+  }
+  return {};
+}
+
+Status ExportArchive::State::ReadTensorInput(const std::string& value) {
+  const json& meta = graph.at("tensor_values").at(value);
+  const std::string label = fmt::format("input '{}'", value);
+  const auto dtype = ScalarTypeFromArchive(meta.at("dtype").get<int64_t>());
+  if (!dtype || meta.at("device").at("type") != "cpu" || meta.at("layout") != 7) {
+    return Error(Code::kUnsupported, label + " is no strided CPU tensor of a known element type");
+  }
+  Result<std::vector<Dim>> sizes = ReadDims(meta.at("sizes"));
+  if (!sizes) return std::move(sizes).error().Wrap(label);
+  Result<std::vector<Dim>> strides = ReadDims(meta.at("strides"));
+  if (!strides) return std::move(strides).error().Wrap(label + ", strides");
+  if (sizes->size() != strides->size()) {
+    return Error(Code::kCorrupt, label + " has another number of strides than sizes");
+  }
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    const json& size = meta.at("sizes")[i];
+    const Dim& dim = (*sizes)[i];
+    if (dim.terms().size() != 1 || dim.terms()[0].coef != 1 || dim.terms()[0].symbols.size() != 1) continue;
+    const json hint = size.at("as_expr").value("hint", json());
+    if (!hint.is_object() || !hint.contains("as_int")) continue;
+    symbols[dim.terms()[0].symbols[0]].hint = hint["as_int"].get<int64_t>();
+  }
+  inputs.push_back({value, *sizes});
+  shapes.push_back({*dtype, *sizes, *strides});
+  return {};
+}
+
+Result<std::vector<Dim>> ExportArchive::State::ReadDims(const json& list) const {
+  std::vector<std::string> names;
+  for (const ArchiveSymbol& symbol : symbols) names.push_back(symbol.name);
+  std::vector<Dim> dims;
+  for (const json& item : list) {
+    if (item.contains("as_int")) {
+      dims.emplace_back(item.at("as_int").get<int64_t>());
+      continue;
+    }
+    TRY_ASSIGN(Dim dim, ParseSymExpr(item.at("as_expr").at("expr_str").get<std::string>(), names));
+    dims.push_back(std::move(dim));
+  }
+  return dims;
+}
+
+std::optional<std::string> ExportArchive::State::ValueOf(const std::string& target) const {
+  for (const Bound& bound : weights) {
+    if (bound.target == target) return bound.value;
+  }
+  for (const ArchiveInput& input : inputs) {
+    if (input.name == target) return input.name;
+  }
+  return std::nullopt;
+}
+
+Status ExportArchive::State::ReadResults(const json& specs) {
+  for (const json& spec : specs) {
+    if (!spec.is_object() || spec.size() != 1) return Error(Code::kCorrupt, "a result of no kind");
+    const std::string kind = spec.begin().key();
+    const json& body = spec.begin().value();
+    if (kind == "user_output") {
+      results.push_back({body.at("arg"), std::nullopt});
+      continue;
+    }
+    const bool is_buffer = kind == "buffer_mutation", is_parameter = kind == "parameter_mutation";
+    if (!is_buffer && !is_parameter && kind != "user_input_mutation") {
+      return Error(Code::kUnsupported, fmt::format("a result of kind '{}'", kind));
+    }
+    const char* const field = is_buffer ? "buffer_name" : is_parameter ? "parameter_name" : "user_input_name";
+    const auto target = ValueOf(body.at(field).get<std::string>());
+    if (!target) return Error(Code::kCorrupt, fmt::format("result for unknown {}", body.at(field).dump()));
+    results.push_back({{{"as_tensor", body.at("arg")}}, target});
+  }
+  return {};
+}
+
+/// After the nodes: writes that the signature promises, and the leaves of the result.
+Status ExportArchive::State::Finish(Scope& scope, Recorder& recorder, std::vector<at::Tensor>& leaves) {
+  std::vector<OrderedJson> tree;
+  for (const Output& output : results) {
+    if (!output.target) continue;
+    TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
+    TRY_ASSIGN(const c10::IValue target, ReadArgument({{"as_tensor", {{"name", *output.target}}}}, scope));
+    if (!value.isTensor()) return Error(Code::kCorrupt, fmt::format("'{}' is written with no tensor", *output.target));
+    target.toTensor().copy_(value.toTensor());
+  }
+  recorder.Stop();
+  for (const Output& output : results) {
+    if (output.target) continue;
+    TRY_ASSIGN(const c10::IValue value, ReadArgument(output.argument, scope));
+    if (value.isTensor()) {
+      tree.push_back({{"t", "leaf"}, {"i", leaves.size()}});
+      leaves.push_back(value.toTensor());
+      recorder.NoteOutput(leaves.back());
+    } else if (value.isNone()) {
+      tree.push_back({{"t", "const"}, {"v", nullptr}});
+    } else if (output.argument.begin().key().starts_with("as_sym") && !symbols.empty()) {
+      return Error(Code::kUnsupported, "a result is a size, not a tensor; give the symbols sizes with --static");
+    } else if (value.isInt() || value.isBool()) {
+      tree.push_back({{"t", "const"}, {"v", value.isInt() ? OrderedJson(value.toInt()) : OrderedJson(value.toBool())}});
+    } else {
+      return Error(Code::kUnsupported, fmt::format("a result that is a {}", value.tagKind()));
+    }
+  }
+  TRY_ASSIGN(const OrderedJson built, ResultTree(result_spec, tree));
+  outputs = built.dump();
+  return {};
+}
+
+Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, bool sized) {
+  const at::AutoGradMode no_grad(false);
+  Recorder recorder;
+  Scope scope;
+  // A program may count in its buffers; that must not change the next run or the file.
+  std::map<std::string, at::Tensor> bound;
+  for (const Bound& weight : weights) {
+    const at::Tensor& stored = tensors.at(weight.target);
+    at::Tensor own = weight.is_buffer ? stored.clone() : stored;
+    // An expanded buffer cannot be written, and a clone of it would have other strides.
+    if (own.strides() != stored.strides()) own = stored;
+    scope[weight.value] = bound.try_emplace(weight.target, own).first->second;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor made = MakeUp(shapes[i], values);
+    scope[inputs[i].name] = made;
+    recorder.DeclareInput(made, inputs[i].name);
+  }
+  std::vector<at::Tensor> leaves;
+  recorder.Start();
+  TRY(RunGraph(graph, sized, scope));
+  TRY(Finish(scope, recorder, leaves));
+  for (const Foreign& foreign : recorder.Foreigns()) {
+    const auto weight = std::find_if(bound.begin(), bound.end(),
+                                     [&](const auto& b) { return b.second.is_same(foreign.tensor); });
+    if (weight == bound.end()) {
+      TRY(recorder.DeclareConstant(foreign.value, kConstantBytesMax));
+      continue;
+    }
+    const auto is_it = [&](const Bound& b) { return b.target == weight->first && b.is_buffer; };
+    if (foreign.written && std::none_of(weights.begin(), weights.end(), is_it)) {
+      return Error(Code::kUnsupported, fmt::format("the program writes '{}', which is no buffer", weight->first));
+    }
+    recorder.DeclareWeight(foreign.value, weight->first);
+  }
+  return recorder.Finish(name, leaves);
+}
+
+ExportArchive::ExportArchive(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ExportArchive::ExportArchive(ExportArchive&&) noexcept = default;
+ExportArchive::~ExportArchive() = default;
+
+Result<ExportArchive> ExportArchive::Open(const std::string& path) {
+  TRY_ASSIGN(RecordReader reader, RecordReader::Open(path));
+  auto state = std::make_unique<State>(std::move(reader));
+  state->name = std::filesystem::path(path).stem().string();
+  try {
+    if (Status read = state->Read(); !read) return std::move(read).error().Wrap(path);
+  } catch (const std::exception& e) {
+    return Error(Code::kCorrupt, fmt::format("{}: {}", path, e.what()));
+  }
+  return ExportArchive(std::move(state));
+}
+
+const std::string& ExportArchive::name() const { return state_->name; }
+const std::vector<ArchiveSymbol>& ExportArchive::symbols() const { return state_->symbols; }
+const std::vector<ArchiveInput>& ExportArchive::inputs() const { return state_->inputs; }
+const std::string& ExportArchive::outputs() const { return state_->outputs; }
+
+Result<Buffer> ExportArchive::Record(std::span<const int64_t> values, bool sized) {
+  if (values.size() != state_->symbols.size()) {
+    return Error(Code::kInvalid, fmt::format("{} sizes for {} symbols", values.size(), state_->symbols.size()));
+  }
+  try {
+    return state_->Record(values, sized);
+  } catch (const json::exception& e) {
+    return Error(Code::kCorrupt, e.what());
+  } catch (const c10::Error& e) {
+    return Error(Code::kInvalid, e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    return Error(Code::kInvalid, e.what());
+  }
+}
+
+Result<ExportedWeight> ExportArchive::Weight(const std::string& name) {
+  const auto found = state_->tensors.find(name);
+  if (found == state_->tensors.end()) return Error(Code::kNotFound, fmt::format("weight '{}'", name));
+  const at::Tensor& tensor = found->second;
+  const auto dtype = DTypeOf(tensor.scalar_type());
+  if (!dtype) return Error(Code::kUnsupported, fmt::format("weight '{}' has an unknown element type", name));
+  auto [elements, added] = state_->elements.try_emplace(name);
+  if (added) elements->second = CopyElements(tensor);
+  return ExportedWeight{name, static_cast<guards::DType>(*dtype), tensor.sizes().vec(), tensor.strides().vec(),
+                        elements->second};
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/archive/export_archive.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/filesystem.h"
+#include "base/temp_dir.h"
+#include "proto/graph_generated.h"
+
+namespace ingot::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+// relu(x.reshape(2 * s, 2) * w + 1), counted in a buffer; x: f32[s, 4], 2 <= s <= 64.
+constexpr std::string_view kModel = R"json({
+  "graph_module": {
+    "graph": {
+      "inputs": [], "outputs": [],
+      "nodes": [
+        {"name": "n", "target": "torch.ops.aten.sym_size.int", "outputs": [{"as_sym_int": {"as_name": "n"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}}, {"name": "dim", "arg": {"as_int": 0}}]},
+        {"name": "m", "target": "_operator.mul", "outputs": [{"as_sym_int": {"as_name": "m"}}],
+         "inputs": [{"name": "a", "arg": {"as_sym_int": {"as_name": "n"}}}, {"name": "b", "arg": {"as_int": 2}}]},
+        {"name": "r", "target": "torch.ops.aten.reshape.default", "outputs": [{"as_tensor": {"name": "r"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}},
+                    {"name": "shape", "arg": {"as_sym_ints": [{"as_name": "m"}, {"as_int": 2}]}}]},
+        {"name": "p", "target": "torch.ops.aten.mul.Tensor", "outputs": [{"as_tensor": {"name": "p"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "r"}}},
+                    {"name": "other", "arg": {"as_tensor": {"name": "w"}}}]},
+        {"name": "q", "target": "torch.ops.aten.add_.Tensor", "outputs": [{"as_tensor": {"name": "q"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "p"}}}, {"name": "other", "arg": {"as_int": 1}}]},
+        {"name": "y", "target": "torch.ops.aten.relu.default", "outputs": [{"as_tensor": {"name": "y"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "q"}}}]},
+        {"name": "c", "target": "torch.ops.aten.add.Tensor", "outputs": [{"as_tensor": {"name": "c"}}],
+         "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "b"}}}, {"name": "other", "arg": {"as_float": 1.0}},
+                    {"name": "alpha", "arg": {"as_int": 1}}]}
+      ],
+      "tensor_values": {"x": {"dtype": 7, "layout": 7, "device": {"type": "cpu", "index": null},
+        "sizes": [{"as_expr": {"expr_str": "Symbol('s77', positive=True, integer=True)", "hint": {"as_int": 4}}},
+                  {"as_int": 4}],
+        "strides": [{"as_int": 4}, {"as_int": 1}]}}
+    },
+    "signature": {
+      "input_specs": [{"parameter": {"arg": {"name": "w"}, "parameter_name": "layer.w"}},
+                      {"buffer": {"arg": {"name": "b"}, "buffer_name": "count", "persistent": true}},
+                      {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
+      "output_specs": [{"buffer_mutation": {"arg": {"name": "c"}, "buffer_name": "count"}},
+                       {"user_output": {"arg": {"as_tensor": {"name": "y"}}}},
+                       {"user_output": {"arg": {"as_none": true}}}]
+    },
+    "module_call_graph": [{"fqn": "", "signature": {"out_spec": ""}}]
+  },
+  "range_constraints": {"s77": {"min_val": 2, "max_val": 64}},
+  "schema_version": {"major": 8, "minor": 20}
+})json";
+
+// {"y": tensor, "n": None}
+constexpr std::string_view kTree =
+    R"([1, {"type": "builtins.dict", "context": "[\"y\", \"n\"]", "children_spec": [{"type": null}, {"type": null}]}])";
+
+constexpr std::string_view kWeights = R"({"config": {
+  "layer.w": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}],
+    "strides": [{"as_int": 2}], "storage_offset": {"as_int": 1}}},
+  "count": {"path_name": "weight_1", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [], "strides": [],
+    "storage_offset": {"as_int": 0}}}}})";
+
+class Archives : public ::testing::Test {
+ protected:
+  void Write(const std::string& model, const std::string& weights = std::string(kWeights)) {
+    caffe2::serialize::PyTorchStreamWriter writer(path_);
+    const auto add = [&writer](const std::string& name, std::string_view text) {
+      writer.writeRecord(name, text.data(), text.size());
+    };
+    add("archive_format", "pt2");
+    add("models/model.json", model);
+    add("data/weights/model_weights_config.json", weights);
+    const float elements[] = {0, 2, 0, -3};
+    add("data/weights/weight_0", {reinterpret_cast<const char*>(elements), sizeof elements});
+    add("data/weights/weight_1", {reinterpret_cast<const char*>(elements), 4});
+    writer.writeEndOfFile();
+  }
+  /// Opens the archive and runs it once at each size; the first error, or success.
+  Status Use(const std::vector<int64_t>& sizes = {3}) {
+    TRY_ASSIGN(ExportArchive archive, ExportArchive::Open(path_));
+    for (const int64_t size : sizes) {
+      const std::vector<int64_t> values(archive.symbols().size(), size);
+      TRY_ASSIGN(const Buffer recording, archive.Record(values, true));
+      EXPECT_FALSE(recording.empty());
+    }
+    return {};
+  }
+  /// Without a sync: thousands of these are written.
+  void Replace(Bytes bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  static json Model() {
+    json model = json::parse(kModel);
+    model["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = kTree;
+    return model;
+  }
+  static json& Node(json& model, size_t i) { return model["graph_module"]["graph"]["nodes"][i]; }
+  Error Refused(const json& model) {
+    Write(model.dump());
+    const Status used = Use();
+    EXPECT_FALSE(used) << model.dump();
+    return used ? Error(Code::kInternal, "accepted") : used.error();
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.path() + "/m.pt2";
+};
+
+TEST_F(Archives, AreRecordedBySymbolValues) {
+  Write(Model().dump());
+  auto archive = ExportArchive::Open(path_);
+  ASSERT_TRUE(archive) << archive.error().ToText();
+  EXPECT_EQ(archive->name(), "m");
+  ASSERT_EQ(archive->symbols().size(), 1u);
+  EXPECT_EQ(archive->symbols()[0].name, "s77");
+  EXPECT_EQ(archive->symbols()[0].min, 2);
+  EXPECT_EQ(archive->symbols()[0].max, 64);
+  EXPECT_EQ(archive->symbols()[0].hint, 4);
+  ASSERT_EQ(archive->inputs().size(), 1u);
+  EXPECT_EQ(archive->inputs()[0].sizes[0].ToText(), "s0");
+
+  const int64_t size = 5;
+  const auto bytes = archive->Record({&size, 1}, true);
+  ASSERT_TRUE(bytes) << bytes.error().ToText();
+  const proto::Recording& recording = *proto::GetRecording(bytes->data());
+  std::vector<std::string> steps, sources;
+  for (const auto* step : *recording.steps()) steps.push_back(step->op()->str());
+  for (const auto* source : *recording.sources()) sources.push_back(source->name()->str());
+  EXPECT_THAT(steps, ElementsAre("aten::reshape", "aten::mul.Tensor", "aten::add_.Tensor", "aten::relu",
+                                 "aten::add.Tensor", "aten::copy_"));
+  EXPECT_THAT(sources, ElementsAre("x", "layer.w", "count"));
+  const auto* reshaped = recording.values()->Get(recording.steps()->Get(0)->results()->Get(0)->ints()->Get(0));
+  EXPECT_EQ(reshaped->sizes()->Get(0), 10);
+  EXPECT_EQ(archive->outputs(), R"({"t":"dict","k":["y","n"],"c":[{"t":"leaf","i":0},{"t":"const","v":null}]})");
+}
+
+TEST_F(Archives, KeepTheirWeightsWhateverARunWrites) {
+  Write(Model().dump());
+  auto archive = ExportArchive::Open(path_);
+  ASSERT_TRUE(archive) << archive.error().ToText();
+  for (const int64_t size : {3, 4}) ASSERT_TRUE(archive->Record({&size, 1}, true));
+  const auto weight = archive->Weight("layer.w");
+  ASSERT_TRUE(weight) << weight.error().ToText();
+  EXPECT_EQ(weight->strides, std::vector<int64_t>{2});
+  float elements[2];
+  ASSERT_EQ(weight->elements.size(), sizeof elements);
+  std::memcpy(elements, weight->elements.data(), sizeof elements);
+  EXPECT_EQ(elements[0], 2);  // A window from element 1 on, every second.
+  EXPECT_EQ(elements[1], -3);
+  const auto count = archive->Weight("count");
+  ASSERT_TRUE(count);
+  std::memcpy(elements, count->elements.data(), 4);
+  EXPECT_EQ(elements[0], 0);
+  EXPECT_EQ(archive->Weight("layer.v").error().code(), Code::kNotFound);
+}
+
+TEST_F(Archives, NameWhatTheyCannotDo) {
+  json model = Model();
+  Node(model, 5)["target"] = "torch.ops.mine.relu.default";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("node 'y' (torch.ops.mine.relu.default): no such operator"));
+  model = Model();
+  Node(model, 5)["target"] = "torch.ops.higher_order.cond";
+  EXPECT_EQ(Refused(model).code(), Code::kUnsupported);
+  model = Model();
+  Node(model, 5)["target"] = "torch.ops.aten.nonzero.default";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("node 'y' (torch.ops.aten.nonzero.default): makes sizes"));
+  model = Model();
+  Node(model, 5)["target"] = "torch.ops.aten.all.default";
+  Node(model, 5)["outputs"][0] = {{"as_tensor", {{"name", "y"}}}};
+  Write(model.dump());
+  EXPECT_TRUE(Use());  // A tensor; only its number would depend on data.
+  Node(model, 5)["target"] = "torch.ops.aten.is_nonzero.default";
+  Node(model, 5)["inputs"][0]["arg"]["as_tensor"]["name"] = "b";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("depends on data"));
+  model = Model();
+  Node(model, 5)["inputs"][0]["arg"] = {{"as_custom_obj", {{"name", "o"}}}};
+  EXPECT_THAT(Refused(model).message(), HasSubstr("argument 'self': an argument of kind 'as_custom_obj'"));
+  model = Model();
+  Node(model, 5)["inputs"][0]["arg"] = {{"as_string", "q"}};
+  EXPECT_THAT(Refused(model).message(), HasSubstr("takes Tensor, found String"));
+  model = Model();
+  Node(model, 5)["inputs"][0]["arg"]["as_tensor"]["name"] = "none";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("uses 'none', which nothing made"));
+  model = Model();
+  Node(model, 2)["inputs"][1]["arg"]["as_sym_ints"][1]["as_int"] = 3;
+  EXPECT_THAT(Refused(model).message(), HasSubstr("node 'r' (torch.ops.aten.reshape.default): shape"));
+  model = Model();
+  model["graph_module"]["signature"]["output_specs"][1]["user_output"]["arg"] = {{"as_sym_int", {{"as_name", "m"}}}};
+  EXPECT_THAT(Refused(model).message(), HasSubstr("--static"));
+  model = Model();
+  model["schema_version"]["major"] = 9;
+  EXPECT_EQ(Refused(model).code(), Code::kIncompatible);
+  model = Model();
+  model["graph_module"]["graph"]["tensor_values"]["x"]["device"]["type"] = "cuda";
+  EXPECT_THAT(Refused(model).message(), HasSubstr("input 'x' is no strided CPU tensor"));
+}
+
+TEST_F(Archives, RefuseDamageInWords) {
+  EXPECT_EQ(ExportArchive::Open(path_).error().code(), Code::kNotFound);
+  Write(Model().dump());
+  const Buffer whole = *RealFilesystem().Read(path_, 1 << 24);
+  for (size_t size = 0; size < whole.size(); size += size % 64 == 0 ? 1 : 7) {
+    Replace(Bytes(whole).first(size));
+    const Status used = Use();
+    ASSERT_FALSE(used) << "accepted a prefix of " << size << " bytes";
+    const Code code = used.error().code();
+    EXPECT_TRUE(code == Code::kCorrupt || code == Code::kIncompatible) << used.error().ToText();
+  }
+}
+
+// What no checksum covers (padding, dates, attributes) may change; all else is noticed, nothing crashes.
+TEST_F(Archives, SurviveFlippedBytes) {
+  Write(Model().dump());
+  Buffer bytes = *RealFilesystem().Read(path_, 1 << 24);
+  size_t refused = 0;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const auto mask = static_cast<uint8_t>(1 << at % 8);
+    bytes[at] ^= mask;
+    Replace(bytes);
+    refused += Use() ? 0 : 1;
+    bytes[at] ^= mask;
+  }
+  EXPECT_GT(refused, kModel.size() / 4);
+}
+
+/// Calls `use` with the model after each of its parts was replaced by each of `others`.
+template <typename Fn>
+void ReplaceEach(json& whole, json& part, const std::vector<json>& others, Fn use) {
+  const json kept = part;
+  for (const json& other : others) {
+    part = other;
+    use();
+  }
+  part = kept;
+  if (!part.is_structured()) return;
+  for (json& child : part) ReplaceEach(whole, child, others, use);
+}
+
+TEST_F(Archives, SurviveEveryWrongPart) {
+  const std::vector<json> others = {nullptr, -1, 7, int64_t{1} << 62, "x", "y", json::array(), json::object(), true};
+  size_t accepted = 0, refused = 0;
+  json model = Model();
+  ReplaceEach(model, model, others, [&] {
+    Write(model.dump());
+    (Use() ? accepted : refused) += 1;
+  });
+  EXPECT_GT(accepted, 0u);
+  EXPECT_GT(refused, accepted);
+  json weights = json::parse(kWeights);
+  ReplaceEach(weights, weights, others, [&] {
+    Write(Model().dump(), weights.dump());
+    (Use() ? accepted : refused) += 1;
+  });
+  EXPECT_GT(refused, accepted);
+}
+
+TEST_F(Archives, RefuseModelsThatAreNestedBeyondReason) {
+  Write(std::string(100'000, '[') + std::string(100'000, ']'));
+  EXPECT_EQ(ExportArchive::Open(path_).error().code(), Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace ingot::client

