@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <unordered_map>
+
 #include "client/lib/program.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
@@ -29,9 +31,8 @@ py::tuple Structure(py::handle root, const std::string& name) {
   return py::make_tuple(KeyItems(state.items), state.opaque);
 }
 
-/// read_state(names, roots, codes, globals) -> ([(kind, where, digest, text)], opaque, codes covered);
 /// `codes` are pairs of a module's dict and a code object, `globals` of a module's dict and a name.
-py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals) {
+ModuleState Read(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals) {
   if (!names.is_none() && !PyAnySet_Check(names.ptr())) throw py::type_error("names are a set or None");
   StateReader reader{NameFilter(names.ptr())};
   for (auto [name, root] : roots) reader.AddRoot(name.cast<std::string>(), root.ptr());
@@ -44,7 +45,12 @@ py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable&
     const auto [space, name] = pair.cast<std::pair<py::dict, py::str>>();
     reader.AddGlobal(space.ptr(), name.ptr());
   }
-  const ModuleState state = reader.Finish();
+  return reader.Finish();
+}
+
+/// read_state(names, roots, codes) -> ([(kind, where, digest, text)], opaque, codes covered)
+py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable& codes) {
+  const ModuleState state = Read(names, roots, codes, py::list());
   py::list out(state.items.size());
   for (size_t i = 0; i < state.items.size(); ++i) {
     const StateItem& item = state.items[i];
@@ -53,6 +59,36 @@ py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable&
   py::list covered;
   for (PyObject* code : state.codes) covered.append(py::handle(code));
   return py::make_tuple(out, state.opaque, covered);
+}
+
+/// check_state(names, roots, codes, globals, record) -> None, or the first difference to the record's
+/// (kind, where, digest, text): (kind, where, text there or None, text here or None). It makes no
+/// Python objects where all is well, which would set off the garbage collector.
+py::object CheckState(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals,
+                      const py::list& record) {
+  const ModuleState state = Read(names, roots, codes, globals);
+  std::unordered_map<std::string, std::pair<Digest, py::handle>> stored;
+  for (py::handle one : record) {
+    const auto item = py::reinterpret_borrow<py::tuple>(one);
+    const auto digest = Digest::FromHex(item[2].cast<std::string_view>());
+    const std::string name = item[0].cast<std::string>() + ' ' + item[1].cast<std::string>();
+    stored.emplace(name, std::pair(digest ? *digest : Digest(), one));
+  }
+  for (const StateItem& item : state.items) {
+    const auto it = stored.find(item.kind + ' ' + item.name);
+    if (it == stored.end()) return py::make_tuple(item.kind, item.name, py::none(), item.text);
+    const auto& [digest, known] = it->second;
+    const auto text = py::reinterpret_borrow<py::tuple>(known)[3];
+    if (digest != item.digest) return py::make_tuple(item.kind, item.name, text, item.text);
+    stored.erase(it);
+  }
+  if (stored.empty()) return py::none();
+  for (py::handle one : record) {
+    const auto item = py::reinterpret_borrow<py::tuple>(one);
+    const std::string name = item[0].cast<std::string>() + ' ' + item[1].cast<std::string>();
+    if (stored.contains(name)) return py::make_tuple(item[0], item[1], item[3], py::none());
+  }
+  return py::none();
 }
 
 py::tuple ValueState(py::handle value) {
@@ -88,7 +124,8 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
 void BindState(py::module_& m) {
   m.def("structure_of", Structure, py::arg("root"), py::arg("name"));
   m.def("patched_in", [](const py::dict& namespaces) { return KeyItems(PatchedIn(namespaces.ptr())); });
-  m.def("read_state", ReadState, py::arg("names"), py::arg("roots"), py::arg("codes"), py::arg("globals"));
+  m.def("read_state", ReadState, py::arg("names"), py::arg("roots"), py::arg("codes"));
+  m.def("check_state", CheckState);
   m.def("digest_value", ValueState);
   m.def("digest_code", [](py::handle code) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");

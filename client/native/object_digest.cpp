@@ -63,12 +63,12 @@ bool HasSlots(PyTypeObject* type) {
 }
 
 /// Attributes that live in slots instead of a dict, those that were never set left out.
-std::vector<std::pair<std::string, PythonRef>> SlotsOf(PyObject* value) {
-  std::vector<std::pair<std::string, PythonRef>> found;
+std::vector<std::pair<PythonRef, PythonRef>> SlotsOf(PyObject* value) {
+  std::vector<std::pair<PythonRef, PythonRef>> found;
   EachSlot(Py_TYPE(value), [&](PyObject* key) {
     PythonRef item(PyObject_GenericGetAttr(value, key));
     PyErr_Clear();
-    if (item) found.emplace_back(std::string(ViewOf(key)), std::move(item));
+    if (item) found.emplace_back(PythonRef::Borrow(key), std::move(item));
     return false;
   });
   return found;
@@ -151,7 +151,7 @@ void ValueWriter::WriteAttributes(PyObject* dict) {
 bool ValueWriter::WriteSlots(PyObject* value) {
   const auto slots = SlotsOf(value);
   for (const auto& [name, item] : slots) {
-    WriteText(name);
+    WriteText(ViewOf(name.get()));
     Write(item.get());
   }
   return HasSlots(Py_TYPE(value));
@@ -197,15 +197,15 @@ void ValueWriter::WriteObject(PyObject* value) {
   opaque_.push_back(type->tp_name);
 }
 
-std::vector<std::pair<std::string, PythonRef>> AttributesOf(PyObject* value) {
-  std::vector<std::pair<std::string, PythonRef>> found;
+std::vector<std::pair<PythonRef, PythonRef>> AttributesOf(PyObject* value) {
+  std::vector<std::pair<PythonRef, PythonRef>> found;
   const bool has_dict = _PyObject_GetDictPtr(value) != nullptr || Py_TYPE(value)->tp_dictoffset != 0;
   const PythonRef dict(has_dict ? PyObject_GenericGetDict(value, nullptr) : nullptr);
   PyErr_Clear();
   Py_ssize_t at = 0;
   PyObject *key, *item;
   while (dict && PyDict_Check(dict.get()) && PyDict_Next(dict.get(), &at, &key, &item)) {
-    if (!IsSaltedHash(key, item)) found.emplace_back(std::string(ViewOf(key)), PythonRef::Borrow(item));
+    if (!IsSaltedHash(key, item)) found.emplace_back(PythonRef::Borrow(key), PythonRef::Borrow(item));
   }
   for (auto& slot : SlotsOf(value)) found.push_back(std::move(slot));
   return found;

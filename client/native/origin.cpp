@@ -49,7 +49,8 @@ std::string_view ViewOf(PyObject* text) {
 
 std::string_view ModuleOf(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
-    return ViewOf(type->tp_dict == nullptr ? nullptr : PyDict_GetItemString(type->tp_dict, "__module__"));
+    static PyObject* const name = PyUnicode_InternFromString("__module__");
+    return ViewOf(type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name));
   }
   // A class made in C says it in its name.
   const std::string_view name = type->tp_name;
@@ -96,6 +97,11 @@ bool HasTorchBehaviour(PyTypeObject* type) {
 PyObject* FunctionOf(PyObject* attribute) {
   if (PyFunction_Check(attribute)) return attribute;
   if (PyType_Check(attribute)) return nullptr;
+  // Plain data has none of these, and asking for what is not there is slow.
+  if (attribute == Py_None || PyUnicode_Check(attribute) || PyLong_Check(attribute) || PyDict_Check(attribute) ||
+      PyTuple_Check(attribute) || PyList_Check(attribute)) {
+    return nullptr;
+  }
   for (const char* name : {"__func__", "fget", "func", "__wrapped__"}) {
     const PythonRef inner(PyObject_GetAttrString(attribute, name));
     PyErr_Clear();

@@ -34,18 +34,6 @@ bool IsGenerated(PyObject* function) {
   return ViewOf(code->co_filename) == "<string>";
 }
 
-/// A class that answers for attributes it does not have: which ones it reads then, no name tells.
-bool MakesAttributes(PyTypeObject* type) {
-  for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (!IsUsers(base) || base->tp_dict == nullptr) continue;
-    for (const char* name : {"__getattr__", "__getattribute__"}) {
-      if (PyDict_GetItemString(base->tp_dict, name) != nullptr) return true;
-    }
-  }
-  return false;
-}
-
 Digest BasesOf(PyTypeObject* type) {
   Hasher hasher;
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
@@ -144,6 +132,20 @@ void StateReader::AddClass(PyTypeObject* type) {
   }
 }
 
+/// A class that answers for attributes it does not have: which ones it reads then, no name tells.
+bool StateReader::MakesAttributes(PyTypeObject* type) {
+  const auto [it, fresh] = makes_.emplace(type, false);
+  if (!fresh) return it->second;
+  for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!IsUsers(base) || base->tp_dict == nullptr) continue;
+    for (const char* name : {"__getattr__", "__getattribute__"}) {
+      if (PyDict_GetItemString(base->tp_dict, name) != nullptr) return it->second = true;
+    }
+  }
+  return false;
+}
+
 /// A method reads `self.__dict__`; every attribute of such objects counts.
 bool StateReader::IsReadWhole(PyTypeObject* type) {
   if (names_.is_all()) return true;
@@ -186,15 +188,12 @@ void StateReader::VisitAttributes(const Place& place, bool all) {
   const bool is_module = ModuleDict(value) != nullptr;
   const bool makes = MakesAttributes(Py_TYPE(value));
   const auto attributes = AttributesOf(value);
-  for (const auto& [name, attribute] : attributes) {
+  for (const auto& [key, attribute] : attributes) {
+    const std::string name(ViewOf(key.get()));
     const bool is_switch = name == "training" && !place.in_key;
     if (is_module && !is_switch && IsBookkeeping(name, attribute.get())) continue;
-    const PythonRef key(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
-    PyErr_Clear();
-    if (!key) continue;
     const bool counts = all || is_switch || names_.Has(key.get()) || (makes && !name.starts_with("_"));
-    if (!counts) continue;
-    AddValue(place.kind, place.path + "." + name, attribute.get());
+    if (counts) AddValue(place.kind, place.path + "." + name, attribute.get());
   }
 }
 
@@ -225,8 +224,7 @@ void StateReader::VisitClass(PyTypeObject* type, const std::string& name) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (type->tp_dict != nullptr && PyDict_Next(type->tp_dict, &at, &key, &value)) {
-    const std::string text(ViewOf(key));
-    PyObject* function = FunctionOf(value);
+    const std::string_view text = ViewOf(key);
     if (text.starts_with("__") && text.ends_with("__")) {
       if (!PyFunction_Check(value) || IsCeremony(text)) continue;
       // What __init__ did before the call is in the attributes; what dataclasses generate follows
@@ -236,7 +234,8 @@ void StateReader::VisitClass(PyTypeObject* type, const std::string& name) {
       continue;
     }
     if (PyObject_TypeCheck(value, &PyMemberDescr_Type)) continue;
-    AddValue("class", name + "." + text, function != nullptr ? function : value);
+    PyObject* function = FunctionOf(value);
+    AddValue("class", name + "." + std::string(text), function != nullptr ? function : value);
   }
 }
 

@@ -62,7 +62,10 @@ class StateReader {
   std::vector<PyTypeObject*> classes_;
   std::unordered_set<PyObject*> seen_;  ///< objects, classes and modules met
   std::unordered_set<std::string> globals_;
+  bool MakesAttributes(PyTypeObject* type);
+
   std::unordered_map<PyTypeObject*, bool> read_whole_;  ///< classes whose every attribute counts
+  std::unordered_map<PyTypeObject*, bool> makes_;       ///< classes that answer for attributes they lack
   std::unordered_set<PyObject*> ran_;  ///< code given to AddCode
   std::vector<PythonRef> held_;  ///< keeps addresses in seen_ from being used again
 };

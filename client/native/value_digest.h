@@ -71,9 +71,9 @@ class ValueWriter {
   int depth_ = 0;
 };
 
-/// (name, value) of everything an object keeps in its `__dict__` and its slots, in that order;
-/// values are new references. Empty for what has neither.
-std::vector<std::pair<std::string, PythonRef>> AttributesOf(PyObject* value);
+/// (name, value) of everything an object keeps in its `__dict__` and its slots, in that order; new
+/// references. Empty for what has neither.
+std::vector<std::pair<PythonRef, PythonRef>> AttributesOf(PyObject* value);
 
 /// A few characters that show a value to people: "SiLU", "1e-06", "'gelu'".
 std::string ShortText(PyObject* value);

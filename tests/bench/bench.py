@@ -95,6 +95,29 @@ def calls(bench: Bench, seconds: float, peers: bool) -> None:
     print(tabulate(rows, headers=["model", "steady calls", "median, us", "least, us", "time / ingot's"]), "\n", flush=True)
 
 
+def keys_and_gears(bench: Bench, seconds: float) -> None:
+    rows = []
+    for model in ("minilm", "llama"):
+        bench.forget()
+        bench.script("keys.py", model)
+        warm = bench.script("keys.py", model)
+        rows += [[model, "entry key, ms", f"{warm['key_s'] * 1e3:.2f}", ""],
+                 ["", "check of the dependency record, ms", f"{warm['check_s'] * 1e3:.2f}", f"{warm['items']} items"],
+                 ["", "key and check, ms", f"{(warm['key_s'] + warm['check_s']) * 1e3:.2f}",
+                  f"at the start itself: check {warm['first_check_s'] * 1e3:.2f} ms"]]
+    found = bench.script("gears.py", "dispatch", str(seconds))
+    rows += [["tiny", "call among 2 gears, us", f"{found['among_2_s'] * 1e6:.3f}", ""],
+             ["", "call among 100 gears, us", f"{found['among_100_s'] * 1e6:.3f}", f"{found['among_100_s'] / found['among_2_s']:.3f}x"]]
+    cold = {}
+    for count in (1, 16):
+        bench.forget()
+        cold[count] = bench.script("gears.py", "cold", str(count))
+        rows.append(["minilm" if count == 1 else "", f"{count} gears cold, all native, ms", ms(cold[count]["all_native_s"]),
+                     f"eager runs of the same sizes {ms(cold[count]['eager_s'])} ms"])
+    rows[-1][-1] += f", {cold[16]['all_native_s'] / cold[1]['all_native_s']:.2f}x one gear"
+    print(tabulate(rows, headers=["model", "keys and gears", "value", "ratio"]), "\n", flush=True)
+
+
 def daemon(bench: Bench) -> None:
     done = subprocess.run([str(BIN / "ingot-lookup-bench")], env=bench.env, capture_output=True, text=True)
     print(done.stdout + done.stderr)
@@ -105,7 +128,7 @@ def daemon(bench: Bench) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "daemon"])
+    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         bench = Bench(folder)
@@ -114,6 +137,8 @@ def main() -> None:
                 starts(bench, 1 if options.quick else 5, not options.quick)
             if options.only in (None, "calls"):
                 calls(bench, 2 if options.quick else 6, not options.quick)
+            if options.only in (None, "keys"):
+                keys_and_gears(bench, 2 if options.quick else 6)
             if options.only in (None, "daemon"):
                 daemon(bench)
         finally:

@@ -50,7 +50,7 @@ def collect(observed: Observed, roots: paths.Roots) -> "list[Dependency]":
     # Code made by exec may name no module (Dynamo's pieces); its own digest is all there is.
     ran = [(code, module or "") for code, module in observed.codes if not names.is_standard(module)]
     uttered = names.of_codes(observed.codes, observed.asked)
-    state, opaque, covered = _native.read_state(uttered, _state_roots(roots), [(_space(module), code) for code, module in ran], [])
+    state, opaque, covered = _native.read_state(uttered, _state_roots(roots), [(_space(module), code) for code, module in ran])
     record: "dict[tuple[str, str], Dependency]" = {(kind, where): (kind, where, digest, text) for kind, where, digest, text in state}
     text = "*" if uttered is None else " ".join(sorted(uttered))
     # What is there under these names is part of it: an attribute that one recording lacks contradicts another's.
@@ -98,25 +98,33 @@ def _file_digest(path: str) -> str:
         return ""
 
 
-def executed(record: "typing.Iterable[Dependency]") -> "typing.Iterator[tuple[dict[str, typing.Any], types.CodeType]]":
+Executed = typing.List[typing.Tuple[typing.Dict[str, typing.Any], types.CodeType]]
+
+
+def executed(record: "typing.Iterable[Dependency]") -> Executed:
     """(globals, code) of everything the recording ran, as this process has it."""
-    for kind, where, digest, _ in record:
-        module, _, qualname = where.partition(":")
-        if kind != "code" or module not in sys.modules:
-            continue
-        found = codes.find_codes(module, qualname)
-        # A name leads to what its function wraps as well, which may live in another module.
-        same = [code for code in found if _native.digest_code(code) == digest]
-        for code in same or found:
-            yield vars(sys.modules[module]), code
+    return [pair for kind, where, digest, _ in record if kind == "code" for pair in _code_here(where, digest)[1]]
+
+
+def _code_here(where: str, digest: str) -> "tuple[str | None, Executed]":
+    """The digest of the code of a name, None where there is none, and the code meant with its globals."""
+    module, _, qualname = where.partition(":")
+    found = [(_native.digest_code(code), code) for code in codes.find_codes(module, qualname)]
+    # A name leads to what its function wraps as well, which may live in another module.
+    same = [code for known, code in found if known == digest]
+    pairs = [(_space(module), code) for code in same or [code for _, code in found]]
+    if same or not found:
+        return (digest if same else None), pairs
+    return str(_native.digest_text("".join(sorted({known for known, _ in found})))), pairs
 
 
 def _global_names(record: "typing.Iterable[Dependency]") -> "typing.Iterator[tuple[dict[str, typing.Any], str]]":
     """(globals, name) of every global of the record that a module here has; what lies inside them left out."""
     for kind, where, _, _ in record:
-        module, _, name = where.partition(":")
-        if kind == "global" and name.isidentifier() and module in sys.modules:
-            yield vars(sys.modules[module]), name
+        if kind == "global":
+            module, _, name = where.partition(":")
+            if name.isidentifier() and module in sys.modules:
+                yield vars(sys.modules[module]), name
 
 
 def uttered_names(record: "typing.Iterable[Dependency]") -> "frozenset[str] | None":
@@ -142,45 +150,40 @@ def definitions(record: "typing.Iterable[Dependency]") -> "typing.Iterator[tuple
 
 def first_mismatch(record: "list[Dependency]", roots: paths.Roots) -> "str | None":
     """The first dependency that does not hold in this process, in words; None when all hold."""
+    ran: Executed = []
     for kind, where, digest, text in record:
         if kind in _STATE_KINDS:
             continue
-        found = _digest_here(kind, where, digest)
+        if kind == "code":
+            found, pairs = _code_here(where, digest)
+            ran += pairs
+        else:
+            found = _digest_here(kind, where, digest)
         if found is None:
             return f"{kind} {where}: not found in this process"
         if found != digest:
             return f"{kind} {_words(where)} changed" + (f" (was {text})" if text else "")
-    return _state_mismatch(record, roots)
+    return _state_mismatch(record, roots, ran)
 
 
 def _words(where: str) -> str:
     return where.replace(":", ".", 1)
 
 
-def _state_mismatch(record: "list[Dependency]", roots: paths.Roots) -> "str | None":
-    expected = {(kind, where): (digest, text) for kind, where, digest, text in record if kind in _STATE_KINDS}
-    found, _, _ = _native.read_state(uttered_names(record), _state_roots(roots), executed(record), _global_names(record))
-    for kind, where, digest, text in found:
-        known = expected.pop((kind, where), None)
-        if known is None:
-            return f"{kind} {_words(where)} is new here (= {text})"
-        if known[0] != digest:
-            change = f"{known[1]} -> {text}" if known[1] != text else "its content"
-            return f"{kind} {_words(where)} changed: {change}"
-    for (kind, where), (_, text) in expected.items():
-        return f"{kind} {_words(where)}: not found in this process (was {text})"
-    return None
+def _state_mismatch(record: "list[Dependency]", roots: paths.Roots, ran: Executed) -> "str | None":
+    stored = [one for one in record if one[0] in _STATE_KINDS]
+    difference = _native.check_state(uttered_names(record), _state_roots(roots), ran, _global_names(stored), stored)
+    if difference is None:
+        return None
+    kind, where, there, here = difference
+    if there is None:
+        return f"{kind} {_words(where)} is new here (= {here})"
+    if here is None:
+        return f"{kind} {_words(where)}: not found in this process (was {there})"
+    return f"{kind} {_words(where)} changed: " + (f"{there} -> {here}" if there != here else "its content")
 
 
 def _digest_here(kind: str, where: str, digest: str) -> "str | None":
-    module, _, name = where.partition(":")
-    if kind == "code":
-        found = {_native.digest_code(code) for code in codes.find_codes(module, name)}
-        if digest in found:
-            return digest
-        if not found:
-            return None
-        return str(_native.digest_text("".join(sorted(found))))
     if kind == "env":
         return str(_native.digest_text(repr(os.environ.get(where))))
     if kind == "file":
