@@ -4,7 +4,9 @@
 #include <ATen/EmptyTensor.h>
 #include <fmt/format.h>
 
-#include "guards/dtype.h"
+#include <algorithm>
+
+#include "client/lib/tensor_memory.h"
 
 namespace ingot::client {
 namespace {
@@ -18,6 +20,28 @@ uint64_t PlainKeys() {
   return at::detail::empty_cpu({0}, at::kFloat).key_set().raw_repr();
 }
 
+/// A tensor that KindHolds() accepted, as guards see it.
+guards::TensorView ViewOf(const at::Tensor& tensor) {
+  const auto dtype = std::ranges::find(kScalarTypes, tensor.scalar_type()) - std::begin(kScalarTypes);
+  const auto [begin, end] = RangeOf(tensor);
+  return {.dtype = static_cast<guards::DType>(dtype),
+          .sizes = {tensor.sizes().data(), tensor.sizes().size()},
+          .strides = {tensor.strides().data(), tensor.strides().size()},
+          .offset = tensor.storage_offset(),
+          .begin = reinterpret_cast<uintptr_t>(begin),
+          .end = reinterpret_cast<uintptr_t>(end)};
+}
+
+/// Weights are checked without symbols: their sizes are numbers.
+size_t SymbolCount(const proto::Manifest& manifest, const guards::InputSpecs* specs) {
+  return specs != manifest.inputs() || manifest.symbols() == nullptr ? 0 : manifest.symbols()->size();
+}
+
+/// Numbers that the flat rules could not take (guards/normalize.h has the limits): no tensor passes.
+bool HasOtherNumbers(const guards::TensorRules& rules) {
+  return std::ranges::any_of(rules.rest(), [](const guards::Guard& guard) { return guard.IsNumeric(); });
+}
+
 bool IsPlain(const c10::TensorImpl& tensor, uint64_t plain_keys) {
   const c10::DispatchKeySet keys = tensor.key_set();
   return (keys.raw_repr() & ~plain_keys) == 0 && keys.has(c10::DispatchKey::CPU);
@@ -25,145 +49,73 @@ bool IsPlain(const c10::TensorImpl& tensor, uint64_t plain_keys) {
 
 }  // namespace
 
-guards::Dim DimAt(const proto::Manifest& manifest, uint32_t index) {
-  const proto::Dim& dim = *manifest.dims()->Get(index);
-  std::vector<guards::Dim::Term> terms;
-  uint32_t symbol = 0;
-  for (uint32_t i = 0; dim.coefs() != nullptr && i < dim.coefs()->size(); ++i) {
-    guards::Dim::Term term{dim.coefs()->Get(i), {}};
-    for (uint8_t k = 0; k < dim.degrees()->Get(i); ++k) {
-      term.symbols.push_back(dim.symbols()->Get(symbol++));
-    }
-    terms.push_back(std::move(term));
-  }
-  return guards::Dim::FromTerms(std::move(terms));
-}
-
 at::ScalarType ScalarTypeOf(proto::DType dtype) { return kScalarTypes[static_cast<uint8_t>(dtype)]; }
 
-GuardTable::GuardTable(const proto::Manifest& manifest,
-                       const flatbuffers::Vector<flatbuffers::Offset<proto::InputSpec>>* specs,
-                       std::string noun)
+GuardTable::GuardTable(const proto::Manifest& manifest, const guards::InputSpecs* specs, std::string noun)
     : noun_(std::move(noun)),
-      symbol_count_(manifest.symbols() == nullptr ? 0 : manifest.symbols()->size()),
+      set_(guards::SpecGuards(manifest, specs)),
+      rules_(set_, SymbolCount(manifest, specs)),
+      is_never_(HasOtherNumbers(rules_)),
       plain_keys_(PlainKeys()) {
-  if (specs == nullptr) return;
-  for (const proto::InputSpec* spec : *specs) {
-    const proto::Value& value = *manifest.values()->Get(spec->value());
-    TensorRule rule;
-    rule.dtype = c10::scalarTypeToTypeMeta(ScalarTypeOf(value.dtype()));
-    rule.rank = value.sizes() == nullptr ? 0 : value.sizes()->size();
-    rule.first = static_cast<uint32_t>(dims_.size());
-    rule.name = spec->name() == nullptr ? "" : spec->name()->str();
-    for (uint32_t i = 0; i < rule.rank; ++i) dims_.push_back(Compile(manifest, value.sizes()->Get(i)));
-    for (uint32_t i = 0; i < rule.rank; ++i) dims_.push_back(Compile(manifest, value.strides()->Get(i)));
-    tensors_.push_back(std::move(rule));
+  for (uint32_t i = 0; specs != nullptr && i < specs->size(); ++i) {
+    const proto::Value& value = *manifest.values()->Get(specs->Get(i)->value());
+    dtypes_.push_back(c10::scalarTypeToTypeMeta(ScalarTypeOf(value.dtype())));
   }
 }
 
-GuardTable::Expected GuardTable::Compile(const proto::Manifest& manifest, uint32_t dim) {
-  guards::Dim value = DimAt(manifest, dim);
-  if (value.is_const()) return {Rule::kNumber, value.const_value()};
-  const auto& terms = value.terms();
-  if (terms.size() == 1 && terms[0].coef == 1 && terms[0].symbols.size() == 1 &&
-      terms[0].symbols[0] < symbol_count_) {
-    return {Rule::kSymbol, terms[0].symbols[0]};
-  }
-  polynomials_.push_back(std::move(value));
-  return {Rule::kPolynomial, static_cast<int64_t>(polynomials_.size()) - 1};
-}
-
-bool GuardTable::KindHolds(const TensorRule& rule, const at::Tensor& tensor) const {
-  if (!tensor.defined()) return false;
+bool GuardTable::KindHolds(size_t index, const at::Tensor& tensor) const {
+  if (is_never_ || !tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return IsPlain(impl, plain_keys_) && impl.dtype() == rule.dtype &&
-         impl.sizes().size() == rule.rank;
-}
-
-bool GuardTable::ShapeHolds(const TensorRule& rule, const c10::TensorImpl& tensor,
-                            const int64_t* symbols) const {
-  const int64_t* sizes = tensor.sizes().data();
-  const int64_t* strides = tensor.strides().data();
-  const Expected* expected = &dims_[rule.first];
-  bool is_empty = false;
-  bool strides_hold = true;
-  for (uint32_t i = 0; i < rule.rank; ++i) {
-    if (sizes[i] != ValueOf(expected[i], symbols)) return false;
-    is_empty |= sizes[i] == 0;
-    strides_hold &= sizes[i] == 1 || strides[i] == ValueOf(expected[rule.rank + i], symbols);
-  }
-  return strides_hold || is_empty;
+  return IsPlain(impl, plain_keys_) && impl.dtype() == dtypes_[index] &&
+         impl.sizes().size() == rules_.RankOf(index);
 }
 
 bool GuardTable::CheckKinds(const at::Tensor* const* tensors) const {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (!KindHolds(tensors_[i], *tensors[i])) return false;
+  for (size_t i = 0; i < size(); ++i) {
+    if (!KindHolds(i, *tensors[i])) return false;
   }
   return true;
 }
 
 bool GuardTable::CheckShapes(const at::Tensor* const* tensors, const int64_t* symbols) const {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (!ShapeHolds(tensors_[i], *tensors[i]->unsafeGetTensorImpl(), symbols)) return false;
+  for (size_t i = 0; i < size(); ++i) {
+    if (!ShapeHolds(i, *tensors[i]->unsafeGetTensorImpl(), symbols)) return false;
   }
   return true;
 }
 
 bool GuardTable::CheckOne(size_t index, const at::Tensor& tensor, const int64_t* symbols) const {
-  return KindHolds(tensors_[index], tensor) &&
-         ShapeHolds(tensors_[index], *tensor.unsafeGetTensorImpl(), symbols);
+  return KindHolds(index, tensor) && ShapeHolds(index, *tensor.unsafeGetTensorImpl(), symbols);
 }
 
-std::string GuardTable::ExplainKind(const TensorRule& rule, const at::Tensor& tensor) const {
-  const std::string who = fmt::format("{} '{}'", noun_, rule.name);
+std::string GuardTable::ExplainKind(size_t index, const at::Tensor& tensor) const {
+  const std::string who = fmt::format("{} '{}'", noun_, set_.inputs()[index]);
   if (!tensor.defined()) return who + ": no tensor";
   if (!tensor.device().is_cpu()) {
     return fmt::format("{}: device {}, this variant needs cpu", who, tensor.device().str());
   }
-  if (tensor.dtype() != rule.dtype) {
-    return fmt::format("{}: dtype {}, this variant needs {}", who, tensor.dtype().name(), rule.dtype.name());
+  if (tensor.dtype() != dtypes_[index]) {
+    return fmt::format("{}: dtype {}, this variant needs {}", who, tensor.dtype().name(), dtypes_[index].name());
   }
   if (!IsPlain(*tensor.unsafeGetTensorImpl(), plain_keys_)) {
     return fmt::format("{}: a tensor with dispatch keys {}, this variant needs a plain strided one",
                        who, c10::toString(tensor.key_set()));
   }
-  return fmt::format("{}: {} dimensions, this variant needs {}", who, tensor.dim(), rule.rank);
-}
-
-std::string GuardTable::ExplainShape(const TensorRule& rule, const at::Tensor& tensor,
-                                     const int64_t* symbols) const {
-  const std::string who = fmt::format("{} '{}'", noun_, rule.name);
-  const Expected* expected = &dims_[rule.first];
-  for (uint32_t i = 0; i < rule.rank; ++i) {
-    const int64_t want = ValueOf(expected[i], symbols);
-    if (tensor.size(i) != want) {
-      return fmt::format("{}: size {} at dim {}, this variant needs {}", who, tensor.size(i), i, want);
-    }
-  }
-  for (uint32_t i = 0; i < rule.rank; ++i) {
-    const int64_t want = ValueOf(expected[rule.rank + i], symbols);
-    if (tensor.size(i) != 1 && tensor.stride(i) != want) {
-      return fmt::format("{}: stride {} at dim {}, this variant needs {}", who, tensor.stride(i), i, want);
-    }
-  }
-  return "";
+  return fmt::format("{}: {} dimensions, this variant needs {}", who, tensor.dim(), rules_.RankOf(index));
 }
 
 std::string GuardTable::Explain(const at::Tensor* const* tensors, size_t count,
                                 const std::vector<int64_t>* symbols) const {
-  if (count != tensors_.size()) {
-    return fmt::format("{} {}s, this variant needs {}", count, noun_, tensors_.size());
+  if (count != size()) {
+    return fmt::format("{} {}s, this variant needs {}", count, noun_, size());
   }
   for (size_t i = 0; i < count; ++i) {
-    if (!KindHolds(tensors_[i], *tensors[i])) return ExplainKind(tensors_[i], *tensors[i]);
+    if (!KindHolds(i, *tensors[i])) return ExplainKind(i, *tensors[i]);
   }
   if (symbols == nullptr) return "";
-  for (size_t i = 0; i < count; ++i) {
-    if (!ShapeHolds(tensors_[i], *tensors[i]->unsafeGetTensorImpl(), symbols->data())) {
-      return ExplainShape(tensors_[i], *tensors[i], symbols->data());
-    }
-  }
-  return "";
+  std::vector<guards::TensorView> views;
+  for (size_t i = 0; i < count; ++i) views.push_back(ViewOf(*tensors[i]));
+  return set_.Explain({*symbols, views, {}}, noun_);
 }
 
 }  // namespace ingot::client

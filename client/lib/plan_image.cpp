@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/plan_image.h"
 
-#include <fmt/format.h>
+#include <utility>
 
-#include <algorithm>
-
-#include "client/lib/guard_table.h"
+#include "guards/manifest_guards.h"
 
 namespace ingot::client {
 namespace {
 
-void AddOnce(std::vector<uint32_t>& list, uint32_t item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
-}
-
-void NoteWrites(PlanImage& image, const proto::PlanStep& step) {
-  bool visible = false;
+/// The step writes memory that the caller can see.
+bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
   const bool writes = step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy ||
                       step.inplace() >= 0;
   for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
-    const proto::Storage& storage = image.storage_of(step.results()->Get(i));
-    if (storage.kind() == proto::StorageKind::Input) AddOnce(image.written_inputs, storage.index());
-    if (storage.kind() == proto::StorageKind::Weight) AddOnce(image.written_weights, storage.index());
-    visible |= storage.kind() == proto::StorageKind::Input || storage.kind() == proto::StorageKind::Weight;
+    const proto::StorageKind kind = image.storage_of(step.results()->Get(i)).kind();
+    if (kind == proto::StorageKind::Input || kind == proto::StorageKind::Weight) return true;
   }
-  image.writes_visible.push_back(visible);
+  return false;
 }
 
 // An Output storage with one value from its first element is allocated as that tensor.
@@ -44,12 +36,15 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
   image.artifact = std::move(artifact);
   const proto::Manifest& manifest = *image.manifest;
   const uint32_t dim_count = manifest.dims() == nullptr ? 0 : manifest.dims()->size();
-  for (uint32_t i = 0; i < dim_count; ++i) image.dims.push_back(DimAt(manifest, i));
+  for (uint32_t i = 0; i < dim_count; ++i) image.dims.push_back(guards::DimAt(manifest, i));
+  guards::Written written = guards::WrittenBy(manifest);
+  image.written_inputs = std::move(written.inputs);
+  image.written_weights = std::move(written.weights);
   image.frees.resize(image.step_count());
   for (uint32_t i = 0; i < image.step_count(); ++i) {
     const proto::PlanStep& step = *manifest.steps()->Get(i);
     image.call_of_step.push_back(-1);
-    NoteWrites(image, step);
+    image.writes_visible.push_back(WritesVisible(image, step));
     image.native_steps += step.kind() == proto::StepKind::Kernel;
     if (step.kind() == proto::StepKind::Aten) {
       ++image.aten_steps;

@@ -4,6 +4,7 @@
 
 #include "client/lib/program.h"
 #include "client/native/bindings.h"
+#include "guards/manifest_guards.h"
 
 namespace ingot::client {
 namespace py = pybind11;
@@ -101,6 +102,14 @@ std::string PlanText(const LoadedArtifact& artifact) {
   return text;
 }
 
+/// The guards of the plan, one a line: what f.as_text("guards") prints (docs/format/guards.md).
+std::string GuardsText(const LoadedArtifact& artifact) {
+  const guards::GuardSet set = guards::ManifestGuards(artifact.manifest());
+  std::string text;
+  for (const guards::Guard& guard : set.guards()) text += set.ToText(guard) + "\n";
+  return text;
+}
+
 }  // namespace
 
 void BindProgram(py::module_& m) {
@@ -109,7 +118,8 @@ void BindProgram(py::module_& m) {
         return py::bytes(reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size());
       })
       .def("provenance", Provenance)
-      .def("plan_text", PlanText);
+      .def("plan_text", PlanText)
+      .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")
       .def_static("bind", [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights) {
         return Unwrap(Program::Bind(std::move(artifact), Tensors(weights)));

@@ -125,10 +125,17 @@ def daemon(bench: Bench) -> None:
         raise SystemExit("bench: the lookup benchmark failed")
 
 
+def guards() -> None:
+    done = subprocess.run([str(BIN / "ingot-guard-bench")], capture_output=True, text=True)
+    print(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise SystemExit("bench: the guard benchmark failed")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon"])
+    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         bench = Bench(folder)
@@ -141,6 +148,8 @@ def main() -> None:
                 keys_and_gears(bench, 2 if options.quick else 6)
             if options.only in (None, "daemon"):
                 daemon(bench)
+            if options.only in (None, "guards"):
+                guards()
         finally:
             bench.forget()
 
