@@ -10,6 +10,7 @@
 #include "daemon/convert.h"
 #include "daemon/failure.h"
 #include "daemon/variants.h"
+#include "guards/guard_set.h"
 
 namespace ingot::daemon {
 
@@ -105,16 +106,33 @@ bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& 
   const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
   if (!instance || *instance != request.graph) return false;
   const Digest graph = GraphOf(*stored.variant);
+  const std::string range = RangeFor(request, *text, *symbols);
   auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
     AddVariant(record, request.message,
                {.kind = proto::VariantKind::Template, .graph = graph, .proven = *symbols,
-                .symbol_count = symbols->size()},
+                .symbol_count = symbols->size(), .range = range},
                core_.config, core_.clock.now_s());
   });
   if (!entry) return false;
   GlobalMetrics().Add(Counter::proven);
   Answer(request, *entry, graph, proto::VariantKind::Template, proto::Outcome::Proven, 0);
   return true;
+}
+
+/// The request's claim over the template's symbols; "" where there is none or it does not carry over.
+std::string CompileService::RangeFor(const Request& request, const std::string& graph_template,
+                                     const std::vector<int64_t>& symbols) const {
+  const proto::CompileT& message = request.message;
+  if (message.range.empty()) return {};
+  Result<std::string> range = core_.graphs.RangeOf(graph_template, message.range, message.range_degree);
+  if (range) {
+    const auto guards = guards::GuardSet::Parse(*range);
+    // The recording itself is in what it proves, or the claim is about something else.
+    if (guards && guards->Holds(symbols)) return std::move(range).value();
+    range = Error(Code::kInvalid, "the recording is outside its own range " + *range);
+  }
+  LogInfo("refused a range", {{"function", request.function}, {"reason", range.error()}});
+  return {};
 }
 
 /// Puts the templates that the recording and a stored exact variant share in front of it.

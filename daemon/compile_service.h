@@ -29,6 +29,8 @@ class CompileService {
 
   Status Prepare(Request& request) const;
   bool ServeStored(Request& request);
+  std::string RangeFor(const Request& request, const std::string& graph_template,
+                       const std::vector<int64_t>& symbols) const;
   bool ServeProven(Request& request, const proto::StoredVariantT& stored);
   void AddTemplates(Request& request);
   void Attempt(RequestRef request);

@@ -2,6 +2,7 @@
 #include "daemon/compiler_graphs.h"
 
 #include "compiler/import/import.h"
+#include "compiler/import/range.h"
 #include "compiler/ir/text.h"
 
 namespace ingot::daemon {
@@ -34,6 +35,13 @@ Result<Digest> CompilerGraphs::DigestOfInstance(std::string_view graph_template,
                                                 const std::vector<int64_t>& symbols) const {
   TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
   return compiler::GraphDigest(compiler::Instantiate(symbolic, symbols));
+}
+
+Result<std::string> CompilerGraphs::RangeOf(std::string_view graph_template, std::string_view range,
+                                            size_t degree_max) const {
+  TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
+  TRY_ASSIGN(const guards::GuardSet over, compiler::RangeOf(symbolic, range, degree_max));
+  return over.ToText();
 }
 
 }  // namespace ingot::daemon

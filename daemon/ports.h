@@ -30,6 +30,10 @@ class Graphs {
   /// DigestOf the template with its symbols replaced by numbers.
   virtual Result<Digest> DigestOfInstance(std::string_view graph_template,
                                           const std::vector<int64_t>& symbols) const = 0;
+  /// A client's claim about sizes of inputs (Compile.range) over the template's symbols; an error
+  /// says why it does not carry over (compiler/import/range.h).
+  virtual Result<std::string> RangeOf(std::string_view graph_template, std::string_view range,
+                                      size_t degree_max) const = 0;
 };
 
 /// Who compiles and for what: part of every graph key.

@@ -100,6 +100,34 @@ TEST_F(ServerTest, ProvesSizesOfATemplateAlsoAfterARestart) {
   EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
 }
 
+// A claim counts where the recording that carries it is an instance of the template and inside the claim.
+TEST_F(ServerTest, KeepsAProvedRangeWithItsTemplate) {
+  auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 8")));
+  const auto claim = [&](const char* recording, const char* range, uint8_t degree) {
+    proto::CompileT request = MakeCompile("f", recording);
+    request.range = range;
+    request.range_degree = degree;
+    auto reply = connection->Compile(request);
+    EXPECT_TRUE(reply) << reply.error().ToText();
+    EXPECT_EQ(reply->reply.outcome, Outcome::Proven);
+    return reply->reply.variant->range;
+  };
+  EXPECT_EQ(claim("graph f 8", "s0 >= 2 and s0 <= 512", 0), "");  // Proved for constants only.
+  EXPECT_EQ(claim("graph f 16", "s0 >= 17", 1), "");              // The recording is outside.
+  EXPECT_EQ(claim("graph f 16", "no guard", 1), "");
+  EXPECT_EQ(claim("graph f 16", "s0 >= 2 and s0 <= 512", 1), "s0 >= 2 and s0 <= 512");
+  EXPECT_EQ(claim("graph f 1024", "", 0), "s0 >= 2 and s0 <= 512");  // A further size leaves it alone.
+  StopServer();
+  StartServer();
+  connection = Connect();
+  const auto found = connection->Lookup(*MakeKey("f"));
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->reply.variants.size(), 2u);
+  EXPECT_EQ(found->reply.variants[1]->range, "s0 >= 2 and s0 <= 512");
+}
+
 TEST_F(ServerTest, KeepsSizesApartWithoutDynamic) {
   const auto connection = Connect();
   ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));

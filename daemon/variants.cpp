@@ -85,6 +85,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->compile_s = added.compile_s;
   }
   AddProven(*target->variant, added, config);
+  if (!added.range.empty()) target->variant->range = added.range;
   MergeDependencies(*target->variant, request);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/digest.h"
@@ -22,6 +23,8 @@ struct NewVariant {
   /// Template: symbol values that are proved, symbol_count each.
   std::vector<int64_t> proven;
   size_t symbol_count = 0;
+  /// Template: guards over its symbols under which all sizes are proved; "" leaves what is stored.
+  std::string range;
 };
 
 /// Whether variant and request can be one: equal signatures, and no dependency that both saw

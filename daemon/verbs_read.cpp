@@ -108,6 +108,7 @@ Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
           {"compile_s", stored.compile_s},
           {"created", stored.created},
           {"proven", proven},
+          {"range", variant.range},
           {"signature_bytes", variant.signature.size()},
           {"dependencies", dependencies}};
   if (provenance) {

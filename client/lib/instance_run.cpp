@@ -84,7 +84,9 @@ bool Equal(const ScalarText& a, const ScalarText& b) {
 }  // namespace
 
 RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
-                         std::string& why) {
+                         std::string& why,
+                         bool check_values) {
+  check_values_ = check_values;
   wrote_ = false;
   Done done = Done::kNo;
   try {
@@ -185,7 +187,7 @@ Instance::Done Instance::RunStep(uint32_t at, std::string& why) {
     }
     case proto::StepKind::Aten: return RunAten(at, calls_[index_of_step_[at]], why);
     case proto::StepKind::Copy: RunCopy(step); return Done::kYes;
-    case proto::StepKind::Guard: return CheckGuard(step, why);
+    case proto::StepKind::Guard: return check_values_ ? CheckGuard(step, why) : Done::kYes;
   }
   return Done::kNo;
 }

@@ -46,6 +46,7 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
     image.call_of_step.push_back(-1);
     image.writes_visible.push_back(WritesVisible(image, step));
     image.native_steps += step.kind() == proto::StepKind::Kernel;
+    image.value_guards += step.kind() == proto::StepKind::Guard;
     if (step.kind() == proto::StepKind::Aten) {
       ++image.aten_steps;
       image.call_of_step.back() = static_cast<int32_t>(image.calls.size());

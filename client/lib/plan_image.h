@@ -33,6 +33,7 @@ struct PlanImage {
   static constexpr uint32_t kMany = ~0u;
   uint32_t native_steps = 0;
   uint32_t aten_steps = 0;
+  uint32_t value_guards = 0;
 
   const proto::Value& value(uint32_t id) const { return *manifest->values()->Get(id); }
   const proto::Storage& storage(uint32_t id) const { return *manifest->storages()->Get(id); }

@@ -81,7 +81,7 @@ struct Program::State {
     return weights;
   }
   RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
-                   std::vector<at::Tensor>& outputs, std::string& why);
+                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values);
 
   struct Symbol { uint32_t input, dim; };
 
@@ -94,6 +94,7 @@ struct Program::State {
   std::shared_ptr<const Weights> weights;   // guarded by mutex; calls keep the list they began with
   std::atomic<uint64_t> generation = 0;     // written under mutex
   std::atomic<uint64_t> calls = 0, served = 0, guard_failures = 0, value_guard_failures = 0;
+  std::atomic<uint64_t> skipped_value_guards = 0;
 };
 
 namespace {
@@ -204,7 +205,7 @@ std::string Program::Explain(const at::Tensor* const* inputs, size_t count) cons
 
 RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
                                  std::span<const int64_t> values, std::vector<at::Tensor>& outputs,
-                                 std::string& why) {
+                                 std::string& why, bool check_values) {
   if (lane.generation() != generation.load(std::memory_order_acquire)) {
     uint64_t number = 0;
     auto list = CurrentWeights(number);
@@ -222,11 +223,12 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
     why = instance.error().ToText();
     return RunOutcome::kFailed;
   }
-  return (*instance)->Run(inputs, outputs, why);
+  if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
+  return (*instance)->Run(inputs, outputs, why, check_values);
 }
 
 RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
-                        std::vector<at::Tensor>& outputs, std::string& why) {
+                        std::vector<at::Tensor>& outputs, std::string& why, bool check_values) {
   int64_t inline_symbols[kSymbolsInline];
   std::vector<int64_t> more;
   int64_t* symbols = inline_symbols;
@@ -238,7 +240,7 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
   RunOutcome outcome = RunOutcome::kGuardFailed;
   if (state_->Accepts(inputs, count, symbols)) {
     std::unique_ptr<Lane> lane = state_->lanes.Take();
-    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why);
+    outcome = state_->RunIn(*lane, inputs, {symbols, symbol_count}, outputs, why, check_values);
     state_->lanes.Give(std::move(lane));
   }
   state_->calls.fetch_add(1, std::memory_order_relaxed);
@@ -262,6 +264,7 @@ void RunCounts::Add(const RunCounts& other) {
   aten_steps += other.aten_steps;
   guard_failures += other.guard_failures;
   value_guard_failures += other.value_guard_failures;
+  skipped_value_guards += other.skipped_value_guards;
 }
 
 RunCounts TotalCounts() {
@@ -280,6 +283,7 @@ RunCounts Program::counts() const {
   counts.aten_steps = served * state_->image->aten_steps;
   counts.guard_failures = state_->guard_failures.load(std::memory_order_relaxed);
   counts.value_guard_failures = state_->value_guard_failures.load(std::memory_order_relaxed);
+  counts.skipped_value_guards = state_->skipped_value_guards.load(std::memory_order_relaxed);
   return counts;
 }
 

@@ -16,6 +16,7 @@ namespace ingot::client {
 /// Counts of one program, readable at any time.
 struct RunCounts {
   uint64_t calls = 0, native_steps = 0, aten_steps = 0, guard_failures = 0, value_guard_failures = 0;
+  uint64_t skipped_value_guards = 0;
 
   void Add(const RunCounts& other);
 };
@@ -47,8 +48,9 @@ class Program {
 
   /// Runs the plan; on kServed `outputs` holds the results in manifest order, owned by the caller.
   /// On kFailed or kValueGuardFailed `why` says what happened.
+  /// `check_values` false leaves value guards out (GuardPolicy), and nothing else.
   RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
-                 std::string& why);
+                 std::string& why, bool check_values = true);
 
   size_t input_count() const;
   size_t symbol_count() const;

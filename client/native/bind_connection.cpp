@@ -75,6 +75,7 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
                                        variant.proven.begin() + at + variant.symbol_count));
   }
   out["proven"] = proven;
+  out["range"] = variant.range;
   return out;
 }
 
@@ -139,10 +140,12 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
-                 int deadline_ms) {
+                 int deadline_ms, const std::string& range, int range_degree) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies);
   request.dynamic = dynamic;
+  request.range = range;
+  request.range_degree = static_cast<uint8_t>(range_degree);
   Result<CompileAnswer> answer = [&] {
     py::gil_scoped_release release;
     return connection.Compile(request, deadline_ms);
@@ -189,7 +192,9 @@ void BindConnection(py::module_& m) {
       .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"),
                   py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
-      .def("compile", Compile)
+      .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
+           py::arg("dependencies"), py::arg("dynamic"), py::arg("deadline_ms"),
+           py::arg("range") = "", py::arg("range_degree") = 0)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

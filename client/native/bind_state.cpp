@@ -144,6 +144,8 @@ void BindState(py::module_& m) {
     counters["native_calls"] = Counters().native_calls.load();
     counters["guard_failures"] = Counters().guard_failures.load();
     counters["value_guard_failures"] = Counters().value_guard_failures.load();
+    counters["skipped_watches"] = Counters().skipped_watches.load();
+    counters["skipped_value_guards"] = total.skipped_value_guards;
     counters["failures"] = Counters().failures.load();
     return counters;
   });

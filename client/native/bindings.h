@@ -27,6 +27,7 @@ inline Digest DigestFromPython(const std::string& hex) { return Unwrap(Digest::F
 void BindErrors(pybind11::module_& m);
 void BindRecorder(pybind11::module_& m);
 void BindState(pybind11::module_& m);
+void BindGuards(pybind11::module_& m);
 void BindProgram(pybind11::module_& m);
 void BindExported(pybind11::module_& m);
 void BindWatch(pybind11::module_& m);

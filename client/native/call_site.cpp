@@ -91,12 +91,12 @@ PyObject* CallMiss(Compiled* self, const Arguments& arguments, const std::string
   return result;
 }
 
-RunOutcome RunVariant(BoundVariant& variant, Frame& frame) {
+RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
   const at::Tensor* const* inputs = frame.inputs.tensors.data();
   const size_t count = frame.inputs.tensors.size();
-  if (!variant.heavy()) return variant.program().Run(inputs, count, frame.outputs, frame.why);
+  if (!variant.heavy()) return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
   pybind11::gil_scoped_release release;
-  return variant.program().Run(inputs, count, frame.outputs, frame.why);
+  return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
 }
 
 /// Tries the variants of this shape. Null without a Python error: nothing could serve, and
@@ -109,8 +109,13 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
     // A copy: another thread may change the table while the GIL is released.
     const std::shared_ptr<BoundVariant> variant = variants[i];
     Program& program = variant->program();
-    if (!variant->IsCurrent(arguments.objects)) {
-      reason = variant->ObjectsMatch(arguments.objects) ? "stale" : "objects";
+    if (!variant->ObjectsMatch(arguments.objects)) {
+      reason = "objects";
+      continue;
+    }
+    const bool asks = variant->policy().Asks();
+    if (asks && !variant->StateHolds(arguments.objects)) {
+      reason = "stale";
       continue;
     }
     RunInputs& inputs = frame.inputs;
@@ -133,9 +138,14 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       reason = "unsupported:requires-grad";
       return nullptr;
     }
-    switch (RunVariant(*variant, frame)) {
+    switch (RunVariant(*variant, frame, asks)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
+        if (asks) {
+          variant->policy().Passed();
+        } else {
+          Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
+        }
         if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
         return variant->outputs().Build(frame.outputs);
       case RunOutcome::kGuardFailed: reason = "guard"; break;
@@ -278,6 +288,12 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
   for (py::handle symbols : parts["proven"]) variant->AddProven(Integers(symbols.ptr()));
   variant->set_heavy(parts["heavy"].cast<bool>());
+  auto policy = GuardPolicy::Parse(parts["guards"].cast<std::string>());
+  if (!policy) throw std::invalid_argument(policy.error().message());
+  variant->set_policy(*policy);
+  auto range = guards::GuardSet::Parse(parts["range"].cast<std::string>());
+  if (!range) throw std::invalid_argument(range.error().message());
+  variant->set_range(std::move(range).value());
   return variant;
 }
 

@@ -15,6 +15,7 @@ struct CallCounters {
   std::atomic<uint64_t> guard_failures{0};
   std::atomic<uint64_t> value_guard_failures{0};
   std::atomic<uint64_t> failures{0};
+  std::atomic<uint64_t> skipped_watches{0};  ///< native calls on which the policy asked nothing
 };
 CallCounters& Counters();
 

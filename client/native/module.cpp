@@ -8,6 +8,7 @@ PYBIND11_MODULE(_native, m) {
   BindErrors(m);
   BindState(m);
   BindRecorder(m);
+  BindGuards(m);
   BindProgram(m);
   BindExported(m);
   BindWatch(m);

@@ -48,8 +48,7 @@ bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
   return true;
 }
 
-bool BoundVariant::IsCurrent(const std::vector<PyObject*>& objects) const {
-  if (!ObjectsMatch(objects)) return false;
+bool BoundVariant::StateHolds(const std::vector<PyObject*>& objects) const {
   if (watch_ != nullptr && !watch_->Holds()) return false;
   for (const ObjectCheck& check : object_checks_) {
     PyObject* found = check.path.Follow(objects);
@@ -77,7 +76,8 @@ bool BoundVariant::IsProven(const int64_t* symbols, size_t count) const {
     return std::lexicographical_compare(a.begin(), a.end(), b, b + count);
   };
   const auto at = std::lower_bound(proven_.begin(), proven_.end(), symbols, less);
-  return at != proven_.end() && std::equal(at->begin(), at->end(), symbols, symbols + count);
+  if (at != proven_.end() && std::equal(at->begin(), at->end(), symbols, symbols + count)) return true;
+  return !range_.empty() && range_.Holds({symbols, count});
 }
 
 bool BoundVariant::AnyWeightRequiresGrad() const {

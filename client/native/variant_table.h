@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "client/lib/program.h"
+#include "client/native/guard_policy.h"
 #include "client/native/object_path.h"
 #include "client/native/output_tree.h"
 #include "client/native/watch.h"
+#include "guards/guard_set.h"
 
 namespace ingot::client {
 
@@ -42,16 +44,21 @@ class BoundVariant {
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
 
+  void set_policy(GuardPolicy policy) { policy_ = policy; }
+  /// Proves sizes without a recording (docs/format/guards.md, over the program's symbols).
+  void set_range(guards::GuardSet range) { range_ = std::move(range); }
+
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
-  /// The objects match and nothing that is watched has changed.
-  bool IsCurrent(const std::vector<PyObject*>& objects) const;
+  /// Nothing that is watched has changed. Needs ObjectsMatch().
+  bool StateHolds(const std::vector<PyObject*>& objects) const;
   /// Adds the tensors inside object arguments; false when a path leads to no tensor any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
-  /// A template runs only sizes that a recording has proved.
+  /// A template runs only sizes that a recording has proved, or that lie in its proved range.
   bool IsProven(const int64_t* symbols, size_t count) const;
   bool AnyWeightRequiresGrad() const;
 
   Program& program() { return *program_; }
+  GuardPolicy& policy() { return policy_; }
   const OutputTree& outputs() const { return *outputs_; }
   /// Long enough that giving up the GIL pays.
   bool heavy() const { return heavy_; }
@@ -70,6 +77,8 @@ class BoundVariant {
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
   std::vector<at::Tensor> weights_;
   std::vector<std::vector<int64_t>> proven_;  ///< sorted
+  guards::GuardSet range_;                    ///< empty: only what is in proven_
+  GuardPolicy policy_;
   bool heavy_ = false;
 };
 

@@ -20,6 +20,8 @@ class Variant:
         self.artifact = reply["artifact"]
         self.artifact_digest: str = reply["artifact_digest"]
         self.artifact_bytes: int = reply["artifact_bytes"]
+        self.range: str = reply["range"]
+        self._range = _native.GuardSet.parse(self.range)
         self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]
         self.signature: "dict[str, typing.Any]" = json.loads(reply["signature"])
         self.raw_signature: bytes = reply["signature"]
@@ -28,6 +30,10 @@ class Variant:
         self.holds = True
         self._watch: typing.Any = None
         self._weights: "list[torch.Tensor]" = []
+
+    def covers(self, symbols: "typing.Sequence[int]") -> bool:
+        """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
+        return tuple(symbols) in self.proven or (self.range != "" and self._range.holds(list(symbols)))
 
     def bind(self, roots: paths.Roots) -> None:
         """Resolves weights and makes the program; NotFound or Incompatible says what does not fit."""
@@ -40,7 +46,7 @@ class Variant:
             self.program = _native.Program.bind(self.artifact, weights)
             self._weights = weights
 
-    def parts(self, roots: paths.Roots) -> "dict[str, typing.Any]":
+    def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""
         outputs = tree.decode(self.signature["outputs"], roots)
         if self.signature["epilogues"]:
@@ -50,7 +56,8 @@ class Variant:
         provenance = self.artifact.provenance()
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "watch": self._watch,
                 "objects": list(roots.objects), "object_checks": _object_checks(roots), "fetches": fetches,
-                "weights": self._weights, "proven": self.proven, "heavy": provenance["aten_steps"] > 0}
+                "weights": self._weights, "proven": self.proven, "range": self.range, "guards": guards,
+                "heavy": provenance["aten_steps"] > 0}
 
 
 def _weight(path: paths.Path, roots: paths.Roots, watch: typing.Any) -> torch.Tensor:

@@ -44,7 +44,14 @@ class Config:
     opaque: str = "warn"
     """State that cannot be digested: ``trust`` | ``warn`` (once) | ``trace`` (never reuse from the store)."""
     guards: str = "always"
-    """Input guards are checked on every call; the only policy so far."""
+    """How often a native call asks its guards that do not keep memory safe: ``always``; ``first`` (until one call has
+    passed); ``sample:N`` (the first call and every N-th after); ``skip`` (never, once a variant is installed).
+
+    These are: the watch of what may change in this process (attributes, submodules, hooks, lists, globals, closures,
+    patched functions, assigned parameters), plain state of object arguments, and value guards (numbers read from
+    tensors that steered Python). Checked on every call under every policy: rank, sizes, strides, element type and device
+    of inputs and weights, memory shared with what is written, sizes that depend on data, proved sizes, Python scalars
+    and structure of the arguments, which objects are passed, grad mode. ``stats()`` counts what was left out."""
     require_cached: bool = False
     """A call that would have to compile raises NotFound instead (INGOT_REQUIRE_CACHED=1)."""
     connect_ms_max: int = 2000
@@ -76,6 +83,8 @@ class Config:
                 raise errors.Invalid(f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, allowed))}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            if field.name == "guards" and not _is_policy(value):
+                raise errors.Invalid(f"guards={value!r}: expected 'always', 'first', 'skip' or 'sample:N' with N from 1")
             if field.name.endswith("_max") and (not isinstance(value, int) or value < 0):
                 raise errors.Invalid(f"{field.name}={value!r}: expected a number that is not negative")
 
@@ -108,7 +117,14 @@ class Config:
 
 
 _CHOICES = {"on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
-            "opaque": ("warn", "trust", "trace"), "guards": ("always",)}
+            "opaque": ("warn", "trust", "trace")}
+
+
+def _is_policy(value: typing.Any) -> bool:
+    kind, _, number = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind == "sample":
+        return number.isascii() and number.isdigit() and 0 < int(number) < 1 << 63
+    return value in ("always", "first", "skip")
 
 
 def _flag(name: str) -> bool:

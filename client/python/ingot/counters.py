@@ -28,7 +28,9 @@ def add_seconds(name: str, seconds: float) -> None:
 
 def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``), compiles it led, hits, fallbacks
-    (calls that could not be served and ran eagerly), refusals by name, native calls and steps, and seconds
+    (calls that could not be served and ran eagerly), refusals by name, native calls and steps, what a guard
+    policy left out (``skipped_watches``: native calls that did not ask what is watched in this process;
+    ``skipped_value_guards``: comparisons of values that steered Python), and seconds
     spent in the daemon's answers, recording and binding."""
     with _lock:
         out: "dict[str, typing.Any]" = {name: _counts[name] for name in _NAMES}
@@ -38,6 +40,8 @@ def stats() -> "dict[str, typing.Any]":
     out["native_calls"] = calls["native_calls"]
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
+    out["skipped_watches"] = calls["skipped_watches"]
+    out["skipped_value_guards"] = calls["skipped_value_guards"]
     out["native_steps"], out["aten_steps"] = calls["native_steps"], calls["aten_steps"]
     return out
 

@@ -206,12 +206,12 @@ class Engine:
         roots = paths.Roots(self.target, call.objects)
         try:
             variant.bind(roots)
-            self.site._install(shape_key, variant.parts(roots))
+            self.site._install(shape_key, variant.parts(roots, self.config.guards))
         except errors.Error as e:
             self._last_miss = f"stored but rejected: {e}"
             return False
         symbols = variant.program.accepts(self._inputs(variant, call))
-        return symbols is not None and (not variant.is_template or tuple(symbols) in variant.proven)
+        return symbols is not None and (not variant.is_template or variant.covers(symbols))
 
     def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
         roots = paths.Roots(self.target, call.objects)
@@ -433,9 +433,11 @@ class Engine:
         return report.soundness(self._entries.values())
 
     def as_text(self, stage: str = "graph") -> str:
-        """The newest variant as text: ``graph``, ``loop``, ``plan``, ``llvm`` or ``asm``."""
+        """The newest variant as text: ``graph``, ``loop``, ``plan``, ``guards``, ``llvm`` or ``asm``."""
         for entry in self._entries.values():
             for variant in entry.variants:
+                if stage == "guards":
+                    return str(variant.artifact.guards_text()) + (f"range: {variant.range}\n" if variant.range else "")
                 if stage == "plan":
                     return str(variant.artifact.plan_text())
                 query = json.dumps({"graph": variant.graph, "stage": stage})

@@ -18,7 +18,7 @@ def save(path: str, name: str, variant: binding.Variant) -> None:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
     labels = [paths.to_text(path) for path in variant.signature["weights"]]
     weights = [(label, weight.detach()) for label, weight in zip(labels, variant._weights)]
-    _native.write_exported(path, name, json.dumps(variant.signature["outputs"]), variant.proven, "", weights, variant.artifact)
+    _native.write_exported(path, name, json.dumps(variant.signature["outputs"]), variant.proven, variant.range, weights, variant.artifact)
 
 
 class Loaded:

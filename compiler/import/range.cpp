@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/range.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <variant>
+
+namespace ingot::compiler {
+namespace {
+
+using guards::GuardSet;
+using guards::Property;
+
+size_t DegreeOf(const Dim& dim) {
+  size_t degree = 0;
+  for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.symbols.size());
+  return degree;
+}
+
+size_t DegreeOf(const Dims& dims) {
+  size_t degree = 0;
+  for (const Dim& dim : dims) degree = std::max(degree, DegreeOf(dim));
+  return degree;
+}
+
+size_t DegreeOf(const Arg& arg) {
+  if (const auto* dim = std::get_if<Dim>(&arg)) return DegreeOf(*dim);
+  if (const auto* dims = std::get_if<Dims>(&arg)) return DegreeOf(*dims);
+  const auto* number = std::get_if<Number>(&arg);
+  const Dim* dim = number == nullptr ? nullptr : std::get_if<Dim>(&number->value);
+  return dim == nullptr ? 0 : DegreeOf(*dim);
+}
+
+size_t DegreeOf(const Graph& graph) {
+  size_t degree = 0;
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    degree = std::max({degree, DegreeOf(graph.type(id).sizes), DegreeOf(graph.type(id).strides)});
+  }
+  for (const NodeId id : graph.order()) {
+    for (const Arg& arg : graph.node(id).args) degree = std::max(degree, DegreeOf(arg));
+  }
+  return degree;
+}
+
+/// The size that a property means, or none where the template has no such thing.
+std::optional<Dim> SizeOf(const Graph& graph, const GuardSet& claim, const Property& property) {
+  const std::string& name = claim.inputs()[property.input];
+  size_t number = 0;
+  const char* end = name.data() + name.size();
+  const bool is_number = name.size() > 1 && name[0] == 'i' && std::from_chars(name.data() + 1, end, number).ptr == end;
+  if (!is_number || number >= graph.inputs.size()) return std::nullopt;
+  const Input& input = graph.inputs[number];
+  if (property.kind != Property::Kind::kSize || input.kind != InputKind::kInput) return std::nullopt;
+  const Dims& sizes = graph.type(input.value).sizes;
+  if (property.dim >= sizes.size()) return std::nullopt;
+  return sizes[property.dim];
+}
+
+}  // namespace
+
+Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, size_t degree_max) {
+  if (const size_t degree = DegreeOf(graph_template); degree > degree_max) {
+    return Error(Code::kUnsupported,
+                 fmt::format("the template has integers of degree {}, the range is proved up to {}", degree,
+                     degree_max));
+  }
+  TRY_ASSIGN(const GuardSet claim, GuardSet::Parse(range));
+  for (const Property& property : claim.properties()) {
+    if (!SizeOf(graph_template, claim, property)) {
+      return Error(Code::kInvalid, fmt::format("range '{}' asks for more than sizes of the {} inputs", range,
+                                               graph_template.inputs.size()));
+    }
+  }
+  TRY_ASSIGN(const GuardSet over, claim.Substitute({}, [&](const Property& property) {
+    return *SizeOf(graph_template, claim, property);
+  }));
+  if (!over.IsOverSymbols()) {
+    return Error(Code::kInvalid, fmt::format("range '{}' asks for more than sizes", range));
+  }
+  TRY_ASSIGN(GuardSet simple, over.Simplify());
+  // A claim about every size must not look like none.
+  if (simple.empty()) {
+    TRY(simple.Add({.kind = guards::Guard::Kind::kAtLeast, .value = Dim::Symbol(0)}));
+  }
+  return simple;
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/range.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/text.h"
+
+namespace ingot::compiler {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kTemplate = R"(graph @f(%x: f32[s0, s1, 8], %y: f32[s0*s1, 8], %w: f32[8] weight "w")
+    symbols(s0 = %x.dim(0), s1 = %x.dim(1)) {
+  %0 = aten.reshape(%x, [s0*s1, 8]) : f32[s0*s1, 8]
+  %1 = aten.add.Tensor(%0, %y, number 1) : f32[s0*s1, 8]
+  return %1
+})";
+
+std::string Over(std::string_view range, size_t degree = 2) {
+  const auto graph = Parse(kTemplate);
+  EXPECT_TRUE(graph) << graph.error().ToText();
+  if (!graph) return "";
+  const auto set = RangeOf(*graph, range, degree);
+  return set ? set->ToText() : set.error().message();
+}
+
+TEST(RangeOf, SpeaksOfTheTemplatesSymbols) {
+  EXPECT_EQ(Over("i0.size(0) >= 2 and i0.size(1) >= 2 and i0.size(1) <= 512 and i1.size(0) == i0.size(0)*i0.size(1)"),
+            "s0 >= 2 and s1 >= 2 and s1 <= 512");
+  EXPECT_EQ(Over("i0.size(1) % 8 == 0 and i0.size(2) == 8 and i1.size(0) >= 4"), "s1 % 8 == 0 and s0*s1 >= 4");
+  // Every size is proved: said, not left empty.
+  EXPECT_EQ(Over("i0.size(2) == 8"), "s0 >= 0");
+}
+
+TEST(RangeOf, RefusesWhatTheProofDoesNotCover) {
+  EXPECT_THAT(Over("i0.size(0) >= 2", 1), HasSubstr("degree 2, the range is proved up to 1"));
+  EXPECT_THAT(Over("i0.size(2) == 9"), HasSubstr("1 == 0"));
+  EXPECT_THAT(Over("i2.size(0) == 8"), HasSubstr("asks for more than sizes"));   // A weight.
+  EXPECT_THAT(Over("i0.size(3) == 8"), HasSubstr("asks for more than sizes"));
+  EXPECT_THAT(Over("i0.stride(0) == 8"), HasSubstr("asks for more than sizes"));
+  EXPECT_THAT(Over("x.size(0) == 8"), HasSubstr("asks for more than sizes"));
+  EXPECT_THAT(Over("flag == True"), HasSubstr("asks for more than sizes"));
+  EXPECT_THAT(Over("s0 >= 2"), HasSubstr("s0 is unknown"));
+  EXPECT_THAT(Over("i0.size(0) >="), HasSubstr("at column"));
+  EXPECT_THAT(Over("i0.size(0) >= 5 and i0.size(0) <= 3"), HasSubstr("guards contradict"));
+}
+
+}  // namespace
+}  // namespace ingot::compiler
