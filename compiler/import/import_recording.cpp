@@ -107,7 +107,7 @@ class Importer {
       }
       std::string name = source->name() ? source->name()->str() : "";
       const ValueId value = graph_.AddInput(kind, std::move(name), type, std::move(data));
-      TRY(memories_.DefineSource(id, value));
+      TRY(memories_.DefineSource(id, value, kind == InputKind::kInput));
     }
     return {};
   }

@@ -212,10 +212,10 @@ TEST(ImportRecording, KeepsRandomSteps) {
 )");
 }
 
-// Two sources with one memory and one layout are one tensor.
+// Two weights with one memory and one layout are one tensor, in every process.
 TEST(ImportRecording, WritesTiedSourcesOnce) {
   RecordingBuilder r;
-  const uint32_t x = r.Input("x", DType::kF32, {4});
+  const uint32_t x = r.Weight("x", DType::kF32, {4});
   const uint32_t tied = r.ViewOf(x, {4}, {1});
   r.Source(proto::SourceKind::Weight, "tied", tied);
   r.InPlace("aten::neg_", Args(V(tied)));
@@ -224,6 +224,20 @@ TEST(ImportRecording, WritesTiedSourcesOnce) {
   return %0, %0
 }
 )");
+}
+
+// Inputs that share memory in one call are apart in the next: the graph would be wrong there.
+TEST(ImportRecording, RefusesToWriteInputsThatShareMemory) {
+  for (const auto kind : {proto::SourceKind::Input, proto::SourceKind::Weight}) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {4});
+    const uint32_t tied = r.ViewOf(x, {4}, {1});
+    r.Source(kind, "tied", tied);
+    r.InPlace("aten::neg_", Args(V(x)));
+    const Result<Graph> graph = ImportRecording(r.Finish({tied}));
+    ASSERT_FALSE(graph);
+    EXPECT_EQ(graph.error().code(), Code::kUnsupported);
+  }
 }
 
 TEST(ImportRecording, TellsSlicesOfOneBufferApart) {

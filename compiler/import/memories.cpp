@@ -23,7 +23,7 @@ uint32_t Memories::AddMemory(uint32_t root) {
   return memory;
 }
 
-Status Memories::DefineSource(uint32_t id, ValueId value) {
+Status Memories::DefineSource(uint32_t id, ValueId value, bool is_input) {
   if (IsDefined(id)) {
     return Error(Code::kCorrupt, fmt::format("recording: two sources are value {}", id));
   }
@@ -40,7 +40,8 @@ Status Memories::DefineSource(uint32_t id, ValueId value) {
     const Meta& other = recording_.meta(root);
     // Slices of one flat buffer that do not meet are memories of their own.
     if (meta.end_byte <= other.first_byte || other.end_byte <= meta.first_byte) continue;
-    if (meta.type == other.type && meta.offset == other.offset) {
+    const bool stays_shared = !is_input && !memories_[memory].is_input;
+    if (stays_shared && meta.type == other.type && meta.offset == other.offset) {
       cell.memory = memory;
       cell.view = View{root, {}, {}, 0};
     } else {
@@ -51,6 +52,7 @@ Status Memories::DefineSource(uint32_t id, ValueId value) {
   if (cell.view) return {};
   cell.memory = AddMemory(id);
   memories_[cell.memory].tangled = meets_another;
+  memories_[cell.memory].is_input = is_input;
   return {};
 }
 

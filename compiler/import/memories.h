@@ -24,7 +24,9 @@ class Memories {
 
   bool IsDefined(uint32_t id) const { return cells_[id].value != kNoValue; }
   /// Binds a source; all of them before anything else.
-  Status DefineSource(uint32_t id, ValueId value);
+  /// Weights that share memory do so in every process (the entry key says it); an input of the call
+  /// shares memory in this call only, so a write to what it shares cannot be followed.
+  Status DefineSource(uint32_t id, ValueId value, bool is_input);
   /// Binds a tensor with memory of its own, as far as the recording knows.
   void DefineFresh(uint32_t id, ValueId value);
   void DefineView(uint32_t id, ValueId value, View view);
@@ -47,6 +49,7 @@ class Memories {
     uint64_t version = 0;
     /// Some alias is not a known view of the root: a write could not be followed.
     bool tangled = false;
+    bool is_input = false;
   };
 
   uint32_t AddMemory(uint32_t root);
