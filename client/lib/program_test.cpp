@@ -185,6 +185,28 @@ TEST_P(Programs, IgnoreStridesThatDoNotMatter) {
   ExpectClose(Serve(*program, {x})[0], x.exp());
 }
 
+// Read once for each row: where the row has no elements, there may be no memory either.
+TEST_P(Programs, ReadNothingOfEmptyTensors) {
+  const at::Tensor empty = at::empty({0}).as_strided({3, 0}, {1, 0});
+  auto exact = Make(R"(graph @f(%x: f32[3, 0] strides [1, 0], %y: f32[3, 1]) {
+    %0 = aten.sin(%x) : f32[3, 0] strides [1, 3]
+    %1 = aten.add.Tensor(%x, %y, number 1) : f32[3, 0]
+    return %0, %1
+  })");
+  ASSERT_TRUE(exact);
+  EXPECT_EQ(Serve(*exact, {empty, at::ones({3, 1})})[1].sizes(), (at::IntArrayRef{3, 0}));
+  auto symbolic =
+      Make(R"(graph @f(%x: f32[s0, s1] strides [1, 0], %y: f32[s0, 1]) symbols(s0 = %x.dim(0), s1 = %x.dim(1)) {
+    %0 = aten.add.Tensor(%x, %y, number 1) : f32[s0, s1]
+    %1 = aten.sum.dim_IntList(%0, [1], false, none) : f32[s0]
+    return %1
+  })");
+  ASSERT_TRUE(symbolic);
+  EXPECT_TRUE(at::equal(Serve(*symbolic, {empty, at::ones({3, 1})})[0], at::zeros({3})));
+  const at::Tensor some = at::arange(3, at::kFloat).view({3, 1}).expand({3, 4});
+  EXPECT_TRUE(at::equal(Serve(*symbolic, {some, at::ones({3, 1})})[0], (some + 1).sum(1)));
+}
+
 constexpr std::string_view kCache = R"(graph @f(%i: i64[2], %new: f32[2, 4], %cache: f32[8, 4] weight "cache") {
   %0 = aten.index_copy(%cache, 0, %i, %new) {inplace = 0} : f32[8, 4]
   %1 = aten.sum.dim_IntList(%0, [0], false, none) : f32[4]

@@ -302,10 +302,24 @@ class Emitter {
     if (draft_.kernel.params[inst.buffer].mode != loop::ParamMode::kIn) {
       return Fail("the group reads memory it writes");
     }
-    inst.predicate = predicate;
+    inst.predicate = IsRowIndex(inst.index) ? WhereNotEmpty(value, coords, predicate) : predicate;
     const Id raw = Append(std::move(inst));
     if (raw == kNone || ComputeType(dtype) == dtype) return raw;
     return AppendOp(ScalarOp::kCast, ComputeType(dtype), {raw});
+  }
+
+  /// What does not depend on j is read once for each row, also where j counts to 0: a tensor that is
+  /// empty then has no memory to read.
+  Id WhereNotEmpty(ValueId value, const Coords& coords, Id predicate) {
+    Dim elements = 1;
+    for (size_t k = 0; k < coords.size(); ++k) {
+      const bool is_row = std::all_of(coords[k].vars.begin(), coords[k].vars.end(),
+                                      [&](const auto& var) { return IsRowVar(var.first); });
+      if (!is_row) elements = elements * graph_.type(value).sizes[k];
+    }
+    if (elements.is_const() && !elements.is_zero()) return predicate;
+    const Id some = AppendOp(ScalarOp::kGt, DType::kBool, {AppendSize(elements), AppendSize(Dim())});
+    return predicate == kNone ? some : AppendOp(ScalarOp::kAnd, DType::kBool, {predicate, some});
   }
 
   // Values.
