@@ -32,7 +32,7 @@ def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
     return call
 
 
-def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: str = "record", wait: "bool | None" = None,
+def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: "str | None" = None, wait: "bool | None" = None,
             config: "Config | dict[str, typing.Any] | None" = None, guards: "str | None" = None,
             on_miss: "str | None" = None, on_unsupported: "str | None" = None, opaque: "str | None" = None,
             cache_dir: "str | None" = None, global_rank: "int | None" = None, tp_rank: "int | None" = None,
@@ -44,11 +44,11 @@ def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: st
     with one warning. Options are those of :class:`ingot.Config`. Also usable as a decorator, with or without
     arguments. Raises :class:`ingot.Invalid` for what is not callable and for options it does not know.
     """
-    if capture != "record":
-        raise errors.Unsupported(f"capture={capture!r}: this build captures by recording; use torch.compile(backend='ingot') for graph breaks")
+    if capture == "dynamo":
+        raise errors.Unsupported("capture='dynamo': use torch.compile(backend='ingot') for programs with graph breaks")
     if custom_decompositions:
         raise errors.Unsupported("custom_decompositions: recordings keep operators whole, so there is nothing to decompose")
-    resolved = configuration.resolve(config, dynamic=dynamic, wait=wait, guards=guards, on_miss=on_miss,
+    resolved = configuration.resolve(config, capture=capture, dynamic=dynamic, wait=wait, guards=guards, on_miss=on_miss,
                                      on_unsupported=on_unsupported, opaque=opaque, store_dir=cache_dir,
                                      global_rank=global_rank, tp_rank=tp_rank, pp_rank=pp_rank)
     if fn is None:

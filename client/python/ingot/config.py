@@ -33,6 +33,10 @@ class Config:
     """A recorded call returns only after its native code is installed or has failed."""
     dynamic: "bool | None" = None
     """*key* False: every size its own variant. None, True: a template from the second size on."""
+    capture: str = "record"
+    """*key* ``record``: while the function runs. ``export``: as torch.export sees it, which takes seconds on the first call, and
+    serves every size inside the range that export and a few recordings prove, and some programs that recording refuses
+    (transforms of torch.func, clocks read for printing)."""
     on_miss: str = "compile"
     """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
@@ -116,7 +120,8 @@ class Config:
         return dataclasses.replace(self, **values)
 
 
-_CHOICES = {"on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
+_CHOICES = {"capture": ("record", "export"),
+            "on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
             "opaque": ("warn", "trust", "trace")}
 
 

@@ -13,8 +13,8 @@ import weakref
 
 import torch
 
-from ingot import (_native, background, binding, counters, daemon, dependencies, errors, gears, keys, padding, paths,
-                   recording, report)
+from ingot import (_native, background, binding, counters, daemon, dependencies, errors, exporting, gears, keys, padding,
+                   paths, recording, report)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
@@ -278,7 +278,7 @@ class Engine:
         result = run.run()
         ran = time.perf_counter()
         try:
-            captured = run.finish(result)
+            captured, proof = self._finish(run, result, call)
         except recording.Refused as e:
             self._note_refusal(shape, e)
             return result
@@ -290,13 +290,25 @@ class Engine:
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         shape.pending.add(sizes)
-        job = Job(shape_key, shape, call, sizes, captured, threading.Event())
+        job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
         with self._lock:
             self._jobs.append(job)
         background.submit(self, job)
         if self.config.wait:
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
+
+    def _finish(self, run: recording.Recording, result: typing.Any,
+                call: recording.Call) -> "tuple[recording.Captured, exporting.Proof | None]":
+        if self.config.capture != "export":
+            return run.finish(result), None
+        began = time.perf_counter()
+        captured, proof, warning = exporting.capture(run, result, self.target, call, self.config)
+        counters.add("exports")
+        counters.add_seconds("export", time.perf_counter() - began)
+        if warning is not None:
+            self._warn_once("export", f"{self.name}: {warning}")
+        return captured, proof
 
     def _prepare(self, call: recording.Call) -> recording.Recording:
         return recording.Recording(self.target, self.name, call, self.config.constant_bytes_max)
@@ -314,11 +326,21 @@ class Engine:
         began = time.perf_counter()
         try:
             connection = self._link.get(self.config.connect_ms_max)
-            reply = connection.compile(job.shape.entry.key.components, job.captured.recording, job.captured.signature,
-                                       job.captured.record, _is_dynamic(self.config, job.shape.declared),
-                                       self.config.compile_ms_max)
+            def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
+                return typing.cast("dict[str, typing.Any]", connection.compile(
+                    job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
+                    _is_dynamic(self.config, job.shape.declared), self.config.compile_ms_max, claim, degree))
+
+            reply = send(job.captured)
             counters.add_seconds("compile", time.perf_counter() - began)
             self._accept_reply(job, reply)
+            if job.proof is not None:
+                proved, why = exporting.prove(job.proof, send)
+                if proved is not None:
+                    counters.add("ranges")
+                    self._accept_reply(job, proved)
+                elif why is not None:
+                    self._warn_once("range", f"{self.name}: {why}")
         except errors.Error as e:
             self._note_daemon_error(e)
             if not isinstance(e, errors.Unavailable):

@@ -4,7 +4,7 @@
 import threading
 import typing
 
-from ingot import binding, dependencies, gears, keys, paths, recording
+from ingot import binding, dependencies, exporting, gears, keys, paths, recording
 
 
 class Entry:
@@ -45,3 +45,4 @@ class Job(typing.NamedTuple):
     sizes: "tuple[typing.Any, ...]"
     captured: recording.Captured
     done: threading.Event
+    proof: "exporting.Proof | None" = None

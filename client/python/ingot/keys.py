@@ -177,7 +177,8 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("inputs", inputs),
         ("gears", _gear_items(declared)),
         ("ranks", ranks),
-        ("config", [_item("dynamic", str(config.dynamic is not False))]),
+        ("config", [_item("dynamic", str(config.dynamic is not False)),
+                    *([_item("capture", config.capture)] if config.capture != "record" else [])]),
         ("environment", _environment()),
         ("target", [_item("cpu", _cpu())]),
     ]

@@ -88,13 +88,20 @@ class Recording:
                 # The recorder knows tensors by identity: which of the two a step meant cannot be told.
                 recorder.refuse("aliased-input", aliased)
             try:
-                return self._function(*call.args, **call.kwargs)
+                return self._invoke()
             except BaseException:
                 recorder.refuse("exception", "the function raised")
                 raise
             finally:
                 recorder.stop()
                 self._profiler.stop()
+
+    def _invoke(self) -> typing.Any:
+        return self._function(*self._call.args, **self._call.kwargs)
+
+    def _observed(self) -> "tuple[typing.Any, typing.Any, typing.Any, typing.Any]":
+        """Code that ran with the names of its modules, impure calls, environment variables read, and names noted."""
+        return self._profiler.codes(), self._profiler.impure, self._environment.read, self._noted.names
 
     def _is_call_state(self, path: paths.Path) -> bool:
         root = str(path[0])
@@ -103,8 +110,9 @@ class Recording:
     def finish(self, result: typing.Any) -> Captured:
         """Everything the daemon needs; Refused says why there is nothing."""
         self._check_refusal()
-        if self._profiler.impure:
-            raise Refused("impure-call", ", ".join(self._profiler.impure[:3]))
+        codes, impure, environment, noted = self._observed()
+        if impure:
+            raise Refused("impure-call", ", ".join(impure[:3]))
         encoder = tree.Encoder(self._snapshot.path_of)
         try:
             spec = encoder.encode(result)
@@ -113,7 +121,6 @@ class Recording:
         epilogues = self._epilogues(encoder)
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
-        codes = self._profiler.codes()
         weights = self._bind_foreigns(codes)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
@@ -122,7 +129,7 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "epilogues": epilogues,
                      "leaves": len(encoder.leaves)}
-        observed = dependencies.Observed(codes, self._environment.read, self._noted.names, self._recorder.foreign_operators())
+        observed = dependencies.Observed(codes, environment, noted, self._recorder.foreign_operators())
         record = dependencies.collect(observed, self._roots)
         opaque = [where for kind, where, _, _ in record if kind == "opaque"]
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)

@@ -10,7 +10,7 @@ Entries = typing.Iterable[Entry]
 
 def variants(entries: Entries) -> "list[dict[str, typing.Any]]":
     """One dict a variant: kind, proven sizes, artifact digest and bytes, step counts."""
-    return [{"kind": "template" if variant.is_template else "exact", "proven": variant.proven,
+    return [{"kind": "template" if variant.is_template else "exact", "proven": variant.proven, "range": variant.range,
              "artifact": variant.artifact_digest, "bytes": variant.artifact_bytes, **variant.artifact.provenance()}
             for entry in entries for variant in entry.variants]
 
@@ -20,7 +20,7 @@ def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str
     known = variants(entries)
     lines = [f"{name}: {len(known)} variants"]
     for v in known:
-        sizes = f", sizes {v['proven']}" if v["proven"] else ""
+        sizes = (f", sizes {v['proven']}" if v["proven"] else "") + (f", range {v['range']}" if v["range"] else "")
         lines.append(f"  {v['kind']} {v['artifact'][:12]} {v['bytes']} bytes, {v['native_steps']} native + {v['aten_steps']} ATen steps, "
                      f"arena {v['arena_bytes']} bytes (least {v['arena_bytes_min']}){sizes}")
     lines += [f"  eager: {reason}" for reason in eager_reasons]
