@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "guards/guard_set.h"
 
 namespace ingot::client {
 
@@ -24,14 +25,8 @@ class SizeRule {
   std::string ToText() const;
 
  private:
-  struct Bound {
-    size_t symbol = 0;
-    bool is_upper = false;
-    int64_t limit = 0;
-  };
   std::set<std::vector<int64_t>> proven_;
-  std::vector<Bound> bounds_;
-  std::string condition_;
+  guards::GuardSet range_;
 };
 
 }  // namespace ingot::client
