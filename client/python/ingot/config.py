@@ -141,6 +141,11 @@ def disabled() -> bool:
     return _flag("INGOT_DISABLE")
 
 
+def places() -> "dict[str, str | None]":
+    """Store and socket as the environment of this process names them; None where it does not."""
+    return {"store_dir": os.environ.get("INGOT_STORE_DIR") or None, "socket": os.environ.get("INGOT_SOCKET") or None}
+
+
 def resolve(config: "Config | dict[str, typing.Any] | None", **overrides: typing.Any) -> Config:
     """Defaults, then the INGOT_CONFIG file, then the environment, then ``config``, then arguments that are not None."""
     if isinstance(config, dict):

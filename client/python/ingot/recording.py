@@ -101,7 +101,7 @@ class Recording:
 
     def _observed(self) -> "tuple[typing.Any, typing.Any, typing.Any, typing.Any]":
         """Code that ran with the names of its modules, impure calls, environment variables read, and names noted."""
-        return self._profiler.codes(), self._profiler.impure, self._environment.read, self._noted.names
+        return self._codes(), self._profiler.impure, self._environment.read, self._noted.names
 
     def _is_call_state(self, path: paths.Path) -> bool:
         root = str(path[0])
@@ -133,6 +133,12 @@ class Recording:
         record = dependencies.collect(observed, self._roots)
         opaque = [where for kind, where, _, _ in record if kind == "opaque"]
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
+
+    def _codes(self) -> "list[tuple[typing.Any, str]]":
+        """Code that ran. What was generated for this function alone (a piece of Dynamo's) names no module that it
+        could be looked up in; the entry key holds its digest."""
+        own = getattr(paths.plain_function(self._function), "__code__", None)
+        return [(code, module) for code, module in self._profiler.codes() if module or code is not own]
 
     def _check_refusal(self) -> None:
         if self._recorder.refusal is not None:
