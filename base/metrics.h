@@ -24,6 +24,7 @@
   X(graph_misses, "recordings whose graph was not stored")                           \
   X(joins, "requests that waited for somebody else's compile")                       \
   X(proven, "recordings that proved a size of a stored template")                    \
+  X(quarantined, "artifacts that gave another answer than eager")                    \
   X(guard_failures, "calls whose inputs fitted no variant")                          \
   X(fallbacks, "calls that were answered by eager")                                  \
   X(native_calls, "calls that were answered by an artifact")                         \

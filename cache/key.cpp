@@ -17,6 +17,9 @@ constexpr size_t kDigestBytes = 16;
 constexpr size_t kSmallestComponent = 4 + 4;
 constexpr size_t kSmallestItem = 4 + kDigestBytes + 4;
 
+/// How something is shown that has no value of its own.
+constexpr const char* kPresent = "present";
+
 // The order in which people want to hear of a difference: what they changed comes before what
 // follows from it. Unknown components come last, by name.
 constexpr std::string_view kOrderForPeople[] = {
@@ -122,29 +125,32 @@ std::string Show(const Item& item, const Item* other) {
   return fmt::format("{} ({})", item.text, item.digest.ToShort());
 }
 
-Difference DifferenceInItems(const Component& stored, const Component& asked) {
+/// Every item that differs; never empty for components whose digests differ.
+std::vector<Difference> DifferencesInItems(const Component& stored, const Component& asked) {
+  std::vector<Difference> out;
   const ItemsByName in_stored = IndexItems(stored);
   std::map<std::string_view, size_t> seen;
   for (const Item& item : asked.items) {
     const auto found = in_stored.find({item.name, seen[item.name]++});
     if (found == in_stored.end()) {
-      return {asked.name, item.name, "", Show(item, nullptr)};
-    }
-    if (found->second->digest != item.digest) {
-      return {asked.name, item.name, Show(*found->second, &item), Show(item, found->second)};
+      out.push_back({asked.name, item.name, "", Show(item, nullptr)});
+    } else if (found->second->digest != item.digest) {
+      out.push_back({asked.name, item.name, Show(*found->second, &item),
+                     Show(item, found->second)});
     }
   }
   const ItemsByName in_asked = IndexItems(asked);
   seen.clear();
   for (const Item& item : stored.items) {
     if (!in_asked.contains({item.name, seen[item.name]++})) {
-      return {asked.name, item.name, Show(item, nullptr), ""};
+      out.push_back({asked.name, item.name, Show(item, nullptr), ""});
     }
   }
+  if (!out.empty()) return out;
   // The same items in another order.
   size_t i = 0;
   while (stored.items[i].name == asked.items[i].name) ++i;
-  return {asked.name, "order", stored.items[i].name, asked.items[i].name};
+  return {{asked.name, "order", stored.items[i].name, asked.items[i].name}};
 }
 
 std::vector<std::string_view> NamesForPeople(const Key& a, const Key& b) {
@@ -247,19 +253,35 @@ Result<Key> DecodeKey(Bytes bytes) {
 
 std::string Difference::ToText() const {
   const auto shown = [](const std::string& value) { return value.empty() ? "absent" : value; };
+  // What is only there or not there has no value to show.
+  if (stored == kPresent && asked.empty() && !item.empty()) {
+    return fmt::format("{} {} missing", component, item);
+  }
   return fmt::format("{}{}{}: {} -> {}", component, item.empty() ? "" : " ", item, shown(stored),
                      shown(asked));
 }
 
-std::optional<Difference> FirstDifference(const Key& stored, const Key& asked) {
+std::vector<Difference> Differences(const Key& stored, const Key& asked, size_t count_max) {
+  std::vector<Difference> out;
   for (const std::string_view name : NamesForPeople(stored, asked)) {
+    if (out.size() >= count_max) break;
     const Component* const was = stored.Find(name);
     const Component* const is = asked.Find(name);
-    if (was == nullptr) return Difference{std::string(name), "", "", "present"};
-    if (is == nullptr) return Difference{std::string(name), "", "present", ""};
-    if (was->DigestOfItems() != is->DigestOfItems()) return DifferenceInItems(*was, *is);
+    if (was == nullptr || is == nullptr) {
+      out.push_back({std::string(name), "", was == nullptr ? "" : kPresent,
+                     is == nullptr ? "" : kPresent});
+    } else if (was->DigestOfItems() != is->DigestOfItems()) {
+      for (Difference& difference : DifferencesInItems(*was, *is)) out.push_back(std::move(difference));
+    }
   }
-  return std::nullopt;
+  if (out.size() > count_max) out.resize(count_max);
+  return out;
+}
+
+std::optional<Difference> FirstDifference(const Key& stored, const Key& asked) {
+  std::vector<Difference> first = Differences(stored, asked, 1);
+  if (first.empty()) return std::nullopt;
+  return std::move(first.front());
 }
 
 size_t Distance(const Key& a, const Key& b) {

@@ -46,9 +46,12 @@ struct Difference {
   std::string item;       ///< "model.layers.3.act_fn"
   std::string stored;     ///< "SiLU"; empty when absent there
   std::string asked;      ///< "GELU"
-  /// `module_state model.layers.3.act_fn: SiLU -> GELU`
+  /// `module_state model.layers.3.act_fn: SiLU -> GELU`, `target feature avx512_bf16 missing`
   std::string ToText() const;
 };
+/// Every differing item, those of one component together, in the order that people want to hear
+/// of them; at most `count_max`. Empty when the keys are equal.
+std::vector<Difference> Differences(const Key& stored, const Key& asked, size_t count_max);
 /// nullopt when the keys are equal.
 std::optional<Difference> FirstDifference(const Key& stored, const Key& asked);
 /// Number of differing components and items; smaller is nearer.

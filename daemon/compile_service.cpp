@@ -34,7 +34,8 @@ struct CompileService::Request {
   size_t at = 0;
   bool led = false;
   bool waited = false;
-  bool remembered = false;  ///< The error was recorded before this request came.
+  /// The failure that answers this request, when it was recorded before the request came.
+  std::optional<proto::FailureT> remembered;
   int64_t start_ns = 0;
   ReplyDone done;
 };
@@ -54,6 +55,7 @@ void CompileService::Compile(Buffer body, ReplyDone done) {
   if (Status prepared = Prepare(*request); !prepared) {
     return request->done(ErrorReplyOf(prepared.error()));
   }
+  if (!request->message.rejected.empty()) NoteRejection(*request);
   if (ServeStored(*request)) return;
   AddTemplates(*request);
   Attempt(std::move(request));
@@ -72,6 +74,19 @@ Status CompileService::Prepare(Request& request) const {
       {{.kind = proto::VariantKind::Exact, .graph = request.graph}, request.text,
        GraphKey(request.graph, request.facts).ToDigest()});
   return {};
+}
+
+/// The client could use none of the entry's variants: the entry keeps why, and its hit was none.
+void CompileService::NoteRejection(const Request& request) {
+  const std::string& why = request.message.rejected;
+  core_.workload.Rejected(request.entry_digest, request.function, "rejected: " + why);
+  Ignore(core_.entries.Change(request.entry_digest,
+                              [&](proto::EntryRecordT& record) {
+                                record.rejection = std::make_unique<proto::RejectionT>();
+                                record.rejection->when = core_.clock.now_s();
+                                record.rejection->why = why;
+                              }),
+         "an entry that is gone has nothing to explain");
 }
 
 /// True when a variant of the entry serves the recording; the request is then answered.
@@ -177,20 +192,22 @@ std::optional<Landed> CompileService::StoredGraph(const Digest& graph_key) {
   return Landed{artifact, (*file)->bytes, record->compile_s()};
 }
 
-std::optional<Error> CompileService::StoredFailure(const Digest& graph_key) {
+std::optional<proto::FailureT> CompileService::StoredFailure(const Digest& graph_key) {
   const Result<Buffer> bytes = core_.store.Get(cache::Table::kGraphs, graph_key);
   if (!bytes) return std::nullopt;
   const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
   if (record == nullptr || record->failure() == nullptr) return std::nullopt;
-  return FailureInForce(*record->failure(), core_.clock.now_s());
+  if (!FailureInForce(*record->failure(), core_.clock.now_s())) return std::nullopt;
+  proto::FailureT failure;
+  record->failure()->UnPackTo(&failure);
+  return failure;
 }
 
 /// Tries the candidate whose turn it is.
 void CompileService::Attempt(RequestRef request) {
   const Candidate& candidate = request->candidates[request->at];
-  const auto failure = StoredFailure(candidate.graph_key);
-  request->remembered = failure.has_value();
-  if (failure) return Land(request, *failure);
+  request->remembered = StoredFailure(candidate.graph_key);
+  if (request->remembered) return Land(request, ErrorOf(*request->remembered));
   // Joined before the store is read: whoever lands in between has published before.
   const bool leads = core_.flights.Join(candidate.graph_key, [this, request](const auto& landed) {
     const bool posted = core_.pool.PostAlways([this, request, landed] { Land(request, landed); });
@@ -266,8 +283,11 @@ void CompileService::Fail(Request& request, const Error& error) {
     Ignore(core_.entries.Update(
                request.entry_digest, *request.message.key,
                [&](proto::EntryRecordT& record) {
-                 record.failure = MakeFailure(error, graph_key, request.facts.identity,
-                                              core_.config, core_.clock.now_s());
+                 record.failure =
+                     request.remembered
+                         ? std::make_unique<proto::FailureT>(*request.remembered)
+                         : MakeFailure(error, graph_key, request.facts.identity, core_.config,
+                                       core_.clock.now_s());
                }),
            "the request has its error either way");
   }
@@ -313,6 +333,7 @@ void CompileService::Answer(Request& request, const EntryRef& entry, const Diges
     reply.variant = std::make_unique<proto::VariantT>(variant);
     reply.variant->descriptor = 0;
     reply.variant_index = static_cast<uint32_t>(i);
+    core_.workload.Stored(request.entry_digest);
     reply.total_ms =
         static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
     reply.compile_ms = compile_s * 1e3f;

@@ -28,6 +28,7 @@ class CompileService {
   using RequestRef = std::shared_ptr<Request>;
 
   Status Prepare(Request& request) const;
+  void NoteRejection(const Request& request);
   bool ServeStored(Request& request);
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;
@@ -38,7 +39,7 @@ class CompileService {
   void Publish(const Digest& graph_key, const std::string& function,
                Result<CompiledArtifact> compiled);
   std::optional<Landed> StoredGraph(const Digest& graph_key);
-  std::optional<Error> StoredFailure(const Digest& graph_key);
+  std::optional<proto::FailureT> StoredFailure(const Digest& graph_key);
   void Land(RequestRef request, const Result<Landed>& landed);
   void Fail(Request& request, const Error& error);
   void Serve(Request& request, const Landed& landed);

@@ -58,6 +58,14 @@ struct Config {
   uint64_t gc_age_s_max = 0;
   uint64_t gc_grace_s = 600;
   uint64_t tombstones_max = 1024;
+
+  uint64_t differences_max = 64;
+  uint64_t workload_window_s = 3600;
+  uint64_t workload_windows_max = 24;
+  uint64_t workload_functions_max = 1024;
+  uint64_t workload_keys_max = 65536;
+  uint64_t workload_lookups_min = 8;
+  uint64_t workload_fall_percent = 20;
 };
 
 /// One field of Config with its meaning, for files, flags, `ingot config` and the documents.

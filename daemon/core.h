@@ -19,6 +19,7 @@
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
 #include "daemon/tombstones.h"
+#include "daemon/workload.h"
 #include "proto/service_generated.h"
 
 namespace ingot::daemon {
@@ -67,7 +68,7 @@ struct Core {
        const Clock& clock = SystemClock())
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         artifacts(store, config), entries(store, config),
-        tombstones(store, config.tombstones_max), sweeper(*this), store_note(config),
+        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
         pool(config.pool_threads, config.pool_queue_max) {}
 
   const Config& config;
@@ -79,6 +80,7 @@ struct Core {
   Entries entries;
   Tombstones tombstones;
   Sweeper sweeper;
+  Workload workload;
   Flights flights;
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.

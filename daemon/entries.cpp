@@ -78,7 +78,7 @@ Result<EntryRef> Entries::Get(const Digest& digest) {
   // An update may have been faster than this read.
   if (EntryRef* newer = recent_.Find(digest)) return *newer;
   recent_.Put(digest, entry, 1);
-  by_function_[entry->function].insert(digest);
+  index_.Add(digest, entry->function, entry->key);
   return entry;
 }
 
@@ -93,7 +93,7 @@ EntryRef Entries::Write(const Digest& digest, proto::EntryRecordT record) {
   }
   MutexLock lock(mutex_);
   recent_.Put(digest, entry, 1);
-  by_function_[entry->function].insert(digest);
+  index_.Add(digest, entry->function, entry->key);
   return entry;
 }
 
@@ -137,7 +137,7 @@ Status Entries::Delete(const Digest& digest) {
 void Entries::Forget(const Digest& digest) {
   MutexLock lock(mutex_);
   recent_.Erase(digest);
-  for (auto& [function, digests] : by_function_) digests.erase(digest);
+  index_.Remove(digest);
 }
 
 void Entries::FillIndex() {
@@ -156,50 +156,53 @@ void Entries::FillIndex() {
     if (!bytes) continue;
     const auto* record = proto::ReadMessage<proto::EntryRecord>(*bytes);
     if (record == nullptr) continue;
-    std::string function = daemon::FunctionOf(ToKey(*record->key()));
+    const cache::Key key = ToKey(*record->key());
     MutexLock lock(mutex_);
-    by_function_[std::move(function)].insert(digest);
+    index_.Add(digest, daemon::FunctionOf(key), key);
   }
 }
 
 std::vector<Digest> Entries::OfFunction(const std::string& function) {
   FillIndex();
   MutexLock lock(mutex_);
-  std::vector<Digest> out;
-  for (const auto& [name, digests] : by_function_) {
-    if (function.empty() || name == function) out.insert(out.end(), digests.begin(), digests.end());
-  }
-  return out;
+  return index_.OfFunction(function);
 }
 
 std::vector<Digest> Entries::NamedLike(const std::string& part) {
   FillIndex();
   MutexLock lock(mutex_);
-  std::vector<Digest> out;
-  for (const auto& [name, digests] : by_function_) {
-    if (name.find(part) != std::string::npos) out.insert(out.end(), digests.begin(), digests.end());
-  }
-  return out;
+  return index_.NamedLike(part);
+}
+
+std::vector<Digest> Entries::StartingWith(const std::string& prefix) {
+  FillIndex();
+  MutexLock lock(mutex_);
+  return index_.StartingWith(prefix);
+}
+
+std::vector<Digest> Entries::All() {
+  FillIndex();
+  MutexLock lock(mutex_);
+  return index_.All();
 }
 
 std::string Entries::FunctionOf(const Digest& digest) {
   MutexLock lock(mutex_);
-  for (const auto& [function, digests] : by_function_) {
-    if (digests.contains(digest)) return function;
-  }
-  return {};
+  return index_.FunctionOf(digest);
 }
 
 std::optional<Nearest> Entries::NearestTo(const cache::Key& key) {
-  const Digest asked = key.ToDigest();
   const std::string function = daemon::FunctionOf(key);
   if (function.empty()) return std::nullopt;
+  FillIndex();
+  std::vector<Digest> candidates;
+  {
+    MutexLock lock(mutex_);
+    candidates = index_.Closest(function, key, config_.why_candidates_max);
+  }
   std::optional<Nearest> nearest;
   size_t distance = 0;
-  size_t compared = 0;
-  for (const Digest& digest : OfFunction(function)) {
-    if (digest == asked) continue;
-    if (compared++ == config_.why_candidates_max) break;
+  for (const Digest& digest : candidates) {
     const Result<EntryRef> entry = Get(digest);
     if (!entry || (*entry)->record.variants.empty()) continue;
     const size_t far = cache::Distance((*entry)->key, key);

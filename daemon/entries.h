@@ -3,10 +3,8 @@
 
 #include <array>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "cache/key.h"
 #include "cache/store.h"
 #include "daemon/config.h"
+#include "daemon/entry_index.h"
 #include "daemon/lru.h"
 #include "proto/record_generated.h"
 
@@ -64,11 +63,12 @@ class Entries {
 
   /// The stored entry of the same function that differs least, or none.
   std::optional<Nearest> NearestTo(const cache::Key& key);
-  /// Digests of the entries of a function; of all entries when `function` is empty.
+  /// Digests of the entries of a function, of those whose function's name contains a text, of
+  /// those whose digest begins with these hex digits, and of all.
   std::vector<Digest> OfFunction(const std::string& function);
-  /// Digests of the entries whose function's name contains `part`.
   std::vector<Digest> NamedLike(const std::string& part);
-  std::vector<Digest> All() { return OfFunction({}); }
+  std::vector<Digest> StartingWith(const std::string& prefix);
+  std::vector<Digest> All();
 
  private:
   EntryRef Make(const Digest& digest, proto::EntryRecordT record) const;
@@ -81,8 +81,8 @@ class Entries {
   std::array<Mutex, 64> update_locks_;
   Mutex mutex_;
   Lru<EntryRef> recent_ GUARDED_BY(mutex_);
-  /// Function name -> entries; filled from the store on first use, kept up to date afterwards.
-  std::map<std::string, std::set<Digest>> by_function_ GUARDED_BY(mutex_);
+  /// Filled from the store on first use, kept up to date afterwards.
+  EntryIndex index_ GUARDED_BY(mutex_);
   Mutex fill_mutex_;
   bool filled_ GUARDED_BY(fill_mutex_) = false;
 };

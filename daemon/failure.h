@@ -22,6 +22,12 @@ std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& g
                                              const std::string& compiler, const Config& config,
                                              int64_t now_s);
 
+Error ErrorOf(const proto::FailureT& failure);
+
+/// Of an artifact that gave another answer than eager: holds until `ingot retry`.
+std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Digest& graph_key,
+                                                const std::string& compiler, int64_t now_s);
+
 /// The error to answer with, or none when it is time to try again.
 std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s);
 

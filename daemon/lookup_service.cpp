@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/lookup_service.h"
 
-#include <fmt/format.h>
-
 #include "base/metrics.h"
 #include "daemon/convert.h"
 
@@ -38,6 +36,7 @@ std::optional<Reply> LookupService::Fast(Bytes body) {
 
 Reply LookupService::Found(const Entry& entry, std::vector<SealedRef> files) {
   GlobalMetrics().Add(Counter::entry_hits);
+  core_.workload.Hit(entry.digest, entry.function);
   core_.store.Touch(cache::Table::kEntries, entry.digest);
   for (const Digest& artifact : entry.artifacts) {
     core_.store.Touch(cache::Table::kArtifacts, artifact);
@@ -69,41 +68,45 @@ Reply LookupService::Lookup(Bytes body) {
   }
   const Result<EntryRef> entry = core_.entries.Get(digest);
   if (entry && !(*entry)->artifacts.empty()) return FoundInPart(*entry);
+  return Missed(key, Explain(core_, key, entry));
+}
+
+Reply LookupService::Missed(const cache::Key& key, const Explanation& explanation) {
   GlobalMetrics().Add(Counter::entry_misses);
+  const Digest digest = key.ToDigest();
+  const MissReason reason = explanation.reason;
+  // These say themselves that the key was served once.
+  const bool was_stored = reason == MissReason::kEvicted || reason == MissReason::kGone ||
+                          reason == MissReason::kQuarantined || reason == MissReason::kDamaged;
+  core_.workload.Miss(digest, FunctionOf(key), explanation.cause, was_stored);
   proto::LookupReplyT reply;
   reply.entry_low = digest.low;
   reply.entry_high = digest.high;
-  if (entry && (*entry)->record.failure != nullptr) {
-    reply.why = fmt::format("a compile failed earlier: {}", (*entry)->record.failure->message);
-  } else if (!entry && entry.error().code() != Code::kNotFound) {
-    reply.why = entry.error().ToText();
-  } else {
-    reply.why = WhyNot(key, digest);
+  reply.why = explanation.why;
+  reply.miss = std::make_unique<proto::MissT>();
+  reply.miss->reason = NameOf(reason);
+  if (explanation.nearest) {
+    const auto& [entry, difference] = *explanation.nearest;
+    reply.miss->component = difference.component;
+    reply.miss->item = difference.item;
+    reply.miss->stored = difference.stored;
+    reply.miss->asked = difference.asked;
+    reply.miss->nearest_low = entry->digest.low;
+    reply.miss->nearest_high = entry->digest.high;
   }
   return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply);
 }
 
-std::string LookupService::WhyNot(const cache::Key& key, const Digest& digest) {
-  if (const auto stone = core_.tombstones.Find(cache::Table::kEntries, digest)) {
-    return stone->ToText();
-  }
-  const std::string function = FunctionOf(key);
-  if (const auto nearest = core_.entries.NearestTo(key)) return nearest->difference.ToText();
-  if (function.empty()) return "never stored";
-  return fmt::format("never stored: no entry of function {}", function);
-}
-
 Reply LookupService::FoundInPart(const EntryRef& entry) {
   std::vector<SealedRef> files;
-  std::string trouble;
-  bool whole = true;
+  Explanation gone{MissReason::kGone, "", "", std::nullopt};
   proto::LookupReplyT reply;
   for (size_t i = 0; i < entry->artifacts.size(); ++i) {
     Result<SealedRef> file = core_.artifacts.Get(entry->artifacts[i]);
     if (!file) {
-      whole = false;
       const auto stone = core_.tombstones.Find(cache::Table::kArtifacts, entry->artifacts[i]);
-      trouble = stone ? stone->ToText() : file.error().ToText();
+      gone.why = "stored, but its artifacts are gone: " + (stone ? stone->ToText() : file.error().ToText());
+      gone.cause = "artifact " + (stone ? stone->Cause() : std::string(CodeName(file.error().code())));
       continue;
     }
     auto variant = std::make_unique<proto::VariantT>(*entry->record.variants[i]->variant);
@@ -111,12 +114,13 @@ Reply LookupService::FoundInPart(const EntryRef& entry) {
     reply.variants.push_back(std::move(variant));
     files.push_back(std::move(file).value());
   }
-  if (whole) return Found(*entry, std::move(files));
-  reply.found = !files.empty();
+  if (files.size() == entry->artifacts.size()) return Found(*entry, std::move(files));
+  if (files.empty()) return Missed(entry->key, gone);
+  reply.found = true;
   reply.entry_low = entry->digest.low;
   reply.entry_high = entry->digest.high;
-  if (files.empty()) reply.why = "stored, but its artifacts are gone: " + trouble;
-  GlobalMetrics().Add(files.empty() ? Counter::entry_misses : Counter::entry_hits);
+  core_.workload.Hit(entry->digest, entry->function);
+  GlobalMetrics().Add(Counter::entry_hits);
   CountServed(files);
   return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply, std::move(files));
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "daemon/core.h"
+#include "daemon/explain.h"
 
 namespace ingot::daemon {
 
@@ -26,7 +27,7 @@ class LookupService {
 
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   Reply FoundInPart(const EntryRef& entry);
-  std::string WhyNot(const cache::Key& key, const Digest& digest);
+  Reply Missed(const cache::Key& key, const Explanation& explanation);
   void CountServed(const std::vector<SealedRef>& files);
 
   Core& core_;

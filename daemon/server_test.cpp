@@ -156,8 +156,8 @@ TEST_F(ServerTest, RemembersAFailureUntilRetry) {
   EXPECT_EQ(second.error().code(), Code::kUnsupported);
   EXPECT_NE(second.error().message().find("ingot retry"), std::string::npos);
   EXPECT_EQ(compilers_->started(), 1u);
-  EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.why, "a compile failed earlier: bad graph");
-  EXPECT_EQ(json::parse(*connection->Query("why-miss", R"({"key":"f"})"))["state"], "failed");
+  EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.miss->reason, "failed");
+  EXPECT_EQ(json::parse(*connection->Query("why-miss", R"({"key":"f"})"))["reason"], "failed");
   ASSERT_TRUE(connection->Query("retry", R"({"key":"f"})"));
   EXPECT_FALSE(connection->Compile(MakeCompile("f", "graph bad 4")));
   EXPECT_EQ(compilers_->started(), 2u);
@@ -305,7 +305,7 @@ TEST_F(ServerTest, AnswersTheVerbsOfTheCli) {
   EXPECT_EQ(query("list")["entries"].size(), 0u);
   EXPECT_FALSE(connection->Lookup(*MakeKey("pkg.f"))->reply.found);
   EXPECT_EQ(connection->Query("inspect", R"({"key":"pkg.f"})").error().code(), Code::kNotFound);
-  EXPECT_EQ(query("why-miss", R"({"key":"pkg.f"})")["state"], "evicted");
+  EXPECT_EQ(query("why-miss", R"({"key":"pkg.f"})")["reason"], "evicted");
   EXPECT_EQ(connection->Query("dance").error().code(), Code::kInvalid);
   EXPECT_EQ(connection->Query("list", "[").error().code(), Code::kInvalid);
 }

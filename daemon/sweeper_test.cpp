@@ -73,7 +73,7 @@ TEST_F(SweeperTest, SaysThatAnEntryWasEvictedAlsoAfterARestart) {
   EXPECT_TRUE(miss->reply.why.starts_with("evicted ")) << miss->reply.why;
   EXPECT_TRUE(miss->reply.why.ends_with("to keep store_entries_max")) << miss->reply.why;
   const json why = json::parse(*connection->Query("why-miss", json{{"key", gone}}.dump()));
-  EXPECT_EQ(why["state"], "evicted");
+  EXPECT_EQ(why["reason"], "evicted");
   EXPECT_EQ(why["function"], gone);
   EXPECT_EQ(connection->Query("inspect", json{{"key", gone}}.dump()).error().code(), Code::kNotFound);
   // Compiling it again makes it an entry like any other.
@@ -93,7 +93,7 @@ TEST_F(SweeperTest, SaysThatAnArtifactWasEvicted) {
   EXPECT_EQ(miss->reply.why,
             "stored, but its artifacts are gone: evicted 1970-01-01 00:00 UTC to keep store_bytes_max");
   const json why = json::parse(*connection->Query("why-miss", R"({"key":"f"})"));
-  EXPECT_EQ(why["state"], "gone");
+  EXPECT_EQ(why["reason"], "artifact_gone");
   const json entry = json::parse(*connection->Query("inspect", R"({"key":"f"})"));
   EXPECT_TRUE(entry["variants"][0]["trouble"].get<std::string>().starts_with("evicted "));
 }

@@ -76,7 +76,7 @@ class ServerTest : public testing::Test {
 
   void StartServer() {
     compilers_ = std::make_unique<FakeCompilers>();
-    core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_);
+    core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_, *clock_);
     server_ = std::make_unique<Server>(
         *core_, ServerOptions{.endpoint = {dir_.path() + "/store", dir_.path() + "/s"}});
     ASSERT_TRUE(server_->Listen());
@@ -105,6 +105,7 @@ class ServerTest : public testing::Test {
 
   TestDir dir_;
   Config config_;
+  const Clock* clock_ = &SystemClock();
   FakeGraphs graphs_;
   std::unique_ptr<cache::MemoryStore> store_;
   std::unique_ptr<FakeCompilers> compilers_;

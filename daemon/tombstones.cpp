@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/tombstones.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "base/log.h"
+#include "daemon/utc_text.h"
 #include "proto/message.h"
 
 namespace ingot::daemon {
@@ -35,14 +34,10 @@ const char* WordsFor(proto::Reason reason) {
 }  // namespace
 
 std::string Tombstone::ToText() const {
-  const std::time_t time = when;
-  std::tm utc{};
-  // A damaged record may hold a year that no calendar has.
-  if (gmtime_r(&time, &utc) == nullptr) {
-    return fmt::format("evicted at an unknown time {}", WordsFor(reason));
-  }
-  return fmt::format("evicted {:%Y-%m-%d %H:%M} UTC {}", utc, WordsFor(reason));
+  return fmt::format("evicted {} {}", UtcText(when), WordsFor(reason));
 }
+
+std::string Tombstone::Cause() const { return fmt::format("evicted {}", WordsFor(reason)); }
 
 void Tombstones::Add(std::vector<Tombstone> stones) {
   if (stones.empty()) return;

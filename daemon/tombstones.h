@@ -23,6 +23,8 @@ struct Tombstone {
 
   /// `evicted 2026-11-21 09:30 UTC to keep store_bytes_max`
   std::string ToText() const;
+  /// The same without the time.
+  std::string Cause() const;
 };
 
 /// The evictions last made, so that a miss can say that it is one. Kept in the store as one small

@@ -53,7 +53,11 @@ bool Agrees(const proto::VariantT& variant, const proto::CompileT& request) {
 
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s) {
-  record.failure.reset();
+  // Another graph that serves does not lift the quarantine of one that did not.
+  const bool lasts = record.failure && record.failure->quarantined &&
+                     Digest{record.failure->graph_key_low, record.failure->graph_key_high} !=
+                         added.graph_key;
+  if (!lasts) record.failure.reset();
   proto::StoredVariantT* target = nullptr;
   for (const auto& stored : record.variants) {
     const proto::VariantT& variant = *stored->variant;
@@ -87,6 +91,14 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
   AddProven(*target->variant, added, config);
   if (!added.range.empty()) target->variant->range = added.range;
   MergeDependencies(*target->variant, request);
+}
+
+void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
+                     const proto::FailureT& failure) {
+  const size_t dropped = std::erase_if(record.variants, [&](const auto& stored) {
+    return ArtifactOf(*stored->variant) == artifact;
+  });
+  if (dropped != 0) record.failure = std::make_unique<proto::FailureT>(failure);
 }
 
 }  // namespace ingot::daemon

@@ -32,8 +32,12 @@ struct NewVariant {
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 
 /// Adds a variant, or its proven sizes and dependencies to an equal one that agrees. Clears a
-/// recorded failure. Over the limit the oldest exact variant goes, else the oldest.
+/// recorded failure, but not the quarantine of another graph. Over the limit the oldest exact variant goes, else the oldest.
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s);
+
+/// Removes the variants that an artifact serves, and keeps the failure where there were any.
+void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
+                     const proto::FailureT& failure);
 
 }  // namespace ingot::daemon

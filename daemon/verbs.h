@@ -27,9 +27,12 @@ Result<Json> StatusVerb(const VerbCall& call);
 Result<Json> StatsVerb(const VerbCall& call);
 Result<Json> ListVerb(const VerbCall& call);
 Result<Json> InspectVerb(const VerbCall& call);
-Result<Json> WhyMissVerb(const VerbCall& call);
 Result<Json> ConfigVerb(const VerbCall& call);
 Result<Json> LogVerb(const VerbCall& call);
+
+// Verbs that explain (verbs_explain.cpp).
+Result<Json> WhyMissVerb(const VerbCall& call);
+Result<Json> DiffVerb(const VerbCall& call);
 
 /// A graph as text, at a stage of its compile (verbs_text.cpp).
 Result<Json> TextVerb(const VerbCall& call);
@@ -41,7 +44,11 @@ Result<Json> GcVerb(const VerbCall& call);
 Result<Json> EvictVerb(const VerbCall& call);
 Result<Json> PinVerb(const VerbCall& call);
 Result<Json> UnpinVerb(const VerbCall& call);
+
+// Failures, and artifacts that clients found to be wrong (verbs_failure.cpp).
+Result<Json> QuarantineVerb(const VerbCall& call);
 Result<Json> RetryVerb(const VerbCall& call);
+Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
 /// Runs one job on a worker and waits for it.
 Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job);

@@ -9,6 +9,7 @@
 #include "daemon/verbs.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
+#include "proto/dependency_words.h"
 #include "proto/endpoint.h"
 
 namespace ingot::daemon {
@@ -24,15 +25,6 @@ double CompileSecondsOf(const Entry& entry) {
   double seconds = 0;
   for (const auto& stored : entry.record.variants) seconds += stored->compile_s;
   return seconds;
-}
-
-Json FailureJson(const proto::FailureT& failure) {
-  return {{"code", CodeName(static_cast<Code>(failure.code))},
-          {"message", failure.message},
-          {"compiler", failure.compiler},
-          {"when", failure.when},
-          {"retry_at", failure.retry_at},
-          {"graph_key", Digest{failure.graph_key_low, failure.graph_key_high}.ToHex()}};
 }
 
 Json SummaryJson(Core& core, const Entry& entry) {
@@ -91,7 +83,9 @@ Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
     dependencies.push_back({{"kind", d->kind},
                             {"where", d->where},
                             {"digest", Digest{d->low, d->high}.ToHex()},
-                            {"text", d->text}});
+                            {"text", d->text},
+                            {"proved", proto::IsProved(d->kind)},
+                            {"words", proto::DependencyWords(d->kind, d->where, d->text)}});
   }
   Json proven = Json::array();
   const size_t count = variant.symbol_count;
@@ -138,10 +132,7 @@ Json KeyJson(const cache::Key& key) {
 
 Result<Digest> FindEntry(Core& core, const std::string& prefix) {
   if (prefix.empty()) return Error(Code::kInvalid, "name an entry: a key or the start of one");
-  std::vector<Digest> found;
-  for (const Digest& digest : core.entries.All()) {
-    if (digest.ToHex().starts_with(prefix)) found.push_back(digest);
-  }
+  std::vector<Digest> found = core.entries.StartingWith(prefix);
   if (found.empty()) found = core.entries.OfFunction(prefix);
   if (found.empty()) found = core.entries.NamedLike(prefix);
   if (found.empty()) {
@@ -206,66 +197,13 @@ Result<Json> InspectVerb(const VerbCall& call) {
   for (const auto& stored : entry->record.variants) {
     out["variants"].push_back(VariantJson(call.core, *stored));
   }
-  if (entry->record.failure) out["failure"] = FailureJson(*entry->record.failure);
-  return out;
-}
-
-/// What tells the entry from its nearest relative, or what is wrong with it.
-Result<Json> WhyMissVerb(const VerbCall& call) {
-  Result<Digest> digest = FindEntry(call.core, call.Text("key"));
-  if (!digest && digest.error().code() == Code::kInvalid) {
-    // A function with several entries: the two used last say why the later one missed.
-    std::vector<Digest> of_function = call.core.entries.OfFunction(call.Text("key"));
-    const auto created = [&](const Digest& d) {
-      const auto stat = call.core.store.StatOf(cache::Table::kEntries, d);
-      return stat ? stat->created : 0;
-    };
-    if (!of_function.empty()) digest = *std::ranges::max_element(of_function, {}, created);
-  }
-  if (!digest) {
-    const auto stone = call.core.tombstones.FindEntry(call.Text("key"));
-    if (!stone) return std::move(digest).error();
-    return Json{{"key", stone->key.ToHex()},
-                {"function", stone->function},
-                {"state", "evicted"},
-                {"why", stone->ToText()}};
-  }
-  TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(*digest));
-  Json out{{"key", entry->digest.ToHex()}, {"function", entry->function}};
   if (entry->record.failure) {
-    out["state"] = "failed";
-    out["why"] = "a compile failed earlier: " + entry->record.failure->message;
-    out["failure"] = FailureJson(*entry->record.failure);
-    return out;
+    out["failure"] = FailureJson(*entry->record.failure, call.core.clock.now_s());
   }
-  // An entry all of whose artifacts are gone misses, whatever its relatives say.
-  std::string gone;
-  for (const Digest& artifact : entry->artifacts) {
-    if (call.core.store.StatOf(cache::Table::kArtifacts, artifact) ||
-        call.core.artifacts.Peek(artifact) != nullptr) {
-      gone.clear();
-      break;
-    }
-    const auto stone = call.core.tombstones.Find(cache::Table::kArtifacts, artifact);
-    gone = stone ? stone->ToText() : "missing from the store";
+  if (entry->record.rejection) {
+    out["rejection"] = {{"when", entry->record.rejection->when},
+                        {"why", entry->record.rejection->why}};
   }
-  if (!gone.empty()) {
-    out["state"] = "gone";
-    out["why"] = "its artifact was " + gone;
-    return out;
-  }
-  const auto nearest = call.core.entries.NearestTo(entry->key);
-  out["state"] = "stored";
-  if (!nearest) {
-    out["why"] = "no other entry of this function is stored: its first use had to miss";
-    return out;
-  }
-  out["nearest"] = nearest->entry->digest.ToHex();
-  out["component"] = nearest->difference.component;
-  out["item"] = nearest->difference.item;
-  out["stored"] = nearest->difference.stored;
-  out["asked"] = nearest->difference.asked;
-  out["why"] = nearest->difference.ToText();
   return out;
 }
 

@@ -162,6 +162,9 @@ Result<Json> DoctorVerb(const VerbCall& call) {
   }
   add("failures", failed == 0,
       fmt::format("{} entries failed to compile; `ingot why-miss KEY` says why", failed));
+  for (const FallingFunction& fell : core.workload.Falling()) {
+    add("hit ratio", false, fell.ToText());
+  }
   bool good = true;
   for (const Json& check : checks) good = good && check["ok"].get<bool>();
   return Json{{"ok", good}, {"checks", checks}};
@@ -226,43 +229,5 @@ Result<Json> EvictVerb(const VerbCall& call) {
 
 Result<Json> PinVerb(const VerbCall& call) { return SetPin(call, true); }
 Result<Json> UnpinVerb(const VerbCall& call) { return SetPin(call, false); }
-
-/// Forgets failures: of one entry, or of the graph key an error named.
-Result<Json> RetryVerb(const VerbCall& call) {
-  Core& core = call.core;
-  const std::string prefix = call.Text("key");
-  if (prefix.empty()) return Error(Code::kInvalid, "name the entry or graph key that failed");
-  uint64_t cleared = 0;
-  // A graph may have failed for no entry's sake: a template that was tried first.
-  TRY_ASSIGN(const auto graphs, RowsOf(core.store, Table::kGraphs));
-  for (const auto& [graph_key, stat] : graphs) {
-    if (!graph_key.ToHex().starts_with(prefix)) continue;
-    const Result<Buffer> bytes = core.store.Get(Table::kGraphs, graph_key);
-    const auto* record = bytes ? proto::ReadMessage<proto::GraphRecord>(*bytes) : nullptr;
-    if (record == nullptr || record->failure() == nullptr) continue;
-    TRY(core.store.Delete(Table::kGraphs, graph_key));
-    ++cleared;
-  }
-  for (const Digest& digest : core.entries.All()) {
-    const auto entry = core.entries.Get(digest);
-    if (!entry || !(*entry)->record.failure) continue;
-    const proto::FailureT& failure = *(*entry)->record.failure;
-    const Digest graph_key{failure.graph_key_low, failure.graph_key_high};
-    if (!digest.ToHex().starts_with(prefix) && !graph_key.ToHex().starts_with(prefix) &&
-        (*entry)->function != prefix) {
-      continue;
-    }
-    Ignore(core.store.Delete(Table::kGraphs, graph_key), "absent is what is wanted");
-    TRY_ASSIGN(const EntryRef changed, core.entries.Change(digest, [](proto::EntryRecordT& record) {
-      record.failure.reset();
-    }));
-    if (changed->record.variants.empty()) TRY(core.entries.Delete(digest));
-    ++cleared;
-  }
-  if (cleared == 0) {
-    return Error(Code::kNotFound, fmt::format("no failed entry or graph '{}'", prefix));
-  }
-  return Json{{"cleared", cleared}};
-}
 
 }  // namespace ingot::daemon

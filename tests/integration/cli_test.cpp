@@ -61,7 +61,7 @@ TEST_F(CliTest, PrintsTheDocumentedJson) {
   EXPECT_EQ(made["aten_steps"], 0);
   EXPECT_TRUE(made.contains("arena_bytes"));
   EXPECT_EQ(entry["components"][1]["items"][0]["text"], "SiLU");
-  EXPECT_EQ(Run("why-miss pkg.f --json").Json()["state"], "stored");
+  EXPECT_EQ(Run("why-miss pkg.f --json").Json()["reason"], "stored");
   EXPECT_EQ(Run("verify --recompile --json").Json()["problems"], json::array());
   EXPECT_EQ(Run("doctor --json").Json()["ok"], true);
   EXPECT_GT(Run("config --json").Json()["fields"].size(), 20u);
@@ -95,7 +95,7 @@ TEST_F(CliTest, PinsEvictsAndExplains) {
   EXPECT_EQ(Run("unpin f").status, 0);
   EXPECT_EQ(Run("evict pkg.f --json").Json()["artifacts"], 2);
   const Ran why = Run("why-miss pkg.f --json");
-  EXPECT_EQ(why.Json()["state"], "evicted") << why.out;
+  EXPECT_EQ(why.Json()["reason"], "evicted") << why.out;
   EXPECT_EQ(Run("list").out, "no entries\n");
 }
 

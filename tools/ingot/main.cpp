@@ -50,8 +50,9 @@ int Main(int count, char** values) {
   app.add_option("--socket", options.socket, "Socket of the daemon (INGOT_SOCKET)");
   std::deque<Parsed> parsed;
   const Parsed* chosen = nullptr;
-  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), TextVerb(), VerifyVerb(), WarmVerb(),
-                    GcVerb(), EvictVerb(), PinVerb(), UnpinVerb(), RetryVerb(), DoctorVerb(), ConfigVerb()}) {
+  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), DiffVerb(), TextVerb(),
+                    VerifyVerb(), WarmVerb(), GcVerb(), EvictVerb(), PinVerb(), UnpinVerb(),
+                    RetryVerb(), DoctorVerb(), ConfigVerb()}) {
     AddVerb(app, std::move(verb), parsed, chosen);
   }
   CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");

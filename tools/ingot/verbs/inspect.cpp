@@ -59,17 +59,15 @@ void PrintComponents(const Json& components) {
   table.Print();
 }
 
+/// The dependency record: what is proved when it is loaded, and what is assumed.
 void PrintDependencies(const Json& variants) {
-  Table table({"depends on", "where", "digest", "value"});
   std::set<std::string> seen;
   for (const Json& variant : variants) {
     for (const Json& d : variant["dependencies"]) {
-      if (!seen.insert(d.dump()).second) continue;
-      table.Add({Text(d, "kind"), Text(d, "where"), Text(d, "digest").substr(0, 12),
-                 Text(d, "text")});
+      const std::string words = Text(d, "words");
+      if (seen.insert(words).second) std::puts(words.c_str());
     }
   }
-  table.Print();
 }
 
 Status Run(Session& session, const Arguments& arguments) {
@@ -78,8 +76,12 @@ Status Run(Session& session, const Arguments& arguments) {
   fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"),
              Text(answer, "function"), Text(answer, "hits"));
   if (answer.contains("failure")) {
-    fmt::print("failed   {}: {}\n\n", Text(answer["failure"], "code"),
-               Text(answer["failure"], "message"));
+    const Json& failure = answer["failure"];
+    fmt::print("{} {}\n\n", failure["quarantined"].get<bool>() ? "quarantined" : "failed  ",
+               Text(failure, "text"));
+  }
+  if (answer.contains("rejection")) {
+    fmt::print("rejected {}\n\n", Text(answer["rejection"], "why"));
   }
   PrintVariants(answer["variants"]);
   std::puts("");

@@ -12,8 +12,12 @@ namespace {
 Status Run(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("why-miss", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("{} {}\n{}\n", answer["key"].get<std::string>().substr(0, 12),
-             answer["function"].get<std::string>(), answer["why"].get<std::string>());
+  const auto text = [&](const char* name) { return answer.value(name, std::string()); };
+  fmt::print("{} {}\n{}: {}\n", text("key").substr(0, 12), text("function"), text("reason"),
+             text("why"));
+  if (!answer.contains("nearest")) return {};
+  fmt::print("nearest  {}\n", text("nearest").substr(0, 12));
+  if (answer["graph"].is_object()) fmt::print("{}\n", answer["graph"]["text"].get<std::string>());
   return {};
 }
 
@@ -21,7 +25,7 @@ Status Run(Session& session, const Arguments& arguments) {
 
 Verb WhyMissVerb() {
   return {"why-miss",
-          "The first thing in which an entry differs from its nearest relative",
+          "Why a key is not served, or what made its first call miss",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
           Run};

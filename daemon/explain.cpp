@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/explain.h"
+
+#include <fmt/format.h>
+
+#include "daemon/convert.h"
+#include "daemon/utc_text.h"
+
+namespace ingot::daemon {
+namespace {
+
+/// Which release of what: the parts of `environment` that an upgrade changes.
+bool IsOfBuild(const cache::Difference& difference) {
+  return difference.component == "environment" &&
+         (difference.item == "ingot" || difference.item == "torch" || difference.item == "python");
+}
+
+/// Why none of an entry's artifacts can be served, in words and as a cause; none when one can.
+std::optional<std::pair<std::string, std::string>> GoneArtifacts(Core& core, const Entry& entry) {
+  std::optional<std::pair<std::string, std::string>> gone;
+  for (const Digest& artifact : entry.artifacts) {
+    if (core.artifacts.Peek(artifact) != nullptr ||
+        core.store.StatOf(cache::Table::kArtifacts, artifact)) {
+      return std::nullopt;
+    }
+    const auto stone = core.tombstones.Find(cache::Table::kArtifacts, artifact);
+    const std::string missing = "missing from the store";
+    gone = {stone ? stone->ToText() : missing, "artifact " + (stone ? stone->Cause() : missing)};
+  }
+  return gone;
+}
+
+Explanation OfFailure(Core& core, const proto::FailureT& failure) {
+  const std::string text = FailureText(failure, core.clock.now_s());
+  if (failure.quarantined) {
+    return {MissReason::kQuarantined, "its artifact is in quarantine: " + text, "quarantine", {}};
+  }
+  return {MissReason::kFailed, "a compile failed earlier: " + text, "a failed compile", {}};
+}
+
+Explanation OfEntry(Core& core, const Entry& entry) {
+  const proto::EntryRecordT& record = entry.record;
+  if (record.failure != nullptr && record.variants.empty()) return OfFailure(core, *record.failure);
+  if (const auto gone = GoneArtifacts(core, entry)) {
+    return {MissReason::kGone, "stored, but its artifacts are gone: " + gone->first, gone->second, {}};
+  }
+  Explanation out{MissReason::kStored, "", "", core.entries.NearestTo(entry.key)};
+  if (record.rejection != nullptr) {
+    out.reason = MissReason::kRejected;
+    out.cause = "rejected: " + record.rejection->why;
+    out.why = fmt::format("stored, but rejected ({}): {}", UtcText(record.rejection->when),
+                          record.rejection->why);
+    return out;
+  }
+  out.why = out.nearest ? out.nearest->difference.ToText()
+                        : "no other entry of this function is stored: its first use had to miss";
+  return out;
+}
+
+}  // namespace
+
+std::string_view NameOf(MissReason reason) {
+  switch (reason) {
+    case MissReason::kStored: return "stored";
+    case MissReason::kNeverStored: return "never_stored";
+    case MissReason::kKeyDiffers: return "key_differs";
+    case MissReason::kOtherBuild: return "other_build";
+    case MissReason::kRejected: return "rejected";
+    case MissReason::kEvicted: return "evicted";
+    case MissReason::kGone: return "artifact_gone";
+    case MissReason::kFailed: return "failed";
+    case MissReason::kQuarantined: return "quarantined";
+    case MissReason::kDamaged: return "damaged";
+  }
+  return "unknown";
+}
+
+Explanation Explain(Core& core, const cache::Key& key, const Result<EntryRef>& entry) {
+  // An entry that was made and never filled says nothing.
+  const bool says = entry && (!(*entry)->record.variants.empty() || (*entry)->record.failure);
+  if (says) return OfEntry(core, **entry);
+  if (!entry && entry.error().code() != Code::kNotFound) {
+    return {MissReason::kDamaged, entry.error().ToText(), "damage", {}};
+  }
+  if (const auto stone = core.tombstones.Find(cache::Table::kEntries, key.ToDigest())) {
+    return {MissReason::kEvicted, stone->ToText(), stone->Cause(), {}};
+  }
+  if (auto nearest = core.entries.NearestTo(key)) {
+    const bool of_build = IsOfBuild(nearest->difference);
+    std::string why = nearest->difference.ToText();
+    return {of_build ? MissReason::kOtherBuild : MissReason::kKeyDiffers, std::move(why),
+            "an entry that is gone", std::move(nearest)};
+  }
+  const std::string function = FunctionOf(key);
+  return {MissReason::kNeverStored,
+          function.empty() ? "never stored"
+                           : fmt::format("never stored: no entry of function {}", function),
+          "an entry that is gone", {}};
+}
+
+std::string FailureText(const proto::FailureT& failure, int64_t now_s) {
+  const Digest graph_key{failure.graph_key_low, failure.graph_key_high};
+  std::string again = fmt::format("not tried again before `ingot retry {}`", graph_key.ToShort());
+  if (failure.retry_at != 0 && failure.retry_at <= now_s) again = "the next request tries again";
+  if (failure.retry_at > now_s) again = "tried again after " + UtcText(failure.retry_at);
+  return fmt::format("{}: {}; {}", CodeName(static_cast<Code>(failure.code)), failure.message, again);
+}
+
+Result<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core,
+                                                          const proto::StoredVariantT& stored,
+                                                          const proto::StoredVariantT& asked) {
+  if (GraphOf(*stored.variant) == GraphOf(*asked.variant)) return std::optional<GraphDifference>();
+  TRY_ASSIGN(const std::string was, core.artifacts.GetText({stored.text_low, stored.text_high}));
+  TRY_ASSIGN(const std::string is, core.artifacts.GetText({asked.text_low, asked.text_high}));
+  return FirstGraphDifference(was, is);
+}
+
+}  // namespace ingot::daemon

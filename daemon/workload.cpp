@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ingot::daemon {
+namespace {
+
+/// Causes told apart in one window; a client's words could be ever new ones.
+constexpr size_t kCausesMax = 16;
+
+/// Whether `hits` of `lookups` is at least so many points of a hundred below `was` of `of`.
+bool Fell(uint64_t hits, uint64_t lookups, uint64_t was, uint64_t of, uint64_t points) {
+  return hits * 100 * of + points * lookups * of <= was * 100 * lookups;
+}
+
+}  // namespace
+
+std::string FallingFunction::ToText() const {
+  return fmt::format("{}: {} of {} lookups hit of late, {} of {} before; mostly {} ({})", function,
+                     hits_now, lookups_now, hits_before, lookups_before, cause, cause_count);
+}
+
+Workload::Workload(const Config& config, const Clock& clock)
+    : config_(config), clock_(clock), stored_(config.workload_keys_max, config.workload_keys_max) {}
+
+Workload::Window& Workload::Now(const std::string& function) {
+  const int64_t number =
+      clock_.now_s() / static_cast<int64_t>(std::max<uint64_t>(1, config_.workload_window_s));
+  if (!functions_.contains(function) && functions_.size() >= config_.workload_functions_max) {
+    // The function that was asked for longest ago makes room.
+    functions_.erase(std::ranges::min_element(
+        functions_, {}, [](const auto& known) { return known.second.front().number; }));
+  }
+  Windows& windows = functions_[function];
+  if (windows.empty() || windows.front().number != number) windows.push_front({.number = number});
+  const auto oldest = number - static_cast<int64_t>(config_.workload_windows_max);
+  while (windows.size() > 1 && windows.back().number <= oldest) windows.pop_back();
+  return windows.front();
+}
+
+void Workload::Count(Window& window, const std::string& cause) const {
+  const bool fits = window.causes.contains(cause) || window.causes.size() < kCausesMax;
+  ++window.causes[fits ? cause : "other causes"];
+}
+
+void Workload::Remember(const Digest& entry) {
+  if (stored_.Find(entry) == nullptr) stored_.Put(entry, true, 1);
+}
+
+void Workload::Stored(const Digest& entry) {
+  MutexLock lock(mutex_);
+  Remember(entry);
+}
+
+void Workload::Hit(const Digest& entry, const std::string& function) {
+  MutexLock lock(mutex_);
+  Remember(entry);
+  Window& window = Now(function);
+  ++window.lookups;
+  ++window.hits;
+}
+
+void Workload::Miss(const Digest& entry, const std::string& function, const std::string& cause,
+                    bool was_stored) {
+  MutexLock lock(mutex_);
+  if (!was_stored && stored_.Find(entry) == nullptr) return;
+  Window& window = Now(function);
+  ++window.lookups;
+  Count(window, cause);
+}
+
+void Workload::Rejected(const Digest& entry, const std::string& function, const std::string& cause) {
+  MutexLock lock(mutex_);
+  Remember(entry);
+  Window& window = Now(function);
+  // The lookup may have been in the window before; its hit stays there then.
+  if (window.hits == 0) ++window.lookups;
+  window.hits -= std::min<uint64_t>(window.hits, 1);
+  Count(window, cause);
+}
+
+FallingFunction Workload::Compare(const std::string& function, const Windows& windows) const {
+  FallingFunction found{.function = function};
+  std::map<std::string, uint64_t> causes;
+  for (const Window& window : windows) {
+    const bool is_now = found.lookups_now < config_.workload_lookups_min;
+    (is_now ? found.lookups_now : found.lookups_before) += window.lookups;
+    (is_now ? found.hits_now : found.hits_before) += window.hits;
+    if (!is_now) continue;
+    for (const auto& [cause, count] : window.causes) causes[cause] += count;
+  }
+  for (const auto& [cause, count] : causes) {
+    if (count <= found.cause_count) continue;
+    found.cause = cause;
+    found.cause_count = count;
+  }
+  return found;
+}
+
+std::vector<FallingFunction> Workload::Falling() const {
+  MutexLock lock(mutex_);
+  std::vector<FallingFunction> out;
+  for (const auto& [function, windows] : functions_) {
+    FallingFunction found = Compare(function, windows);
+    const bool enough = std::min(found.lookups_now, found.lookups_before) >=
+                        std::max<uint64_t>(1, config_.workload_lookups_min);
+    if (enough && Fell(found.hits_now, found.lookups_now, found.hits_before, found.lookups_before,
+                       config_.workload_fall_percent)) {
+      out.push_back(std::move(found));
+    }
+  }
+  return out;
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/workload.h"
+
+#include <gtest/gtest.h>
+
+#include "base/fake_clock.h"
+
+namespace ingot::daemon {
+namespace {
+
+constexpr Digest kKey{1, 1};
+
+class WorkloadTest : public testing::Test {
+ protected:
+  void Hits(int count, const std::string& function = "f") {
+    for (int i = 0; i < count; ++i) workload_.Hit(kKey, function);
+  }
+  void Misses(int count, const std::string& cause) {
+    for (int i = 0; i < count; ++i) workload_.Miss(kKey, "f", cause, false);
+  }
+  void NextWindow() { clock_.AdvanceSeconds(static_cast<int64_t>(config_.workload_window_s)); }
+
+  Config config_;
+  FakeClock clock_;
+  Workload workload_{config_, clock_};
+};
+
+TEST_F(WorkloadTest, IsSilentWhileTheRatioHolds) {
+  Hits(20);
+  NextWindow();
+  Hits(20);
+  EXPECT_TRUE(workload_.Falling().empty());
+}
+
+TEST_F(WorkloadTest, NamesTheFunctionAndTheMostFrequentCause) {
+  Hits(20);
+  NextWindow();
+  Hits(4);
+  Misses(2, "rejected: code helper.twice changed");
+  Misses(6, "evicted to keep store_bytes_max");
+  const auto falling = workload_.Falling();
+  ASSERT_EQ(falling.size(), 1u);
+  EXPECT_EQ(falling[0].ToText(),
+            "f: 4 of 12 lookups hit of late, 20 of 20 before; mostly evicted to keep "
+            "store_bytes_max (6)");
+}
+
+TEST_F(WorkloadTest, LeavesOutKeysThatWereNeverServed) {
+  Hits(20);
+  NextWindow();
+  Hits(8);
+  for (uint64_t i = 0; i < 50; ++i) workload_.Miss({2, i}, "f", "never stored", false);
+  EXPECT_TRUE(workload_.Falling().empty());
+  for (uint64_t i = 0; i < 50; ++i) workload_.Miss({3, i}, "f", "evicted", true);
+  EXPECT_EQ(workload_.Falling().size(), 1u);
+}
+
+TEST_F(WorkloadTest, TakesARejectedHitForAMiss) {
+  Hits(20);
+  NextWindow();
+  Hits(10);
+  for (int i = 0; i < 9; ++i) workload_.Rejected(kKey, "f", "rejected: env MODE changed");
+  const auto falling = workload_.Falling();
+  ASSERT_EQ(falling.size(), 1u);
+  EXPECT_EQ(falling[0].lookups_now, 10u);
+  EXPECT_EQ(falling[0].hits_now, 1u);
+  EXPECT_EQ(falling[0].cause, "rejected: env MODE changed");
+}
+
+TEST_F(WorkloadTest, DoesNotJudgeByFewLookups) {
+  Hits(20);
+  NextWindow();
+  Misses(7, "evicted");
+  EXPECT_TRUE(workload_.Falling().empty());
+  Misses(1, "evicted");
+  EXPECT_EQ(workload_.Falling().size(), 1u);
+}
+
+TEST_F(WorkloadTest, GathersLateWindowsUntilTheySuffice) {
+  Hits(20);
+  for (int i = 0; i < 4; ++i) {
+    NextWindow();
+    Misses(2, "evicted");
+  }
+  const auto falling = workload_.Falling();
+  ASSERT_EQ(falling.size(), 1u);
+  EXPECT_EQ(falling[0].lookups_now, 8u);
+}
+
+TEST_F(WorkloadTest, ForgetsWhatIsLongPast) {
+  Hits(20);
+  clock_.AdvanceSeconds(
+      static_cast<int64_t>(config_.workload_window_s * config_.workload_windows_max));
+  Misses(20, "evicted");
+  EXPECT_TRUE(workload_.Falling().empty());
+}
+
+TEST_F(WorkloadTest, KeepsABoundedNumberOfFunctionsAndCauses) {
+  config_.workload_functions_max = 2;
+  Hits(20, "a");
+  NextWindow();
+  Hits(20, "f");
+  Hits(20, "g");
+  NextWindow();
+  for (int i = 0; i < 100; ++i) Misses(1, "cause " + std::to_string(i));
+  const auto falling = workload_.Falling();
+  ASSERT_EQ(falling.size(), 1u);
+  EXPECT_EQ(falling[0].function, "f");
+  EXPECT_EQ(falling[0].cause, "other causes");
+  EXPECT_EQ(falling[0].cause_count, 84u);
+}
+
+}  // namespace
+}  // namespace ingot::daemon

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/dependency_words.h"
+
+#include <gtest/gtest.h>
+
+namespace ingot::proto {
+namespace {
+
+TEST(DependencyWords, SaysEachKindInOneSentence) {
+  EXPECT_EQ(DependencyWords("code", "net:Net.forward", ""), "proved: code net.Net.forward is unchanged");
+  EXPECT_EQ(DependencyWords("global", "helper:FACTOR", "2"), "proved: global helper.FACTOR is still 2");
+  EXPECT_EQ(DependencyWords("env", "MODE", "fast"), "proved: environment variable MODE is still fast");
+  EXPECT_EQ(DependencyWords("file", "/a/b.py", "f"), "proved: file /a/b.py (f) is unchanged");
+  EXPECT_EQ(DependencyWords("attribute", "global:net:MODEL", "Net"),
+            "proved: the state of global:net:MODEL (Net) is unchanged");
+  EXPECT_EQ(DependencyWords("custom_op", "my::op", ""),
+            "proved: the implementation of operator my::op is unchanged");
+  EXPECT_EQ(DependencyWords("torch", "grad mode", "no_grad"), "proved: torch's grad mode is still no_grad");
+}
+
+TEST(DependencyWords, SaysWhatIsAssumed) {
+  EXPECT_EQ(DependencyWords("opaque", "self.cache", "deque"), "assumed: self.cache (deque) is unchanged");
+  EXPECT_EQ(DependencyWords("opaque", ":forward", ""), "assumed: forward is unchanged");
+  EXPECT_FALSE(IsProved("opaque"));
+}
+
+TEST(DependencyWords, NamesKindsItDoesNotKnow) {
+  EXPECT_EQ(DependencyWords("weather", "sun", "mild"), "proved: weather sun (mild) is unchanged");
+}
+
+}  // namespace
+}  // namespace ingot::proto
