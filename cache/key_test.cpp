@@ -164,6 +164,25 @@ TEST(FirstDifference, NamesWhatIsAbsentOnOneSide) {
   fewer = SmallKey();
   fewer.components.pop_back();
   EXPECT_EQ(FirstDifference(SmallKey(), fewer)->ToText(), "ranks: present -> absent");
+  const Key stored = {{{"target", {MakeItem("feature avx2", "present"),
+                                   MakeItem("feature avx512_bf16", "present")}}}};
+  Key asked = stored;
+  asked.components[0].items.pop_back();
+  EXPECT_EQ(FirstDifference(stored, asked)->ToText(), "target feature avx512_bf16 missing");
+}
+
+TEST(Differences, ListsEveryItemInTheOrderForPeople) {
+  Key asked = SmallKey();
+  asked.components[2].items[0] = MakeItem("isa", "x86-64-v4");
+  asked.components[1].items[0] = MakeItem("layers.0.act", "GELU");
+  asked.components[1].items[1] = MakeItem("training", "True");
+  const std::vector<Difference> all = Differences(SmallKey(), asked, 9);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].item, "layers.0.act");
+  EXPECT_EQ(all[1].item, "training");
+  EXPECT_EQ(all[2].asked, "x86-64-v4");
+  EXPECT_EQ(Differences(SmallKey(), asked, 2).size(), 2u);
+  EXPECT_TRUE(Differences(SmallKey(), SmallKey(), 9).empty());
 }
 
 TEST(FirstDifference, TellsAnotherOrderOfTheSameItems) {

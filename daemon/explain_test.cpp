@@ -165,11 +165,11 @@ TEST_F(ExplainTest, ComparesEntriesAndGraphs) {
   ASSERT_EQ(found["differences"].size(), 1u);
   EXPECT_EQ(found["differences"][0]["text"], "module_state model.act_fn: SiLU -> GELU");
   EXPECT_EQ(found["graph"]["equal"], false);
-  EXPECT_EQ(found["graph"]["text"], "graph line 1: graph f 4 -> graph f 8");
+  EXPECT_EQ(found["graph"]["text"], "graph inputs: graph f 4 -> graph f 8");
   const json same = Ask("diff", {{"a", first}, {"b", found["a"]["graph"]}});
   EXPECT_EQ(same["differences"], json::array());
   EXPECT_EQ(same["graph"]["equal"], true);
-  EXPECT_EQ(WhyMiss(second)["graph"]["text"], "graph line 1: graph f 4 -> graph f 8");
+  EXPECT_EQ(WhyMiss(second)["graph"]["text"], "graph inputs: graph f 4 -> graph f 8");
   EXPECT_TRUE(Refused("diff", {{"a", "pkg.f"}, {"b", first}}).starts_with("invalid: 'pkg.f' names 2 entries"));
   EXPECT_TRUE(Refused("diff", {{"a", first}, {"b", "zz"}}).starts_with("not_found: no entry, graph or artifact 'zz'"));
 }

@@ -66,6 +66,7 @@ class Lines {
 
 std::string PlaceOf(std::string_view line, size_t number) {
   if (line.starts_with("return")) return "return";
+  if (line.starts_with("graph")) return "inputs";  // Few enough to stand beside the name.
   if (!line.starts_with('%')) return fmt::format("line {}", number + 1);
   const std::string_view name = line.substr(0, EndOfName(line, 1));
   const bool is_input = line.substr(name.size()).starts_with(':');

@@ -9,7 +9,7 @@ namespace ingot::daemon {
 
 /// The first thing in which two graphs differ, by their texts (docs/format/ir.md).
 struct GraphDifference {
-  std::string place;   ///< "node %41", "input %x", "return", or "line 3" for what is none of these.
+  std::string place;   ///< "node %41", "input %x", "inputs", "return", or else "line 3".
   std::string stored;  ///< The whole line there, without its indent; empty when absent.
   std::string asked;
   /// `graph node %41: %41 = mul(...) -> %41 = add(...)`

@@ -53,7 +53,7 @@ TEST(FirstGraphDifference, SaysThatOneTextEnds) {
   const auto found = FirstGraphDifference(kGraph, "");
   ASSERT_TRUE(found);
   EXPECT_EQ(found->asked, "");
-  EXPECT_EQ(found->ToText(), "graph line 1: graph @f( -> absent");
+  EXPECT_EQ(found->ToText(), "graph inputs: graph @f( -> absent");
 }
 
 // Texts come from a store that may be damaged: every prefix and every flipped bit is compared.

@@ -32,7 +32,8 @@ struct NewVariant {
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 
 /// Adds a variant, or its proven sizes and dependencies to an equal one that agrees. Clears a
-/// recorded failure, but not the quarantine of another graph. Over the limit the oldest exact variant goes, else the oldest.
+/// recorded failure, but not the quarantine of another graph. Over the limit the oldest exact
+/// variant goes, else the oldest.
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s);
 

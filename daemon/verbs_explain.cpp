@@ -15,6 +15,7 @@ struct Side {
   EntryRef entry;
   /// Its newest graph, or the one that was named; nullptr where no compile ended well.
   const proto::StoredVariantT* graph = nullptr;
+  bool is_named = false;  ///< The graph, not the entry.
 };
 
 const proto::StoredVariantT* NewestOf(const Entry& entry) {
@@ -42,7 +43,7 @@ Result<Side> FindGraph(Core& core, const std::string& prefix) {
                                  GraphOf(*found.graph->variant).ToHex(),
                                  GraphOf(*stored->variant).ToHex()));
       }
-      found = {*entry, stored.get()};
+      found = {*entry, stored.get(), true};
     }
   }
   if (found.graph != nullptr) return found;
@@ -85,6 +86,16 @@ Json GraphsJson(Core& core, const proto::StoredVariantT* stored, const proto::St
           {"stored", (*difference)->stored},
           {"asked", (*difference)->asked},
           {"text", (*difference)->ToText()}};
+}
+
+/// As above for two entries: a graph that both have, else the newest of each.
+Json GraphsOfEntries(Core& core, const Entry& stored, const Entry& asked) {
+  for (const auto& was : stored.record.variants) {
+    for (const auto& is : asked.record.variants) {
+      if (GraphOf(*was->variant) == GraphOf(*is->variant)) return GraphsJson(core, was.get(), is.get());
+    }
+  }
+  return GraphsJson(core, NewestOf(stored), NewestOf(asked));
 }
 
 /// The entry that is meant; of a function with several, the one made last.
@@ -131,7 +142,7 @@ Result<Json> WhyMissVerb(const VerbCall& call) {
   out["item"] = difference.item;
   out["stored"] = difference.stored;
   out["asked"] = difference.asked;
-  out["graph"] = GraphsJson(core, NewestOf(*nearest), NewestOf(**entry));
+  out["graph"] = GraphsOfEntries(core, *nearest, **entry);
   return out;
 }
 
@@ -145,10 +156,12 @@ Result<Json> DiffVerb(const VerbCall& call) {
        cache::Differences(a.entry->key, b.entry->key, core.config.differences_max)) {
     differences.push_back(DifferenceJson(difference));
   }
+  const bool entries = !a.is_named && !b.is_named && a.entry != b.entry;
   return Json{{"a", SideJson(a)},
               {"b", SideJson(b)},
               {"differences", differences},
-              {"graph", GraphsJson(core, a.graph, b.graph)}};
+              {"graph", entries ? GraphsOfEntries(core, *a.entry, *b.entry)
+                                : GraphsJson(core, a.graph, b.graph)}};
 }
 
 }  // namespace ingot::daemon

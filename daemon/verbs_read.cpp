@@ -27,6 +27,19 @@ double CompileSecondsOf(const Entry& entry) {
   return seconds;
 }
 
+/// CPU features by name; whatever else a client put there as it is.
+std::string TargetOf(const cache::Key& key) {
+  constexpr std::string_view kFeature = "feature ";
+  const cache::Component* target = key.Find("target");
+  std::string out;
+  for (const cache::Item& item : target == nullptr ? std::vector<cache::Item>() : target->items) {
+    if (!out.empty()) out += ' ';
+    out += item.name.starts_with(kFeature) ? item.name.substr(kFeature.size())
+                                           : item.name + "=" + item.text;
+  }
+  return out;
+}
+
 Json SummaryJson(Core& core, const Entry& entry) {
   cache::Stat stat;
   if (auto known = core.store.StatOf(cache::Table::kEntries, entry.digest)) stat = *known;
@@ -40,7 +53,7 @@ Json SummaryJson(Core& core, const Entry& entry) {
           {"last_use", stat.used},
           {"pinned", stat.pinned},
           {"rank", TextOf(entry.key, "ranks")},
-          {"target", TextOf(entry.key, "target")},
+          {"target", TargetOf(entry.key)},
           {"failed", entry.record.failure != nullptr}};
 }
 

@@ -3,11 +3,13 @@
 #include <pybind11/stl.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "client/lib/connection.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
 #include "proto/capture_file.h"
+#include "proto/dependency_words.h"
 
 namespace ingot::client {
 namespace py = pybind11;
@@ -95,7 +97,22 @@ std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const s
   return Unwrap(std::move(connection));
 }
 
-/// {"variants": [...], "why": str}; a variant whose artifact this machine refuses is left out.
+/// The stable reason of a miss, and the nearest relative where there is one (docs/cli.md).
+py::dict MissDict(const proto::MissT& miss) {
+  py::dict out;
+  out["reason"] = miss.reason;
+  if (const Digest nearest{miss.nearest_low, miss.nearest_high}; !nearest.IsZero()) {
+    out["nearest"] = nearest.ToHex();
+    out["component"] = miss.component;
+    out["item"] = miss.item;
+    out["stored"] = miss.stored;
+    out["asked"] = miss.asked;
+  }
+  return out;
+}
+
+/// {"variants": [...], "why": str, "entry": key, "miss": {...}}; a variant whose artifact this machine
+/// refuses is left out.
 py::dict Lookup(Connection& connection, const Components& components, int deadline_ms) {
   const auto key = MakeKey(components);
   Result<LookupAnswer> answer = [&] {
@@ -106,6 +123,8 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   py::list variants;
   py::dict out;
   out["why"] = found.reply.why;
+  out["entry"] = Digest{found.reply.entry_low, found.reply.entry_high}.ToHex();
+  if (found.reply.miss != nullptr) out["miss"] = MissDict(*found.reply.miss);
   for (const auto& variant : found.reply.variants) {
     if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size())
       continue;
@@ -140,10 +159,11 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
-                 int deadline_ms, const std::string& range, int range_degree) {
+                 const std::string& rejected, int deadline_ms, const std::string& range, int range_degree) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies);
   request.dynamic = dynamic;
+  request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
   Result<CompileAnswer> answer = [&] {
@@ -185,6 +205,10 @@ std::string Query(Connection& connection, const std::string& verb, const std::st
 }  // namespace
 
 void BindConnection(py::module_& m) {
+  m.def("dependency_words", [](const std::string& kind, const std::string& where,
+                               const std::string& text) {
+    return proto::DependencyWords(kind, where, text);
+  });
   m.attr("build") = std::string(proto::BuildId());
   m.attr("version") = std::string(proto::Version());
   m.def("capture_file", CaptureFile);

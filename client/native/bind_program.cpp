@@ -2,6 +2,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <set>
+
 #include "client/lib/program.h"
 #include "client/native/bindings.h"
 #include "guards/manifest_guards.h"
@@ -74,6 +76,30 @@ py::dict Provenance(const LoadedArtifact& artifact) {
   return out;
 }
 
+/// {"inputs": [...], "weights": [...]}: numbers of those whose memory a step writes.
+py::dict Writes(const LoadedArtifact& artifact) {
+  const proto::Manifest& manifest = artifact.manifest();
+  std::set<uint32_t> storages;
+  const auto* steps = manifest.steps();
+  for (uint32_t i = 0; steps != nullptr && i < steps->size(); ++i) {
+    const auto* results = steps->Get(i)->results();
+    for (uint32_t k = 0; results != nullptr && k < results->size(); ++k) {
+      storages.insert(manifest.values()->Get(results->Get(k))->storage());
+    }
+  }
+  const auto among = [&](const auto* specs) {
+    py::list found;
+    for (uint32_t i = 0; specs != nullptr && i < specs->size(); ++i) {
+      if (storages.contains(manifest.values()->Get(specs->Get(i)->value())->storage())) found.append(i);
+    }
+    return found;
+  };
+  py::dict out;
+  out["inputs"] = among(manifest.inputs());
+  out["weights"] = among(manifest.weights());
+  return out;
+}
+
 /// The plan in words, one step a line: what f.as_text("plan") prints.
 std::string PlanText(const LoadedArtifact& artifact) {
   const proto::Manifest& manifest = artifact.manifest();
@@ -118,6 +144,7 @@ void BindProgram(py::module_& m) {
         return py::bytes(reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size());
       })
       .def("provenance", Provenance)
+      .def("writes", Writes)
       .def("plan_text", PlanText)
       .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")

@@ -146,6 +146,7 @@ void BindState(py::module_& m) {
     counters["value_guard_failures"] = Counters().value_guard_failures.load();
     counters["skipped_watches"] = Counters().skipped_watches.load();
     counters["skipped_value_guards"] = total.skipped_value_guards;
+    counters["verify_skipped"] = Counters().verify_skipped.load();
     counters["failures"] = Counters().failures.load();
     return counters;
   });

@@ -28,6 +28,10 @@ struct Compiled {
   PyObject* owner;   ///< the Python engine behind it
   PyObject* weakrefs;
   VariantTable variants;
+  uint64_t verify_every;  ///< 0: never
+  uint64_t served;
+
+  bool VerifiesNext() const { return verify_every != 0 && (served + 1) % verify_every == 0; }
 };
 
 constexpr size_t kSymbolsMax = 64;
@@ -99,10 +103,26 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
   return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
 }
 
+/// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
+PyObject* CallVerify(Compiled* self, const std::shared_ptr<Program>& program, PyObject* const* args,
+                     size_t count, PyObject* kwnames) {
+  namespace py = pybind11;
+  py::tuple positional(count);
+  for (size_t i = 0; i < count; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
+  py::dict keywords;
+  const Py_ssize_t named = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t i = 0; i < named; ++i) {
+    keywords[py::handle(PyTuple_GET_ITEM(kwnames, i))] = py::handle(args[count + i]);
+  }
+  return PyObject_CallMethod(self->owner, "_verify", "(OOO)", py::cast(program).ptr(),
+                             positional.ptr(), keywords.ptr());
+}
+
 /// Tries the variants of this shape. Null without a Python error: nothing could serve, and
-/// `reason` says why.
+/// `reason` says why; or it is this call's turn to be verified, and `verified` is set to the
+/// program that would have served it. No turn: `verified` is null.
 PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& frame,
-                std::string& reason) {
+                std::string& reason, std::shared_ptr<Program>* verified) {
   const Arguments& arguments = frame.arguments;
   int64_t symbols[kSymbolsMax];
   for (size_t i = 0; i < variants.size(); ++i) {
@@ -138,6 +158,11 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       reason = "unsupported:requires-grad";
       return nullptr;
     }
+    if (verified != nullptr && variant->verifiable()) {
+      *verified = variant->shared_program();
+      return nullptr;
+    }
+    if (verified != nullptr) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
     switch (RunVariant(*variant, frame, asks)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
@@ -186,7 +211,11 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       reason = std::string("unsupported:") + frame->arguments.unsupported;
     } else if (const auto it = self->variants.find(frame->arguments.shape);
                it != self->variants.end() && !it->second.empty()) {
-      PyObject* result = Serve(it->second, *frame.operator->(), reason);
+      std::shared_ptr<Program> verified;
+      PyObject* result = Serve(it->second, *frame.operator->(), reason,
+                               self->VerifiesNext() ? &verified : nullptr);
+      if (result != nullptr || verified != nullptr) ++self->served;
+      if (verified != nullptr) return CallVerify(self, verified, args, count, kwnames);
       if (result != nullptr || PyErr_Occurred()) return result;
     }
     return CallMiss(self, frame->arguments, reason, args, count, kwnames);
@@ -205,6 +234,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->target = Py_NewRef(target);
   self->owner = Py_NewRef(owner);
   self->weakrefs = nullptr;
+  self->verify_every = 0;
+  self->served = 0;
   new (&self->variants) VariantTable();
   return reinterpret_cast<PyObject*>(self);
 }
@@ -294,6 +325,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   auto range = guards::GuardSet::Parse(parts["range"].cast<std::string>());
   if (!range) throw std::invalid_argument(range.error().message());
   variant->set_range(std::move(range).value());
+  variant->set_verifiable(parts["verifiable"].cast<bool>());
   return variant;
 }
 
@@ -346,6 +378,14 @@ PyObject* Forget(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// set_verify(n): every n-th native call is verified; 0: none.
+PyObject* SetVerify(PyObject* object, PyObject* every) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(every);
+  if (PyErr_Occurred()) return nullptr;
+  reinterpret_cast<Compiled*>(object)->verify_every = number;
+  Py_RETURN_NONE;
+}
+
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   reinterpret_cast<Compiled*>(object)->variants.clear();
   Py_RETURN_NONE;
@@ -355,6 +395,7 @@ PyMethodDef kMethods[] = {
     {"_install", Install, METH_VARARGS, "Adds a bound variant to a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
+    {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -43,6 +43,7 @@ class BoundVariant {
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
+  void set_verifiable(bool verifiable) { verifiable_ = verifiable; }
 
   void set_policy(GuardPolicy policy) { policy_ = policy; }
   /// Proves sizes without a recording (docs/format/guards.md, over the program's symbols).
@@ -59,9 +60,12 @@ class BoundVariant {
 
   Program& program() { return *program_; }
   GuardPolicy& policy() { return policy_; }
+  const std::shared_ptr<Program>& shared_program() const { return program_; }
   const OutputTree& outputs() const { return *outputs_; }
   /// Long enough that giving up the GIL pays.
   bool heavy() const { return heavy_; }
+  /// Running it twice does no more than running it once.
+  bool verifiable() const { return verifiable_; }
 
  private:
   struct ObjectCheck {
@@ -80,6 +84,7 @@ class BoundVariant {
   guards::GuardSet range_;                    ///< empty: only what is in proven_
   GuardPolicy policy_;
   bool heavy_ = false;
+  bool verifiable_ = true;
 };
 
 /// The variants of every argument shape one call site has met.

@@ -107,6 +107,74 @@ TEST_F(CliTest, NamesWhatChangedInAFunction) {
   const json why = Run("why-miss pkg.f --json").Json();
   EXPECT_EQ(why["component"], "module_state");
   EXPECT_EQ(why["item"], "model.act_fn");
+  EXPECT_EQ(why["graph"]["equal"], true);
+  const std::string text = Run("why-miss pkg.f").out;
+  EXPECT_NE(text.find("stored: module_state model.act_fn: "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nthe graphs are equal\n"), std::string::npos) << text;
+}
+
+TEST_F(CliTest, ComparesTheGraphsOfAnEntryNodeByNode) {
+  const auto connection = Open();
+  proto::CompileT longer = RequestFor("pkg.g", {4, 4});
+  ASSERT_TRUE(connection->Compile(longer));
+  const Ran found = Run("diff pkg.f pkg.g");
+  EXPECT_EQ(found.status, 0);
+  EXPECT_NE(found.out.find("function name: pkg.f -> pkg.g"), std::string::npos) << found.out;
+  EXPECT_NE(found.out.find("graph inputs\n- graph"), std::string::npos) << found.out;
+  // Two variants of one entry: the exact one and the template that came after it.
+  const json variants = Run("inspect pkg.f --json").Json()["variants"];
+  const auto graph = [&](size_t i) { return variants[i]["graph"].get<std::string>().substr(0, 10); };
+  const json two = Run("diff " + graph(0) + " " + graph(1) + " --json").Json();
+  EXPECT_EQ(two["differences"], json::array());
+  EXPECT_EQ(two["graph"]["equal"], false);
+  EXPECT_NE(two["graph"]["stored"], two["graph"]["asked"]);
+  EXPECT_EQ(Run("diff " + graph(0) + " " + graph(0) + " --json").Json()["graph"]["equal"], true);
+}
+
+TEST_F(CliTest, SaysWhatIsAmbiguousAndWhatIsUnknown) {
+  const auto connection = Open();
+  proto::CompileT other = RequestFor("pkg.f", {4});
+  other.key = KeyOf("pkg.f", "GELU");
+  ASSERT_TRUE(connection->Compile(other));
+  const Ran ambiguous = Run("inspect pkg.f");
+  EXPECT_EQ(ambiguous.status, static_cast<int>(Code::kInvalid));
+  EXPECT_NE(ambiguous.out.find("'pkg.f' names 2 entries, among them "), std::string::npos) << ambiguous.out;
+  EXPECT_EQ(Run("diff pkg.f zzz").status, static_cast<int>(Code::kInvalid));
+  const std::string key = Run("list --json").Json()["entries"][0]["key"];
+  const Ran unknown = Run("diff " + key + " zzz");
+  EXPECT_EQ(unknown.status, static_cast<int>(Code::kNotFound));
+  EXPECT_NE(unknown.out.find("no entry, graph or artifact 'zzz'"), std::string::npos) << unknown.out;
+}
+
+TEST_F(CliTest, SaysTheDependencyRecordInWords) {
+  const auto connection = Open();
+  proto::CompileT request = RequestFor("pkg.h", {4});
+  const auto depends = [&](const char* kind, const char* where, const char* text) {
+    request.dependencies.push_back(std::make_unique<proto::DependencyT>());
+    request.dependencies.back()->kind = kind;
+    request.dependencies.back()->where = where;
+    request.dependencies.back()->text = text;
+  };
+  depends("env", "MODE", "fast");
+  depends("opaque", "self.cache", "deque");
+  ASSERT_TRUE(connection->Compile(request));
+  const std::string out = Run("inspect pkg.h").out;
+  EXPECT_NE(out.find("proved: environment variable MODE is still fast\n"), std::string::npos) << out;
+  EXPECT_NE(out.find("assumed: self.cache (deque) is unchanged\n"), std::string::npos) << out;
+  EXPECT_EQ(Run("inspect pkg.h --json").Json()["variants"][0]["dependencies"][1]["proved"], false);
+}
+
+TEST_F(CliTest, ShowsAQuarantineAndLiftsIt) {
+  const std::string artifact = Run("inspect pkg.f --json").Json()["variants"][0]["artifact"];
+  const auto connection = Open();
+  Ask(*connection, "quarantine", {{"artifact", artifact}, {"why", "output 0 differs by up to 2"}});
+  const std::string out = Run("inspect pkg.f").out;
+  EXPECT_NE(out.find("quarantined internal: output 0 differs by up to 2; not tried again before `ingot retry "),
+            std::string::npos)
+      << out;
+  EXPECT_EQ(Run("doctor").status, static_cast<int>(Code::kUnavailable));
+  EXPECT_EQ(Run("retry pkg.f").status, 0);
+  EXPECT_EQ(Run("doctor").status, 0);
 }
 
 }  // namespace

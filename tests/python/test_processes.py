@@ -83,6 +83,8 @@ def test_an_edited_body_misses_and_a_comment_hits(store, tmp_path):
     edited = store.python(RUN.format(rows=4), folder)
     assert counts(edited, "captures", "entry_hits") == (1, 0), edited["report"]
     assert "net.Net.forward" in edited["why"], edited["why"]
+    # Down to the node: the first lines in which the two graphs differ.
+    assert "graph node %1: %1 = aten.silu(" in edited["why"] and "-> %1 = aten.gelu(" in edited["why"], edited["why"]
 
 
 def test_a_changed_attribute_misses_by_name(store, tmp_path):

@@ -57,7 +57,7 @@ class Variant:
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "watch": self._watch,
                 "objects": list(roots.objects), "object_checks": _object_checks(roots), "fetches": fetches,
                 "weights": self._weights, "proven": self.proven, "range": self.range, "guards": guards,
-                "heavy": provenance["aten_steps"] > 0}
+                "heavy": provenance["aten_steps"] > 0, "verifiable": not self.signature["epilogues"]}
 
 
 def _weight(path: paths.Path, roots: paths.Roots, watch: typing.Any) -> torch.Tensor:

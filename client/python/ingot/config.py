@@ -56,6 +56,8 @@ class Config:
     tensors that steered Python). Checked on every call under every policy: rank, sizes, strides, element type and device
     of inputs and weights, memory shared with what is written, sizes that depend on data, proved sizes, Python scalars
     and structure of the arguments, which objects are passed, grad mode. ``stats()`` counts what was left out."""
+    verify: str = ""
+    """``sample:N``: every N-th native call of a call site runs eagerly as well and is compared (INGOT_VERIFY)."""
     require_cached: bool = False
     """A call that would have to compile raises NotFound instead (INGOT_REQUIRE_CACHED=1)."""
     connect_ms_max: int = 2000
@@ -91,6 +93,15 @@ class Config:
                 raise errors.Invalid(f"guards={value!r}: expected 'always', 'first', 'skip' or 'sample:N' with N from 1")
             if field.name.endswith("_max") and (not isinstance(value, int) or value < 0):
                 raise errors.Invalid(f"{field.name}={value!r}: expected a number that is not negative")
+
+        self.verify_every()
+
+    def verify_every(self) -> int:
+        """N of ``verify="sample:N"``, 0 without it; Invalid for anything else."""
+        kind, _, count = self.verify.partition(":")
+        if self.verify and (kind != "sample" or not count.isdigit() or int(count) < 1):
+            raise errors.Invalid(f"verify={self.verify!r}: expected 'sample:N' with N of 1 or more, or '' for no verification")
+        return int(count) if count else 0
 
     @classmethod
     def from_file(cls, path: "str | os.PathLike[str]") -> "Config":
@@ -156,6 +167,8 @@ def resolve(config: "Config | dict[str, typing.Any] | None", **overrides: typing
         changes: "dict[str, typing.Any]" = {}
         if _flag("INGOT_WAIT"):
             changes["wait"] = True
+        if os.environ.get("INGOT_VERIFY"):
+            changes["verify"] = os.environ["INGOT_VERIFY"]
         if _flag("INGOT_REQUIRE_CACHED"):
             changes["require_cached"] = True
         config = dataclasses.replace(config, **changes)

@@ -11,7 +11,7 @@ _lock = threading.Lock()
 _counts: "collections.Counter[str]" = collections.Counter()
 _seconds: "collections.Counter[str]" = collections.Counter()
 _NAMES = ("captures", "compiles", "joins", "entry_hits", "entry_misses", "graph_hits", "proven", "dependency_misses",
-          "fallbacks", "refusals", "retired")
+          "fallbacks", "refusals", "retired", "verified", "verify_failures", "verify_skipped")
 
 
 def add(name: str, count: int = 1) -> None:
@@ -42,6 +42,7 @@ def stats() -> "dict[str, typing.Any]":
     out["value_guard_failures"] = calls["value_guard_failures"]
     out["skipped_watches"] = calls["skipped_watches"]
     out["skipped_value_guards"] = calls["skipped_value_guards"]
+    out["verify_skipped"] += calls["verify_skipped"]
     out["native_steps"], out["aten_steps"] = calls["native_steps"], calls["aten_steps"]
     return out
 

@@ -13,8 +13,8 @@ import weakref
 
 import torch
 
-from ingot import (_native, background, binding, counters, daemon, dependencies, errors, exporting, gears, keys, padding,
-                   paths, recording, report)
+from ingot import (_native, background, binding, counters, daemon, dependencies, errors, exporting, gears, keys, miss,
+                   padding, paths, recording, report, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
@@ -37,10 +37,11 @@ class Engine:
         self._lock = threading.RLock()
         self._thread = threading.local()
         self._jobs: "list[Job]" = []
-        self._last_miss = "not called yet"
+        self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
         self._warned: "set[str]" = set()
-        self._parameters = _parameter_names(target)
+        self._parameters = keys.parameter_names(target)
+        self.site._set_verify(config.verify_every())
         _live.add(self)
         if not configuration.disabled():
             self._link = daemon.link(config)
@@ -103,10 +104,11 @@ class Engine:
         held = any(variant.holds for variant in entry.variants)
         for variant, why in entry.check(roots):
             if why is not None and variant.holds:
-                self._last_miss = f"changed in this process: {why}"
+                self._last_miss = miss.Miss("rejected", f"changed in this process: {why}")
             variant.holds = why is None
         if held and not any(variant.holds for variant in entry.variants):
             counters.add("dependency_misses")
+            entry.rejected = self._last_miss.why
 
     def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         self._thread.retrying = True
@@ -128,6 +130,46 @@ class Engine:
         if name not in self._warned:
             self._warned.add(name)
             log.warning("%s", text)
+
+    # -- verification --------------------------------------------------------------------------------
+
+    def _verify(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        """The eager answer of a call that this program could serve, compared with the program's."""
+        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
+        call = recording.Call(args, kwargs, tensors, names, objects)
+        variant = next((v for v in self._bound_variants() if v.program is program), None)
+        if variant is None:  # Another thread has just replaced it.
+            return self.target(*args, **kwargs)
+        check = verification.Check(self.target, variant, self._inputs(variant, call), call)
+        result = check.run()
+        if check.difference is not None:
+            self._quarantine(variant, check.difference)
+        return result
+
+    def _quarantine(self, variant: binding.Variant, difference: str) -> None:
+        counters.add("verify_failures")
+        why = f"{self.name}: {difference}"
+        verification.quarantined[variant.artifact_digest] = why
+        for engine in list(_live):
+            engine._drop(variant.artifact_digest)
+        self._warn_once(f"quarantine-{variant.artifact_digest}", f"{why}; artifact {variant.artifact_digest[:12]} is in quarantine, eager "
+                        "answers (`ingot retry` lifts it)")
+        self._warned.update(("daemon-internal", "retired"))  # What follows from it when the same graph is recorded again.
+        try:
+            query = json.dumps({"artifact": variant.artifact_digest, "why": why})
+            self._link.get(self.config.connect_ms_max).query("quarantine", query)
+        except errors.Error as e:
+            self._note_daemon_error(e)
+
+    def _drop(self, artifact_digest: str) -> None:
+        """Uses an artifact no longer."""
+        with self._lock:
+            for entry in self._entries.values():
+                for variant in [v for v in entry.variants if v.artifact_digest == artifact_digest]:
+                    entry.variants.remove(variant)
+                    self._last_miss = miss.Miss("quarantined", verification.quarantined[artifact_digest])
+                    if variant.program is not None:
+                        self.site._remove(variant.program)
 
     # -- looking up ----------------------------------------------------------------------------------
 
@@ -156,14 +198,14 @@ class Engine:
             reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
         except errors.Error as e:
             self._note_daemon_error(e)
-            self._last_miss = f"the daemon cannot be asked: {e}"
+            self._last_miss = miss.unreachable(e)
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
         if key.opaque and self.config.opaque == "trace":
-            self._last_miss = "state that cannot be digested: " + ", ".join(key.opaque[:3])
-        elif reply is None or not reply["variants"]:
-            self._last_miss = (reply or {}).get("why") or "never stored"
+            self._last_miss = miss.Miss("opaque", "state that cannot be digested: " + ", ".join(key.opaque[:3]))
+        elif not reply["variants"]:
+            self._last_miss = miss.of_reply(reply)
         else:
             self._admit(entry, reply["variants"], call)
         counters.add("entry_hits" if any(v.holds for v in entry.variants) else "entry_misses")
@@ -172,12 +214,15 @@ class Engine:
     def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
         """Keeps the variants, and notes whose dependency record holds in this process."""
         began = time.perf_counter()
-        entry.variants = [binding.Variant(reply) for reply in variants]
+        found = [binding.Variant(reply) for reply in variants]
+        entry.variants = [v for v in found if v.artifact_digest not in verification.quarantined]
         for variant, why in entry.check(paths.Roots(self.target, call.objects)):
             variant.holds = why is None
-            if why is not None:
-                self._last_miss = f"stored but rejected: {why}"
-        if not any(variant.holds for variant in entry.variants):
+            entry.rejected = why or entry.rejected
+        if any(variant.holds for variant in entry.variants):
+            entry.rejected = ""
+        elif entry.rejected:
+            self._last_miss = miss.Miss("rejected", f"stored but rejected: {entry.rejected}")
             counters.add("dependency_misses")
         counters.add_seconds("check", time.perf_counter() - began)
 
@@ -208,7 +253,7 @@ class Engine:
             variant.bind(roots)
             self.site._install(shape_key, variant.parts(roots, self.config.guards))
         except errors.Error as e:
-            self._last_miss = f"stored but rejected: {e}"
+            self._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
             return False
         symbols = variant.program.accepts(self._inputs(variant, call))
         return symbols is not None and (not variant.is_template or variant.covers(symbols))
@@ -266,7 +311,7 @@ class Engine:
         counters.add("retired")
 
     def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
-        nearest = self._last_miss if shape.declared is not None else self.why_miss(call)
+        nearest = self._last_miss.why if shape.declared is not None else self._why_refused(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
@@ -316,7 +361,8 @@ class Engine:
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
-        shape.eager_reason = self._last_miss = f"{refused.name}: {refused.detail}"
+        shape.eager_reason = f"{refused.name}: {refused.detail}"
+        self._last_miss = miss.Miss("refused", shape.eager_reason)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){_advice(refused.name)}")
         if self.config.on_unsupported == "error":
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
@@ -329,7 +375,8 @@ class Engine:
             def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
                 return typing.cast("dict[str, typing.Any]", connection.compile(
                     job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
-                    _is_dynamic(self.config, job.shape.declared), self.config.compile_ms_max, claim, degree))
+                    _is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
+                    claim, degree))
 
             reply = send(job.captured)
             counters.add_seconds("compile", time.perf_counter() - began)
@@ -354,6 +401,9 @@ class Engine:
     def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         counters.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
         variant = binding.Variant(reply["variant"])
+        if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
+            self._retire(job.shape, verification.quarantined[variant.artifact_digest])
+            return
         with self._lock:
             variants = job.shape.entry.variants
             for old in [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]:
@@ -365,9 +415,10 @@ class Engine:
                 variants.remove(old)
                 self.site._remove(old.program) if old.program is not None else None
             variants.insert(0, variant)
+            job.shape.entry.rejected = ""
             if not self._install(job.shape_key, job.shape, variant, job.call):
                 inputs = self._inputs(variant, job.call)
-                self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss}"
+                self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss.why}"
                 self._warn_once("install", f"{self.name}: {self._last_error}")
                 self._retire(job.shape, self._last_error)
 
@@ -439,16 +490,33 @@ class Engine:
     def report(self) -> str:
         """A few lines for people: variants, what runs natively, what was refused and why."""
         return report.text(self.name, self._entries.values(), [s.eager_reason for s in self._shapes.values() if s.eager_reason],
-                           self._last_miss, self._last_error)
+                           self._last_miss.why, self._last_error)
 
-    def why_miss(self, call: "recording.Call | None" = None) -> str:
-        """Why the last call was not served from the store, by name of the first difference."""
-        if call is not None:
-            for variant in self._bound_variants():
-                why = variant.program.explain(self._inputs(variant, call))
-                if why:
-                    return str(why)
-        return self._last_miss
+    def why_miss(self, *, as_dict: bool = False) -> typing.Any:
+        """Why the last call was not served from the store, by name of the first difference, down to the graph node.
+
+        ``as_dict`` gives it for programs: ``reason`` (docs/cli.md), ``why``, and ``graph``, ``key``, ``nearest``,
+        ``component``, ``item``, ``stored``, ``asked`` where there is a relative.
+        """
+        last = self._last_miss
+        graph = None
+        if last.details:
+            self.wait()
+            try:
+                graph = miss.graph_difference(last, self._link.get(self.config.connect_ms_max))
+            except errors.Error:
+                pass
+        if as_dict:
+            return {"reason": last.reason, "why": last.why, **last.details, **({"graph": graph} if graph else {})}
+        return last.why + (f"\n{graph}" if graph else "")
+
+    def _why_refused(self, call: recording.Call) -> str:
+        """The first guard of a variant that does not hold for this call, else the last miss."""
+        for variant in self._bound_variants():
+            why = variant.program.explain(self._inputs(variant, call))
+            if why:
+                return str(why)
+        return self._last_miss.why
 
     def soundness(self) -> str:
         """The dependency record in words: what is proved at load, and what is assumed."""
@@ -477,14 +545,6 @@ class Engine:
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
         return (v for entry in self._entries.values() for v in entry.variants if v.program is not None)
-
-
-def _parameter_names(target: typing.Any) -> "tuple[str, ...]":
-    plain = paths.plain_function(target)
-    if plain is None:
-        return ()
-    names = plain.__code__.co_varnames[:plain.__code__.co_argcount]
-    return names[1:] if paths.self_of(target) is not None else names
 
 
 def _is_dynamic(config: Config, declared: "gears.Declared | None") -> bool:

@@ -13,6 +13,8 @@ class Entry:
     def __init__(self, key: keys.EntryKey) -> None:
         self.key = key
         self.variants: "list[binding.Variant]" = []
+        self.rejected = ""
+        """Which dependency did not hold, where variants are stored and none can be used here; the daemon is told."""
 
     def check(self, roots: paths.Roots) -> "list[tuple[binding.Variant, str | None]]":
         """Each variant with why its dependency record does not hold in this process, or None."""

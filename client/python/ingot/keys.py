@@ -41,6 +41,15 @@ def function_name(function: typing.Any) -> str:
     return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}"
 
 
+def parameter_names(function: typing.Any) -> "tuple[str, ...]":
+    """What the function calls its positional arguments, without ``self``."""
+    plain = paths.plain_function(function)
+    if plain is None:
+        return ()
+    names = plain.__code__.co_varnames[:plain.__code__.co_argcount]
+    return typing.cast("tuple[str, ...]", names[1:] if paths.self_of(function) is not None else names)
+
+
 def _function_items(function: typing.Any) -> "list[Item]":
     items = [_item("name", function_name(function))]
     plain = paths.plain_function(function)
@@ -120,11 +129,11 @@ _FEATURES = ("avx2", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx512bw", "a
 
 
 @functools.lru_cache(maxsize=1)
-def _cpu() -> str:
+def _cpu() -> "tuple[str, ...]":
     """The features code may use, sorted, without what only tunes."""
     with open("/proc/cpuinfo") as file:
         flags = next((line for line in file if line.startswith("flags")), "").split()
-    return " ".join(sorted(set(flags) & set(_FEATURES)))
+    return tuple(sorted(set(flags) & set(_FEATURES)))
 
 
 # Where programs put functions of their own in the place of PyTorch's.
@@ -165,8 +174,9 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     """
     state = _state(function, objects)
     seen: "dict[int, int]" = {}
-    inputs = [_item(f"args[{i}]", describe(value, seen)) for i, value in enumerate(args)]
-    inputs += [_item(name, describe(value, seen)) for name, value in kwargs.items()]
+    names = parameter_names(function)
+    inputs = [_item(names[i] if i < len(names) else f"args[{i}]", describe(value, seen)) for i, value in enumerate(args)]
+    inputs += [_item(f"{name}=", describe(value, seen)) for name, value in kwargs.items()]
     if declared is not None:
         inputs += [_item(f"tensor {tensor} size({dim})", str(sizes[tensor][dim])) for tensor, dim in declared.static]
     ranks = [_item(name, str(getattr(config, name))) for name in ("global_rank", "tp_rank", "pp_rank")
@@ -180,7 +190,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("config", [_item("dynamic", str(config.dynamic is not False)),
                     *([_item("capture", config.capture)] if config.capture != "record" else [])]),
         ("environment", _environment()),
-        ("target", [_item("cpu", _cpu())]),
+        ("target", [(f"feature {name}", _native.digest_text(name), "present") for name in _cpu()]),
     ]
     return EntryKey(components, state.opaque)
 

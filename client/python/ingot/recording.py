@@ -43,6 +43,17 @@ class Refused(Exception):
         self.name, self.detail = name, detail
 
 
+def root_objects(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "dict[str, typing.Any]":
+    """Everything a call can reach without globals, by the root of its paths."""
+    roots: "dict[str, typing.Any]" = {}
+    owner = paths.self_of(function)
+    if owner is not None:
+        roots["self"] = owner
+    roots.update((f"object:{i}", value) for i, value in enumerate(objects))
+    roots.update((f"closure:{name}", value) for name, value in paths.closure_of(function).items())
+    return roots
+
+
 class Recording:
     """Runs the function once as it is, under the recorder."""
 
@@ -55,15 +66,7 @@ class Recording:
         self._noted = names.NotedNames()
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
-        self._snapshot = effects.Snapshot(self._root_objects())
-
-    def _root_objects(self) -> "dict[str, typing.Any]":
-        roots: "dict[str, typing.Any]" = {}
-        if self._roots.module is not None:
-            roots["self"] = self._roots.module
-        roots.update((f"object:{i}", value) for i, value in enumerate(self._call.objects))
-        roots.update((f"closure:{name}", value) for name, value in paths.closure_of(self._function).items())
-        return roots
+        self._snapshot = effects.Snapshot(root_objects(function, call.objects))
 
     def run(self) -> typing.Any:
         """The function's own result; exceptions of the function pass through."""

@@ -3,6 +3,7 @@
 
 import typing
 
+from ingot import _native
 from ingot.entry import Entry
 
 Entries = typing.Iterable[Entry]
@@ -31,11 +32,13 @@ def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str
 
 
 def soundness(entries: Entries) -> str:
-    """The dependency record of the newest variants: what is proved at load, and what is assumed."""
-    lines = []
+    """What is proved whenever a variant is loaded, and what is assumed; in the words of ``ingot inspect``."""
+    lines: "dict[str, None]" = {}
     for entry in entries:
-        for variant in entry.variants[:1]:
-            for kind, where, _, short in variant.record:
-                lines.append(f"{'assumed' if kind == 'opaque' else 'proved'} {kind} {where}" + (f" = {short}" if short else ""))
-        lines += [f"assumed {path}" for path in entry.key.opaque]
+        for name, items in entry.key.components:
+            if items and entry.variants:
+                lines[f"proved: {name} is as the entry key has it ({', '.join(item[0] for item in items[:3])}{', ...' if len(items) > 3 else ''})"] = None
+        for variant in (v for v in entry.variants if v.holds):
+            lines.update((_native.dependency_words(kind, where, short), None) for kind, where, _, short in variant.record)
+        lines.update((_native.dependency_words("opaque", path, ""), None) for path in entry.key.opaque)
     return "\n".join(lines) or "nothing recorded yet"

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verification (``INGOT_VERIFY=sample:N``): every N-th native call of a call site also runs eagerly, and the two answers are compared.
+
+The native code runs on copies of the tensors it writes, then the user's function runs on the real ones: its
+answer and its effects are what the caller gets, whatever the comparison says.
+"""
+
+import json
+import typing
+
+import torch
+
+from ingot import counters, effects, errors, paths, recording, tree
+
+if typing.TYPE_CHECKING:
+    from ingot import binding
+
+SCALE = 10.0
+"""Kernels add up in another order than eager: so many times ``torch.testing.assert_close``'s tolerances are allowed."""
+
+_TOLERANCE = {torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7),
+              torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7)}
+"""dtype -> (relative, absolute), as ``torch.testing.assert_close`` has them."""
+
+quarantined: "dict[str, str]" = {}
+"""Artifact digest -> why: found wrong by this process, used by none of its call sites again."""
+
+
+class Skipped(Exception):
+    """This call cannot be compared."""
+
+
+class Check:
+    """One call that is answered twice. ``difference`` is None where both agree."""
+
+    def __init__(self, function: typing.Any, variant: "binding.Variant", inputs: "list[torch.Tensor]", call: recording.Call) -> None:
+        self._function, self._variant, self._inputs, self._call = function, variant, inputs, call
+        self.difference: "str | None" = None
+
+    def run(self) -> typing.Any:
+        """The eager answer; exceptions of the function pass through."""
+        generator = torch.get_rng_state()
+        try:
+            native, written = self._run_native()
+        except Skipped:
+            counters.add("verify_skipped")
+            return self._function(*self._call.args, **self._call.kwargs)
+        finally:
+            torch.set_rng_state(generator)
+        known = effects.Snapshot(recording.root_objects(self._function, self._call.objects)).path_of
+        result = self._function(*self._call.args, **self._call.kwargs)
+        if not torch.equal(generator, torch.get_rng_state()):
+            counters.add("verify_skipped")  # Two draws of random numbers say nothing of each other.
+            return result
+        counters.add("verified")
+        self.difference = self._compare(result, known, native, written)
+        return result
+
+    def _run_native(self) -> "tuple[list[torch.Tensor], list[tuple[str, torch.Tensor, torch.Tensor]]]":
+        """Outputs, and (name, the real tensor, what the code left in its copy) of everything it writes."""
+        facts = self._variant.artifact.writes()
+        inputs = _copy_storages(self._inputs, facts["inputs"])
+        weights = [self._variant._weights[i] for i in facts["weights"]]
+        before = [weight.detach().clone() for weight in weights]
+        try:
+            outputs = [_apart(out, weights) for out in self._variant.program.run(inputs)]
+            after = [weight.detach().clone() for weight in weights]
+        except errors.Error:
+            raise Skipped from None  # A value guard: native code would not have served this call.
+        finally:
+            with torch.no_grad():
+                for weight, value in zip(weights, before):
+                    weight.copy_(value)
+        written = [(self._input_name(i), self._inputs[i], inputs[i]) for i in facts["inputs"]]
+        return outputs, written + [(paths.to_text(self._variant.signature["weights"][i]), weight, value)
+                                   for i, weight, value in zip(facts["weights"], weights, after)]
+
+    def _input_name(self, number: int) -> str:
+        path = self._variant.signature["inputs"][number]
+        return paths.to_text(path) if path is not None else self._call.names[number]
+
+    def _compare(self, result: typing.Any, known: typing.Any, native: "list[torch.Tensor]",
+                 written: "list[tuple[str, torch.Tensor, torch.Tensor]]") -> "str | None":
+        encoder = tree.Encoder(known)
+        try:
+            spec = encoder.encode(result)
+        except errors.Unsupported as e:
+            return f"the result cannot be taken apart: {e}"
+        if json.loads(json.dumps(spec)) != self._variant.signature["outputs"] or len(encoder.leaves) != len(native):
+            return "the result has another structure"
+        loosest = max((_TOLERANCE[t.dtype] for t in (*self._inputs, *self._variant._weights, *encoder.leaves) if t.dtype in _TOLERANCE),
+                      default=(0.0, 0.0))
+        pairs = [(f"output {name}", expected, found) for name, expected, found in zip(_leaf_names(spec), encoder.leaves, native)]
+        for name, expected, found in pairs + written:
+            why = compare(expected, found, loosest)
+            if why is not None:
+                return f"{name} {why}"
+        return None
+
+
+def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: "tuple[float, float]") -> "str | None":
+    """Why two tensors are not the same answer, or None.
+
+    Integers and bools must be equal. Of others no element may differ by more than ``SCALE * (absolute + relative *
+    largest magnitude of the tensor)``: sums that cancel are off by what went into them. NaN and infinities must be
+    where eager has them.
+    """
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return f"is {found.dtype} {list(found.shape)}, eager has {expected.dtype} {list(expected.shape)}"
+    if expected.numel() == 0:
+        return None
+    if expected.dtype not in _TOLERANCE:
+        wrong = int((expected != found).sum())
+        return f"differs in {wrong} of {expected.numel()} elements" if wrong else None
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    a, b = expected.detach().to(wide), found.detach().to(wide)
+    finite = torch.isfinite(a)
+    if not torch.equal(finite, torch.isfinite(b)) or not torch.equal(torch.nan_to_num(a[~finite]), torch.nan_to_num(b[~finite])):
+        return "has NaN or infinities where eager has none, or the reverse"
+    largest = float((a[finite] - b[finite]).abs().max()) if bool(finite.any()) else 0.0
+    magnitude = float(a[finite].abs().max()) if bool(finite.any()) else 0.0
+    relative, absolute = tolerance
+    allowed = SCALE * (absolute + relative * magnitude)
+    return f"differs by up to {largest:.4g}, allowed are {allowed:.4g}" if largest > allowed else None
+
+
+def _copy_storages(tensors: "list[torch.Tensor]", written: "list[int]") -> "list[torch.Tensor]":
+    """The tensors, with copies in place of those that are written and of all that share memory with them."""
+    copies = {tensors[i].untyped_storage().data_ptr(): tensors[i].untyped_storage().clone() for i in written}
+    out = []
+    for tensor in tensors:
+        storage = copies.get(tensor.untyped_storage().data_ptr())
+        if storage is None:
+            out.append(tensor)
+            continue
+        copy = torch.empty(0, dtype=tensor.dtype)
+        with torch.no_grad():
+            out.append(copy.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride()))
+    return out
+
+
+def _apart(tensor: torch.Tensor, weights: "list[torch.Tensor]") -> torch.Tensor:
+    """An output that is a view of a weight that is about to be put back keeps its value in a copy."""
+    shared = {weight.untyped_storage().data_ptr() for weight in weights}
+    return tensor.clone() if tensor.untyped_storage().data_ptr() in shared else tensor
+
+
+def _leaf_names(spec: tree.Spec) -> "list[str]":
+    """Where each leaf is in the result: ``[0]``, ``.logits``, ``[1]['mask']``; a lone tensor is ``0``."""
+    names: "list[str]" = []
+
+    def visit(node: tree.Spec, name: str) -> None:
+        if node["t"] == "leaf":
+            names.append(name or "0")
+        keys = node.get("k")
+        for number, child in enumerate(node.get("c", ())):
+            if node["t"] in ("keywords", "object"):
+                visit(child, f"{name}.{keys[number]}")
+            else:
+                visit(child, f"{name}[{keys[number]!r}]" if keys else f"{name}[{number}]")
+
+    visit(spec, "")
+    return names
