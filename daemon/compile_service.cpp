@@ -53,6 +53,7 @@ void CompileService::Compile(Buffer body, ReplyDone done) {
   table->UnPackTo(&request->message);
   body = Buffer();
   if (Status prepared = Prepare(*request); !prepared) {
+    if (prepared.error().code() == Code::kUnsupported) NoteRefusal(*request, prepared.error());
     return request->done(ErrorReplyOf(prepared.error()));
   }
   if (!request->message.rejected.empty()) NoteRejection(*request);
@@ -87,6 +88,18 @@ void CompileService::NoteRejection(const Request& request) {
                                 record.rejection->why = why;
                               }),
          "an entry that is gone has nothing to explain");
+}
+
+/// Keeps why a recording cannot become a graph. Nothing is held back by it, since a recording is
+/// what shows it again; without it the next miss would be "never stored".
+void CompileService::NoteRefusal(const Request& request, const Error& error) {
+  Ignore(core_.entries.Update(request.entry_digest, *request.message.key,
+                              [&](proto::EntryRecordT& record) {
+                                if (!record.variants.empty() || record.failure) return;
+                                record.failure =
+                                    MakeFailure(error, {}, "", core_.config, core_.clock.now_s());
+                              }),
+         "the request has its error either way");
 }
 
 /// True when a variant of the entry serves the recording; the request is then answered.

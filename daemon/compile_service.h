@@ -29,6 +29,7 @@ class CompileService {
 
   Status Prepare(Request& request) const;
   void NoteRejection(const Request& request);
+  void NoteRefusal(const Request& request, const Error& error);
   bool ServeStored(Request& request);
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;

@@ -101,6 +101,7 @@ Explanation Explain(Core& core, const cache::Key& key, const Result<EntryRef>& e
 std::string FailureText(const proto::FailureT& failure, int64_t now_s) {
   const Digest graph_key{failure.graph_key_low, failure.graph_key_high};
   std::string again = fmt::format("not tried again before `ingot retry {}`", graph_key.ToShort());
+  if (graph_key.IsZero()) again = "each recording tries again";  // It never became a graph.
   if (failure.retry_at != 0 && failure.retry_at <= now_s) again = "the next request tries again";
   if (failure.retry_at > now_s) again = "tried again after " + UtcText(failure.retry_at);
   return fmt::format("{}: {}; {}", CodeName(static_cast<Code>(failure.code)), failure.message, again);

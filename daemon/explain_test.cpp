@@ -87,6 +87,12 @@ TEST_F(ExplainTest, SaysWhenAFailedCompileIsTriedAgain) {
   EXPECT_TRUE(lasting["why"].get<std::string>().starts_with(
       "a compile failed earlier: unsupported: bad graph; not tried again before `ingot retry "))
       << lasting["why"];
+  ASSERT_FALSE(connection_->Compile(MakeCompile("refused", "not importable")));
+  EXPECT_EQ(MissOf(*MakeKey("refused")), "failed");
+  EXPECT_EQ(WhyMiss("refused")["why"],
+            "a compile failed earlier: unsupported: not a graph: not importable; each recording tries again");
+  ASSERT_TRUE(connection_->Compile(MakeCompile("refused", "graph good 4")));
+  EXPECT_EQ(MissOf(*MakeKey("refused")), "");
   ASSERT_FALSE(connection_->Compile(MakeCompile("passing", "graph crash 4")));
   EXPECT_TRUE(WhyMiss("passing")["why"].get<std::string>().ends_with(
       "; tried again after 2023-11-14 23:13 UTC"))

@@ -63,12 +63,18 @@ inline proto::LookupReplyT SmallLookupReply() {
   reply.found = true;
   reply.variants.push_back(SmallVariant());
   reply.why = "function name: f -> g";
+  reply.miss = std::make_unique<proto::MissT>();
+  reply.miss->reason = "key_differs";
+  reply.miss->component = "function";
+  reply.miss->item = "name";
+  reply.miss->nearest_low = 5;
   return reply;
 }
 
 inline proto::CompileT SmallCompile(const Buffer& recording = {1, 2, 3}) {
   proto::CompileT compile;
   compile.key = SmallEntryKey();
+  compile.rejected = "env MODE changed";
   compile.recording = recording;
   compile.signature = {4, 5};
   compile.dependencies.push_back(SmallDependency());
@@ -103,6 +109,10 @@ inline proto::EntryRecordT SmallEntry() {
   entry.variants.push_back(std::make_unique<proto::StoredVariantT>());
   entry.variants[0]->variant = SmallVariant();
   entry.failure = SmallFailure();
+  entry.failure->quarantined = true;
+  entry.rejection = std::make_unique<proto::RejectionT>();
+  entry.rejection->when = 1;
+  entry.rejection->why = "env MODE changed";
   return entry;
 }
 

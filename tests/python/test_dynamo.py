@@ -19,6 +19,13 @@ class Net(torch.nn.Module):
         h = torch.nn.functional.silu(self.a(x))
         torch._dynamo.graph_break()
         return torch.softmax(self.b(h) + self.offset, -1)
+class Whole(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.a = torch.nn.Linear(16, 32)
+    def forward(self, x):
+        return torch.nn.functional.silu(self.a(x))
 def whole(x, y):
     return torch.nn.functional.silu(x) * y / y.sum(-1, keepdim=True)
 '''
@@ -136,6 +143,26 @@ def test_what_aot_compile_saves_runs_natively_in_a_new_process(store, tmp_path):
     assert counts(store.python(LOAD, folder), "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 1)
     # The file holds the graph, not the code: another store begins anew, with right answers.
     assert counts(store.python(LOAD, folder, INGOT_DISABLE="1"), "captures", "native_calls") == (0, 0)
+
+
+MODULE = START + '''
+from torch._dynamo.aot_compile import ModelInput
+model, x = net.Whole().eval(), torch.randn(4, 16)
+step = torch.compile(model, fullgraph=True, backend=backend)
+with torch.no_grad():
+    {way}
+    same = bool(torch.allclose(step(x), model(x)) and torch.allclose(step(x), model(x)))
+print(json.dumps(dict(same=same, **ingot.stats())))
+'''
+
+
+def test_weights_of_a_saved_module_are_those_of_the_loading_process(store, tmp_path):
+    folder = write(tmp_path / "code")
+    save = MODULE.format(way='step._aot_compile([ModelInput((x,), {}, [])]); step._save_aot_compiled_module("saved")')
+    load = MODULE.format(way='step._load_aot_compiled_module(open("saved", "rb").read())')
+    assert counts(store.python(save, folder), "captures", "compiles", "native_calls") == (1, 1, 1)
+    write(folder, MODEL.replace("manual_seed(1)", "manual_seed(2)"))
+    assert counts(store.python(load, folder), "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 2)
 
 
 def test_damaged_pieces_are_refused(ingot):

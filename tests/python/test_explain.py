@@ -109,3 +109,16 @@ def test_inspect_says_what_soundness_says(store, tmp_path):
     assert any(line.startswith("proved: environment variable NET_MODE") for line in record), record
     assert [line for line in printed if line.startswith(("proved:", "assumed:"))] == record
     assert any(line.startswith("proved: module_state is as the entry key has it") for line in said)
+
+
+def test_a_failed_compile_is_told_here_in_the_next_process_and_on_the_command_line(store, tmp_path):
+    folder = write(tmp_path / "code", NET.replace("torch.nn.SiLU()", "torch.nn.BatchNorm1d(16, track_running_stats=True)").replace(
+        "    def forward", "    def eval(self):\n        return self.train()\n    def forward"))
+    first = run(store, folder)["miss"]
+    assert first["reason"] == "failed" and "running statistics" in first["why"], first
+    again = run(store, folder)["miss"]
+    assert again["reason"] == "failed" and "running statistics" in again["why"], again
+    seen = store.json("why-miss", "net.Net.forward")
+    assert seen["reason"] == "failed" and seen["failure"]["retry_at"] == 0 and "each recording tries again" in seen["why"], seen
+    assert store.json("retry", "net.Net.forward")["cleared"] == 1
+    assert store.json("list")["entries"] == []

@@ -391,6 +391,7 @@ class Engine:
         except errors.Error as e:
             self._note_daemon_error(e)
             if not isinstance(e, errors.Unavailable):
+                self._last_miss = miss.Miss("failed", f"a compile failed: {e}")
                 self._retire(job.shape, str(e))
         finally:
             job.shape.pending.discard(job.sizes)
@@ -501,7 +502,6 @@ class Engine:
         last = self._last_miss
         graph = None
         if last.details:
-            self.wait()
             try:
                 graph = miss.graph_difference(last, self._link.get(self.config.connect_ms_max))
             except errors.Error:
