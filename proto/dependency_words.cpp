@@ -19,8 +19,8 @@ std::string Dotted(std::string_view where) {
 
 std::string Subject(std::string_view kind, std::string_view where) {
   if (kind == "env") return fmt::format("environment variable {}", where);
-  if (kind == "attribute") return fmt::format("the state of {}", where);
-  if (kind == "closure") return fmt::format("captured variable {}", where);
+  if (kind == "attribute") return std::string(where);
+  if (kind == "names") return "what is found under each name that the code reads";
   if (kind == "custom_op") return fmt::format("the implementation of operator {}", where);
   if (kind == "torch") return fmt::format("torch's {}", where);
   if (kind == "opaque") return Dotted(where);
@@ -30,7 +30,7 @@ std::string Subject(std::string_view kind, std::string_view where) {
 
 /// Of these the text is the value; of the others it says more about the subject.
 bool HasValue(std::string_view kind) {
-  return kind == "env" || kind == "global" || kind == "closure" || kind == "torch";
+  return kind == "env" || kind == "global" || kind == "attribute" || kind == "torch";
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ bool IsProved(std::string_view kind) { return kind != "opaque"; }
 std::string DependencyWords(std::string_view kind, std::string_view where, std::string_view text) {
   const char* claim = IsProved(kind) ? "proved" : "assumed";
   const std::string subject = Subject(kind, where);
-  if (text.empty()) return fmt::format("{}: {} is unchanged", claim, subject);
+  // The text of `names` is a list of hundreds.
+  if (text.empty() || kind == "names") return fmt::format("{}: {} is unchanged", claim, subject);
   if (HasValue(kind)) return fmt::format("{}: {} is still {}", claim, subject, text);
   return fmt::format("{}: {} ({}) is unchanged", claim, subject, text);
 }

@@ -11,8 +11,11 @@ TEST(DependencyWords, SaysEachKindInOneSentence) {
   EXPECT_EQ(DependencyWords("global", "helper:FACTOR", "2"), "proved: global helper.FACTOR is still 2");
   EXPECT_EQ(DependencyWords("env", "MODE", "fast"), "proved: environment variable MODE is still fast");
   EXPECT_EQ(DependencyWords("file", "/a/b.py", "f"), "proved: file /a/b.py (f) is unchanged");
-  EXPECT_EQ(DependencyWords("attribute", "global:net:MODEL", "Net"),
-            "proved: the state of global:net:MODEL (Net) is unchanged");
+  EXPECT_EQ(DependencyWords("attribute", "self.layers.0.scale", "0.5"),
+            "proved: self.layers.0.scale is still 0.5");
+  EXPECT_EQ(DependencyWords("class", "net:Net.SIZE", ""), "proved: class net.Net.SIZE is unchanged");
+  EXPECT_EQ(DependencyWords("names", "", "forward silu"),
+            "proved: what is found under each name that the code reads is unchanged");
   EXPECT_EQ(DependencyWords("custom_op", "my::op", ""),
             "proved: the implementation of operator my::op is unchanged");
   EXPECT_EQ(DependencyWords("torch", "grad mode", "no_grad"), "proved: torch's grad mode is still no_grad");

@@ -27,7 +27,7 @@ with torch.no_grad():
     key = keys.entry_key(net.right, (x,), {}, [], settings)
     run = recording.Recording(net.wrong, "net.right", recording.Call((x,), {}, [x], ["x"], []), 1 << 20)
     captured = run.finish(run.run())
-daemon.link(settings).get(5000).compile(key.components, captured.recording, captured.signature, captured.record, True, None, 60000)
+daemon.link(settings).get(5000).compile(key.components, captured.recording, captured.signature, captured.record, True, "", 60000)
 print(json.dumps("forged"))
 '''
 
