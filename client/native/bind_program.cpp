@@ -43,6 +43,28 @@ std::string Explain(const Program& program, const py::list& inputs) {
   return program.Explain(pointers.data(), pointers.size());
 }
 
+/// Runs once outside any call site; raises unless served.
+py::list RunOnce(Program& program, const py::list& inputs) {
+  const auto tensors = Tensors(inputs);
+  const auto pointers = Pointers(tensors);
+  std::vector<at::Tensor> outputs;
+  std::string why;
+  RunOutcome outcome;
+  {
+    py::gil_scoped_release release;
+    outcome = program.Run(pointers.data(), pointers.size(), outputs, why);
+  }
+  if (outcome == RunOutcome::kGuardFailed) {
+    Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
+  }
+  if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, why));
+  py::list results;
+  for (const at::Tensor& tensor : outputs) {
+    results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+  }
+  return results;
+}
+
 py::dict Provenance(const LoadedArtifact& artifact) {
   const proto::Manifest& manifest = artifact.manifest();
   py::dict out;
@@ -153,6 +175,7 @@ void BindProgram(py::module_& m) {
       })
       .def("accepts", Accepts)
       .def("explain", Explain)
+      .def("run", RunOnce)
       .def_property_readonly("symbol_count", &Program::symbol_count)
       .def("arena_bytes", [](const Program& p, const std::vector<int64_t>& symbols) {
         return p.ArenaBytes(symbols.data());

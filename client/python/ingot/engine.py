@@ -301,7 +301,7 @@ class Engine:
                 counters.add("padded_calls")
                 return True, self._padded.answer(sizes, self.site(*args, **kwargs), lambda: self.target(*call.args, **call.kwargs))
         if self.config.on_miss in ("eager", "error"):
-            self._last_miss = f"size {declared.gear(sizes)} is no gear; the nearest are {declared.nearest(sizes)}"
+            self._last_miss = miss.Miss("no_gear", f"size {declared.gear(sizes)} is no gear; the nearest are {declared.nearest(sizes)}")
             return True, self._refuse_miss(shape, call)
         log.info("%s: size %s is no gear; it gets a variant of its own", self.name, declared.gear(sizes))
         return False, None

@@ -8,8 +8,8 @@ from ingot import errors
 
 
 class Miss(typing.NamedTuple):
-    """``reason`` is one of docs/cli.md's, or ``not_called``, ``refused``, ``opaque``, ``unreachable``; ``details`` name
-    the nearest stored entry and where it differs first."""
+    """``reason`` is one of docs/cli.md's, or ``not_called``, ``refused``, ``no_gear``, ``opaque``, ``unreachable``;
+    ``details`` name the nearest stored entry and where it differs first."""
 
     reason: str
     why: str
