@@ -217,7 +217,7 @@ void BindConnection(py::module_& m) {
                   py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
-           py::arg("dependencies"), py::arg("dynamic"), py::arg("deadline_ms"),
+           py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
