@@ -154,6 +154,13 @@ def test_containers_out(ingot):
     check(ingot, fn, torch.randn(2, 3))
 
 
+def test_sizes_come_back_as_sizes(ingot):
+    step = ingot.compile(lambda x: (x + 1, x.shape), wait=True)
+    with torch.no_grad():
+        first, second = (step(torch.ones(2, 3))[1] for _ in range(2))
+    assert type(first) is type(second) is torch.Size and first == second == torch.Size([2, 3])
+
+
 def test_none_and_scalars_are_part_of_the_shape(ingot):
     def fn(x, factor, flag, nothing):
         return x * factor if flag else x + (1 if nothing is None else 2)

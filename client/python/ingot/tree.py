@@ -44,7 +44,7 @@ class Encoder:
             return {"t": "path", "p": self._known[id(value)]}
         kind = type(value)
         if kind in (tuple, list, torch.Size):
-            return {"t": "list" if kind is list else "tuple", "c": [self.encode(v, depth + 1) for v in value]}
+            return {"t": "size" if kind is torch.Size else kind.__name__, "c": [self.encode(v, depth + 1) for v in value]}
         if kind is dict:
             return {"t": "dict", "k": [self._key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         return self._encode_class(value, depth)
@@ -116,6 +116,8 @@ def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
     inner = [decode(child, roots) for child in spec["c"]]
     if kind in ("tuple", "list"):
         return (kind, inner)
+    if kind == "size":
+        return ("call", torch.Size, inner)
     if kind == "dict":
         return ("dict", spec["k"], inner)
     made = find_class(spec)
