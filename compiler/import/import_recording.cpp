@@ -8,6 +8,7 @@
 #include "compiler/import/memories.h"
 #include "compiler/import/recording.h"
 #include "compiler/ir/text.h"
+#include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 
 namespace ingot::compiler {
@@ -79,6 +80,10 @@ class Importer {
     }
     TRY(AddOutputs());
     memories_.AddFinalWrites();
+    if (const auto fault = FindCommunicationFault(graph_)) {
+      const std::string op = fault->node == kNoNode ? "the graph" : graph_.node(fault->node).op;
+      return Error(Code::kUnsupported, fmt::format("{} {}", op, fault->rule));
+    }
     TRY(Verify(graph_));
     return std::move(graph_);
   }
@@ -170,6 +175,7 @@ class Importer {
         call.args[5] == Arg(true) && call.args[3] != Arg(None{})) {
       return Error(Code::kUnsupported, "updates running statistics; call eval() on the module");
     }
+    if (WaitsForCollective(call.op)) return AddWait(call);
     if (!call.writes.empty()) return AddWritingStep(call);
     for (const Arg& result : call.results) {
       if (std::holds_alternative<bool>(result) || std::holds_alternative<Dim>(result) ||
@@ -178,6 +184,26 @@ class Importer {
       }
     }
     return AddPureStep(call);
+  }
+
+  /// From here on the tensor is the finished result; views of it are taken again.
+  Status AddWait(const StepCall& call) {
+    if (call.operands.size() != 1 || call.made != call.operands) {
+      return Error(Code::kUnsupported, "returns another tensor than it waits for");
+    }
+    const uint32_t id = call.operands[0];
+    TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
+    Node node = MakeNode(call, call.op, std::move(args));
+    const Node* collective = WaitedFor(graph_, node);
+    // Waiting again, or for a tensor that no collective makes, does nothing.
+    if (collective == nullptr) return memories_.IsSource(id) ? AwaitsOutsider() : Status();
+    node.args.emplace_back(OperandsInFlight(*collective));
+    const NodeId wait = graph_.AddNode(std::move(node), {recording_.meta(id).type});
+    return memories_.Write(id, graph_.node(wait).results[0]);
+  }
+
+  static Error AwaitsOutsider() {
+    return Error(Code::kUnsupported, "may wait for a collective that began outside");
   }
 
   /// Arguments with values of the graph.
@@ -200,7 +226,7 @@ class Importer {
   Node MakeNode(const StepCall& call, std::string op, std::vector<Arg> args) const {
     Node node{std::move(op), std::move(args)};
     if (call.raw->is_random()) node.effects |= kRandom;
-    if (call.raw->is_opaque()) node.effects |= kOpaque;
+    if (call.raw->is_opaque() || IsCommunication(node.op)) node.effects |= kOpaque;
     node.eager_s = static_cast<float>(call.raw->eager_ns()) * 1e-9f;
     return node;
   }

@@ -16,6 +16,11 @@ constexpr size_t kNeighboursMax = 1024;
 Memories::Memories(const Recording& recording, Graph& graph)
     : recording_(recording), graph_(graph), cells_(recording.metas().size()) {}
 
+bool Memories::IsSource(uint32_t id) const {
+  const uint32_t root = memories_[cells_[id].memory].root;
+  return std::find(sources_.begin(), sources_.end(), root) != sources_.end();
+}
+
 uint32_t Memories::AddMemory(uint32_t root) {
   const uint32_t memory = static_cast<uint32_t>(memories_.size());
   memories_.push_back({root});

@@ -23,6 +23,8 @@ class Memories {
   Memories(const Recording& recording, Graph& graph);
 
   bool IsDefined(uint32_t id) const { return cells_[id].value != kNoValue; }
+  /// The tensor is a source or a view of one.
+  bool IsSource(uint32_t id) const;
   /// Binds a source; all of them before anything else.
   /// Weights that share memory do so in every process (the entry key says it); an input of the call
   /// shares memory in this call only, so a write to what it shares cannot be followed.

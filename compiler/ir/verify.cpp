@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
+#include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
 
 namespace ingot::compiler {
@@ -33,6 +34,9 @@ class Verifier {
       if (Problem p = CheckNode(id, graph_.node(id))) return Violation{id, *p};
     }
     if (Problem p = CheckEnd()) return Violation{kNoNode, *p};
+    if (const auto fault = FindCommunicationFault(graph_)) {
+      return Violation{fault->node, std::string(fault->rule)};
+    }
     return std::nullopt;
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/loop/text.h"
+#include "compiler/ops/collectives.h"
 #include "compiler/plan/aten_forms.h"
 #include "compiler/plan/plan_args.h"
 #include "compiler/plan/schedule.h"
@@ -46,6 +47,7 @@ class Planner {
       if (!is_written) returned_roots_.push_back(schedule_.Root(id));
     }
     BindInputs();
+    plan_.groups = GroupCount(graph_);
     TRY(DescribeKernels());
     for (const uint32_t at : schedule_.steps) TRY(PlanStep(fused_.steps[at]));
     TRY(Finish());
@@ -211,6 +213,7 @@ class Planner {
     const Node& node = graph_.node(step.node);
     ForEachOperand(node, [&](ValueId id) { needed_.push_back(id); });
     for (const ValueId id : std::exchange(needed_, {})) TRY(ValueAt(id));
+    TRY(CheckRanksAgree(node));
     if ((node.effects & kGuard) != 0) return PlanGuard(node);
     if (schedule_.inplace[step.node]) return PlanInplace(node);
     if (auto product = MatrixProductOf(node)) return PlanProduct(node, *product);
@@ -233,6 +236,15 @@ class Planner {
     for (const Dim& symbol : launch.symbols) step->symbols.push_back(DimAt(symbol));
     Push(std::move(step));
     return {};
+  }
+
+  // A call that turns to eager after a collective would take part in it twice, while other ranks
+  // may have gone on.
+  Status CheckRanksAgree(const Node& node) {
+    communicates_ |= IsCommunication(node.op);
+    if (!communicates_ || ((node.effects & kGuard) == 0 && !HasDynamicShape(node.op))) return {};
+    return Error(Code::kUnsupported,
+                 fmt::format("{} after a collective: a value read there could part the ranks", node.op));
   }
 
   // guard.shape needs no step: where sizes depend on data, an operator's result is checked
@@ -494,6 +506,7 @@ class Planner {
   std::map<std::vector<uint32_t>, uint32_t> windows_;
   std::vector<ValueId> returned_roots_;
   std::vector<ValueId> needed_;
+  bool communicates_ = false;             // a step planned so far does
   PlanArgs args_;
 };
 

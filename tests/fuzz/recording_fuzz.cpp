@@ -51,9 +51,21 @@ Buffer GuardsAndLists() {
   return r.Finish({both, found});
 }
 
+Buffer Collectives() {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {4, 8});
+  const uint32_t all = r.Fresh(DType::kF32, {8, 8});
+  const uint32_t sum = r.Fresh(DType::kF32, {4, 8});
+  r.Step("_c10d_functional::all_gather_into_tensor", Args(V(x), I(2), Text("group 0")), Args(V(all))).is_opaque = true;
+  r.Step("_c10d_functional::all_reduce", Args(V(x), Text("sum"), Text("group 1")), Args(V(sum))).is_opaque = true;
+  r.Step("_c10d_functional::wait_tensor", Args(V(sum)), Args(V(sum))).is_opaque = true;
+  r.Step("_c10d_functional::wait_tensor", Args(V(all)), Args(V(all))).is_opaque = true;
+  return r.Finish({sum, all});
+}
+
 }  // namespace
 
-std::vector<Buffer> Seeds() { return {Pointwise(), ViewsAndWrites(), GuardsAndLists()}; }
+std::vector<Buffer> Seeds() { return {Pointwise(), ViewsAndWrites(), GuardsAndLists(), Collectives()}; }
 
 }  // namespace ingot::fuzz
 
