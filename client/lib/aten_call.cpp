@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "client/lib/guard_table.h"
+#include "proto/group_slot.h"
 
 namespace ingot::client {
 namespace {
@@ -167,7 +168,7 @@ bool HoldsTensors(const c10::Type& type) {
 
 }  // namespace
 
-Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step) {
+Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGroups& groups) {
   const std::string name = step.op()->str();
   auto found = Find(name);
   Mode mode = Mode::kReturned;
@@ -188,7 +189,10 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step) {
   AtenCall call(*found);
   call.step_ = &step;
   const c10::FunctionSchema& schema = found->schema();
-  const size_t given = step.args() == nullptr ? 0 : step.args()->size();
+  size_t given = step.args() == nullptr ? 0 : step.args()->size();
+  // What follows the tensor waited for is there only to keep memory from being used again.
+  if (name == "_c10d_functional::wait_tensor") given = std::min<size_t>(given, 1);
+  call.given_ = static_cast<uint32_t>(given);
   const size_t count = schema.arguments().size();
   if (mode == Mode::kReturned && count > 0 && schema.arguments().back().is_out()) mode = Mode::kOut;
   call.mode_ = mode;
@@ -206,10 +210,27 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step) {
                                name, schema.arguments()[i].name()));
     }
   }
+  TRY(call.BindGroup(groups));
   if (name == "aten::mm.out") call.direct_ = Direct::kMm;
   if (name == "aten::addmm.out") call.direct_ = Direct::kAddmm;
   if (name == "aten::bmm.out") call.direct_ = Direct::kBmm;
   return call;
+}
+
+Status AtenCall::BindGroup(const ProcessGroups& groups) {
+  if (!step_->op()->string_view().starts_with("_c10d_functional::")) return {};
+  for (uint32_t i = 0; i < given_; ++i) {
+    const proto::PlanArg& arg = *step_->args()->Get(i);
+    if (arg.kind() != ArgKind::String || op_.schema().arguments()[i].name() != "group_name") continue;
+    const auto slot = proto::ParseGroupSlot(arg.text()->string_view());
+    if (!slot || *slot >= groups.size()) {
+      return Error(Code::kCorrupt, fmt::format("operator {}: '{}' is no process group of the artifact",
+                                               step_->op()->string_view(), arg.text()->string_view()));
+    }
+    group_at_ = i;
+    group_ = groups.name(*slot);
+  }
+  return {};
 }
 
 Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t> dims,
@@ -219,6 +240,7 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
   const c10::Argument& parameter = op_.schema().arguments()[index];
   const c10::Type& type = Element(*parameter.real_type());
   const auto position = static_cast<uint32_t>(index);
+  if (communicates() && index == group_at_) return c10::IValue(group_);
   if (arg.kind() == ArgKind::None) {
     return type.kind() == c10::TypeKind::TensorType &&
                    parameter.real_type()->kind() != c10::TypeKind::OptionalType
@@ -276,7 +298,7 @@ Result<torch::jit::Stack> AtenCall::MakeStack(std::span<const int64_t> dims,
                                               std::vector<Late>& late) const {
   torch::jit::Stack stack;
   const auto& parameters = op_.schema().arguments();
-  const size_t given = step_->args() == nullptr ? 0 : step_->args()->size();
+  const size_t given = given_;
   const size_t outs = mode_ == Mode::kOut ? result_count() : 0;
   for (size_t i = 0; i < given; ++i) {
     TRY_ASSIGN(c10::IValue argument, MakeArgument(i, dims, tensor_of, late));
@@ -291,6 +313,12 @@ Result<torch::jit::Stack> AtenCall::MakeStack(std::span<const int64_t> dims,
     stack.emplace_back(std::move(tensor));
   }
   return stack;
+}
+
+void AtenCall::WaitFor(const at::Tensor& tensor) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::wait_tensor", "");
+  torch::jit::Stack stack{tensor};
+  op.callBoxed(stack);
 }
 
 void AtenCall::Invoke(torch::jit::Stack& stack) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "client/lib/process_groups.h"
 #include "proto/artifact_generated.h"
 
 namespace ingot::client {
@@ -28,8 +29,9 @@ class AtenCall {
     kCopyBack      ///< no such variant: returned, then copied into the operand
   };
 
-  /// kIncompatible when this process has no such operator or another signature.
-  static Result<AtenCall> Resolve(const proto::PlanStep& step);
+  /// kIncompatible when this process has no such operator or another signature; kCorrupt when the
+  /// step names a group slot beyond `groups`, which are bound for good.
+  static Result<AtenCall> Resolve(const proto::PlanStep& step, const ProcessGroups& groups);
 
   Mode mode() const { return mode_; }
   const proto::PlanStep& step() const { return *step_; }
@@ -52,6 +54,10 @@ class AtenCall {
   /// Throws what the operator throws.
   void Invoke(torch::jit::Stack& stack) const;
   bool is_direct() const { return direct_ != Direct::kNone; }
+  /// Starts a collective: other ranks have seen the call.
+  bool communicates() const { return !group_.empty(); }
+  /// Waits until the collective that fills the tensor, if there is one, has ended.
+  static void WaitFor(const at::Tensor& tensor);
 
  private:
   /// Operators that decode steps live on are called without boxing.
@@ -64,6 +70,11 @@ class AtenCall {
 
   c10::OperatorHandle op_;
   const proto::PlanStep* step_ = nullptr;
+  Status BindGroup(const ProcessGroups& groups);
+
+  uint32_t given_ = 0;      // arguments of the step that the operator takes
+  size_t group_at_ = 0;     // argument that names a process group
+  std::string group_;       // its name in this process; empty = there is none
   Mode mode_ = Mode::kReturned;
   Direct direct_ = Direct::kNone;
 };

@@ -96,6 +96,7 @@ class Instance {
   Done RunAten(uint32_t at, Call& call, std::string& why);
   Done TakeResults(uint32_t at, const Call& call, std::string& why);
   Done TakeResult(uint32_t value, at::Tensor tensor, std::string& why);
+  bool FitsStrides(uint32_t value, const at::Tensor& tensor) const;
   bool UsesPlannedMemory(const at::Tensor& tensor) const;
   void RunCopy(const proto::PlanStep& step);
   Done CheckGuard(const proto::PlanStep& step, std::string& why);

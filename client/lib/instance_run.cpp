@@ -256,6 +256,7 @@ Instance::Done Instance::TakeResults(uint32_t at, const Call& call, std::string&
       why = fmt::format("{} changed the size of the memory it was given", step.op()->string_view());
       return Done::kNo;
     }
+    if (call.aten->communicates() && !FitsStrides(value, tensors[i])) AtenCall::WaitFor(tensors[i]);
     if (const Done done = TakeResult(value, std::move(tensors[i]), why); done != Done::kYes) {
       why = fmt::format("step {}, {}: {}", at, step.op()->string_view(), why);
       return done;
@@ -282,6 +283,17 @@ bool Instance::UsesPlannedMemory(const at::Tensor& tensor) const {
   return false;
 }
 
+// Other results are copied to the strides that the plan counts on.
+bool Instance::FitsStrides(uint32_t value, const at::Tensor& tensor) const {
+  const Shape& shape = shapes_[value];
+  if (shape.elements == 0) return true;
+  if (tensor.sizes() != at::IntArrayRef(shape.sizes)) return false;
+  for (size_t i = 0; i < shape.sizes.size(); ++i) {
+    if (shape.sizes[i] != 1 && tensor.stride(static_cast<int64_t>(i)) != shape.strides[i]) return false;
+  }
+  return true;
+}
+
 Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::string& why) {
   const Shape& shape = shapes_[value];
   if (tensor.scalar_type() != shape.dtype || tensor.sizes() != at::IntArrayRef(shape.sizes)) {
@@ -293,11 +305,7 @@ Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::stri
     TensorOf(value).copy_(tensor);
     return Done::kYes;
   }
-  bool strides_hold = true;
-  for (size_t i = 0; i < shape.sizes.size(); ++i) {
-    strides_hold &= shape.sizes[i] == 1 || tensor.stride(static_cast<int64_t>(i)) == shape.strides[i];
-  }
-  if ((!strides_hold && shape.elements != 0) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
+  if (!FitsStrides(value, tensor) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
       tensor.is_conj() || tensor.is_neg() || UsesPlannedMemory(tensor)) {
     at::Tensor copy = at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype);
     copy.copy_(tensor);

@@ -5,6 +5,8 @@
 
 #include <numeric>
 
+#include "proto/group_slot.h"
+
 namespace ingot::client {
 namespace {
 
@@ -23,6 +25,7 @@ class Checker {
         steps_(SizeOf(m_.steps())) {}
 
   Status Check() {
+    TRY(In(m_.groups(), proto::kGroupsMax + 1, "group"));
     TRY(CheckDims());
     TRY(CheckStorages());
     TRY(CheckValues());

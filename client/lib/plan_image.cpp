@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/plan_image.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "guards/manifest_guards.h"
@@ -30,11 +32,16 @@ void FindWholeValues(PlanImage& image) {
 
 }  // namespace
 
-Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact) {
+Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact, ProcessGroups groups) {
   PlanImage image;
+  image.groups = std::move(groups);
   image.manifest = &artifact->manifest();
   image.artifact = std::move(artifact);
   const proto::Manifest& manifest = *image.manifest;
+  if (manifest.groups() != image.groups.size()) {
+    return Error(Code::kIncompatible, fmt::format("{} process groups are bound, the artifact needs {}",
+                                                  image.groups.size(), manifest.groups()));
+  }
   const uint32_t dim_count = manifest.dims() == nullptr ? 0 : manifest.dims()->size();
   for (uint32_t i = 0; i < dim_count; ++i) image.dims.push_back(guards::DimAt(manifest, i));
   guards::Written written = guards::WrittenBy(manifest);
@@ -50,7 +57,8 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
     if (step.kind() == proto::StepKind::Aten) {
       ++image.aten_steps;
       image.call_of_step.back() = static_cast<int32_t>(image.calls.size());
-      TRY_ASSIGN(AtenCall call, AtenCall::Resolve(step));
+      TRY_ASSIGN(AtenCall call, AtenCall::Resolve(step, image.groups));
+      if (call.communicates()) image.writes_visible.back() = true;
       image.calls.push_back(std::move(call));
     }
   }

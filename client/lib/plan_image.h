@@ -16,14 +16,17 @@ namespace ingot::client {
 /// What all instances of a program share: the manifest with operators found and with the facts
 /// that walking the plan needs, worked out once. Immutable.
 struct PlanImage {
-  static Result<PlanImage> Make(std::shared_ptr<const LoadedArtifact> artifact);
+  /// kIncompatible unless `groups` are as many as the artifact communicates in.
+  static Result<PlanImage> Make(std::shared_ptr<const LoadedArtifact> artifact, ProcessGroups groups = {});
 
   std::shared_ptr<const LoadedArtifact> artifact;
   const proto::Manifest* manifest = nullptr;
+  ProcessGroups groups;
   std::vector<guards::Dim> dims;
   std::vector<AtenCall> calls;
   std::vector<int32_t> call_of_step;             ///< position in `calls`, or -1
-  std::vector<bool> writes_visible;              ///< for each step
+  /// For each step: inputs, weights or other ranks see that it ran.
+  std::vector<bool> writes_visible;
   std::vector<std::vector<uint32_t>> frees;      ///< Returned storages that die with each step
   std::vector<std::vector<uint32_t>> values_of;  ///< values of each storage
   std::vector<uint32_t> written_inputs;

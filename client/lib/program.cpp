@@ -156,8 +156,8 @@ Program::~Program() {
 }
 
 Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
-                                               std::vector<at::Tensor> weights) {
-  TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact)));
+                                               std::vector<at::Tensor> weights, ProcessGroups groups) {
+  TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact), std::move(groups)));
   auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), std::move(weights));
   const Weights& list = *state->weights;
   TRY(CheckCount(list.size(), state->weight_rules.size()));
@@ -218,6 +218,7 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
     }
   }
   if (!AliasesHold(inputs, lane.weights())) return RunOutcome::kGuardFailed;
+  if (!image->groups.Hold()) return RunOutcome::kWeightChanged;
   Result<Instance*> instance = lane.Find(image, values);
   if (!instance) {
     why = instance.error().ToText();
@@ -256,6 +257,7 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
 
 size_t Program::input_count() const { return state_->input_rules.size(); }
 size_t Program::symbol_count() const { return state_->symbols.size(); }
+bool Program::GroupsHold() const { return state_->image->groups.Hold(); }
 const LoadedArtifact& Program::artifact() const { return *state_->image->artifact; }
 
 void RunCounts::Add(const RunCounts& other) {

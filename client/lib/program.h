@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "client/lib/loaded_artifact.h"
+#include "client/lib/process_groups.h"
 #include "client/lib/run_outcome.h"
 
 namespace ingot::client {
@@ -33,8 +34,10 @@ RunCounts TotalCounts();
 class Program {
  public:
   /// `weights` in manifest order. kIncompatible names the first weight that does not fit.
+  /// `groups`: the process groups it communicates in, by slot. One that is destroyed or replaced
+  /// later ends the program: Run() gives kWeightChanged from then on.
   static Result<std::shared_ptr<Program>> Bind(std::shared_ptr<const LoadedArtifact> artifact,
-                                               std::vector<at::Tensor> weights);
+                                               std::vector<at::Tensor> weights, ProcessGroups groups = {});
   ~Program();
 
   /// Replaces weight `index` (a parameter that was assigned anew); kIncompatible as Bind.
@@ -54,6 +57,8 @@ class Program {
 
   size_t input_count() const;
   size_t symbol_count() const;
+  /// Whether the process groups it was bound to are still there.
+  bool GroupsHold() const;
   const LoadedArtifact& artifact() const;
   RunCounts counts() const;
   /// Arena bytes and their lower bound for given symbol values.

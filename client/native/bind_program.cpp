@@ -84,6 +84,7 @@ py::dict Provenance(const LoadedArtifact& artifact) {
     if (step->kind() == proto::StepKind::Aten) ++aten_steps;
     if (step->kind() == proto::StepKind::Copy) ++copies;
   }
+  out["groups"] = manifest.groups();
   out["native_steps"] = kernel_steps;
   out["aten_steps"] = aten_steps;
   out["copy_steps"] = copies;
@@ -170,9 +171,14 @@ void BindProgram(py::module_& m) {
       .def("plan_text", PlanText)
       .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")
-      .def_static("bind", [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights) {
-        return Unwrap(Program::Bind(std::move(artifact), Tensors(weights)));
-      })
+      .def_static(
+          "bind",
+          [](std::shared_ptr<LoadedArtifact> artifact, const py::list& weights, std::vector<std::string> groups) {
+            ProcessGroups found = Unwrap(ProcessGroups::Find(std::move(groups)));
+            return Unwrap(Program::Bind(std::move(artifact), Tensors(weights), std::move(found)));
+          },
+          py::arg("artifact"), py::arg("weights"), py::arg("groups") = std::vector<std::string>())
+      .def("groups_hold", &Program::GroupsHold)
       .def("accepts", Accepts)
       .def("explain", Explain)
       .def("run", RunOnce)

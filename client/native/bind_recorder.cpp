@@ -45,6 +45,8 @@ void BindRecorderClass(py::module_& m) {
   py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
       .def(py::init<>())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
+      .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
+      .def_property_readonly("groups", &Recorder::Groups)
       .def("start", &Recorder::Start)
       .def("stop", &Recorder::Stop)
       .def("refuse", &Recorder::Refuse, py::arg("name"), py::arg("detail"))

@@ -8,6 +8,7 @@
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
 #include "client/native/code_digest.h"
+#include "client/native/live_groups.h"
 #include "client/native/module_state.h"
 #include "client/native/state_reader.h"
 #include "client/native/value_digest.h"
@@ -127,6 +128,7 @@ void BindState(py::module_& m) {
   m.def("read_state", ReadState, py::arg("names"), py::arg("roots"), py::arg("codes"));
   m.def("check_state", CheckState);
   m.def("digest_value", ValueState);
+  m.def("set_live_groups", SetLiveGroups, "Names of process groups here, and what they are everywhere.");
   m.def("digest_code", [](py::handle code) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");
     return DigestOfCode(code.ptr()).ToHex();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
 #include "client/native/value_digest.h"
@@ -172,6 +173,10 @@ void ValueWriter::WriteObject(PyObject* value) {
   WriteTag('O');
   WriteName(reinterpret_cast<PyObject*>(type), "__module__");
   WriteName(reinterpret_cast<PyObject*>(type), "__qualname__");
+  if (const auto group = IdentityOfGroupObject(value)) {
+    WriteTag('g');
+    return WriteText(*group);
+  }
   if (reached_ != nullptr) reached_->classes.push_back(type);
   if (WriteKnownObject(value)) return;
   WriteElements(value);

@@ -51,6 +51,20 @@ bool TouchesNoElements(std::string_view name) {
   return kNames.contains(name);
 }
 
+// The functional forms of torch.distributed's collectives, and the wait for them.
+bool IsRecordedCollective(std::string_view base) {
+  static const std::unordered_set<std::string_view> kNames = {
+      "all_reduce", "all_reduce_coalesced", "all_gather_into_tensor",
+      "all_gather_into_tensor_coalesced", "reduce_scatter_tensor",
+      "reduce_scatter_tensor_coalesced", "all_to_all_single", "broadcast", "wait_tensor"};
+  return kNames.contains(base);
+}
+
+bool IsCommunicationSpace(std::string_view space) {
+  return space == "_c10d_functional" || space == "_c10d_functional_autograd" || space == "c10d" ||
+         space == "c10d_functional" || space == "symm_mem" || space == "_dtensor";
+}
+
 }  // namespace
 
 OperatorFacts FactsOf(const c10::OperatorHandle& op) {
@@ -66,13 +80,16 @@ OperatorFacts FactsOf(const c10::OperatorHandle& op) {
   const bool is_core = space == "aten" || space == "prims";
   facts.is_opaque = !is_core;
   facts.is_quiet = space == "profiler" || (is_core && TouchesNoElements(base));
+  const bool is_collective = space == "_c10d_functional" && IsRecordedCollective(base);
+  facts.is_refused_communication = IsCommunicationSpace(space) && !is_collective;
   facts.is_lift = is_core && base == "lift_fresh";
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.is_dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);
 
   const auto& arguments = schema.arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    facts.roles.push_back(RoleOf(arguments[i]));
+    const bool is_group = is_collective && arguments[i].name() == "group_name";
+    facts.roles.push_back(is_group ? ArgRole::kGroup : RoleOf(arguments[i]));
     if (IsWritten(arguments[i].alias_info())) facts.writes.push_back(static_cast<uint8_t>(i));
     const std::string& name = arguments[i].name();
     if (is_core && (name == "train" || name == "training" || name == "dropout_p")) {

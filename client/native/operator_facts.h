@@ -11,7 +11,8 @@
 namespace ingot::client {
 
 /// What an integer argument means; the value alone does not say it.
-enum class ArgRole : uint8_t { kPlain, kDType, kLayout, kMemoryFormat };
+/// kGroup: the name of a process group.
+enum class ArgRole : uint8_t { kPlain, kDType, kLayout, kMemoryFormat, kGroup };
 
 /// What the schema and the tags of an operator say, read once per recording.
 struct OperatorFacts {
@@ -25,6 +26,9 @@ struct OperatorFacts {
   /// Reads only metadata that guards cover anyway (dtype, sizes), sets only autograd's marks, or
   /// names a region for a profiler: no step.
   bool is_quiet = false;
+  /// Talks to other ranks in a way that a recording cannot express: in place, point to point, or
+  /// with a live group or work object among its arguments.
+  bool is_refused_communication = false;
   /// aten::lift_fresh: its argument was made from Python data.
   bool is_lift = false;
   /// Position of the argument that turns randomness off: `train` (false) or a probability (zero).

@@ -168,6 +168,12 @@ void Recorder::DeclareInput(const at::Tensor& tensor, std::string name) {
   state_->inputs.emplace_back(value, std::move(name));
 }
 
+void Recorder::DeclareGroup(std::string name, std::string identity) {
+  state_->writer.DeclareGroup(std::move(name), std::move(identity));
+}
+
+const std::vector<std::string>& Recorder::Groups() const { return state_->writer.used_groups(); }
+
 void Recorder::Start() {
   if (active != nullptr) {
     state_->Refuse({"nested", "a recording is running on this thread"});

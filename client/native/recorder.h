@@ -17,7 +17,7 @@ namespace ingot::client {
 struct Refusal {
   /// One of: nested, busy-key, exception, autocast, functorch, dispatch-mode, subclass,
   /// requires-grad, device, sparse, mkldnn, quantized, nested-tensor, conjugate, symbolic, dtype,
-  /// generator, argument, metadata-change, hidden-alias, constant-size; or a name given to Refuse().
+  /// generator, argument, metadata-change, hidden-alias, constant-size, communication; or a name given to Refuse().
   std::string name;
   std::string detail;  ///< what and where
 };
@@ -46,6 +46,9 @@ class Recorder {
 
   /// Names a tensor leaf of the call, before Start(). Order = order of sources.
   void DeclareInput(const at::Tensor& tensor, std::string name);
+  /// Names a live process group, before Start(): its name in this process, and an identity that
+  /// means the same group in every process.
+  void DeclareGroup(std::string name, std::string identity);
   void Start();
   void Stop();
   bool recording() const;
@@ -71,6 +74,8 @@ class Recorder {
 
   /// Operators called that are not PyTorch's ("pkg::name.overload"), sorted.
   std::vector<std::string> ForeignOperators() const;
+  /// Identities of the process groups that steps communicate in, by the slot they name.
+  const std::vector<std::string>& Groups() const;
   size_t step_count() const;
 
   struct State;

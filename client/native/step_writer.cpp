@@ -3,6 +3,10 @@
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
+#include "proto/group_slot.h"
+
 namespace ingot::client {
 namespace {
 
@@ -102,6 +106,10 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
   current_ = step.facts = &entry.facts;
   step.name = entry.name;
   lifted_ = false;
+  if (entry.facts.is_refused_communication) {
+    Refuse("communication", "cannot be replayed");
+    return refusal_;
+  }
   for (size_t i = 0; i < args.size(); ++i) {
     step.args.push_back(WriteArgument(args[i], entry.facts.roles[i]));
     if (refusal_) return refusal_;
@@ -155,6 +163,7 @@ std::vector<std::string> StepWriter::ForeignOperators() const {
 }
 
 StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRole role) {
+  if (role == ArgRole::kGroup) return WriteGroup(value);
   if (value.isNone()) return WriteNone();
   if (value.isTensor()) return WriteTensor(value.toTensor());
   if (value.isBool()) return WriteInts(ArgKind::Bool, int64_t{value.toBool()});
@@ -178,7 +187,8 @@ StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
     case ArgRole::kPlain: return WriteInts(ArgKind::Int, value);
     case ArgRole::kLayout: return WriteText(NameOf(static_cast<c10::Layout>(value)));
     case ArgRole::kMemoryFormat: return WriteText(NameOf(static_cast<c10::MemoryFormat>(value)));
-    case ArgRole::kDType: break;
+    case ArgRole::kDType:
+    case ArgRole::kGroup: break;
   }
   const auto type = static_cast<c10::ScalarType>(value);
   const auto dtype = DTypeOf(type);
@@ -291,6 +301,20 @@ std::optional<int64_t> StepWriter::ArgumentValue(const at::Tensor& tensor) {
     known.elements = CopyElements(tensor);
   }
   return value;
+}
+
+StepWriter::ArgOffset StepWriter::WriteGroup(const c10::IValue& value) {
+  const auto known = value.isString() ? groups_.find(value.toStringRef()) : groups_.end();
+  if (known == groups_.end()) {
+    Refuse("communication", value.isString()
+                                ? "no process group was called '" + value.toStringRef() + "' before the call"
+                                : "the process group is given by " + value.tagKind() + ", not by name");
+    return {};
+  }
+  const auto used = std::find(used_groups_.begin(), used_groups_.end(), known->second);
+  const auto slot = static_cast<uint32_t>(used - used_groups_.begin());
+  if (used == used_groups_.end()) used_groups_.push_back(known->second);
+  return WriteText(proto::GroupSlotText(slot));
 }
 
 StepWriter::ArgOffset StepWriter::WriteResult(const c10::IValue& value) {

@@ -41,6 +41,13 @@ class StepWriter {
   std::optional<Refusal> End(const PendingStep& step, c10::ArrayRef<c10::IValue> results,
                              uint64_t eager_ns);
 
+  /// Makes a live process group known: the name it has in this process, and what it is everywhere.
+  void DeclareGroup(std::string name, std::string identity) {
+    groups_.insert_or_assign(std::move(name), std::move(identity));
+  }
+  /// Identities of the groups that steps communicate in; step arguments name them by position.
+  const std::vector<std::string>& used_groups() const { return used_groups_; }
+
   TensorTable& tensors() { return tensors_; }
   const TensorTable& tensors() const { return tensors_; }
   flatbuffers::FlatBufferBuilder& builder() { return builder_; }
@@ -61,6 +68,7 @@ class StepWriter {
   ArgOffset WriteNumber(const at::Tensor& number);
   ArgOffset WriteList(const c10::IValue& value);
   ArgOffset WriteInt(int64_t value, ArgRole role);
+  ArgOffset WriteGroup(const c10::IValue& value);
   ArgOffset WriteResult(const c10::IValue& value);
   std::optional<int64_t> ArgumentValue(const at::Tensor& tensor);
   std::optional<int64_t> ResultValue(const at::Tensor& tensor);
@@ -75,6 +83,8 @@ class StepWriter {
   flatbuffers::FlatBufferBuilder builder_{64 << 10};
   std::vector<flatbuffers::Offset<proto::Step>> steps_;
   std::unordered_map<const c10::FunctionSchema*, OperatorEntry> operators_;
+  std::unordered_map<std::string, std::string> groups_;
+  std::vector<std::string> used_groups_;
   const c10::FunctionSchema* last_schema_ = nullptr;  // the entry asked for last: a call asks twice
   OperatorEntry* last_entry_ = nullptr;
   const OperatorFacts* current_ = nullptr;  // operator being read or finished

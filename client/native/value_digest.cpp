@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "client/native/code_digest.h"
+#include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
 
@@ -55,6 +56,11 @@ bool ValueWriter::WriteScalar(PyObject* value) {
   } else if (PyUnicode_CheckExact(value)) {
     WriteTag('s');
     WriteText(ViewOf(value));
+    // The name of a process group may mean another group in another process.
+    if (const std::string* group = IdentityOfGroup(ViewOf(value))) {
+      WriteTag('g');
+      WriteText(*group);
+    }
   } else if (PyBytes_CheckExact(value)) {
     WriteTag('b');
     WriteText({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
@@ -239,7 +245,7 @@ std::string ShortText(PyObject* value) {
   const bool simple = value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
                       PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||
                       THPDtype_Check(value) || THPDevice_Check(value);
-  if (!simple) return Py_TYPE(value)->tp_name;
+  if (!simple) return IdentityOfGroupObject(value).value_or(Py_TYPE(value)->tp_name);
   std::string text = Repr(value);
   if (text.size() > kTextMax) text = text.substr(0, kTextMax - 3) + "...";
   return text;

@@ -801,3 +801,52 @@ def test_unknown_native_code_is_named(parts):
     tokenizers = pytest.importorskip("tokenizers")
     profiler = _profile(parts, lambda: tokenizers.Tokenizer(tokenizers.models.BPE()).to_str())
     assert any(name.startswith("native tokenizers") for name in profiler.impure)
+
+
+@pytest.fixture
+def world(tmp_path):
+    """This process as the only one of a job; the name of its group."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield dist.group.WORLD.group_name
+    dist.destroy_process_group()
+
+
+def _all_reduced(name):
+    ops = torch.ops._c10d_functional
+
+    def summed(x):
+        return ops.wait_tensor(ops.all_reduce(x, "sum", name)) + ops.wait_tensor(ops.broadcast(x, 0, name))
+
+    return summed
+
+
+def test_a_collective_names_its_group_by_a_slot(parts, world):
+    recorder, x = parts.Recorder(), torch.ones(4)
+    recorder.declare_input(x, "x")
+    recorder.declare_group(world, "ranks 0")
+    recorder.start()
+    result = _all_reduced(world)(x)
+    recorder.stop()
+    steps = parts.decode(recorder.finish("f", [result]))["steps"]
+    assert [(s["op"].partition("::")[2], s["args"][-1], s["is_opaque"]) for s in steps] == [
+        ("all_reduce", "group 0", True), ("wait_tensor", ("value", 1), True), ("broadcast", "group 0", True),
+        ("wait_tensor", ("value", 2), True), ("add.Tensor", 1, False)]
+    assert steps[1]["results"] == [("value", 1)] and recorder.groups == ["ranks 0"]
+
+
+def test_communication_that_cannot_be_replayed_is_refused(parts, world):
+    import torch.distributed as dist
+
+    reasons = []
+    for function in (_all_reduced(world), lambda x: dist.all_reduce(x), lambda x: dist.barrier()):
+        recorder, x = parts.Recorder(), torch.ones(4)
+        recorder.declare_input(x, "x")
+        recorder.start()
+        function(x)
+        recorder.stop()
+        assert recorder.refusal[0] == "communication", recorder.refusal
+        reasons.append(recorder.refusal[1])
+    assert f"no process group was called '{world}' before the call" in reasons[0]
+    assert "c10d::allreduce_" in reasons[1] and "c10d::" in reasons[2]

@@ -6,7 +6,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, errors, paths, tree
+from ingot import _native, dependencies, errors, groups, paths, tree
 
 _SIMPLE = (type(None), bool, int, float, str)
 
@@ -30,6 +30,7 @@ class Variant:
         self.holds = True
         self._watch: typing.Any = None
         self._weights: "list[torch.Tensor]" = []
+        self._group_names: "list[str]" = []
 
     def covers(self, symbols: "typing.Sequence[int]") -> bool:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
@@ -41,10 +42,12 @@ class Variant:
         self._watch = _watched(roots, self.record)
         for path in self.signature["weights"]:
             weights.append(_weight(path, roots, self._watch))
+        names = groups.names_of(self.signature.get("groups", ()))
         same = len(weights) == len(self._weights) and all(a is b for a, b in zip(weights, self._weights))
-        if self.program is None or not same:
-            self.program = _native.Program.bind(self.artifact, weights)
-            self._weights = weights
+        same = same and names == self._group_names
+        if self.program is None or not same or not self.program.groups_hold():
+            self.program = _native.Program.bind(self.artifact, weights, names)
+            self._weights, self._group_names = weights, names
 
     def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""

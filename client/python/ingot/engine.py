@@ -13,8 +13,8 @@ import weakref
 
 import torch
 
-from ingot import (_native, background, binding, counters, daemon, dependencies, errors, exporting, gears, keys, miss,
-                   padding, paths, recording, report, verification)
+from ingot import (_native, background, binding, collectives, counters, daemon, dependencies, errors, exporting, gears,
+                   keys, miss, padding, paths, recording, report, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
@@ -52,6 +52,9 @@ class Engine:
         if configuration.disabled() or torch.compiler.is_compiling():
             return self.target(*args, **kwargs)
         name, _, detail = reason.partition(":")
+        if detail == "subclass" and collectives.holds_any((args, kwargs)):
+            # A collective under way ends where it is first used: here.
+            return self.site(*collectives.finished(args), **collectives.finished(kwargs))
         if name in ("unsupported", "failed"):
             return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
         tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
@@ -553,6 +556,7 @@ def _is_dynamic(config: Config, declared: "gears.Declared | None") -> bool:
 
 
 _ADVICE = {
+    "communication": "; use torch.distributed._functional_collectives",
     "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
     "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
     "device": "; only CPU tensors are served",

@@ -32,6 +32,10 @@ class _Profiler(Protocol):
     def set_on_compile(self, callback: Callable[[], None] | None) -> None: ...
 
 
+class _Unwrapper(Protocol):
+    def call(self, inner: Callable[..., Any], func: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
+
+
 def _escapes() -> dict[Any, str]:
     """Function as a torch-function mode sees it -> name of the refusal."""
     methods = {
@@ -169,14 +173,21 @@ class Escapes(TorchFunctionMode):
     """Held while a recorder runs; refuses the recording at the first escape.
 
     With a profiler it also steps aside for `torch.compile`, which would otherwise trace this mode
-    into the user's graph.
+    into the user's graph. With an unwrapper, tensors that a collective still fills become plain
+    ones before a call sees them.
     """
 
-    def __init__(self, recorder: _Recorder, profiler: _Profiler | None = None) -> None:
+    def __init__(
+        self,
+        recorder: _Recorder,
+        profiler: _Profiler | None = None,
+        unwrapper: _Unwrapper | None = None,
+    ) -> None:
         super().__init__()
         self._recorder = recorder
         self._profiler = profiler
         self._left = False
+        self._unwrapper = unwrapper
 
     def __enter__(self) -> Escapes:
         if self._profiler is not None:
@@ -209,6 +220,17 @@ class Escapes(TorchFunctionMode):
         types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if self._unwrapper is not None:
+            return self._unwrapper.call(self._call, func, types, args, kwargs)
+        return self._call(func, types, args, kwargs)
+
+    def _call(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
     ) -> Any:
         if types:
             for kind in types:

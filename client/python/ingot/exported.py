@@ -14,6 +14,8 @@ def save(path: str, name: str, variant: binding.Variant) -> None:
     for step in variant.signature["inputs"]:
         if step is not None:
             raise errors.Unsupported(f"{name} takes tensors inside an object argument ({paths.to_text(step)}); pass them as tensors to export it")
+    if variant.signature.get("groups"):
+        raise errors.Unsupported(f"{name} communicates in process groups ({', '.join(variant.signature['groups'])}), which an exported file cannot bind")
     if variant.signature["epilogues"]:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
     labels = [paths.to_text(path) for path in variant.signature["weights"]]

@@ -10,7 +10,7 @@ import typing
 
 import torch
 
-from ingot import _native, gears, paths
+from ingot import _native, gears, groups, paths
 from ingot.config import Config
 
 Item = typing.Tuple[str, str, str]
@@ -19,6 +19,9 @@ Component = typing.Tuple[str, typing.List[Item]]
 
 _LEAF_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
                torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+
+
+_live_groups: "dict[str, str]" = {}
 
 
 def _item(name: str, text: str) -> Item:
@@ -106,7 +109,10 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         return f"{kind}[{inner}]" if isinstance(value, list) else f"{kind}({inner})"
     if type(value) is dict and depth < 32:
         return "{" + ", ".join(f"{k!r}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
-    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device)):
+    if isinstance(value, str):
+        group = _live_groups.get(value)
+        return f"{value!r} (process group {group})" if group else repr(value)
+    if value is None or isinstance(value, (bool, int, float, complex, bytes, torch.dtype, torch.device)):
         return repr(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth < 32:
         fields = ", ".join(f"{f}={describe(getattr(value, f, None), seen, depth + 1)}" for f in value.__dataclass_fields__)
@@ -172,6 +178,10 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
 
     ``sizes`` are those of the call's tensors, of which ``declared`` says what is fixed and what has gears.
     """
+    # A string that names a process group means the group, and so does a group object.
+    global _live_groups
+    _live_groups = groups.live()
+    _native.set_live_groups(_live_groups)
     state = _state(function, objects)
     seen: "dict[int, int]" = {}
     names = parameter_names(function)
@@ -179,8 +189,8 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     inputs += [_item(f"{name}=", describe(value, seen)) for name, value in kwargs.items()]
     if declared is not None:
         inputs += [_item(f"tensor {tensor} size({dim})", str(sizes[tensor][dim])) for tensor, dim in declared.static]
-    ranks = [_item(name, str(getattr(config, name))) for name in ("global_rank", "tp_rank", "pp_rank")
-             if getattr(config, name) is not None]
+    given = {name: getattr(config, name) for name in ("global_rank", "tp_rank", "pp_rank")}
+    ranks = [_item(name, value) for name, value in groups.ranks_of_process(given)]
     components: "list[Component]" = [
         ("function", _function_items(function)),
         ("module_state", state.items),

@@ -6,7 +6,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, effects, errors, names, paths, tree
+from ingot import _native, collectives, dependencies, effects, errors, groups, names, paths, tree
 from ingot.escapes import Escapes
 
 _SKIP_CODE = [torch.__path__[0], __file__.rsplit("/", 1)[0]]
@@ -84,14 +84,19 @@ class Recording:
                 recorder.declare_input(tensor, paths.to_text(path))
                 self._inputs.append(path)
                 declared.add(id(tensor))
-        with self._environment, self._noted, Escapes(recorder, self._profiler):
+        for name, identity in groups.live().items():
+            recorder.declare_group(name, identity)
+        unwrapper = collectives.Unwrapper() if groups.initialized() else None
+        with self._environment, self._noted, Escapes(recorder, self._profiler, unwrapper):
             self._profiler.start()
             recorder.start()
             if aliased is not None:
                 # The recorder knows tensors by identity: which of the two a step meant cannot be told.
                 recorder.refuse("aliased-input", aliased)
             try:
-                return self._invoke()
+                result = self._invoke()
+                collectives.settle(result)
+                return result
             except BaseException:
                 recorder.refuse("exception", "the function raised")
                 raise
@@ -131,7 +136,7 @@ class Recording:
             self._check_refusal()
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "epilogues": epilogues,
-                     "leaves": len(encoder.leaves)}
+                     "leaves": len(encoder.leaves), "groups": self._recorder.groups}
         observed = dependencies.Observed(codes, environment, noted, self._recorder.foreign_operators())
         record = dependencies.collect(observed, self._roots)
         opaque = [where for kind, where, _, _ in record if kind == "opaque"]

@@ -12,7 +12,7 @@ import typing
 
 import torch
 
-from ingot import errors, paths
+from ingot import collectives, errors, paths
 
 Spec = typing.Dict[str, typing.Any]
 _DEPTH_MAX = 32
@@ -30,6 +30,9 @@ class Encoder:
         if depth > _DEPTH_MAX:
             raise errors.Unsupported("the result is nested too deep or contains itself")
         if isinstance(value, torch.Tensor):
+            plain = collectives.unwrapped(value)
+            if plain is not value:
+                return {"t": "async", "c": [self.encode(plain, depth + 1)]}
             self.leaves.append(value)
             return {"t": "leaf", "i": len(self.leaves) - 1}
         if value is None or isinstance(value, (bool, int, str)) and type(value) in (bool, int, str):
@@ -120,6 +123,8 @@ def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
         return ("call", torch.Size, inner)
     if kind == "dict":
         return ("dict", spec["k"], inner)
+    if kind == "async":
+        return ("call", lambda values: collectives.done(values[0]), inner)
     made = find_class(spec)
     if kind == "named":
         return ("call", lambda values: made(*values), inner)
