@@ -18,7 +18,7 @@ const std::map<std::string, Verb>& Verbs() {
       {"log", LogVerb},       {"verify", VerifyVerb}, {"doctor", DoctorVerb},
       {"gc", GcVerb},         {"evict", EvictVerb},   {"pin", PinVerb},
       {"unpin", UnpinVerb},   {"retry", RetryVerb},   {"text", TextVerb},
-      {"diff", DiffVerb},     {"quarantine", QuarantineVerb},
+      {"diff", DiffVerb},     {"quarantine", QuarantineVerb}, {"ranks", RanksVerb},
   };
   return verbs;
 }

@@ -34,6 +34,9 @@ Result<Json> LogVerb(const VerbCall& call);
 Result<Json> WhyMissVerb(const VerbCall& call);
 Result<Json> DiffVerb(const VerbCall& call);
 
+/// Entries of one call by rank (verbs_ranks.cpp).
+Result<Json> RanksVerb(const VerbCall& call);
+
 /// A graph as text, at a stage of its compile (verbs_text.cpp).
 Result<Json> TextVerb(const VerbCall& call);
 

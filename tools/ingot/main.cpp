@@ -50,7 +50,7 @@ int Main(int count, char** values) {
   app.add_option("--socket", options.socket, "Socket of the daemon (INGOT_SOCKET)");
   std::deque<Parsed> parsed;
   const Parsed* chosen = nullptr;
-  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), DiffVerb(), TextVerb(),
+  for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), RanksVerb(), DiffVerb(), TextVerb(),
                     VerifyVerb(), WarmVerb(), GcVerb(), EvictVerb(), PinVerb(), UnpinVerb(),
                     RetryVerb(), DoctorVerb(), ConfigVerb()}) {
     AddVerb(app, std::move(verb), parsed, chosen);

@@ -63,6 +63,7 @@ Verb StatsVerb();
 Verb ListVerb();
 Verb InspectVerb();
 Verb WhyMissVerb();
+Verb RanksVerb();
 Verb DiffVerb();
 Verb TextVerb();
 Verb VerifyVerb();
