@@ -169,6 +169,21 @@ TEST_P(Collectives, AreNotRepeatedWhenALaterStepFails) {
   EXPECT_FALSE(why_.empty());
 }
 
+// The memory of both belongs to the next call.
+TEST_P(Collectives, EndWithACallThatFails) {
+  Register("1", "pair");
+  auto program = Bind(R"(graph @f(%x: f32[4]) {
+    %h = aten.tanh(%x) : f32[4]
+    %r = _c10d_functional.all_reduce(%h, "sum", "group 0") {opaque} : f32[4]
+    %p = aten.narrow_copy(%x, 0, 0, 9) : f32[9]
+    %s = _c10d_functional.wait_tensor(%r, [%h]) {opaque} : f32[4]
+    return %s, %p
+  })", {"1"});
+  ASSERT_TRUE(program) << program.error().ToText();
+  EXPECT_EQ(Run(**program, {at::ones({4})}), RunOutcome::kFailedAfterWrite);
+  EXPECT_THAT(log_, ElementsAre("pair all_reduce", "pair waited all_reduce"));
+}
+
 TEST(CollectivePlan, RefusesAGuardBehindACollective) {
   auto graph = compiler::Parse(R"(graph @f(%x: f32[4]) {
     %r = _c10d_functional.all_reduce(%x, "sum", "group 0") {opaque} : f32[4]

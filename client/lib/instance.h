@@ -105,6 +105,7 @@ class Instance {
   void SetLate(uint32_t value, at::Tensor tensor);
   void Free(uint32_t storage);
   void BumpVersions();
+  void EndCollectives();
 
   std::shared_ptr<const PlanImage> image_;
   std::vector<int64_t> symbols_;

@@ -102,6 +102,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   }
   outputs.clear();
   if (wrote_) BumpVersions();
+  EndCollectives();
   EndCall();
   return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
 }
@@ -139,10 +140,30 @@ RunOutcome Instance::Finish(Done done, std::vector<at::Tensor>& outputs) {
   outputs.clear();
   if (wrote_) BumpVersions();
   if (done == Done::kGuardFailed && !wrote_) return RunOutcome::kValueGuardFailed;
-  if (done != Done::kYes) return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
+  if (done != Done::kYes) {
+    EndCollectives();
+    return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
+  }
   const auto* ids = image_->manifest->outputs();
   for (uint32_t i = 0; ids != nullptr && i < ids->size(); ++i) outputs.push_back(TensorOf(ids->Get(i)));
   return RunOutcome::kServed;
+}
+
+// A call that failed leaves no collective behind that reads or fills memory of the next one.
+void Instance::EndCollectives() {
+  for (const Call& call : calls_) {
+    if (!call.aten->communicates()) continue;
+    for (size_t i = 0; i < call.aten->result_count(); ++i) {
+      const uint32_t value = call.aten->step().results()->Get(static_cast<uint32_t>(i));
+      const at::Tensor& result = owners_[shapes_[value].storage];
+      if (!result.defined()) continue;
+      try {
+        AtenCall::WaitFor(result);
+      } catch (const std::exception&) {
+        // The call fails already, for a reason that came first.
+      }
+    }
+  }
 }
 
 void Instance::BumpVersions() {
