@@ -64,6 +64,16 @@ def test_a_split_block_is_compiled_once_and_found_again(store, tmp_path, model, 
     assert sorted(e["rank"] for e in entries) == [f"world_size=2 global_rank={r} tp_rank={r}" for r in (0, 1)]
 
 
+def test_one_rank_may_serve_natively_while_another_records(store, tmp_path):
+    code = SPLIT.format(extra=0, model="MLP", sizes="4, 16", group=GROUP)
+    run(store, tmp_path, code)
+    store.cli("evict", next(e["key"] for e in store.json("list")["entries"] if "global_rank=1" in e["rank"]))
+    native, recorded = run(store, tmp_path, code)
+    assert native["same"] and recorded["same"]
+    assert (native["captures"], native["native_calls"]) == (0, 3) and native["entry_hits"] == 1
+    assert (recorded["captures"], recorded["native_calls"], recorded["graph_hits"]) == (1, 2, 1), recorded
+
+
 KINDS = HEAD + '''
 rank, world = case.join()
 pair, alone = dist.new_group([0, 1]), [dist.new_group([0]), dist.new_group([1])][rank]
