@@ -30,10 +30,10 @@ case.leave(same=all(torch.allclose(a, expected, atol=1e-5) for a in answers), na
 '''
 
 
-def run(store, tmp_path, code: str, world: int = 2, folder=None):
+def run(store, tmp_path, code: str, world: int = 2, **env: str):
     """One result a rank; all start at once."""
     meeting = tmp_path / f"meeting{len(list(tmp_path.iterdir()))}"
-    started = [store.start(code, folder, CASE_RANK=str(rank), CASE_WORLD=str(world), CASE_FILE=str(meeting), OMP_NUM_THREADS="1")
+    started = [store.start(code, CASE_RANK=str(rank), CASE_WORLD=str(world), CASE_FILE=str(meeting), OMP_NUM_THREADS="1", **env)
                for rank in range(world)]
     return [store.finish(process) for process in started]
 
@@ -68,7 +68,9 @@ def test_one_rank_may_serve_natively_while_another_records(store, tmp_path):
     code = SPLIT.format(extra=0, model="MLP", sizes="4, 16", group=GROUP)
     run(store, tmp_path, code)
     store.cli("evict", next(e["key"] for e in store.json("list")["entries"] if "global_rank=1" in e["rank"]))
-    native, recorded = run(store, tmp_path, code)
+    # Verification, which answers a call twice, would take part in a collective twice.
+    native, recorded = run(store, tmp_path, code, INGOT_VERIFY="sample:1")
+    assert (native["verified"], native["verify_skipped"]) == (0, 3), native
     assert native["same"] and recorded["same"]
     assert (native["captures"], native["native_calls"]) == (0, 3) and native["entry_hits"] == 1
     assert (recorded["captures"], recorded["native_calls"], recorded["graph_hits"]) == (1, 2, 1), recorded

@@ -49,6 +49,10 @@ class Variant:
             self.program = _native.Program.bind(self.artifact, weights, names)
             self._weights, self._group_names = weights, names
 
+    def _is_verifiable(self) -> bool:
+        """A call can be answered twice; other ranks would see a collective twice."""
+        return not self.signature["epilogues"] and not self.signature.get("groups")
+
     def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""
         outputs = tree.decode(self.signature["outputs"], roots)
@@ -60,7 +64,7 @@ class Variant:
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "watch": self._watch,
                 "objects": list(roots.objects), "object_checks": _object_checks(roots), "fetches": fetches,
                 "weights": self._weights, "proven": self.proven, "range": self.range, "guards": guards,
-                "heavy": provenance["aten_steps"] > 0, "verifiable": not self.signature["epilogues"]}
+                "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
 
 
 def _weight(path: paths.Path, roots: paths.Roots, watch: typing.Any) -> torch.Tensor:
