@@ -38,9 +38,13 @@ def _flat(value):
     import torch
 
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [torch.view_as_real(value) if value.is_complex() else value]
+    if isinstance(value, (bool, int, float)):
+        return [torch.tensor(float(value))]
     if isinstance(value, dict):
         value = list(value.values())
+    elif hasattr(value, "__dataclass_fields__"):
+        value = [getattr(value, name) for name in value.__dataclass_fields__]
     return [leaf for item in value for leaf in _flat(item)] if isinstance(value, (list, tuple)) else []
 
 
@@ -63,9 +67,10 @@ def _child(request):
     exec(request["before"], {"torch": torch})
     module = importlib.import_module(request["module"])
     made, args = module.make()
-    step = ingot.compile(made, wait=True)
+    step = module.wrap(ingot, made) if hasattr(module, "wrap") else ingot.compile(made, wait=True)
     with getattr(module, "mode", torch.no_grad)():
-        first, second, expected = step(*args), step(*args), made(*args)
+        kwargs = getattr(module, "keywords", {})
+        first, second, expected = step(*args, **kwargs), step(*args, **kwargs), made(*args, **kwargs)
     stats = ingot.stats()
     return {"right": _same(first, expected) and _same(second, expected), "answer": [leaf.double().sum().item() for leaf in _flat(expected)],
             "captures": stats["captures"], "hits": stats["entry_hits"], "native": stats["native_calls"], "why": step.why_miss(),
