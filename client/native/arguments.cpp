@@ -2,6 +2,7 @@
 #include "client/native/arguments.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
@@ -29,6 +30,8 @@ class Flattener {
     out_.shape.push_back(mode);
     out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
     if (autocast) out_.unsupported = "autocast";
+    // A mode of the program's own (torch.device as a context) sees every call, and may change it.
+    if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) out_.unsupported = "function-mode";
   }
 
   void Value(PyObject* value, const std::string& name) {

@@ -270,3 +270,28 @@ def test_two_threads_that_record_at_once_leave_nothing_behind(ingot):
     assert (builtins.getattr, builtins.hasattr, type(os.environ)) == before
     assert all(step.variants for step in steps), [step.report() for step in steps]
     assert "INGOT_TEST_UNSET" in steps[0].soundness() and "INGOT_TEST_UNSET" not in steps[1].soundness()
+
+
+def test_a_function_mode_of_the_programs_own_is_not_passed_by(ingot):
+    seen = []
+
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    def f(x):
+        return torch.relu(x), torch.ones(2)
+
+    step, x = ingot.compile(f, wait=True), torch.ones(3)
+    with torch.no_grad():
+        step(x)
+        step(x)
+        assert ingot.stats()["native_calls"] >= 1
+        with torch.device("meta"):
+            assert step(x)[1].device.type == "meta"
+        with Mode():
+            step(x)
+        assert torch.relu in seen
+        served = ingot.stats()["native_calls"]
+        assert step(x)[1].device.type == "cpu" and ingot.stats()["native_calls"] == served + 1

@@ -559,6 +559,7 @@ _ADVICE = {
     "communication": "; use torch.distributed._functional_collectives",
     "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
     "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
+    "function-mode": "; leave the torch function mode (torch.device, set_default_device) before the call",
     "device": "; only CPU tensors are served",
     "impure-call": "; move the call out of the function",
     "side-effect": "; return the value instead of storing it",
