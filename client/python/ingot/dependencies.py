@@ -82,8 +82,8 @@ def _add_code(record: "dict[tuple[str, str], Dependency]", code: types.CodeType,
         if known is not None and known[2] != digest:
             digest = _native.digest_text("".join(sorted({known[2], digest})))
         record["code", where] = ("code", where, digest, "")
-    elif is_covered or qualname.startswith("__create_fn__."):
-        return  # A lambda in an attribute; methods that dataclasses generate follow from the class.
+    elif is_covered or qualname.startswith("__create_fn__.") or module.startswith("namedtuple_"):
+        return  # A lambda in an attribute; what dataclasses and named tuples generate follows from the class.
     elif os.path.exists(code.co_filename):
         record["file", code.co_filename] = ("file", code.co_filename, _file_digest(code.co_filename), qualname)
     else:

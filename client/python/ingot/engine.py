@@ -104,12 +104,12 @@ class Engine:
     def _check_again(self, entry: Entry, call: recording.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
         roots = paths.Roots(self.target, call.objects)
-        held = any(variant.holds for variant in entry.variants)
+        held = bool(entry.usable())
         for variant, why in entry.check(roots):
             if why is not None and variant.holds:
                 self._last_miss = miss.Miss("rejected", f"changed in this process: {why}")
             variant.holds = why is None
-        if held and not any(variant.holds for variant in entry.variants):
+        if held and not entry.usable():
             counters.add("dependency_misses")
             entry.rejected = self._last_miss.why
 
@@ -211,7 +211,7 @@ class Engine:
             self._last_miss = miss.of_reply(reply)
         else:
             self._admit(entry, reply["variants"], call)
-        counters.add("entry_hits" if any(v.holds for v in entry.variants) else "entry_misses")
+        counters.add("entry_hits" if entry.usable() else "entry_misses")
         return entry
 
     def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
@@ -222,7 +222,7 @@ class Engine:
         for variant, why in entry.check(paths.Roots(self.target, call.objects)):
             variant.holds = why is None
             entry.rejected = why or entry.rejected
-        if any(variant.holds for variant in entry.variants):
+        if entry.usable():
             entry.rejected = ""
         elif entry.rejected:
             self._last_miss = miss.Miss("rejected", f"stored but rejected: {entry.rejected}")
@@ -245,7 +245,7 @@ class Engine:
             # Calls with other fixed sizes have variants of the same structure.
             for variant in shape.entry.variants:
                 self.site._remove(variant.program) if variant.program is not None else None
-        for variant in [v for v in shape.entry.variants if v.holds]:
+        for variant in shape.entry.usable():
             accepted = self._install(shape_key, shape, variant, call) or accepted
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
@@ -288,7 +288,7 @@ class Engine:
         if sizes in shape.pending:
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
-        if sum(v.holds for v in shape.entry.variants) >= self.config.variants_max and reason != "unproven":
+        if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape_key, shape, sizes, call)
 
@@ -528,7 +528,7 @@ class Engine:
     def as_text(self, stage: str = "graph") -> str:
         """The newest variant as text: ``graph``, ``loop``, ``plan``, ``guards``, ``llvm`` or ``asm``."""
         for entry in self._entries.values():
-            for variant in entry.variants:
+            for variant in entry.usable():
                 if stage == "guards":
                     return str(variant.artifact.guards_text()) + (f"range: {variant.range}\n" if variant.range else "")
                 if stage == "plan":
@@ -547,7 +547,7 @@ class Engine:
         raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
-        return (v for entry in self._entries.values() for v in entry.variants if v.program is not None)
+        return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
 
 
 def _is_dynamic(config: Config, declared: "gears.Declared | None") -> bool:

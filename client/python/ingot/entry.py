@@ -16,6 +16,10 @@ class Entry:
         self.rejected = ""
         """Which dependency did not hold, where variants are stored and none can be used here; the daemon is told."""
 
+    def usable(self) -> "list[binding.Variant]":
+        """The variants whose dependency record holds in this process now; others wait for their state to return."""
+        return [variant for variant in self.variants if variant.holds]
+
     def check(self, roots: paths.Roots) -> "list[tuple[binding.Variant, str | None]]":
         """Each variant with why its dependency record does not hold in this process, or None."""
         known: "dict[int, str | None]" = {}  # Variants of one recording share their record.

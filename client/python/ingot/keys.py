@@ -63,6 +63,9 @@ def _function_items(function: typing.Any) -> "list[Item]":
     return items
 
 
+_SCALARS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+
+
 class StateRecord(typing.NamedTuple):
     items: "list[Item]"
     opaque: "list[str]"
@@ -80,6 +83,10 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> Stat
     roots += [(f"closure.{name}", value) for name, value in sorted(paths.closure_of(function).items())]
     roots += [(f"argument.{i}", value) for i, value in enumerate(objects) if isinstance(value, torch.nn.Module)]
     for name, root in roots:
+        if isinstance(root, _SCALARS):
+            # A cell is there because the code reads it; a factory's functions differ in little else.
+            items.append(_value_item(name, root))
+            continue
         found, unknown = _native.structure_of(root, name)
         items += found
         opaque += unknown

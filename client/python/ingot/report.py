@@ -13,7 +13,7 @@ def variants(entries: Entries) -> "list[dict[str, typing.Any]]":
     """One dict a variant: kind, proven sizes, artifact digest and bytes, step counts."""
     return [{"kind": "template" if variant.is_template else "exact", "proven": variant.proven, "range": variant.range,
              "artifact": variant.artifact_digest, "bytes": variant.artifact_bytes, **variant.artifact.provenance()}
-            for entry in entries for variant in entry.variants]
+            for entry in entries for variant in entry.usable()]
 
 
 def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str, last_error: "str | None") -> str:
@@ -36,9 +36,9 @@ def soundness(entries: Entries) -> str:
     lines: "dict[str, None]" = {}
     for entry in entries:
         for name, items in entry.key.components:
-            if items and entry.variants:
+            if items and entry.usable():
                 lines[f"proved: {name} is as the entry key has it ({', '.join(item[0] for item in items[:3])}{', ...' if len(items) > 3 else ''})"] = None
-        for variant in (v for v in entry.variants if v.holds):
+        for variant in entry.usable():
             lines.update((_native.dependency_words(kind, where, short), None) for kind, where, _, short in variant.record)
         lines.update((_native.dependency_words("opaque", path, ""), None) for path in entry.key.opaque)
     return "\n".join(lines) or "nothing recorded yet"
