@@ -26,7 +26,7 @@ expected = whole(x)
 answers = [step(x) for _ in range(3)]
 case.leave(same=all(torch.allclose(a, expected, atol=1e-5) for a in answers), name=getattr(tensor_parallel, "group_name", ""),
            artifacts=[v["artifact"] for v in step.variants], made=case.group_count() - groups,
-           native=step.variants[0]["native_steps"] if step.variants else 0, report=step.report(), why=step.why_miss())
+           native=step.variants[0]["native_steps"] if step.variants else 0, report=step.report(), why=step.why_miss(), soundness=step.soundness())
 '''
 
 
@@ -52,6 +52,7 @@ def test_a_split_block_is_compiled_once_and_found_again(store, tmp_path, model, 
     assert all(r["same"] and r["native_calls"] == 2 and r["native"] > 0 for r in cold), cold
     assert (total(cold, "captures"), total(cold, "compiles"), store.json("stats")["compiles"]) == (2, 1, 1)
     assert total(cold, "joins") + total(cold, "graph_hits") == 1
+    assert not any("assumed" in r["soundness"] for r in cold), cold[0]["soundness"]
     assert cold[0]["artifacts"] == cold[1]["artifacts"] and len(cold[0]["artifacts"]) == 1
     warm = run(store, tmp_path, SPLIT.format(extra=2, model=model, sizes=sizes, group=group))
     assert all(r["same"] and r["native_calls"] == 3 and r["entry_hits"] == 1 for r in warm), warm

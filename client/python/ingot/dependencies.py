@@ -26,7 +26,7 @@ class Observed(typing.NamedTuple):
     asked: "set[str]"
     """Attributes asked for through getattr."""
     operators: "list[str]"
-    """Operators called that are not PyTorch's."""
+    """Operators called that are neither aten's nor prims'."""
 
 
 def _state_roots(roots: paths.Roots) -> "dict[str, typing.Any]":
@@ -58,13 +58,14 @@ def collect(observed: Observed, roots: paths.Roots) -> "list[Dependency]":
     record["names", ""] = ("names", "", _native.digest_text(text + "\n" + present), text)
     for path in opaque:
         record["opaque", path] = ("opaque", path, _native.digest_text(path), "its value cannot be digested")
-    kernels = [codes.code_of(fn) for op in observed.operators for fn in custom_ops.python_kernels(op.partition(".")[0]).values()]
+    operators = [op for op in observed.operators if custom_ops.is_custom(op)]
+    kernels = [codes.code_of(fn) for op in operators for fn in custom_ops.python_kernels(op.partition(".")[0]).values()]
     inside = codes.with_nested([*covered, *(code for code in kernels if code is not None)])
     for code, module in ran:
         _add_code(record, code, module, code in inside)
     for name, value in observed.environment.items():
         record["env", name] = ("env", name, _native.digest_text(repr(value)), str(value)[:60])
-    for op in observed.operators:
+    for op in operators:
         found = custom_ops.digest(op)
         record["custom_op", op] = ("custom_op", op, *found) if found else ("opaque", f"custom_op {op}", _native.digest_text(op),
                                                                           "no code or library was found that implements it")

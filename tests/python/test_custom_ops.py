@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which library implements a custom operator, and whether it is still the same one."""
+
+import subprocess
+
+import pytest
+import torch
+
+
+def build(folder, name: str, number: int, *flags: str) -> str:
+    """A shared object that names the operator lib::scale as one that registers it does."""
+    source, library = folder / f"{name}.c", folder / f"{name}.so"
+    source.write_text(f'const char* space = "libspace"; const char* op = "scale_op"; int version(void) {{ return {number}; }}\n')
+    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", str(library), str(source)], check=True)
+    return str(library)
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Paths that torch.ops.load_library has loaded, as this test says."""
+    paths: "set[str]" = set()
+    monkeypatch.setattr(torch.ops, "loaded_libraries", paths)
+    return paths
+
+
+@pytest.mark.parametrize("flag", ["-Wl,--build-id=sha1", "-Wl,--build-id=none"])
+def test_a_library_counts_by_its_build(ingot, tmp_path, loaded, flag):
+    from ingot import custom_ops
+
+    assert custom_ops.digest("libspace::scale_op") is None
+    first = build(tmp_path, "first", 1, flag)
+    loaded.add(first)
+    before = custom_ops.digest("libspace::scale_op.default")
+    assert before is not None and before == custom_ops.digest("libspace::scale_op")
+    assert bool(custom_ops.build_id(open(first, "rb").read())) == ("sha1" in flag)
+    build(tmp_path, "first", 2, flag)
+    assert custom_ops.digest("libspace::scale_op") not in (None, before)
+    build(tmp_path, "first", 1, flag)
+    assert custom_ops.digest("libspace::scale_op") == before
+
+
+def test_a_library_that_does_not_name_the_operator_does_not_count(ingot, tmp_path, loaded):
+    from ingot import custom_ops
+
+    loaded.add(build(tmp_path, "first", 1))
+    before = custom_ops.digest("libspace::scale_op")
+    other = tmp_path / "other.c"
+    other.write_text("int other(void) { return 1; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(tmp_path / "other.so"), str(other)], check=True)
+    loaded.add(str(tmp_path / "other.so"))
+    assert custom_ops.digest("libspace::scale_op") == before
+
+
+@pytest.mark.parametrize("content", [b"", b"GNU\0", b"\x04\0\0\0\xff\xff\0\0\x03\0\0\0GNU\0", b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0ab"])
+def test_broken_notes_are_no_crash(ingot, content):
+    from ingot import custom_ops
+
+    custom_ops.build_id(content)
+
+
+def test_what_counts_as_custom(ingot):
+    from ingot import custom_ops
+
+    assert custom_ops.is_custom("mylib::op") and not custom_ops.is_custom("aten::add.Tensor")
