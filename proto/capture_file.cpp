@@ -62,7 +62,7 @@ Buffer PackCaptures(const std::vector<CompileT>& captures) {
   header.digest_high = digest.high;
   Buffer file(sizeof header + body.size());
   std::memcpy(file.data(), &header, sizeof header);
-  std::memcpy(file.data() + sizeof header, body.data(), body.size());
+  if (!body.empty()) std::memcpy(file.data() + sizeof header, body.data(), body.size());
   return file;
 }
 
