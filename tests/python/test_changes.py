@@ -295,3 +295,45 @@ def test_a_function_mode_of_the_programs_own_is_not_passed_by(ingot):
         assert torch.relu in seen
         served = ingot.stats()["native_calls"]
         assert step(x)[1].device.type == "cpu" and ingot.stats()["native_calls"] == served + 1
+
+
+def shifted(x, by=1.0):
+    return x + by
+
+
+class Plain(torch.nn.Module):
+    def part(self, x):
+        return shifted(x)
+
+
+class Derived(Plain):
+    def forward(self, x):
+        return self.part(x) * 2
+
+
+IN_PLACE = {
+    "the code of a function": lambda: setattr(shifted, "__code__", (lambda x, by=1.0: x - by).__code__),
+    "the defaults of a function": lambda: setattr(shifted, "__defaults__", (5.0,)),
+    "a method that hides one of a base": lambda: setattr(Derived, "part", lambda self, x: x * 7),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_change_in_place_is_seen_by_the_next_call(ingot, name):
+    code, defaults = shifted.__code__, shifted.__defaults__
+    model, x = Derived().eval(), torch.ones(3)
+    step = ingot.compile(model, wait=True)
+    try:
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(step(x), model(x))
+            assert ingot.stats()["native_calls"] >= 1
+            IN_PLACE[name]()
+            expected = model(x)
+            assert not torch.equal(expected, torch.full((3,), 4.0))
+            for _ in range(3):
+                torch.testing.assert_close(step(x), expected)
+    finally:
+        shifted.__code__, shifted.__defaults__ = code, defaults
+        if "part" in vars(Derived):
+            del Derived.part
