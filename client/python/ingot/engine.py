@@ -57,12 +57,15 @@ class Engine:
             return self.site(*collectives.finished(args), **collectives.finished(kwargs))
         if name in ("unsupported", "failed"):
             return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
-        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
-        call = recording.Call(args, kwargs, tensors, names, objects)
+        call = self._taken_apart(args, kwargs)
         try:
             return self._serve_miss(shape_key, name, detail, call)
         finally:
             self._thread.prepared = None  # It holds the arguments.
+
+    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
+        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
+        return recording.Call(args, kwargs, tensors, names, objects)
 
     def _serve_miss(self, shape_key: bytes, name: str, detail: str, call: recording.Call) -> typing.Any:
         args, kwargs = call.args, call.kwargs
@@ -138,8 +141,7 @@ class Engine:
 
     def _verify(self, program: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that this program could serve, compared with the program's."""
-        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
-        call = recording.Call(args, kwargs, tensors, names, objects)
+        call = self._taken_apart(args, kwargs)
         variant = next((v for v in self._bound_variants() if v.program is program), None)
         if variant is None:  # Another thread has just replaced it.
             return self.target(*args, **kwargs)
@@ -414,8 +416,8 @@ class Engine:
                 if old.graph == variant.graph:
                     # What both records allow: each size was proved in a state that is the present one.
                     variant.proven = sorted({*variant.proven, *old.proven})
-                if old.graph == variant.graph and old.program is not None:
-                    variant.program, variant._weights = old.program, old._weights
+                    if old.program is not None:
+                        variant.program, variant._weights = old.program, old._weights
                 variants.remove(old)
                 self.site._remove(old.program) if old.program is not None else None
             variants.insert(0, variant)
@@ -458,33 +460,30 @@ class Engine:
 
         Raises Unsupported, naming the reason, when a recording is refused.
         """
-        tensors, *_ = _native.flatten(args, kwargs, self._parameters)
-        declared = gears.declared(tensors, self.config.gears.merge)
+        declared = gears.declared(self._taken_apart(args, kwargs).tensors, self.config.gears.merge)
         with torch.no_grad():
             captures = [self._capture(a, k, declared) for a, k in [(args, kwargs), *self._other_gears(args, kwargs)]]
         pathlib.Path(path).write_bytes(_native.capture_file(captures))
 
     def _capture(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]",
                  declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
-        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
-        call = recording.Call(args, kwargs, tensors, names, objects)
+        call = self._taken_apart(args, kwargs)
         run = self._prepare(call)
         try:
             captured = run.finish(run.run())
         except recording.Refused as e:
             raise errors.Unsupported(f"{self.name}: {e.name} ({e.detail}){_advice(e.name)}") from None
-        key = keys.entry_key(self.target, args, kwargs, objects, self.config, declared, call.sizes())
+        key = keys.entry_key(self.target, args, kwargs, call.objects, self.config, declared, call.sizes())
         return key.components, captured.recording, captured.signature, captured.record, _is_dynamic(self.config, declared)
 
     def _other_gears(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[typing.Any]":
         """(args, kwargs) in every gear but the example's own."""
-        tensors, *_ = _native.flatten(args, kwargs, self._parameters)
-        declared = gears.declared(tensors, self.config.gears.merge)
-        sizes = tuple(tuple(t.shape) for t in tensors)
+        call = self._taken_apart(args, kwargs)
+        declared, sizes = gears.declared(call.tensors, self.config.gears.merge), call.sizes()
         for gear in sorted(declared.gears) if declared is not None else ():
             if gear != declared.gear(sizes):
-                made = [gears.resized(t, size) for t, size in zip(tensors, declared.with_gear(sizes, gear))]
-                yield gears.replaced((args, kwargs), tensors, made)
+                made = [gears.resized(t, size) for t, size in zip(call.tensors, declared.with_gear(sizes, gear))]
+                yield gears.replaced((args, kwargs), call.tensors, made)
 
     @property
     def variants(self) -> "list[dict[str, typing.Any]]":
