@@ -8,6 +8,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
+#include "client/native/without_gil.h"
 #include "proto/capture_file.h"
 #include "proto/dependency_words.h"
 
@@ -91,7 +92,7 @@ std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const s
   options.start_ms_max = start_ms_max;
   options.hello_ms_max = start_ms_max;
   Result<std::unique_ptr<Connection>> connection = [&] {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     return Connection::Open(std::move(options));
   }();
   return Unwrap(std::move(connection));
@@ -116,7 +117,7 @@ py::dict MissDict(const proto::MissT& miss) {
 py::dict Lookup(Connection& connection, const Components& components, int deadline_ms) {
   const auto key = MakeKey(components);
   Result<LookupAnswer> answer = [&] {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     return connection.Lookup(*key, deadline_ms);
   }();
   LookupAnswer found = Unwrap(std::move(answer));
@@ -167,7 +168,7 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
   Result<CompileAnswer> answer = [&] {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     return connection.Compile(request, deadline_ms);
   }();
   CompileAnswer compiled = Unwrap(std::move(answer));
@@ -196,7 +197,7 @@ py::bytes CaptureFile(const std::vector<Request>& requests) {
 
 std::string Query(Connection& connection, const std::string& verb, const std::string& json) {
   Result<std::string> answer = [&] {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     return connection.Query(verb, json);
   }();
   return Unwrap(std::move(answer));

@@ -8,6 +8,7 @@
 #include "client/lib/exported_file.h"
 #include "client/lib/sized_program.h"
 #include "client/native/bindings.h"
+#include "client/native/without_gil.h"
 #include "client/native/tensor_table.h"
 
 namespace ingot::client {
@@ -20,7 +21,7 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 std::vector<at::Tensor> Run(const ExportedFunction& function, const std::vector<at::Tensor>& inputs) {
   Result<std::vector<at::Tensor>> outputs = [&] {
-    const py::gil_scoped_release release;
+    const WithoutGil released;
     return function.program.Run(inputs);
   }();
   if (!outputs) Throw(std::move(outputs).error().Wrap(function.name));

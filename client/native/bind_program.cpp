@@ -6,6 +6,7 @@
 
 #include "client/lib/program.h"
 #include "client/native/bindings.h"
+#include "client/native/without_gil.h"
 #include "guards/manifest_guards.h"
 
 namespace ingot::client {
@@ -51,7 +52,7 @@ py::list RunOnce(Program& program, const py::list& inputs) {
   std::string why;
   RunOutcome outcome;
   {
-    py::gil_scoped_release release;
+    const WithoutGil released;
     outcome = program.Run(pointers.data(), pointers.size(), outputs, why);
   }
   if (outcome == RunOutcome::kGuardFailed) {

@@ -11,6 +11,7 @@
 
 #include "client/native/arguments.h"
 #include "client/native/variant_table.h"
+#include "client/native/without_gil.h"
 
 namespace ingot::client {
 
@@ -99,7 +100,7 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
   const at::Tensor* const* inputs = frame.inputs.tensors.data();
   const size_t count = frame.inputs.tensors.size();
   if (!variant.heavy()) return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
-  pybind11::gil_scoped_release release;
+  const WithoutGil released;
   return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
 }
 

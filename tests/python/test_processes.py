@@ -178,3 +178,27 @@ def test_no_arguments_are_kept_after_a_recording_or_a_hit(store):
     assert store.python(code) == {"gone": True, "hits": 0}
     store.cli("daemon", "stop")
     assert store.python(code) == {"gone": True, "hits": 1}
+
+
+# The connection fails after the interpreter has begun to end: the last object to go asks for it, then waits
+# until the thread that connects has had time to ask for the GIL.
+ENDING = '''
+import os, socket, sys, threading, time
+path = os.environ["INGOT_SOCKET"]
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path)
+listener.listen(1)
+import ingot
+step = ingot.compile(lambda x: x)
+peer, _ = listener.accept()
+class Last:
+    def __del__(self, close=peer.close, sleep=time.sleep):
+        close()
+        sleep(0.2)
+sys.modules["__main__"].last = Last()
+print("{}")
+'''
+
+
+def test_a_process_that_ends_while_it_connects_ends_well(store, tmp_path):
+    store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"))
