@@ -3,10 +3,12 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/native/meta_results.h"
 #include "client/native/profiler.h"
 #include "client/native/recorder.h"
 
@@ -43,12 +45,13 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
 
 void BindRecorderClass(py::module_& m) {
   py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
-      .def(py::init<>())
+      .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
       .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
       .def_property_readonly("groups", &Recorder::Groups)
       .def("start", &Recorder::Start)
       .def("stop", &Recorder::Stop)
+      .def("complete_if_kept", &Recorder::CompleteIfKept)
       .def("refuse", &Recorder::Refuse, py::arg("name"), py::arg("detail"))
       .def_property_readonly("recording", &Recorder::recording)
       .def_property_readonly("refusal",
@@ -99,6 +102,8 @@ void BindProfilerClass(py::module_& m) {
 }  // namespace
 
 void BindRecorder(py::module_& m) {
+  m.def("in_meta_kernel", &MetaKernels::IsAsking,
+        "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   BindRecorderClass(m);
   BindProfilerClass(m);
 }

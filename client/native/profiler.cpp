@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/meta_results.h"
+
 namespace ingot::client {
 namespace {
 
@@ -98,7 +100,7 @@ void Profiler::Stop() {
 
 int Profiler::OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* argument) {
   auto* profiler = static_cast<Profiler*>(PyCapsule_GetPointer(self, "ingot.Profiler"));
-  if (profiler->running_) {
+  if (profiler->running_ && !MetaKernels::IsAsking()) {
     switch (what) {
       case PyTrace_CALL: profiler->OnCall(frame); break;
       case PyTrace_RETURN: profiler->OnReturn(frame); break;

@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "client/native/deferred_run.h"
 #include "client/native/step_writer.h"
 
 namespace ingot::client {
@@ -58,6 +59,7 @@ std::string DescribeForeign(const KnownTensor& known) {
 struct Recorder::State {
   StepWriter writer;
   std::optional<Refusal> refusal;
+  std::optional<DeferredRun> deferred;
   std::vector<std::pair<uint32_t, std::string>> inputs;
   std::vector<uint32_t> weights;
   Clock::time_point started;
@@ -121,6 +123,7 @@ const std::optional<std::string>& RegisterFallback() {
 void Recorder::State::Refuse(Refusal why) {
   if (!refusal) refusal = std::move(why);
   if (active.get() == this) c10::impl::tls_set_dispatch_key_included(kModeKey, false);
+  if (deferred) deferred->Complete();
 }
 
 void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet below,
@@ -138,7 +141,7 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   }
   const Clock::time_point start = Clock::now();
   try {
-    op.redispatchBoxed(below, stack);
+    deferred ? deferred->Call(op, below, stack, *step.facts) : op.redispatchBoxed(below, stack);
   } catch (...) {
     Refuse({"exception", step.facts->name + " raised an exception"});
     throw;
@@ -149,7 +152,8 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   if (auto refusal = writer.End(step, results, eager)) Refuse(std::move(*refusal));
 }
 
-Recorder::Recorder() : state_(std::make_shared<State>()) {
+Recorder::Recorder(std::optional<int64_t> deferred_above) : state_(std::make_shared<State>()) {
+  if (deferred_above) state_->deferred.emplace(*deferred_above);
   if (const auto& error = RegisterFallback()) state_->Refuse({"busy-key", *error});
 }
 
@@ -193,6 +197,12 @@ void Recorder::Stop() {
   if (active != state_) return;
   c10::impl::tls_set_dispatch_key_included(kModeKey, false);
   active.reset();
+}
+
+bool Recorder::CompleteIfKept() {
+  const bool kept = state_->deferred && state_->deferred->IsKept();
+  if (kept) state_->deferred->Complete();
+  return kept;
 }
 
 bool Recorder::recording() const { return state_->recording; }

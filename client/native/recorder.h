@@ -39,9 +39,13 @@ struct Foreign {
 /// address is reused while recording. Belongs to the thread that started it; other threads'
 /// operators are not seen. A refusal ends the noting at once: the function still runs to its end, at
 /// eager speed. Ends as a recording buffer (proto/graph.fbs) or a Refusal.
+///
+/// A deferred recorder computes no elements that nobody reads (deferred_run.h): what it notes is what a run
+/// would do, the results are worth nothing.
 class Recorder {
  public:
-  Recorder();
+  /// `deferred_above`: deferred, but for operators that read at most so many elements.
+  explicit Recorder(std::optional<int64_t> deferred_above = std::nullopt);
   ~Recorder();
 
   /// Names a tensor leaf of the call, before Start(). Order = order of sources.
@@ -52,6 +56,9 @@ class Recorder {
   void Start();
   void Stop();
   bool recording() const;
+  /// After Stop(), deferred, when the results are dropped: computes what was put off if somebody still holds a
+  /// tensor of it (a cache that the function fills). False when nobody does.
+  bool CompleteIfKept();
   /// The first refusal wins; the function still runs to its end.
   void Refuse(std::string name, std::string detail);
   const std::optional<Refusal>& refusal() const;

@@ -3,12 +3,13 @@
 
 import builtins
 import dis
+import functools
 import sys
 import threading
 import types
 import typing
 
-from ingot import codes
+from ingot import _native, codes
 
 # Code that says these may read any attribute of the object it says them of.
 _ANY = frozenset(["__dict__", "vars", "__getstate__"])
@@ -46,6 +47,20 @@ def _class_read_whole(code: types.CodeType, module: str) -> "str | None":
     return f"*{module}:{owner}" if owner else None
 
 
+@functools.lru_cache(maxsize=8192)
+def _of_code(code: types.CodeType, module: str) -> "frozenset[str] | None":
+    """The names one code object utters; None when it may read any attribute of any object."""
+    found = set(code.co_names)
+    if not _ANY.isdisjoint(code.co_names):
+        owner = _class_read_whole(code, module)
+        if owner is None:
+            return None
+        found.add(owner)
+    for constant in code.co_consts:
+        found.update(_of_constant(constant))
+    return frozenset(found)
+
+
 def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | None":
     """Every name the executed code utters, and ``*module:Class`` for classes whose objects it reads whole; None when it
     may read any attribute of any object."""
@@ -53,14 +68,10 @@ def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | Non
     for code, module in ran:
         if is_standard(module):
             continue
-        if not _ANY.isdisjoint(code.co_names):
-            owner = _class_read_whole(code, module or "")
-            if owner is None:
-                return None
-            found.add(owner)
-        found.update(code.co_names)
-        for constant in code.co_consts:
-            found.update(_of_constant(constant))
+        uttered = _of_code(code, module or "")
+        if uttered is None:
+            return None
+        found |= uttered
     return frozenset(found)
 
 
@@ -72,8 +83,12 @@ _lock = threading.Lock()
 
 def _note(name: typing.Any) -> None:
     found = _noting.get(threading.get_ident())
-    if found is not None and not str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch."):
+    if found is not None and not _is_torchs(sys._getframe(2)) and not _native.in_meta_kernel():
         found.add(name)
+
+
+def _is_torchs(frame: types.FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch"
 
 
 def _noting_getattr(value: typing.Any, name: str, *default: typing.Any) -> typing.Any:

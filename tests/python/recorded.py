@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recorder alone, as the tests of it use it: its module, and one recorded call."""
+
+import importlib.util
+import os
+import pathlib
+import sys
+import types
+
+import pytest
+import torch
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def parts():
+    """The recorder's test module (client/native/recorder_test_module.cpp) and the escape mode."""
+    build = pathlib.Path(os.environ.get("INGOT_BUILD_DIR", _ROOT / "build")) / "client" / "native"
+    found = sorted(build.glob("_native_recorder_test*.so"))
+    if not found:
+        pytest.skip(f"no _native_recorder_test in {build}; build it or set INGOT_BUILD_DIR")
+    native = _load("_native_recorder_test", found[0])
+    escapes = _load("ingot_escapes", _ROOT / "client" / "python" / "ingot" / "escapes.py")
+    return types.SimpleNamespace(
+        Recorder=native.Recorder, Profiler=native.Profiler, decode=native.decode,
+        Escapes=escapes.Escapes,
+    )
+
+
+class Run:
+    """One recorded call: its result and, on demand, its recording."""
+
+    def __init__(self, parts, fn, *inputs, weights=(), deferred_above=None):
+        self._parts = parts
+        self.recorder = parts.Recorder(deferred_above)
+        for i, tensor in enumerate(inputs):
+            self.recorder.declare_input(tensor, f"x{i}")
+        with parts.Escapes(self.recorder):
+            self.recorder.start()
+            try:
+                self.result = fn(*inputs)
+            finally:
+                self.recorder.stop()
+        self.weights = {id(t): f"w{i}" for i, t in enumerate(weights)}
+
+    @property
+    def refusal(self):
+        return self.recorder.refusal and self.recorder.refusal[0]
+
+    def decode(self):
+        outputs = [t for t in leaves(self.result) if isinstance(t, torch.Tensor)]
+        for output in outputs:
+            self.recorder.note_output(output)
+        for value, tensor, _ in self.recorder.foreigns():
+            if id(tensor) in self.weights:
+                self.recorder.declare_weight(value, self.weights[id(tensor)])
+            else:
+                assert self.recorder.declare_constant(value, 1 << 16) is None
+        return self._parts.decode(self.recorder.finish("test.fn", outputs))
+
+
+def leaves(value):
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+@pytest.fixture
+def record(parts):
+    with torch.no_grad():
+        yield lambda fn, *inputs, weights=(): Run(parts, fn, *inputs, weights=weights)
