@@ -53,11 +53,15 @@ void CompileService::Compile(Buffer body, ReplyDone done) {
   table->UnPackTo(&request->message);
   body = Buffer();
   if (Status prepared = Prepare(*request); !prepared) {
-    if (prepared.error().code() == Code::kUnsupported) NoteRefusal(*request, prepared.error());
+    const bool is_refused = prepared.error().code() == Code::kUnsupported && !request->message.prove_only;
+    if (is_refused) NoteRefusal(*request, prepared.error());
     return request->done(ErrorReplyOf(prepared.error()));
   }
   if (!request->message.rejected.empty()) NoteRejection(*request);
   if (ServeStored(*request)) return;
+  if (request->message.prove_only) {
+    return request->done(ErrorReplyOf(Error(Code::kNotFound, "no stored variant serves the recording")));
+  }
   AddTemplates(*request);
   Attempt(std::move(request));
 }

@@ -13,7 +13,7 @@ namespace ingot::daemon {
 /// In this order: the recording equals an instance of a stored template (its size is added to
 /// the proven ones); its graph is a stored exact variant's; it and a stored exact variant are
 /// instances of one template, which is compiled; it is compiled as it is. Compiles of one graph
-/// key share a flight. Thread-safe.
+/// key share a flight. A request that may only be proved stops after the second. Thread-safe.
 class CompileService {
  public:
   explicit CompileService(Core& core) : core_(core) {}

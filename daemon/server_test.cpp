@@ -100,6 +100,27 @@ TEST_F(ServerTest, ProvesSizesOfATemplateAlsoAfterARestart) {
   EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
 }
 
+// Recordings that nobody has computed are held against what is stored, and leave nothing behind.
+TEST_F(ServerTest, CompilesNothingForARequestThatMayOnlyBeProved) {
+  const auto connection = Connect();
+  const auto prove = [&](const char* recording) {
+    proto::CompileT request = MakeCompile("f", recording);
+    request.prove_only = true;
+    return connection->Compile(request);
+  };
+  const auto early = prove("graph f 4");
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().code(), Code::kNotFound);
+  EXPECT_FALSE(connection->Lookup(*MakeKey("f"))->reply.found);
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(prove("graph f 8").error().code(), Code::kNotFound);  // It would take a template.
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 8")));
+  EXPECT_EQ(prove("graph f 16")->reply.variant->proven, (std::vector<int64_t>{4, 8, 16}));
+  EXPECT_EQ(prove("graph g 16").error().code(), Code::kNotFound);
+  EXPECT_EQ(compilers_->started(), 2u);
+  EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
+}
+
 // A claim counts where the recording that carries it is an instance of the template and inside the claim.
 TEST_F(ServerTest, KeepsAProvedRangeWithItsTemplate) {
   auto connection = Connect();
