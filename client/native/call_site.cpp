@@ -365,6 +365,29 @@ PyObject* Remove(PyObject* object, PyObject* handle) {
   }
 }
 
+/// prove(shape, program, sizes): the program's variants of a shape serve these symbol values as well; returns how many
+/// variants there are.
+PyObject* Prove(PyObject* object, PyObject* args) {
+  auto* self = reinterpret_cast<Compiled*>(object);
+  PyObject *shape, *handle, *sizes;
+  if (!PyArg_ParseTuple(args, "SOO", &shape, &handle, &sizes)) return nullptr;
+  try {
+    const auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
+    const auto proven = pybind11::handle(sizes).cast<std::vector<std::vector<int64_t>>>();
+    const auto it = self->variants.find(std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape)));
+    size_t found = 0;
+    for (const auto& variant : it == self->variants.end() ? std::vector<std::shared_ptr<BoundVariant>>() : it->second) {
+      if (&variant->program() != program.get()) continue;
+      for (const std::vector<int64_t>& symbols : proven) variant->AddProven(symbols);
+      ++found;
+    }
+    return PyLong_FromSize_t(found);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_TypeError, e.what());
+    return nullptr;
+  }
+}
+
 /// forget(shape, objects): drops the shape's variants bound to these very objects.
 PyObject* Forget(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<Compiled*>(object);
@@ -394,6 +417,7 @@ PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
 
 PyMethodDef kMethods[] = {
     {"_install", Install, METH_VARARGS, "Adds a bound variant to a shape."},
+    {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},

@@ -179,6 +179,91 @@ def test_prepare_proves_every_gear_at_once(ingot):
     assert seen["native_calls"] == 4 and seen["captures"] == 0, step.report()
 
 
+def prepared(ingot, fn, sizes, **config):
+    """The compiled function after prepare() on gears of dim 0, and its counters."""
+    step, x = ingot.compile(fn, **config), torch.randn(sizes[0], 300)
+    ingot.set_dim_gears(x, {0: sizes})
+    seen = since(ingot)
+    step.prepare(x)
+    return step, seen
+
+
+def agree(step, fn, sizes):
+    with torch.no_grad():
+        for rows in sizes:
+            x = torch.randn(rows, 300)
+            torch.testing.assert_close(step(x), fn(x))
+
+
+def test_prepare_computes_two_gears_and_proves_the_others(ingot):
+    model, sizes = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.GELU(), torch.nn.LayerNorm(300)).eval(), [2, 4, 8, 16, 32]
+    step, seen = prepared(ingot, model, sizes)
+    assert (seen["captures"], seen["deferred"], seen["proven"], seen["deferred_completed"]) == (5, 3, 3, 0), step.report()
+    seen = since(ingot)
+    agree(step, model, sizes)
+    assert (seen["native_calls"], seen["captures"]) == (5, 0)
+    seen = since(ingot)
+    x = torch.randn(2, 300)
+    ingot.set_dim_gears(x, {0: sizes})
+    step.prepare(x)
+    assert (seen["native_calls"], seen["captures"]) == (1, 0), "gears that are proved are not run again"
+
+
+def test_prepare_runs_a_gear_that_no_template_proves(ingot):
+    weight = torch.randn(300, 300)
+
+    def fn(x):
+        y = x @ weight
+        return y * 2 if x.shape[0] < 10 else (y + 1).relu()
+
+    sizes = [2, 4, 8, 16, 32, 64]
+    step, seen = prepared(ingot, fn, sizes)
+    assert seen["deferred"] >= 1 and seen["fallbacks"] == 0
+    seen = since(ingot)
+    agree(step, fn, sizes)
+    assert (seen["native_calls"], seen["captures"]) == (6, 0), step.report()
+
+
+def test_prepare_follows_values_as_a_run_does(ingot):
+    weight = torch.randn(300, 300)
+
+    def fn(x):
+        y = x @ weight
+        return y * 2 if y.square().mean() > 0 else y - 1
+
+    sizes = [2, 4, 8, 16]
+    step, _ = prepared(ingot, fn, sizes)
+    agree(step, fn, sizes)
+
+
+def test_what_a_function_keeps_for_a_size_has_its_values_after_prepare(ingot):
+    weight, kept = torch.randn(300, 300), {}
+
+    class Cached(torch.nn.Module):
+        def forward(self, x):
+            rows = x.shape[0]
+            if rows > 8 and rows not in kept:  # The first two recordings keep nothing.
+                kept[rows] = (weight[:rows] @ weight).exp()
+            return x @ weight + (kept[rows] if rows > 8 else 0)
+
+    step, seen = prepared(ingot, Cached().eval(), [2, 4, 8, 16, 32])
+    assert seen["deferred"] >= 1
+    for rows in kept:
+        torch.testing.assert_close(kept[rows], (weight[:rows] @ weight).exp())
+    agree(step, Cached().eval(), [2, 4, 8, 16, 32])
+
+
+def test_an_error_in_one_gear_is_the_functions_own(ingot):
+    def fn(x):
+        y = x @ x.t()
+        if x.shape[0] == 16:
+            raise RuntimeError("no sixteen")
+        return y
+
+    with pytest.raises(RuntimeError, match="no sixteen"):
+        prepared(ingot, fn, [2, 4, 8, 16])
+
+
 def test_prepare_takes_keyword_and_nested_arguments(ingot):
     def f(pair, *, scale):
         return pair["a"] * pair["b"][0] + scale

@@ -13,7 +13,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, background, binding, collectives, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, ahead, background, binding, collectives, counters, daemon, dependencies, errors, exporting, gears,
                    keys, miss, padding, paths, recording, report, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -127,9 +127,9 @@ class Engine:
         """The eager answer, counted, said once for each reason."""
         counters.add("fallbacks")
         counters.add(f"refused_{name}")
-        self._warn_once(name, f"{self.name} runs eagerly: {name}" + (f" ({detail})" if detail and detail != name else "") + _advice(name))
+        self._warn_once(name, f"{self.name} runs eagerly: {name}" + (f" ({detail})" if detail and detail != name else "") + recording.advice(name))
         if self.config.on_unsupported == "error" and name != "execution":
-            raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + _advice(name))
+            raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + recording.advice(name))
         return self.target(*args, **kwargs)
 
     def _warn_once(self, name: str, text: str) -> None:
@@ -260,7 +260,11 @@ class Engine:
         except errors.Error as e:
             self._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
             return False
-        symbols = variant.program.accepts(self._inputs(variant, call))
+        return self._accepts(variant, call)
+
+    def _accepts(self, variant: binding.Variant, call: recording.Call) -> bool:
+        """Whether a bound variant may serve this call."""
+        symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
         return symbols is not None and (not variant.is_template or variant.covers(symbols))
 
     def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
@@ -322,6 +326,8 @@ class Engine:
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
 
     def _record(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
+        if getattr(self._thread, "deferring", False) and self._record_deferred(shape_key, shape, sizes, call):
+            return None
         began = time.perf_counter()
         run = getattr(self._thread, "prepared", None) or self._prepare(call)
         prepared = time.perf_counter()
@@ -336,17 +342,38 @@ class Engine:
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result
-        counters.add("captures")
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
-        shape.pending.add(sizes)
         job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
-        with self._lock:
-            self._jobs.append(job)
-        background.submit(self, job)
+        self._submit(job)
         if self.config.wait:
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
+
+    def _submit(self, job: Job) -> None:
+        counters.add("captures")
+        job.shape.pending.add(job.sizes)
+        with self._lock:
+            self._jobs.append(job)
+        background.submit(self, job)
+
+    def _record_deferred(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> bool:
+        """Sends a recording that computed nothing, for the daemon to hold against its templates. False when a run that
+        computes must take its place."""
+        if self.config.capture == "export" or not shape.may_defer():
+            return False
+        run = recording.Recording(self.target, self.name, call, self.config.constant_bytes_max, deferred=True)
+        captured: "recording.Captured | None" = None
+        try:
+            captured = run.finish(run.run())
+        except Exception as e:  # The run that computes says it to the user.
+            log.debug("%s: a deferred recording failed: %r", self.name, e)
+        run.complete_if_kept()
+        if captured is None:
+            return False
+        counters.add("deferred")
+        self._submit(Job(shape_key, shape, call, sizes, captured, threading.Event(), is_deferred=True))
+        return True
 
     def _finish(self, run: recording.Recording, result: typing.Any,
                 call: recording.Call) -> "tuple[recording.Captured, exporting.Proof | None]":
@@ -368,7 +395,7 @@ class Engine:
         counters.add(f"refused_{refused.name}")
         shape.eager_reason = f"{refused.name}: {refused.detail}"
         self._last_miss = miss.Miss("refused", shape.eager_reason)
-        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){_advice(refused.name)}")
+        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
         if self.config.on_unsupported == "error":
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
 
@@ -380,8 +407,8 @@ class Engine:
             def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
                 return typing.cast("dict[str, typing.Any]", connection.compile(
                     job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
-                    _is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
-                    claim, degree))
+                    gears.is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
+                    claim, degree, job.is_deferred))
 
             reply = send(job.captured)
             counters.add_seconds("compile", time.perf_counter() - began)
@@ -394,6 +421,9 @@ class Engine:
                 elif why is not None:
                     self._warn_once("range", f"{self.name}: {why}")
         except errors.Error as e:
+            if job.is_deferred:
+                job.shape.refused_proofs += 1
+                return  # Nobody has waited for it; a run that computes comes next.
             self._note_daemon_error(e)
             if not isinstance(e, errors.Unavailable):
                 self._last_miss = miss.Miss("failed", f"a compile failed: {e}")
@@ -411,6 +441,9 @@ class Engine:
             self._retire(job.shape, verification.quarantined[variant.artifact_digest])
             return
         with self._lock:
+            if self._has_proven(job, variant):
+                job.shape.entry.rejected = ""
+                return
             variants = job.shape.entry.variants
             for old in [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]:
                 if old.graph == variant.graph:
@@ -421,12 +454,22 @@ class Engine:
                 variants.remove(old)
                 self.site._remove(old.program) if old.program is not None else None
             variants.insert(0, variant)
+            job.shape.refused_proofs = 0 if variant.is_template else job.shape.refused_proofs
             job.shape.entry.rejected = ""
             if not self._install(job.shape_key, job.shape, variant, job.call):
                 inputs = self._inputs(variant, job.call)
                 self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss.why}"
                 self._warn_once("install", f"{self.name}: {self._last_error}")
                 self._retire(job.shape, self._last_error)
+
+    def _has_proven(self, job: Job, variant: binding.Variant) -> bool:
+        """Whether it is bound here already, and took nothing but the proven sizes to serve the call."""
+        for old in job.shape.entry.usable():
+            same = old.graph == variant.graph and old.raw_signature == variant.raw_signature and old.record == variant.record
+            if same and old.range == variant.range and old.program is not None:
+                old.proven = sorted({*old.proven, *variant.proven})
+                return self.site._prove(job.shape_key, old.program, old.proven) > 0 and self._accepts(old, job.call)
+        return False
 
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
@@ -446,13 +489,10 @@ class Engine:
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.
 
-        With declared gears it runs once in each gear that is not proved yet, on the example's values cut off or repeated.
+        With declared gears every gear that is not proved yet is recorded too, on the example's values cut off or repeated.
+        All but the first two of them compute nothing that the function does not read itself.
         """
-        with torch.no_grad():
-            self.site(*args, **kwargs)
-            for more_args, more_kwargs in self._other_gears(args, kwargs):
-                self.site(*more_args, **more_kwargs)
-        self.wait()
+        ahead.prepare(self, args, kwargs)
 
     def save_capture(self, path: "str | os.PathLike[str]", *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records the function for these example inputs, in each of their gears, and writes the recordings to a file that
@@ -460,30 +500,7 @@ class Engine:
 
         Raises Unsupported, naming the reason, when a recording is refused.
         """
-        declared = gears.declared(self._taken_apart(args, kwargs).tensors, self.config.gears.merge)
-        with torch.no_grad():
-            captures = [self._capture(a, k, declared) for a, k in [(args, kwargs), *self._other_gears(args, kwargs)]]
-        pathlib.Path(path).write_bytes(_native.capture_file(captures))
-
-    def _capture(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]",
-                 declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
-        call = self._taken_apart(args, kwargs)
-        run = self._prepare(call)
-        try:
-            captured = run.finish(run.run())
-        except recording.Refused as e:
-            raise errors.Unsupported(f"{self.name}: {e.name} ({e.detail}){_advice(e.name)}") from None
-        key = keys.entry_key(self.target, args, kwargs, call.objects, self.config, declared, call.sizes())
-        return key.components, captured.recording, captured.signature, captured.record, _is_dynamic(self.config, declared)
-
-    def _other_gears(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[typing.Any]":
-        """(args, kwargs) in every gear but the example's own."""
-        call = self._taken_apart(args, kwargs)
-        declared, sizes = gears.declared(call.tensors, self.config.gears.merge), call.sizes()
-        for gear in sorted(declared.gears) if declared is not None else ():
-            if gear != declared.gear(sizes):
-                made = [gears.resized(t, size) for t, size in zip(call.tensors, declared.with_gear(sizes, gear))]
-                yield gears.replaced((args, kwargs), call.tensors, made)
+        pathlib.Path(path).write_bytes(ahead.capture_file(self, args, kwargs))
 
     @property
     def variants(self) -> "list[dict[str, typing.Any]]":
@@ -547,26 +564,6 @@ class Engine:
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
         return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
-
-
-def _is_dynamic(config: Config, declared: "gears.Declared | None") -> bool:
-    """Whether sizes may share a template: gears say so, fixed sizes leave nothing to share."""
-    return config.dynamic is not False or declared is not None and bool(declared.gears)
-
-
-_ADVICE = {
-    "communication": "; use torch.distributed._functional_collectives",
-    "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
-    "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
-    "function-mode": "; leave the torch function mode (torch.device, set_default_device) before the call",
-    "device": "; only CPU tensors are served",
-    "impure-call": "; move the call out of the function",
-    "side-effect": "; return the value instead of storing it",
-}
-
-
-def _advice(name: str) -> str:
-    return _ADVICE.get(name, "")
 
 
 @atexit.register

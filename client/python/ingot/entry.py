@@ -7,6 +7,9 @@ import typing
 from ingot import binding, dependencies, exporting, gears, keys, paths, recording
 
 
+_REFUSED_PROOFS_MAX = 3
+
+
 class Entry:
     """What the daemon knows of one entry key, as far as this process has asked."""
 
@@ -40,6 +43,15 @@ class Shape:
         self.pending: "set[tuple[typing.Any, ...]]" = set()
         self.eager_reason: "str | None" = None
         self.value_failures = 0
+        self.refused_proofs = 0
+        """Deferred recordings that were instances of no template, since the newest template came."""
+
+    def may_defer(self) -> bool:
+        """Whether a recording that computes nothing has a fair chance to be proved: a template is here, or on its way, since
+        two recordings are needed to make one."""
+        usable = self.entry.usable()
+        likely = any(variant.is_template for variant in usable) or len(usable) + len(self.pending) >= 2
+        return likely and self.refused_proofs < _REFUSED_PROOFS_MAX
 
 
 class Job(typing.NamedTuple):
@@ -52,3 +64,5 @@ class Job(typing.NamedTuple):
     captured: recording.Captured
     done: threading.Event
     proof: "exporting.Proof | None" = None
+    is_deferred: bool = False
+    """Nothing was computed: the daemon may prove the recording, not compile it."""

@@ -8,6 +8,9 @@ import torch
 
 from ingot import errors
 
+if typing.TYPE_CHECKING:
+    from ingot.config import Config
+
 GEARS_MAX = 100
 _GEARS, _STATIC, _PAD = "_ingot_gears", "_ingot_static", "_ingot_pad"
 
@@ -119,6 +122,11 @@ def text(declared: Declared) -> str:
     """``tensor 0 dim 1 of (8, 16)``"""
     dims = [f"tensor {tensor} dim {dim} of {sizes}" for tensor, dim, sizes in declared.dims]
     return ", ".join(dims) or f"{len(declared.static)} fixed dims"
+
+
+def is_dynamic(config: "Config", declared: "Declared | None") -> bool:
+    """Whether sizes may share a template: gears say so, fixed sizes leave nothing to share."""
+    return config.dynamic is not False or declared is not None and bool(declared.gears)
 
 
 def declared(tensors: "typing.Sequence[torch.Tensor]", merge: str) -> "Declared | None":

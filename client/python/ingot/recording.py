@@ -6,9 +6,11 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, dependencies, effects, errors, groups, names, paths, tree
+from ingot import _native, collectives, counters, dependencies, effects, errors, groups, names, paths, tree
 from ingot.escapes import Escapes
 
+_DEFERRED_ABOVE = 32 << 10
+"""Elements: an operator that reads fewer costs about as much as putting it off."""
 _SKIP_CODE = [torch.__path__[0], __file__.rsplit("/", 1)[0]]
 
 
@@ -43,6 +45,22 @@ class Refused(Exception):
         self.name, self.detail = name, detail
 
 
+_ADVICE = {
+    "communication": "; use torch.distributed._functional_collectives",
+    "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
+    "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
+    "function-mode": "; leave the torch function mode (torch.device, set_default_device) before the call",
+    "device": "; only CPU tensors are served",
+    "impure-call": "; move the call out of the function",
+    "side-effect": "; return the value instead of storing it",
+}
+
+
+def advice(name: str) -> str:
+    """What the user can do about a refusal, to follow its name; empty where there is nothing."""
+    return _ADVICE.get(name, "")
+
+
 def root_objects(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "dict[str, typing.Any]":
     """Everything a call can reach without globals, by the root of its paths."""
     roots: "dict[str, typing.Any]" = {}
@@ -55,12 +73,15 @@ def root_objects(function: typing.Any, objects: "typing.Sequence[typing.Any]") -
 
 
 class Recording:
-    """Runs the function once as it is, under the recorder."""
+    """Runs the function once as it is, under the recorder.
 
-    def __init__(self, function: typing.Any, name: str, call: Call, constant_bytes_max: int) -> None:
+    ``deferred``: elements that nobody reads are not computed; the result is worth nothing.
+    """
+
+    def __init__(self, function: typing.Any, name: str, call: Call, constant_bytes_max: int, deferred: bool = False) -> None:
         self._function, self._name, self._call = function, name, call
         self._constant_bytes_max = constant_bytes_max
-        self._recorder = _native.Recorder()
+        self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._profiler = _native.Profiler(_SKIP_CODE)
         self._environment = effects.WatchedEnvironment()
         self._noted = names.NotedNames()
@@ -141,6 +162,11 @@ class Recording:
         record = dependencies.collect(observed, self._roots)
         opaque = [where for kind, where, _, _ in record if kind == "opaque"]
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
+
+    def complete_if_kept(self) -> None:
+        """Deferred, when the result is dropped: computes what was put off if the function keeps a tensor of it."""
+        if self._recorder.complete_if_kept():
+            counters.add("deferred_completed")
 
     def _codes(self) -> "list[tuple[typing.Any, str]]":
         """Code that ran. What was generated for this function alone (a piece of Dynamo's) names no module that it

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done ahead of calls: gears proved before they are asked for, recordings saved for ``ingot warm``."""
+
+import typing
+
+import torch
+
+from ingot import _native, errors, gears, keys, recording
+
+if typing.TYPE_CHECKING:
+    from ingot.engine import Engine
+
+Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.Any]]
+
+
+def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> None:
+    """Has every gear of these example inputs recorded and proved, and waits."""
+    with torch.no_grad():
+        engine.site(*args, **kwargs)
+        others = [one for one in _other_gears(engine, args, kwargs) if not _is_served(engine, one)]
+        engine._thread.deferring = True
+        try:
+            for more_args, more_kwargs in others:
+                engine.site(*more_args, **more_kwargs)
+        finally:
+            engine._thread.deferring = False
+        engine.wait()
+        for one in others:
+            if not _is_served(engine, one):
+                engine.site(*one[0], **one[1])
+    engine.wait()
+
+
+def capture_file(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bytes:
+    """The recordings of every gear of these example inputs, as a file."""
+    declared = gears.declared(engine._taken_apart(args, kwargs).tensors, engine.config.gears.merge)
+    with torch.no_grad():
+        captures = [_capture(engine, one, declared) for one in [(args, kwargs), *_other_gears(engine, args, kwargs)]]
+    return bytes(_native.capture_file(captures))
+
+
+def _capture(engine: "Engine", one: Arguments, declared: "gears.Declared | None") -> "tuple[typing.Any, ...]":
+    call = engine._taken_apart(*one)
+    run = engine._prepare(call)
+    try:
+        captured = run.finish(run.run())
+    except recording.Refused as e:
+        raise errors.Unsupported(f"{engine.name}: {e.name} ({e.detail}){recording.advice(e.name)}") from None
+    key = keys.entry_key(engine.target, *one, call.objects, engine.config, declared, call.sizes())
+    return key.components, captured.recording, captured.signature, captured.record, gears.is_dynamic(engine.config, declared)
+
+
+def _other_gears(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "typing.Iterator[Arguments]":
+    """(args, kwargs) in every gear but the example's own."""
+    call = engine._taken_apart(args, kwargs)
+    declared, sizes = gears.declared(call.tensors, engine.config.gears.merge), call.sizes()
+    # A size of 1 tends to have code of its own; two others make the template.
+    for gear in sorted(declared.gears, key=lambda gear: (1 in gear, gear)) if declared is not None else ():
+        if gear != declared.gear(sizes):
+            made = [gears.resized(t, size) for t, size in zip(call.tensors, declared.with_gear(sizes, gear))]
+            yield gears.replaced((args, kwargs), call.tensors, made)
+
+
+def _is_served(engine: "Engine", one: Arguments) -> bool:
+    """Whether a variant is proved for these arguments."""
+    call = engine._taken_apart(*one)
+    return any(engine._accepts(variant, call) for variant in engine._bound_variants())
