@@ -33,9 +33,10 @@ py::tuple Structure(py::handle root, const std::string& name) {
 }
 
 /// `codes` are pairs of a module's dict and a code object, `globals` of a module's dict and a name.
-ModuleState Read(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals) {
+ModuleState Read(py::handle names, const py::dict& roots, const py::list& codes, const py::list& globals,
+                 bool with_text) {
   if (!names.is_none() && !PyAnySet_Check(names.ptr())) throw py::type_error("names are a set or None");
-  StateReader reader{NameFilter(names.ptr())};
+  StateReader reader(NameFilter(names.ptr()), with_text);
   for (auto [name, root] : roots) reader.AddRoot(name.cast<std::string>(), root.ptr());
   for (py::handle pair : codes) {
     const auto [space, code] = pair.cast<std::pair<py::dict, py::object>>();
@@ -50,8 +51,8 @@ ModuleState Read(py::handle names, const py::dict& roots, const py::iterable& co
 }
 
 /// read_state(names, roots, codes) -> ([(kind, where, digest, text)], opaque, codes covered)
-py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable& codes) {
-  const ModuleState state = Read(names, roots, codes, py::list());
+py::tuple ReadState(py::handle names, const py::dict& roots, const py::list& codes) {
+  const ModuleState state = Read(names, roots, codes, py::list(), true);
   py::list out(state.items.size());
   for (size_t i = 0; i < state.items.size(); ++i) {
     const StateItem& item = state.items[i];
@@ -62,12 +63,9 @@ py::tuple ReadState(py::handle names, const py::dict& roots, const py::iterable&
   return py::make_tuple(out, state.opaque, covered);
 }
 
-/// check_state(names, roots, codes, globals, record) -> None, or the first difference to the record's
-/// (kind, where, digest, text): (kind, where, text there or None, text here or None). It makes no
-/// Python objects where all is well, which would set off the garbage collector.
-py::object CheckState(py::handle names, const py::dict& roots, const py::iterable& codes, const py::iterable& globals,
-                      const py::list& record) {
-  const ModuleState state = Read(names, roots, codes, globals);
+/// (kind, where, text there or None, text here or None) of the first difference to the record's
+/// (kind, where, digest, text); None when there is none.
+py::object Difference(const ModuleState& state, const py::list& record) {
   std::unordered_map<std::string, std::pair<Digest, py::handle>> stored;
   for (py::handle one : record) {
     const auto item = py::reinterpret_borrow<py::tuple>(one);
@@ -90,6 +88,14 @@ py::object CheckState(py::handle names, const py::dict& roots, const py::iterabl
     if (stored.contains(name)) return py::make_tuple(item[0], item[1], item[3], py::none());
   }
   return py::none();
+}
+
+/// check_state(names, roots, codes, globals, record) -> None, or Difference(). It makes no Python objects where all
+/// is well, which would set off the garbage collector.
+py::object CheckState(py::handle names, const py::dict& roots, const py::list& codes, const py::list& globals,
+                      const py::list& record) {
+  if (Difference(Read(names, roots, codes, globals, false), record).is_none()) return py::none();
+  return Difference(Read(names, roots, codes, globals, true), record);
 }
 
 py::tuple ValueState(py::handle value) {

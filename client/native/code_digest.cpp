@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/code_digest.h"
 
+#include "client/native/code_facts.h"
 #include "client/native/python_ref.h"
 #include "client/native/value_digest.h"
 
@@ -34,9 +35,7 @@ void AddConstant(Hasher& hasher, PyObject* constant, ValueWriter& writer) {
   hasher.Add(digest.high);
 }
 
-}  // namespace
-
-Digest DigestOfCode(PyObject* object) {
+Digest Compute(PyObject* object) {
   auto* code = reinterpret_cast<PyCodeObject*>(object);
   Hasher hasher;
   for (int count : {code->co_argcount, code->co_posonlyargcount, code->co_kwonlyargcount, code->co_flags}) {
@@ -64,6 +63,15 @@ Digest DigestOfCode(PyObject* object) {
   hasher.Add(names.low);
   hasher.Add(names.high);
   return hasher.Finish();
+}
+
+}  // namespace
+
+Digest DigestOfCode(PyObject* code) {
+  CodeFacts* facts = FactsOf(code);
+  if (facts == nullptr) return Compute(code);
+  if (!facts->digest) facts->digest = Compute(code);
+  return *facts->digest;
 }
 
 }  // namespace ingot::client

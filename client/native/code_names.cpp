@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "client/native/code_facts.h"
 #include "client/native/python_ref.h"
 
 namespace ingot::client {
@@ -30,9 +31,7 @@ struct Opcodes {
   }
 };
 
-}  // namespace
-
-std::vector<PyObject*> GlobalNames(PyObject* code) {
+std::vector<PyObject*> Find(PyObject* code) {
   static const Opcodes opcodes;
   std::vector<PyObject*> found;
   PyObject* names = reinterpret_cast<PyCodeObject*>(code)->co_names;
@@ -58,6 +57,15 @@ std::vector<PyObject*> GlobalNames(PyObject* code) {
     if (std::ranges::find(found, text) == found.end()) found.push_back(text);
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<PyObject*> GlobalNames(PyObject* code) {
+  CodeFacts* facts = FactsOf(code);
+  if (facts == nullptr) return Find(code);
+  if (!facts->global_names) facts->global_names = Find(code);
+  return *facts->global_names;
 }
 
 }  // namespace ingot::client

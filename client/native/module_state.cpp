@@ -17,11 +17,7 @@ namespace {
 
 constexpr size_t kTextMax = 160;
 
-std::string NameOf(PyTypeObject* type) {
-  const PythonRef name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__qualname__"));
-  PyErr_Clear();
-  return std::string(ModuleOf(type)) + "." + std::string(ViewOf(name.get()));
-}
+std::string NameOf(PyTypeObject* type) { return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type)); }
 
 void AddText(std::string& text, const std::string& name, PyObject* value) {
   if (name.starts_with("_") || text.size() >= kTextMax) return;

@@ -10,8 +10,10 @@ namespace ingot::client {
 PyObject* ModuleDict(PyObject* value) {
   PyObject** slot = PyType_Check(value) ? nullptr : _PyObject_GetDictPtr(value);
   if (slot == nullptr || *slot == nullptr) return nullptr;
-  const bool is_module = PyDict_GetItemString(*slot, "_modules") != nullptr &&
-                         PyDict_GetItemString(*slot, "_parameters") != nullptr;
+  static PyObject* const modules = PyUnicode_InternFromString("_modules");
+  static PyObject* const parameters = PyUnicode_InternFromString("_parameters");
+  const bool is_module = PyDict_GetItemWithError(*slot, modules) != nullptr &&
+                         PyDict_GetItemWithError(*slot, parameters) != nullptr;
   return is_module ? *slot : nullptr;
 }
 

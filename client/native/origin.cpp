@@ -58,6 +58,14 @@ std::string_view ModuleOf(PyTypeObject* type) {
   return dot == name.npos ? std::string_view("builtins") : name.substr(0, dot);
 }
 
+std::string_view QualnameOf(PyTypeObject* type) {
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
+    return ViewOf(reinterpret_cast<PyHeapTypeObject*>(type)->ht_qualname);
+  }
+  const std::string_view name = type->tp_name;
+  return name.substr(name.rfind('.') + 1);
+}
+
 bool IsTorchName(std::string_view module) { return module == "torch" || module.starts_with("torch."); }
 
 bool IsStandardName(std::string_view module) {
@@ -102,8 +110,11 @@ PyObject* FunctionOf(PyObject* attribute) {
       PyTuple_Check(attribute) || PyList_Check(attribute)) {
     return nullptr;
   }
-  for (const char* name : {"__func__", "fget", "func", "__wrapped__"}) {
-    const PythonRef inner(PyObject_GetAttrString(attribute, name));
+  static PyObject* const names[] = {
+      PyUnicode_InternFromString("__func__"), PyUnicode_InternFromString("fget"), PyUnicode_InternFromString("func"),
+      PyUnicode_InternFromString("__wrapped__")};
+  for (PyObject* name : names) {
+    const PythonRef inner(PyObject_GetAttr(attribute, name));
     PyErr_Clear();
     // The attribute keeps its function alive.
     if (inner && PyFunction_Check(inner.get())) return inner.get();

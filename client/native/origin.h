@@ -15,6 +15,8 @@ namespace ingot::client {
 std::string_view ViewOf(PyObject* text);
 /// `__module__` of a class.
 std::string_view ModuleOf(PyTypeObject* type);
+/// `__qualname__` of a class.
+std::string_view QualnameOf(PyTypeObject* type);
 /// "torch" or "torch.something".
 bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.

@@ -15,9 +15,7 @@ namespace {
 constexpr size_t kItemsMax = 20'000;
 
 std::string ClassName(PyTypeObject* type) {
-  const PythonRef name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__qualname__"));
-  PyErr_Clear();
-  return std::string(ModuleOf(type)) + ":" + std::string(ViewOf(name.get()));
+  return std::string(ModuleOf(type)) + ":" + std::string(QualnameOf(type));
 }
 
 /// Called by Python when a class is made, printed, pickled or freed: never on the way to an answer.
@@ -95,7 +93,8 @@ void StateReader::AddGlobal(PyObject* space, PyObject* name) {
 }
 
 void StateReader::AddGlobal(PyObject* space, PyObject* name, PyObject* value, bool of_torch) {
-  const std::string_view module = ViewOf(PyDict_GetItemString(space, "__name__"));
+  static PyObject* const own_name = PyUnicode_InternFromString("__name__");
+  const std::string_view module = ViewOf(PyDict_GetItemWithError(space, own_name));
   if (module != "__main__" && IsStandardName(module)) return;
   if (of_torch && (PyModule_Check(value) || SaysItself(name, value))) return;
   const std::string where = std::string(module) + ":" + std::string(ViewOf(name));
@@ -107,7 +106,7 @@ void StateReader::AddValue(const std::string& kind, const std::string& path, PyO
   Reached reached;
   ValueWriter writer(&reached);
   writer.Write(value);
-  state_.items.push_back({kind, path, writer.Finish(), ShortText(value)});
+  state_.items.push_back({kind, path, writer.Finish(), with_text_ ? ShortText(value) : std::string()});
   for (const std::string& type : writer.opaque()) state_.opaque.push_back(path + ": " + type);
   // A table may list many classes of which a program takes one: that one's code ran.
   for (PyTypeObject* type : reached.classes) {
@@ -139,8 +138,10 @@ bool StateReader::MakesAttributes(PyTypeObject* type) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (!IsUsers(base) || base->tp_dict == nullptr) continue;
-    for (const char* name : {"__getattr__", "__getattribute__"}) {
-      if (PyDict_GetItemString(base->tp_dict, name) != nullptr) return it->second = true;
+    static PyObject* const names[] = {PyUnicode_InternFromString("__getattr__"),
+                                      PyUnicode_InternFromString("__getattribute__")};
+    for (PyObject* name : names) {
+      if (PyDict_GetItemWithError(base->tp_dict, name) != nullptr) return it->second = true;
     }
   }
   return false;
@@ -211,7 +212,8 @@ bool StateReader::HasRun(PyTypeObject* type) const {
 bool StateReader::MakesDuringCalls(PyTypeObject* type) const {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* init = base->tp_dict == nullptr ? nullptr : PyDict_GetItemString(base->tp_dict, "__init__");
+    static PyObject* const name = PyUnicode_InternFromString("__init__");
+    PyObject* init = base->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(base->tp_dict, name);
     if (init != nullptr && PyFunction_Check(init) && ran_.contains(PyFunction_GET_CODE(init))) return true;
   }
   return false;

@@ -24,7 +24,8 @@ namespace ingot::client {
 /// items exactly when nothing has changed. Needs the GIL; never runs user code but `__dict__`.
 class StateReader {
  public:
-  explicit StateReader(NameFilter names) : names_(names) {}
+  /// `with_text`: items say their values in words; where they only are compared that is wasted.
+  StateReader(NameFilter names, bool with_text) : names_(names), with_text_(with_text) {}
 
   /// A root that a path starts from: "self", "closure:scale".
   void AddRoot(const std::string& name, PyObject* root);
@@ -55,15 +56,15 @@ class StateReader {
   bool HasRun(PyTypeObject* type) const;
   bool MakesDuringCalls(PyTypeObject* type) const;
   bool IsReadWhole(PyTypeObject* type);
+  bool MakesAttributes(PyTypeObject* type);
 
   NameFilter names_;
+  bool with_text_;
   ModuleState state_;
   std::deque<Place> waiting_;
   std::vector<PyTypeObject*> classes_;
   std::unordered_set<PyObject*> seen_;  ///< objects, classes and modules met
   std::unordered_set<std::string> globals_;
-  bool MakesAttributes(PyTypeObject* type);
-
   std::unordered_map<PyTypeObject*, bool> read_whole_;  ///< classes whose every attribute counts
   std::unordered_map<PyTypeObject*, bool> makes_;       ///< classes that answer for attributes they lack
   std::unordered_set<PyObject*> ran_;  ///< code given to AddCode

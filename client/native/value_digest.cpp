@@ -36,7 +36,11 @@ void ValueWriter::WriteText(std::string_view text) {
 void ValueWriter::WriteName(PyObject* object, const char* attribute) {
   const PythonRef name(PyObject_GetAttrString(object, attribute));
   PyErr_Clear();
-  WriteText(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
+  WriteNameText(name.get());
+}
+
+void ValueWriter::WriteNameText(PyObject* name) {
+  WriteText(name != nullptr && PyUnicode_Check(name) ? ViewOf(name) : std::string_view("?"));
 }
 
 bool ValueWriter::WriteScalar(PyObject* value) {
@@ -46,7 +50,9 @@ bool ValueWriter::WriteScalar(PyObject* value) {
     WriteTag(value == Py_True ? 'T' : 'F');
   } else if (PyLong_CheckExact(value)) {
     WriteTag('i');
-    WriteText(Repr(value));
+    int overflow = 0;
+    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    WriteText(overflow == 0 ? std::to_string(number) : Repr(value));
   } else if (PyFloat_CheckExact(value)) {
     WriteTag('f');
     AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));
@@ -152,8 +158,9 @@ void ValueWriter::WriteClosure(PyObject* function) {
 
 void ValueWriter::WriteFunction(PyObject* function) {
   WriteTag('p');
-  WriteName(function, "__module__");
-  WriteName(function, "__qualname__");
+  const auto* own = reinterpret_cast<PyFunctionObject*>(function);
+  WriteNameText(own->func_module);
+  WriteNameText(own->func_qualname);
   if (IsTorchs(reinterpret_cast<PyFunctionObject*>(function))) return;
   if (reached_ != nullptr) reached_->codes.push_back(PyFunction_GET_CODE(function));
   const Digest digest = DigestOfCode(PyFunction_GET_CODE(function));

@@ -46,6 +46,7 @@ class ValueWriter {
   void WriteTag(char tag) { bytes_.push_back(static_cast<uint8_t>(tag)); }
   void WriteText(std::string_view text);
   void WriteName(PyObject* object, const char* attribute);
+  void WriteNameText(PyObject* name);
   bool WriteScalar(PyObject* value);
   bool WriteContainer(PyObject* value);
   bool WriteNamed(PyObject* value);

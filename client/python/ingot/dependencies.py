@@ -173,7 +173,7 @@ def _words(where: str) -> str:
 
 def _state_mismatch(record: "list[Dependency]", roots: paths.Roots, ran: Executed) -> "str | None":
     stored = [one for one in record if one[0] in _STATE_KINDS]
-    difference = _native.check_state(uttered_names(record), _state_roots(roots), ran, _global_names(stored), stored)
+    difference = _native.check_state(uttered_names(record), _state_roots(roots), ran, list(_global_names(stored)), stored)
     if difference is None:
         return None
     kind, where, there, here = difference
