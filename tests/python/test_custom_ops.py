@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which library implements a custom operator, and whether it is still the same one."""
 
+import shutil
 import subprocess
 
 import pytest
 import torch
+
+from conftest import ROOT
 
 
 def build(folder, name: str, number: int, *flags: str) -> str:
@@ -62,3 +65,28 @@ def test_what_counts_as_custom(ingot):
     from ingot import custom_ops
 
     assert custom_ops.is_custom("mylib::op") and not custom_ops.is_custom("aten::add.Tensor")
+
+
+NATIVE = """
+import json, torch, ingot
+torch.ops.load_library("{library}")
+step, x = ingot.compile(lambda x: torch.ops.ingot_test.scale(x.exp()) + 1, wait=True), torch.ones(4)
+with torch.no_grad():
+    answers = [step(x)[0].item() for _ in range(2)]
+print(json.dumps(dict(answers=answers, expected=(torch.ops.ingot_test.scale(x.exp()) + 1)[0].item(), why=step.why_miss(), **ingot.stats())))
+"""
+
+
+def test_an_operator_that_a_native_library_registers(store, tmp_path):
+    built, library = ROOT / "build" / "release" / "tests" / "integration", tmp_path / "libscale.so"
+
+    def run(factor):
+        shutil.copy(built / f"libscale_op_{factor}.so", library)
+        found = store.python(NATIVE.format(library=library))
+        assert found["answers"] == [found["expected"]] * 2, found
+        return found
+
+    before, unchanged, rebuilt, back = run(2), run(2), run(3), run(2)
+    assert (before["captures"], unchanged["captures"], rebuilt["captures"], back["captures"]) == (1, 0, 1, 0)
+    assert unchanged["native_calls"] == 2 and rebuilt["expected"] != before["expected"]
+    assert "ingot_test::scale" in rebuilt["why"] and "libscale.so" in rebuilt["why"], rebuilt["why"]

@@ -168,7 +168,7 @@ def first_mismatch(record: "list[Dependency]", roots: paths.Roots) -> "str | Non
 
 
 def _words(where: str) -> str:
-    return where.replace(":", ".", 1)
+    return where if "::" in where else where.replace(":", ".", 1)  # pkg::operator is a name of its own.
 
 
 def _state_mismatch(record: "list[Dependency]", roots: paths.Roots, ran: Executed) -> "str | None":
