@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
 
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
@@ -15,9 +19,10 @@ std::string Text(const Json& object, const char* name) {
 }
 
 void PrintVariants(const Json& variants) {
-  Table table({"variant", "artifact", "bytes#", "compile#", "proven sizes"});
+  Table table({"number", "variant", "artifact", "bytes#", "compile#", "proven sizes"});
+  size_t number = 0;
   for (const Json& variant : variants) {
-    table.Add({Text(variant, "kind"), Text(variant, "artifact").substr(0, 12),
+    table.Add({std::to_string(++number), Text(variant, "kind"), Text(variant, "artifact").substr(0, 12),
                BytesText(variant["artifact_bytes"].get<uint64_t>()),
                fmt::format("{:.2f} s", variant["compile_s"].get<double>()),
                variant["proven"].empty() ? "" : Text(variant, "proven")});
@@ -59,13 +64,30 @@ void PrintComponents(const Json& components) {
   table.Print();
 }
 
-/// The dependency record: what is proved when it is loaded, and what is assumed.
+/// The dependency record: what is proved when it is loaded, and what is assumed. What only some variants
+/// depend on stands under their numbers.
 void PrintDependencies(const Json& variants) {
-  std::set<std::string> seen;
+  std::vector<std::string> lines;
+  std::map<std::string, std::set<size_t>> variants_of;
+  size_t number = 0;
   for (const Json& variant : variants) {
+    ++number;
     for (const Json& d : variant["dependencies"]) {
       const std::string words = Text(d, "words");
-      if (seen.insert(words).second) std::puts(words.c_str());
+      if (!variants_of.contains(words)) lines.push_back(words);
+      variants_of[words].insert(number);
+    }
+  }
+  std::vector<std::set<size_t>> groups;
+  for (const std::string& line : lines) {
+    const auto& group = variants_of[line];
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  std::ranges::stable_sort(groups, std::greater<>(), [](const auto& group) { return group.size(); });
+  for (const std::set<size_t>& group : groups) {
+    if (group.size() < variants.size()) fmt::print("only variant {}:\n", fmt::join(group, ", "));
+    for (const std::string& line : lines) {
+      if (variants_of[line] == group) std::puts(line.c_str());
     }
   }
 }
