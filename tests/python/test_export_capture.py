@@ -260,3 +260,19 @@ def test_a_second_process_serves_the_range_at_once(store, tmp_path):
     assert first["exports"] == 1 and first["ranges"] == 1
     second = store.python(SCRIPT.format(folder=str(tmp_path), rows=77))
     assert second == {"captures": 0, "exports": 0, "compiles": 0, "native_calls": 1, "entry_hits": 1, "ranges": 0}
+
+
+def test_declared_gears_name_the_sizes_of_the_range(ingot):
+    block = Block().eval()
+    step, x, mask = ingot.compile(block, capture="export"), torch.randn(4, 6, 8), torch.rand(4, 6)
+    for tensor in (x, mask):
+        ingot.set_dim_gears(tensor, {0: [2, 4, 8, 32]})
+    step.prepare(x, mask)
+    seen = ingot.stats()
+    assert (seen["exports"], seen["ranges"], seen["captures"]) == (1, 1, 1), step.report()
+    assert [v["range"] for v in step.variants if v["kind"] == "template"] == ["s0 >= 2"], "only the geared dim may change"
+    for batch in (2, 4, 8, 32):
+        x, mask = torch.randn(batch, 6, 8), torch.rand(batch, 6)
+        got, native, captures = served(ingot, step, x, mask)
+        torch.testing.assert_close(got, block(x, mask))
+        assert (native, captures) == (1, 0), batch

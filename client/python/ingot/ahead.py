@@ -17,6 +17,8 @@ def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str,
     """Has every gear of these example inputs recorded and proved, and waits."""
     with torch.no_grad():
         engine.site(*args, **kwargs)
+        if engine.config.capture == "export":
+            engine.wait()  # One range may hold every gear.
         others = [one for one in _other_gears(engine, args, kwargs) if not _is_served(engine, one)]
         engine._thread.deferring = True
         try:

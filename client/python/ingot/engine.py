@@ -334,7 +334,7 @@ class Engine:
         result = run.run()
         ran = time.perf_counter()
         try:
-            captured, proof = self._finish(run, result, call)
+            captured, proof = self._finish(run, result, call, shape.declared)
         except recording.Refused as e:
             self._note_refusal(shape, e)
             return result
@@ -375,12 +375,12 @@ class Engine:
         self._submit(Job(shape_key, shape, call, sizes, captured, threading.Event(), is_deferred=True))
         return True
 
-    def _finish(self, run: recording.Recording, result: typing.Any,
-                call: recording.Call) -> "tuple[recording.Captured, exporting.Proof | None]":
+    def _finish(self, run: recording.Recording, result: typing.Any, call: recording.Call, declared: "gears.Declared | None"
+                ) -> "tuple[recording.Captured, exporting.Proof | None]":
         if self.config.capture != "export":
             return run.finish(result), None
         began = time.perf_counter()
-        captured, proof, warning = exporting.capture(run, result, self.target, call, self.config)
+        captured, proof, warning = exporting.capture(run, result, self.target, call, self.config, declared)
         counters.add("exports")
         counters.add_seconds("export", time.perf_counter() - began)
         if warning is not None:

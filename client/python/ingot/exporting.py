@@ -13,7 +13,7 @@ import typing
 
 import torch
 
-from ingot import clocks, paths, ranges, recording
+from ingot import clocks, gears, paths, ranges, recording
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -77,7 +77,8 @@ class _ModuleRecording(recording.Recording):
         return codes, (), environment, noted
 
 
-def capture(run: recording.Recording, result: typing.Any, target: typing.Any, call: recording.Call, config: Config) -> Outcome:
+def capture(run: recording.Recording, result: typing.Any, target: typing.Any, call: recording.Call, config: Config,
+            declared: "gears.Declared | None") -> Outcome:
     """What to compile for a call that ``run`` has just answered with ``result``; Refused says why there is nothing."""
     plain: "recording.Captured | None" = None
     refused: "recording.Refused | None" = None
@@ -93,7 +94,7 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
             raise recording.Refused("side-effect", f"Python state was changed, beside {e}") from None
         refused = e
     try:
-        return _export(run, target, call, config, refused)
+        return _export(run, target, call, config, declared, refused)
     except Exception as e:
         why = f"torch.export: {type(e).__name__}: {str(e).strip()[:_TEXT_MAX]}"
         if isinstance(e, recording.Refused):
@@ -103,13 +104,13 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
         return Outcome(plain, None, why)
 
 
-def _export(run: recording.Recording, target: typing.Any, call: recording.Call, config: Config,
+def _export(run: recording.Recording, target: typing.Any, call: recording.Call, config: Config, declared: "gears.Declared | None",
             refused: "recording.Refused | None") -> Outcome:
     if call.objects:
         raise recording.Refused("export", f"an argument is a {type(call.objects[0]).__name__}; pass its tensors")
     if run._snapshot.changes():
         raise recording.Refused("export", "Python state was changed")
-    programs = _trace(run, target, call, config, refused)
+    programs = _trace(run, target, call, _dynamic_sizes(call.tensors, config, declared), refused)
     program = programs[-1]
     module = program.module()
     literals = {name: tensor for name, tensor in program.constants.items() if "lifted_tensor" in name}
@@ -124,7 +125,7 @@ def _export(run: recording.Recording, target: typing.Any, call: recording.Call, 
 
     copies = [_copy(tensor) for tensor in call.tensors]
     captured = record(copies)
-    if config.dynamic is False:
+    if not gears.is_dynamic(config, declared):
         return Outcome(captured, None, None)
     try:
         found = ranges.of_programs(programs, call.tensors)
@@ -143,7 +144,7 @@ def _export(run: recording.Recording, target: typing.Any, call: recording.Call, 
     return Outcome(captured, Proof(found, points), None)
 
 
-def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, config: Config,
+def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, dynamic: "list[dict[int, typing.Any]] | None",
            refused: "recording.Refused | None") -> "list[typing.Any]":
     """The exported program, and its decomposed form where only that can be recorded."""
     import torch.export
@@ -153,9 +154,9 @@ def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, c
         held = clocks.held_by(run._observed()[0])
         if held is not None:
             raise recording.Refused("impure-call", f"{held} reads a clock under a name of its own")
-    dynamic = None if config.dynamic is False else (tuple(_dynamic_sizes(call.tensors)),)
+    shapes = None if dynamic is None else (tuple(dynamic),)
     with watched or contextlib.nullcontext():
-        program = torch.export.export(_Program(target, call), tuple(call.tensors), dynamic_shapes=dynamic, strict=False)
+        program = torch.export.export(_Program(target, call), tuple(call.tensors), dynamic_shapes=shapes, strict=False)
     if watched is not None and watched.count == 0:
         raise recording.Refused("impure-call", "a clock is read where the trace cannot see it")
     if any("functorch" in getattr(node.target, "__module__", "") for node in program.graph.nodes if callable(node.target)):
@@ -164,11 +165,20 @@ def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, c
     return [program]
 
 
-def _dynamic_sizes(tensors: "list[torch.Tensor]") -> "list[dict[int, typing.Any]]":
-    """The sizes marked dynamic where some are, else all, less those marked static."""
+def _dynamic_sizes(tensors: "list[torch.Tensor]", config: Config,
+                   declared: "gears.Declared | None") -> "list[dict[int, typing.Any]] | None":
+    """The sizes that may change: geared dims where there are some, else those marked dynamic, else all; less those marked
+    static. None: no size does."""
+    if not gears.is_dynamic(config, declared):
+        return None
     marked = [getattr(tensor, "_dynamo_dynamic_indices", set()) for tensor in tensors]
-    fixed = [getattr(tensor, "_dynamo_static_indices", set()) for tensor in tensors]
+    fixed = [set(getattr(tensor, "_dynamo_static_indices", set())) for tensor in tensors]
     wanted = marked if any(marked) else [set(range(tensor.dim())) for tensor in tensors]
+    if declared is not None:
+        for tensor, dim in declared.static:
+            fixed[tensor].add(dim)
+        if declared.dims:
+            wanted = [{dim for number, dim, _ in declared.dims if number == tensor} for tensor in range(len(tensors))]
     return [{dim: torch.export.Dim.AUTO for dim in sorted(dims - static)} for dims, static in zip(wanted, fixed)]
 
 
