@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/digest.h"
 #include "client/api/client.h"
@@ -14,7 +14,7 @@ namespace ingot {
 /// Behind Function.
 struct Function::State {
   std::string name;
-  /// The newest last; never empty.
+  /// Those that serve first first; never empty.
   std::vector<client::SizedProgram> variants;
 };
 
@@ -70,7 +70,7 @@ Result<std::vector<at::Tensor>> WeightsOf(const proto::Manifest& manifest, const
 
 Result<Function> Function::Load(const std::string& path) {
   TRY_ASSIGN(client::ExportedFunction loaded, client::LoadExported(path));
-  return Function(std::make_shared<State>(State{loaded.name, {loaded.program}}));
+  return Function(std::make_shared<State>(State{std::move(loaded.name), std::move(loaded.programs)}));
 }
 
 Result<Function> Function::Load(const Client& client, const std::string& key, const NamedTensors& weights) {
@@ -87,19 +87,14 @@ Result<Function> Function::Load(const Client& client, const std::string& key, co
     state->variants.emplace_back(std::move(program), std::move(rule));
   }
   if (state->variants.empty()) return Error(Code::kNotFound, fmt::format("entry {} has no variants", key));
+  std::ranges::reverse(state->variants);  // The daemon lists the newest last.
   return Function(std::move(state));
 }
 
 Result<std::vector<at::Tensor>> Function::Run(std::span<const at::Tensor> inputs) const {
-  std::optional<Error> why;
-  for (auto variant = state_->variants.rbegin(); variant != state_->variants.rend(); ++variant) {
-    Result<std::vector<at::Tensor>> outputs = variant->Run(inputs);
-    if (outputs) return outputs;
-    if (!why) why = outputs.error();
-    // Only kInvalid says that nothing has run, so that an older variant may serve the call.
-    if (outputs.error().code() != Code::kInvalid) break;
-  }
-  return std::move(*why).Wrap(state_->name);
+  Result<client::Served> served = client::RunFirst(state_->variants, inputs);
+  if (!served) return std::move(served).error().Wrap(state_->name);
+  return std::move(served->outputs);
 }
 
 const std::string& Function::name() const { return state_->name; }

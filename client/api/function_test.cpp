@@ -32,7 +32,8 @@ class Functions : public ::testing::Test {
   void Export(std::vector<std::vector<int64_t>> proven, std::string range) {
     const Buffer artifact = client::CompiledArtifact(kTemplate);
     const at::Tensor elements = weight_.contiguous();
-    client::ExportedFile file{"scale", R"({"t":"leaf","i":0})", std::move(proven), std::move(range), {}, artifact};
+    client::ExportedFile file{
+        "scale", {{R"({"t":"leaf","i":0})", std::move(proven), std::move(range), {0}, artifact}}, {}};
     file.weights.push_back({"self.w", guards::DType::kF32, {16, 16}, {1, 16},
                             {static_cast<const uint8_t*>(elements.const_data_ptr()), elements.nbytes()}});
     const Status written = client::WriteExportedFile(path_, file);

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMagic{"INGOTEXP", 8};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kDigestBytes = 32;
 constexpr size_t kHeadBytes = 8 + 4 + 8;  // magic, version, bytes of the header
 /// Bound on nesting of the header; result structures are at most 32 deep.
@@ -55,74 +55,106 @@ std::optional<uint64_t> BytesOf(const ExportedWeight& weight) {
   return bytes;
 }
 
-/// The header's fields after its digest matched. nlohmann throws where a field is missing or of
-/// another kind; the one caller turns that into an Error.
-Result<ExportedFile> ReadHeader(const Json& header, Bytes blobs) {
-  ExportedFile file;
-  file.name = header.at("name").get<std::string>();
-  file.outputs = header.at("outputs").dump();
-  file.proven = header.at("proven").get<std::vector<std::vector<int64_t>>>();
-  file.range = header.value("range", "");
-  for (const Json& spec : header.at("weights")) {
-    ExportedWeight weight;
-    weight.path = spec.at("path").get<std::string>();
-    const auto dtype = spec.at("dtype").get<std::string>();
-    const auto found = std::find(kTorchNames.begin(), kTorchNames.end(), dtype);
-    if (found == kTorchNames.end()) return Corrupt("unknown element type '" + dtype + "'");
-    weight.dtype = static_cast<guards::DType>(found - kTorchNames.begin());
-    weight.sizes = spec.at("sizes").get<std::vector<int64_t>>();
-    weight.strides = spec.at("strides").get<std::vector<int64_t>>();
-    file.weights.push_back(std::move(weight));
+Result<ExportedWeight> ReadWeight(const Json& spec) {
+  ExportedWeight weight;
+  weight.path = spec.at("path").get<std::string>();
+  const auto dtype = spec.at("dtype").get<std::string>();
+  const auto found = std::find(kTorchNames.begin(), kTorchNames.end(), dtype);
+  if (found == kTorchNames.end()) return Corrupt("unknown element type '" + dtype + "'");
+  weight.dtype = static_cast<guards::DType>(found - kTorchNames.begin());
+  weight.sizes = spec.at("sizes").get<std::vector<int64_t>>();
+  weight.strides = spec.at("strides").get<std::vector<int64_t>>();
+  return weight;
+}
+
+Result<ExportedVariant> ReadVariant(const Json& spec, size_t weight_count) {
+  ExportedVariant variant;
+  variant.outputs = spec.at("outputs").dump();
+  variant.proven = spec.at("proven").get<std::vector<std::vector<int64_t>>>();
+  variant.range = spec.value("range", "");
+  for (const Json& number : spec.at("weights")) {
+    const auto at = number.get<uint64_t>();
+    if (at >= weight_count) return Corrupt(fmt::format("a variant has weight {} of {}", at, weight_count));
+    variant.weights.push_back(static_cast<uint32_t>(at));
   }
-  const Json& parts = header.at("blobs");
-  if (!parts.is_array() || parts.size() != file.weights.size() + 1) {
-    return Corrupt("needs one part for the artifact and one for each weight");
-  }
-  size_t number = 0;
+  return variant;
+}
+
+/// The blobs in order, each against its digest.
+Result<std::vector<Bytes>> ReadBlobs(const Json& parts, Bytes rest) {
+  std::vector<Bytes> blobs;
   for (const Json& part : parts) {
     const auto bytes = part.at("bytes").get<uint64_t>();
-    if (bytes > blobs.size()) return Corrupt(fmt::format("ends inside part {}", number));
-    const Bytes blob = blobs.first(bytes);
-    blobs = blobs.subspan(bytes);
-    if (DigestOf(blob).ToHex() != part.at("digest").get<std::string>()) {
-      return Corrupt(fmt::format("part {} does not match its digest", number));
+    if (bytes > rest.size()) return Corrupt(fmt::format("ends inside part {}", blobs.size()));
+    blobs.push_back(rest.first(bytes));
+    rest = rest.subspan(bytes);
+    if (DigestOf(blobs.back()).ToHex() != part.at("digest").get<std::string>()) {
+      return Corrupt(fmt::format("part {} does not match its digest", blobs.size() - 1));
     }
-    if (number == 0) {
-      file.artifact = blob;
-    } else {
-      ExportedWeight& weight = file.weights[number - 1];
-      weight.elements = blob;
-      if (BytesOf(weight) != bytes) {
-        return Corrupt(fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path, bytes));
-      }
-    }
-    ++number;
   }
-  if (!blobs.empty()) return Corrupt(fmt::format("{} bytes follow the last part", blobs.size()));
+  if (!rest.empty()) return Corrupt(fmt::format("{} bytes follow the last part", rest.size()));
+  return blobs;
+}
+
+/// The header's fields after its digest matched. nlohmann throws where a field is missing or of
+/// another kind; the one caller turns that into an Error.
+Result<ExportedFile> ReadHeader(const Json& header, Bytes rest) {
+  ExportedFile file;
+  file.name = header.at("name").get<std::string>();
+  for (const Json& spec : header.at("weights")) {
+    TRY_ASSIGN(ExportedWeight weight, ReadWeight(spec));
+    file.weights.push_back(std::move(weight));
+  }
+  for (const Json& spec : header.at("variants")) {
+    TRY_ASSIGN(ExportedVariant variant, ReadVariant(spec, file.weights.size()));
+    file.variants.push_back(std::move(variant));
+  }
+  if (file.variants.empty()) return Corrupt("has no variant");
+  const Json& parts = header.at("blobs");
+  if (!parts.is_array() || parts.size() != file.variants.size() + file.weights.size()) {
+    return Corrupt("needs one part for each artifact and one for each weight");
+  }
+  TRY_ASSIGN(const std::vector<Bytes> blobs, ReadBlobs(parts, rest));
+  for (size_t i = 0; i < file.variants.size(); ++i) file.variants[i].artifact = blobs[i];
+  for (size_t i = 0; i < file.weights.size(); ++i) {
+    ExportedWeight& weight = file.weights[i];
+    weight.elements = blobs[file.variants.size() + i];
+    if (BytesOf(weight) == weight.elements.size()) continue;
+    return Corrupt(fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
+                              weight.elements.size()));
+  }
   return file;
 }
 
+/// Everything behind the header, in order.
+std::vector<Bytes> BlobsOf(const ExportedFile& file) {
+  std::vector<Bytes> blobs;
+  for (const ExportedVariant& variant : file.variants) blobs.push_back(variant.artifact);
+  for (const ExportedWeight& weight : file.weights) blobs.push_back(weight.elements);
+  return blobs;
+}
+
 Json HeaderOf(const ExportedFile& file) {
+  Json variants = Json::array();
+  for (const ExportedVariant& variant : file.variants) {
+    Json outputs = Json::parse(variant.outputs, nullptr, /*allow_exceptions=*/false);
+    Json& spec = variants.emplace_back(Json{{"outputs", std::move(outputs)}, {"proven", variant.proven}});
+    if (!variant.range.empty()) spec["range"] = variant.range;
+    spec["weights"] = variant.weights;
+  }
   Json weights = Json::array();
-  Json blobs = Json::array();
-  const auto add_blob = [&blobs](Bytes bytes) {
-    blobs.push_back({{"bytes", bytes.size()}, {"digest", DigestOf(bytes).ToHex()}});
-  };
-  add_blob(file.artifact);
   for (const ExportedWeight& weight : file.weights) {
     weights.push_back({{"path", weight.path},
                        {"dtype", kTorchNames[static_cast<size_t>(weight.dtype)]},
                        {"sizes", weight.sizes},
                        {"strides", weight.strides}});
-    add_blob(weight.elements);
   }
-  Json header = {{"name", file.name},
-                 {"outputs", Json::parse(file.outputs, nullptr, /*allow_exceptions=*/false)},
-                 {"proven", file.proven}};
-  if (!file.range.empty()) header["range"] = file.range;
-  header["weights"] = std::move(weights);
-  header["blobs"] = std::move(blobs);
-  return header;
+  Json blobs = Json::array();
+  for (const Bytes blob : BlobsOf(file)) {
+    blobs.push_back({{"bytes", blob.size()}, {"digest", DigestOf(blob).ToHex()}});
+  }
+  return {{"name", file.name}, {"variants", std::move(variants)}, {"weights", std::move(weights)},
+          {"blobs", std::move(blobs)}};
 }
 
 bool Write(std::FILE* out, Bytes bytes) {
@@ -156,6 +188,7 @@ Result<ExportedFile> ParseExportedFile(Bytes bytes) {
 }
 
 Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
+  if (file.variants.empty()) return Error(Code::kInvalid, path + ": a file needs a variant");
   for (const ExportedWeight& weight : file.weights) {
     if (BytesOf(weight) != weight.elements.size()) {
       return Error(Code::kInvalid, fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
@@ -179,8 +212,8 @@ Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
   const std::string temporary = fmt::format("{}.{}.part", path, getpid());
   std::FILE* const out = std::fopen(temporary.c_str(), "wb");
   if (out == nullptr) return ErrorFromErrno(errno, "open " + temporary);
-  bool written = Write(out, head) && Write(out, file.artifact);
-  for (const ExportedWeight& weight : file.weights) written = written && Write(out, weight.elements);
+  bool written = Write(out, head);
+  for (const Bytes blob : BlobsOf(file)) written = written && Write(out, blob);
   const int why = errno;
   // Buffered bytes may meet a full disk only here.
   const bool closed = std::fclose(out) == 0;

@@ -19,25 +19,32 @@ struct ExportedWeight {
   Bytes elements;                ///< contiguous, whatever the strides; not aligned
 };
 
-/// One variant of a function with its weights (docs/format/export.md), as views of bytes that
-/// somebody else keeps. Needs no torch.
-struct ExportedFile {
-  std::string name;
+/// One compiled graph of a function, and the sizes it may serve.
+struct ExportedVariant {
   std::string outputs;  ///< result structure, JSON text (client/python/ingot/tree.py)
   /// Symbol values a recording has proved.
   std::vector<std::vector<int64_t>> proven;
   /// A condition over symbols under which no recording is needed: "s0 >= 2 and s0 <= 64". Empty:
   /// only `proven` counts.
   std::string range;
-  std::vector<ExportedWeight> weights;  ///< in manifest order
+  /// Positions among the file's weights, in manifest order.
+  std::vector<uint32_t> weights;
   Bytes artifact;
+};
+
+/// Variants of a function with their weights (docs/format/export.md), as views of bytes that
+/// somebody else keeps. Needs no torch.
+struct ExportedFile {
+  std::string name;
+  std::vector<ExportedVariant> variants;  ///< at least one; the first that takes a call serves it
+  std::vector<ExportedWeight> weights;    ///< shared by the variants
 };
 
 /// kCorrupt: damaged, or not such a file; kIncompatible: another format version.
 Result<ExportedFile> ParseExportedFile(Bytes bytes);
 
-/// Replaces `path` by the file as a whole. kInvalid: a weight's elements are not as many as its
-/// sizes say; the codes of base/filesystem.h when it cannot be written.
+/// Replaces `path` by the file as a whole. kInvalid: there is no variant, a weight's elements are not
+/// as many as its sizes say; the codes of base/filesystem.h when it cannot be written.
 Status WriteExportedFile(const std::string& path, const ExportedFile& file);
 
 }  // namespace ingot::client

@@ -20,10 +20,12 @@ class ExportedFiles : public ::testing::Test {
   static ExportedFile Small() {
     ExportedFile file;
     file.name = "block";
-    file.outputs = R"({"t":"dict","k":["z","a"],"c":[{"t":"leaf","i":0},{"t":"leaf","i":1}]})";
-    file.proven = {{4}, {8}};
-    file.range = "s0 >= 2 and s0 <= 64";
-    file.artifact = AsBytes("artifact");
+    file.variants = {{R"({"t":"dict","k":["z","a"],"c":[{"t":"leaf","i":0},{"t":"leaf","i":1}]})",
+                      {{4}, {8}},
+                      "s0 >= 2 and s0 <= 64",
+                      {0, 1},
+                      AsBytes("artifact")},
+                     {R"({"t":"leaf","i":0})", {}, "", {1}, AsBytes("of one row")}};
     file.weights = {{"self.w", guards::DType::kF32, {2, 1}, {1, 2}, AsBytes("8 bytes.")},
                     {"self.empty", guards::DType::kBF16, {0, 3}, {3, 1}, {}}};
     return file;
@@ -39,7 +41,7 @@ class ExportedFiles : public ::testing::Test {
   static Buffer WithHeader(const std::string& header, std::string_view blobs) {
     Buffer out(8);
     std::memcpy(out.data(), "INGOTEXP", 8);
-    AppendLittle<uint32_t>(out, 1);
+    AppendLittle<uint32_t>(out, 2);
     AppendLittle<uint64_t>(out, header.size());
     const std::string rest = DigestOf(header).ToHex() + header + std::string(blobs);
     out.insert(out.end(), rest.begin(), rest.end());
@@ -56,10 +58,15 @@ TEST_F(ExportedFiles, ReadBackWhatWasWritten) {
   const auto read = ParseExportedFile(bytes);
   ASSERT_TRUE(read) << read.error().ToText();
   EXPECT_EQ(read->name, file.name);
-  EXPECT_EQ(read->outputs, file.outputs);  // The order of keys is that of the result.
-  EXPECT_EQ(read->proven, file.proven);
-  EXPECT_EQ(read->range, file.range);
-  EXPECT_EQ(AsText(read->artifact), "artifact");
+  ASSERT_EQ(read->variants.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    // The order of keys is that of the result.
+    EXPECT_EQ(read->variants[i].outputs, file.variants[i].outputs);
+    EXPECT_EQ(read->variants[i].proven, file.variants[i].proven);
+    EXPECT_EQ(read->variants[i].range, file.variants[i].range);
+    EXPECT_EQ(read->variants[i].weights, file.variants[i].weights);
+    EXPECT_EQ(AsText(read->variants[i].artifact), AsText(file.variants[i].artifact));
+  }
   ASSERT_EQ(read->weights.size(), 2u);
   EXPECT_EQ(read->weights[0].path, "self.w");
   EXPECT_EQ(read->weights[0].strides, (std::vector<int64_t>{1, 2}));
@@ -92,8 +99,9 @@ TEST_F(ExportedFiles, RefuseEveryFlippedBit) {
 
 TEST_F(ExportedFiles, RefuseHeadersThatSayImpossibleThings) {
   const std::string blob = R"({"bytes":0,"digest":")" + DigestOf(std::string_view()).ToHex() + "\"}";
-  const auto header = [&](const std::string& weights, const std::string& blobs) {
-    return R"({"name":"f","outputs":{},"proven":[],"weights":[)" + weights + R"(],"blobs":[)" + blobs + "]}";
+  const auto header = [&](const std::string& weights, const std::string& blobs, const std::string& positions = "") {
+    return R"({"name":"f","variants":[{"outputs":{},"proven":[],"weights":[)" + positions + R"(]}],"weights":[)" +
+           weights + R"(],"blobs":[)" + blobs + "]}";
   };
   ASSERT_TRUE(ParseExportedFile(WithHeader(header("", blob), "")));
   const auto weight = [](const std::string& dtype, const std::string& sizes, const std::string& strides) {
@@ -107,6 +115,9 @@ TEST_F(ExportedFiles, RefuseHeadersThatSayImpossibleThings) {
       {std::string(5000, '[') + std::string(5000, ']'), "JSON object"},
       {header("", two), "one part"},
       {header("", ""), "one part"},
+      {header("", blob, "0"), "weight 0 of 0"},
+      {header("", blob, "-1"), "weight"},
+      {R"({"name":"f","variants":[],"weights":[],"blobs":[]})", "no variant"},
       {header(weight("float33", "[0]", "[1]"), two), "float33"},
       {header(weight("float32", "[1]", "[1]"), two), "sizes"},
       {header(weight("float32", "[0]", "[]"), two), "sizes"},
@@ -135,6 +146,7 @@ TEST_F(ExportedFiles, AreWrittenWholeOrNotAtAll) {
   ExportedFile wrong = Small();
   wrong.weights[0].elements = {};
   EXPECT_EQ(WriteExportedFile(path_, wrong).error().code(), Code::kInvalid);
+  EXPECT_EQ(WriteExportedFile(path_, ExportedFile{"f", {}, {}}).error().code(), Code::kInvalid);
   EXPECT_EQ(WriteExportedFile(dir_.path() + "/none/f.ingot", Small()).error().code(), Code::kNotFound);
   EXPECT_TRUE(ParseExportedFile(*RealFilesystem().Read(path_, 1 << 20)));
   EXPECT_EQ(RealFilesystem().List(dir_.path())->size(), 1u);

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "base/filesystem.h"
 #include "client/lib/exported_file.h"
@@ -55,15 +56,22 @@ Result<at::Tensor> TensorOf(const ExportedWeight& weight) {
 Result<ExportedFunction> Load(const std::string& path) {
   TRY_ASSIGN(const Buffer bytes, RealFilesystem().Read(path, std::numeric_limits<int64_t>::max()));
   TRY_ASSIGN(const ExportedFile file, ParseExportedFile(bytes));
-  TRY_ASSIGN(SizeRule rule, SizeRule::Make(file.proven, file.range));
-  TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact, LoadedArtifact::Open(file.artifact));
-  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> tensors;
   for (const ExportedWeight& weight : file.weights) {
     TRY_ASSIGN(at::Tensor tensor, TensorOf(weight));
-    weights.push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
-  TRY_ASSIGN(std::shared_ptr<Program> program, Program::Bind(std::move(artifact), std::move(weights)));
-  return ExportedFunction{file.name, file.outputs, SizedProgram(std::move(program), std::move(rule))};
+  ExportedFunction function{file.name, {}, {}};
+  for (const ExportedVariant& variant : file.variants) {
+    TRY_ASSIGN(SizeRule rule, SizeRule::Make(variant.proven, variant.range));
+    TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact, LoadedArtifact::Open(variant.artifact));
+    std::vector<at::Tensor> weights;
+    for (const uint32_t number : variant.weights) weights.push_back(tensors[number]);
+    TRY_ASSIGN(std::shared_ptr<Program> program, Program::Bind(std::move(artifact), std::move(weights)));
+    function.outputs.push_back(variant.outputs);
+    function.programs.emplace_back(std::move(program), std::move(rule));
+  }
+  return function;
 }
 
 }  // namespace
@@ -106,6 +114,17 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
       break;
   }
   return Error(Code::kInternal, why);
+}
+
+Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs) {
+  std::optional<Error> why;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    Result<std::vector<at::Tensor>> outputs = programs[i].Run(inputs);
+    if (outputs) return Served{i, *std::move(outputs)};
+    if (!why) why = outputs.error();
+    if (outputs.error().code() != Code::kInvalid) break;
+  }
+  return why ? std::move(*why) : Error(Code::kNotFound, "there is no variant");
 }
 
 Result<ExportedFunction> LoadExported(const std::string& path) {

@@ -34,11 +34,19 @@ class SizedProgram {
   SizeRule rule_;
 };
 
+/// The first of `programs` that takes a call, and its results. Errors: the first one's where none
+/// does; any other than kInvalid ends the search, since something has run.
+struct Served {
+  size_t program = 0;
+  std::vector<at::Tensor> outputs;
+};
+Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs);
+
 /// What an exported file holds, bound to the weights inside it.
 struct ExportedFunction {
   std::string name;
-  std::string outputs;  ///< result structure, JSON text
-  SizedProgram program;
+  std::vector<std::string> outputs;  ///< result structure of each variant, JSON text
+  std::vector<SizedProgram> programs;
 };
 
 /// Reads, checks and binds an exported file. Errors: those of ParseExportedFile,

@@ -16,22 +16,28 @@ namespace py = pybind11;
 
 namespace {
 
-/// The tensors of one call or the weights of one variant, as (path, tensor).
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+/// (outputs, proven, range, positions of weights, artifact)
+using Variant = std::tuple<std::string, std::vector<std::vector<int64_t>>, std::string, std::vector<uint32_t>,
+                           std::shared_ptr<const LoadedArtifact>>;
 
-std::vector<at::Tensor> Run(const ExportedFunction& function, const std::vector<at::Tensor>& inputs) {
-  Result<std::vector<at::Tensor>> outputs = [&] {
+/// (number of the variant that served, its result tensors)
+std::pair<size_t, std::vector<at::Tensor>> Run(const ExportedFunction& function,
+                                               const std::vector<at::Tensor>& inputs) {
+  Result<Served> served = [&] {
     const WithoutGil released;
-    return function.program.Run(inputs);
+    return RunFirst(function.programs, inputs);
   }();
-  if (!outputs) Throw(std::move(outputs).error().Wrap(function.name));
-  return *std::move(outputs);
+  if (!served) Throw(std::move(served).error().Wrap(function.name));
+  return {served->program, std::move(served->outputs)};
 }
 
-void Save(const std::string& path, const std::string& name, const std::string& outputs,
-          const std::vector<std::vector<int64_t>>& proven, const std::string& range, const NamedTensors& weights,
-          const LoadedArtifact& artifact) {
-  ExportedFile file{name, outputs, proven, range, {}, artifact.bytes()};
+void Save(const std::string& path, const std::string& name, const std::vector<Variant>& variants,
+          const NamedTensors& weights) {
+  ExportedFile file{name, {}, {}};
+  for (const auto& [outputs, proven, range, numbers, artifact] : variants) {
+    file.variants.push_back({outputs, proven, range, numbers, artifact->bytes()});
+  }
   std::vector<Buffer> elements;
   elements.reserve(weights.size());
   for (const auto& [label, tensor] : weights) {
@@ -50,10 +56,10 @@ void BindExported(py::module_& m) {
   py::class_<ExportedFunction>(m, "ExportedFunction", "A bound exported file; thread-safe.")
       .def_static("load", [](const std::string& path) { return Unwrap(LoadExported(path)); })
       .def_readonly("name", &ExportedFunction::name)
-      .def_readonly("outputs", &ExportedFunction::outputs, "Result structure as JSON (tree.py).")
-      .def("run", Run, py::arg("inputs"), "Result tensors in order; raises unless served.");
-  m.def("write_exported", Save, py::arg("path"), py::arg("name"), py::arg("outputs"), py::arg("proven"),
-        py::arg("range"), py::arg("weights"), py::arg("artifact"));
+      .def_readonly("outputs", &ExportedFunction::outputs, "Result structure of each variant as JSON (tree.py).")
+      .def("run", Run, py::arg("inputs"), 
+           "(number of the variant that served, its result tensors in order); raises unless served.");
+  m.def("write_exported", Save, py::arg("path"), py::arg("name"), py::arg("variants"), py::arg("weights"));
 }
 
 }  // namespace ingot::client

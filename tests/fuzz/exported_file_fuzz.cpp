@@ -15,7 +15,8 @@ void Check(Bytes bytes) {
   const auto file = client::ParseExportedFile(bytes);
   if (!file) return;
   accepted = true;
-  size_t parts = file->artifact.size();
+  Ensure(!file->variants.empty(), "a file has a variant");
+  size_t parts = 0;
   for (const client::ExportedWeight& weight : file->weights) {
     size_t elements = 1;
     for (const int64_t size : weight.sizes) elements *= static_cast<size_t>(size);
@@ -23,12 +24,16 @@ void Check(Bytes bytes) {
     Ensure(weight.strides.size() == weight.sizes.size(), "a weight has a stride for each size");
     parts += weight.elements.size();
   }
-  Ensure(parts <= bytes.size(), "parts lie inside the file");
-  if (const auto rule = client::SizeRule::Make(file->proven, file->range)) {
-    for (const std::vector<int64_t>& symbols : file->proven) {
+  for (const client::ExportedVariant& variant : file->variants) {
+    parts += variant.artifact.size();
+    for (const uint32_t number : variant.weights) Ensure(number < file->weights.size(), "a weight is in the file");
+    const auto rule = client::SizeRule::Make(variant.proven, variant.range);
+    if (!rule) continue;
+    for (const std::vector<int64_t>& symbols : variant.proven) {
       Ensure(rule->Allows(symbols), "what is proved is allowed");
     }
   }
+  Ensure(parts <= bytes.size(), "parts lie inside the file");
 }
 
 /// `bytes` with the digest that fits its header.
@@ -42,13 +47,17 @@ Buffer Sealed(Bytes bytes) {
   return sealed;
 }
 
-Buffer Seed(const std::string& outputs, const std::string& weights, const std::string& blobs, std::string_view parts) {
-  const std::string header = R"({"name":"f","outputs":)" + outputs +
-                             R"(,"proven":[[2],[3]],"range":"s0 >= 2 and s0 <= 64","weights":[)" + weights +
+std::string Variant(const std::string& outputs, const std::string& weights) {
+  return R"({"outputs":)" + outputs + R"(,"proven":[[2],[3]],"range":"s0 >= 2 and s0 <= 64","weights":)" + weights +
+         "}";
+}
+
+Buffer Seed(const std::string& variants, const std::string& weights, const std::string& blobs, std::string_view parts) {
+  const std::string header = R"({"name":"f","variants":[)" + variants + R"(],"weights":[)" + weights +
                              R"(],"blobs":[)" + blobs + "]}";
   const std::string head = "INGOTEXP";
   Buffer out(head.begin(), head.end());
-  AppendLittle<uint32_t>(out, 1);
+  AppendLittle<uint32_t>(out, 2);
   AppendLittle<uint64_t>(out, header.size());
   const std::string rest = DigestOf(header).ToHex() + header + std::string(parts);
   out.insert(out.end(), rest.begin(), rest.end());
@@ -63,8 +72,9 @@ std::string Blob(std::string_view content) {
 
 std::vector<Buffer> Seeds() {
   const std::string weight = R"({"path":"w","dtype":"float32","sizes":[1,2],"strides":[2,1]})";
-  return {Seed(R"({"t":"leaf","i":0})", "", Blob("artifact"), "artifact"),
-          Seed(R"({"t":"list","c":[]})", weight, Blob("a") + "," + Blob("8 bytes."), "a8 bytes.")};
+  const std::string leaf = Variant(R"({"t":"leaf","i":0})", "[]"), list = Variant(R"({"t":"list","c":[]})", "[0]");
+  return {Seed(leaf, "", Blob("artifact"), "artifact"),
+          Seed(list + "," + leaf, weight, Blob("a") + "," + Blob("b") + "," + Blob("8 bytes."), "ab8 bytes.")};
 }
 
 }  // namespace ingot::fuzz

@@ -493,6 +493,35 @@ def test_export_and_load(ingot, block, tmp_path):
             ingot.load(path)
 
 
+def test_an_exported_file_holds_every_size_that_the_function_was_compiled_for(ingot, tmp_path):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(8, 4).eval()
+
+    def fn(x):
+        y = linear(x)
+        return y.sum(0) if x.shape[0] > 1 else {"row": y[0]}  # Code of its own for one row, and another result.
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for rows in (3, 5, 1):
+            step(torch.randn(rows, 8))
+        step(torch.randn(2, 2, 8))
+    path = tmp_path / "all.ingot"
+    step.export(str(path))
+    loaded = ingot.load(str(path))
+    with torch.no_grad():
+        for rows in (1, 3, 5):
+            x = torch.randn(rows, 8)
+            assert_same(loaded(x), fn(x))
+    with pytest.raises(ingot.Invalid):
+        loaded(torch.randn(3, 9))
+    with pytest.raises(ingot.Invalid):
+        loaded(torch.randn(4, 8))
+    weights = sum(parameter.nbytes for parameter in linear.parameters())
+    content = path.read_bytes()
+    assert content.count(linear.weight.detach().numpy().tobytes()) == 1 and len(content) > weights, "weights are shared"
+
+
 def test_wrong_arguments_are_named(ingot, block):
     with pytest.raises(ingot.Invalid, match="pass an instance"):
         ingot.compile(Block)

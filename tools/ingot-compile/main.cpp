@@ -42,9 +42,11 @@ Json Report(const Arguments& arguments, const ProgramGraph& program, const proto
     }
   }
   for (const client::ExportedWeight& weight : file.weights) weight_bytes += weight.elements.size();
-  return {{"file", arguments.output}, {"name", file.name}, {"symbols", symbols}, {"range", file.range},
-          {"weights", file.weights.size()}, {"weight_bytes", weight_bytes}, {"artifact_bytes", file.artifact.size()},
-          {"native_steps", native}, {"aten_steps", aten}, {"seconds", seconds}};
+  const client::ExportedVariant& variant = file.variants.front();
+  return {{"file", arguments.output}, {"name", file.name}, {"symbols", symbols}, {"range", variant.range},
+          {"weights", file.weights.size()}, {"weight_bytes", weight_bytes},
+          {"artifact_bytes", variant.artifact.size()}, {"native_steps", native}, {"aten_steps", aten},
+          {"seconds", seconds}};
 }
 
 void Print(const Json& report) {
@@ -73,10 +75,12 @@ Status Run(const Arguments& arguments) {
   TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact.bytes));
   const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());
 
-  client::ExportedFile file{archive.name(), archive.outputs(), program->proven, program->Range(), {}, artifact.bytes};
+  client::ExportedFile file{
+      archive.name(), {{archive.outputs(), program->proven, program->Range(), {}, artifact.bytes}}, {}};
   if (manifest.weights() != nullptr) {
     for (const proto::InputSpec* spec : *manifest.weights()) {
       TRY_ASSIGN(client::ExportedWeight weight, archive.Weight(spec->name() == nullptr ? "" : spec->name()->str()));
+      file.variants.front().weights.push_back(static_cast<uint32_t>(file.weights.size()));
       file.weights.push_back(std::move(weight));
     }
   }

@@ -555,11 +555,14 @@ class Engine:
         raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
 
     def export(self, path: str) -> None:
-        """Writes the newest variant with its weights to a file that ``ingot.load`` runs without daemon or capture."""
+        """Writes the variants of one argument structure, that of the first call, with their weights to a file that
+        ``ingot.load`` runs without daemon or capture. NotFound when nothing has been compiled yet."""
         from ingot import exported
 
-        for variant in self._bound_variants():
-            return exported.save(path, self.name, variant)
+        for entry in self._entries.values():
+            bound = [variant for variant in entry.usable() if variant.program is not None]
+            if bound:
+                return exported.save(path, self.name, bound)
         raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
