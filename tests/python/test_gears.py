@@ -264,6 +264,27 @@ def test_an_error_in_one_gear_is_the_functions_own(ingot):
         prepared(ingot, fn, [2, 4, 8, 16])
 
 
+ON_A_RANK = """
+import json, torch, ingot
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://{file}", rank=0, world_size=1)
+calls = []
+def fn(x):
+    calls.append(x.shape[0])
+    return dist._functional_collectives.all_reduce(x @ x.t(), "sum", dist.group.WORLD) + 1
+step, x = ingot.compile(fn), torch.randn(2, 300)
+ingot.set_dim_gears(x, {{0: [2, 4, 8, 16]}})
+step.prepare(x)
+print(json.dumps(dict(calls=calls, **ingot.stats())))
+dist.destroy_process_group()
+"""
+
+
+def test_prepare_runs_each_gear_once_where_ranks_may_wait_for_each_other(store, tmp_path):
+    found = store.python(ON_A_RANK.format(file=tmp_path / "group"))
+    assert found["calls"] == [2, 4, 8, 16] and found.get("deferred", 0) == 0, found
+
+
 def test_prepare_takes_keyword_and_nested_arguments(ingot):
     def f(pair, *, scale):
         return pair["a"] * pair["b"][0] + scale

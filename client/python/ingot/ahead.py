@@ -5,7 +5,7 @@ import typing
 
 import torch
 
-from ingot import _native, errors, gears, keys, recording
+from ingot import _native, errors, gears, groups, keys, recording
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -19,18 +19,28 @@ def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str,
         engine.site(*args, **kwargs)
         if engine.config.capture == "export":
             engine.wait()  # One range may hold every gear.
-        others = [one for one in _other_gears(engine, args, kwargs) if not _is_served(engine, one)]
-        engine._thread.deferring = True
-        try:
+        others = list(_other_gears(engine, args, kwargs))
+        if groups.initialized():
+            # Ranks may communicate in a call: each makes the same calls, whatever it has in its store.
             for more_args, more_kwargs in others:
                 engine.site(*more_args, **more_kwargs)
-        finally:
-            engine._thread.deferring = False
-        engine.wait()
-        for one in others:
-            if not _is_served(engine, one):
-                engine.site(*one[0], **one[1])
+        else:
+            _prove(engine, [one for one in others if not _is_served(engine, one)])
     engine.wait()
+
+
+def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
+    """Records without computing where that can prove a call, then runs what is not proved."""
+    engine._thread.deferring = True
+    try:
+        for args, kwargs in calls:
+            engine.site(*args, **kwargs)
+    finally:
+        engine._thread.deferring = False
+    engine.wait()
+    for one in calls:
+        if not _is_served(engine, one):
+            engine.site(*one[0], **one[1])
 
 
 def capture_file(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bytes:
