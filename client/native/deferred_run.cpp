@@ -2,7 +2,6 @@
 #include "client/native/deferred_run.h"
 
 #include <ATen/core/enum_tag.h>
-#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/meta_results.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/core/stack.h>
@@ -224,7 +225,8 @@ std::vector<c10::IValue> MetaResults::Make(c10::ArrayRef<c10::IValue> args,
   const auto make = [&](const One& one) {
     if (!one.is_defined) return at::Tensor();
     if (one.argument) return given[*one.argument];
-    at::Tensor tensor = at::empty_strided(one.sizes, one.strides, at::TensorOptions(c10::kCPU).dtype(one.type));
+    // Not at::empty_strided, which writes all of it where deterministic algorithms are asked for.
+    at::Tensor tensor = at::detail::empty_strided_cpu(one.sizes, one.strides, one.type);
     made(tensor);
     return tensor;
   };

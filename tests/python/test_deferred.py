@@ -274,3 +274,25 @@ def test_the_users_torch_functions_see_no_meta_kernel(defer):
     assert [name for name in names if name in ("matmul", "gelu", "layer_norm", "empty_strided", "broadcast_tensors")] in (
         [], ["matmul", "gelu", "layer_norm"])
     assert run.refusal is None
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_every_mode_without_gradients(parts, mode):
+    tensors = torch.randn(2, 6, 16), torch.nn.Parameter(torch.randn(16, 16)), torch.nn.Parameter(torch.randn(16))
+    with mode():
+        deferred, ran = Run(parts, model, *tensors, deferred_above=0), Run(parts, model, *tensors)
+        assert recorded(deferred) == recorded(ran)
+        assert deferred.recorder.complete_if_kept()
+        same(deferred.result, ran.result)
+        deferred = Run(parts, model, *tensors, deferred_above=0)
+        del deferred.result
+        assert not deferred.recorder.complete_if_kept()
+        assert torch.is_inference_mode_enabled() == ran.result.is_inference()
+
+
+def test_a_recording_with_gradients_is_refused_and_computed(parts):
+    weight = torch.randn(4, 4, requires_grad=True)
+    run = Run(parts, lambda x: (x @ x) @ weight, torch.randn(4, 4), deferred_above=0)
+    assert run.refusal == "requires-grad" and run.result.requires_grad
+    run.result.sum().backward()
+    assert weight.grad is not None
