@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -40,6 +41,17 @@ bool ChoosesStrides(std::string_view name) {
   constexpr std::array<std::string_view, 6> kPrefixes = {
       "_scaled_dot_product", "conv", "_convolution", "lstm", "gru", "rnn_"};
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return base.starts_with(prefix); });
+}
+
+/// How many references a tensor's Python object has on it when nobody else holds that object; none when somebody
+/// does, or when this version of PyTorch does not say.
+template <typename Slot>
+std::optional<size_t> ReferencesOf(Slot& object) {
+  if constexpr (requires { object.has_unique_reference(); }) {
+    if (object.load_pyobj() == nullptr) return 0;
+    if (object.has_unique_reference()) return 1;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -156,11 +168,9 @@ bool DeferredRun::IsKept() const {
     for (const c10::IValue& value : step.results) ForEachTensor(value, count);
   }
   return std::ranges::any_of(all, [&](const at::Tensor& tensor) {
-    auto* slot = tensor.unsafeGetTensorImpl()->pyobj_slot();
-    const bool has_object = slot->load_pyobj() != nullptr;
-    // Held by `all` as well, and by the Python object that it keeps alive itself.
-    const size_t expected = own[tensor.unsafeGetTensorImpl()] + 1 + (has_object ? 1 : 0);
-    return tensor.use_count() != expected || (has_object && !slot->has_unique_reference()) ||
+    const auto references = ReferencesOf(*tensor.unsafeGetTensorImpl()->pyobj_slot());
+    // `all` holds it as well.
+    return !references || tensor.use_count() != own[tensor.unsafeGetTensorImpl()] + 1 + *references ||
            tensor.storage().use_count() != tensors[StorageOf(tensor)];
   });
 }
