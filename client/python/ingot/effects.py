@@ -6,12 +6,11 @@ any other change is refused.
 """
 
 import os
-import threading
 import typing
 
 import torch
 
-from ingot import _native, paths
+from ingot import _native, noting, paths
 
 _OBJECTS_MAX = 20_000
 
@@ -67,41 +66,26 @@ def _same(old: typing.Any, new: typing.Any) -> bool:
     return bool(_native.digest_value(old)[0] == _native.digest_value(new)[0])
 
 
-_reading: "dict[int, dict[str, str | None]]" = {}
-"""What each thread that watches has read."""
-_lock = threading.Lock()
 _plain_environ = type(os.environ)
 
 
 class _Watched(_plain_environ):  # type: ignore[misc, valid-type]
     def __getitem__(self, name: str) -> str:
-        read = _reading.get(threading.get_ident(), {})
+        read = environment.here()
         try:
             value: str = super().__getitem__(name)
         except KeyError:
-            read[name] = None
+            if read is not None:
+                read[name] = None
             raise
-        read[name] = value
+        if read is not None:
+            read[name] = value
         return value
 
 
-class WatchedEnvironment:
-    """Notes which environment variables this thread reads through ``os.environ`` inside a ``with`` block."""
+def _watch_environ(watch: bool) -> None:
+    os.environ.__class__ = _Watched if watch else _plain_environ
 
-    def __init__(self) -> None:
-        self.read: "dict[str, str | None]" = {}
 
-    def __enter__(self) -> "WatchedEnvironment":
-        with _lock:
-            self._outer = _reading.get(threading.get_ident())
-            _reading[threading.get_ident()] = self.read
-            os.environ.__class__ = _Watched
-        return self
-
-    def __exit__(self, *exc: typing.Any) -> None:
-        with _lock:
-            _reading.pop(threading.get_ident(), None)
-            if self._outer is not None:
-                _reading[threading.get_ident()] = self._outer
-            if not _reading:
-                os.environ.__class__ = _plain_environ
+environment: "noting.Noting[dict[str, str | None]]" = noting.Noting(_watch_environ)
+"""The variables a thread reads through ``os.environ``, with what it found."""

@@ -5,11 +5,10 @@ import builtins
 import dis
 import functools
 import sys
-import threading
 import types
 import typing
 
-from ingot import _native, codes
+from ingot import _native, codes, noting
 
 # Code that says these may read any attribute of the object it says them of.
 _ANY = frozenset(["__dict__", "vars", "__getstate__"])
@@ -76,13 +75,10 @@ def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | Non
 
 
 _plain_getattr, _plain_hasattr = builtins.getattr, builtins.hasattr
-_noting: "dict[int, set[str]]" = {}
-"""What each thread that notes has asked for."""
-_lock = threading.Lock()
 
 
 def _note(name: typing.Any) -> None:
-    found = _noting.get(threading.get_ident())
+    found = noted.here()
     if found is not None and not _is_torchs(sys._getframe(2)) and not _native.in_meta_kernel():
         found.add(name)
 
@@ -101,26 +97,10 @@ def _noting_hasattr(value: typing.Any, name: str) -> bool:
     return _plain_hasattr(value, name)
 
 
-class NotedNames:
-    """Notes what this thread asks for through ``getattr`` and ``hasattr`` inside a ``with`` block.
+def _replace_builtins(replace: bool) -> None:
+    builtins.getattr = _noting_getattr if replace else _plain_getattr
+    builtins.hasattr = _noting_hasattr if replace else _plain_hasattr
 
-    Both builtins are replaced while any thread notes; calls from PyTorch's code are not noted.
-    """
 
-    def __init__(self) -> None:
-        self.names: "set[str]" = set()
-
-    def __enter__(self) -> "NotedNames":
-        with _lock:
-            self._outer = _noting.get(threading.get_ident())
-            _noting[threading.get_ident()] = self.names
-            builtins.getattr, builtins.hasattr = _noting_getattr, _noting_hasattr
-        return self
-
-    def __exit__(self, *exc: typing.Any) -> None:
-        with _lock:
-            _noting.pop(threading.get_ident(), None)
-            if self._outer is not None:
-                _noting[threading.get_ident()] = self._outer
-            if not _noting:
-                builtins.getattr, builtins.hasattr = _plain_getattr, _plain_hasattr
+noted: "noting.Noting[set[str]]" = noting.Noting(_replace_builtins)
+"""What a thread asks for through ``getattr`` and ``hasattr``; calls from PyTorch's code are not noted."""

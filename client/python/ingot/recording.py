@@ -83,8 +83,8 @@ class Recording:
         self._constant_bytes_max = constant_bytes_max
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._profiler = _native.Profiler(_SKIP_CODE)
-        self._environment = effects.WatchedEnvironment()
-        self._noted = names.NotedNames()
+        self._environment: "dict[str, str | None]" = {}
+        self._names: "set[str]" = set()
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
         self._snapshot = effects.Snapshot(root_objects(function, call.objects))
@@ -108,7 +108,7 @@ class Recording:
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
         unwrapper = collectives.Unwrapper() if groups.initialized() else None
-        with self._environment, self._noted, Escapes(recorder, self._profiler, unwrapper):
+        with effects.environment.into(self._environment), names.noted.into(self._names), Escapes(recorder, self._profiler, unwrapper):
             self._profiler.start()
             recorder.start()
             if aliased is not None:
@@ -130,7 +130,7 @@ class Recording:
 
     def _observed(self) -> "tuple[typing.Any, typing.Any, typing.Any, typing.Any]":
         """Code that ran with the names of its modules, impure calls, environment variables read, and names noted."""
-        return self._codes(), self._profiler.impure, self._environment.read, self._noted.names
+        return self._codes(), self._profiler.impure, self._environment, self._names
 
     def _is_call_state(self, path: paths.Path) -> bool:
         root = str(path[0])
