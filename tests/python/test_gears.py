@@ -282,7 +282,7 @@ dist.destroy_process_group()
 
 def test_prepare_runs_each_gear_once_where_ranks_may_wait_for_each_other(store, tmp_path):
     found = store.python(ON_A_RANK.format(file=tmp_path / "group"))
-    assert found["calls"] == [2, 4, 8, 16] and found.get("deferred", 0) == 0, found
+    assert found["calls"] == [2, 4, 8, 16] and found["deferred"] == 0, found
 
 
 def test_prepare_takes_keyword_and_nested_arguments(ingot):
