@@ -104,10 +104,7 @@ TEST_F(ExplainTest, SaysWhenAFailedCompileIsTriedAgain) {
 TEST_F(ExplainTest, KeepsWhichDependencyWasRejected) {
   const auto request = [](uint64_t digest) {
     proto::CompileT out = MakeCompile("f", "graph f 4");
-    out.dependencies.push_back(std::make_unique<proto::DependencyT>());
-    out.dependencies[0]->kind = "env";
-    out.dependencies[0]->where = "MODE";
-    out.dependencies[0]->low = digest;
+    AddDependency(out, "env", "MODE", digest);
     return out;
   };
   ASSERT_TRUE(connection_->Compile(request(1)));

@@ -245,10 +245,7 @@ TEST_F(ServerTest, KeepsVariantsOfTwoStatesBesideEachOther) {
   const auto connection = Connect();
   const auto request = [](uint64_t digest) {
     proto::CompileT out = MakeCompile("f", "graph f 4");
-    out.dependencies.push_back(std::make_unique<proto::DependencyT>());
-    out.dependencies[0]->kind = "global";
-    out.dependencies[0]->where = "m.scale";
-    out.dependencies[0]->low = digest;
+    AddDependency(out, "global", "m.scale", digest);
     return out;
   };
   ASSERT_TRUE(connection->Compile(request(1)));

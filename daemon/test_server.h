@@ -63,6 +63,14 @@ inline proto::CompileT MakeCompile(const std::string& function, const std::strin
   return request;
 }
 
+inline void AddDependency(proto::CompileT& request, const std::string& kind, const std::string& where,
+                          uint64_t digest) {
+  auto& added = *request.dependencies.emplace_back(std::make_unique<proto::DependencyT>());
+  added.kind = kind;
+  added.where = where;
+  added.low = digest;
+}
+
 /// A daemon inside the test, with a fake compiler behind a real socket.
 class ServerTest : public testing::Test {
  protected:

@@ -3,16 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/test_server.h"
+
 namespace ingot::daemon {
 namespace {
 
 proto::CompileT RequestWith(const std::string& where, uint64_t digest) {
   proto::CompileT request;
   request.signature = {1, 2};
-  request.dependencies.push_back(std::make_unique<proto::DependencyT>());
-  request.dependencies[0]->kind = "global";
-  request.dependencies[0]->where = where;
-  request.dependencies[0]->low = digest;
+  AddDependency(request, "global", where, digest);
   return request;
 }
 

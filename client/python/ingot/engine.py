@@ -362,7 +362,7 @@ class Engine:
         computes must take its place."""
         if self.config.capture == "export" or not shape.may_defer():
             return False
-        run = recording.Recording(self.target, self.name, call, self.config.constant_bytes_max, deferred=True)
+        run = self._prepare(call, deferred=True)
         captured: "recording.Captured | None" = None
         try:
             captured = run.finish(run.run())
@@ -387,8 +387,8 @@ class Engine:
             self._warn_once("export", f"{self.name}: {warning}")
         return captured, proof
 
-    def _prepare(self, call: recording.Call) -> recording.Recording:
-        return recording.Recording(self.target, self.name, call, self.config.constant_bytes_max)
+    def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
+        return recording.Recording(self.target, self.name, call, self.config.constant_bytes_max, deferred)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
@@ -454,7 +454,8 @@ class Engine:
                 variants.remove(old)
                 self.site._remove(old.program) if old.program is not None else None
             variants.insert(0, variant)
-            job.shape.refused_proofs = 0 if variant.is_template else job.shape.refused_proofs
+            if variant.is_template:
+                job.shape.refused_proofs = 0
             job.shape.entry.rejected = ""
             if not self._install(job.shape_key, job.shape, variant, job.call):
                 inputs = self._inputs(variant, job.call)
