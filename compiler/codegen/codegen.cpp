@@ -22,7 +22,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 7;
+constexpr int kLoweringVersion = 8;
 
 std::string SymbolOf(const loop::Kernel& kernel) {
   return "ingot_k_" + loop::KernelDigest(kernel).ToHex().substr(0, 16);

@@ -20,7 +20,9 @@ namespace {
 
 // Partial sums of so many elements are added up: a sum errs as little as one along j.
 constexpr int64_t kPartial = 32;
+// Fewer rows than this fill a vector worse than j does, unless j is short as well.
 constexpr int64_t kRowsMin = 4;
+constexpr int64_t kFoldedMin = 16;
 
 /// +1 where neighbouring rows are neighbours in memory and neighbouring j are not, -1 the reverse.
 int Preference(const loop::Index& index) {
@@ -35,11 +37,13 @@ int Preference(const loop::Index& index) {
 bool FoldsColumns(const loop::Kernel& kernel) {
   if (kernel.rows.empty()) return false;
   const guards::Dim& rows = kernel.rows.back();
-  if (rows.is_const() && rows.const_value() < kRowsMin) return false;
+  if (rows.is_const() && rows.const_value() < 2) return false;
+  const bool is_narrow = rows.is_const() && rows.const_value() < kRowsMin;
   bool folds = false;
   int preference = 0;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_loop) continue;
+    if (is_narrow && !(block.extent.is_const() && block.extent.const_value() < kFoldedMin)) return false;
     for (const Id id : block.insts) {
       const Inst& inst = kernel.insts[id];
       folds |= loop::IsReduce(inst.op);

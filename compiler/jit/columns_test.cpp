@@ -6,6 +6,7 @@
 #include "compiler/codegen/columns.h"
 #include "compiler/jit/compare.h"
 #include "compiler/loop/ops.h"
+#include "compiler/loop/substitute.h"
 
 namespace ingot::compiler {
 namespace {
@@ -193,6 +194,39 @@ TEST(Columns, AreNotTakenWhereTheInnermostDimIsFolded) {
   maker.Row();
   maker.Store(out, KernelMaker::At({1, 0}), sum);
   EXPECT_FALSE(codegen::FoldsColumns(maker.kernel));
+}
+
+/// A fold over columns with `rows` neighbouring rows, each of `extent` elements.
+loop::Kernel FoldOf(ScalarOp op, int64_t rows, int64_t extent) {
+  Columns columns;
+  KernelMaker& maker = columns.maker;
+  const uint32_t in = columns.In(DType::kF32);
+  const uint32_t out = columns.Out(DType::kF32);
+  maker.Loop(columns.k);
+  const Id folded = maker.Op(op, DType::kF32, {maker.Load(in, columns.Here())});
+  maker.Row();
+  maker.Store(out, columns.Row(), folded);
+  const guards::Dims sizes = {Dim(rows), Dim(extent)};
+  return loop::Substitute(maker.kernel, sizes);
+}
+
+TEST(Columns, OfFewRowsAreTakenWhereTheFoldIsShort) {
+  EXPECT_FALSE(codegen::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 1, 2)));
+  EXPECT_TRUE(codegen::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 2, 2)));
+  EXPECT_TRUE(codegen::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 3, 15)));
+  EXPECT_FALSE(codegen::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 3, 16)));
+  EXPECT_TRUE(codegen::FoldsColumns(FoldOf(ScalarOp::kReduceSum, 4, 16)));
+}
+
+TEST(Columns, OfKnownSizesAgreeWithTheInterpreter) {
+  for (const int64_t rows : kRows) {
+    for (const int64_t extent : kExtents) {
+      // Longer sums of random numbers cancel too much to be compared.
+      const ScalarOp op = extent > 33 ? ScalarOp::kReduceMax : ScalarOp::kReduceSum;
+      ExpectSameAsInterpreter(TestKernel(FoldOf(op, rows, extent)), {}, 7 + rows, false);
+      if (testing::Test::HasFailure()) return;
+    }
+  }
 }
 
 }  // namespace
