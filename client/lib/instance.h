@@ -43,7 +43,6 @@ class Instance {
   ~Instance();
 
   std::span<const int64_t> symbols() const { return symbols_; }
-  const uint8_t* arena_address() const { return arena_address_; }
   /// `check_values` false: value guards are not compared. Sizes that depend on data always are.
   RunOutcome Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
                  bool check_values = true);

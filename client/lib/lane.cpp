@@ -7,10 +7,19 @@
 
 namespace ingot::client {
 
-bool Lane::Serves(const Instance& instance, std::span<const int64_t> symbols) const {
-  return instance.arena_address() == arena_.address() &&
-         std::equal(symbols.begin(), symbols.end(), instance.symbols().begin(), instance.symbols().end());
+namespace {
+
+bool Serves(const Instance& instance, std::span<const int64_t> symbols) {
+  return std::equal(symbols.begin(), symbols.end(), instance.symbols().begin(), instance.symbols().end());
 }
+
+uint64_t HashOf(std::span<const int64_t> symbols) {
+  uint64_t hash = 0;
+  for (const int64_t value : symbols) hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 32);
+}
+
+}  // namespace
 
 void Lane::Forget() {
   instances_.clear();
@@ -37,23 +46,33 @@ Result<Instance*> Lane::Find(const std::shared_ptr<const PlanImage>& image,
                              std::span<const int64_t> symbols) {
   if (latest_ != nullptr && Serves(*latest_, symbols)) [[likely]] return latest_;
   latest_ = nullptr;
-  // An arena that grew has moved; what was built on the old one is of no use.
-  std::erase_if(instances_, [&](const auto& one) { return one->arena_address() != arena_.address(); });
-  for (const auto& instance : instances_) {
-    if (Serves(*instance, symbols)) latest_ = instance.get();
+  const uint64_t hash = HashOf(symbols);
+  for (auto [at, end] = instances_.equal_range(hash); at != end; ++at) {
+    if (Serves(*at->second, symbols)) latest_ = at->second.get();
   }
   if (latest_ == nullptr) {
-    if (instances_.size() >= kInstancesMax) {
-      instances_.erase(std::min_element(instances_.begin(), instances_.end(), [](const auto& a, const auto& b) {
-        return a->last_used < b->last_used;
-      }));
-    }
-    TRY_ASSIGN(std::unique_ptr<Instance> made, Instance::Make(image, symbols, arena_, *weights_));
-    instances_.push_back(std::move(made));
-    latest_ = instances_.back().get();
+    if (instances_.size() >= kInstancesMax) DropOldest();
+    TRY_ASSIGN(std::unique_ptr<Instance> made, Make(image, symbols));
+    latest_ = made.get();
+    instances_.emplace(hash, std::move(made));
   }
   latest_->last_used = ++clock_;
   return latest_;
+}
+
+Result<std::unique_ptr<Instance>> Lane::Make(const std::shared_ptr<const PlanImage>& image,
+                                             std::span<const int64_t> symbols) {
+  const uint8_t* before = arena_.address();
+  auto made = Instance::Make(image, symbols, arena_, *weights_);
+  // An arena that grew has moved; what was built on the old one is of no use.
+  if (arena_.address() != before) Forget();
+  return made;
+}
+
+void Lane::DropOldest() {
+  instances_.erase(std::ranges::min_element(instances_, [](const auto& a, const auto& b) {
+    return a.second->last_used < b.second->last_used;
+  }));
 }
 
 LanePool::~LanePool() { delete latest_.load(); }

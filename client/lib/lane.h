@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "client/lib/instance.h"
@@ -28,14 +29,16 @@ class Lane {
   Result<Instance*> Find(const std::shared_ptr<const PlanImage>& image, std::span<const int64_t> symbols);
 
  private:
-  /// More sizes than this alternate rarely; each costs its prebuilt tensors, not its arena.
-  static constexpr size_t kInstancesMax = 16;
+  /// Room for every gear that can be declared; each costs its prebuilt tensors, not its arena.
+  static constexpr size_t kInstancesMax = 128;
 
-  bool Serves(const Instance& instance, std::span<const int64_t> symbols) const;
+  Result<std::unique_ptr<Instance>> Make(const std::shared_ptr<const PlanImage>& image,
+                                         std::span<const int64_t> symbols);
+  void DropOldest();
   void Forget();
 
   Arena arena_;
-  std::vector<std::unique_ptr<Instance>> instances_;
+  std::unordered_multimap<uint64_t, std::unique_ptr<Instance>> instances_;  ///< by the hash of their symbols
   Instance* latest_ = nullptr;
   std::shared_ptr<const Weights> weights_;
   std::vector<const uint8_t*> addresses_;
