@@ -12,6 +12,7 @@
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/plan.h"
 #include "compiler/prove.h"
+#include "compiler/specialize.h"
 #include "kernels/abi.h"
 #include "proto/artifact_file.h"
 
@@ -22,6 +23,8 @@ constexpr int kCompilerVersion = 3;
 // Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
 // bound that does not depend on the machine.
 constexpr uint64_t kWorkInMillisecond = 20'000;
+// A few short rows of a kernel; nobody waits for kernels of single gears.
+constexpr uint64_t kProofOfSpecial_ms = 2;
 
 class Stopwatch {
  public:
@@ -78,7 +81,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   pipeline.disabled = options.disabled_passes;
   pipeline.dump_dir = options.dump_dir;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
-  TRY_ASSIGN(const Fused fused, Fuse(work));
+  TRY_ASSIGN(Fused fused, Fuse(work));
+  TRY(Specialize(work, options.gears, fused));
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch codegen;
@@ -101,7 +105,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   if (options.prove && !objects.empty() && RunsHere(options.target)) {
     const Stopwatch proof;
     TRY_ASSIGN(const ProofReport report,
-               ProveKernels(fused.kernels, objects, options.prove_ms_max * kWorkInMillisecond));
+               ProveKernels(fused.kernels, objects,
+                            (options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms) * kWorkInMillisecond));
     plan.provenance->proof_seed = report.seed;
     plan.provenance->proof_kernels = report.proved;
     artifact.seconds_proof = proof.Seconds();

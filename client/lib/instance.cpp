@@ -31,6 +31,20 @@ bool IsContiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>&
   return true;
 }
 
+/// The number of the kernel that runs where `number` is asked for: itself, or the one made for these values.
+uint32_t KernelFor(const proto::Manifest& manifest, uint32_t number, const std::vector<int64_t>& symbols) {
+  const proto::Kernel& kernel = *manifest.kernels()->Get(number);
+  if (kernel.specials() == nullptr) return number;
+  for (const proto::SpecialKernel* special : *kernel.specials()) {
+    bool fits = true;
+    for (uint32_t i = 0; i < special->values()->size(); ++i) {
+      fits &= symbols[kernel.deciding()->Get(i)] == special->values()->Get(i);
+    }
+    if (fits) return special->kernel();
+  }
+  return number;
+}
+
 }  // namespace
 
 Arena::~Arena() { std::free(address_); }
@@ -162,11 +176,12 @@ Status Instance::PlaceArena(Arena& arena) {
 }
 
 Status Instance::PrepareLaunch(const proto::PlanStep& step, Launch& launch) {
-  const proto::Kernel& kernel = *image_->manifest->kernels()->Get(step.kernel());
-  launch.kernel = image_->artifact->kernel(step.kernel());
   for (uint32_t i = 0; step.symbols() != nullptr && i < step.symbols()->size(); ++i) {
     launch.symbols.push_back(dims_[step.symbols()->Get(i)]);
   }
+  const uint32_t number = KernelFor(*image_->manifest, step.kernel(), launch.symbols);
+  const proto::Kernel& kernel = *image_->manifest->kernels()->Get(number);
+  launch.kernel = image_->artifact->kernel(number);
   launch.rows = image_->dims[kernel.rows()].Eval(launch.symbols);
   launch.scratch_bytes = AlignUp(image_->dims[kernel.scratch_bytes()].Eval(launch.symbols));
   const int64_t row_elements = image_->dims[kernel.row_elements()].Eval(launch.symbols);

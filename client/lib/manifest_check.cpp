@@ -146,6 +146,11 @@ class Checker {
       TRY(In(kernel.rows(), dims_, "rows"));
       TRY(In(kernel.scratch_bytes(), dims_, "scratch"));
       TRY(In(kernel.row_elements(), dims_, "row elements"));
+      for (size_t k = 0; k < SizeOf(kernel.specials()); ++k) {
+        const proto::SpecialKernel& special = *kernel.specials()->Get(k);
+        TRY(In(special.kernel(), SizeOf(m_.kernels()), "special kernel"));
+        if (SizeOf(special.values()) != SizeOf(kernel.deciding())) return Corrupt("value of special kernel", k);
+      }
     }
     return {};
   }
@@ -199,7 +204,9 @@ class Checker {
       return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value;
     };
     switch (step.kind()) {
-      case proto::StepKind::Kernel: return In(step.kernel(), SizeOf(m_.kernels()), "kernel");
+      case proto::StepKind::Kernel:
+        TRY(In(step.kernel(), SizeOf(m_.kernels()), "kernel"));
+        return All(m_.kernels()->Get(step.kernel())->deciding(), SizeOf(step.symbols()), "deciding symbol");
       case proto::StepKind::Aten:
         if (step.op() == nullptr) return Corrupt("operator name", 0);
         if (step.inplace() >= 0 &&

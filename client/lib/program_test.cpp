@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "client/lib/test_artifacts.h"
@@ -134,6 +135,22 @@ TEST_P(Programs, ServeEverySizeOfATemplate) {
   }
   EXPECT_THAT(Explain(*program, {at::randn({3, 8}), at::randn({4, 8})}),
               HasSubstr("input 'y': size 4 at dim 0, this variant needs 3"));
+}
+
+TEST_P(Programs, KeepAnInstanceOfEverySizeWhileTheArenaGrows) {
+  auto program = Make(R"(graph @f(%x: f32[s0, 8], %w: f32[8, 8] weight "w") symbols(s0 = %x.dim(0)) {
+    %0 = aten.sigmoid(%x) : f32[s0, 8]
+    %1 = aten.mm(%0, %w) : f32[s0, 8]
+    %2 = aten.mm(%1, %w) : f32[s0, 8]
+    return %2
+  })", {at::eye(8)});
+  ASSERT_TRUE(program);
+  // More sizes than are kept, there and back: some are made again.
+  for (int64_t i = 0; i < 400; ++i) {
+    const int64_t rows = i < 200 ? i : 400 - i;
+    const at::Tensor x = at::randn({rows, 8});
+    ExpectClose(Serve(*program, {x})[0], at::sigmoid(x));
+  }
 }
 
 // Large enough that rows are handed to several threads, each with its own scratch.
@@ -394,6 +411,69 @@ TEST(Bind, NamesTheOperatorThatIsMissing) {
   auto program = Program::Bind(*artifact, {});
   ASSERT_FALSE(program);
   EXPECT_THAT(program.error().message(), HasSubstr("my_ops::nothing is not registered"));
+}
+
+constexpr std::string_view kTwoKernels = R"(graph @f(%x: f32[4, s0]) symbols(s0 = %x.dim(1)) {
+  %a = aten.softmax.int(%x, -1, none) : f32[4, s0]
+  %b = aten.relu(%x) : f32[4, s0]
+  return %a, %b
+})";
+
+/// The artifact of kTwoKernels for gears 24 and 40, with its manifest changed.
+Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const std::function<void(proto::ManifestT&)>& change) {
+  const Buffer bytes = CompiledArtifact(kTwoKernels, {{24}, {40}});
+  const auto view = proto::OpenArtifact(bytes);
+  EXPECT_TRUE(view) << view.error().ToText();
+  proto::ManifestT manifest;
+  proto::GetManifest(view->manifest.data())->UnPackTo(&manifest);
+  change(manifest);
+  flatbuffers::FlatBufferBuilder builder;
+  proto::FinishManifestBuffer(builder, proto::Manifest::Pack(builder, &manifest));
+  const Buffer changed =
+      proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, view->code, view->constants});
+  return LoadedArtifact::Open(Bytes(changed));
+}
+
+Tensors ServeOne(const std::shared_ptr<const LoadedArtifact>& artifact, const at::Tensor& x) {
+  const auto program = Program::Bind(artifact, {});
+  EXPECT_TRUE(program) << program.error().ToText();
+  const at::Tensor* input = &x;
+  Tensors outputs;
+  std::string why;
+  EXPECT_EQ((*program)->Run(&input, 1, outputs, why), RunOutcome::kServed) << why;
+  return outputs;
+}
+
+TEST(SpecialKernels, RunInTheirGearAndNowhereElse) {
+  const auto artifact = OpenChanged([](proto::ManifestT& manifest) {
+    ASSERT_EQ(manifest.kernels.size(), 6);
+    ASSERT_EQ(manifest.kernels[0]->specials.size(), 2);
+    // The other kernel's code in place of its own shows which one runs.
+    const uint32_t first = manifest.steps[0]->kernel;
+    const uint32_t second = manifest.steps[1]->kernel;
+    manifest.kernels[first]->specials[1]->kernel = manifest.kernels[second]->specials[1]->kernel;
+  });
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  for (const int64_t size : {24, 25, 40, 41}) {
+    const at::Tensor x = at::randn({4, size});
+    const Tensors outputs = ServeOne(*artifact, x);
+    const bool is_swapped = size == 40;
+    const bool is_right = at::allclose(outputs[0], at::softmax(x, -1)) && at::allclose(outputs[1], at::relu(x));
+    EXPECT_NE(is_right, is_swapped) << size;
+    EXPECT_EQ(at::equal(outputs[0], outputs[1]), is_swapped) << size;
+  }
+}
+
+TEST(SpecialKernels, AreRefusedWhereTheyNameNothing) {
+  const auto expect = [](const char* why, const std::function<void(proto::ManifestT&)>& change) {
+    const auto artifact = OpenChanged(change);
+    ASSERT_FALSE(artifact) << why;
+    EXPECT_EQ(artifact.error().code(), Code::kCorrupt);
+    EXPECT_THAT(artifact.error().message(), HasSubstr(why));
+  };
+  expect("special kernel 6", [](proto::ManifestT& m) { m.kernels[0]->specials[0]->kernel = 6; });
+  expect("value of special kernel 1", [](proto::ManifestT& m) { m.kernels[1]->specials[1]->values.clear(); });
+  expect("deciding symbol 1", [](proto::ManifestT& m) { m.kernels[0]->deciding[0] = 1; });
 }
 
 TEST(Compile, GivesEqualBytesTwice) {

@@ -12,8 +12,8 @@
 
 namespace ingot::client {
 
-/// An artifact of the graph in `text`, for this machine, through the whole compiler.
-inline Buffer CompiledArtifact(std::string_view text) {
+/// An artifact of the graph in `text`, for this machine, through the whole compiler, with code of its own for `gears`.
+inline Buffer CompiledArtifact(std::string_view text, std::vector<std::vector<int64_t>> gears = {}) {
   auto graph = compiler::Parse(text);
   auto target = compiler::Target::Host();
   EXPECT_TRUE(graph) << graph.error().ToText();
@@ -22,6 +22,7 @@ inline Buffer CompiledArtifact(std::string_view text) {
   compiler::CompileOptions options;
   options.target = *target;
   options.threads = 1;
+  options.gears = std::move(gears);
   auto artifact = compiler::Compile(*graph, options);
   EXPECT_TRUE(artifact) << artifact.error().ToText();
   return artifact ? std::move(artifact->bytes) : Buffer();

@@ -17,6 +17,13 @@ struct Launch {
   std::vector<NodeId> nodes;        ///< graph nodes it stands for
 };
 
+/// Code of its own for one kernel at given values of some of its symbols (compiler/specialize.h).
+struct Special {
+  uint32_t kernel = 0;              ///< the general one, a position in Fused::kernels
+  std::vector<int64_t> values;      ///< of the general kernel's deciding symbols
+  uint32_t special = 0;             ///< what runs at these values; same buffers, same symbols
+};
+
 /// The graph as a schedule of launches and nodes left to ATen, in an order that respects all
 /// dependencies and effects.
 struct Fused {
@@ -26,6 +33,7 @@ struct Fused {
     NodeId node = kNoNode;          ///< otherwise: an op for ATen, a guard, or a view made by alias
   };
   std::vector<loop::Kernel> kernels;   ///< distinct (equal text is shared)
+  std::vector<Special> specials;       ///< none until Specialize
   std::vector<Launch> launches;
   std::vector<Step> steps;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/codegen/lanes.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/plan/aten_forms.h"
@@ -147,7 +148,14 @@ class Planner {
         elements = elements + (block.is_loop ? block.extent : Dim(1));
       }
       spec->row_elements = DimAt(elements);
+      spec->deciding = codegen::DecidingSymbols(kernel);
       plan_.kernels.push_back(std::move(spec));
+    }
+    for (const Special& special : fused_.specials) {
+      auto spec = std::make_unique<proto::SpecialKernelT>();
+      spec->values = special.values;
+      spec->kernel = special.special;
+      plan_.kernels[special.kernel]->specials.push_back(std::move(spec));
     }
     return {};
   }
