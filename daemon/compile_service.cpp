@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -19,6 +20,7 @@ struct CompileService::Candidate {
   NewVariant variant;
   std::string text;
   Digest graph_key;
+  bool IsSpecialized() const { return !variant.gears.empty(); }
 };
 
 struct CompileService::Request {
@@ -40,6 +42,28 @@ struct CompileService::Request {
   ReplyDone done;
 };
 
+namespace {
+
+/// The gears without repetition, in order: equal lists, equal keys. kInvalid for what cannot be gears of a template.
+Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size_t symbol_count,
+                                         const Config& config) {
+  if (symbol_count == 0 || gears.size() % symbol_count != 0) {
+    return Error(Code::kInvalid, fmt::format("{} sizes are no gears of {} symbols", gears.size(), symbol_count));
+  }
+  std::set<std::vector<int64_t>> distinct;
+  for (auto at = gears.begin(); at != gears.end(); at += static_cast<long>(symbol_count)) {
+    distinct.emplace(at, at + static_cast<long>(symbol_count));
+  }
+  if (distinct.size() > config.gears_max) {
+    return Error(Code::kInvalid, fmt::format("{} gears, gears_max is {}", distinct.size(), config.gears_max));
+  }
+  std::vector<int64_t> sorted;
+  for (const auto& gear : distinct) sorted.insert(sorted.end(), gear.begin(), gear.end());
+  return sorted;
+}
+
+}  // namespace
+
 void CompileService::Compile(Buffer body, ReplyDone done) {
   core_.before_compile();
   auto request = std::make_shared<Request>();
@@ -58,6 +82,10 @@ void CompileService::Compile(Buffer body, ReplyDone done) {
     return request->done(ErrorReplyOf(prepared.error()));
   }
   if (!request->message.rejected.empty()) NoteRejection(*request);
+  if (!request->message.gears.empty()) {
+    if (Status found = FindGeared(*request); !found) return request->done(ErrorReplyOf(found.error()));
+    return Attempt(std::move(request));
+  }
   if (ServeStored(*request)) return;
   if (request->message.prove_only) {
     return request->done(ErrorReplyOf(Error(Code::kNotFound, "no stored variant serves the recording")));
@@ -130,25 +158,51 @@ bool CompileService::ServeStored(Request& request) {
   return false;
 }
 
-bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
-  const Result<std::string> text = core_.artifacts.GetText({stored.text_low, stored.text_high});
-  if (!text) return false;
+/// The stored template with the recording's size proved, where the recording is an instance of it.
+std::optional<CompileService::Candidate> CompileService::InstanceOf(const Request& request,
+                                                                    const proto::StoredVariantT& stored) const {
+  Result<std::string> text = core_.artifacts.GetText({stored.text_low, stored.text_high});
+  if (!text) return std::nullopt;
   const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
-  if (!symbols) return false;
+  if (!symbols) return std::nullopt;
   const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
-  if (!instance || *instance != request.graph) return false;
-  const Digest graph = GraphOf(*stored.variant);
-  const std::string range = RangeFor(request, *text, *symbols);
+  if (!instance || *instance != request.graph) return std::nullopt;
+  return Candidate{{.kind = proto::VariantKind::Template,
+                    .graph = GraphOf(*stored.variant),
+                    .proven = *symbols,
+                    .symbol_count = symbols->size(),
+                    .range = RangeFor(request, *text, *symbols)},
+                   std::move(text).value(),
+                   {}};
+}
+
+bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
+  const std::optional<Candidate> found = InstanceOf(request, stored);
+  if (!found) return false;
   auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
-    AddVariant(record, request.message,
-               {.kind = proto::VariantKind::Template, .graph = graph, .proven = *symbols,
-                .symbol_count = symbols->size(), .range = range},
-               core_.config, core_.clock.now_s());
+    AddVariant(record, request.message, found->variant, core_.config, core_.clock.now_s());
   });
   if (!entry) return false;
   GlobalMetrics().Add(Counter::proven);
-  Answer(request, *entry, graph, proto::VariantKind::Template, proto::Outcome::Proven, 0);
+  Answer(request, *entry, found->variant.graph, proto::VariantKind::Template, proto::Outcome::Proven, 0);
   return true;
+}
+
+/// Makes the template that serves the recording, with code for the request's gears, the only candidate.
+Status CompileService::FindGeared(Request& request) const {
+  const Error missing(Code::kNotFound, "no stored template serves the recording");
+  if (request.entry == nullptr) return missing;
+  request.candidates.clear();
+  for (const auto& stored : request.entry->record.variants) {
+    if (stored->variant->kind != proto::VariantKind::Template || !Agrees(*stored->variant, request.message)) continue;
+    auto found = InstanceOf(request, *stored);
+    if (!found) continue;
+    TRY_ASSIGN(found->variant.gears, SortedGears(request.message.gears, found->variant.symbol_count, core_.config));
+    found->graph_key = GraphKey(found->variant.graph, request.facts, found->variant.gears).ToDigest();
+    request.candidates.push_back(std::move(*found));
+    return {};
+  }
+  return missing;
 }
 
 /// The request's claim over the template's symbols; "" where there is none or it does not carry over.
@@ -242,7 +296,8 @@ void CompileService::Lead(const RequestRef& request, const Candidate& candidate)
   GlobalMetrics().Add(Counter::graph_misses);
   const std::string function = request->function;
   const bool started = core_.compilers.Start(
-      {candidate.text, function}, [this, key, function](Result<CompiledArtifact> compiled) {
+      {.graph = candidate.text, .name = function, .gears = candidate.variant.gears},
+      [this, key, function](Result<CompiledArtifact> compiled) {
         Publish(key, function, std::move(compiled));
       });
   if (started) return;
@@ -295,6 +350,8 @@ void CompileService::Land(RequestRef request, const Result<Landed>& landed) {
 
 void CompileService::Fail(Request& request, const Error& error) {
   const Digest graph_key = request.candidates[request.at].graph_key;
+  // The entry is served by the general code, as before.
+  if (request.candidates[request.at].IsSpecialized()) return request.done(ErrorReplyOf(error));
   const bool known = request.remembered && request.entry && request.entry->record.failure;
   if (IsRecorded(error) && !known) {
     Ignore(core_.entries.Update(

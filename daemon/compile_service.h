@@ -13,7 +13,8 @@ namespace ingot::daemon {
 /// In this order: the recording equals an instance of a stored template (its size is added to
 /// the proven ones); its graph is a stored exact variant's; it and a stored exact variant are
 /// instances of one template, which is compiled; it is compiled as it is. Compiles of one graph
-/// key share a flight. A request that may only be proved stops after the second. Thread-safe.
+/// key share a flight. A request that may only be proved stops after the second. A request with gears compiles the
+/// template that serves it once more, with code for them. Thread-safe.
 class CompileService {
  public:
   explicit CompileService(Core& core) : core_(core) {}
@@ -33,7 +34,9 @@ class CompileService {
   bool ServeStored(Request& request);
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;
+  std::optional<Candidate> InstanceOf(const Request& request, const proto::StoredVariantT& stored) const;
   bool ServeProven(Request& request, const proto::StoredVariantT& stored);
+  Status FindGeared(Request& request) const;
   void AddTemplates(Request& request);
   void Attempt(RequestRef request);
   void Lead(const RequestRef& request, const Candidate& candidate);

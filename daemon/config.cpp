@@ -41,6 +41,7 @@ constexpr ConfigField kFields[] = {
     {"prove_ms_max", "milliseconds for proving the kernels of one artifact", &Config::prove_ms_max},
     {"variants_max", "variants of one entry", &Config::variants_max},
     {"proven_max", "proven sizes of one variant", &Config::proven_max},
+    {"gears_max", "sizes for which one template gets code of its own", &Config::gears_max},
     {"entries_cached_max", "entry records kept in memory", &Config::entries_cached_max},
     {"artifacts_cached_max", "artifacts kept as memory files", &Config::artifacts_cached_max},
     {"artifacts_cached_bytes_max", "bytes of artifacts kept as memory files",

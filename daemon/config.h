@@ -46,6 +46,7 @@ struct Config {
 
   uint64_t variants_max = 32;
   uint64_t proven_max = 4096;
+  uint64_t gears_max = 100;
   uint64_t entries_cached_max = 4096;
   uint64_t artifacts_cached_max = 512;
   uint64_t artifacts_cached_bytes_max = 1024ull << 20;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/convert.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -53,15 +56,17 @@ std::string TextOf(const cache::Key& key, std::string_view component) {
   return out;
 }
 
-cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts) {
+cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::vector<int64_t>& gears) {
   const auto item = [](std::string name, const std::string& text) {
     return cache::Item{std::move(name), DigestOf(text), text};
   };
   cache::Component target{"target", {item("level", facts.level)}};
   for (const std::string& feature : facts.features) target.items.push_back(item("feature", feature));
+  cache::Component gear{"gear", {}};
+  if (!gears.empty()) gear.items.push_back(item("sizes", fmt::format("{}", fmt::join(gears, " "))));
   return {{{"graph", {{"canonical", graph, ""}}},
            {"guards", {}},
-           {"gear", {}},
+           gear,
            {"rank", {}},
            target,
            {"compiler", {item("identity", facts.identity)}}}};

@@ -20,8 +20,8 @@ std::string FunctionOf(const cache::Key& key);
 /// Text of the items of a component, joined by spaces; "" when absent.
 std::string TextOf(const cache::Key& key, std::string_view component);
 
-/// Names the compile of one graph (docs/format/key.md).
-cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts);
+/// Names the compile of one graph, with code of its own for `gears` (docs/format/key.md).
+cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::vector<int64_t>& gears = {});
 
 /// Two dependency lists that cannot both hold: same kind and place, another digest.
 bool Contradict(const proto::VariantT& variant, const proto::CompileT& request);

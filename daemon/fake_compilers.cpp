@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/fake_compilers.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace ingot::daemon {
 namespace {
 
@@ -9,9 +12,10 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job) {
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
   if (graph.find(" crash") != std::string::npos) return Error(Code::kInternal, "died of signal 6");
   if (graph == "template halfbad") return Error(Code::kUnsupported, "bad template");
+  if (!job.gears.empty() && graph.ends_with(" ungeared")) return Error(Code::kInternal, "no code for gears");
   const bool is_artifact = job.output == proto::JobOutput::Artifact;
-  const std::string bytes =
-      (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
+  std::string bytes = (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
+  if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
   artifact.bytes = bytes.size();

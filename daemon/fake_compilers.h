@@ -10,8 +10,9 @@
 
 namespace ingot::daemon {
 
-/// A compiler whose artifact says "artifact of <graph>". A graph named "bad" is unsupported, one
-/// named "crash" kills it, a template named "halfbad" fails. Jobs wait while the gate is closed.
+/// A compiler whose artifact says "artifact of <graph>", and "for <gears>" where there are any; it makes no code for
+/// gears of a template named "ungeared". A graph named "bad" is unsupported, one named "crash" kills it, a template
+/// named "halfbad" fails. Jobs wait while the gate is closed.
 class FakeCompilers final : public Compilers {
  public:
   FakeCompilers();

@@ -47,6 +47,8 @@ struct CompileJob {
   std::string graph;
   std::string name;  ///< For log lines.
   proto::JobOutput output = proto::JobOutput::Artifact;
+  /// Values for all symbols of the graph, one gear after the other.
+  std::vector<int64_t> gears;
 };
 
 /// An artifact, or the text of a job that asked for one, as a compiler hands it over.

@@ -2,7 +2,10 @@
 // What a client sees of the daemon, over a real socket; the compiler is a fake.
 #include "daemon/test_server.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <numeric>
 
 namespace ingot::daemon {
 namespace {
@@ -119,6 +122,74 @@ TEST_F(ServerTest, CompilesNothingForARequestThatMayOnlyBeProved) {
   EXPECT_EQ(prove("graph g 16").error().code(), Code::kNotFound);
   EXPECT_EQ(compilers_->started(), 2u);
   EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
+}
+
+/// A recording of `f` whose template shall have code for these sizes.
+proto::CompileT MakeGeared(const std::string& f, int64_t size, std::vector<int64_t> gears) {
+  proto::CompileT request = MakeCompile(f, fmt::format("graph {} {}", f, size));
+  request.gears = std::move(gears);
+  return request;
+}
+
+TEST_F(ServerTest, SpecializesATemplateForItsGears) {
+  auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 8")));
+  const auto made = connection->Compile(MakeGeared("f", 8, {16, 4, 8, 4}));
+  ASSERT_TRUE(made) << made.error().ToText();
+  EXPECT_EQ(made->reply.outcome, Outcome::Compiled);
+  EXPECT_EQ(made->reply.variant->kind, VariantKind::Template);
+  EXPECT_EQ(made->reply.variant->proven, (std::vector<int64_t>{4, 8}));  // A gear is not proved by being one.
+  EXPECT_EQ(ReadAll(made->file), "artifact of template f for 4 8 16");
+  // The same gears, however they are listed, are the same compile.
+  EXPECT_EQ(connection->Compile(MakeGeared("f", 4, {8, 16, 4}))->reply.outcome, Outcome::GraphHit);
+  EXPECT_EQ(compilers_->started(), 3u);
+  const auto proven = connection->Compile(MakeCompile("f", "graph f 16"));
+  EXPECT_EQ(proven->reply.outcome, Outcome::Proven);
+  EXPECT_EQ(ReadAll(proven->file), "artifact of template f for 4 8 16");
+  StopServer();
+  StartServer();
+  connection = Connect();
+  const auto found = connection->Lookup(*MakeKey("f"));
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->reply.variants.size(), 2u);
+  EXPECT_EQ(ReadAll(found->files.at(1)), "artifact of template f for 4 8 16");
+  EXPECT_EQ(json::parse(*connection->Query("verify", R"({"recompile":true})"))["problems"], json::array());
+}
+
+TEST_F(ServerTest, KeepsTheGeneralCodeWhereGearsFail) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("ungeared", "graph ungeared 4")));
+  ASSERT_TRUE(connection->Compile(MakeCompile("ungeared", "graph ungeared 8")));
+  for (int i = 0; i < 2; ++i) {
+    const auto made = connection->Compile(MakeGeared("ungeared", 8, {4, 8}));
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code(), Code::kInternal);
+  }
+  EXPECT_EQ(compilers_->started(), 3u);  // The failure is remembered.
+  const auto found = connection->Lookup(*MakeKey("ungeared"));
+  EXPECT_EQ(ReadAll(found->files.at(1)), "artifact of template ungeared");
+  EXPECT_EQ(connection->Compile(MakeCompile("ungeared", "graph ungeared 16"))->reply.outcome, Outcome::Proven);
+  const json entry = json::parse(*connection->Query("inspect", R"({"key":"ungeared"})"));
+  EXPECT_FALSE(entry.contains("failure")) << entry.dump();
+}
+
+TEST_F(ServerTest, RefusesGearsOfNoTemplate) {
+  const auto connection = Connect();
+  const auto refused = [&](proto::CompileT request) {
+    const auto made = connection->Compile(request);
+    return made ? Error(Code::kInternal, "it was compiled") : made.error();
+  };
+  EXPECT_EQ(refused(MakeGeared("f", 4, {4, 8})).code(), Code::kNotFound);
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(refused(MakeGeared("f", 8, {4, 8})).code(), Code::kNotFound);  // An exact variant has no gears.
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 8")));
+  std::vector<int64_t> many(101);
+  std::iota(many.begin(), many.end(), 1);
+  const Error error = refused(MakeGeared("f", 8, many));
+  EXPECT_EQ(error.code(), Code::kInvalid);
+  EXPECT_EQ(error.message(), "101 gears, gears_max is 100");
+  EXPECT_EQ(compilers_->started(), 2u);
 }
 
 // A claim counts where the recording that carries it is an instance of the template and inside the claim.

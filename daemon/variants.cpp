@@ -86,6 +86,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->text_high = added.text.high;
     target->graph_key_low = added.graph_key.low;
     target->graph_key_high = added.graph_key.high;
+    target->gears = added.gears;
     target->compile_s = added.compile_s;
   }
   AddProven(*target->variant, added, config);

@@ -19,6 +19,8 @@ struct NewVariant {
   uint64_t artifact_bytes = 0;
   Digest text;
   Digest graph_key;
+  /// What `artifact` may hold code of its own for.
+  std::vector<int64_t> gears;
   float compile_s = 0;
   /// Template: symbol values that are proved, symbol_count each.
   std::vector<int64_t> proven;

@@ -69,11 +69,17 @@ Result<Json> ProvenanceJson(Core& core, const Digest& artifact) {
       if (static_cast<size_t>(step->kind()) < 4) ++steps[static_cast<size_t>(step->kind())];
     }
   }
+  uint64_t special_kernels = 0;
+  for (uint32_t i = 0; manifest.kernels() != nullptr && i < manifest.kernels()->size(); ++i) {
+    const auto* specials = manifest.kernels()->Get(i)->specials();
+    special_kernels += specials == nullptr ? 0 : specials->size();
+  }
   Json out = {{"native_steps", steps[static_cast<size_t>(proto::StepKind::Kernel)]},
               {"aten_steps", steps[static_cast<size_t>(proto::StepKind::Aten)]},
               {"copy_steps", steps[static_cast<size_t>(proto::StepKind::Copy)]},
               {"guard_steps", steps[static_cast<size_t>(proto::StepKind::Guard)]},
               {"kernels", manifest.kernels() == nullptr ? 0 : manifest.kernels()->size()},
+              {"special_kernels", special_kernels},
               {"code_bytes", view.code.size()},
               {"constant_bytes", view.constants.size()}};
   if (const proto::Provenance* made = manifest.provenance()) {

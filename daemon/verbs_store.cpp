@@ -33,10 +33,11 @@ Status Recompile(Core& core, const proto::StoredVariantT& stored) {
   TRY_ASSIGN(const Digest graph, core.graphs.DigestOf(text));
   TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
   const Digest graph_key{stored.graph_key_low, stored.graph_key_high};
-  if (GraphKey(graph, facts).ToDigest() != graph_key) {
+  if (GraphKey(graph, facts, stored.gears).ToDigest() != graph_key) {
     return Error(Code::kIncompatible, "compiled by another compiler or for another target");
   }
-  TRY_ASSIGN(const CompiledArtifact again, CompileAndWait(core, {std::move(text), "verify"}));
+  CompileJob job{.graph = std::move(text), .name = "verify", .gears = stored.gears};
+  TRY_ASSIGN(const CompiledArtifact again, CompileAndWait(core, std::move(job)));
   if (again.digest == ArtifactOf(*stored.variant)) return {};
   return Error(Code::kCorrupt, fmt::format("compiled again it is {}", again.digest.ToHex()));
 }

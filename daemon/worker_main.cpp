@@ -25,6 +25,20 @@ compiler::Stage StageOf(proto::JobOutput output) {
   }
 }
 
+/// The gears of a job, one list of values each.
+Result<std::vector<std::vector<int64_t>>> GearsOf(const proto::WorkerJob& job, size_t symbol_count) {
+  std::vector<std::vector<int64_t>> gears;
+  const size_t count = job.gears() == nullptr ? 0 : job.gears()->size();
+  if (count != 0 && (symbol_count == 0 || count % symbol_count != 0)) {
+    return Error(Code::kInvalid, fmt::format("{} sizes of gears for {} symbols", count, symbol_count));
+  }
+  for (size_t at = 0; at < count; at += symbol_count) {
+    gears.emplace_back(job.gears()->begin() + static_cast<long>(at),
+                       job.gears()->begin() + static_cast<long>(at + symbol_count));
+  }
+  return gears;
+}
+
 Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Target& target) {
   TRY_ASSIGN(const compiler::Graph graph, compiler::Parse(job.graph()->string_view()));
   compiler::CompileOptions options;
@@ -32,6 +46,7 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   options.threads = job.threads();
   options.prove_ms_max = job.prove_ms_max();
   options.prove = job.prove_ms_max() != 0;
+  TRY_ASSIGN(options.gears, GearsOf(job, graph.symbols.size()));
   WorkerOutput output;
   if (job.output() != proto::JobOutput::Artifact) {
     TRY_ASSIGN(const std::string text, compiler::Explain(graph, StageOf(job.output()), options));

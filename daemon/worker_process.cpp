@@ -135,6 +135,7 @@ Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   message.prove_ms_max = static_cast<uint32_t>(limits_.prove_ms_max);
   message.cpu_s_max = static_cast<uint32_t>(limits_.cpu_s_max);
   message.output = job.output;
+  message.gears = job.gears;
   const proto::FrameHeader header{.type = static_cast<uint16_t>(proto::WorkerMessage::Job),
                                   .request = static_cast<uint32_t>(jobs_)};
   if (!proto::SendFrame(socket_.get(), header, proto::PackMessage<proto::WorkerJob>(message))) {

@@ -76,6 +76,14 @@ py::dict Provenance(const LoadedArtifact& artifact) {
   out["weights"] = manifest.weights() == nullptr ? 0u : manifest.weights()->size();
   out["outputs"] = manifest.outputs() == nullptr ? 0u : manifest.outputs()->size();
   out["kernels"] = manifest.kernels() == nullptr ? 0u : manifest.kernels()->size();
+  size_t specials = 0, deciding = 0;
+  for (uint32_t i = 0; manifest.kernels() != nullptr && i < manifest.kernels()->size(); ++i) {
+    const proto::Kernel& kernel = *manifest.kernels()->Get(i);
+    specials += kernel.specials() == nullptr ? 0 : kernel.specials()->size();
+    deciding += kernel.deciding() == nullptr ? 0 : kernel.deciding()->size();
+  }
+  out["special_kernels"] = specials;
+  out["gains_by_gears"] = deciding != 0;
   size_t kernel_steps = 0, aten_steps = 0, copies = 0;
   // A program that only returns its inputs has no steps, and an empty vector may be absent.
   const auto* steps = manifest.steps();

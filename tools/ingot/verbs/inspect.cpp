@@ -31,7 +31,7 @@ void PrintVariants(const Json& variants) {
 }
 
 void PrintProvenance(const Json& variants) {
-  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "fused#", "arena#", "code#",
+  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "special#", "fused#", "arena#", "code#",
                "constants#", "target"});
   std::string troubles;
   for (const Json& variant : variants) {
@@ -44,7 +44,7 @@ void PrintProvenance(const Json& variants) {
     const auto number = [&](const char* name) { return made.value(name, uint64_t{0}); };
     table.Add({artifact, std::to_string(number("native_steps")),
                std::to_string(number("aten_steps")), std::to_string(number("copy_steps")),
-               std::to_string(number("kernels")),
+               std::to_string(number("kernels")), std::to_string(number("special_kernels")),
                fmt::format("{}/{}", number("fused_nodes"), number("nodes")),
                BytesText(number("arena_bytes")), BytesText(number("code_bytes")),
                BytesText(number("constant_bytes")), made.value("target", "")});
