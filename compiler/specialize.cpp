@@ -22,17 +22,47 @@ constexpr int64_t kShort = 256;
 // What an artifact holds at most; a hundred gears of a few kernels each.
 constexpr size_t kSpecialsMax = 512;
 
+// Where kernels are weighed against the rest of their graph, all symbols have this value; a kernel below the share is
+// not worth code of its own.
+constexpr int64_t kTypicalSize = 64;
+constexpr double kShareMin = 0.02;
+
+/// For each kernel the elements that its launches move, in parts of all that the graph's steps move.
+std::vector<double> SharesOf(const Graph& graph, const Fused& fused) {
+  const Gear symbols(graph.symbols.size(), kTypicalSize);
+  const auto elements = [&](ValueId id) { return static_cast<double>(graph.type(id).Elements().Eval(symbols)); };
+  std::vector<double> moved(fused.kernels.size());
+  double total = 1;
+  for (const Fused::Step& step : fused.steps) {
+    double here = 0;
+    if (step.is_launch) {
+      const Launch& launch = fused.launches[step.launch];
+      for (const ValueId id : launch.buffers) here += elements(id);
+      moved[launch.kernel] += here;
+    } else {
+      const Node& node = graph.node(step.node);
+      ForEachOperand(node, [&](ValueId id) { here += elements(id); });
+      for (const ValueId id : node.results) here += elements(id);
+    }
+    total += here;
+  }
+  for (double& one : moved) one /= total;
+  return moved;
+}
+
 class Specializer {
  public:
-  explicit Specializer(Fused& fused) : fused_(fused) {
+  Specializer(const Graph& graph, Fused& fused) : fused_(fused) {
+    const std::vector<double> shares = SharesOf(graph, fused);
     for (uint32_t i = 0; i < fused_.kernels.size(); ++i) {
       numbers_.emplace(loop::KernelDigest(fused_.kernels[i]), i);
-      deciding_.push_back(codegen::DecidingSymbols(fused_.kernels[i]));
+      const bool is_worth_it = shares[i] >= kShareMin;
+      fused_.deciding.push_back(is_worth_it ? codegen::DecidingSymbols(fused_.kernels[i]) : std::vector<uint16_t>());
     }
   }
 
   void Add(const Launch& launch, const Gear& gear) {
-    const std::vector<uint16_t>& deciding = deciding_[launch.kernel];
+    const std::vector<uint16_t>& deciding = fused_.deciding[launch.kernel];
     if (deciding.empty() || fused_.specials.size() >= kSpecialsMax) return;
     Gear values;
     for (const Dim& symbol : launch.symbols) values.push_back(symbol.Eval(gear));
@@ -65,7 +95,6 @@ class Specializer {
 
   Fused& fused_;
   std::unordered_map<Digest, uint32_t> numbers_;
-  std::vector<std::vector<uint16_t>> deciding_;
   std::set<std::pair<uint32_t, std::vector<int64_t>>> met_;
 };
 
@@ -81,7 +110,7 @@ Status Specialize(const Graph& graph, std::span<const Gear> gears, Fused& fused)
       return Error(Code::kInvalid, "a gear has sizes of 1 and more");
     }
   }
-  Specializer specializer(fused);
+  Specializer specializer(graph, fused);
   for (const Gear& gear : gears) {
     for (const Launch& launch : fused.launches) specializer.Add(launch, gear);
   }

@@ -80,6 +80,19 @@ TEST(Specialize, LeavesKernelsWhoseLanesAreKnown) {
   EXPECT_EQ(fused.kernels.size(), 1);
 }
 
+TEST(Specialize, LeavesKernelsThatHardlyMatter) {
+  // The sum of two rows of 64 stands beside a product of 64 x 512 x 512.
+  const std::vector<Gear> gears = {{16}};
+  const Fused fused = Specialized(R"(graph @f(%x: f32[s0, 512], %m: f32[2, s0], %w: f32[512, 512] weight "w")
+      symbols(s0 = %x.dim(0)) {
+    %a = aten.mm(%x, %w) : f32[s0, 512]
+    %b = aten.softmax.int(%m, -1, none) : f32[2, s0]
+    return %a, %b
+  })", gears);
+  EXPECT_EQ(fused.specials.size(), 0);
+  EXPECT_THAT(fused.deciding, ElementsAre(std::vector<uint16_t>()));
+}
+
 TEST(Specialize, FixesNeighbouringRowsWhereTheyLieAlongTheLanes) {
   const Fused fused = Specialized(R"(graph @f(%x: f32[4, 100, s0]) symbols(s0 = %x.dim(2)) {
     %y = aten.sum.dim_IntList(%x, [1], false, none) : f32[4, s0]

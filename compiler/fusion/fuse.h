@@ -33,7 +33,9 @@ struct Fused {
     NodeId node = kNoNode;          ///< otherwise: an op for ATen, a guard, or a view made by alias
   };
   std::vector<loop::Kernel> kernels;   ///< distinct (equal text is shared)
-  std::vector<Special> specials;       ///< none until Specialize
+  /// From Specialize: for each kernel the symbols for whose values code of its own can pay, and that code.
+  std::vector<std::vector<uint16_t>> deciding;
+  std::vector<Special> specials;
   std::vector<Launch> launches;
   std::vector<Step> steps;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/codegen/lanes.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/plan/aten_forms.h"
@@ -148,7 +147,7 @@ class Planner {
         elements = elements + (block.is_loop ? block.extent : Dim(1));
       }
       spec->row_elements = DimAt(elements);
-      spec->deciding = codegen::DecidingSymbols(kernel);
+      if (i < fused_.deciding.size()) spec->deciding = fused_.deciding[i];
       plan_.kernels.push_back(std::move(spec));
     }
     for (const Special& special : fused_.specials) {
