@@ -132,6 +132,16 @@ py::dict Writes(const LoadedArtifact& artifact) {
   return out;
 }
 
+/// (input, dim) of each symbol: whose value is the size of that dim of that input.
+std::vector<std::pair<uint32_t, uint32_t>> SymbolPlaces(const LoadedArtifact& artifact) {
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  const auto* symbols = artifact.manifest().symbols();
+  for (uint32_t i = 0; symbols != nullptr && i < symbols->size(); ++i) {
+    places.emplace_back(symbols->Get(i)->input(), symbols->Get(i)->dim());
+  }
+  return places;
+}
+
 /// The plan in words, one step a line: what f.as_text("plan") prints.
 std::string PlanText(const LoadedArtifact& artifact) {
   const proto::Manifest& manifest = artifact.manifest();
@@ -177,6 +187,7 @@ void BindProgram(py::module_& m) {
       })
       .def("provenance", Provenance)
       .def("writes", Writes)
+      .def("symbol_places", SymbolPlaces)
       .def("plan_text", PlanText)
       .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")

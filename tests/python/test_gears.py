@@ -384,6 +384,91 @@ def test_fixed_dims_get_code_of_their_own(ingot):
     assert seen["native_calls"] == 3 and all(v["kind"] == "exact" for v in step.variants), step.report()
 
 
+def narrow(x):
+    """Short loops: code for a known size is faster."""
+    return torch.softmax(x, -1) + x.cumsum(0).mean(-1, keepdim=True)
+
+
+def narrow_prepared(ingot, sizes=(5, 16, 24, 40, 300), rows=6, **config):
+    step, x = ingot.compile(narrow, **config), torch.randn(rows, sizes[0])
+    ingot.set_dim_gears(x, {1: list(sizes)})
+    step.prepare(x)
+    return step
+
+
+def test_gears_get_code_of_their_own_where_loops_are_short(ingot):
+    seen = since(ingot)
+    step = narrow_prepared(ingot)
+    assert (seen["specialized"], seen["fallbacks"], seen["retired"]) == (1, 0, 0), step.report()
+    (variant,) = step.variants
+    assert variant["special_kernels"] > 0 and variant["special_kernels"] % 4 == 0, "300 is too long to gain"
+    assert len(variant["proven"]) == 5
+    seen = since(ingot)
+    with torch.no_grad():
+        for size in (5, 16, 24, 40, 300) * 3:
+            x = torch.randn(6, size)
+            torch.testing.assert_close(step(x), narrow(x))
+    assert (seen["native_calls"], seen["captures"]) == (15, 0)
+
+
+def test_code_for_gears_is_asked_for_once(ingot):
+    narrow_prepared(ingot, (6, 18, 36))
+    seen = since(ingot)
+    step = narrow_prepared(ingot, (6, 18, 36))
+    assert (seen["specialized"], seen["entry_hits"]) == (0, 1) and step.variants[-1]["special_kernels"] > 0, step.report()
+
+
+def test_code_for_gears_can_be_left_out(ingot):
+    seen, sizes = since(ingot), (7, 20, 30)
+    step = narrow_prepared(ingot, sizes, config={"gears": {"specialize": False}})
+    assert seen["specialized"] == 0 and step.variants[0]["special_kernels"] == 0
+    narrow_prepared(ingot, sizes)
+    assert seen["specialized"] == 1 and seen["entry_hits"] == 0, "what is left out is part of the key"
+    with pytest.raises(ingot.Invalid, match="gears.specialize='no': expected True or False"):
+        ingot.compile(narrow, config={"gears": {"specialize": "no"}})
+
+
+def test_long_loops_share_the_code_of_all_sizes(ingot):
+    step, seen = prepared(ingot, lambda x: torch.softmax(x, -1), [2, 4, 8])  # 300 lie along the lanes in every gear.
+    assert seen["specialized"] == 0 and step.variants[0]["kernels"] == 1
+
+
+def test_gears_that_arrive_one_by_one_get_their_code_with_the_template(ingot):
+    step, sizes = ingot.compile(narrow, wait=True), [5, 16, 24, 40]
+    seen = since(ingot)
+    with torch.no_grad():
+        for size in sizes:
+            x = torch.randn(6, size)
+            if size == sizes[0]:
+                ingot.set_dim_gears(x, {1: sizes})
+            torch.testing.assert_close(step(x), narrow(x))
+        step.wait()
+        assert seen["specialized"] == 1 and step.variants[0]["special_kernels"] % 4 == 0, step.report()
+        for size in sizes:
+            x = torch.randn(6, size)
+            torch.testing.assert_close(step(x), narrow(x))
+    assert seen["native_calls"] >= 4 and seen["fallbacks"] == 0
+
+
+def test_code_for_gears_that_cannot_be_had_changes_nothing(ingot, monkeypatch):
+    from ingot import engine
+
+    submit = engine.Engine._submit
+    monkeypatch.setattr(engine.Engine, "_submit", lambda self, job: submit(self, job._replace(gears=job.gears[:-1]) if job.gears else job))
+    step = ingot.compile(lambda x: x.softmax(-1).cumsum(0))
+    x = torch.randn(4, 8)
+    ingot.set_dim_gears(x, {0: [4, 8], 1: [8, 24]})
+    seen = since(ingot)
+    step.prepare(x)
+    assert seen["specialized"] == 0 and seen["retired"] == 0 and step.variants[0]["special_kernels"] == 0
+    seen = since(ingot)
+    with torch.no_grad():
+        for rows, columns in ((4, 8), (8, 24)):
+            x = torch.randn(rows, columns)
+            torch.testing.assert_close(step(x), x.softmax(-1).cumsum(0))
+    assert (seen["native_calls"], seen["captures"]) == (2, 0)
+
+
 GEARED = '''
 import json, torch, ingot
 torch.manual_seed(0)
@@ -425,6 +510,32 @@ def test_warm_compiles_all_gears_without_the_program(store, tmp_path):
     (tmp_path / "bad.ingotcap").write_bytes((tmp_path / "saved.ingotcap").read_bytes()[:-9])
     said = store.cli("warm", str(tmp_path / "bad.ingotcap"), check=False)
     assert said == ""  # Nothing is sent; the reason is on standard error.
+
+
+NARROW = """
+import json, torch, ingot
+step, x = ingot.compile(lambda x: torch.softmax(x * 2, -1), wait=True), torch.randn(6, 8)
+ingot.set_dim_gears(x, {1: [8, 16, 24]})
+FIRST
+with torch.no_grad():
+    right = [torch.allclose(step(y), torch.softmax(y * 2, -1)) for y in (x, torch.randn(6, 16), torch.randn(6, 24))]
+print(json.dumps(dict(right=all(right), special=[v["special_kernels"] for v in step.variants], **ingot.stats())))
+"""
+
+
+def test_warm_makes_code_for_the_saved_gears(store, tmp_path):
+    store.python(NARROW.replace("FIRST", "step.save_capture('narrow.ingotcap', x), print('{}'), exit()"), tmp_path)
+    told = store.json("warm", str(tmp_path / "narrow.ingotcap"))
+    assert [row["outcome"] for row in told["captures"]] == ["compiled", "compiled", "proven"] and told["specialized"] == 1
+    found = store.python(NARROW.replace("FIRST", ""), tmp_path)
+    assert found["right"] and 3 in found["special"] and (found["captures"], found["native_calls"]) == (0, 3), found
+
+
+def test_a_new_process_has_the_code_of_all_gears(store):
+    first = store.python(NARROW.replace("FIRST", "step.prepare(x)"))
+    assert first["right"] and first["special"] == [3] and first["specialized"] == 1, first
+    second = store.python(NARROW.replace("FIRST", ""))
+    assert second["right"] and 3 in second["special"] and (second["captures"], second["specialized"]) == (0, 0), second
 
 
 def test_a_capture_that_cannot_be_made_says_why(ingot, tmp_path):

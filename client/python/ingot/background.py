@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one thread of this process that sends recordings to the daemon and installs what comes back."""
+"""The threads of this process that send recordings to the daemon and install what comes back."""
 
 import logging
 import queue
@@ -19,30 +19,38 @@ class Compiles(typing.Protocol):
     def _compile(self, job: Job) -> None: ...
 
 
-_queue: "queue.SimpleQueue[tuple[Compiles, Job] | None]" = queue.SimpleQueue()
-_worker: "threading.Thread | None" = None
-_worker_lock = threading.Lock()
+class _Line:
+    """Jobs that one thread does in turn."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._queue: "queue.SimpleQueue[tuple[Compiles, Job]]" = queue.SimpleQueue()
+        self._worker: "threading.Thread | None" = None
+        self._lock = threading.Lock()
+
+    def add(self, engine: Compiles, job: Job) -> None:
+        with self._lock:
+            if self._worker is None or not self._worker.is_alive():
+                self._worker = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._worker.start()
+        self._queue.put((engine, job))
+
+    def _work(self) -> None:
+        while True:
+            engine, job = self._queue.get()
+            try:
+                engine._compile(job)
+            except Exception:  # a bug of ours must not end the thread that serves every call site
+                log.exception("compiling %s failed", engine.name)
+                job.shape.pending.discard(job.sizes)
+                job.done.set()
+            del engine, job  # The next may be long in coming.
 
 
-def _work() -> None:
-    while True:
-        item = _queue.get()
-        if item is None:
-            return
-        engine, job = item
-        try:
-            engine._compile(job)
-        except Exception:  # a bug of ours must not end the thread that serves every call site
-            log.exception("compiling %s failed", engine.name)
-            job.shape.pending.discard(job.sizes)
-            job.done.set()
-        del item, engine, job  # The next may be long in coming.
+_recordings = _Line("ingot-compile")
+# What is served already can wait, and must not keep back what is not.
+_gears = _Line("ingot-gears")
 
 
 def submit(engine: Compiles, job: Job) -> None:
-    global _worker
-    with _worker_lock:
-        if _worker is None or not _worker.is_alive():
-            _worker = threading.Thread(target=_work, name="ingot-compile", daemon=True)
-            _worker.start()
-    _queue.put((engine, job))
+    (_gears if job.gears else _recordings).add(engine, job)

@@ -36,6 +36,11 @@ class Variant:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
         return tuple(symbols) in self.proven or (self.range != "" and self._range.holds(list(symbols)))
 
+    def take_over(self, old: "Variant") -> None:
+        """Uses what an older answer for the same graph has bound, where it is the same artifact."""
+        if old.program is not None and old.artifact_digest == self.artifact_digest:
+            self.program, self._weights, self._group_names = old.program, old._weights, old._group_names
+
     def bind(self, roots: paths.Roots) -> None:
         """Resolves weights and makes the program; NotFound or Incompatible says what does not fit."""
         weights: "list[torch.Tensor]" = []

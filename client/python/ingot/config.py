@@ -11,12 +11,16 @@ from ingot import errors
 
 @dataclasses.dataclass(frozen=True)
 class Gears:
-    """How the gears of several dimensions combine; see :func:`ingot.set_dim_gears`."""
+    """How gears combine and what is made of them; see :func:`ingot.set_dim_gears`."""
 
     merge: str = "zip"
     """*key* ``zip``: the first sizes together, the second together. ``product``: every combination, at most 100."""
+    specialize: bool = True
+    """*key* Code of its own for each gear where the compiler expects it to be faster. It may round sums in another order."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.specialize, bool):
+            raise errors.Invalid(f"gears.specialize={self.specialize!r}: expected True or False")
         if self.merge not in ("zip", "product"):
             raise errors.Invalid(f"Value {self.merge!r} (type: {type(self.merge)}) not in optional list ['zip', 'product']")
 
@@ -42,7 +46,8 @@ class Config:
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
     ``set_dim_gears`` gave a value to pad with; a size is trusted once its padded answer has equalled eager's)."""
     gears: Gears = Gears()
-    """*key* How gears combine: ``Gears(merge="zip" | "product")``, in a file a table ``[gears]``."""
+    """*key* How gears combine: ``Gears(merge="zip" | "product")``, and whether each gets code of its own where that pays
+    (``specialize=False``: never). In a file a table ``[gears]``."""
     on_unsupported: str = "eager"
     """``eager`` | ``error``: what a call does that cannot be captured."""
     opaque: str = "warn"
@@ -122,9 +127,9 @@ class Config:
             raise errors.Invalid(f"{source}: unknown option {unknown[0]!r}; the options are {', '.join(sorted(names))}")
         gears = values.get("gears")
         if isinstance(gears, dict):
-            bad = sorted(set(gears) - {"merge"})
+            bad = sorted(set(gears) - {"merge", "specialize"})
             if bad:
-                raise errors.Invalid(f"{source}: unknown option 'gears.{bad[0]}'; the only one is 'gears.merge'")
+                raise errors.Invalid(f"{source}: unknown option 'gears.{bad[0]}'; there are gears.merge and gears.specialize")
             values = {**values, "gears": Gears(**gears)}
         elif not isinstance(gears, (Gears, type(None))):
             raise errors.Invalid(f"{source}: gears is {type(gears).__name__}: expected ingot.Gears or a dict of its fields")

@@ -11,7 +11,7 @@ _lock = threading.Lock()
 _counts: "collections.Counter[str]" = collections.Counter()
 _seconds: "collections.Counter[str]" = collections.Counter()
 _NAMES = ("captures", "deferred", "deferred_completed", "compiles", "joins", "entry_hits", "entry_misses", "graph_hits",
-          "proven", "dependency_misses", "fallbacks", "refusals", "retired", "verified", "verify_failures", "verify_skipped")
+          "proven", "specialized", "dependency_misses", "fallbacks", "refusals", "retired", "verified", "verify_failures", "verify_skipped")
 
 
 def add(name: str, count: int = 1) -> None:
@@ -28,7 +28,8 @@ def add_seconds(name: str, seconds: float) -> None:
 
 def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``; among them ``deferred``, which compute nothing that
-    is not asked for, and ``deferred_completed``, of which the function kept a tensor), compiles it led, hits, fallbacks
+    is not asked for, and ``deferred_completed``, of which the function kept a tensor), compiles it led, hits, templates that came back
+    with code for their gears (``specialized``), fallbacks
     (calls that could not be served and ran eagerly), refusals by name, native calls and steps, what a guard
     policy left out (``skipped_watches``: native calls that did not ask what is watched in this process;
     ``skipped_value_guards``: comparisons of values that steered Python), and seconds

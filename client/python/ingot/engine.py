@@ -351,8 +351,9 @@ class Engine:
         return result
 
     def _submit(self, job: Job) -> None:
-        counters.add("captures")
-        job.shape.pending.add(job.sizes)
+        if not job.gears:
+            counters.add("captures")
+            job.shape.pending.add(job.sizes)
         with self._lock:
             self._jobs.append(job)
         background.submit(self, job)
@@ -408,7 +409,7 @@ class Engine:
                 return typing.cast("dict[str, typing.Any]", connection.compile(
                     job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
                     gears.is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
-                    claim, degree, job.is_deferred))
+                    claim, degree, job.is_deferred, job.gears))
 
             reply = send(job.captured)
             counters.add_seconds("compile", time.perf_counter() - began)
@@ -421,6 +422,9 @@ class Engine:
                 elif why is not None:
                     self._warn_once("range", f"{self.name}: {why}")
         except errors.Error as e:
+            if job.gears:
+                log.debug("%s keeps the general code of its gears: %s", self.name, e)
+                return
             if job.is_deferred:
                 job.shape.refused_proofs += 1
                 return  # Nobody has waited for it; a run that computes comes next.
@@ -429,13 +433,14 @@ class Engine:
                 self._last_miss = miss.Miss("failed", f"a compile failed: {e}")
                 self._retire(job.shape, str(e))
         finally:
-            job.shape.pending.discard(job.sizes)
-            job.done.set()
+            if not job.gears:
+                job.shape.pending.discard(job.sizes)
             with self._lock:
                 self._jobs = [j for j in self._jobs if j is not job]  # It holds the arguments of its call.
+            job.done.set()
 
     def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
-        counters.add({0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
+        counters.add("specialized" if job.gears else {0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
         variant = binding.Variant(reply["variant"])
         if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
             self._retire(job.shape, verification.quarantined[variant.artifact_digest])
@@ -445,28 +450,47 @@ class Engine:
                 job.shape.entry.rejected = ""
                 return
             variants = job.shape.entry.variants
-            for old in [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]:
+            replaced = [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]
+            for old in replaced:
                 if old.graph == variant.graph:
                     # What both records allow: each size was proved in a state that is the present one.
                     variant.proven = sorted({*variant.proven, *old.proven})
-                    if old.program is not None:
-                        variant.program, variant._weights = old.program, old._weights
+                    variant.take_over(old)
                 variants.remove(old)
-                self.site._remove(old.program) if old.program is not None else None
+                self.site._remove(old.program) if old.program is not None and old.program is variant.program else None
             variants.insert(0, variant)
             if variant.is_template:
                 job.shape.refused_proofs = 0
             job.shape.entry.rejected = ""
-            if not self._install(job.shape_key, job.shape, variant, job.call):
+            installed = self._install(job.shape_key, job.shape, variant, job.call)
+            # Behind the new one: no call in between finds nothing.
+            for old in replaced:
+                self.site._remove(old.program) if old.program is not None and old.program is not variant.program else None
+            if not installed:
                 inputs = self._inputs(variant, job.call)
                 self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss.why}"
                 self._warn_once("install", f"{self.name}: {self._last_error}")
                 self._retire(job.shape, self._last_error)
+            else:
+                self._specialize(job, variant)
+
+    def _specialize(self, job: Job, variant: binding.Variant) -> None:
+        """Asks for code of its own for every gear, where the compiler has said that a kernel gains by it."""
+        declared, shape = job.shape.declared, job.shape
+        gains = variant.is_template and declared is not None and declared.gears and variant.artifact.provenance()["gains_by_gears"]
+        if not gains or not self.config.gears.specialize or variant.graph in shape.specialized:
+            return
+        assert declared is not None
+        shape.specialized.add(variant.graph)
+        sizes = tuple(tuple(tensor.shape) for tensor in self._inputs(variant, job.call))
+        values = declared.symbol_values(sizes, variant.artifact.symbol_places())
+        self._submit(job._replace(done=threading.Event(), proof=None, is_deferred=False, gears=tuple(values)))
 
     def _has_proven(self, job: Job, variant: binding.Variant) -> bool:
         """Whether it is bound here already, and took nothing but the proven sizes to serve the call."""
         for old in job.shape.entry.usable():
-            same = old.graph == variant.graph and old.raw_signature == variant.raw_signature and old.record == variant.record
+            same = old.artifact_digest == variant.artifact_digest and old.graph == variant.graph
+            same = same and old.raw_signature == variant.raw_signature and old.record == variant.record
             if same and old.range == variant.range and old.program is not None:
                 old.proven = sorted({*old.proven, *variant.proven})
                 return self.site._prove(job.shape_key, old.program, old.proven) > 0 and self._accepts(old, job.call)
@@ -482,7 +506,7 @@ class Engine:
     def wait(self, timeout: "float | None" = None) -> bool:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
         end = None if timeout is None else time.monotonic() + timeout
-        for job in list(self._jobs):
+        while (job := next(iter(self._jobs), None)) is not None:  # One may lead to another.
             if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
                 return False
         return True

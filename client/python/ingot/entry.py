@@ -45,6 +45,8 @@ class Shape:
         self.value_failures = 0
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
+        self.specialized: "set[str]" = set()
+        """Graphs for whose gears code has been asked for."""
 
     def may_defer(self) -> bool:
         """Whether a recording that computes nothing has a fair chance to be proved: a template is here, or on its way, since
@@ -66,3 +68,5 @@ class Job(typing.NamedTuple):
     proof: "exporting.Proof | None" = None
     is_deferred: bool = False
     """Nothing was computed: the daemon may prove the recording, not compile it."""
+    gears: "tuple[int, ...]" = ()
+    """Asks for code of its own for these values of the symbols, of the template that serves the recording already."""

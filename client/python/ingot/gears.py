@@ -117,6 +117,12 @@ class Declared(typing.NamedTuple):
             changed[tensor][dim] = size
         return tuple(tuple(one) for one in changed)
 
+    def symbol_values(self, sizes: Sizes, places: "typing.Sequence[tuple[int, int]]") -> "list[int]":
+        """The values that symbols take in each gear, one gear after the other: ``places`` are (tensor, dim) of each symbol, ``sizes``
+        those of a call, whose tensors come first."""
+        changed = (self.with_gear(sizes, gear) for gear in sorted(self.gears))
+        return [one[tensor][dim] for one in changed for tensor, dim in places]
+
 
 def text(declared: Declared) -> str:
     """``tensor 0 dim 1 of (8, 16)``"""

@@ -162,11 +162,12 @@ def _environment() -> "list[Item]":
             _item("matmul_precision", torch.get_float32_matmul_precision())]
 
 
-def _gear_items(declared: "gears.Declared | None") -> "list[Item]":
+def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item]":
     if declared is None or not declared.dims:
         return []
     places = ", ".join(f"tensor {tensor} dim {dim}" for tensor, dim, _ in declared.dims)
-    return [_item("places", places), _item("merge", declared.merge), _item("sizes", str(sorted(declared.gears)))]
+    return [_item("places", places), _item("merge", declared.merge), _item("sizes", str(sorted(declared.gears))),
+            _item("specialize", str(config.gears.specialize))]
 
 
 class EntryKey(typing.NamedTuple):
@@ -202,7 +203,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("function", _function_items(function)),
         ("module_state", state.items),
         ("inputs", inputs),
-        ("gears", _gear_items(declared)),
+        ("gears", _gear_items(declared, config)),
         ("ranks", ranks),
         ("config", [_item("dynamic", str(config.dynamic is not False)),
                     *([_item("capture", config.capture)] if config.capture != "record" else [])]),
