@@ -106,8 +106,13 @@ def keys_and_gears(bench: Bench, seconds: float) -> None:
                  ["", "key and check, ms", f"{(warm['key_s'] + warm['check_s']) * 1e3:.2f}",
                   f"at the start itself: check {warm['first_check_s'] * 1e3:.2f} ms"]]
     found = bench.script("gears.py", "dispatch", str(seconds))
-    rows += [["tiny", "call among 2 gears, us", f"{found['among_2_s'] * 1e6:.3f}", ""],
-             ["", "call among 100 gears, us", f"{found['among_100_s'] * 1e6:.3f}", f"{found['among_100_s'] / found['among_2_s']:.3f}x"]]
+    for name, words in (("among", "one gear among"), ("turning", "each time another of")):
+        two, hundred = found[f"{name}_2_s"], found[f"{name}_100_s"]
+        rows += [["silu*y" if name == "among" else "", f"a call, {words} 2 gears, us", f"{two * 1e6:.3f}", ""],
+                 ["", f"a call, {words} 100 gears, us", f"{hundred * 1e6:.3f}", f"{hundred / two:.3f}x"]]
+    for name, ratios in bench.script("gears.py", "special", str(2 * seconds)).items():
+        rows.append([name, "code for all sizes / code for one, by last dim",
+                     " ".join(f"{size}: {ratio:.2f}" for size, ratio in ratios.items()), "512 rows"])
     cold = {}
     for count in (1, 16):
         bench.forget()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gears: gears.py cold COUNT (MiniLM from nothing to all gears native) or gears.py dispatch SECONDS; prints one JSON line."""
+"""Gears: gears.py cold COUNT (MiniLM from nothing to all gears native), gears.py dispatch SECONDS or gears.py special
+SECONDS (code of its own for each gear against code for all); prints one JSON line."""
 
+import itertools
 import json
 import sys
 import time
 
 import torch
-from models import MODELS, Tiny
+from models import MODELS
 
 import ingot
 
@@ -32,27 +34,77 @@ def cold(count: int) -> "dict[str, float]":
     return {"all_native_s": spent, "eager_s": time.perf_counter() - began}
 
 
+class Beside(torch.nn.Module):
+    """The same work in every gear."""
+
+    def forward(self, x, y, geared):
+        return torch.nn.functional.silu(x) * y
+
+
 def dispatch(seconds: float) -> "dict[str, float]":
-    """One call among 2 and among 100 gears, alternating."""
+    """One call among 2 and among 100 gears: all in one gear, and each in another gear than the one before."""
     steps = {}
+    x, y = torch.randn(4, 16), torch.randn(4, 16)
     for count in (2, 100):
-        step, args = ingot.compile(Tiny().eval()), [torch.randn(4, 16), torch.randn(4, 16)]
-        for t in args:
-            ingot.set_dim_gears(t, {0: [4 + i for i in range(count)]})
-        step.prepare(*args)
-        steps[count] = step
-    args = [torch.randn(4, 16), torch.randn(4, 16)]
-    times = {count: [] for count in steps}
+        step, sizes = ingot.compile(Beside().eval()), [4 + i for i in range(count)]
+        calls = [(x, y, torch.randn(size)) for size in sizes]
+        ingot.set_dim_gears(calls[0][2], {0: sizes})
+        step.prepare(*calls[0])
+        steps[f"among_{count}_s"] = (step, calls[:1])
+        steps[f"turning_{count}_s"] = (step, calls)
+    times = {name: [] for name in steps}
+    served, made = ingot.stats()["native_calls"], 0
     end = time.perf_counter() + seconds
     with torch.no_grad():
         while time.perf_counter() < end:
-            for count, step in steps.items():
+            for name, (step, calls) in steps.items():
+                order = list(itertools.islice(itertools.cycle(calls), 2000))
                 began = time.perf_counter()
-                for _ in range(2000):
+                for args in order:
                     step(*args)
-                times[count].append((time.perf_counter() - began) / 2000)
-    return {f"among_{count}_s": sorted(found)[len(found) // 2] for count, found in times.items()}
+                times[name].append((time.perf_counter() - began) / len(order))
+                made += len(order)
+    assert ingot.stats()["native_calls"] == served + made
+    return {name: sorted(found)[len(found) // 2] for name, found in times.items()}
+
+
+SPECIAL = {
+    "softmax": lambda x: torch.softmax(x, -1),
+    "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    "silu*x": lambda x: torch.nn.functional.silu(x) * x,
+    "sum of columns": lambda x: x.view(-1, 8, x.shape[-1]).sum(1),
+}
+
+
+def special(seconds: float) -> "dict[str, dict[int, float]]":
+    """By function and gear of the last dim: the time of code for all sizes in parts of that of code for this gear, on 512 rows."""
+    gears, found = [4, 8, 16, 24, 48, 96, 192, 512], {}
+    with torch.no_grad():
+        for name, fn in SPECIAL.items():
+            steps = []
+            for wanted in (True, False):
+                step, x = ingot.compile(fn, config={"gears": {"specialize": wanted}}), torch.randn(512, gears[0])
+                ingot.set_dim_gears(x, {1: gears})
+                step.prepare(x)
+                steps.append(step)
+            found[name] = {size: _ratio(steps, torch.randn(512, size), seconds / len(SPECIAL) / len(gears)) for size in gears}
+    return found
+
+
+def _ratio(steps: "list[object]", x: torch.Tensor, seconds: float) -> float:
+    """Least time of the second in parts of the first, in turn."""
+    least = [1.0, 1.0]
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for i, step in enumerate(steps):
+            began = time.perf_counter()
+            for _ in range(50):
+                step(x)
+            least[i] = min(least[i], time.perf_counter() - began)
+    return least[1] / least[0]
 
 
 if __name__ == "__main__":
-    print(json.dumps(cold(int(sys.argv[2])) if sys.argv[1] == "cold" else dispatch(float(sys.argv[2]))))
+    measures = {"cold": lambda: cold(int(sys.argv[2])), "dispatch": lambda: dispatch(float(sys.argv[2])),
+                "special": lambda: special(float(sys.argv[2]))}
+    print(json.dumps(measures[sys.argv[1]]()))
