@@ -13,6 +13,9 @@
 #include <bit>
 #include <utility>
 
+#include "client/native/plain_results.h"
+#include "client/native/shape_kernels.h"
+
 namespace ingot::client {
 namespace {
 
@@ -181,6 +184,9 @@ bool TakesFlashKernel(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> 
 }
 
 void CallOnMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, torch::jit::Stack& meta) {
+  if (const c10::KernelFunction* shape = ShapeKernelOf(op.operator_name())) {
+    return shape->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), &meta);
+  }
   if (!TakesFlashKernel(op, args)) return op.callBoxed(&meta);
   at::Tensor output = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
       meta[0].toTensor(), meta[1].toTensor(), meta[2].toTensor(), meta[4].toDouble(), meta[5].toBool(), {},
@@ -189,6 +195,7 @@ void CallOnMeta(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, 
 }
 
 MetaResults Ask(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
+  if (auto plain = PlainResults(op, args)) return *std::move(plain);
   MetaResults found;
   MetaArguments meta(args);
   try {
