@@ -29,6 +29,7 @@ struct CompileService::Request {
   Digest entry_digest;
   std::string function;
   std::string text;      ///< The recording's graph.
+  std::string sibling;   ///< That of the recording that came along; "" without one.
   Digest graph;          ///< Its canonical digest.
   CompilerFacts facts;
   EntryRef entry;        ///< As it was when the request came; nullptr when absent.
@@ -100,6 +101,11 @@ Status CompileService::Prepare(Request& request) const {
   request.function = FunctionOf(request.key);
   TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording));
   request.message.recording = {};
+  if (!request.message.sibling.empty()) {
+    // One that is no graph hears so when it comes by itself.
+    if (auto text = core_.graphs.Import(request.message.sibling)) request.sibling = std::move(text).value();
+    request.message.sibling = {};
+  }
   TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
   TRY_ASSIGN(request.facts, core_.compilers.Facts());
   if (auto entry = core_.entries.Get(request.entry_digest)) request.entry = *entry;
@@ -221,34 +227,40 @@ std::string CompileService::RangeFor(const Request& request, const std::string& 
   return {};
 }
 
-/// Puts the templates that the recording and a stored exact variant share in front of it.
+/// Puts the template that the recording shares with its sibling, or with a stored exact variant, in front of it.
 void CompileService::AddTemplates(Request& request) {
-  if (!request.message.dynamic || request.entry == nullptr) return;
+  if (!request.message.dynamic) return;
+  if (!request.sibling.empty() && AddTemplate(request, request.sibling)) return;
+  if (request.entry == nullptr) return;
   for (const auto& stored : request.entry->record.variants) {
     const proto::VariantT& variant = *stored->variant;
     if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
     if (!Agrees(variant, request.message)) continue;
     const Result<std::string> text = core_.artifacts.GetText({stored->text_low, stored->text_high});
-    if (!text) continue;
-    Result<std::string> unified = core_.graphs.Unify(*text, request.text);
-    if (!unified) {
-      LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
-      continue;
-    }
-    const auto first = core_.graphs.SymbolsOf(*unified, *text);
-    const auto second = core_.graphs.SymbolsOf(*unified, request.text);
-    const auto digest = core_.graphs.DigestOf(*unified);
-    if (!first || !second || !digest || first->empty()) continue;
-    NewVariant variant_of_both{.kind = proto::VariantKind::Template,
-                               .graph = *digest,
-                               .proven = *first,
-                               .symbol_count = first->size()};
-    variant_of_both.proven.insert(variant_of_both.proven.end(), second->begin(), second->end());
-    request.candidates.insert(request.candidates.begin(),
-                              {std::move(variant_of_both), std::move(unified).value(),
-                               GraphKey(*digest, request.facts).ToDigest()});
-    return;
+    if (text && AddTemplate(request, *text)) return;
   }
+}
+
+/// False when the recording and the other graph are no instances of one template.
+bool CompileService::AddTemplate(Request& request, const std::string& other) const {
+  Result<std::string> unified = core_.graphs.Unify(other, request.text);
+  if (!unified) {
+    LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
+    return false;
+  }
+  const auto first = core_.graphs.SymbolsOf(*unified, other);
+  const auto second = core_.graphs.SymbolsOf(*unified, request.text);
+  const auto digest = core_.graphs.DigestOf(*unified);
+  if (!first || !second || !digest || first->empty()) return false;
+  NewVariant variant_of_both{.kind = proto::VariantKind::Template,
+                             .graph = *digest,
+                             .proven = *first,
+                             .symbol_count = first->size()};
+  variant_of_both.proven.insert(variant_of_both.proven.end(), second->begin(), second->end());
+  request.candidates.insert(request.candidates.begin(),
+                            {std::move(variant_of_both), std::move(unified).value(),
+                             GraphKey(*digest, request.facts).ToDigest()});
+  return true;
 }
 
 std::optional<Landed> CompileService::StoredGraph(const Digest& graph_key) {

@@ -11,8 +11,8 @@ namespace ingot::daemon {
 /// Serves recordings: by a stored variant, by a stored graph, or by one compile.
 ///
 /// In this order: the recording equals an instance of a stored template (its size is added to
-/// the proven ones); its graph is a stored exact variant's; it and a stored exact variant are
-/// instances of one template, which is compiled; it is compiled as it is. Compiles of one graph
+/// the proven ones); its graph is a stored exact variant's; it and its sibling, or a stored exact
+/// variant, are instances of one template, which is compiled; it is compiled as it is. Compiles of one graph
 /// key share a flight. A request that may only be proved stops after the second. A request with gears compiles the
 /// template that serves it once more, with code for them. Thread-safe.
 class CompileService {
@@ -38,6 +38,7 @@ class CompileService {
   bool ServeProven(Request& request, const proto::StoredVariantT& stored);
   Status FindGeared(Request& request) const;
   void AddTemplates(Request& request);
+  bool AddTemplate(Request& request, const std::string& other) const;
   void Attempt(RequestRef request);
   void Lead(const RequestRef& request, const Candidate& candidate);
   void Publish(const Digest& graph_key, const std::string& function,

@@ -103,6 +103,36 @@ TEST_F(ServerTest, ProvesSizesOfATemplateAlsoAfterARestart) {
   EXPECT_EQ(connection->Lookup(*MakeKey("f"))->reply.variants.size(), 2u);
 }
 
+TEST_F(ServerTest, MakesTheTemplateOfTwoRecordingsAtOnce) {
+  const auto connection = Connect();
+  proto::CompileT request = MakeCompile("f", "graph f 8");
+  const std::string sibling = "graph f 4";
+  request.sibling.assign(sibling.begin(), sibling.end());
+  const auto both = connection->Compile(request);
+  ASSERT_TRUE(both) << both.error().ToText();
+  EXPECT_EQ(both->reply.outcome, Outcome::Compiled);
+  EXPECT_EQ(both->reply.variant->kind, VariantKind::Template);
+  EXPECT_EQ(both->reply.variant->proven, (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(compilers_->started(), 1u);
+  EXPECT_EQ(connection->Compile(request)->reply.outcome, Outcome::Proven);
+  EXPECT_EQ(connection->Compile(MakeCompile("f", sibling))->reply.outcome, Outcome::Proven);
+  EXPECT_EQ(compilers_->started(), 1u);
+}
+
+TEST_F(ServerTest, CompilesARecordingAloneThatHasNothingInCommonWithItsSibling) {
+  const auto connection = Connect();
+  const auto kind = [&](const char* function, const std::string& sibling) {
+    proto::CompileT request = MakeCompile(function, fmt::format("graph {} 8", function));
+    request.sibling.assign(sibling.begin(), sibling.end());
+    const auto made = connection->Compile(request);
+    EXPECT_TRUE(made) << made.error().ToText();
+    return made->reply.variant->kind;
+  };
+  EXPECT_EQ(kind("f", "graph g 4"), VariantKind::Exact);
+  EXPECT_EQ(kind("g", "no recording"), VariantKind::Exact);
+  EXPECT_EQ(kind("halfbad", "graph halfbad 4"), VariantKind::Exact);  // Their template does not compile.
+}
+
 // Recordings that nobody has computed are held against what is stored, and leave nothing behind.
 TEST_F(ServerTest, CompilesNothingForARequestThatMayOnlyBeProved) {
   const auto connection = Connect();

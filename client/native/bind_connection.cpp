@@ -161,7 +161,7 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
                  const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
-                 bool prove_only, std::vector<int64_t> gears) {
+                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies);
   request.dynamic = dynamic;
@@ -170,6 +170,8 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   request.range_degree = static_cast<uint8_t>(range_degree);
   request.prove_only = prove_only;
   request.gears = std::move(gears);
+  const std::string_view other(sibling);
+  request.sibling.assign(other.begin(), other.end());
   Result<CompileAnswer> answer = [&] {
     const WithoutGil released;
     return connection.Compile(request, deadline_ms);
@@ -223,7 +225,7 @@ void BindConnection(py::module_& m) {
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
-           py::arg("gears") = std::vector<int64_t>())
+           py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes())
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

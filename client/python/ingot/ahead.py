@@ -9,6 +9,7 @@ from ingot import _native, errors, gears, groups, keys, recording
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
+    from ingot.entry import Job
 
 Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.Any]]
 
@@ -16,17 +17,49 @@ Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.
 def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> None:
     """Has every gear of these example inputs recorded and proved, and waits."""
     with torch.no_grad():
-        engine.site(*args, **kwargs)
-        if engine.config.capture == "export":
-            engine.wait()  # One range may hold every gear.
-        others = list(_other_gears(engine, args, kwargs))
         if groups.initialized():
+            engine.site(*args, **kwargs)
             # Ranks may communicate in a call: each makes the same calls, whatever it has in its store.
-            for more_args, more_kwargs in others:
+            for more_args, more_kwargs in _other_gears(engine, args, kwargs):
                 engine.site(*more_args, **more_kwargs)
+        elif engine.config.capture == "export":
+            engine.site(*args, **kwargs)
+            engine.wait()  # One range may hold every gear.
+            _prove(engine, _unserved(engine, args, kwargs))
         else:
-            _prove(engine, [one for one in others if not _is_served(engine, one)])
+            _prove(engine, _first_two(engine, args, kwargs))
     engine.wait()
+
+
+def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
+    """Records the example and another gear, and sends both together: they make a template, and nothing is compiled for the
+    example alone. Gives the gears that are left."""
+    engine._thread.held = held = []
+    try:
+        engine.site(*args, **kwargs)
+        others = _unserved(engine, args, kwargs)
+        if held and others:
+            more_args, more_kwargs = others.pop(0)
+            engine.site(*more_args, **more_kwargs)
+    finally:
+        engine._thread.held = None
+        for job in _together(held):
+            engine._send(job)
+    return others
+
+
+def _together(jobs: "list[Job]") -> "list[Job]":
+    """Two recordings as one job, where they are recordings of one function in one state."""
+    if len(jobs) == 2:
+        first, second = jobs
+        alike = first.shape is second.shape and first.captured.signature == second.captured.signature
+        if alike and first.captured.record == second.captured.record:
+            return [second._replace(sibling=first)]
+    return jobs
+
+
+def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
+    return [one for one in _other_gears(engine, args, kwargs) if not _is_served(engine, one)]
 
 
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:

@@ -346,7 +346,7 @@ class Engine:
         self._report_opaque(captured.opaque)
         job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
         self._submit(job)
-        if self.config.wait:
+        if self.config.wait and getattr(self._thread, "held", None) is None:
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
 
@@ -354,9 +354,23 @@ class Engine:
         if not job.gears:
             counters.add("captures")
             job.shape.pending.add(job.sizes)
+        held = getattr(self._thread, "held", None)
+        if held is not None:
+            held.append(job)
+        else:
+            self._send(job)
+
+    def _send(self, job: Job) -> None:
         with self._lock:
             self._jobs.append(job)
         background.submit(self, job)
+
+    def _settle(self, job: Job, is_served: bool) -> None:
+        """Sends a recording that went along with another, unless the template of both serves it."""
+        if not is_served:
+            return self._send(job)
+        job.shape.pending.discard(job.sizes)
+        job.done.set()
 
     def _record_deferred(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> bool:
         """Sends a recording that computed nothing, for the daemon to hold against its templates. False when a run that
@@ -402,18 +416,19 @@ class Engine:
 
     def _compile(self, job: Job) -> None:
         """In the background: send, receive, bind, install."""
-        began = time.perf_counter()
+        began, serves_both = time.perf_counter(), False
         try:
             connection = self._link.get(self.config.connect_ms_max)
             def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
                 return typing.cast("dict[str, typing.Any]", connection.compile(
                     job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
                     gears.is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
-                    claim, degree, job.is_deferred, job.gears))
+                    claim, degree, job.is_deferred, job.gears, job.sibling.captured.recording if job.sibling else b""))
 
             reply = send(job.captured)
             counters.add_seconds("compile", time.perf_counter() - began)
             self._accept_reply(job, reply)
+            serves_both = reply["variant"]["kind"] == 1
             if job.proof is not None:
                 proved, why = exporting.prove(job.proof, send)
                 if proved is not None:
@@ -435,6 +450,8 @@ class Engine:
         finally:
             if not job.gears:
                 job.shape.pending.discard(job.sizes)
+            if job.sibling is not None:
+                self._settle(job.sibling, serves_both)
             with self._lock:
                 self._jobs = [j for j in self._jobs if j is not job]  # It holds the arguments of its call.
             job.done.set()

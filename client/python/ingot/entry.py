@@ -68,5 +68,7 @@ class Job(typing.NamedTuple):
     proof: "exporting.Proof | None" = None
     is_deferred: bool = False
     """Nothing was computed: the daemon may prove the recording, not compile it."""
+    sibling: "Job | None" = None
+    """An earlier recording that has not been sent: both may make one template."""
     gears: "tuple[int, ...]" = ()
     """Asks for code of its own for these values of the symbols, of the template that serves the recording already."""
