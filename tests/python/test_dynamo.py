@@ -191,3 +191,54 @@ def test_damaged_pieces_are_refused(ingot):
         damaged[position] ^= 1 << position % 8
         with pytest.raises((ingot.Corrupt, ingot.Incompatible)):
             CompiledPiece.deserialize_compile_artifacts(bytes(damaged))
+
+
+LATE = '''
+import builtins, json, sys, torch, ingot
+plain = getattr
+def late(x):
+    import kept                  # Keeps what it finds when it is loaded.
+    import torch._dynamo         # Knows builtins by identity.
+    return x * 2 + len(kept.FOUND)
+def later(x, y):
+    return torch.nn.functional.silu(x) * y
+loaded = "torch._dynamo" in sys.modules
+with torch.no_grad():
+    first = ingot.compile(late, wait=True)
+    right = [torch.equal(first(x), x * 2 + 2) for x in (torch.randn(4), torch.randn(4))]
+    from ingot.backend import ingot as backend
+    through = torch.compile(later, backend=backend, options={"wait": True})
+    before = ingot.stats()["native_calls"]
+    for _ in range(3):
+        through(torch.randn(4, 16), torch.randn(4, 16))
+import kept
+print(json.dumps(dict(loaded=loaded, right=right, own=kept.FOUND == (plain, builtins.hasattr) and builtins.getattr is plain,
+                      native=ingot.stats()["native_calls"] - before)))
+'''
+
+
+def test_modules_loaded_by_a_first_call_find_pythons_own_builtins(store, tmp_path):
+    (tmp_path / "kept.py").write_text("FOUND = (getattr, hasattr)\n")
+    found = store.python(LATE, tmp_path)
+    assert found == {"loaded": False, "right": [True, True], "own": True, "native": 2}, found
+
+
+def test_what_is_asked_for_while_another_thread_loads_a_module_counts_as_everything(ingot, tmp_path, monkeypatch):
+    import importlib
+    import threading
+
+    from ingot import names
+
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("loaded_here", "loaded_there"):
+        (tmp_path / f"{name}.py").write_text("FOUND = getattr\n")
+    found: "set[str]" = set()
+    with names.noted.into(found):
+        here = importlib.import_module("loaded_here")
+        getattr(here, "FOUND")
+        assert found == {"FOUND"} and names.of_codes([], found) is not None
+        other = threading.Thread(target=importlib.import_module, args=("loaded_there",))
+        other.start()
+        other.join()
+    assert names.of_codes([], found) is None
+    assert here.FOUND is getattr is importlib.import_module("loaded_there").FOUND

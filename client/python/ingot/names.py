@@ -4,7 +4,9 @@
 import builtins
 import dis
 import functools
+import importlib
 import sys
+import threading
 import types
 import typing
 
@@ -64,6 +66,8 @@ def of_codes(ran: Codes, noted: "typing.Iterable[str]") -> "frozenset[str] | Non
     """Every name the executed code utters, and ``*module:Class`` for classes whose objects it reads whole; None when it
     may read any attribute of any object."""
     found = {*_CALLED, *noted}
+    if not _ANY.isdisjoint(found):
+        return None
     for code, module in ran:
         if is_standard(module):
             continue
@@ -79,12 +83,12 @@ _plain_getattr, _plain_hasattr = builtins.getattr, builtins.hasattr
 
 def _note(name: typing.Any) -> None:
     found = noted.here()
-    if found is not None and not _is_torchs(sys._getframe(2)) and not _native.in_meta_kernel():
+    if found is None or _native.in_meta_kernel():
+        return
+    asking = str(sys._getframe(2).f_globals.get("__name__", ""))
+    # functools.wraps and its like copy whole objects without looking at them.
+    if asking.partition(".")[0] != "torch" and not (name in _ANY and is_standard(asking)):
         found.add(name)
-
-
-def _is_torchs(frame: types.FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "torch"
 
 
 def _noting_getattr(value: typing.Any, name: str, *default: typing.Any) -> typing.Any:
@@ -97,10 +101,41 @@ def _noting_hasattr(value: typing.Any, name: str) -> bool:
     return _plain_hasattr(value, name)
 
 
-def _replace_builtins(replace: bool) -> None:
-    builtins.getattr = _noting_getattr if replace else _plain_getattr
-    builtins.hasattr = _noting_hasattr if replace else _plain_hasattr
+class _Patch:
+    """Noting builtins in the place of Python's own, but not for modules that are being loaded: some keep what they find, and
+    torch._dynamo knows builtins by identity for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._wanted = False
+        self._loading = 0
+        self._load = importlib._bootstrap._find_and_load  # type: ignore[attr-defined]
+
+    def want(self, wanted: bool) -> None:
+        with self._lock:
+            self._wanted = wanted
+            self._apply()
+
+    def _apply(self) -> None:
+        notes = self._wanted and self._loading == 0
+        builtins.getattr = _noting_getattr if notes else _plain_getattr
+        builtins.hasattr = _noting_hasattr if notes else _plain_hasattr
+        # What an import statement calls for a module that is not there yet, in every thread.
+        importlib._bootstrap._find_and_load = self._load_plainly if self._wanted else self._load  # type: ignore[attr-defined]
+
+    def _load_plainly(self, name: str, import_: typing.Any) -> typing.Any:
+        with self._lock:
+            self._loading += 1
+            self._apply()
+        try:
+            for found in noted.elsewhere():
+                found.update(_ANY)  # What other threads ask for meanwhile nobody sees.
+            return self._load(name, import_)
+        finally:
+            with self._lock:
+                self._loading -= 1
+                self._apply()
 
 
-noted: "noting.Noting[set[str]]" = noting.Noting(_replace_builtins)
+noted: "noting.Noting[set[str]]" = noting.Noting(_Patch().want)
 """What a thread asks for through ``getattr`` and ``hasattr``; calls from PyTorch's code are not noted."""

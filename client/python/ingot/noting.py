@@ -15,11 +15,16 @@ class Noting(typing.Generic[Found]):
         """``patch(True)`` puts the patch in place, ``patch(False)`` takes it away."""
         self._patch = patch
         self._found: "dict[int, Found]" = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # A finalizer may import something in the middle of it.
 
     def here(self) -> "Found | None":
         """The collection of this thread, while it notes."""
         return self._found.get(threading.get_ident())
+
+    def elsewhere(self) -> "list[Found]":
+        """The collections of other threads."""
+        with self._lock:
+            return [found for thread, found in self._found.items() if thread != threading.get_ident()]
 
     @contextlib.contextmanager
     def into(self, found: Found) -> "typing.Iterator[None]":
