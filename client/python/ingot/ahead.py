@@ -9,7 +9,6 @@ from ingot import _native, errors, gears, groups, keys, recording
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
-    from ingot.entry import Job
 
 Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.Any]]
 
@@ -34,28 +33,13 @@ def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str,
 def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
     """Records the example and another gear, and sends both together: they make a template, and nothing is compiled for the
     example alone. Gives the gears that are left."""
-    engine._thread.held = held = []
-    try:
+    with engine._compiles.holding() as held:
         engine.site(*args, **kwargs)
         others = _unserved(engine, args, kwargs)
         if held and others:
             more_args, more_kwargs = others.pop(0)
             engine.site(*more_args, **more_kwargs)
-    finally:
-        engine._thread.held = None
-        for job in _together(held):
-            engine._send(job)
     return others
-
-
-def _together(jobs: "list[Job]") -> "list[Job]":
-    """Two recordings as one job, where they are recordings of one function in one state."""
-    if len(jobs) == 2:
-        first, second = jobs
-        alike = first.shape is second.shape and first.captured.signature == second.captured.signature
-        if alike and first.captured.record == second.captured.record:
-            return [second._replace(sibling=first)]
-    return jobs
 
 
 def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":

@@ -11,12 +11,8 @@ from ingot.entry import Job
 log = logging.getLogger("ingot")
 
 
-class Compiles(typing.Protocol):
-    """An engine, as this thread sees it."""
-
-    name: str
-
-    def _compile(self, job: Job) -> None: ...
+if typing.TYPE_CHECKING:
+    from ingot.compiles import Compiles
 
 
 class _Line:
@@ -28,23 +24,23 @@ class _Line:
         self._worker: "threading.Thread | None" = None
         self._lock = threading.Lock()
 
-    def add(self, engine: Compiles, job: Job) -> None:
+    def add(self, compiles: "Compiles", job: Job) -> None:
         with self._lock:
             if self._worker is None or not self._worker.is_alive():
                 self._worker = threading.Thread(target=self._work, name=self._name, daemon=True)
                 self._worker.start()
-        self._queue.put((engine, job))
+        self._queue.put((compiles, job))
 
     def _work(self) -> None:
         while True:
-            engine, job = self._queue.get()
+            compiles, job = self._queue.get()
             try:
-                engine._compile(job)
+                compiles.run(job)
             except Exception:  # a bug of ours must not end the thread that serves every call site
-                log.exception("compiling %s failed", engine.name)
+                log.exception("compiling for a call site failed")
                 job.shape.pending.discard(job.sizes)
                 job.done.set()
-            del engine, job  # The next may be long in coming.
+            del compiles, job  # The next may be long in coming.
 
 
 _recordings = _Line("ingot-compile")
@@ -52,5 +48,5 @@ _recordings = _Line("ingot-compile")
 _gears = _Line("ingot-gears")
 
 
-def submit(engine: Compiles, job: Job) -> None:
-    (_gears if job.gears else _recordings).add(engine, job)
+def submit(compiles: "Compiles", job: Job) -> None:
+    (_gears if job.gears else _recordings).add(compiles, job)

@@ -36,6 +36,11 @@ class Variant:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
         return tuple(symbols) in self.proven or (self.range != "" and self._range.holds(list(symbols)))
 
+    def differs_in_sizes_alone(self, old: "Variant") -> bool:
+        """Whether the sizes that are proved are all that could differ."""
+        same = self.graph == old.graph and self.artifact_digest == old.artifact_digest and self.range == old.range
+        return same and self.raw_signature == old.raw_signature and self.record == old.record
+
     def take_over(self, old: "Variant") -> None:
         """Uses what an older answer for the same graph has bound, where it is the same artifact."""
         if old.program is not None and old.artifact_digest == self.artifact_digest:

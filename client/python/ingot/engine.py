@@ -13,7 +13,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, ahead, background, binding, collectives, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, ahead, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
                    keys, miss, padding, paths, recording, report, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -36,7 +36,7 @@ class Engine:
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._thread = threading.local()
-        self._jobs: "list[Job]" = []
+        self._compiles = compiles.Compiles(self)
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
         self._warned: "set[str]" = set()
@@ -345,32 +345,10 @@ class Engine:
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
-        self._submit(job)
-        if self.config.wait and getattr(self._thread, "held", None) is None:
+        self._compiles.submit(job)
+        if self.config.wait and not self._compiles.is_holding():
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
-
-    def _submit(self, job: Job) -> None:
-        if not job.gears:
-            counters.add("captures")
-            job.shape.pending.add(job.sizes)
-        held = getattr(self._thread, "held", None)
-        if held is not None:
-            held.append(job)
-        else:
-            self._send(job)
-
-    def _send(self, job: Job) -> None:
-        with self._lock:
-            self._jobs.append(job)
-        background.submit(self, job)
-
-    def _settle(self, job: Job, is_served: bool) -> None:
-        """Sends a recording that went along with another, unless the template of both serves it."""
-        if not is_served:
-            return self._send(job)
-        job.shape.pending.discard(job.sizes)
-        job.done.set()
 
     def _record_deferred(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> bool:
         """Sends a recording that computed nothing, for the daemon to hold against its templates. False when a run that
@@ -387,7 +365,7 @@ class Engine:
         if captured is None:
             return False
         counters.add("deferred")
-        self._submit(Job(shape_key, shape, call, sizes, captured, threading.Event(), is_deferred=True))
+        self._compiles.submit(Job(shape_key, shape, call, sizes, captured, threading.Event(), is_deferred=True))
         return True
 
     def _finish(self, run: recording.Recording, result: typing.Any, call: recording.Call, declared: "gears.Declared | None"
@@ -414,105 +392,6 @@ class Engine:
         if self.config.on_unsupported == "error":
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
 
-    def _compile(self, job: Job) -> None:
-        """In the background: send, receive, bind, install."""
-        began, serves_both = time.perf_counter(), False
-        try:
-            connection = self._link.get(self.config.connect_ms_max)
-            def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
-                return typing.cast("dict[str, typing.Any]", connection.compile(
-                    job.shape.entry.key.components, captured.recording, captured.signature, captured.record,
-                    gears.is_dynamic(self.config, job.shape.declared), job.shape.entry.rejected, self.config.compile_ms_max,
-                    claim, degree, job.is_deferred, job.gears, job.sibling.captured.recording if job.sibling else b""))
-
-            reply = send(job.captured)
-            counters.add_seconds("compile", time.perf_counter() - began)
-            self._accept_reply(job, reply)
-            serves_both = reply["variant"]["kind"] == 1
-            if job.proof is not None:
-                proved, why = exporting.prove(job.proof, send)
-                if proved is not None:
-                    counters.add("ranges")
-                    self._accept_reply(job, proved)
-                elif why is not None:
-                    self._warn_once("range", f"{self.name}: {why}")
-        except errors.Error as e:
-            if job.gears:
-                log.debug("%s keeps the general code of its gears: %s", self.name, e)
-                return
-            if job.is_deferred:
-                job.shape.refused_proofs += 1
-                return  # Nobody has waited for it; a run that computes comes next.
-            self._note_daemon_error(e)
-            if not isinstance(e, errors.Unavailable):
-                self._last_miss = miss.Miss("failed", f"a compile failed: {e}")
-                self._retire(job.shape, str(e))
-        finally:
-            if not job.gears:
-                job.shape.pending.discard(job.sizes)
-            if job.sibling is not None:
-                self._settle(job.sibling, serves_both)
-            with self._lock:
-                self._jobs = [j for j in self._jobs if j is not job]  # It holds the arguments of its call.
-            job.done.set()
-
-    def _accept_reply(self, job: Job, reply: "dict[str, typing.Any]") -> None:
-        counters.add("specialized" if job.gears else {0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}[reply["outcome"]])
-        variant = binding.Variant(reply["variant"])
-        if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
-            self._retire(job.shape, verification.quarantined[variant.artifact_digest])
-            return
-        with self._lock:
-            if self._has_proven(job, variant):
-                job.shape.entry.rejected = ""
-                return
-            variants = job.shape.entry.variants
-            replaced = [v for v in variants if v.holds and (v.graph == variant.graph or variant.is_template and not v.is_template)]
-            for old in replaced:
-                if old.graph == variant.graph:
-                    # What both records allow: each size was proved in a state that is the present one.
-                    variant.proven = sorted({*variant.proven, *old.proven})
-                    variant.take_over(old)
-                variants.remove(old)
-                self.site._remove(old.program) if old.program is not None and old.program is variant.program else None
-            variants.insert(0, variant)
-            if variant.is_template:
-                job.shape.refused_proofs = 0
-            job.shape.entry.rejected = ""
-            installed = self._install(job.shape_key, job.shape, variant, job.call)
-            # Behind the new one: no call in between finds nothing.
-            for old in replaced:
-                self.site._remove(old.program) if old.program is not None and old.program is not variant.program else None
-            if not installed:
-                inputs = self._inputs(variant, job.call)
-                self._last_error = f"the variant does not take the call it was made from: {variant.program.explain(inputs) if variant.program else self._last_miss.why}"
-                self._warn_once("install", f"{self.name}: {self._last_error}")
-                self._retire(job.shape, self._last_error)
-            else:
-                self._specialize(job, variant)
-
-    def _specialize(self, job: Job, variant: binding.Variant) -> None:
-        """Asks for code of its own for every gear, where the compiler has said that a kernel gains by it."""
-        declared, shape = job.shape.declared, job.shape
-        gains = variant.is_template and declared is not None and declared.gears and variant.artifact.provenance()["gains_by_gears"]
-        if not gains or not self.config.gears.specialize or variant.graph in shape.specialized:
-            return
-        assert declared is not None
-        shape.specialized.add(variant.graph)
-        sizes = tuple(tuple(tensor.shape) for tensor in self._inputs(variant, job.call))
-        values = declared.symbol_values(sizes, variant.artifact.symbol_places())
-        self._submit(job._replace(done=threading.Event(), proof=None, is_deferred=False, gears=tuple(values)))
-
-    def _has_proven(self, job: Job, variant: binding.Variant) -> bool:
-        """Whether it is bound here already, and took nothing but the proven sizes to serve the call."""
-        for old in job.shape.entry.usable():
-            same = old.artifact_digest == variant.artifact_digest and old.graph == variant.graph
-            same = same and old.raw_signature == variant.raw_signature and old.record == variant.record
-            if same and old.range == variant.range and old.program is not None:
-                old.proven = sorted({*old.proven, *variant.proven})
-                return self.site._prove(job.shape_key, old.program, old.proven) > 0 and self._accepts(old, job.call)
-        return False
-
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
         counters.add("daemon_errors")
@@ -522,11 +401,7 @@ class Engine:
 
     def wait(self, timeout: "float | None" = None) -> bool:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while (job := next(iter(self._jobs), None)) is not None:  # One may lead to another.
-            if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
-                return False
-        return True
+        return self._compiles.wait(timeout)
 
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recordings of one call site on their way to the daemon, and what comes back for them."""
+
+import contextlib
+import logging
+import threading
+import time
+import typing
+
+from ingot import background, binding, counters, errors, exporting, gears, miss, recording, verification
+from ingot.entry import Job
+
+if typing.TYPE_CHECKING:
+    from ingot.engine import Engine
+
+log = logging.getLogger("ingot")
+_OUTCOMES = {0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}
+
+
+class Compiles:
+    """Jobs under way. Calls and the background's threads use it at the same time."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._under_way: "list[Job]" = []
+        self._lock = threading.Lock()
+        self._thread = threading.local()
+
+    # -- on the caller's thread ------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Sends a recording in the background."""
+        counters.add("captures")
+        job.shape.pending.add(job.sizes)
+        if self.is_holding():
+            self._thread.held.append(job)
+        else:
+            self._send(job)
+
+    def is_holding(self) -> bool:
+        """Whether what this thread submits is held back."""
+        return getattr(self._thread, "held", None) is not None
+
+    @contextlib.contextmanager
+    def holding(self) -> "typing.Iterator[list[Job]]":
+        """Holds back what this thread submits: at the end it is sent, two recordings of one function in one state together."""
+        self._thread.held = held = []
+        try:
+            yield held
+        finally:
+            self._thread.held = None
+            for job in _together(held):
+                self._send(job)
+
+    def wait(self, timeout: "float | None") -> bool:
+        """Blocks until nothing is under way; False on timeout (seconds)."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while (job := next(iter(self._under_way), None)) is not None:  # One may lead to another.
+            if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+                return False
+        return True
+
+    def _send(self, job: Job) -> None:
+        with self._lock:
+            self._under_way.append(job)
+        background.submit(self, job)
+
+    # -- in the background -----------------------------------------------------------------------------
+
+    def run(self, job: Job) -> None:
+        """Sends, receives, binds and installs."""
+        has_template = False
+        try:
+            has_template = self._serve(job)
+        except errors.Error as e:
+            self._note(job, e)
+        finally:
+            if not job.gears:
+                job.shape.pending.discard(job.sizes)
+            if job.sibling is not None:
+                self._settle(job.sibling, has_template)
+            with self._lock:
+                self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
+            job.done.set()
+
+    def _serve(self, job: Job) -> bool:
+        """Whether a template has come back."""
+        engine, began = self._engine, time.perf_counter()
+        config, entry = engine.config, job.shape.entry
+        connection = engine._link.get(config.connect_ms_max)
+
+        def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
+            return typing.cast("dict[str, typing.Any]", connection.compile(
+                entry.key.components, captured.recording, captured.signature, captured.record,
+                gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
+                job.gears, job.sibling.captured.recording if job.sibling is not None else b""))
+
+        reply = send(job.captured)
+        counters.add_seconds("compile", time.perf_counter() - began)
+        counters.add("specialized" if job.gears else _OUTCOMES[reply["outcome"]])
+        self._accept(job, reply)
+        if job.proof is not None:
+            proved, why = exporting.prove(job.proof, send)
+            if proved is not None:
+                counters.add("ranges")
+                counters.add(_OUTCOMES[proved["outcome"]])
+                self._accept(job, proved)
+            elif why is not None:
+                engine._warn_once("range", f"{engine.name}: {why}")
+        return bool(reply["variant"]["kind"] == 1)
+
+    def _note(self, job: Job, error: errors.Error) -> None:
+        engine = self._engine
+        if job.gears:
+            log.debug("%s keeps the general code of its gears: %s", engine.name, error)
+        elif job.is_deferred:
+            job.shape.refused_proofs += 1  # Nobody has waited for it; a run that computes comes next.
+        else:
+            engine._note_daemon_error(error)
+            if not isinstance(error, errors.Unavailable):
+                engine._last_miss = miss.Miss("failed", f"a compile failed: {error}")
+                engine._retire(job.shape, str(error))
+
+    def _settle(self, sibling: Job, is_served: bool) -> None:
+        """Sends a recording that went along with another, unless the template of both serves it."""
+        if not is_served:
+            return self._send(sibling)
+        sibling.shape.pending.discard(sibling.sizes)
+        sibling.done.set()
+
+    def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
+        engine, entry = self._engine, job.shape.entry
+        variant = binding.Variant(reply["variant"])
+        if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
+            return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
+        with engine._lock:
+            entry.rejected = ""
+            if self._has_proven(job, variant):
+                return
+            replaced = [v for v in entry.usable() if v.graph == variant.graph or variant.is_template and not v.is_template]
+            for old in replaced:
+                if old.graph == variant.graph:
+                    # What both records allow: each size was proved in a state that is the present one.
+                    variant.proven = sorted({*variant.proven, *old.proven})
+                    variant.take_over(old)
+            entry.variants = [variant, *(v for v in entry.variants if v not in replaced)]
+            if variant.is_template:
+                job.shape.refused_proofs = 0
+            if self._replace(job, variant, replaced):
+                self._specialize(job, variant)
+            else:
+                inputs = engine._inputs(variant, job.call)
+                why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
+                engine._last_error = f"the variant does not take the call it was made from: {why}"
+                engine._warn_once("install", f"{engine.name}: {engine._last_error}")
+                engine._retire(job.shape, engine._last_error)
+
+    def _has_proven(self, job: Job, variant: binding.Variant) -> bool:
+        """Whether it is bound here already, and took nothing but the proven sizes to serve the call."""
+        engine = self._engine
+        for old in job.shape.entry.usable():
+            if old.program is not None and variant.differs_in_sizes_alone(old):
+                old.proven = sorted({*old.proven, *variant.proven})
+                return engine.site._prove(job.shape_key, old.program, old.proven) > 0 and engine._accepts(old, job.call)
+        return False
+
+    def _replace(self, job: Job, variant: binding.Variant, replaced: "list[binding.Variant]") -> bool:
+        """Installs a variant in the place of others; whether it takes the call it was made from."""
+        engine, programs = self._engine, [old.program for old in replaced if old.program is not None]
+        for program in programs:
+            if program is variant.program:
+                engine.site._remove(program)
+        installed = engine._install(job.shape_key, job.shape, variant, job.call)
+        for program in programs:  # Behind the new one: no call in between finds nothing.
+            if program is not variant.program:
+                engine.site._remove(program)
+        return installed
+
+    def _specialize(self, job: Job, variant: binding.Variant) -> None:
+        """Asks for code of its own for every gear, where the compiler has said that a kernel gains by it."""
+        declared, shape = job.shape.declared, job.shape
+        gains = variant.is_template and declared is not None and declared.gears and variant.artifact.provenance()["gains_by_gears"]
+        if not gains or not self._engine.config.gears.specialize or variant.graph in shape.specialized:
+            return
+        assert declared is not None
+        shape.specialized.add(variant.graph)
+        sizes = tuple(tuple(tensor.shape) for tensor in self._engine._inputs(variant, job.call))
+        values = declared.symbol_values(sizes, variant.artifact.symbol_places())
+        self._send(job._replace(done=threading.Event(), proof=None, is_deferred=False, sibling=None, gears=tuple(values)))
+
+
+def _together(jobs: "list[Job]") -> "list[Job]":
+    """Two recordings as one job, where they are recordings of one function in one state."""
+    if len(jobs) == 2:
+        first, second = jobs
+        alike = first.shape is second.shape and first.captured.signature == second.captured.signature
+        if alike and first.captured.record == second.captured.record:
+            return [second._replace(sibling=first)]
+    return jobs
