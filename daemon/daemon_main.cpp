@@ -164,8 +164,13 @@ Status Serve(Start& start, const Graphs& graphs) {
   TRY(server.Listen());
   TellStarter(start.ready_fd, "ok");
   LogInfo("serves", {{"pid", getpid()}, {"version", proto::BuildId()}, {"socket", endpoint.socket}});
-  store.Open([&core] { return OpenStoreOrMemory(core); });
+  store.Open([&core] {
+    auto opened = OpenStoreOrMemory(core);
+    core.workload.Restore(*opened);
+    return opened;
+  });
   server.Run(/*handle_signals=*/true);
+  core.workload.Save(store);
   store.Join();
   LogInfo("exits", {{"pid", getpid()}});
   FlushLog();

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon as a process: how it is started, found, lost and replaced.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "client/lib/start_daemon.h"
 #include "daemon/test_server.h"
@@ -75,6 +78,29 @@ TEST_F(ProcessTest, StartsADaemonThatKeepsWhatItCompiled) {
   const auto connection = Open();
   EXPECT_TRUE(connection->Lookup(*MakeKey("f"))->reply.found);
   EXPECT_EQ(json::parse(*connection->Query("stats"))["compiles"], 0);
+}
+
+TEST_F(ProcessTest, RemembersHowOftenAnEarlierDaemonCouldServe) {
+  client::ConnectionOptions options = Options();
+  options.daemon_arguments.insert(options.daemon_arguments.end(),
+                                  {"--workload-window-s", "1", "--workload-lookups-min", "2"});
+  {
+    const auto connection = client::Connection::Open(options);
+    ASSERT_TRUE(connection) << connection.error().ToText();
+    ASSERT_TRUE((*connection)->Compile(MakeCompile("f", "graph f 4")));
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE((*connection)->Lookup(*MakeKey("f"))->reply.found);
+    ASSERT_TRUE((*connection)->Query("drain"));
+  }
+  WaitUntilGone();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // Into another window.
+  const auto connection = client::Connection::Open(options);
+  ASSERT_TRUE(connection) << connection.error().ToText();
+  EXPECT_EQ(json::parse(*(*connection)->Query("doctor"))["ok"], true);
+  ASSERT_TRUE((*connection)->Query("evict", R"({"key":"f"})"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE((*connection)->Lookup(*MakeKey("f"))->reply.found);
+  // The misses may lie in two windows.
+  EXPECT_THAT(*(*connection)->Query("doctor"),
+              testing::ContainsRegex("0 of [23] lookups hit of late, 4 of [45] before; mostly evicted"));
 }
 
 TEST_F(ProcessTest, StartsOneDaemonForManyClients) {

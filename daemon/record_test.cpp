@@ -114,6 +114,23 @@ TEST_F(RecordTest, SurvivesEveryDamageOfTheTombstones) {
   });
 }
 
+TEST_F(RecordTest, SurvivesEveryDamageOfTheWorkload) {
+  Workload counted(config_, SystemClock());
+  for (int i = 0; i < 9; ++i) counted.Hit(entry_, "f");
+  counted.Miss(entry_, "f", "evicted", true);
+  counted.Save(*store_);
+  const Digest key = DigestOf(std::string_view("workload"));
+  ForEachDamage(Table::kStats, key, [&](const Buffer& damaged) {
+    cache::MemoryStore store;
+    ASSERT_TRUE(store.Put(Table::kStats, key, damaged, 0));
+    Workload next(config_, SystemClock());
+    next.Restore(store);
+    next.Miss(entry_, "f", "evicted", true);
+    for (const FallingFunction& fell : next.Falling()) EXPECT_LE(fell.hits_now, fell.lookups_now);
+    next.Save(store);
+  });
+}
+
 TEST_F(RecordTest, NeverServesADamagedArtifact) {
   const auto record = core_->entries.Get(entry_);
   const Digest artifact = (*record)->artifacts.at(0);

@@ -5,11 +5,19 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+#include "proto/message.h"
+
 namespace ingot::daemon {
 namespace {
 
 /// Causes told apart in one window; a client's words could be ever new ones.
 constexpr size_t kCausesMax = 16;
+
+const Digest& RecordKey() {
+  static const Digest key = DigestOf(std::string_view("workload"));
+  return key;
+}
 
 /// Whether `hits` of `lookups` is at least so many points of a hundred below `was` of `of`.
 bool Fell(uint64_t hits, uint64_t lookups, uint64_t was, uint64_t of, uint64_t points) {
@@ -26,9 +34,13 @@ std::string FallingFunction::ToText() const {
 Workload::Workload(const Config& config, const Clock& clock)
     : config_(config), clock_(clock), stored_(config.workload_keys_max, config.workload_keys_max) {}
 
+int64_t Workload::WindowSeconds() const {
+  return static_cast<int64_t>(std::max<uint64_t>(1, config_.workload_window_s));
+}
+
 Workload::Window& Workload::Now(const std::string& function) {
-  const int64_t number =
-      clock_.now_s() / static_cast<int64_t>(std::max<uint64_t>(1, config_.workload_window_s));
+  is_saved_ = false;
+  const int64_t number = clock_.now_s() / WindowSeconds();
   if (!functions_.contains(function) && functions_.size() >= config_.workload_functions_max) {
     // The function that was asked for longest ago makes room.
     functions_.erase(std::ranges::min_element(
@@ -80,6 +92,76 @@ void Workload::Rejected(const Digest& entry, const std::string& function, const 
   if (window.hits == 0) ++window.lookups;
   window.hits -= std::min<uint64_t>(window.hits, 1);
   Count(window, cause);
+}
+
+void Workload::Restore(cache::Store& store) {
+  const Result<Buffer> bytes = store.Get(cache::Table::kStats, RecordKey());
+  const auto* record = bytes ? proto::ReadMessage<proto::WorkloadRecord>(*bytes) : nullptr;
+  if (record == nullptr || record->functions() == nullptr) return;
+  // Windows of another length cannot be compared.
+  if (static_cast<int64_t>(record->window_s()) != WindowSeconds()) return;
+  MutexLock lock(mutex_);
+  for (const proto::WorkloadFunction* function : *record->functions()) {
+    if (function->windows() == nullptr) continue;
+    const std::string name = function->name()->str();
+    for (const proto::WorkloadWindow* window : *function->windows()) Add(name, *window);
+  }
+}
+
+/// Behind the function's other windows, or to the one of the same number.
+void Workload::Add(const std::string& function, const proto::WorkloadWindow& stored) {
+  const int64_t now = clock_.now_s() / WindowSeconds();
+  const auto oldest = now - static_cast<int64_t>(config_.workload_windows_max);
+  if (stored.number() > now || stored.number() <= oldest || stored.hits() > stored.lookups()) return;
+  if (!functions_.contains(function) && functions_.size() >= config_.workload_functions_max) return;
+  Windows& windows = functions_[function];
+  if (windows.empty() || windows.back().number > stored.number()) windows.push_back({.number = stored.number()});
+  if (windows.back().number != stored.number()) return;
+  Window& window = windows.back();
+  window.lookups += stored.lookups();
+  window.hits += stored.hits();
+  if (stored.causes() == nullptr) return;
+  for (const proto::MissCause* cause : *stored.causes()) {
+    if (cause->words() == nullptr || window.causes.size() >= kCausesMax) continue;
+    window.causes[cause->words()->str()] += cause->count();
+  }
+}
+
+Buffer Workload::Pack() const {
+  proto::WorkloadRecordT record;
+  record.window_s = static_cast<uint64_t>(WindowSeconds());
+  for (const auto& [name, windows] : functions_) {
+    auto function = std::make_unique<proto::WorkloadFunctionT>();
+    function->name = name;
+    for (const Window& window : windows) {
+      auto stored = std::make_unique<proto::WorkloadWindowT>();
+      stored->number = window.number;
+      stored->lookups = window.lookups;
+      stored->hits = window.hits;
+      for (const auto& [words, count] : window.causes) {
+        auto cause = std::make_unique<proto::MissCauseT>();
+        cause->words = words;
+        cause->count = count;
+        stored->causes.push_back(std::move(cause));
+      }
+      function->windows.push_back(std::move(stored));
+    }
+    record.functions.push_back(std::move(function));
+  }
+  return proto::PackMessage<proto::WorkloadRecord>(record);
+}
+
+void Workload::Save(cache::Store& store) {
+  Buffer bytes;
+  {
+    MutexLock lock(mutex_);
+    if (is_saved_) return;
+    is_saved_ = true;
+    bytes = Pack();
+  }
+  Status written = store.Put(cache::Table::kStats, RecordKey(), bytes, 0);
+  if (written) written = store.Pin(cache::Table::kStats, RecordKey(), true);
+  if (!written) LogDebug("kept hit ratios in memory only", {{"reason", written.error()}});
 }
 
 FallingFunction Workload::Compare(const std::string& function, const Windows& windows) const {

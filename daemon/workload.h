@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mutex.h"
+#include "cache/store.h"
 #include "daemon/config.h"
 #include "daemon/lru.h"
+#include "proto/record_generated.h"
 
 namespace ingot::daemon {
 
@@ -29,8 +31,9 @@ struct FallingFunction {
 /// How often the daemon could serve keys that it has served before, by function and window of time.
 ///
 /// The first lookup of a new key is no fault of the cache and is not counted: what falls here is
-/// the hit ratio of a workload that did not change. In memory, since the daemon started; bounded
-/// by workload_functions_max, workload_keys_max and workload_windows_max. Thread-safe.
+/// the hit ratio of a workload that did not change. Kept in the store as one small record from one
+/// daemon to the next; bounded by workload_functions_max, workload_keys_max and
+/// workload_windows_max. Thread-safe.
 class Workload {
  public:
   Workload(const Config& config, const Clock& clock);
@@ -45,6 +48,11 @@ class Workload {
   /// A client could not use what its lookup found: that hit was a miss.
   void Rejected(const Digest& entry, const std::string& function, const std::string& cause);
 
+  /// Adds what an earlier daemon counted. A record that makes no sense is left alone.
+  void Restore(cache::Store& store);
+  /// Writes the counts, when there are new ones.
+  void Save(cache::Store& store);
+
   /// Functions whose hit ratio fell by workload_fall_percent or more, by name.
   std::vector<FallingFunction> Falling() const;
 
@@ -56,7 +64,10 @@ class Workload {
   };
   using Windows = std::deque<Window>;  ///< The newest first.
 
+  int64_t WindowSeconds() const;
   void Remember(const Digest& entry) REQUIRES(mutex_);
+  void Add(const std::string& function, const proto::WorkloadWindow& stored) REQUIRES(mutex_);
+  Buffer Pack() const REQUIRES(mutex_);
   Window& Now(const std::string& function) REQUIRES(mutex_);
   void Count(Window& window, const std::string& cause) const;
   FallingFunction Compare(const std::string& function, const Windows& windows) const;
@@ -66,6 +77,7 @@ class Workload {
   mutable Mutex mutex_;
   Lru<bool> stored_ GUARDED_BY(mutex_);
   std::map<std::string, Windows> functions_ GUARDED_BY(mutex_);
+  bool is_saved_ GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace ingot::daemon

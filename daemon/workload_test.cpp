@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/fake_clock.h"
+#include "cache/memory_store.h"
 
 namespace ingot::daemon {
 namespace {
@@ -43,6 +44,62 @@ TEST_F(WorkloadTest, NamesTheFunctionAndTheMostFrequentCause) {
   EXPECT_EQ(falling[0].ToText(),
             "f: 4 of 12 lookups hit of late, 20 of 20 before; mostly evicted to keep "
             "store_bytes_max (6)");
+}
+
+TEST_F(WorkloadTest, OutlivesItsDaemon) {
+  cache::MemoryStore store;
+  Hits(20);
+  workload_.Save(store);
+  NextWindow();
+  Workload next(config_, clock_);
+  next.Restore(store);
+  for (int i = 0; i < 6; ++i) next.Hit(kKey, "f");
+  next.Save(store);
+  // A third in the same window as the second: their counts belong together.
+  Workload last(config_, clock_);
+  last.Hit(kKey, "f");
+  last.Restore(store);
+  for (int i = 0; i < 5; ++i) last.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  const auto falling = last.Falling();
+  ASSERT_EQ(falling.size(), 1u);
+  EXPECT_EQ(falling[0].ToText(),
+            "f: 7 of 12 lookups hit of late, 20 of 20 before; mostly evicted to keep store_bytes_max (5)");
+}
+
+TEST_F(WorkloadTest, WritesOnlyWhatIsNew) {
+  cache::MemoryStore store;
+  const Digest key = DigestOf(std::string_view("workload"));
+  workload_.Save(store);
+  EXPECT_FALSE(store.Get(cache::Table::kStats, key));
+  Hits(1);
+  workload_.Save(store);
+  EXPECT_TRUE(store.Get(cache::Table::kStats, key));
+  ASSERT_TRUE(store.Delete(cache::Table::kStats, key));
+  workload_.Save(store);
+  EXPECT_FALSE(store.Get(cache::Table::kStats, key));
+}
+
+TEST_F(WorkloadTest, LeavesWindowsOfAnotherLengthAlone) {
+  cache::MemoryStore store;
+  Hits(20);
+  workload_.Save(store);
+  config_.workload_window_s *= 2;
+  NextWindow();
+  Workload next(config_, clock_);
+  next.Restore(store);
+  for (int i = 0; i < 8; ++i) next.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  EXPECT_TRUE(next.Falling().empty());
+}
+
+TEST_F(WorkloadTest, LeavesWindowsThatAreTooOldAlone) {
+  cache::MemoryStore store;
+  Hits(20);
+  workload_.Save(store);
+  for (uint64_t i = 0; i <= config_.workload_windows_max; ++i) NextWindow();
+  Workload next(config_, clock_);
+  next.Restore(store);
+  for (int i = 0; i < 8; ++i) next.Miss(kKey, "f", "evicted to keep store_bytes_max", true);
+  EXPECT_TRUE(next.Falling().empty());
 }
 
 TEST_F(WorkloadTest, LeavesOutKeysThatWereNeverServed) {
