@@ -107,21 +107,27 @@ class _Patch:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._wanted = False
+        self._wanted = self._notes = False
         self._loading = 0
-        self._load = importlib._bootstrap._find_and_load  # type: ignore[attr-defined]
+        self._load: "typing.Callable[..., typing.Any] | None" = None
 
     def want(self, wanted: bool) -> None:
         with self._lock:
+            if self._load is None:
+                # What an import statement calls for a module that is not there yet, in every thread. Our step in it
+                # stays: somebody may have put theirs before it.
+                self._load = importlib._bootstrap._find_and_load  # type: ignore[attr-defined]
+                importlib._bootstrap._find_and_load = self._load_plainly  # type: ignore[attr-defined]
             self._wanted = wanted
             self._apply()
 
     def _apply(self) -> None:
         notes = self._wanted and self._loading == 0
+        if notes == self._notes:
+            return
+        self._notes = notes
         builtins.getattr = _noting_getattr if notes else _plain_getattr
         builtins.hasattr = _noting_hasattr if notes else _plain_hasattr
-        # What an import statement calls for a module that is not there yet, in every thread.
-        importlib._bootstrap._find_and_load = self._load_plainly if self._wanted else self._load  # type: ignore[attr-defined]
 
     def _load_plainly(self, name: str, import_: typing.Any) -> typing.Any:
         with self._lock:
@@ -130,6 +136,7 @@ class _Patch:
         try:
             for found in noted.elsewhere():
                 found.update(_ANY)  # What other threads ask for meanwhile nobody sees.
+            assert self._load is not None
             return self._load(name, import_)
         finally:
             with self._lock:
