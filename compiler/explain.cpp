@@ -6,6 +6,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/loop/text.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/specialize.h"
 
 namespace ingot::compiler {
 
@@ -18,7 +19,8 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
   pipeline.disabled = options.disabled_passes;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   if (stage == Stage::kOptimized) return Print(work);
-  TRY_ASSIGN(const Fused fused, Fuse(work));
+  TRY_ASSIGN(Fused fused, Fuse(work));
+  TRY(Specialize(work, options.gears, fused));
   if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
   std::string text;
   for (const loop::Kernel& kernel : fused.kernels) {

@@ -30,9 +30,15 @@ Result<JobOutput> StageOf(const std::string& name) {
                fmt::format("no stage '{}'; there are graph, optimized, loop, llvm and asm", name));
 }
 
-/// Where the text of a graph is, by the start of the graph's digest or graph key; of an entry it
-/// is that of its newest variant.
-Result<Digest> FindText(Core& core, const std::string& prefix) {
+/// Where the text of a graph is, and the gears it was compiled for.
+struct FoundText {
+  Digest text;
+  std::vector<int64_t> gears;
+};
+FoundText FoundIn(const proto::StoredVariantT& stored) { return {{stored.text_low, stored.text_high}, stored.gears}; }
+
+/// By the start of the graph's digest or graph key; of an entry it is that of its newest variant.
+Result<FoundText> FindText(Core& core, const std::string& prefix) {
   if (prefix.empty()) return Error(Code::kInvalid, "name a graph or an entry");
   for (const Digest& digest : core.entries.All()) {
     const Result<EntryRef> entry = core.entries.Get(digest);
@@ -41,7 +47,7 @@ Result<Digest> FindText(Core& core, const std::string& prefix) {
       const Digest graph_key{stored->graph_key_low, stored->graph_key_high};
       if (GraphOf(*stored->variant).ToHex().starts_with(prefix) ||
           graph_key.ToHex().starts_with(prefix)) {
-        return Digest{stored->text_low, stored->text_high};
+        return FoundIn(*stored);
       }
     }
   }
@@ -51,7 +57,7 @@ Result<Digest> FindText(Core& core, const std::string& prefix) {
   if (variants.empty()) {
     return Error(Code::kNotFound, fmt::format("the entry '{}' has no variant", prefix));
   }
-  return Digest{variants.back()->text_low, variants.back()->text_high};
+  return FoundIn(*variants.back());
 }
 
 }  // namespace
@@ -70,11 +76,11 @@ Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job) {
 
 Result<Json> TextVerb(const VerbCall& call) {
   TRY_ASSIGN(const JobOutput output, StageOf(call.Text("stage")));
-  TRY_ASSIGN(const Digest digest, FindText(call.core, call.Text("graph")));
-  TRY_ASSIGN(std::string text, call.core.artifacts.GetText(digest));
+  TRY_ASSIGN(FoundText found, FindText(call.core, call.Text("graph")));
+  TRY_ASSIGN(std::string text, call.core.artifacts.GetText(found.text));
   if (output == JobOutput::Artifact) return Json{{"text", std::move(text)}};
   TRY_ASSIGN(const CompiledArtifact made,
-             CompileAndWait(call.core, {std::move(text), "text", output}));
+             CompileAndWait(call.core, {std::move(text), "text", output, std::move(found.gears)}));
   TRY_ASSIGN(const Mapping mapping, Mapping::Map(made.file.get(), made.bytes));
   return Json{{"text", std::string(AsText(mapping.bytes()))}};
 }

@@ -439,6 +439,8 @@ def test_gears_get_code_of_their_own_where_loops_are_short(ingot):
     (variant,) = step.variants
     assert variant["special_kernels"] > 0 and variant["special_kernels"] % 4 == 0, "300 is too long to gain"
     assert len(variant["proven"]) == 5
+    loops = step.as_text("loop")
+    assert all(f"loop [{size}]" in loops for size in ("s0", 5, 16, 24, 40)) and "loop [300]" not in loops, loops
     seen = since(ingot)
     with torch.no_grad():
         for size in (5, 16, 24, 40, 300) * 3:
