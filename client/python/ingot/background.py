@@ -11,8 +11,10 @@ from ingot.entry import Job
 log = logging.getLogger("ingot")
 
 
-if typing.TYPE_CHECKING:
-    from ingot.compiles import Compiles
+class Runner(typing.Protocol):
+    """Whose job it is: the recordings of one call site (compiles.py)."""
+
+    def run(self, job: Job) -> None: ...
 
 
 class _Line:
@@ -20,27 +22,27 @@ class _Line:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: "queue.SimpleQueue[tuple[Compiles, Job]]" = queue.SimpleQueue()
+        self._queue: "queue.SimpleQueue[tuple[Runner, Job]]" = queue.SimpleQueue()
         self._worker: "threading.Thread | None" = None
         self._lock = threading.Lock()
 
-    def add(self, compiles: "Compiles", job: Job) -> None:
+    def add(self, runner: Runner, job: Job) -> None:
         with self._lock:
             if self._worker is None or not self._worker.is_alive():
                 self._worker = threading.Thread(target=self._work, name=self._name, daemon=True)
                 self._worker.start()
-        self._queue.put((compiles, job))
+        self._queue.put((runner, job))
 
     def _work(self) -> None:
         while True:
-            compiles, job = self._queue.get()
+            runner, job = self._queue.get()
             try:
-                compiles.run(job)
+                runner.run(job)
             except Exception:  # a bug of ours must not end the thread that serves every call site
                 log.exception("compiling for a call site failed")
                 job.shape.pending.discard(job.sizes)
                 job.done.set()
-            del compiles, job  # The next may be long in coming.
+            del runner, job  # The next may be long in coming.
 
 
 _recordings = _Line("ingot-compile")
@@ -48,5 +50,5 @@ _recordings = _Line("ingot-compile")
 _gears = _Line("ingot-gears")
 
 
-def submit(compiles: "Compiles", job: Job) -> None:
-    (_gears if job.gears else _recordings).add(compiles, job)
+def submit(runner: Runner, job: Job) -> None:
+    (_gears if job.gears else _recordings).add(runner, job)
