@@ -149,7 +149,8 @@ class Checker {
       for (size_t k = 0; k < SizeOf(kernel.specials()); ++k) {
         const proto::SpecialKernel& special = *kernel.specials()->Get(k);
         TRY(In(special.kernel(), SizeOf(m_.kernels()), "special kernel"));
-        if (SizeOf(special.values()) != SizeOf(kernel.deciding())) return Corrupt("value of special kernel", k);
+        const size_t values = SizeOf(special.values());
+        if (values == 0 || values != SizeOf(kernel.deciding())) return Corrupt("value of special kernel", k);
       }
     }
     return {};

@@ -473,6 +473,10 @@ TEST(SpecialKernels, AreRefusedWhereTheyNameNothing) {
   };
   expect("special kernel 6", [](proto::ManifestT& m) { m.kernels[0]->specials[0]->kernel = 6; });
   expect("value of special kernel 1", [](proto::ManifestT& m) { m.kernels[1]->specials[1]->values.clear(); });
+  expect("value of special kernel 0", [](proto::ManifestT& m) {
+    m.kernels[0]->deciding.clear();
+    for (const auto& special : m.kernels[0]->specials) special->values.clear();
+  });
   expect("deciding symbol 1", [](proto::ManifestT& m) { m.kernels[0]->deciding[0] = 1; });
 }
 
