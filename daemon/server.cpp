@@ -216,7 +216,7 @@ void Server::State::ArmSweep() {
   sweep.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     core.sweeper.Ask();
-    core.pool.Post([this] { core.workload.Save(core.store); });
+    core.pool.Post([&core = core] { core.workload.Save(core.store); });
     ArmSweep();
   });
 }
