@@ -218,6 +218,33 @@ def test_the_first_two_gears_are_compiled_together(ingot):
     assert (seen["native_calls"], seen["captures"]) == (3, 0)
 
 
+def test_a_template_of_others_that_serves_one_of_two_gears_leaves_the_other_to_itself(ingot):
+    from ingot import engine
+
+    weight, sizes = torch.randn(300, 300), [2, 4, 8, 16]
+
+    def fn(x):
+        return (x @ weight).sigmoid() + 4
+
+    def call(step, rows):
+        x = torch.randn(rows, 300)
+        ingot.set_dim_gears(x, {0: sizes})
+        step(x)
+
+    step, other = ingot.compile(fn), ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        with next(e for e in engine._live if e.site is step)._compiles.holding() as held:
+            call(step, 8)
+            call(step, 16)
+            assert len(held) == 2
+            call(other, 2)
+            call(other, 4)  # Their template is stored before ours are sent.
+        step.wait()
+    seen = since(ingot)
+    agree(step, fn, [8, 16])
+    assert (seen["native_calls"], seen["captures"]) == (2, 0), step.report()
+
+
 def test_two_gears_that_make_no_template_are_compiled_each(ingot):
     def fn(x):
         return x.cos() * 2 if x.shape[0] < 10 else x.sin() + 1

@@ -36,14 +36,14 @@ def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[s
     with engine._compiles.holding() as held:
         engine.site(*args, **kwargs)
         others = _unserved(engine, args, kwargs)
-        if held and others:
+        if held and others and not held[0].shape.may_defer():
             more_args, more_kwargs = others.pop(0)
             engine.site(*more_args, **more_kwargs)
     return others
 
 
 def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":
-    return [one for one in _other_gears(engine, args, kwargs) if not _is_served(engine, one)]
+    return [one for one in _other_gears(engine, args, kwargs) if not engine._is_served(engine._taken_apart(*one))]
 
 
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
@@ -56,7 +56,7 @@ def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
         engine._thread.deferring = False
     engine.wait()
     for one in calls:
-        if not _is_served(engine, one):
+        if not engine._is_served(engine._taken_apart(*one)):
             engine.site(*one[0], **one[1])
 
 
@@ -88,9 +88,3 @@ def _other_gears(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict
         if gear != declared.gear(sizes):
             made = [gears.resized(t, size) for t, size in zip(call.tensors, declared.with_gear(sizes, gear))]
             yield gears.replaced((args, kwargs), call.tensors, made)
-
-
-def _is_served(engine: "Engine", one: Arguments) -> bool:
-    """Whether a variant is proved for these arguments."""
-    call = engine._taken_apart(*one)
-    return any(engine._accepts(variant, call) for variant in engine._bound_variants())

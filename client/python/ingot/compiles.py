@@ -69,22 +69,25 @@ class Compiles:
 
     def run(self, job: Job) -> None:
         """Sends, receives, binds and installs."""
-        has_template = False
         try:
-            has_template = self._serve(job)
+            self._serve(job)
         except errors.Error as e:
             self._note(job, e)
         finally:
-            if not job.gears:
-                job.shape.pending.discard(job.sizes)
-            if job.sibling is not None:
-                self._settle(job.sibling, has_template)
-            with self._lock:
-                self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
-            job.done.set()
+            try:
+                if job.sibling is not None:
+                    self._settle(job.sibling)
+            finally:
+                self._end(job)
 
-    def _serve(self, job: Job) -> bool:
-        """Whether a template has come back."""
+    def _end(self, job: Job) -> None:
+        if not job.gears:
+            job.shape.pending.discard(job.sizes)
+        with self._lock:
+            self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
+        job.done.set()
+
+    def _serve(self, job: Job) -> None:
         engine, began = self._engine, time.perf_counter()
         config, entry = engine.config, job.shape.entry
         connection = engine._link.get(config.connect_ms_max)
@@ -107,7 +110,6 @@ class Compiles:
                 self._accept(job, proved)
             elif why is not None:
                 engine._warn_once("range", f"{engine.name}: {why}")
-        return bool(reply["variant"]["kind"] == 1)
 
     def _note(self, job: Job, error: errors.Error) -> None:
         engine = self._engine
@@ -121,12 +123,11 @@ class Compiles:
                 engine._last_miss = miss.Miss("failed", f"a compile failed: {error}")
                 engine._retire(job.shape, str(error))
 
-    def _settle(self, sibling: Job, is_served: bool) -> None:
-        """Sends a recording that went along with another, unless the template of both serves it."""
-        if not is_served:
-            return self._send(sibling)
-        sibling.shape.pending.discard(sibling.sizes)
-        sibling.done.set()
+    def _settle(self, sibling: Job) -> None:
+        """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
+        with self._engine._lock:
+            is_served = self._engine._is_served(sibling.call)
+        self._end(sibling) if is_served else self._send(sibling)
 
     def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         engine, entry = self._engine, job.shape.entry

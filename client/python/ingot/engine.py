@@ -267,6 +267,10 @@ class Engine:
         symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
         return symbols is not None and (not variant.is_template or variant.covers(symbols))
 
+    def _is_served(self, call: recording.Call) -> bool:
+        """Whether a bound variant is proved for this call."""
+        return any(self._accepts(variant, call) for variant in self._bound_variants())
+
     def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
         roots = paths.Roots(self.target, call.objects)
         fetched = [paths.resolve(path, roots) for path in variant.signature["inputs"] if path is not None]
