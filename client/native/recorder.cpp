@@ -262,6 +262,15 @@ void Recorder::DeclareWeight(uint32_t value, std::string name) {
   state_->weights.push_back(value);
 }
 
+void Recorder::DeclareFetched(uint32_t value, std::string name) {
+  TensorTable& tensors = state_->writer.tensors();
+  if (value >= tensors.size()) return;
+  KnownTensor& known = tensors.at(value);
+  if (known.binding != Binding::kNone || known.origin != Origin::kForeign) return;
+  known.binding = Binding::kInput;
+  state_->inputs.emplace_back(value, std::move(name));
+}
+
 Status Recorder::DeclareConstant(uint32_t value, size_t bytes_max) {
   TensorTable& tensors = state_->writer.tensors();
   if (value >= tensors.size() || tensors.at(value).origin != Origin::kForeign) {

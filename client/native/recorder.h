@@ -70,6 +70,8 @@ class Recorder {
   uint32_t NoteOutput(const at::Tensor& tensor);
   /// After Stop(): order of calls = order of weight sources.
   void DeclareWeight(uint32_t value, std::string name);
+  /// After Stop(): a foreign tensor that each call finds inside its arguments; an input behind those declared before.
+  void DeclareFetched(uint32_t value, std::string name);
   /// Makes it a constant with the elements it had at first use. kExhausted above `bytes_max`;
   /// kUnsupported for a tensor that is not a 0-dim number (nobody knows what it depends on), and
   /// for one whose memory was written before its elements were copied.

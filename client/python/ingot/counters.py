@@ -40,6 +40,7 @@ def stats() -> "dict[str, typing.Any]":
         out["seconds"] = {name: round(value, 6) for name, value in sorted(_seconds.items())}
     calls = _native.call_counters()
     out["native_calls"] = calls["native_calls"]
+    out["fallbacks"] += calls["refused_calls"]
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
     out["skipped_watches"] = calls["skipped_watches"]

@@ -31,7 +31,7 @@ def _check(name: str, variant: binding.Variant) -> None:
             raise errors.Unsupported(f"{name} takes tensors inside an object argument ({paths.to_text(step)}); pass them as tensors to export it")
     if variant.signature.get("groups"):
         raise errors.Unsupported(f"{name} communicates in process groups ({', '.join(variant.signature['groups'])}), which an exported file cannot bind")
-    if variant.signature["epilogues"]:
+    if variant.signature["writes"]:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
 
 
