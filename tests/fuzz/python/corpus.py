@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges the programs of cases/programs and prints what became of each, most frequent first.
+"""Judges the programs of cases/programs and prints what became of each that is not as it says of itself, and totals.
 
 usage: corpus.py [NAME ...]      (parts of names; all without)
 """
@@ -25,7 +25,7 @@ def main(names: "list[str]") -> None:
             how = verdict.how
             if how == "right" and program.native is not None and verdict.native != program.native:
                 how = "eager" if program.native else "native"
-            elif how == "right" and verdict.needless:
+            elif how == "right" and program.native is not None and verdict.needless:
                 how = "needless"
             totals[how] += 1
             totals["served natively"] += verdict.native

@@ -385,6 +385,49 @@ else:
 """),
          [],
          ["{w} = not {e}"]),
+    Kind("array",
+         ["np.array([1.0, 2.0])", "array.array('d', [1.0, 2.0, 3.0])", "bytearray(b'ab')", "np.ones(4, dtype=np.float32)"],
+         _split("""
+h = h + float({e}[1])
+
+h = h + len({e})
+
+for v in {e}:
+    h = h + float(v)
+
+h = h + float(sum({e}))
+
+h = h + torch.from_numpy(np.asarray({e}, dtype=np.float32))[0]
+
+h = h + torch.as_tensor(list({e})).sum()
+"""),
+         ["{e}[1] = 5", "{e}[0] = 0"],
+         ["{e}[0] = 3"]),
+    Kind("module",
+         ["torch.nn.Linear(4, 4)", "torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())", "torch.nn.LayerNorm(4)",
+          "torch.nn.Dropout(0.0)", "torch.nn.ModuleList([torch.nn.Tanh(), torch.nn.Linear(4, 4)])"],
+         _split("""
+h = {e}(h)
+
+for part in {e}.children():
+    h = part(h)
+
+h = {e}[0](h)
+
+if {e}.training:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+for name, value in sorted({e}.state_dict().items()):
+    h = h + value.sum() + len(name)
+
+h = h + len(list({e}.parameters()))
+"""),
+         ["{e}.eval()", "{e}.weight.data.mul_(2)", "{e}.register_forward_hook(lambda m, i, o: o + 1)",
+          "{e}.forward = lambda v: v * 3", "{e}[0] = torch.nn.Sigmoid()", "{e}.append(torch.nn.Identity())", "{e}.bias = None",
+          "{e}.weight = torch.nn.Parameter(torch.ones(4, 4))", "{e}.requires_grad_(False)", "{e}.eps = 1.0"],
+         ["{e}.eval()"]),
 ]
 
 AROUND = _split("""
@@ -443,8 +486,28 @@ KEPT = [
     ("torch.zeros(())", "{n}.add_(1)\nh = h + {n}"),
     ("[]", "{n}.append(len({n}))\nh = h + len({n})"),
     ("itertools.count()", "h = h + next({n})"),
+    ("iter([1.0, 2.0] * 40)", "h = h + next({n})"),
+    ("random.Random(0)", "h = h + {n}.random()"),
+    ("itertools.cycle([1.0, 2.0])", "h = h + next({n})"),
     ("types.SimpleNamespace(n=0)", "{n}.n += 1\nh = h + {n}.n"),
     ("types.SimpleNamespace()", "{n}.last = h\nh = {n}.last + 1"),
     ("{}", "h = h + {n}.setdefault(h.shape[0], 2.0)"),
 ]
 """What a function keeps from call to call under the name ``{n}``: how it begins, and the statements."""
+
+SURROUNDINGS = [
+    ("h = torch.relu(h)", ["torch.relu = lambda v: v * 3", "torch.relu = torch.neg"]),
+    ("h = F.relu(h - 1)", ["F.relu = lambda v: v * 3", "F.relu = torch.tanh"]),
+    ("h = h + math.sqrt(4.0)", ["math.sqrt = lambda v: 7.0"]),
+    ("h = operator.truediv(h, 2.0)", ["operator.truediv = operator.sub"]),
+    ("h = F.linear(h, torch.ones(4, 4))", ["F.linear = lambda v, w, b=None: v + 1"]),
+    ("h = h + divmod(7, 2)[0]", ["builtins.divmod = lambda a, b: (50, 0)"]),
+    ("h = h + float(os.environ.get('OWN_GAIN', '1.0'))", ["os.environ['OWN_GAIN'] = '3.0'", "os.environ['OWN_GAIN'] = '5.0'"]),
+    ("h = h + ('OWN_FLAG' in os.environ)", ["os.environ['OWN_FLAG'] = ''"]),
+    ("h = h * 2 if torch.is_grad_enabled() else h * 3", ["torch.set_grad_enabled(True)"]),
+    ("h = h + torch.zeros(4).sum()", ["torch.set_default_dtype(torch.float64)"]),
+    ("h = Helper.run(h)", ["Helper.run = staticmethod(lambda v: v - 4)", "Helper.k = 9.0"]),
+    ("h = helper(h)", ["helper = torch.neg", "helper.__code__ = (lambda v: v * 8).__code__", "Helper.k = 9.0"]),
+    ("h = cached(2) * h", ["cached = functools.lru_cache(lambda n: n * 7.0)"]),
+]
+"""What a program uses of the world around it, with the statements that change that."""

@@ -15,6 +15,8 @@ class Layer(typing.NamedTuple):
     """A statement that puts something else there; empty where that can't be done."""
     unread: str = ""
     """A statement that changes what nobody reads."""
+    rewrite: str = ""
+    """A statement that changes the way there: a method, a property, a class."""
 
 
 LAYERS = [
@@ -22,7 +24,7 @@ LAYERS = [
 class Box$:
     def __init__(self, v):
         self.v, self.other = v, 0
-""", "Box$({v})", "{e}.v", "{e}.v = {v}", "{e}.other = 7"),
+""", "Box$({v})", "{e}.v", "{e}.v = {v}", "{e}.other = 7", "Box$.v = property(lambda self: {v})"),
     Layer("slot", """
 class Slot$:
     __slots__ = ('v', 'other')
@@ -36,7 +38,7 @@ class Prop$:
     @property
     def v(self):
         return self._v
-""", "Prop$({v})", "{e}.v", "{e}._v = {v}", "{e}.other = 7"),
+""", "Prop$({v})", "{e}.v", "{e}._v = {v}", "{e}.other = 7", "Prop$.v = property(lambda self: {v})"),
     Layer("descriptor", """
 class Get$:
     def __get__(self, o, owner=None):
@@ -47,7 +49,7 @@ class Desc$:
     v = Get$()
     def __init__(self, v):
         self.v = v
-""", "Desc$({v})", "{e}.v", "{e}.v = {v}"),
+""", "Desc$({v})", "{e}.v", "{e}.v = {v}", "", "Get$.__get__ = lambda self, o, owner=None: {v}"),
     Layer("class attribute", """
 def class$(v):
     class Class$:
@@ -63,7 +65,7 @@ def heir$(v):
         pass
     Base$.v = v
     return Heir$()
-""", "heir$({v})", "{e}.v", "type({e}).__mro__[1].v = {v}", "type({e}).other = 7"),
+""", "heir$({v})", "{e}.v", "type({e}).__mro__[1].v = {v}", "type({e}).other = 7", "type({e}).v = {v}"),
     Layer("shadowed", """
 def shadow$(v):
     class Shadow$:
@@ -80,14 +82,14 @@ class Table$:
         if name == 'v':
             return self.table['v']
         raise AttributeError(name)
-""", "Table$({v})", "{e}.v", "{e}.table['v'] = {v}", "{e}.table['w'] = 7"),
+""", "Table$({v})", "{e}.v", "{e}.table['v'] = {v}", "{e}.table['w'] = 7", "{e}.v = {v}"),
     Layer("getattribute", """
 class Every$:
     def __init__(self, v):
         self.v = v
     def __getattribute__(self, name):
         return object.__getattribute__(self, name)
-""", "Every$({v})", "{e}.v", "{e}.v = {v}"),
+""", "Every$({v})", "{e}.v", "{e}.v = {v}", "", "Every$.__getattribute__ = lambda self, name: {v}"),
     Layer("metaclass", """
 def meta$(v):
     class Meta$(type):
@@ -98,14 +100,14 @@ def meta$(v):
     class Of$(metaclass=Meta$):
         table = [v]
     return Of$
-""", "meta$({v})", "{e}.v", "{e}.table[0] = {v}"),
+""", "meta$({v})", "{e}.v", "{e}.table[0] = {v}", "", "{e}.v = {v}"),
     Layer("method", """
 class Meth$:
     def __init__(self, v):
         self.inner = v
     def get(self):
         return self.inner
-""", "Meth$({v})", "{e}.get()", "{e}.inner = {v}"),
+""", "Meth$({v})", "{e}.get()", "{e}.inner = {v}", "", "Meth$.get = lambda self: {v}"),
     Layer("super", """
 class Old$:
     def __init__(self, v):
@@ -115,28 +117,28 @@ class Old$:
 class New$(Old$):
     def get(self):
         return super().get()
-""", "New$({v})", "{e}.get()", "{e}.inner = {v}"),
+""", "New$({v})", "{e}.get()", "{e}.inner = {v}", "", "Old$.get = lambda self: {v}"),
     Layer("call", """
 class Call$:
     def __init__(self, v):
         self.inner = v
     def __call__(self):
         return self.inner
-""", "Call$({v})", "{e}()", "{e}.inner = {v}"),
+""", "Call$({v})", "{e}()", "{e}.inner = {v}", "", "Call$.__call__ = lambda self: {v}"),
     Layer("getitem", """
 class Item$:
     def __init__(self, v):
         self.items = [v]
     def __getitem__(self, i):
         return self.items[i]
-""", "Item$({v})", "{e}[0]", "{e}.items[0] = {v}"),
+""", "Item$({v})", "{e}[0]", "{e}.items[0] = {v}", "", "Item$.__getitem__ = lambda self, i: {v}"),
     Layer("iter", """
 class Iter$:
     def __init__(self, v):
         self.items = [v]
     def __iter__(self):
         return iter(self.items)
-""", "Iter$({v})", "list({e})[0]", "{e}.items[0] = {v}"),
+""", "Iter$({v})", "list({e})[0]", "{e}.items[0] = {v}", "", "{e}.items.insert(0, {v})"),
     Layer("enter", """
 class With$:
     def __init__(self, v):
@@ -241,7 +243,7 @@ def default$(v):
     def get(inner=v):
         return inner
     return get
-""", "default$({v})", "{e}()", "{e}.__defaults__ = ({v},)"),
+""", "default$({v})", "{e}()", "{e}.__defaults__ = ({v},)", "", "{e}.__code__ = (lambda inner=0: {v}).__code__"),
     Layer("keyword default", """
 def keyword$(v):
     def get(*, inner=v):

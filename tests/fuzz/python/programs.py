@@ -22,9 +22,22 @@ import kinds
 import layers
 import twins
 
-HEADER = """import collections, contextlib, contextvars, dataclasses, functools, itertools, math, operator, threading, types, weakref
+HEADER = """import array, builtins, collections, contextlib, contextvars, dataclasses, functools, itertools, math, operator, os, random
+import threading, types, weakref
 import numpy as np
 import torch
+import torch.nn.functional as F
+"""
+HELPERS = """class Helper:
+    k = 2.0
+    @staticmethod
+    def run(v):
+        return v * Helper.k
+def helper(v):
+    return Helper.run(v) + 1
+@functools.lru_cache(maxsize=None)
+def cached(n):
+    return n * 1.5
 """
 STYLES = ["plain", "closure", "method", "callable", "module", "wrapped"]
 FAILED = ("wrong", "died", "hung")
@@ -55,12 +68,18 @@ class Maker:
         style = self._pick(STYLES)
         found = [self._place(style) for _ in range(self._draw(st.integers(1, 3)))]
         body = [line for place in found for line in self._uses(place)]
+        around: "list[str]" = []
+        if self._chance(3):
+            use, around = self._pick(kinds.SURROUNDINGS)
+            body.append(use)
+            if "elper" in use or "cached" in use:
+                self._top.append(HELPERS.strip())
         if self._chance(4):
             body += self._write(self._pick(found))
         result = self._pick(kinds.RESULTS)
         self._top += [text.strip() for name, text in kinds.RESULT_TYPES.items() if result.startswith(name)]
         body.append(f"return {result}")
-        mutations = self._some([change for place in found for change in place.changes], 4)
+        mutations = self._some([change for place in found for change in place.changes] + around, 4)
         needless = self._some([change for place in found for change in place.unread] + ["UNREAD = 1"], 2)
         lines = [*self._top, *self._function(style, body), f"def inputs():\n    return ({', '.join(['torch.arange(4.0)', *self._params])},)",
                  f"mutations = {mutations!r}", f"needless = {needless!r}"]
@@ -89,6 +108,8 @@ class Maker:
         for at, layer in enumerate(steps):
             if layer.write:
                 changes.append(layer.write.format(e=outside, v=_built(steps[at + 1:], self._value(kind))))
+            if layer.rewrite:
+                changes.append(layer.rewrite.format(e=outside, v=_built(steps[at + 1:], self._value(kind))))
             if layer.unread:
                 unread.append(layer.unread.format(e=outside))
             inside, outside = layer.read.format(e=inside), layer.read.format(e=outside)

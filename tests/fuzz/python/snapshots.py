@@ -12,6 +12,7 @@ import enum
 import functools
 import io
 import itertools
+import pathlib
 import random
 import re
 import threading
@@ -25,7 +26,7 @@ import torch
 PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented))
 SPELT = (range, slice, torch.Size, torch.dtype, torch.device, torch.layout, np.dtype, types.BuiltinFunctionType, types.MethodDescriptorType,
          types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodWrapperType, types.ModuleType,
-         contextvars.Token)
+         contextvars.Token, pathlib.PurePath, re.Pattern)
 DEPTH_MAX = 40
 """Deeper than that a picture says only that there is more."""
 
@@ -67,7 +68,7 @@ class Camera:
             return Picture("again", name, number, None)
         number = self._numbers[id(value)] = len(self._numbers)
         self._kept.append(value)
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and not torch.nn.parameter.is_lazy(value):
             return self._tensor(name, number, value)
         if isinstance(value, np.ndarray) and value.dtype != object:
             return Picture("tensor", name, number, {"dtype": str(value.dtype), "shape": value.shape, "values": value.copy()})
@@ -90,7 +91,7 @@ class Camera:
             self._depth -= 1
 
     def _class(self, name: str, number: int, value: type) -> Picture:
-        if value.__module__.split(".")[0] not in programs:
+        if value.__module__.split(".")[0] not in programs or isinstance(value, enum.EnumMeta):
             return Picture("spelt", name, -1, type_name(value))
         own = {key: item for key, item in vars(value).items() if not (key.startswith("__") and key.endswith("__")) and not key.startswith("_abc")}
         return self._inner(name, number, {"name": type_name(value), "bases": [type_name(base) for base in value.__bases__], **own})
@@ -117,6 +118,8 @@ def type_name(found: type) -> str:
 
 
 def _function(value: typing.Any) -> "dict[typing.Any, typing.Any]":
+    if value.__globals__.get("__name__") not in programs:  # What libraries keep for themselves.
+        return {"name": value.__qualname__}
     parts: "dict[typing.Any, typing.Any]" = {"name": value.__qualname__, "defaults": value.__defaults__, "kwdefaults": value.__kwdefaults__}
     for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
         try:
@@ -174,7 +177,7 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
             parts.update(how(value))
             break
     else:
-        if type(value).__repr__ is not object.__repr__ and not hasattr(value, "__dict__") and not hasattr(type(value), "__slots__"):
+        if type(value).__repr__ is not object.__repr__ and not isinstance(value, torch.Tensor) and not hasattr(value, "__dict__") and not hasattr(type(value), "__slots__"):
             parts["text"] = re.sub(r"\b0x[0-9a-f]+", "0x", repr(value))
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())
@@ -232,6 +235,8 @@ def difference(expected: Picture, found: Picture, where: str = "") -> "str | Non
         return None if a == b else f"{where}: {a!r}, but {b!r}"
     if list(a) != list(b):
         missing, more = [key for key in a if key not in b], [key for key in b if key not in a]
+        if "exception" in more:
+            return f"{where}: raises {_short(b['exception'])}"
         return f"{where}: lacks {missing}, has {more} more" if missing or more else f"{where}: {list(a)}, but {list(b)}"
     for key in a:
         inner = difference(a[key], b[key], f"{where}.{key}" if isinstance(key, str) else f"{where}[{key!r}]")
