@@ -63,8 +63,8 @@ class Nursery:
     def run(self, function: str, argument: typing.Any, limit_s: float = 60.0) -> Outcome:
         """``function`` is "module:name" beside this file; ``argument`` and its result are pickled."""
         assert self._process.stdin and self._process.stdout
-        _send(self._process.stdin, (function, argument, limit_s))
-        return Outcome(*_receive(self._process.stdout))
+        _send(self._process.stdin, pickle.dumps((function, argument, limit_s)))
+        return Outcome(*pickle.loads(_receive(self._process.stdout)))
 
     def close(self) -> None:
         assert self._process.stdin
@@ -72,17 +72,16 @@ class Nursery:
         self._process.wait(30)
 
 
-def _send(file: typing.IO[bytes], value: typing.Any) -> None:
-    data = pickle.dumps(value)
+def _send(file: typing.IO[bytes], data: bytes) -> None:
     file.write(struct.pack("<q", len(data)) + data)
     file.flush()
 
 
-def _receive(file: typing.IO[bytes]) -> typing.Any:
+def _receive(file: typing.IO[bytes]) -> bytes:
     size = file.read(8)
     if len(size) < 8:
         raise EOFError("the process on the other side has ended")
-    return pickle.loads(file.read(struct.unpack("<q", size)[0]))
+    return file.read(struct.unpack("<q", size)[0])
 
 
 def _child(pipe: int, said: int, function: str, argument: typing.Any, limit_s: float) -> None:
@@ -113,7 +112,8 @@ def _wait(pid: int, pipe: int, deadline: float) -> "bytes | None":
         data += piece
 
 
-def _run(function: str, argument: typing.Any, limit_s: float) -> "tuple[str, typing.Any, str]":
+def _run(function: str, argument: typing.Any, limit_s: float) -> bytes:
+    """The pickled outcome, which only the asker takes apart."""
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as said:
         pid = os.fork()
@@ -132,11 +132,10 @@ def _run(function: str, argument: typing.Any, limit_s: float) -> "tuple[str, typ
         said.seek(0)
         text = said.read().decode(errors="replace")[-6000:]
     if data is None:
-        return "hung", None, f"no answer after {limit_s:.0f} s\n{text}"
-    if not data:
-        return "died", None, f"ended by signal {os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}\n{text}"
-    how, value, raised = pickle.loads(data)
-    return how, value, raised or text
+        return pickle.dumps(("hung", None, f"no answer after {limit_s:.0f} s\n{text}"))
+    if not data or os.WIFSIGNALED(status):
+        return pickle.dumps(("died", None, f"ended by signal {os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}\n{text}"))
+    return data
 
 
 def _serve(preload: "typing.Sequence[str]") -> None:
@@ -154,7 +153,7 @@ def _serve(preload: "typing.Sequence[str]") -> None:
     os.dup2(2, 1)  # What programs print is no answer.
     while True:
         try:
-            function, argument, limit_s = _receive(sys.stdin.buffer)
+            function, argument, limit_s = pickle.loads(_receive(sys.stdin.buffer))
         except EOFError:
             return
         _send(out, _run(function, argument, limit_s))

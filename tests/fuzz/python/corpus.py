@@ -31,8 +31,8 @@ def main(names: "list[str]") -> None:
             totals["served natively"] += verdict.native
             if how != "right":
                 print(f"== {how} {program.name}: {verdict.text[:1500]}{' '.join(verdict.refusals)}", *verdict.needless[:1], sep="\n", flush=True)
-            if names:
-                print(verdict.report, verdict)
+            if len(programs) < 4:
+                print(verdict.report)
         nursery.close()
     print(dict(totals))
 

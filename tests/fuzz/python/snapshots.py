@@ -91,13 +91,13 @@ class Camera:
             self._depth -= 1
 
     def _class(self, name: str, number: int, value: type) -> Picture:
-        if value.__module__.split(".")[0] not in programs or isinstance(value, enum.EnumMeta):
+        if value.__module__ not in programs or isinstance(value, enum.EnumMeta):
             return Picture("spelt", name, -1, type_name(value))
         own = {key: item for key, item in vars(value).items() if not (key.startswith("__") and key.endswith("__")) and not key.startswith("_abc")}
         return self._inner(name, number, {"name": type_name(value), "bases": [type_name(base) for base in value.__bases__], **own})
 
     def _tensor(self, name: str, number: int, value: torch.Tensor) -> Picture:
-        plain = value.detach()
+        plain = value.detach().as_subclass(torch.Tensor)
         place: typing.Any = None
         if plain.layout == torch.strided and plain.numel():
             start = plain.untyped_storage().data_ptr()
@@ -114,7 +114,8 @@ programs: "set[str]" = set()
 
 
 def type_name(found: type) -> str:
-    return f"{found.__module__}.{found.__qualname__}"
+    """A program's own types are named alike in every copy of it."""
+    return found.__qualname__ if found.__module__ in programs else f"{found.__module__}.{found.__qualname__}"
 
 
 def _function(value: typing.Any) -> "dict[typing.Any, typing.Any]":

@@ -139,7 +139,10 @@ class Judge:
         for change in (*program.needless, *program.mutations):
             chain += [change, None, None]
         hits = {number for number in range(3, 3 + 3 * len(program.needless)) if chain[number] is None}
-        verdict = self._compare(f"chain_{digest}", chain, "in process", hits)
+        eager = self._eager(f"chain_{digest}", chain)
+        if eager.how != "answered":
+            return Verdict("invalid", eager.text)
+        verdict = self._compare(f"chain_{digest}", chain, eager, "in process", hits)
         if verdict.how != "right" or starts is None:
             return verdict
         starting: "list[list[str | None]]" = [[None, None], [*program.needless, None, None]]
@@ -147,19 +150,21 @@ class Judge:
         for number, steps in enumerate(starting):
             where = "first process" if number == 0 else f"a process that begins with {steps[:-2]}"
             hits = {len(steps) - 2, len(steps) - 1} if number == 1 and verdict.native else set()
-            other = self._compare(f"start_{digest}", steps, where, hits)
+            expected = eager if steps == chain[:2] else self._eager(f"start_{digest}", steps)
+            if expected.how != "answered":
+                return Verdict("invalid", expected.text)
+            other = self._compare(f"start_{digest}", steps, expected, where, hits)
             if other.how != "right":
                 return other._replace(native=verdict.native, later=verdict.later, refusals=verdict.refusals)
             verdict = verdict._replace(needless=verdict.needless + other.needless)
         return verdict
 
-    def _compare(self, module: str, steps: "list[str | None]", where: str, hits: "set[int]") -> Verdict:
+    def _eager(self, module: str, steps: "list[str | None]") -> children.Outcome:
+        return self._nursery.run("twins:play", Steps(str(self._folder), module, steps, False), self._limit_s)
+
+    def _compare(self, module: str, steps: "list[str | None]", eager: children.Outcome, where: str, hits: "set[int]") -> Verdict:
         """``hits``: the steps that must be native without a capture, where the second call was."""
-        plan = Steps(str(self._folder), module, steps, False)
-        eager = self._nursery.run("twins:play", plan, self._limit_s)
-        if eager.how != "answered":
-            return Verdict("invalid", eager.text)
-        found = self._nursery.run("twins:play", plan._replace(compiled=True), self._limit_s)
+        found = self._nursery.run("twins:play", Steps(str(self._folder), module, steps, True), self._limit_s)
         if found.how != "answered":
             return Verdict("wrong" if found.how == "raised" else found.how, f"{where}: {found.text}")
         seen, counts, report = found.value
