@@ -97,13 +97,15 @@ class Camera:
         return self._inner(name, number, {"name": type_name(value), "bases": [type_name(base) for base in value.__bases__], **own})
 
     def _tensor(self, name: str, number: int, value: torch.Tensor) -> Picture:
-        plain = value.detach().as_subclass(torch.Tensor)
+        plain = value.detach()
+        plain = plain if type(plain) is torch.Tensor else plain.as_subclass(torch.Tensor)
         place: typing.Any = None
         if plain.layout == torch.strided and plain.numel():
             start = plain.untyped_storage().data_ptr()
             first = self._storages.setdefault(start, (len(self._storages), plain.data_ptr()))
             place = (first[0], plain.data_ptr() - first[1])
-        said = {"dtype": str(value.dtype), "shape": tuple(value.shape), "stride": tuple(value.stride()) if value.numel() > 1 else None,
+        stride = tuple(value.stride()) if plain.layout == torch.strided and value.numel() > 1 else str(plain.layout)
+        said = {"dtype": str(value.dtype), "shape": tuple(value.shape), "stride": stride,
                 "requires_grad": value.requires_grad, "memory": place, "values": plain.clone().resolve_conj().resolve_neg().to_dense()}
         own = {key: item for key, item in vars(value).items() if not key.startswith("_")}
         return Picture("tensor", name, number, {**said, "attributes": self._inner("dict", -1, own)} if own else said)

@@ -8,6 +8,8 @@ A program is the text of a module with ``fn`` (what is compiled), ``inputs()`` (
     needless      statements that change nothing that ``fn`` reads
     native        whether the second call must be native (True unless said)
     grad          a context manager's name in torch to call under (default: "no_grad")
+
+Statements may call ``step``: the function as it is called, compiled or not.
 """
 
 import ast
@@ -23,7 +25,7 @@ import typing
 import children
 import snapshots
 
-PROTOCOL = ("inputs", "keywords", "mutations", "needless", "native", "grad")
+PROTOCOL = ("inputs", "keywords", "mutations", "needless", "native", "grad", "step")
 
 
 class Steps(typing.NamedTuple):
@@ -58,6 +60,7 @@ def play(plan: Steps) -> "tuple[list[Seen], dict[str, typing.Any], str]":
     snapshots.programs.add(plan.module)
     module = importlib.import_module(plan.module)
     fn = ingot.compile(module.fn, wait=True, config=ingot.Config(first_lookup_ms_max=20_000, connect_ms_max=20_000)) if plan.compiled else module.fn
+    module.step = fn
     seen = []
     with getattr(torch, getattr(module, "grad", "no_grad"))():
         for step in plan.steps:
