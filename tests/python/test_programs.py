@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordinary programs, as their users write them (cases/programs): each and its compiled twin take the same steps, in one process
-and across processes, and every step must look alike. See tests/fuzz/python/twins.py for what a program says of itself."""
+and across processes, and every step must look alike. See tests/fuzz/programs/twins.py for what a program says of itself."""
 
 import concurrent.futures
 import pathlib
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "fuzz" / "python"))
+sys.path.insert(0, str(HERE.parent / "fuzz" / "programs"))
 
 import children  # noqa: E402
 import twins  # noqa: E402

@@ -1,22 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A differential fuzzer of ordinary Python programs: each is compared with eager, call by call, in process and across processes.
+"""Draws ordinary Python programs: what they keep, where, how they read, use, write and return it, and what changes between calls."""
 
-usage: programs.py SECONDS [--seed N] [--shrink N]
-
-Prints each failure, shrunk, and totals. Failures are kept in build/fuzz/programs as cells for tests/python/cases/programs.
-"""
-
-import argparse
-import collections
-import hashlib
-import pathlib
-import random
-import tempfile
-import time
 import typing
 
-import children
-import hypothesis
 import hypothesis.strategies as st
 import kinds
 import layers
@@ -40,7 +26,6 @@ def cached(n):
     return n * 1.5
 """
 STYLES = ["plain", "closure", "method", "callable", "module", "wrapped"]
-FAILED = ("wrong", "died", "hung")
 
 
 class Place(typing.NamedTuple):
@@ -191,106 +176,3 @@ def _built(steps: "list[layers.Layer]", value: str) -> str:
 @st.composite
 def programs(draw: typing.Any) -> twins.Program:
     return Maker(draw).make()
-
-
-class Failed(Exception):
-    """So that hypothesis shrinks."""
-
-
-class Hunt:
-    """Judges programs until the time is over; what failed is shrunk, printed and kept."""
-
-    def __init__(self, judge: twins.Judge, folder: pathlib.Path, shrinks: int) -> None:
-        self._judge, self._folder, self._shrinks = judge, folder, shrinks
-        self._seen: "dict[str, twins.Verdict]" = {}
-        self._smallest: "tuple[twins.Program, twins.Verdict] | None" = None
-        self.totals: "collections.Counter[str]" = collections.Counter()
-        self.refusals: "collections.Counter[str]" = collections.Counter()
-        self.kept: "set[str]" = set()
-
-    def run(self, seconds: float, seed: int) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self._smallest = None
-            self._round(deadline, seed)
-            seed += 1
-            if self._smallest is not None:
-                self._keep(*self._smallest)
-
-    def _round(self, deadline: float, seed: int) -> None:
-        shrink_until = 0.0
-        starts: "int | None" = 2
-
-        def one(program: twins.Program) -> None:
-            nonlocal shrink_until, starts
-            now = time.monotonic()
-            if now > (shrink_until or deadline) and program.text not in self._seen:
-                return
-            verdict = self._seen.get(program.text)
-            if verdict is None:
-                verdict = self._seen[program.text] = self._judge.judge(program, starts)
-                if not shrink_until:
-                    self._count(verdict)
-            if verdict.how not in FAILED:
-                return
-            if self._smallest is None or len(program.text) < len(self._smallest[0].text):
-                self._smallest = program, verdict
-            if self._shrinks > 0:
-                shrink_until = shrink_until or now + 60
-                starts = None if verdict.text.startswith("in process") else 2
-                raise Failed
-            self._keep(program, verdict)
-            self._smallest = None
-
-        phases = [hypothesis.Phase.generate] + ([hypothesis.Phase.shrink] if self._shrinks > 0 else [])
-        settings = hypothesis.settings(max_examples=200, deadline=None, database=None, phases=phases, suppress_health_check=list(hypothesis.HealthCheck),
-                                       report_multiple_bugs=False, print_blob=False, verbosity=hypothesis.Verbosity.quiet)
-        try:
-            hypothesis.seed(seed)(settings(hypothesis.given(programs())(one)))()
-        except (Failed, hypothesis.errors.Flaky):
-            self._shrinks -= 1
-
-    def _count(self, verdict: twins.Verdict) -> None:
-        self.totals["programs"] += 1
-        self.totals[verdict.how] += 1
-        if verdict.how == "right":
-            self.totals["native"] += verdict.native
-            self.totals["needless"] += bool(verdict.needless)
-            if not verdict.native:
-                self.refusals.update(verdict.refusals or ["no reason"])
-
-    def _keep(self, program: twins.Program, verdict: twins.Verdict) -> None:
-        name = f"{verdict.how}_{hashlib.sha256(program.text.encode()).hexdigest()[:8]}"
-        if name in self.kept:
-            return
-        self.kept.add(name)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        said = "\n".join(f"# {line}" for line in verdict.text.splitlines()[:8])
-        (self._folder / f"{name}.py").write_text(f"# %% {name}\n{said}\n{program.text}")
-        print(f"== {name}: {verdict.text[:1200]}\n{program.text}", flush=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--shrink", type=int, default=10, help="failures that are made small; further ones are kept as they are")
-    given = parser.parse_args()
-    print(f"seed {given.seed}", flush=True)
-    with children.temporary_store() as store, tempfile.TemporaryDirectory() as folder:
-        nursery = children.Nursery(store, ["twins"])
-        hunt = Hunt(twins.Judge(nursery, pathlib.Path(folder)), children.ROOT / "build/fuzz/programs", given.shrink)
-        hunt.run(given.seconds, given.seed)
-        nursery.close()
-    totals = hunt.totals
-    ran = max(1, totals["programs"] - totals["invalid"])
-    print(f"{totals['programs']} programs ({totals['invalid']} invalid): {totals['wrong']} wrong, {totals['died']} crashed, {totals['hung']} hung, "
-          f"{totals['needless']} with needless captures, "
-          f"{totals['native'] / ran:.0%} native from the second call")
-    for name, count in hunt.refusals.most_common():
-        print(f"  eager: {count} {name}")
-    return 1 if totals["wrong"] + totals["died"] + totals["hung"] else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs keep and what they do with it: kinds of values with the statements that use and change them (see programs.py)."""
+"""What programs keep and what they do with it: kinds of values with the statements that use and change them (see generate.py)."""
 
 import typing
 

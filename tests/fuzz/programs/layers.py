@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where programs keep what they read: the steps from an object to what it holds (see programs.py)."""
+"""Where programs keep what they read: the steps from an object to what it holds (see generate.py)."""
 
 import typing
 
