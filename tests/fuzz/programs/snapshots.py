@@ -198,9 +198,9 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
 
 
 def of_module(module: types.ModuleType, hidden: typing.Container[str]) -> "dict[str, typing.Any]":
-    """A program's globals, without what it has imported."""
+    """A program's globals, without what it has imported and what it calls private."""
     return {name: value for name, value in vars(module).items()
-            if not name.startswith("__") and name not in hidden and not isinstance(value, types.ModuleType)}
+            if not name.startswith("_") and name not in hidden and not isinstance(value, types.ModuleType)}
 
 
 TOLERANCE = {"torch.float64": 1e-9, "torch.float32": 2e-5, "torch.float16": 4e-3, "torch.bfloat16": 3e-2, "float64": 1e-9, "float32": 2e-5}

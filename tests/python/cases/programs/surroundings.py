@@ -225,9 +225,9 @@ mutations = ["out.write('more')"]
 native = None
 a = [1.0]
 def fn(x):
-    return x * 2 if id(a) == known else x * 3
-known = id(a)
-mutations = ["a = [1.0]", "known = id(a)"]
+    return x * 2 if id(a) == _known else x * 3
+_known = id(a)
+mutations = ["a = [1.0]", "_known = id(a)"]
 
 # %% unique_names
 import uuid
