@@ -21,7 +21,7 @@ constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "",
      "abs all any ascii bin chr divmod format hash hex max min oct ord pow print repr round sorted sum aiter"},
-    {Effect::kNothing, "", "callable id isinstance issubclass"},
+    {Effect::kNothing, "", "callable isinstance issubclass"},
     {Effect::kLength, "", "len"},
     {Effect::kGetAttribute, "", "getattr hasattr"},
     {Effect::kSetAttribute, "", "setattr"},
@@ -169,6 +169,7 @@ constexpr Group kGroups[] = {
     {Effect::kOperator, "torch._C._special.", "*"},
     {Effect::kOperator, "torch._C._sparse.", "*"},
     {Effect::kOperator, "torch._ops.*", "*"},
+    {Effect::kOperator, "torch._C._FunctionBase.", "*"},
     {Effect::kOperator, "torch._C.", "_jit_invoke"},
     // -- settings of the thread that the shape or the key of a call holds, or that have one value where a recording runs
     {Effect::kState, "torch.",
@@ -253,21 +254,25 @@ const PyMethodDef* DefinitionOf(PyObject* callable) {
 }
 
 /// The class that brought a method which is bound to `self`.
-PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition) {
+PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition, PyTypeObject* otherwise) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     PyObject* entry = base->tp_dict == nullptr ? nullptr : PyDict_GetItemString(base->tp_dict, definition->ml_name);
     if (entry != nullptr && DefinitionOf(entry) == definition) return base;
     if (entry != nullptr && PyObject_TypeCheck(entry, &PyStaticMethod_Type)) return base;
   }
-  return type;
+  return otherwise;
 }
 
 std::string NameOfFunction(PyObject* callable) {
   const auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
   const char* name = function->m_ml->ml_name;
   PyObject* self = PyCFunction_GET_SELF(callable);
-  if (self != nullptr && PyType_Check(self)) return Joined(OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml)), name);
+  if (self != nullptr && PyType_Check(self)) {
+    // A class method, or a method of the class's own class.
+    PyTypeObject* of_meta = DefiningType(Py_TYPE(self), function->m_ml, reinterpret_cast<PyTypeObject*>(self));
+    return Joined(OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml, of_meta)), name);
+  }
   if (self != nullptr && PyModule_Check(self)) {
     const char* module = PyModule_GetName(self);
     if (module == nullptr) PyErr_Clear();
@@ -280,7 +285,7 @@ std::string NameOfFunction(PyObject* callable) {
     if (is_operator) return Joined("torch._VariableFunctions", name);
     return module == "builtins" ? std::string(name) : Joined(module, name);
   }
-  return self == nullptr ? std::string(name) : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml)), name);
+  return self == nullptr ? std::string(name) : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml, Py_TYPE(self))), name);
 }
 
 /// What stays the same from one bound object to the next.

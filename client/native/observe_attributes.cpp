@@ -51,6 +51,7 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
 
 void Observer::LoadAttribute(PyObject* object, PyObject* name) {
   if (!PyUnicode_Check(name)) return;
+  if (ModuleOf(Py_TYPE(object)) == "torch._ops") return;  // torch.ops and what it leads to: the graph names the operators.
   if (PyModule_Check(object)) return LoadFromModule(object, name);
   if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
   if (IsAtom(object)) return;

@@ -76,6 +76,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" || name == "operator.methodcaller") {
     if (number) Refuse("call", std::string(name) + " that existed before");
     DeepAll(arguments);
+  } else if (ModuleOf(type) == "torch._ops") {
+    DeepAll(arguments);
   } else if (!IsImmutable(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
     PyObject* found = LookUp(type, call, callable);

@@ -80,6 +80,15 @@ void Observer::Refuse(std::string name, std::string detail) {
 
 InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
   if (IsInMetaKernel()) return Wish::kMute;
+  if (IsInOperator()) {
+    // A kernel written in Python is a step of the graph and runs in every call; that it is the same code is noted.
+    auto* function = reinterpret_cast<PyObject*>(frame.function);
+    const auto path = function == nullptr || log_.IsOutside(function)
+                          ? std::nullopt
+                          : ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
+    if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
+    return Wish::kMute;
+  }
   auto it = wishes_.find(frame.code);
   if (it == wishes_.end()) {
     Wish wish = Wish::kObserve;
@@ -88,6 +97,9 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
       wish = Wish::kMute;
     } else if (file.starts_with(own_)) {
       wish = Wish::kSkip;
+    } else if (file.ends_with("/torch/_ops.py")) {
+      // Operators come into torch.ops when they are first asked for; the graph names them.
+      wish = ViewOf(frame.code->co_name) == "__getattr__" ? Wish::kMute : Wish::kSkip;
     } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)))) {
       wish = Wish::kMute;
     }

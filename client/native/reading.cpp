@@ -128,10 +128,14 @@ Digest DigestOfMeta(PyObject* value) {
   return hasher.Finish();
 }
 
+/// Found by native code alone; what an instruction looks up by name is a place of its own.
 bool IsSpecial(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kCeremony = {"__doc__", "__module__", "__qualname__", "__init_subclass__",
-                                                         "__repr__", "__del__", "__reduce__", "__reduce_ex__"};
-  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") && std::ranges::find(kCeremony, name) == kCeremony.end();
+  constexpr std::array<std::string_view, 22> kOthers = {
+      "__doc__",     "__module__",     "__qualname__", "__init_subclass__", "__repr__",      "__del__",
+      "__reduce__",  "__reduce_ex__",  "__init__",     "__new__",           "__post_init__", "__call__",
+      "__getattr__", "__getattribute__", "__setattr__", "__delattr__",      "__enter__",     "__exit__",
+      "__set_name__", "__class_getitem__", "__getstate__", "__setstate__"};
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") && std::ranges::find(kOthers, name) == kOthers.end();
 }
 
 /// Functions of Python code that native code finds under special names.

@@ -79,6 +79,12 @@ struct Recorder::State {
 namespace {
 
 thread_local std::shared_ptr<Recorder::State> active;
+thread_local int operators_open = 0;
+
+struct OpenOperator {
+  OpenOperator() { ++operators_open; }
+  ~OpenOperator() { --operators_open; }
+};
 
 void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below =
@@ -141,6 +147,7 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   }
   const Clock::time_point start = Clock::now();
   try {
+    const OpenOperator open;
     deferred ? deferred->Call(op, below, stack, *step.facts) : op.redispatchBoxed(below, stack);
   } catch (...) {
     Refuse({"exception", step.facts->name + " raised an exception"});
@@ -218,6 +225,8 @@ std::vector<std::string> Recorder::ForeignOperators() const {
   std::ranges::sort(names);
   return names;
 }
+
+bool Recorder::IsInsideOperator() { return operators_open > 0; }
 
 size_t Recorder::step_count() const { return state_->writer.steps().size(); }
 

@@ -86,6 +86,8 @@ class Recorder {
   /// Identities of the process groups that steps communicate in, by the slot they name.
   const std::vector<std::string>& Groups() const;
   size_t step_count() const;
+  /// Whether this thread runs an operator that is being noted: Python code that runs now is its kernel.
+  static bool IsInsideOperator();
 
   struct State;
 

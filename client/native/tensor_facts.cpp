@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "client/native/meta_results.h"
+#include "client/native/recorder.h"
 
 namespace ingot::client {
 
@@ -20,6 +21,8 @@ bool RequiresGrad(PyObject* tensor) { return THPVariable_Unpack(tensor).requires
 bool IsTorchAtom(PyObject* value) {
   return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) || THPMemoryFormat_Check(value);
 }
+
+bool IsInOperator() { return Recorder::IsInsideOperator(); }
 
 bool IsInMetaKernel() { return MetaKernels::IsAsking(); }
 

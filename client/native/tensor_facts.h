@@ -14,5 +14,7 @@ bool RequiresGrad(PyObject* tensor);
 bool IsTorchAtom(PyObject* value);
 /// Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.
 bool IsInMetaKernel();
+/// Whether this thread runs an operator that a recorder notes; Python code that runs now is its kernel.
+bool IsInOperator();
 
 }  // namespace ingot::client

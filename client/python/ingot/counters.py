@@ -2,6 +2,7 @@
 """Counters of this process, named once; the language of tests and of ``ingot.stats()``."""
 
 import collections
+import os
 import threading
 import typing
 
@@ -55,3 +56,11 @@ def reset() -> None:
     with _lock:
         _counts.clear()
         _seconds.clear()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

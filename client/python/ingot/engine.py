@@ -511,6 +511,17 @@ class Engine:
         return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
 
 
+def _forked() -> None:
+    """A child process has none of the threads that held locks or worked on recordings."""
+    for engine in list(_live):
+        engine._lock, engine._thread, engine._compiles = threading.RLock(), threading.local(), compiles.Compiles(engine)
+        for shape in engine._shapes.values():
+            shape.pending.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 @atexit.register
 def _finish() -> None:
     """A short script still fills the cache: compiles under way get a moment to be published."""
