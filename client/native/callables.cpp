@@ -125,7 +125,8 @@ constexpr Group kGroups[] = {
     {Effect::kCallsSelf, "method.", "__call__"},
     {Effect::kNothing, "function.", "__get__"},
     {Effect::kNothing, "property.", "__get__ getter setter deleter"},
-    {Effect::kNothing, "_abc.", "_abc_instancecheck _abc_subclasscheck _abc_init _get_dump"},
+    {Effect::kRegistry, "_abc.", "_abc_instancecheck _abc_subclasscheck"},
+    {Effect::kNothing, "_abc.", "_abc_init"},
     {Effect::kNothing, "classmethod.", "__get__"},
     {Effect::kNothing, "staticmethod.", "__get__"},
     {Effect::kNothing, "types.GenericAlias.", "*"},
@@ -145,10 +146,14 @@ constexpr Group kGroups[] = {
     {Effect::kContext, "_contextvars.ContextVar.", "get"},
     {Effect::kSetContext, "_contextvars.ContextVar.", "set reset"},
     {Effect::kNothing, "_warnings.", "warn warn_explicit _filters_mutated"},
-    {Effect::kNothing, "sys.", "getrecursionlimit intern is_finalizing getsizeof"},
+    {Effect::kPure, "sys.", "intern"},
+    {Effect::kNothing, "sys.", "is_finalizing"},
+    {Effect::kAnswer, "sys.", "getrecursionlimit"},
     {Effect::kNothing, "_thread.", "get_ident"},
-    {Effect::kNothing, "_thread.lock.", "acquire release locked __enter__ __exit__"},
-    {Effect::kNothing, "_thread.RLock.", "acquire release __enter__ __exit__ _is_owned"},
+    {Effect::kNothing, "_thread.lock.", "release __enter__ __exit__"},
+    {Effect::kNothing, "_thread.RLock.", "release __enter__ __exit__"},
+    {Effect::kAcquire, "_thread.lock.", "acquire"},
+    {Effect::kAcquire, "_thread.RLock.", "acquire"},
     {Effect::kPure, "posix.", "fspath fsencode fsdecode"},
     // -- numpy: its numbers are values; arrays from outside are read by content
     {Effect::kPure, "numpy.ufunc.", "*"},
@@ -173,18 +178,21 @@ constexpr Group kGroups[] = {
     {Effect::kOperator, "torch._C.", "_jit_invoke"},
     // -- settings of the thread that the shape or the key of a call holds, or that have one value where a recording runs
     {Effect::kState, "torch.",
-     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled is_autocast_cpu_enabled "
-     "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype is_anomaly_enabled"},
+     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled is_autocast_cpu_enabled"},
     {Effect::kState, "torch._C.",
-     "_get_tracing_state _is_tracing is_grad_enabled is_inference_mode_enabled _is_torch_function_enabled "
-     "_is_torch_function_mode_enabled _is_torch_function_all_disabled _len_torch_function_stack _len_torch_dispatch_stack "
+     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled _get_tracing_state _is_tracing "
+     "_is_torch_function_enabled _is_torch_function_mode_enabled _is_torch_function_all_disabled _len_torch_function_stack "
+     "_len_torch_dispatch_stack _has_torch_function _has_torch_function_unary _has_torch_function_variadic _get_dispatch_mode "
+     "_is_any_autocast_enabled"},
+    {Effect::kState, "torch._C._functorch.", "peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor maybe_current_level"},
+    {Effect::kAnswer, "torch.",
+     "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype is_anomaly_enabled get_num_threads "
+     "get_num_interop_threads"},
+    {Effect::kAnswer, "torch._C.",
      "_get_default_device _get_cudnn_enabled _get_mkldnn_enabled _get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_math_sdp_enabled _get_flash_sdp_enabled _get_mem_efficient_sdp_enabled "
-     "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled is_autocast_enabled _get_cublas_allow_tf32 _get_cudnn_allow_tf32 "
-     "_jit_debug_module_iterators _cuda_isInBadFork _is_any_autocast_enabled _dispatch_isTensorSubclassLike "
-     "_functions_are_functorch _get_privateuse1_backend_name _has_torch_function _has_torch_function_unary "
-     "_has_torch_function_variadic _get_dispatch_mode _dispatch_keys_dummy _get_accelerator _accelerator_getAccelerator"},
-    {Effect::kState, "torch._C._functorch.", "peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor maybe_current_level"},
+     "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_cublas_allow_tf32 _get_cudnn_allow_tf32 _cuda_isInBadFork "
+     "_get_privateuse1_backend_name _accelerator_getAccelerator _get_float32_matmul_precision get_num_threads"},
     // What these switch off is on again when the call ends, which is looked at then.
     {Effect::kNothing, "torch._C.",
      "_set_grad_enabled _push_on_torch_function_stack _pop_torch_function_stack _log_api_usage_once _set_torch_function_mode"},

@@ -18,7 +18,8 @@ enum class Effect : uint8_t {
   kPure,       ///< a function of the contents of its arguments; what it returns is new or among them
   kNothing,    ///< looks at types and identities only, or at nothing
   kOperator,   ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
-  kState,      ///< a setting of this thread that the call's shape or key holds; gives a plain value
+  kState,      ///< a setting of this thread that the call's shape holds; gives a plain value
+  kAnswer,     ///< a setting whose value is asked for again at every call
   kLength,
   kTruth,
   kGetAttribute,
@@ -38,6 +39,8 @@ enum class Effect : uint8_t {
   kMakeClass,
   kOwnDict,    ///< vars()
   kGlobals,
+  kRegistry,   ///< whether a class is, or is registered as, a subclass of an abstract one
+  kAcquire,    ///< a lock that is waited for
   kContext,    ///< reads a context variable
   kSetContext,  ///< changes a context variable, which is as before when the call ends
   kCallsSelf,  ///< a bound call: its first argument is called with the others

@@ -71,7 +71,8 @@ void Observer::LoadAttribute(PyObject* object, PyObject* name) {
     if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
     PyObject* hook = LookUpInClass(type, getattr);
     const bool is_plain = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
-                          reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type;
+                          (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
+                           reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
   if (std::string_view(type->tp_name) == "types.GenericAlias") return;
@@ -86,6 +87,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (number && !IsImmutable(type)) log_.NoteRead(*number, Reading::kSlot, name);
+      if (number && PyFunction_Check(object)) return log_.NoteField(*number, "names");
       if (number && IsImmutable(type)) Operand(object);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
@@ -107,7 +109,12 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   }
   if (is_there) return;
   if (found != nullptr) return Bind(found);
-  if (has_hook) LookUpSpecial(object, "__getattr__");
+  if (!has_hook) return;
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  PyObject* hook = LookUp(type, getattr, object);
+  if (hook == nullptr || !Callables::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
+  PyObject* values[] = {object, name};  // `__getattr__ = dict.__getitem__`
+  CallNative(hook, {values, 2, nullptr});
 }
 
 /// What reading through a descriptor reads of the descriptor itself.
@@ -198,6 +205,8 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   }
   if (IsNamed(name, "__class__")) return;
   if (IsTensor(object)) {
+    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") || IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
+    if (number && is_of_grad) return log_.NoteField(*number, "grad");
     const bool is_plain = IsTensorProperty(ViewOf(name)) || (IsNamed(name, "grad") && !number && !log_.IsArgument(object));
     // The mode that is held during a recording names these itself.
     const bool is_named = IsNamed(name, "_version") || IsNamed(name, "_cdata") || IsNamed(name, "__cuda_array_interface__");
@@ -210,6 +219,7 @@ void Observer::Getter(PyObject* object, PyObject* name) {
                                            std::pair("__kwdefaults__", "kwdefaults"), std::pair("__globals__", "globals")}) {
       if (IsNamed(name, attribute)) return log_.NoteField(*number, field);
     }
+    if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__")) return log_.NoteField(*number, "names");
     if (IsNamed(name, "__closure__")) Refuse("foreign-attribute", "function.__closure__");
     return;
   }
@@ -226,6 +236,14 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
   if (!PyType_Check(object) && !IsImmutable(type)) {
     PyObject* general = LookUp(type, value == nullptr ? delattr : setattr, object);
     if (general != nullptr && PyFunction_Check(general)) return EnterFunction(general);  // A frame of its own.
+    const bool is_own = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
+                        reinterpret_cast<PyDescrObject*>(general)->d_type->tp_setattro == PyObject_GenericSetAttr &&
+                        (IsNamed(PyDescr_NAME(general), "__setattr__") || IsNamed(PyDescr_NAME(general), "__delattr__"));
+    if (general != nullptr && Callables::IsNative(general) && !is_own) {
+      PyObject* values[] = {object, name, value};  // `__setattr__ = dict.__setitem__`
+      CallNative(general, {values, value == nullptr ? size_t{2} : size_t{3}, nullptr});
+      return;
+    }
   }
   PyObject* found = PyType_Check(object) ? nullptr : LookUp(type, name, object);
   if (refused_) return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer looks at calls: Python code runs in frames of its own, everything else is in the table.
 
+#include <algorithm>
+
 #include "client/native/callables.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -27,6 +29,67 @@ bool TakesElements(std::string_view name) {
 
 void Observer::DeepAll(const Arguments& arguments, size_t from) {
   for (size_t i = from; i < arguments.count && !refused_; ++i) Deep(arguments.values[i]);
+}
+
+/// The answer of a call with plain arguments is a place like any other: it is asked for again.
+void Observer::Answer(PyObject* callable, const Arguments& arguments) {
+  auto number = log_.Find(callable);
+  if (!number && PyCFunction_Check(callable)) {
+    const PythonRef name(PyObject_GetAttrString(callable, "__name__"));
+    const PythonRef module(PyObject_GetAttrString(callable, "__module__"));
+    PyErr_Clear();
+    const auto path = ObservedLog::CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
+    if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
+  }
+  const bool is_plain = arguments.keyword_names == nullptr &&
+                        std::all_of(arguments.values, arguments.values + arguments.count, [](PyObject* value) {
+                          return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || value == Py_None;
+                        });
+  if (!number || !is_plain) return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+  const PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));
+  for (size_t i = 0; i < arguments.count; ++i) PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.values[i]));
+  log_.NoteRead(*number, Reading::kAnswer, values.get());
+}
+
+/// operator.attrgetter and itemgetter look into what native code hands them.
+void Observer::GetBy(PyObject* getter, PyObject* subject) {
+  const PythonRef parts(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  PyErr_Clear();
+  PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1 ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;
+  const bool is_item = std::string_view(Py_TYPE(getter)->tp_name) == "operator.itemgetter";
+  if (keys == nullptr || !PyTuple_Check(keys)) return Refuse("call", Py_TYPE(getter)->tp_name);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys, i);
+    if (is_item) {
+      Subscript(subject, key);
+    } else if (PyUnicode_Check(key) && ViewOf(key).find('.') == std::string_view::npos) {
+      LoadAttribute(subject, key);
+    } else {
+      return Refuse("call", "operator.attrgetter of a path");
+    }
+  }
+}
+
+/// Getters among the arguments of native code: each may be handed any element of the others.
+void Observer::Getters(const Arguments& arguments) {
+  for (size_t i = 0; i < arguments.count; ++i) {
+    PyObject* getter = arguments.values[i];
+    const std::string_view name = Py_TYPE(getter)->tp_name;
+    if (name == "operator.methodcaller") return Refuse("call", "operator.methodcaller");
+    if (name != "operator.attrgetter" && name != "operator.itemgetter") continue;
+    for (size_t k = 0; k < arguments.count; ++k) {
+      if (k == i) continue;
+      PyObject* one = arguments.values[k];
+      const bool is_plain = PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
+      if (!is_plain && !IsAtom(one) && !PyFunction_Check(one) && !Callables::IsNative(one)) {
+        return Refuse("call", std::string(name) + " over a " + Py_TYPE(one)->tp_name);
+      }
+      if (!is_plain) continue;
+      const PythonRef items(PySequence_List(one));
+      PyErr_Clear();
+      for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()); ++n) GetBy(getter, PyList_GET_ITEM(items.get(), n));
+    }
+  }
 }
 
 int Observer::Call(PyObject* callable, const Arguments& arguments) {
@@ -65,6 +128,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (number) log_.NoteField(*number, "wrapped");
     if (wrapped) EnterFunction(wrapped.get());
     DeepAll(arguments);
+    if (number) Answer(callable, arguments);
     return kPlain;
   } else if (PyWeakref_CheckRef(callable)) {
     if (number) log_.NoteField(*number, "target");
@@ -74,8 +138,9 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (number) log_.NoteField(*number, "wrapped");
     if (wrapped) return Call(wrapped.get(), arguments);
   } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" || name == "operator.methodcaller") {
-    if (number) Refuse("call", std::string(name) + " that existed before");
+    if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
+    if (name != "numpy.ufunc" && arguments.count > 0) GetBy(callable, arguments.values[0]);
   } else if (ModuleOf(type) == "torch._ops") {
     DeepAll(arguments);
   } else if (!IsImmutable(type)) {
@@ -123,6 +188,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
       return kNoTag;
     }
     if (effect != Effect::kNothing) DeepAll(arguments);
+    Getters(arguments);
     return type == &PyType_Type ? kMade : kNoTag;
   }
   PyTypeObject* meta = Py_TYPE(object);
@@ -200,12 +266,30 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
       }
       break;
-    case Effect::kPure: case Effect::kOperator: DeepAll(arguments); break;
+    case Effect::kPure: case Effect::kOperator:
+      DeepAll(arguments);
+      Getters(arguments);
+      break;
     case Effect::kState: return kPlain;
+    case Effect::kAnswer: Answer(callable, arguments); return kPlain;
+    case Effect::kRegistry:
+      if (count > 0 && PyType_Check(values[0])) {
+        const auto number = TypeNumber(reinterpret_cast<PyTypeObject*>(values[0]));
+        if (number) log_.NoteField(*number, "registry");
+      }
+      break;
+    case Effect::kAcquire:
+      if (arguments.count > 1) Refuse("call", Callables::NameOf(callable) + " that may not wait");
+      break;
     case Effect::kLength: if (count > 0) Length(values[0]); break;
     case Effect::kTruth: if (count > 0) Truth(values[0]); break;
     case Effect::kGetAttribute:
-      if (count > 1) LoadAttribute(values[0], values[1]);
+      if (count <= 1 || !PyUnicode_Check(values[1])) break;
+      if (PyCFunction_Check(callable) || PyType_Check(values[0]) || PyModule_Check(values[0])) {
+        LoadAttribute(values[0], values[1]);
+      } else {
+        LoadGeneric(values[0], values[1], false);  // object.__getattribute__, from a class's own.
+      }
       break;
     case Effect::kSetAttribute: case Effect::kDeleteAttribute: {
       if (count < 2) break;
@@ -257,7 +341,12 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       if (number) log_.NoteField(*number, "dict");
       break;
     }
-    case Effect::kGlobals: Refuse("call", "globals"); break;
+    case Effect::kGlobals: {
+      const auto module = frame_globals_ == nullptr ? std::nullopt : ModuleOfGlobals(frame_globals_);
+      if (module) log_.NoteField(*module, "dict");
+      if (!module) Refuse("call", "globals of code that belongs to no module");
+      break;
+    }
     case Effect::kContext: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (number) log_.NoteField(*number, "context");

@@ -66,6 +66,11 @@ void Observer::Operand(PyObject* value) {
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
   if (IsContainer(value)) return log_.NoteWhole(*number);
+  if (Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) || PyDictItems_Check(value)) {
+    log_.NoteField(*number, "mapping");
+    static PyObject* const mapping = PyUnicode_InternFromString("mapping");
+    return Operand(Look(value, Reading::kField, mapping).object.get());
+  }
   if (IsPart(value)) return;
   PyTypeObject* type = Py_TYPE(value);
   if (type->tp_iternext != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return Refuse("outside-iterator", type->tp_name);
@@ -75,7 +80,7 @@ void Observer::Operand(PyObject* value) {
   ValueWriter writer;
   writer.Write(value);
   const std::string_view module = ModuleOf(type);
-  const bool is_value = module == "datetime" || module == "decimal" || module == "re" || module == "uuid" || module == "torch" ||
+  const bool is_value = module == "operator" || module == "datetime" || module == "decimal" || module == "re" || module == "uuid" || module == "torch" ||
                         module == "numpy" || module.starts_with("numpy.") || type == &PyDictProxy_Type;
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
@@ -151,6 +156,7 @@ void Observer::Truth(PyObject* value) {
 
 void Observer::Contains(PyObject* container, PyObject* item) {
   const auto number = log_.Find(container);
+  if (number && Py_TYPE(container) == &PyDictProxy_Type) Operand(container);
   if (number && PyDict_Check(container)) {
     NoteSpecial(Py_TYPE(container), container);
     if (IsAtom(item)) return log_.NoteRead(*number, Reading::kItem, item);

@@ -44,6 +44,8 @@ ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
     objects_.emplace_back();
     objects_.back().value = PythonRef::Borrow(object);
     objects_.back().path = std::move(path);
+  } else if (path.starts_with("object:")) {
+    other_roots_.emplace_back(std::move(path), it->second);
   }
   return it->second;
 }
@@ -107,6 +109,7 @@ void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) 
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
   }
+  if (std::string ignored; problem_.empty() && !AppendStep(ignored, reading, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
   reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
 }
@@ -116,6 +119,9 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   if (value == nullptr || IsAtom(value)) return;
   const auto [it, fresh] = numbers_.emplace(value, static_cast<Number>(objects_.size()));
   if (!fresh) return;
+  if (read.reading == Reading::kField && ViewOf(read.key.get()) == "target" && problem_.empty()) {
+    problem_ = "an object that only a weak reference leads to, which nothing may hold";
+  }
   objects_.emplace_back();
   Object& object = objects_.back();
   object.value = PythonRef::Borrow(value);
@@ -167,10 +173,20 @@ void ObservedLog::NoteWhole(Number holder) {
     }
   }
   if (is_dict) {
-    Py_ssize_t at = 0;
+    Py_ssize_t at = 0, number = 0;
     PyObject *key, *value;
     while (PyDict_Next(source, &at, &key, &value)) {
-      if (seen_.insert(Place{object, key, Reading::kItem}).second) Add(holder, Reading::kItem, key, Of(value));
+      if (seen_.insert(Place{object, key, Reading::kItem}).second) {
+        if (std::string ignored; AppendStep(ignored, Reading::kItem, key)) {
+          Add(holder, Reading::kItem, key, Of(value));
+        } else {
+          // A key that text cannot say: by position, which the order of the keys holds in place.
+          const PythonRef position(PyLong_FromSsize_t(number));
+          Add(holder, Reading::kKeyAt, position.get(), Of(key));
+          Add(holder, Reading::kValueAt, position.get(), Of(value));
+        }
+      }
+      ++number;
     }
     return;
   }

@@ -73,6 +73,12 @@ class ObservedLog {
   void NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   void NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count);
 
+  /// Two outside objects were held against each other and are not one.
+  void NoteApart(Number one, Number other) { apart_.emplace_back(one, other); }
+  const std::vector<std::pair<Number, Number>>& apart() const { return apart_; }
+  /// Further paths that were given for roots.
+  const std::vector<std::pair<std::string, Number>>& other_roots() const { return other_roots_; }
+
   const std::vector<Read>& reads() const { return reads_; }
   const std::vector<Write>& writes() const { return writes_; }
   size_t object_count() const { return objects_.size(); }
@@ -114,6 +120,8 @@ class ObservedLog {
   boost::unordered_flat_map<PyObject*, PythonRef> before_;     ///< lists and the like: a copy from before the first write
   std::vector<Read> reads_;
   std::vector<Write> writes_;
+  std::vector<std::pair<Number, Number>> apart_;
+  std::vector<std::pair<std::string, Number>> other_roots_;
   std::vector<PythonRef> held_;
   Line line_;
   std::string problem_;

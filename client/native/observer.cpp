@@ -29,10 +29,13 @@ PyObject* NameOfGlobals(PyObject* globals) {
   return name;
 }
 
-/// Packages that read clocks, files and stacks only to write messages, which happens on recorded calls alone.
-bool WritesMessages(std::string_view module) {
-  constexpr std::array<std::string_view, 5> kPackages = {"logging", "warnings", "linecache", "tokenize", "traceback"};
-  return std::ranges::find(kPackages, module.substr(0, module.find('.'))) != kPackages.end();
+/// Functions that read clocks, files and stacks only to write a message, which happens on recorded calls alone, and that
+/// give nothing back.
+bool WritesMessages(std::string_view module, std::string_view function) {
+  constexpr std::array<std::string_view, 2> kPackages = {"logging", "warnings"};
+  constexpr std::array<std::string_view, 11> kFunctions = {"debug", "info",    "warning",     "warn",  "error",       "exception",
+                                                           "critical", "log", "warn_explicit", "showwarning", "_showwarnmsg"};
+  return std::ranges::find(kPackages, module) != kPackages.end() && std::ranges::find(kFunctions, function) != kFunctions.end();
 }
 
 }  // namespace
@@ -100,7 +103,7 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     } else if (file.ends_with("/torch/_ops.py")) {
       // Operators come into torch.ops when they are first asked for; the graph names them.
       wish = ViewOf(frame.code->co_name) == "__getattr__" ? Wish::kMute : Wish::kSkip;
-    } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)))) {
+    } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)), ViewOf(frame.code->co_name))) {
       wish = Wish::kMute;
     }
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
@@ -177,6 +180,7 @@ int Observer::OnInstruction(const Instruction& in) {
     return 0;
   }
   log_.set_line({in.code, in.position});
+  frame_globals_ = in.globals;
   switch (in.act) {
     case Act::kHarmless: break;
     case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
@@ -191,7 +195,7 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
     case Act::kContains: Contains(in.a, in.b); break;
     case Act::kCompare: Deep(in.a); Deep(in.b); break;
-    case Act::kIdentity: break;  // Which objects there are, the paths that lead to them say.
+    case Act::kIdentity: Identity(in.a, in.b); break;
     case Act::kBinary: Operand(in.a); Operand(in.b); break;
     case Act::kBinaryInPlace: {
       const auto number = log_.Find(in.a);
@@ -224,11 +228,15 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);
+      PyObject* positional = PyType_Check(in.b) ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args) : nullptr;
+      for (Py_ssize_t i = 0; positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional); ++i) {
+        LoadAttribute(in.a, PyTuple_GET_ITEM(positional, i));
+      }
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
       Deep(in.a);
       break;
     }
-    case Act::kImport: return 1;
+    case Act::kImport: Import(in); return 1;
     case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
     case Act::kCallExpanded: {
@@ -258,6 +266,31 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
   }
   return 0;
+}
+
+/// Objects reached by two paths are in the record as one; those that are not one matter where somebody asks.
+void Observer::Identity(PyObject* one, PyObject* other) {
+  if (IsAtom(one) || IsAtom(other) || one == other) {
+    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one)) Refuse("argument-identity", "two arguments are held against each other");
+    return;
+  }
+  const auto a = log_.Find(one), b = log_.Find(other);
+  if (a && b) return log_.NoteApart(*a, *b);
+  const bool is_argument = (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
+  if (is_argument) Refuse("argument-identity", "arguments are held against each other");
+}
+
+/// What sys.modules holds, where the module is there already.
+void Observer::Import(const Instruction& in) {
+  static PyObject* const sys = PyUnicode_InternFromString("sys");
+  static PyObject* const modules = PyUnicode_InternFromString("modules");
+  PyObject* module = ModuleNamed(sys);
+  PyObject* table = PyImport_GetModuleDict();
+  if (module == nullptr || PyDict_GetItemWithError(table, in.name) == nullptr) return PyErr_Clear();
+  const auto number = ModuleNumber(module);
+  if (!number) return;
+  log_.NoteRead(*number, Reading::kAttribute, modules);
+  if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
 /// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value.

@@ -111,9 +111,15 @@ class Observer final : private InstructionListener {
   void CallPartial(PyObject* partial, const Arguments& arguments);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void DeepAll(const Arguments& arguments, size_t from = 0);
+  void Answer(PyObject* callable, const Arguments& arguments);
+  void Getters(const Arguments& arguments);
+  void GetBy(PyObject* getter, PyObject* subject);
+  void Identity(PyObject* one, PyObject* other);
+  void Import(const Instruction& instruction);
   void Exited(PyObject* exit);
 
   std::string own_;
+  PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   ObservedLog log_;
   InstructionTrace trace_;
   uint64_t instructions_max_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include "client/native/code_digest.h"
 #include "client/native/origin.h"
@@ -97,13 +98,26 @@ Digest DigestOfLength(PyObject* holder) {
 /// Keys in their order; atoms by value, others by what they are.
 Digest DigestOfKeys(PyObject* dict) {
   Hasher hasher;
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (PyDict_Check(dict) && PyDict_Next(dict, &at, &key, &value)) {
-    const Digest digest = DigestOfSeen(Of(key));
+  const auto add = [&](PyObject* key) {
+    const bool is_value = PyTuple_CheckExact(key) || PyFrozenSet_CheckExact(key);
+    const Digest digest = is_value ? DigestOfContent(key) : DigestOfSeen(Of(key));
     hasher.Add(digest.low);
     hasher.Add(digest.high);
+  };
+  if (PyODict_Check(dict)) {
+    // It keeps an order of its own, which its own iterator gives.
+    const PythonRef iterator(PyODict_Type.tp_iter(dict));
+    while (iterator) {
+      const PythonRef key(PyIter_Next(iterator.get()));
+      if (!key) break;
+      add(key.get());
+    }
+    PyErr_Clear();
+    return hasher.Finish();
   }
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Check(dict) && PyDict_Next(dict, &at, &key, &value)) add(key);
   return hasher.Finish();
 }
 
@@ -130,8 +144,8 @@ Digest DigestOfMeta(PyObject* value) {
 
 /// Found by native code alone; what an instruction looks up by name is a place of its own.
 bool IsSpecial(std::string_view name) {
-  constexpr std::array<std::string_view, 22> kOthers = {
-      "__doc__",     "__module__",     "__qualname__", "__init_subclass__", "__repr__",      "__del__",
+  constexpr std::array<std::string_view, 21> kOthers = {
+      "__doc__",     "__module__",     "__qualname__", "__init_subclass__", "__del__",
       "__reduce__",  "__reduce_ex__",  "__init__",     "__new__",           "__post_init__", "__call__",
       "__getattr__", "__getattribute__", "__setattr__", "__delattr__",      "__enter__",     "__exit__",
       "__set_name__", "__class_getitem__", "__getstate__", "__setstate__"};
@@ -167,6 +181,65 @@ Seen ContextOf(PyObject* variable) {
   return seen;
 }
 
+/// The dict behind a read-only view of it; the layouts are those of CPython's own objects.
+PyObject* MappingOf(PyObject* view) {
+  struct View {
+    PyObject_HEAD
+    PyObject* mapping;
+  };
+  const bool is_view = Py_TYPE(view) == &PyDictProxy_Type || PyDictKeys_Check(view) || PyDictValues_Check(view) || PyDictItems_Check(view);
+  return is_view ? reinterpret_cast<View*>(view)->mapping : nullptr;
+}
+
+Digest DigestOfNames(PyObject* function) {
+  Hasher hasher;
+  for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
+    const PythonRef text(PyObject_GetAttrString(function, name));
+    PyErr_Clear();
+    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get()) : std::string_view("?"));
+  }
+  return hasher.Finish();
+}
+
+/// Classes registered with an abstract one, by name.
+Digest DigestOfRegistry(PyObject* type) {
+  const PythonRef module(PyImport_ImportModule("_abc"));
+  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type) : nullptr);
+  std::vector<std::string> names;
+  const PythonRef iterator(dump && PyTuple_Check(dump.get()) ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0)) : nullptr);
+  while (iterator) {
+    const PythonRef reference(PyIter_Next(iterator.get()));
+    if (!reference) break;
+    PyObject* one = PyWeakref_CheckRef(reference.get()) ? PyWeakref_GetObject(reference.get()) : nullptr;
+    if (one == nullptr || !PyType_Check(one)) continue;
+    auto* registered = reinterpret_cast<PyTypeObject*>(one);
+    names.push_back(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+  }
+  PyErr_Clear();
+  std::ranges::sort(names);
+  Hasher hasher;
+  for (const std::string& name : names) hasher.AddField(name);
+  return hasher.Finish();
+}
+
+/// The key or value at a position of a dict.
+Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
+  Py_ssize_t left = PyDict_Check(dict) ? PyLong_AsSsize_t(position) : -1, at = 0;
+  PyErr_Clear();
+  PyObject *key, *value;
+  while (left >= 0 && PyDict_Next(dict, &at, &key, &value)) {
+    if (left-- == 0) return Of(is_key ? key : value);
+  }
+  return {};
+}
+
+Seen AnswerOf(PyObject* callable, PyObject* arguments) {
+  Seen seen{PythonRef(PyCallable_Check(callable) && PyTuple_Check(arguments) ? PyObject_Call(callable, arguments, nullptr) : nullptr),
+            std::nullopt};
+  PyErr_Clear();
+  return seen;
+}
+
 Seen FieldOf(PyObject* holder, PyObject* key) {
   const std::string_view name = ViewOf(key);
   Seen seen;
@@ -178,6 +251,10 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "meta") seen.content = DigestOfMeta(holder);
   if (name == "bases") seen.content = DigestOfBases(holder);
   if (name == "special") seen.content = DigestOfSpecial(holder);
+  if (name == "names") seen.content = DigestOfNames(holder);
+  if (name == "grad") seen.content = DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
+  if (name == "registry") seen.content = DigestOfRegistry(holder);
+  if (name == "mapping") return Of(MappingOf(holder));
   if (name == "context") return ContextOf(holder);
   if (seen.content) return seen;
   if (PyFunction_Check(holder)) return FunctionField(holder, name);
@@ -306,7 +383,8 @@ bool IsMadeInC(PyObject* value) {
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kNames = {"len", "keys", "content", "meta", "bases", "special", "context"};
+  constexpr std::array<std::string_view, 10> kNames = {"len",     "keys",  "content", "meta",    "bases",
+                                                     "special", "names", "grad",    "registry", "context"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -341,6 +419,9 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
     case Reading::kClass: return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
     case Reading::kCell: return CellOf(holder, key);
     case Reading::kField: return FieldOf(holder, key);
+    case Reading::kKeyAt: return EntryAt(holder, key, true);
+    case Reading::kValueAt: return EntryAt(holder, key, false);
+    case Reading::kAnswer: return AnswerOf(holder, key);
   }
   return {};
 }
@@ -390,6 +471,17 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
   const bool begins = reading == Reading::kAttribute && path.ends_with(':') && PyUnicode_Check(key) && IsPlainName(ViewOf(key));
   if (!begins) path += static_cast<char>(reading);
   if (reading == Reading::kItem) return AppendKey(path, key);
+  if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
+    path += std::to_string(PyLong_AsSsize_t(key));
+    return true;
+  }
+  if (reading == Reading::kAnswer) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+      if (!AppendKey(path, PyTuple_GET_ITEM(key, i))) return false;
+    }
+    path += ')';
+    return true;
+  }
   if (!PyUnicode_Check(key)) return false;
   const std::string_view name = ViewOf(key);
   IsPlainName(name) ? void(path += name) : AppendQuoted(path, name);
@@ -397,18 +489,32 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
 }
 
 Result<Step> ParseStep(std::string_view path, size_t& at) {
-  if (at >= path.size() || std::string_view(".[~$%!").find(path[at]) == std::string_view::npos) return Corrupt(path, at);
+  if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos) return Corrupt(path, at);
   Step step{static_cast<Reading>(path[at]), PythonRef()};
   const size_t begin = at++;
   if (step.reading == Reading::kItem) {
     step.key = ParseKey(path, at);
+  } else if (step.reading == Reading::kKeyAt || step.reading == Reading::kValueAt) {
+    size_t number = 0;
+    const auto [end, error] = std::from_chars(path.data() + at, path.data() + path.size(), number);
+    if (error != std::errc()) return Corrupt(path, begin);
+    at = static_cast<size_t>(end - path.data());
+    step.key = PythonRef(PyLong_FromSize_t(number));
+  } else if (step.reading == Reading::kAnswer) {
+    const PythonRef list(PyList_New(0));
+    while (at < path.size() && path[at] != ')') {
+      const PythonRef one = ParseKey(path, at);
+      if (!one || PyList_Append(list.get(), one.get()) != 0) return Corrupt(path, begin);
+    }
+    if (at++ >= path.size()) return Corrupt(path, begin);
+    step.key = PythonRef(PyList_AsTuple(list.get()));
   } else if (at < path.size() && path[at] == '"') {
     if (const auto text = ParseQuoted(path, at)) {
       step.key = PythonRef(PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
       PyErr_Clear();
     }
   } else {
-    const size_t end = std::min(path.find_first_of(".[~$%!\"", at), path.size());
+    const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
     PyObject* name = end == at ? nullptr : PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
     PyErr_Clear();
     if (name != nullptr) PyUnicode_InternInPlace(&name);

@@ -21,14 +21,21 @@ enum class Reading : char {
   kSlot = '~',       ///< member of `__slots__`, by name
   kClass = '$',      ///< what the classes of a type have under a name, in order of resolution
   kCell = '%',       ///< content of a function's closure cell, by name of the variable
-  kField = '!',      ///< part of an object made in C, by name: FieldNames below
+  kField = '!',      ///< part of an object made in C, by name: see below
+  kKeyAt = '@',      ///< key of a dict by position
+  kValueAt = '#',    ///< value of a dict by position of its key
+  kAnswer = '(',     ///< what a call gives; the key is a tuple of plain arguments
 };
 
 /// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults", "self", "func", "args",
-/// "keywords", "get", "set", "delete", "wrapped", "factory", "contents".
+/// "keywords", "get", "set", "delete", "wrapped", "factory", "contents", "target", "mapping".
 /// Fields that are compared by content: "len", "keys", "content", "meta" (of a tensor), "bases", "special" (functions that
-/// native code finds in a class), "context" (of a context variable).
+/// native code finds in a class), "context" (of a context variable), "names" (of a function), "grad" (whether a tensor
+/// requires grad), "registry" (of an abstract class).
 bool IsContentField(std::string_view name);
+
+/// Every sigil.
+constexpr std::string_view kSigils = ".[~$%!@#(";
 
 /// What a place holds now.
 struct Seen {

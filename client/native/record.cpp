@@ -28,6 +28,8 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   switch (read.reading) {
     case Reading::kClass: return "class";
     case Reading::kCell: return "closure";
+    case Reading::kKeyAt: case Reading::kValueAt: return "item";
+    case Reading::kAnswer: return "answer";
     case Reading::kItem: return where.starts_with("os:environ") ? "env" : "item";
     case Reading::kSlot: return "attribute";
     case Reading::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
@@ -77,13 +79,21 @@ Record Record::Of(const ObservedLog& log) {
     }
     rows.push_back({kind, std::move(where), DigestOfSeen(read.seen), std::move(text)});
   }
+  for (const auto& [one, other] : log.apart()) {
+    const std::string both = log.PathOf(one) + std::string(kIs) + log.PathOf(other);
+    rows.push_back({"apart", both, DigestOf(both), {}});
+  }
+  for (const auto& [path, number] : log.other_roots()) {
+    const std::string both = path + std::string(kIs) + log.PathOf(number);
+    rows.push_back({"same", both, DigestOf(both), {}});
+  }
   return Record(std::move(rows));
 }
 
 // -- paths -------------------------------------------------------------------------------------------
 
 PythonRef PathReader::Root(std::string_view path, size_t& at) const {
-  const size_t sigil = std::min(path.find_first_of("[~$%!"), path.size());
+  const size_t sigil = std::min(path.find_first_of("[~$%!@#("), path.size());
   const size_t colon = path.substr(0, sigil).find(':');
   if (colon != path.npos && !path.starts_with("object:")) {
     at = colon + 1;
@@ -92,7 +102,7 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
     PyErr_Clear();
     return PythonRef::Borrow(module);
   }
-  at = std::min(path.find_first_of(".[~$%!"), path.size());
+  at = std::min(path.find_first_of(kSigils), path.size());
   const auto it = roots_.find(std::string(path.substr(0, at)));
   return PythonRef::Borrow(it == roots_.end() ? nullptr : it->second);
 }
@@ -100,7 +110,7 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
 std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   const size_t shared = static_cast<size_t>(std::ranges::mismatch(path, text_).in1 - path.begin());
   // A step that ends where the paths part may be longer in one of them.
-  const auto ends = [&](size_t at) { return at >= path.size() || std::string_view(".[~$%!").find(path[at]) != std::string_view::npos; };
+  const auto ends = [&](size_t at) { return at >= path.size() || kSigils.find(path[at]) != std::string_view::npos; };
   while (!met_.empty() && (met_.back().end > shared || met_.back().end >= path.size() || (!ends(met_.back().end) && path[met_.back().end - 1] != ':'))) {
     met_.pop_back();
   }
@@ -115,7 +125,7 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   for (;;) {
     Step step;
     if (at < path.size() && path[at - 1] == ':' && ends(at) == false) {
-      const size_t end = std::min(path.find_first_of(".[~$%!\"", at), path.size());
+      const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
       PyObject* name = PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
       PyErr_Clear();
       if (name == nullptr) return std::nullopt;
@@ -136,7 +146,7 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
 
 PythonRef PathReader::Resolve(std::string_view path) {
   size_t at = 0;
-  if (path.find_first_of(".[~$%!") == path.npos && !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
+  if (path.find_first_of(kSigils) == path.npos && !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
     return Root(path, at);
   }
   const auto place = PlaceOf(path);
@@ -147,12 +157,13 @@ PythonRef PathReader::Resolve(std::string_view path) {
 std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader, Watch* watch) {
   for (const RecordRow& row : record.rows()) {
     if (row.kind == "opaque" || row.kind == "custom_op") continue;
-    if (row.kind == "same") {
+    if (row.kind == "same" || row.kind == "apart") {
       const size_t middle = row.where.find(kIs);
       if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
       const PythonRef one = reader.Resolve(std::string_view(row.where).substr(0, middle));
       const PythonRef other = reader.Resolve(std::string_view(row.where).substr(middle + kIs.size()));
-      if (!one || one.get() != other.get()) return RecordDifference{row, "another object"};
+      const bool is_same = one && one.get() == other.get();
+      if (is_same != (row.kind == "same")) return RecordDifference{row, is_same ? "one object" : "two objects"};
       continue;
     }
     const auto place = reader.PlaceOf(row.where);

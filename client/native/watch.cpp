@@ -105,7 +105,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
     OfDict(holder).size = PyDict_GET_SIZE(holder);
   } else if (name == "len" && PyList_Check(holder)) {
     OfList(holder).size = PyList_GET_SIZE(holder);
-  } else if (name == "keys" && PyDict_Check(holder)) {
+  } else if (name == "keys" && PyDict_Check(holder) && !PyODict_Check(holder)) {
     DictWatch& watch = OfDict(holder);
     watch.size = PyDict_GET_SIZE(holder);
     watch.keys = seen.content;
@@ -147,6 +147,8 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
       return;
     case Reading::kCell: return AddCell(holder, key, seen);
     case Reading::kField: return AddField(holder, key, seen);
+    case Reading::kKeyAt: return;  // The keys are watched as a whole.
+    case Reading::kValueAt: case Reading::kAnswer: return AddOther(holder, reading, key, seen);
   }
 }
 

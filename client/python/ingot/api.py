@@ -23,11 +23,9 @@ def _wrap(fn: typing.Any, config: Config) -> typing.Any:
 
 
 def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
-    """A partial as a plain function, whose bound arguments are ordinary closure cells."""
-    function, bound, named = partial.func, partial.args, partial.keywords
-
+    """A partial as a plain function, of which it is an ordinary closure cell."""
     def call(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
-        return function(*bound, *args, **{**named, **kwargs})
+        return partial(*args, **kwargs)
 
     return call
 

@@ -91,11 +91,9 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> Stat
         items += found
         opaque += unknown
     for i, value in enumerate(objects):
-        if isinstance(value, torch.nn.Module):
-            continue
-        digest, text, kinds = _native.digest_value(value)
-        items.append((f"argument.{i}", digest, text))
-        opaque += [f"argument.{i}: {kind}" for kind in kinds]
+        if not isinstance(value, torch.nn.Module):
+            # What a program reads of it is in the record.
+            items.append(_item(f"argument.{i}", f"{type(value).__module__}.{type(value).__qualname__}"))
     return StateRecord(items, opaque)
 
 

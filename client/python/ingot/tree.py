@@ -52,6 +52,8 @@ class Encoder:
         if self._is_argument(value):
             raise errors.Unsupported(f"it holds an argument's own {type(value).__name__}; build a new one")
         known = self._shared.get(id(value))
+        if known is not None and not known[1]:
+            raise errors.Unsupported(f"a {type(value).__name__} contains itself")
         if known is not None:
             # Built where it stands first; from there on it is the same object.
             spec = known[1]
@@ -66,6 +68,8 @@ class Encoder:
         plain = collectives.unwrapped(value)
         if plain is not value:
             return {"t": "async", "c": [self.encode(plain, depth + 1)]}
+        if getattr(value, "__dict__", None) and self._path_of(value) is None and not self._is_argument(value):
+            raise errors.Unsupported(f"a tensor with attributes of its own ({', '.join(list(vars(value))[:3])})")
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self.leaves)
@@ -80,6 +84,8 @@ class Encoder:
             return {"t": "dict", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind in (set, frozenset):
             return {"t": kind.__name__, "c": [{"t": "const", "v": _key(v)} for v in value]}
+        if kind is collections.OrderedDict:
+            return {"t": "ordered", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind is collections.defaultdict:
             return {"t": "defaultdict", "f": self.encode(value.default_factory, depth + 1), "k": [_key(k) for k in value],
                     "c": [self.encode(v, depth + 1) for v in value.values()]}
@@ -224,6 +230,7 @@ def _decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
         "size": torch.Size, "set": set, "frozenset": frozenset, "async": lambda values: collectives.done(values[0]),
         "deque": lambda values: collections.deque(values, spec["m"]),
         "namespace": lambda values: types.SimpleNamespace(**dict(zip(keys, values))),
+        "ordered": lambda values: collections.OrderedDict(zip(keys, values)),
         "defaultdict": lambda values: collections.defaultdict(values[0], zip(keys, values[1:])),
     }
     if kind == "defaultdict":
