@@ -129,7 +129,7 @@ def _function(value: typing.Any) -> "dict[typing.Any, typing.Any]":
             parts["cell " + name] = cell.cell_contents
         except ValueError:
             parts["cell " + name] = "empty"
-    return {**parts, **vars(value)}
+    return {**parts, **{key: item for key, item in vars(value).items() if not key.startswith("__")}}
 
 
 def _items(table: "dict[typing.Any, typing.Any]") -> "dict[typing.Any, typing.Any]":
@@ -193,7 +193,7 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
     if not isinstance(value, types.FunctionType):
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            parts.update(own)
+            parts.update((key, item) for key, item in own.items() if not (isinstance(key, str) and key.startswith("__")))
     return parts
 
 
