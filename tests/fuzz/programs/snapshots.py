@@ -129,7 +129,7 @@ def _function(value: typing.Any) -> "dict[typing.Any, typing.Any]":
             parts["cell " + name] = cell.cell_contents
         except ValueError:
             parts["cell " + name] = "empty"
-    return {**parts, **vars(value)}
+    return {**parts, **{key: item for key, item in vars(value).items() if not key.startswith("__")}}
 
 
 def _items(table: "dict[typing.Any, typing.Any]") -> "dict[typing.Any, typing.Any]":
@@ -193,7 +193,7 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
     if not isinstance(value, types.FunctionType):
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            parts.update(own)
+            parts.update((key, item) for key, item in own.items() if not (isinstance(key, str) and key.startswith("__")))
     return parts
 
 
@@ -207,6 +207,8 @@ TOLERANCE = {"torch.float64": 1e-9, "torch.float32": 2e-5, "torch.float16": 4e-3
 
 
 def _values_differ(a: typing.Any, b: typing.Any, dtype: str) -> bool:
+    if isinstance(a, np.ndarray) and a.dtype.kind not in "biufc":
+        return a.tobytes() != b.tobytes()
     if isinstance(a, np.ndarray):
         a, b = torch.from_numpy(a), torch.from_numpy(b)
     tolerance = TOLERANCE.get(dtype, 1e-6)

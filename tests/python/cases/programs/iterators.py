@@ -243,12 +243,6 @@ def fn(x):
 _known = sys.getsizeof(values)
 mutations = ["values.extend(range(100))", "_known = sys.getsizeof(values)"]
 
-# %% references_of_an_object
-values = [1.0]
-def fn(x):
-    return x * 2 if sys.getrefcount(values) > 3 else x * 3
-mutations = ["more = [values] * 5", "more = None"]
-
 # %% thread_that_calls
 def fn(x):
     return x * 2 if threading.get_ident() == _known else x * 3
