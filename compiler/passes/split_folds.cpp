@@ -61,38 +61,44 @@ Dim ElementsOf(const Fold& fold, Role role) {
   return product;
 }
 
-/// The divisor of `size` nearest to the wished number of pieces; 0 where there is none in their range.
-int64_t PiecesOf(int64_t size, int64_t elements) {
+/// The divisor of `size` that makes, times `outer`, most nearly as many pieces as wished; 0 where none does.
+int64_t PiecesOf(int64_t size, int64_t outer, int64_t elements) {
+  const int64_t most = std::min(kPiecesMax, elements / kPieceMin);
   int64_t best = 0;
-  for (int64_t pieces = kPiecesMin; pieces <= std::min(kPiecesMax, elements / kPieceMin); ++pieces) {
-    const bool is_nearer = best == 0 || std::abs(pieces - kPiecesWished) < std::abs(best - kPiecesWished);
-    if (size % pieces == 0 && is_nearer) best = pieces;
+  for (int64_t count = (kPiecesMin + outer - 1) / outer; count * outer <= most; ++count) {
+    const auto distance = [&](int64_t c) { return std::abs(c * outer - kPiecesWished); };
+    if (size % count == 0 && (best == 0 || distance(count) < distance(best))) best = count;
   }
   return best;
 }
 
-/// Gives a part of the folded elements, which may be cut out of one dim, to a second sum.
+/// Gives folded dims from the front to the second sum, the last of them perhaps cut in two: what the first takes in then
+/// lies together.
 bool Divide(Fold& fold) {
   const Dim all = ElementsOf(fold, Role::kFirst);
   if (!all.is_const()) {
     // Nobody knows how many pieces the unknown sizes make; what each takes in is known.
-    for (size_t k = 0; k < fold.roles.size(); ++k) {
-      if (fold.roles[k] == Role::kFirst && !fold.type.sizes[k].is_const()) fold.roles[k] = Role::kSecond;
+    bool is_unknown = false;
+    for (size_t k = fold.roles.size(); k-- > 0;) {
+      is_unknown |= fold.roles[k] == Role::kFirst && !fold.type.sizes[k].is_const();
+      if (is_unknown && fold.roles[k] == Role::kFirst) fold.roles[k] = Role::kSecond;
     }
     return ElementsOf(fold, Role::kFirst).const_value() >= kPieceMin;
   }
   if (all.const_value() < kLong) return false;
-  for (size_t k = 0; k < fold.roles.size(); ++k) {
+  int64_t outer = 1;
+  for (size_t k = 0; k < fold.roles.size() && outer <= kPiecesMax; ++k) {
     if (fold.roles[k] != Role::kFirst) continue;
     const int64_t size = fold.type.sizes[k].const_value();
-    const int64_t pieces = PiecesOf(size, all.const_value());
-    if (pieces == 0) continue;
+    const int64_t count = PiecesOf(size, outer, all.const_value());
     fold.roles[k] = Role::kSecond;
-    if (pieces == size) return true;
-    const Dim piece(size / pieces);
+    outer *= size;
+    if (count == 0) continue;
+    if (count == size) return true;
+    const Dim piece(size / count);
     const auto after = static_cast<ptrdiff_t>(k) + 1;
     fold.roles.insert(fold.roles.begin() + after, Role::kFirst);
-    fold.type.sizes[k] = Dim(pieces);
+    fold.type.sizes[k] = Dim(count);
     fold.type.sizes.insert(fold.type.sizes.begin() + after, piece);
     fold.type.strides.insert(fold.type.strides.begin() + after, fold.type.strides[k]);
     fold.type.strides[k] = fold.type.strides[k] * piece;

@@ -67,11 +67,10 @@ def waves(n):
 DATA = (equal, end_of_binade, large_and_small, cancelling, harmonic, offset, waves)
 
 
-def no_worse(x, got, want, exact):
-    """Each error at most twice eager's, and one unit in the last place of what float32 or narrower results can hold."""
+def no_worse(got, want, exact, least=lambda part: 0):
+    """Each error at most twice eager's and one unit in the last place; ``least``: of a result of which nothing may be left."""
     for part, (a, b, e) in enumerate(zip(got, want, exact)):
-        ulp = torch.finfo(a.dtype).eps * e.abs()
-        allowed = 2 * (b.double() - e).abs() + ulp
+        allowed = 2 * (b.double() - e).abs() + torch.finfo(a.dtype).eps * e.abs() + least(part)
         worst = ((a.double() - e).abs() - allowed).max().item()
         assert worst <= 0, f"result {part}: {a.flatten()[:3].tolist()}, eager has {b.flatten()[:3].tolist()}, exact is {e.flatten()[:3].tolist()}"
 
@@ -95,7 +94,9 @@ def test_sums_are_no_worse_than_eager(ingot, data, dims, dtype):
         x = x / x.abs().max() * 0.01   # Sums of squares stay in range.
     x = (x.view(sizes) if dims != (0,) else x.view(sizes[::-1]).t().contiguous()).to(dtype)
     function = moments(dims)
-    no_worse(x, served(ingot, function, x), function(x), function(x.double()))
+    # Where all values are equal, the mean's last digit is all that a variance or a deviation can show.
+    digit = (torch.finfo(torch.float32).eps * x.double().abs().max()).item()
+    no_worse(served(ingot, function, x), function(x), function(x.double()), lambda part: {2: digit ** 2, 3: digit}.get(part, 0))
 
 
 def test_many_equal_values(ingot):
@@ -105,7 +106,7 @@ def test_many_equal_values(ingot):
 
     x = torch.full((1 << 26,), 0.1)
     exact = [t.double() for t in (torch.tensor(float(x[0]), dtype=torch.float64) * x.numel(), x[0])]
-    no_worse(x, served(ingot, total, x), total(x), exact)
+    no_worse(served(ingot, total, x), total(x), exact)
 
 
 @pytest.mark.parametrize("n", (1000, 4096, 100_003))
@@ -115,14 +116,15 @@ def test_normalised_rows_are_no_worse_than_eager(ingot, n):
                 torch.nn.functional.rms_norm(x, x.shape[-1:]))
 
     x = torch.stack([torch.rand(n), torch.full((n,), 0.1), torch.rand(n) + 1000, torch.linspace(-5, 5, n)])
-    got, want, exact = served(ingot, normalise, x), normalise(x), normalise(x.double())
-    for part, (a, b, e) in enumerate(zip(got, want, exact)):
-        # Elementwise functions have bounds of their own; the worst element shows what the sums lost.
-        error = lambda t: ((t.double() - e).abs() / e.abs().clamp_min(torch.finfo(torch.float32).tiny)).nan_to_num(0).amax(-1)  # noqa: E731
-        assert (error(a) <= 2 * error(b) + 8 * torch.finfo(torch.float32).eps).all() or part == 3, (part, error(a), error(b))
-        scale = e.abs().amax(-1) if e.dim() > 1 else e.abs()
-        worst = lambda t: ((t.double() - e).abs().amax(-1) if e.dim() > 1 else (t.double() - e).abs()) / scale  # noqa: E731
-        assert (worst(a) <= 2 * worst(b) + 4 * torch.finfo(torch.float32).eps).all(), (part, worst(a), worst(b))
+    digit = torch.finfo(torch.float32).eps
+    # Of equal values layer_norm leaves what the last digit of their mean weighs.
+    least = {3: (digit * x.abs().amax(-1) * (x.double().var(-1, correction=0) + 1e-5).rsqrt())[:, None]}
+    for part, (a, b, e) in enumerate(zip(served(ingot, normalise, x), normalise(x), normalise(x.double()))):
+        def worst(t):
+            error = (t.double() - e).abs() - least.get(part, 0)
+            return error.amax(-1) if e.dim() > 1 else error
+        size = e.abs().amax(-1) if e.dim() > 1 else e.abs()
+        assert (worst(a) <= 2 * worst(b).clamp_min(0) + digit * size).all(), (part, worst(a), worst(b))
 
 
 def test_threads_share_long_sums_and_do_not_change_them(ingot):
@@ -142,8 +144,9 @@ def test_threads_share_long_sums_and_do_not_change_them(ingot):
         torch.set_num_threads(before)
     for other in answers[1:]:
         assert all(torch.equal(a, b) for a, b in zip(answers[0], other))
-    # One kernel row would leave other threads nothing.
-    assert "rows [64]" in step.as_text("loop") or "rows [2, 64]" in step.as_text("loop"), step.as_text("loop")
+    # A kernel of one row leaves nothing to other threads.
+    text = step.as_text("loop")
+    assert text.count("rows [64]") == 1 and text.count("rows [128]") == 1, text
 
 
 # Narrow floats ------------------------------------------------------------------------------------------------------------------------
