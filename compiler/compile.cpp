@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/conditions.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/pipeline.h"
@@ -19,7 +20,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 4;
+constexpr int kCompilerVersion = 5;
 // Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
 // bound that does not depend on the machine.
 constexpr uint64_t kWorkInMillisecond = 20'000;
@@ -83,6 +84,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   TRY_ASSIGN(Fused fused, Fuse(work));
   TRY(Specialize(work, options.gears, fused));
+  TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch codegen;
@@ -98,6 +100,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   artifact.seconds_link = link.Seconds();
 
   TRY_ASSIGN(proto::ManifestT plan, BuildPlan(work, fused, objects));
+  plan.conditions = conditions.ToText();
   plan.abi = INGOT_KERNEL_ABI_VERSION;
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;

@@ -10,6 +10,7 @@
 
 #include "compiler/fusion/emit.h"
 #include "compiler/fusion/group.h"
+#include "compiler/loop/bounds.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/ops.h"
 
@@ -67,7 +68,7 @@ class Scheduler {
     Launch launch;
     launch.buffers = draft->buffers;
     auto kernel = fusion::Finish(std::move(draft).value(), launch.symbols);
-    if (!kernel || !loop::Verify(*kernel)) return;
+    if (!kernel || !loop::Verify(*kernel) || !loop::ProveBounds(*kernel)) return;
     const Digest digest = loop::KernelDigest(*kernel);
     const auto [it, is_new] =
         kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
+#include "compiler/loop/interpret.h"
 #include "compiler/loop/text.h"
 
 namespace ingot::compiler::loop {
@@ -192,6 +194,74 @@ TEST(Bounds, RefuseNumbersThatLeaveTheirRange) {
     store p1 [j + 1] = %0
   }
 )"), "unsupported: kernel k: sizes too large to reason about");
+}
+
+/// Kernels of one load, whose index, extents, predicate and buffer are drawn.
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+
+  std::string Kernel() {
+    const std::string rows = Size(), loop = Size();
+    const std::string at = "(" + Size() + ")*i0 + (" + Small() + ")*j + (" + Offset() + ")";
+    std::string text = "kernel k symbols 2 {\n  param p0: in f32[" + Reached(rows, loop) + "]\n  param p1: in i64[1]\n" +
+                       "  param p2: out f32[1]\n  rows [" + rows + "]\n  loop [" + loop + "] {\n";
+    text += "    %0 = index [(" + Small() + ")*i0 + j] : i64\n    %1 = size (" + Size() + ") : i64\n";
+    text += std::string("    %2 = ") + (Chance() ? "lt" : "ge") + " %0, %1 : bool\n";
+    text += "    %3 = load p1 [0] : i64\n    %4 = cast %3 within (" + Size() + ") : i64\n";
+    text += "    %5 = load p0 [" + at + (Chance() ? " + %4" : "") + "]" + (Chance() ? " if %2" : "") + " : f32\n";
+    return text + "  }\n}\n";
+  }
+
+ private:
+  bool Chance() { return random_() % 2 == 0; }
+  std::string One(std::initializer_list<const char*> list) { return list.begin()[random_() % list.size()]; }
+  std::string Size() { return One({"1", "3", "4", "s0", "s1", "s0 + 2", "2*s1", "s0 - 1", "s0 - s1"}); }
+  std::string Small() { return One({"0", "1", "1", "2", "-1", "s0"}); }
+  std::string Offset() { return One({"0", "0", "1", "-1", "s0", "-s1", "s0 - 3", "s0 - s1"}); }
+  /// Often as many elements as the loops have points.
+  std::string Reached(const std::string& rows, const std::string& loop) {
+    const auto dim = [](const std::string& text) { return *Dim::Parse(text); };
+    return (dim(rows) * dim(loop) + dim(One({"0", "0", "1", "2", "s0", "s1", "-1"}))).ToText();
+  }
+
+  std::mt19937_64 random_;
+};
+
+// Whatever is proved runs without leaving its buffers, at all sizes that the conditions let through.
+TEST(Bounds, HoldWhereverTheyAreProved) {
+  size_t proved = 0, with_conditions = 0, refused = 0, runs = 0;
+  for (uint64_t seed = 0; seed < 4000; ++seed) {
+    const std::string text = Draw(seed).Kernel();
+    const auto kernel = Parse(text);
+    ASSERT_TRUE(kernel) << text << kernel.error().ToText();
+    ASSERT_TRUE(Verify(*kernel)) << text;
+    const auto conditions = ProveBounds(*kernel);
+    proved += conditions && conditions->empty();
+    with_conditions += conditions && !conditions->empty();
+    refused += !conditions;
+    if (!conditions) continue;
+    for (int64_t s0 = 0; s0 < 6; ++s0) {
+      for (int64_t s1 = 0; s1 < 5; ++s1) {
+        const int64_t symbols[] = {s0, s1};
+        const auto holds = [&](const Dim& condition) { return condition.Eval(symbols) >= 0; };
+        if (!std::all_of(conditions->begin(), conditions->end(), holds)) continue;
+        const int64_t elements = std::max<int64_t>(kernel->params[0].elements.Eval(symbols), 0);
+        std::vector<float> x(static_cast<size_t>(elements));
+        std::vector<int64_t> picked = {static_cast<int64_t>(seed % 3)};
+        float y = 0;
+        void* buffers[] = {x.data(), picked.data(), &y};
+        const Status status = Interpret(*kernel, buffers, symbols, 0, std::max<int64_t>(kernel->rows[0].Eval(symbols), 0));
+        ASSERT_TRUE(status || status.error().code() != Code::kInternal)
+            << text << "at s0 = " << s0 << ", s1 = " << s1 << ": " << status.error().ToText();
+        ++runs;
+      }
+    }
+  }
+  EXPECT_GT(proved, 200u);
+  EXPECT_GT(with_conditions, 200u);
+  EXPECT_GT(refused, 200u);
+  EXPECT_GT(runs, 10'000u);
 }
 
 }  // namespace

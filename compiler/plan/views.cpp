@@ -164,6 +164,12 @@ std::optional<View> Unbind(const Context& c) {
   return View{kNoValue, std::move(strides), Dim(c.result) * c.from.strides[*axis]};
 }
 
+// The importer has it begin with its operand, wherever that lies.
+std::optional<View> AsStrided(const Context& c) {
+  if (c.node.args.size() != 4 || !std::holds_alternative<None>(c.node.args[3])) return std::nullopt;
+  return Typed(c, Dim(0));
+}
+
 // Views that start at element 0 and whose strides are easiest taken from the type.
 std::optional<View> AsTyped(const Context& c) { return Typed(c, Dim(0)); }
 
@@ -184,6 +190,7 @@ const std::unordered_map<std::string_view, Rule>& Rules() {
       {"aten.t", ReverseDims},
       {"aten.numpy_T", ReverseDims},
       {"aten.permute", Permute},
+      {"aten.as_strided", AsStrided},
       {"aten.mT", AsTyped},
       {"aten.movedim.int", AsTyped},
       {"aten.movedim.intlist", AsTyped},
