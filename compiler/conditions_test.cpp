@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "compiler/ir/text.h"
 
 namespace ingot::compiler {
@@ -59,10 +62,44 @@ TEST(Conditions, NoKernelIsMadeWhereNoSizeWouldDo) {
   return %1
 }
 )");
-  const Result<Fused> fused = Fuse(graph);
+  std::map<NodeId, std::string> reasons;
+  const Result<Fused> fused = Fuse(graph, &reasons);
   ASSERT_TRUE(fused);
   EXPECT_TRUE(fused->launches.empty());
   EXPECT_EQ(fused->steps.size(), 2u);
+  EXPECT_THAT(reasons[1], HasSubstr("kernel exp: load 0 of p0: may lie before 4*s1 elements"));
+}
+
+// x[:, :s0] of a caller's [4, 8]: at s0 = 0 its strides reach over 24 elements that are not there.
+TEST(Conditions, AskForMemoryWhereGapsWouldSeemToBeSome) {
+  const Graph graph = Read(R"(graph @f(%x: f32[4, s0] strides [8, 1]) symbols(s0 = %x.dim(1)) {
+  %0 = aten.exp(%x) : f32[4, s0]
+  return %0
+}
+)");
+  EXPECT_EQ(ConditionsText(graph, Fuse(graph)), "") << "its loop does not run then";
+  const Graph first = Read(R"(graph @f(%x: f32[4, s0] strides [8, 1]) symbols(s0 = %x.dim(1)) {
+  %0 = aten.select.int(%x, 1, 0) : f32[4] strides [8]
+  %1 = aten.exp(%0) : f32[4]
+  return %1
+}
+)");
+  EXPECT_EQ(ConditionsText(first, Fuse(first)), "s0 >= 1");
+}
+
+TEST(Conditions, SayWhyAStepStaysWithAten) {
+  const Graph graph = Read(R"(graph @f(%x: f32[4, 6]) {
+  %0 = aten.slice.Tensor(%x, 1, 0, 6, 2) : f32[4, 3] strides [6, 2]
+  %1 = aten.cat([%0, %0, %0, %0, %0, %0, %0, %0, %0], 1) : f32[4, 27]
+  %2, %3 = aten.sort(%1, 1, false) : f32[4, 27], i64[4, 27]
+  return %1, %2
+}
+)");
+  std::map<NodeId, std::string> reasons;
+  ASSERT_TRUE(Fuse(graph, &reasons));
+  EXPECT_EQ(reasons[0], "a view of memory");
+  EXPECT_EQ(reasons[1], "a cat of more than 8 parts, or of none");
+  EXPECT_EQ(reasons[2], "no rule for this operator");
 }
 
 TEST(Conditions, RefuseWhatFusionMustNotMake) {

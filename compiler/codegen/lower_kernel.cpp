@@ -18,8 +18,8 @@ using loop::ScalarOp;
 
 KernelLowering::KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit,
                                bool checks_accesses, llvm::Function* function)
-    : kernel_(kernel), unit_(unit), checks_accesses_(checks_accesses), function_(function), prologue_(function->getContext()),
-      code_(function->getContext()), scalars_(kernel.insts.size()) {}
+    : kernel_(kernel), unit_(unit), checks_accesses_(checks_accesses), function_(function),
+      prologue_(function->getContext()), code_(function->getContext()), scalars_(kernel.insts.size()) {}
 
 Value* KernelLowering::FrameField(unsigned offset, llvm::Type* type) {
   Value* at = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), function_->getArg(0),

@@ -44,7 +44,8 @@ TEST(Positions, OfSlicesCountFromTheFrontAndEndWithTheTensor) {
   EXPECT_EQ(slice(Slice(8, I(100), I(200), 0)), "  %0 = aten.slice.Tensor(%x, 1, 8, 8, 1)");
   EXPECT_EQ(slice(Slice(8, I(5), I(2), 0)), "  %0 = aten.slice.Tensor(%x, 1, 5, 5, 1)");
   EXPECT_EQ(slice(Slice(8, I(-7), I(-1), 3, 2)), "  %0 = aten.slice.Tensor(%x, 1, 1, 7, 2)");
-  EXPECT_EQ(slice(Slice(8, I(std::numeric_limits<int64_t>::min()), I(1), 1)), "  %0 = aten.slice.Tensor(%x, 1, 0, 1, 1)");
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(slice(Slice(8, I(kLowest), I(1), 1)), "  %0 = aten.slice.Tensor(%x, 1, 0, 1, 1)");
 }
 
 TEST(Positions, OfPartsAndElementsCountFromTheFront) {

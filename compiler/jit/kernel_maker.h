@@ -109,7 +109,8 @@ inline const std::vector<Target>& TestTargets() {
 /// A kernel compiled for one target and ready to run.
 class CompiledKernel {
  public:
-  CompiledKernel(const loop::Kernel& kernel, const Target& target) : level_(target.level + (target.checks_accesses ? ", checked" : "")) {
+  CompiledKernel(const loop::Kernel& kernel, const Target& target)
+      : level_(target.level + (target.checks_accesses ? ", checked" : "")) {
     if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }

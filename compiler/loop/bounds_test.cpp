@@ -163,6 +163,25 @@ TEST(Bounds, OfARowBlockHoldWithoutALoop) {
   EXPECT_EQ(first(""), "s0 - 1 >= 0");
 }
 
+TEST(Bounds, OfLoopsThatNeverRunNeedNothing) {
+  EXPECT_EQ(BoundsOf(0, R"(
+  param p0: in f32[0]
+  param p1: out f32[5]
+  rows [5]
+  row {
+    %0 = const 0 : i64
+    %1 = const 0 : i64
+    %2 = gt %0, %1 : bool
+    %3 = load p0 [i0] if %2 : f32
+    store p1 [i0] = %3
+  }
+  loop [0] {
+    %5 = load p0 [i0 + j] : f32
+    store p1 [i0] = %5
+  }
+)"), "");
+}
+
 TEST(Bounds, OfRowBuffers) {
   const auto buffer = [](const std::string& at) {
     return BoundsOf(1, R"(
@@ -204,8 +223,8 @@ class Draw {
   std::string Kernel() {
     const std::string rows = Size(), loop = Size();
     const std::string at = "(" + Size() + ")*i0 + (" + Small() + ")*j + (" + Offset() + ")";
-    std::string text = "kernel k symbols 2 {\n  param p0: in f32[" + Reached(rows, loop) + "]\n  param p1: in i64[1]\n" +
-                       "  param p2: out f32[1]\n  rows [" + rows + "]\n  loop [" + loop + "] {\n";
+    std::string text = "kernel k symbols 2 {\n  param p0: in f32[" + Reached(rows, loop) + "]\n";
+    text += "  param p1: in i64[1]\n  param p2: out f32[1]\n  rows [" + rows + "]\n  loop [" + loop + "] {\n";
     text += "    %0 = index [(" + Small() + ")*i0 + j] : i64\n    %1 = size (" + Size() + ") : i64\n";
     text += std::string("    %2 = ") + (Chance() ? "lt" : "ge") + " %0, %1 : bool\n";
     text += "    %3 = load p1 [0] : i64\n    %4 = cast %3 within (" + Size() + ") : i64\n";
@@ -251,7 +270,8 @@ TEST(Bounds, HoldWhereverTheyAreProved) {
         std::vector<int64_t> picked = {static_cast<int64_t>(seed % 3)};
         float y = 0;
         void* buffers[] = {x.data(), picked.data(), &y};
-        const Status status = Interpret(*kernel, buffers, symbols, 0, std::max<int64_t>(kernel->rows[0].Eval(symbols), 0));
+        const int64_t rows = std::max<int64_t>(kernel->rows[0].Eval(symbols), 0);
+        const Status status = Interpret(*kernel, buffers, symbols, 0, rows);
         ASSERT_TRUE(status || status.error().code() != Code::kInternal)
             << text << "at s0 = " << s0 << ", s1 = " << s1 << ": " << status.error().ToText();
         ++runs;

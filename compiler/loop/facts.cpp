@@ -35,6 +35,7 @@ Dim Arithmetic::Subtract(const Dim& a, const Dim& b) { return Add(a, Multiply(b,
 
 void Facts::Add(const Dim& fact) {
   if (IsPlainlyNotNegative(fact)) return;
+  if (fact.is_const()) is_never_ = true;
   facts_.push_back(fact);
   // a*s*t - c >= 0 with c > 0: both are 1 or more, and one alone is c/a or more.
   const std::vector<Dim::Term>& terms = fact.terms();
@@ -60,6 +61,7 @@ Dim Facts::Shifted(const Dim& dim, Arithmetic& arithmetic) const {
 }
 
 bool Facts::Imply(const Dim& dim) const {
+  if (is_never_) return true;
   if (dim.is_const()) return dim.const_value() >= 0;
   if (IsPlainlyNotNegative(dim)) return true;
   Arithmetic arithmetic;

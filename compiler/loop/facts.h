@@ -37,6 +37,7 @@ class Facts {
   Dim Shifted(const Dim& dim, Arithmetic& arithmetic) const;
   bool Follows(const Dim& shifted, int steps_left, Arithmetic& arithmetic) const;
 
+  bool is_never_ = false;        ///< They contradict each other; whatever follows them does not happen.
   std::vector<int64_t> lowest_;  ///< of each symbol; 0 where it is not there
   Dims facts_;
 };
