@@ -112,6 +112,14 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
                             (options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms) * kWorkInMillisecond));
     plan.provenance->proof_seed = report.seed;
     plan.provenance->proof_kernels = report.proved;
+    for (size_t i = 0; i < report.kernels.size(); ++i) {
+      auto proof = std::make_unique<proto::KernelProofT>();
+      proof->kernel = fused.kernels[i].name;
+      proof->rows = static_cast<uint64_t>(report.kernels[i].rows);
+      proof->rows_run = static_cast<uint64_t>(report.kernels[i].rows_run);
+      proof->skipped = report.kernels[i].skipped;
+      plan.provenance->proofs.push_back(std::move(proof));
+    }
     artifact.seconds_proof = proof.Seconds();
   }
   const Buffer manifest = ManifestBytes(plan);

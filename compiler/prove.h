@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "compiler/codegen/codegen.h"
@@ -9,15 +11,23 @@
 
 namespace ingot::compiler {
 
-struct ProofReport {
-  uint64_t seed = 0;
-  uint32_t proved = 0;   ///< kernels that were run against the interpreter
-  uint32_t skipped = 0;  ///< beyond the bound on work, too large, or sizes that do not fit together
+/// What was run of one kernel: its first and last rows, at one size.
+struct KernelProof {
+  int64_t rows = 0;
+  int64_t rows_run = 0;
+  std::string skipped;  ///< Why nothing was run; empty where something was.
 };
 
-/// Runs machine code against loop::Interpret on small random inputs that follow from each kernel's
-/// digest. `work_max` bounds interpreted instructions, so that the outcome depends on the kernels
-/// alone and not on the machine's mood. kInternal names the first kernel that differs.
+struct ProofReport {
+  uint64_t seed = 0;
+  uint32_t proved = 0;               ///< kernels of which rows were run
+  std::vector<KernelProof> kernels;  ///< one for each kernel
+};
+
+/// Runs machine code against loop::Interpret on random inputs that follow from each kernel's digest, and compares every
+/// element: equal where every implementation gives the same (loop/exactness.h), else within a tolerance of the result's
+/// type. `work_max` bounds interpreted instructions, so that the outcome depends on the kernels alone and not on the
+/// machine's mood. kInternal names the first kernel that differs.
 Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels,
                                  std::span<const Object> objects, uint64_t work_max);
 

@@ -99,11 +99,12 @@ Status CompileService::Prepare(Request& request) const {
   request.key = ToKey(*request.message.key);
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
-  TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording));
+  TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
   request.message.recording = {};
   if (!request.message.sibling.empty()) {
     // One that is no graph hears so when it comes by itself.
-    if (auto text = core_.graphs.Import(request.message.sibling)) request.sibling = std::move(text).value();
+    auto text = core_.graphs.Import(request.message.sibling, request.message.eager_numerics);
+    if (text) request.sibling = std::move(text).value();
     request.message.sibling = {};
   }
   TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));

@@ -7,8 +7,9 @@
 
 namespace ingot::daemon {
 
-Result<std::string> CompilerGraphs::Import(Bytes recording) const {
-  TRY_ASSIGN(const compiler::Graph graph, compiler::ImportRecording(recording));
+Result<std::string> CompilerGraphs::Import(Bytes recording, bool eager_numerics) const {
+  TRY_ASSIGN(compiler::Graph graph, compiler::ImportRecording(recording));
+  graph.eager_numerics = eager_numerics;
   return compiler::Print(graph);
 }
 

@@ -21,7 +21,7 @@ Words Split(std::string_view text) {
 
 }  // namespace
 
-Result<std::string> FakeGraphs::Import(Bytes recording) const {
+Result<std::string> FakeGraphs::Import(Bytes recording, bool /*eager_numerics*/) const {
   std::string text(AsText(recording));
   if (!text.starts_with("graph ")) return Error(Code::kUnsupported, "not a graph: " + text);
   return text;

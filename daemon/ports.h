@@ -19,8 +19,8 @@ namespace ingot::daemon {
 class Graphs {
  public:
   virtual ~Graphs() = default;
-  /// Graph of a recording. kCorrupt, kUnsupported.
-  virtual Result<std::string> Import(Bytes recording) const = 0;
+  /// Graph of a recording, with or without `eager_numerics`. kCorrupt, kUnsupported.
+  virtual Result<std::string> Import(Bytes recording, bool eager_numerics) const = 0;
   /// The template of which both are instances; kUnsupported says where they part.
   virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
   virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,

@@ -91,6 +91,13 @@ Result<Json> ProvenanceJson(Core& core, const Digest& artifact) {
     out["arena_bytes"] = made->arena_bytes();
     out["arena_bytes_min"] = made->arena_bytes_min();
     out["proof_kernels"] = made->proof_kernels();
+    out["proofs"] = Json::array();
+    for (uint32_t i = 0; made->proofs() != nullptr && i < made->proofs()->size(); ++i) {
+      const proto::KernelProof& proof = *made->proofs()->Get(i);
+      const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
+      out["proofs"].push_back({{"kernel", text(proof.kernel())}, {"rows", proof.rows()},
+                               {"rows_run", proof.rows_run()}, {"skipped", text(proof.skipped())}});
+    }
   }
   return out;
 }

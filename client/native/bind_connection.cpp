@@ -140,8 +140,11 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
 }
 
 proto::CompileT MakeRequest(const Components& components, std::string_view recording,
-                            std::string_view signature, const Dependencies& dependencies) {
+                            std::string_view signature, const Dependencies& dependencies, bool dynamic,
+                            bool eager_numerics) {
   proto::CompileT request;
+  request.dynamic = dynamic;
+  request.eager_numerics = eager_numerics;
   request.key = MakeKey(components);
   request.recording.assign(recording.begin(), recording.end());
   request.signature.assign(signature.begin(), signature.end());
@@ -160,11 +163,10 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
-                 const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
-                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling) {
+                 bool eager_numerics, const std::string& rejected, int deadline_ms, const std::string& range,
+                 int range_degree, bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
-                                        std::string_view(signature), dependencies);
-  request.dynamic = dynamic;
+                                        std::string_view(signature), dependencies, dynamic, eager_numerics);
   request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
@@ -187,14 +189,14 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
-using Request = std::tuple<Components, py::bytes, py::bytes, Dependencies, bool>;
+using Request = std::tuple<Components, py::bytes, py::bytes, Dependencies, bool, bool>;
 
-/// The file of captures given as (components, recording, signature, record, dynamic).
+/// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics).
 py::bytes CaptureFile(const std::vector<Request>& requests) {
   std::vector<proto::CompileT> captures;
-  for (const auto& [components, recording, signature, dependencies, dynamic] : requests) {
-    captures.push_back(MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies));
-    captures.back().dynamic = dynamic;
+  for (const auto& [components, recording, signature, dependencies, dynamic, eager_numerics] : requests) {
+    captures.push_back(MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies,
+                                   dynamic, eager_numerics));
   }
   const Buffer file = proto::PackCaptures(captures);
   return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
@@ -223,8 +225,8 @@ void BindConnection(py::module_& m) {
                   py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
-           py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
-           py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
+           py::arg("dependencies"), py::arg("dynamic"), py::arg("eager_numerics"), py::arg("rejected"),
+           py::arg("deadline_ms"), py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes())
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);

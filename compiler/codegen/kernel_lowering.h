@@ -29,10 +29,12 @@ class KernelLowering {
 
  private:
   using Value = llvm::Value;
-  /// Running values of one reduction: `unroll` copies of one or (arg reductions) two components.
+  /// Running values of one reduction: `unroll` copies of one or (arg reductions) two components. The
+  /// total of a sum's chains (lower_sum.cpp) is kept in f64: what f32 adds up, or f64 and its error.
   struct Accumulator {
     loop::Id id;
     std::vector<Value*> parts;
+    bool is_total = false;
   };
   using Accumulators = std::vector<Accumulator>;
   /// How the lanes of a vector access lie in memory.
@@ -118,10 +120,21 @@ class KernelLowering {
   Accumulators StartReductions(const loop::Block& block);
   void UpdateReduction(Accumulator& accumulator, unsigned copy);
   void MergeCopies(Accumulators& accumulators);
-  void FinishReduction(const Accumulator& accumulator);
+  void FinishReduction(Accumulator accumulator);
   std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a,
                                    std::vector<Value*> b);
   Value* ReductionIdentity(const loop::Inst& inst);
+  void FoldLanes(Accumulator& accumulator);
+
+  // lower_sum.cpp: long sums of floats as chains.
+  bool SumsFloats(const loop::Inst& inst) const;
+  bool NeedsChains(const loop::Block& block, int64_t step) const;
+  void StartTotals(Accumulators& accumulators);
+  Accumulators StartChains(const Accumulators& totals);
+  void EndChains(Accumulators chains, Accumulators& totals);
+  Status CountUpInChains(Value* begin, Value* end, int64_t step, Accumulators& totals,
+                         const std::function<Status(Value*, Accumulators&)>& body);
+  Value* RoundTotal(const Accumulator& total);
 
   const loop::Kernel& kernel_;
   const VectorUnit unit_;

@@ -18,8 +18,6 @@ using loop::ScalarOp;
 
 namespace {
 
-// Partial sums of so many elements are added up: a sum errs as little as one along j.
-constexpr int64_t kPartial = 32;
 // Fewer rows than this fill a vector worse than j does, unless j is short as well.
 constexpr int64_t kRowsMin = 4;
 constexpr int64_t kFoldedMin = 16;
@@ -135,26 +133,16 @@ Status KernelLowering::LowerChunk(Value* mask) {
 Status KernelLowering::LowerColumnLoop(const loop::Block& block) {
   Accumulators totals = StartReductions(block);
   Value* extent = Evaluate(block.extent);
-  const bool is_short = block.extent.is_const() && block.extent.const_value() <= kPartial;
-  if (is_short || totals.empty()) {
-    TRY(CountUp(code_.I64(0), extent, 1, totals, [&](Value* j, Accumulators& partial) {
-      return EmitColumns(block, j, partial);
-    }));
+  const auto body = [&](Value* j, Accumulators& running) { return EmitColumns(block, j, running); };
+  if (NeedsChains(block, 1)) {
+    StartTotals(totals);
+    TRY(CountUpInChains(code_.I64(0), extent, 1, totals, body));
   } else {
-    TRY(CountUp(code_.I64(0), extent, kPartial, totals, [&](Value* first, Accumulators& sums) -> Status {
-      Accumulators partial = StartReductions(block);
-      Value* last = code_.Binary(llvm::Intrinsic::smin, extent,
-                                 code_.CreateAdd(first, code_.I64(kPartial)));
-      TRY(CountUp(first, last, 1, partial, [&](Value* j, Accumulators& inner) {
-        return EmitColumns(block, j, inner);
-      }));
-      for (size_t r = 0; r < sums.size(); ++r) {
-        sums[r].parts = CombineParts(At(sums[r].id), sums[r].parts, partial[r].parts);
-      }
-      return {};
-    }));
+    TRY(CountUp(code_.I64(0), extent, 1, totals, body));
   }
-  for (const Accumulator& total : totals) vectors_[0][total.id] = total.parts.back();
+  for (const Accumulator& total : totals) {
+    vectors_[0][total.id] = total.is_total ? RoundTotal(total) : total.parts.back();
+  }
   return {};
 }
 

@@ -106,7 +106,9 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
   vectors_.assign(unroll_, std::vector<Value*>(kernel_.insts.size()));
   const bool is_const = block.extent.is_const();
   const int64_t count = is_const ? std::max<int64_t>(block.extent.const_value(), 0) : 0;
+  const int64_t step = int64_t{lanes_} * unroll_;
   Accumulators accumulators = StartReductions(block);
+  if (NeedsChains(block, step)) StartTotals(accumulators);
   Value* extent = is_const ? code_.I64(count) : Evaluate(block.extent);
   if (is_const && count == 0) {
     MergeCopies(accumulators);
@@ -123,7 +125,6 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
     code_.SetInsertPoint(prepare);
   }
   TRY(PrepareLoop(block));
-  const int64_t step = int64_t{lanes_} * unroll_;
   Value* main_end = code_.CreateAnd(extent, code_.I64(-step));
   if (!is_const || count >= step) {
     TRY(EmitRange(block, code_.I64(0), main_end, false, is_const && count < 2 * step,
@@ -132,8 +133,9 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
   MergeCopies(accumulators);
   if (!is_const || count % step != 0) {
     unroll_ = 1;
-    TRY(EmitRange(block, main_end, extent, true, is_const && count % step <= lanes_,
-                  accumulators));
+    Accumulators rest = StartChains(accumulators);
+    TRY(EmitRange(block, main_end, extent, true, is_const && count % step <= lanes_, rest));
+    EndChains(std::move(rest), accumulators);
   }
   if (!is_const) {
     llvm::BasicBlock* end = code_.GetInsertBlock();
@@ -172,7 +174,10 @@ Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* 
     return EmitBody(block, running);
   };
   if (once) return body(begin, accumulators);
-  return CountUp(begin, end, int64_t{lanes_} * unroll_, accumulators, body);
+  const int64_t step = int64_t{lanes_} * unroll_;
+  const bool has_totals = std::ranges::any_of(accumulators, &Accumulator::is_total);
+  return has_totals ? CountUpInChains(begin, end, step, accumulators, body)
+                    : CountUp(begin, end, step, accumulators, body);
 }
 
 /// Runs the body for begin, begin + step, ... below end; `running` goes round the loop.

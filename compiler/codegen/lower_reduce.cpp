@@ -144,6 +144,7 @@ std::vector<Value*> KernelLowering::CombineParts(const Inst& inst, std::vector<V
 /// Leaves one copy of each accumulator.
 void KernelLowering::MergeCopies(Accumulators& accumulators) {
   for (Accumulator& accumulator : accumulators) {
+    if (accumulator.is_total) continue;
     const Inst& inst = At(accumulator.id);
     const size_t width = IsArg(inst.op) ? 2 : 1;
     std::vector<Value*>& parts = accumulator.parts;
@@ -162,11 +163,11 @@ void KernelLowering::MergeCopies(Accumulators& accumulators) {
   }
 }
 
-/// Folds the lanes in halves; the result is the row scalar.
-void KernelLowering::FinishReduction(const Accumulator& accumulator) {
+/// Folds the lanes in halves, down to one.
+void KernelLowering::FoldLanes(Accumulator& accumulator) {
   const Inst& inst = At(accumulator.id);
-  std::vector<Value*> parts = accumulator.parts;
-  for (unsigned lanes = lanes_; lanes > 1 && !IsBool(inst.op); lanes /= 2) {
+  std::vector<Value*>& parts = accumulator.parts;
+  for (unsigned lanes = lanes_; lanes > 1; lanes /= 2) {
     std::vector<int> low, high;
     for (unsigned i = 0; i < lanes / 2; ++i) {
       low.push_back(static_cast<int>(i));
@@ -182,9 +183,18 @@ void KernelLowering::FinishReduction(const Accumulator& accumulator) {
         b.push_back(code_.CreateShuffleVector(part, high));
       }
     }
-    parts = CombineParts(inst, std::move(a), std::move(b));
+    if (!accumulator.is_total) {
+      parts = CombineParts(inst, std::move(a), std::move(b));
+      continue;
+    }
+    for (size_t p = 0; p < parts.size(); ++p) parts[p] = code_.CreateFAdd(a[p], b[p]);
   }
-  scalars_[accumulator.id] = parts.back();
+}
+
+/// The result is the row scalar.
+void KernelLowering::FinishReduction(Accumulator accumulator) {
+  if (!IsBool(At(accumulator.id).op)) FoldLanes(accumulator);
+  scalars_[accumulator.id] = accumulator.is_total ? RoundTotal(accumulator) : accumulator.parts.back();
 }
 
 }  // namespace ingot::compiler::codegen

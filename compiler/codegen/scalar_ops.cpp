@@ -40,13 +40,19 @@ Value* NarrowToHalf(Builder& code, Value* v, DType to) {
   return code.CreateTrunc(result, Builder::Like(v, code.getInt16Ty()));
 }
 
+/// What the hardware gives, out of range its minimum, as loop::CastScalar says; LLVM alone promises nothing there,
+/// least of all for constants. Narrow types are cut from an i32, which AVX2 converts to.
 Value* FloatToInteger(Builder& code, Value* v, DType to) {
-  // Narrow types are cut from an i32, which AVX2 converts to; values outside its range give what
-  // the hardware gives. Freeze keeps LLVM from reasoning about them.
-  llvm::Type* direct = Builder::Like(v, to == DType::kI64
-                                         ? static_cast<llvm::Type*>(code.getInt64Ty())
-                                         : code.getInt32Ty());
-  Value* result = code.CreateFreeze(code.CreateFPToSI(v, direct));
+  const bool is_f64 = v->getType()->getScalarType()->isDoubleTy();
+  const bool is_wide = to == DType::kI64 || (to == DType::kU8 && is_f64);
+  llvm::Type* narrow = is_wide ? code.getInt64Ty() : code.getInt32Ty();
+  llvm::Type* direct = Builder::Like(v, narrow);
+  const double bound = is_wide ? 0x1p63 : 0x1p31;
+  Value* fits =
+      code.CreateAnd(code.CreateFCmpOGE(v, code.F(v, -bound)), code.CreateFCmpOLT(v, code.F(v, bound)));
+  Value* result = code.CreateFPToSI(code.CreateSelect(fits, v, code.F(v, 0)), direct);
+  const llvm::APInt minimum = llvm::APInt::getSignedMinValue(direct->getScalarSizeInBits());
+  result = code.CreateSelect(fits, result, llvm::ConstantInt::get(direct, minimum));
   return code.CreateTrunc(result, Builder::Like(v, code.TypeOf(to)));
 }
 

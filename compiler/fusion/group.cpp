@@ -5,6 +5,7 @@
 
 #include "compiler/fusion/alias.h"
 #include "compiler/fusion/reach.h"
+#include "compiler/fusion/rounding.h"
 #include "compiler/fusion/visited.h"
 #include "compiler/ops/ops.h"
 
@@ -513,6 +514,7 @@ class Grouper {
 Lowered::Lowered(const Graph& g)
     : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
   for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id), why[id]);
+  RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
 }
 

@@ -72,9 +72,8 @@ Results Pad(const Rule& r) {
   const auto pad = r.call.DimsAt(1);
   if (!pad || pad->size() % 2 != 0) return r.No("a pad that is no list of pairs");
   if (r.call.IsNone(2) ? false : !r.call.ScalarAt(2)) return r.No("a value to pad with that is no number");
-  const DType t = ComputeType(r.result().dtype);
   ExprId x = r.Tensor(0);
-  const ExprId fill = r.call.IsNone(2) ? Constant(r, 0) : r.Operand(2, t);
+  const ExprId fill = r.call.IsNone(2) ? Constant(r, 0) : r.Converted(2, r.result().dtype);
   if (x == kNoExpr || pad->size() / 2 > r.pool[x].sizes.size()) {
     return r.No("a pad of more dims than there are");
   }

@@ -102,8 +102,13 @@ Results Variance(const Rule& r, double correction) {
   const Dim count = Count(p, x, *mask);
   // Fewer elements than the correction divide by zero: torch clamps, and warns.
   if (!count.is_const() || static_cast<double>(count.const_value()) <= correction) return {};
-  const ExprId divisor = p.Float(static_cast<double>(count.const_value()) - correction, t);
-  const ExprId variance = p.Map(Op::kDiv, {Centre(p, x, *mask).sum_of_squares, divisor});
+  const auto elements = static_cast<double>(count.const_value());
+  // What the rounding of the mean adds to every square is taken out again: torch works in f64.
+  const Centred centred = Centre(p, x, *mask);
+  const ExprId rest = p.Reduce(Op::kReduceSum, t, centred.values, *mask);
+  const ExprId added = p.Map(Op::kDiv, {p.Map(Op::kMul, {rest, rest}), p.Float(elements, t)});
+  const ExprId squares = p.Map(Op::kMax, {p.Map(Op::kSub, {centred.sum_of_squares, added}), p.Float(0, t)});
+  const ExprId variance = p.Map(Op::kDiv, {squares, p.Float(elements - correction, t)});
   return Shaped(r, root ? p.Map(Op::kSqrt, {variance}) : variance);
 }
 /// var.dim(x, dim, unbiased, keepdim)

@@ -40,6 +40,8 @@ class Unifier {
                                  out_.symbols.size(), kSymbolsMax));
     }
     out_.name = a_.name;
+    if (a_.eager_numerics != b_.eager_numerics) return Differs("one rounds as eager does, the other does not");
+    out_.eager_numerics = a_.eager_numerics;
     TRY(AddInputs());
     if (a_.order().size() != b_.order().size()) {
       return Differs(fmt::format("{} nodes and {} nodes", a_.order().size(), b_.order().size()));

@@ -39,6 +39,8 @@ class Canonicalizer {
       Use(write.target);
       Use(write.value);
     }
+    // Behind everything, and only where it is set: other graphs keep their digests.
+    if (graph_.eager_numerics) U8(1);
     return std::move(out_);
   }
 

@@ -142,6 +142,8 @@ class Graph {
   std::vector<SymbolSource> symbols;  ///< sources of s0, s1, ...
   std::vector<ValueId> outputs;
   std::vector<Write> writes;
+  /// Every f16 and bf16 result is rounded to its type, also where it never reaches memory (docs/numerics.md).
+  bool eager_numerics = false;
 
   ValueId AddInput(InputKind kind, std::string name, Type type, std::string data = {});
   /// Appends a node; result values are created from `types` in order.

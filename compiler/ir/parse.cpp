@@ -50,7 +50,9 @@ class Parser {
       } while (in_.Take(','));
       TRY(in_.Expect(')'));
     }
-    return in_.TakeWord("symbols") ? ReadSymbols() : Status();
+    if (in_.TakeWord("symbols")) TRY(ReadSymbols());
+    graph_.eager_numerics = in_.TakeWord("eager_numerics");
+    return {};
   }
 
   Status ReadInput() {

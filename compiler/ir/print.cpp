@@ -152,6 +152,7 @@ class Printer {
       symbols += (i ? ", " : "") + SymbolText(i);
     }
     if (!symbols.empty()) symbols = " symbols(" + symbols + ")";
+    if (graph_.eager_numerics) symbols += " eager_numerics";
     const bool one_line = columns + symbols.size() + 10 <= kSignatureColumnsMax;
     std::string out = "graph @" + GraphName() + "(";
     for (size_t i = 0; i < items.size(); ++i) {

@@ -15,9 +15,10 @@ namespace {
 // Of all row buffers together: text can ask for any amount.
 constexpr int64_t kScratchBytesMax = 64 << 20;
 
-/// A sum, product or extreme in progress. Sums of floats are kept in double.
+/// A sum, product or extreme in progress. Those of floats are kept in double, a sum beside its errors.
 struct Accumulator {
   Scalar value;
+  double errors = 0;
   int64_t at = 0;
   bool is_empty = true;
 };
@@ -130,7 +131,7 @@ class Interpreter {
       const Inst& inst = kernel_.insts[id];
       if (!IsReduce(inst.op)) continue;
       const DType from = kernel_.insts[inst.args[0]].dtype;
-      accumulators_[id] = {Identity(inst.op, from), 0, true};
+      accumulators_[id] = {Identity(inst.op, from), 0, 0, true};
     }
     for (int64_t j = 0; j < extents_[number]; ++j) {
       vars_.back() = j;
@@ -138,7 +139,8 @@ class Interpreter {
     }
     for (Id id : block.insts) {
       if (!IsReduce(kernel_.insts[id].op)) continue;
-      const Accumulator& acc = accumulators_[id];
+      Accumulator& acc = accumulators_[id];
+      if (!std::isnan(acc.errors)) acc.value.f += acc.errors;
       const DType type = kernel_.insts[id].dtype;
       const bool is_arg = TraitsOf(kernel_.insts[id].op).cls == OpClass::kReduceArg;
       values_[id] = is_arg ? Scalar{0, acc.at} : CastScalar(acc.value, type, type);
@@ -239,7 +241,12 @@ class Interpreter {
     const size_t step = static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
     const DType type = from == DType::kF32 ? DType::kF64 : from;
     const Scalar args[] = {acc.value, next};
-    acc.value = EvalScalar(kSteps[step], type, args);
+    const Scalar combined = EvalScalar(kSteps[step], type, args);
+    if (inst.op == ScalarOp::kReduceSum) {
+      const double rest = combined.f - acc.value.f;
+      acc.errors += (acc.value.f - (combined.f - rest)) + (next.f - rest);
+    }
+    acc.value = combined;
   }
 
   const Kernel& kernel_;

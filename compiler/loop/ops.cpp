@@ -18,56 +18,56 @@ constexpr OpTraits kOps[] = {
     {ScalarOp::kSub, "sub", 2, OpClass::kArith},
     {ScalarOp::kMul, "mul", 2, OpClass::kArith},
     {ScalarOp::kDiv, "div", 2, OpClass::kArith},
-    {ScalarOp::kFloorDiv, "floordiv", 2, OpClass::kArith},
-    {ScalarOp::kRem, "rem", 2, OpClass::kArith},
+    {ScalarOp::kFloorDiv, "floordiv", 2, OpClass::kArith, Digits::kDiscrete},
+    {ScalarOp::kRem, "rem", 2, OpClass::kArith, Digits::kDiscrete},
     {ScalarOp::kMin, "min", 2, OpClass::kArith},
     {ScalarOp::kMax, "max", 2, OpClass::kArith},
-    {ScalarOp::kPow, "pow", 2, OpClass::kArith},
-    {ScalarOp::kAtan2, "atan2", 2, OpClass::kFloatArith},
+    {ScalarOp::kPow, "pow", 2, OpClass::kArith, Digits::kSteps},
+    {ScalarOp::kAtan2, "atan2", 2, OpClass::kFloatArith, Digits::kRounded},
     {ScalarOp::kFma, "fma", 3, OpClass::kFloatArith},
     {ScalarOp::kNeg, "neg", 1, OpClass::kArith},
     {ScalarOp::kAbs, "abs", 1, OpClass::kArith},
-    {ScalarOp::kSign, "sign", 1, OpClass::kArith},
+    {ScalarOp::kSign, "sign", 1, OpClass::kArith, Digits::kDiscrete},
     {ScalarOp::kSqrt, "sqrt", 1, OpClass::kFloatArith},
     {ScalarOp::kRsqrt, "rsqrt", 1, OpClass::kFloatArith},
     {ScalarOp::kRecip, "recip", 1, OpClass::kFloatArith},
-    {ScalarOp::kExp, "exp", 1, OpClass::kFloatArith},
-    {ScalarOp::kExpm1, "expm1", 1, OpClass::kFloatArith},
-    {ScalarOp::kLog, "log", 1, OpClass::kFloatArith},
-    {ScalarOp::kLog1p, "log1p", 1, OpClass::kFloatArith},
-    {ScalarOp::kLog2, "log2", 1, OpClass::kFloatArith},
-    {ScalarOp::kSin, "sin", 1, OpClass::kFloatArith},
-    {ScalarOp::kCos, "cos", 1, OpClass::kFloatArith},
-    {ScalarOp::kTanh, "tanh", 1, OpClass::kFloatArith},
-    {ScalarOp::kErf, "erf", 1, OpClass::kFloatArith},
-    {ScalarOp::kSigmoid, "sigmoid", 1, OpClass::kFloatArith},
-    {ScalarOp::kFloor, "floor", 1, OpClass::kFloatArith},
-    {ScalarOp::kCeil, "ceil", 1, OpClass::kFloatArith},
-    {ScalarOp::kRound, "round", 1, OpClass::kFloatArith},
-    {ScalarOp::kTrunc, "trunc", 1, OpClass::kFloatArith},
-    {ScalarOp::kEq, "eq", 2, OpClass::kCompare},
-    {ScalarOp::kNe, "ne", 2, OpClass::kCompare},
-    {ScalarOp::kLt, "lt", 2, OpClass::kCompare},
-    {ScalarOp::kLe, "le", 2, OpClass::kCompare},
-    {ScalarOp::kGt, "gt", 2, OpClass::kCompare},
-    {ScalarOp::kGe, "ge", 2, OpClass::kCompare},
+    {ScalarOp::kExp, "exp", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kExpm1, "expm1", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kLog, "log", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kLog1p, "log1p", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kLog2, "log2", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kSin, "sin", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kCos, "cos", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kTanh, "tanh", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kErf, "erf", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kSigmoid, "sigmoid", 1, OpClass::kFloatArith, Digits::kRounded},
+    {ScalarOp::kFloor, "floor", 1, OpClass::kFloatArith, Digits::kDiscrete},
+    {ScalarOp::kCeil, "ceil", 1, OpClass::kFloatArith, Digits::kDiscrete},
+    {ScalarOp::kRound, "round", 1, OpClass::kFloatArith, Digits::kDiscrete},
+    {ScalarOp::kTrunc, "trunc", 1, OpClass::kFloatArith, Digits::kDiscrete},
+    {ScalarOp::kEq, "eq", 2, OpClass::kCompare, Digits::kDiscrete},
+    {ScalarOp::kNe, "ne", 2, OpClass::kCompare, Digits::kDiscrete},
+    {ScalarOp::kLt, "lt", 2, OpClass::kCompare, Digits::kDiscrete},
+    {ScalarOp::kLe, "le", 2, OpClass::kCompare, Digits::kDiscrete},
+    {ScalarOp::kGt, "gt", 2, OpClass::kCompare, Digits::kDiscrete},
+    {ScalarOp::kGe, "ge", 2, OpClass::kCompare, Digits::kDiscrete},
     {ScalarOp::kAnd, "and", 2, OpClass::kLogic},
     {ScalarOp::kOr, "or", 2, OpClass::kLogic},
     {ScalarOp::kXor, "xor", 2, OpClass::kLogic},
     {ScalarOp::kNot, "not", 1, OpClass::kLogic},
     {ScalarOp::kShl, "shl", 2, OpClass::kIntArith},
     {ScalarOp::kShr, "shr", 2, OpClass::kIntArith},
-    {ScalarOp::kIsNan, "isnan", 1, OpClass::kCompare},
+    {ScalarOp::kIsNan, "isnan", 1, OpClass::kCompare, Digits::kDiscrete},
     {ScalarOp::kSelect, "select", 3, OpClass::kSelect},
-    {ScalarOp::kReduceSum, "reduce_sum", 1, OpClass::kReduce},
-    {ScalarOp::kReduceProd, "reduce_prod", 1, OpClass::kReduce},
+    {ScalarOp::kReduceSum, "reduce_sum", 1, OpClass::kReduce, Digits::kRounded},
+    {ScalarOp::kReduceProd, "reduce_prod", 1, OpClass::kReduce, Digits::kRounded},
     {ScalarOp::kReduceMax, "reduce_max", 1, OpClass::kReduce},
     {ScalarOp::kReduceMin, "reduce_min", 1, OpClass::kReduce},
     {ScalarOp::kReduceAny, "reduce_any", 1, OpClass::kReduceBool},
     {ScalarOp::kReduceAll, "reduce_all", 1, OpClass::kReduceBool},
     {ScalarOp::kReduceMaxNumber, "reduce_max_number", 1, OpClass::kReduce},
-    {ScalarOp::kReduceArgMax, "reduce_argmax", 1, OpClass::kReduceArg},
-    {ScalarOp::kReduceArgMin, "reduce_argmin", 1, OpClass::kReduceArg},
+    {ScalarOp::kReduceArgMax, "reduce_argmax", 1, OpClass::kReduceArg, Digits::kDiscrete},
+    {ScalarOp::kReduceArgMin, "reduce_argmin", 1, OpClass::kReduceArg, Digits::kDiscrete},
 };
 
 constexpr bool InEnumOrder() {
@@ -79,6 +79,18 @@ constexpr bool InEnumOrder() {
 static_assert(InEnumOrder());
 
 }  // namespace
+
+bool IsDiscrete(ScalarOp op, DType from, DType to) {
+  if (!guards::IsFloat(from)) return false;
+  if (op == ScalarOp::kCast) return !guards::IsFloat(to);
+  const Digits digits = TraitsOf(op).digits;
+  return digits == Digits::kDiscrete || digits == Digits::kSteps;
+}
+
+bool IsExact(ScalarOp op, DType from) {
+  const Digits digits = TraitsOf(op).digits;
+  return !guards::IsFloat(from) || digits == Digits::kExact || digits == Digits::kDiscrete;
+}
 
 const OpTraits& TraitsOf(ScalarOp op) { return kOps[static_cast<uint8_t>(op)]; }
 

@@ -22,16 +22,33 @@ enum class OpClass : uint8_t {
   kReduceArg,   ///< i64 result.
 };
 
+/// How an operation on floats treats digits (integers are exact and nothing is close to them).
+enum class Digits : uint8_t {
+  kExact,     ///< One correct result; close operands, close results.
+  kRounded,   ///< Close to the true result, in digits that depend on who computes it.
+  kDiscrete,  ///< One correct result; it jumps where an operand crosses some value.
+  kSteps,     ///< Rounded, and it jumps.
+};
+
 struct OpTraits {
   ScalarOp op;
   std::string_view name;
   uint8_t args;
   OpClass cls;
+  Digits digits = Digits::kExact;
 };
 
 /// One row for each ScalarOp, in the order of the enumeration.
 const OpTraits& TraitsOf(ScalarOp op);
 std::optional<ScalarOp> OpFromName(std::string_view name);
+
+/// Whether a small difference between operands, of type `from`, may decide between results (of type `to`) that lie far
+/// apart. Only floats differ by little.
+bool IsDiscrete(ScalarOp op, DType from, DType to);
+
+/// Whether every correct implementation gives the same number (and NaN for NaN) from equal operands: no rounding, one
+/// rounding by IEEE 754, or an order of additions that does not matter.
+bool IsExact(ScalarOp op, DType from);
 
 inline bool IsReduce(ScalarOp op) { return TraitsOf(op).cls >= OpClass::kReduce; }
 

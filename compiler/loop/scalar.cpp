@@ -40,9 +40,13 @@ void Store(void* address, T value) {
   std::memcpy(address, &value, sizeof value);
 }
 
-/// The host conversion of x86-64, which torch shows too: out of range gives the minimum.
-int64_t TruncateToInteger(double v) {
-  if (!(v >= -0x1p63 && v < 0x1p63)) return std::numeric_limits<int64_t>::min();
+/// As torch converts on x86-64: by way of i64 to i64 and u8, else of i32; out of that one's range gives its minimum.
+int64_t TruncateToInteger(double v, DType to) {
+  if (to == DType::kI64 || to == DType::kU8) {
+    if (!(v >= -0x1p63 && v < 0x1p63)) return std::numeric_limits<int64_t>::min();
+  } else if (!(v >= -0x1p31 && v < 0x1p31)) {
+    return std::numeric_limits<int32_t>::min();
+  }
   return static_cast<int64_t>(v);
 }
 
@@ -69,8 +73,9 @@ double EvalFloat(ScalarOp op, double a, double b, double c) {
       const double r = std::fmod(a, b);
       return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     }
-    case ScalarOp::kMin: return std::isnan(a) || std::isnan(b) ? a + b : (b < a ? b : a);
-    case ScalarOp::kMax: return std::isnan(a) || std::isnan(b) ? a + b : (b > a ? b : a);
+    // Of equal operands (zeros of both signs) the second, as maxps does.
+    case ScalarOp::kMin: return std::isnan(a) || std::isnan(b) ? a + b : (a < b ? a : b);
+    case ScalarOp::kMax: return std::isnan(a) || std::isnan(b) ? a + b : (a > b ? a : b);
     case ScalarOp::kPow: return std::pow(a, b);
     case ScalarOp::kAtan2: return std::atan2(a, b);
     case ScalarOp::kFma: return std::fma(a, b, c);
@@ -237,7 +242,7 @@ void WriteElement(void* address, DType dtype, Scalar v) {
 Scalar CastScalar(Scalar v, DType from, DType to) {
   const bool from_float = guards::IsFloat(from);
   if (to == DType::kBool) return Bool(from_float ? v.f != 0 : v.i != 0);
-  if (!guards::IsFloat(to)) return Integer(from_float ? TruncateToInteger(v.f) : v.i, to);
+  if (!guards::IsFloat(to)) return Integer(from_float ? TruncateToInteger(v.f, to) : v.i, to);
   if (!from_float) v.f = to == DType::kF64 ? static_cast<double>(v.i) : static_cast<float>(v.i);
   switch (to) {
     case DType::kF16: return {HalfToFloat(FloatToHalf(static_cast<float>(v.f))), 0};
@@ -260,6 +265,9 @@ Scalar EvalScalar(ScalarOp op, DType type, std::span<const Scalar> args) {
   // A fused multiply-add must round once: in double first would round twice.
   if (op == ScalarOp::kFma && type == DType::kF32) {
     return {std::fma(static_cast<float>(a.f), static_cast<float>(b.f), static_cast<float>(c.f)), 0};
+  }
+  if (op == ScalarOp::kRsqrt && type == DType::kF32) {
+    return {1 / std::sqrt(static_cast<float>(a.f)), 0};
   }
   if (op == ScalarOp::kFloorDiv && type == DType::kF32) {
     return {FloorDivide(static_cast<float>(a.f), static_cast<float>(b.f)), 0};

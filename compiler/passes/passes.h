@@ -28,6 +28,9 @@ Result<bool> MergeCommon(Graph& graph);
 Result<bool> DropDead(Graph& graph);
 /// Matrix products read transposes directly, without a copy in between.
 Result<bool> SinkTransposes(Graph& graph);
+/// A sum or mean of very many elements into few results becomes the sum of partial sums, which threads share. How many
+/// there are follows from the sizes alone.
+Result<bool> SplitFolds(Graph& graph);
 /// Guards that cannot fail disappear: sizes that follow from the operands' sizes, and values that
 /// are known.
 Result<bool> DropKnownGuards(Graph& graph);

@@ -27,6 +27,7 @@ Pipeline DefaultPipeline() {
   });
   pipeline.AddGroup({
       {"sink-transposes", SinkTransposes},  // Products read transposes without a copy.
+      {"split-folds", SplitFolds},          // Threads can share every long sum.
       {"drop-dead", DropDead},
   });
   pipeline.AddGroup({{"hoist-guards", HoistGuards}});  // Guards precede all they need not wait for.
@@ -49,6 +50,7 @@ Result<Pass> FindPass(std::string_view name) {
       {"simplify-algebra", SimplifyAlgebra},
       {"simplify-views", SimplifyViews},
       {"sink-transposes", SinkTransposes},
+      {"split-folds", SplitFolds},
   };
   std::string names;
   for (const Pipeline::Entry& entry : kPasses) {

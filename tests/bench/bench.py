@@ -85,7 +85,8 @@ def peer_starts(bench: Bench, model: str, native: float, warm: float, eager: flo
 
 def calls(bench: Bench, seconds: float, peers: bool) -> None:
     rows = []
-    for model, extra in (("tiny", []), ("swiglu", ["memory"]), ("softmax", ["memory"]), ("rmsnorm", ["memory"]), ("minilm", []), ("llama", [])):
+    for model, extra in (("tiny", []), ("swiglu", ["memory"]), ("swiglu bf16", ["rounding"]), ("softmax", ["memory"]),
+                         ("rmsnorm", ["memory"]), ("rmsnorm bf16", ["rounding"]), ("minilm", []), ("llama", [])):
         ways = ["eager", "ingot", *(["inductor"] if peers else []), *extra]
         times = bench.script("calls.py", model, str(seconds * (3 if model in ("minilm", "llama") else 1)), *ways)
         ours = times["ingot"]["median_s"]

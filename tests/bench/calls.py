@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steady calls of one model, ways interleaved in one process: calls.py MODEL SECONDS WAY...; prints one JSON line.
 
-WAY: eager, ingot, inductor, memory (an operator with the same traffic that only moves bytes).
+WAY: eager, ingot, rounding (ingot with numerics="eager"), inductor, memory (an operator with
+the same traffic that only moves bytes).
 """
 
 import json
@@ -26,6 +27,7 @@ def main() -> None:
     name, seconds, *ways = sys.argv[1:]
     model, args = MODELS[name]()
     makers = {"eager": lambda: model, "ingot": lambda: ingot.compile(model, wait=True), "inductor": lambda: torch.compile(model),
+              "rounding": lambda: ingot.compile(model, wait=True, config=ingot.Config(numerics="eager")),
               "memory": lambda: memory(args)}
     with torch.no_grad():
         runs = {way: makers[way]() for way in ways}

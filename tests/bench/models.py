@@ -66,9 +66,9 @@ class RmsNorm(torch.nn.Module):
         return self.weight * (x * torch.rsqrt(variance + 1e-6))
 
 
-def _wide(module: torch.nn.Module, inputs: int):
+def _wide(module: torch.nn.Module, inputs: int, dtype: torch.dtype = torch.float32):
     torch.manual_seed(0)
-    return module.eval(), tuple(torch.randn(512, 4096) for _ in range(inputs))
+    return module.eval().to(dtype), tuple(torch.randn(512, 4096, dtype=dtype) for _ in range(inputs))
 
 
 MODELS = {
@@ -76,6 +76,8 @@ MODELS = {
     "llama": llama,
     "tiny": lambda: (Tiny().eval(), (torch.randn(4, 16), torch.randn(4, 16))),
     "swiglu": lambda: _wide(Swiglu(), 2),
+    "swiglu bf16": lambda: _wide(Swiglu(), 2, torch.bfloat16),
     "softmax": lambda: _wide(Softmax(), 1),
     "rmsnorm": lambda: _wide(RmsNorm(4096), 1),
+    "rmsnorm bf16": lambda: _wide(RmsNorm(4096), 1, torch.bfloat16),
 }

@@ -60,6 +60,9 @@ TEST_F(CliTest, PrintsTheDocumentedJson) {
   EXPECT_EQ(made["native_steps"], 1);
   EXPECT_EQ(made["aten_steps"], 0);
   EXPECT_TRUE(made.contains("arena_bytes"));
+  ASSERT_EQ(made["proofs"].size(), 1u);
+  EXPECT_GT(made["proofs"][0]["rows_run"], 0);
+  EXPECT_EQ(made["proofs"][0]["skipped"], "");
   EXPECT_EQ(entry["components"][1]["items"][0]["text"], "SiLU");
   EXPECT_EQ(Run("why-miss pkg.f --json").Json()["reason"], "stored");
   EXPECT_EQ(Run("verify --recompile --json").Json()["problems"], json::array());

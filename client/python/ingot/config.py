@@ -41,6 +41,9 @@ class Config:
     """*key* ``record``: while the function runs. ``export``: as torch.export sees it, which takes seconds on the first call, and
     serves every size inside the range that export and a few recordings prove, and some programs that recording refuses
     (transforms of torch.func, clocks read for printing)."""
+    numerics: str = "fused"
+    """*key* ``fused``: bfloat16 and float16 values that stay inside a kernel are float32 there, except where a result is
+    discrete. ``eager``: each is rounded to its type, as PyTorch rounds it; see docs/numerics.md."""
     on_miss: str = "compile"
     """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
@@ -136,7 +139,7 @@ class Config:
         return dataclasses.replace(self, **values)
 
 
-_CHOICES = {"capture": ("record", "export"),
+_CHOICES = {"capture": ("record", "export"), "numerics": ("fused", "eager"),
             "on_miss": ("compile", "eager", "error", "pad"), "on_unsupported": ("eager", "error"),
             "opaque": ("warn", "trust", "trace")}
 

@@ -206,7 +206,8 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("gears", _gear_items(declared, config)),
         ("ranks", ranks),
         ("config", [_item("dynamic", str(config.dynamic is not False)),
-                    *([_item("capture", config.capture)] if config.capture != "record" else [])]),
+                    *([_item("capture", config.capture)] if config.capture != "record" else []),
+                    *([_item("numerics", config.numerics)] if config.numerics != "fused" else [])]),
         ("environment", _environment()),
         ("target", [(f"feature {name}", _native.digest_text(name), "present") for name in _cpu()]),
     ]

@@ -31,7 +31,7 @@ void PrintVariants(const Json& variants) {
 }
 
 void PrintProvenance(const Json& variants) {
-  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "special#", "fused#", "arena#", "code#",
+  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "special#", "proved#", "fused#", "arena#", "code#",
                "constants#", "target"});
   std::string troubles;
   for (const Json& variant : variants) {
@@ -45,9 +45,14 @@ void PrintProvenance(const Json& variants) {
     table.Add({artifact, std::to_string(number("native_steps")),
                std::to_string(number("aten_steps")), std::to_string(number("copy_steps")),
                std::to_string(number("kernels")), std::to_string(number("special_kernels")),
+               std::to_string(number("proof_kernels")),
                fmt::format("{}/{}", number("fused_nodes"), number("nodes")),
                BytesText(number("arena_bytes")), BytesText(number("code_bytes")),
                BytesText(number("constant_bytes")), made.value("target", "")});
+    for (const Json& proof : made.value("proofs", Json::array())) {
+      const std::string why = Text(proof, "skipped");
+      if (!why.empty()) troubles += fmt::format("{}  no proof of {}: {}\n", artifact, Text(proof, "kernel"), why);
+    }
   }
   table.Print();
   std::fputs(troubles.c_str(), stdout);
