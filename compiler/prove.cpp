@@ -22,12 +22,13 @@ namespace {
 
 // Of one parameter: all of it is compared. At the larger size, which is there for the loops, less will do.
 constexpr int64_t kParamBytesMax = 64 << 20;
-constexpr int64_t kParamBytesMaxAtFirst = 8 << 20;
+constexpr int64_t kParamBytesMaxForLoops = 8 << 20;
 // Of each parameter, from its beginning and from its end: where the sampled rows read and write.
 constexpr int64_t kFilledBytesMax = 1 << 17;
 constexpr int64_t kRowsAtEnd = 2;
-// Values of a kernel's first symbol, the others follow: whole vectors and a rest, then nothing but a rest.
-constexpr int64_t kSizes[] = {131, 3};
+// Values of a kernel's first symbol, the others follow: nothing but the rest of a vector, and, once every kernel has
+// had its turn, whole vectors.
+constexpr int64_t kSizes[] = {3, 131};
 // Where a rounded value decides between results far apart, other digits may rightly decide otherwise: one of so many
 // trials with other inputs must agree in every element.
 constexpr uint64_t kTriesAtSteps = 3;
@@ -181,8 +182,9 @@ class Trial {
         return Error(Code::kInternal, fmt::format("machine code gave status {}", status));
       }
     }
-    // Inputs too: nothing but the results may have changed.
-    for (size_t i = 0; i < bytes_.size(); ++i) TRY(Compare(i, exactness[i].is_exact));
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (kernel_.params[i].mode != loop::ParamMode::kIn) TRY(Compare(i, exactness[i].is_exact));
+    }
     return {};
   }
 
@@ -253,50 +255,36 @@ class Trial {
   std::vector<Memory> expected_, found_, nudged_;
 };
 
-/// Tries the kernel at one size; `entry` is called as soon as there is something to compare.
-class Prover {
- public:
-  Prover(const loop::Kernel& kernel, uint64_t& work_left)
-      : kernel_(kernel), seed_(loop::KernelDigest(kernel).low), exactness_(loop::FindExactness(kernel)),
-        work_left_(work_left) {}
+using Entry = std::function<Result<IngotKernel>()>;
 
-  /// True when machine code gave what the interpreter gives; false with a reason in `why`.
-  Result<bool> At(int64_t size, const std::function<Result<IngotKernel>()>& entry, std::string& why) {
-    const bool has_steps = std::ranges::any_of(exactness_, &loop::Exactness::has_steps);
-    Status last;
-    for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-      Trial trial(kernel_, size, seed_ + one);
-      const uint64_t work = trial.Work();
-      if (work > work_left_) {
-        why = fmt::format("{} interpreted instructions, {} were left", work, work_left_);
-        break;
-      }
-      const bool may_be_smaller = kernel_.symbol_count > 0 && size == kSizes[0];
-      if (!trial.Prepare(may_be_smaller ? kParamBytesMaxAtFirst : kParamBytesMax) || !trial.Interpret()) {
-        why = "no sizes and values the interpreter takes";
-        break;
-      }
-      work_left_ -= work;
-      TRY_ASSIGN(const IngotKernel code, entry());
-      last = trial.RunAndCompare(code, exactness_);
-      rows_ = trial.rows();
-      sampled_ = trial.sampled();
-      if (last) return true;
+/// Tries the kernel at one size, and notes in `proof` what was run or why nothing was. An error: machine code gave
+/// something else than the interpreter.
+Status ProveAt(const loop::Kernel& kernel, int64_t size, const Entry& entry, uint64_t& work_left, KernelProof& proof) {
+  const uint64_t seed = loop::KernelDigest(kernel).low;
+  const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
+  const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
+  Status last;
+  for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
+    Trial trial(kernel, size, seed + one);
+    const uint64_t work = trial.Work();
+    if (work > work_left) {
+      proof.skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
+      break;
     }
-    if (!last) return std::move(last).error();
-    return false;
+    if (!trial.Prepare(size == kSizes[0] ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
+      proof.skipped = "no sizes and values the interpreter takes";
+      break;
+    }
+    work_left -= work;
+    TRY_ASSIGN(const IngotKernel code, entry());
+    last = trial.RunAndCompare(code, exactness);
+    if (!last) continue;
+    proof.rows = trial.rows();
+    proof.rows_run = trial.sampled();
+    break;
   }
-
-  int64_t rows() const { return rows_; }
-  int64_t sampled() const { return sampled_; }
-
- private:
-  const loop::Kernel& kernel_;
-  const uint64_t seed_;
-  const std::vector<loop::Exactness> exactness_;
-  uint64_t& work_left_;
-  int64_t rows_ = 0, sampled_ = 0;
-};
+  return last;
+}
 
 }  // namespace
 
@@ -305,30 +293,27 @@ Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels,
   ProofReport report;
   if (kernels.empty()) return report;
   TRY_ASSIGN(const std::unique_ptr<Jit> jit, Jit::Create());
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    report.seed ^= loop::KernelDigest(kernels[i]).low;
-    IngotKernel found = nullptr;
-    const auto entry = [&]() -> Result<IngotKernel> {
-      if (found != nullptr) return found;
-      TRY(jit->Add(objects[i]));
-      TRY_ASSIGN(found, jit->Find(objects[i].symbol));
-      return found;
-    };
-    KernelProof& proof = report.kernels.emplace_back();
-    Prover prover(kernels[i], work_max);
-    for (const int64_t size : kSizes) {
-      Result<bool> held = prover.At(size, entry, proof.skipped);
-      if (!held) {
+  report.kernels.resize(kernels.size());
+  std::vector<IngotKernel> entries(kernels.size());
+  for (const int64_t size : kSizes) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      // Without symbols every size is the same.
+      if (kernels[i].symbol_count == 0 && size != kSizes[0]) continue;
+      const auto entry = [&]() -> Result<IngotKernel> {
+        if (entries[i] != nullptr) return entries[i];
+        TRY(jit->Add(objects[i]));
+        TRY_ASSIGN(entries[i], jit->Find(objects[i].symbol));
+        return entries[i];
+      };
+      if (Status held = ProveAt(kernels[i], size, entry, work_max, report.kernels[i]); !held) {
         return std::move(held).error().Wrap(
             fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
       }
-      if (*held && proof.rows_run == 0) {
-        proof.rows = prover.rows();
-        proof.rows_run = prover.sampled();
-      }
-      // Without symbols every size is the same.
-      if (kernels[i].symbol_count == 0) break;
     }
+  }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    report.seed ^= loop::KernelDigest(kernels[i]).low;
+    KernelProof& proof = report.kernels[i];
     if (proof.rows_run > 0) proof.skipped.clear();
     report.proved += proof.rows_run > 0;
   }

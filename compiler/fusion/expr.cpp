@@ -111,7 +111,8 @@ ExprId ExprPool::Cast(ExprId arg, DType to) {
     if (to == DType::kBool) return Int(was_float ? from.imm_f != 0 : from.imm_i != 0, to);
     const bool fits = guards::IsFloat(to) || !was_float;
     if (fits && guards::IsFloat(to)) {
-      return Float(was_float ? from.imm_f : static_cast<double>(from.imm_i), to);
+      if (was_float) return Float(from.imm_f, to);
+      return Float(to == DType::kF64 ? static_cast<double>(from.imm_i) : static_cast<float>(from.imm_i), to);
     }
     if (fits && (to == DType::kI64 || from.dtype == DType::kBool)) return Int(from.imm_i, to);
   }

@@ -43,7 +43,10 @@ void Append(Known& known, Element element) {
 /// The element in another type; nullopt where the conversion is undefined (NaN to integer).
 std::optional<Element> Convert(Element element, DType from, DType to) {
   if (IsFloat(to)) {
-    return Element{RoundFloat(to, IsFloat(from) ? element.f : static_cast<double>(element.i)), 0};
+    if (IsFloat(from)) return Element{RoundFloat(to, element.f), 0};
+    // One rounding to f32 (from which f16 and bf16 are rounded), not two.
+    return Element{to == DType::kF64 ? static_cast<double>(element.i)
+                                     : RoundFloat(to, static_cast<float>(element.i)), 0};
   }
   if (!IsFloat(from)) return Element{0, WrapInteger(to, element.i)};
   if (to == DType::kBool) return Element{0, element.f != 0};

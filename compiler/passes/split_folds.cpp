@@ -72,8 +72,8 @@ int64_t PiecesOf(int64_t size, int64_t outer, int64_t elements) {
   return best;
 }
 
-/// Gives folded dims from the front to the second sum, the last of them perhaps cut in two: what the first takes in then
-/// lies together.
+/// Gives folded dims from the front to the second sum, the last of them perhaps cut in two: what the first takes in
+/// then lies together.
 bool Divide(Fold& fold) {
   const Dim all = ElementsOf(fold, Role::kFirst);
   if (!all.is_const()) {

@@ -4,7 +4,7 @@
 ``ulps``: how far a result may be from eager's, in units in the last place of its type; 0 means equal values. ``left``: the
 types for which the rule leaves the call to ATen by design. ``fixed``: a kernel only where the sizes are constants.
 
-Left out because torch defines no answer: floats outside an integer's range cast to it (and any negative one to uint8),
+Left out: floats outside an integer's range cast to it (test_numerics.py has them), and what torch defines no answer for:
 integer division by 0 and of the lowest number by -1, and numbers as exponents that f32 cannot hold (torch's vector loop
 rounds them, its scalar loop does not).
 """

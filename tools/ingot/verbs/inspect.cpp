@@ -31,8 +31,8 @@ void PrintVariants(const Json& variants) {
 }
 
 void PrintProvenance(const Json& variants) {
-  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "special#", "proved#", "fused#", "arena#", "code#",
-               "constants#", "target"});
+  Table table({"artifact", "native#", "aten#", "copies#", "kernels#", "special#", "proved#", "fused#", "arena#",
+               "code#", "constants#", "target"});
   std::string troubles;
   for (const Json& variant : variants) {
     const std::string artifact = Text(variant, "artifact").substr(0, 12);
