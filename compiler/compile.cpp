@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/conditions.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/pipeline.h"
@@ -83,6 +84,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   TRY_ASSIGN(Fused fused, Fuse(work));
   TRY(Specialize(work, options.gears, fused));
+  TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch codegen;
@@ -98,6 +100,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   artifact.seconds_link = link.Seconds();
 
   TRY_ASSIGN(proto::ManifestT plan, BuildPlan(work, fused, objects));
+  plan.conditions = conditions.ToText();
   plan.abi = INGOT_KERNEL_ABI_VERSION;
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;

@@ -15,6 +15,9 @@ namespace ingot::compiler {
 struct Target {
   std::string level;                  ///< "x86-64-v3" (AVX2, FMA, F16C) or "x86-64-v4" (AVX-512)
   std::vector<std::string> features;  ///< sorted, without tuning flags; part of the key
+  /// Every access compares itself with its buffer and ends the kernel where it lies outside: for
+  /// tests of the code that proves and makes accesses. Part of the key as a feature.
+  bool checks_accesses = false;
   /// The machine this process runs on; kUnsupported below x86-64-v3.
   static Result<Target> Host();
 };

@@ -10,6 +10,7 @@
 
 #include "compiler/codegen/columns.h"
 #include "compiler/codegen/lanes.h"
+#include "compiler/loop/bounds.h"
 #include "compiler/loop/substitute.h"
 #include "compiler/loop/text.h"
 
@@ -80,6 +81,8 @@ class Specializer {
       by.push_back(decides ? Dim(values[symbol]) : Dim::Symbol(symbol));
     }
     loop::Kernel special = loop::Substitute(general, by);
+    // A gear at which a slice is longer than its tensor: the general code does not run there either.
+    if (!loop::ProveBounds(special)) return;
     // Lanes that lie another way than in the general code need all sizes to be known to be sure of a gain.
     if (codegen::FoldsColumns(special) != codegen::FoldsColumns(general) && special.symbol_count != 0) return;
     fused_.specials.push_back({launch.kernel, std::move(decided), NumberOf(std::move(special))});

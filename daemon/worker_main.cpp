@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "compiler/compile.h"
 #include "compiler/explain.h"
@@ -71,10 +72,14 @@ int Main(int count, char** values) {
     return static_cast<int>(arguments.error().code());
   }
   ConfineWorker(arguments->memory_bytes_max);
-  const Result<compiler::Target> target = compiler::Target::Host();
+  Result<compiler::Target> target = compiler::Target::Host();
   if (!target) {
     fmt::print(stderr, "ingot-worker: {}\n", target.error().ToText());
     return static_cast<int>(target.error().code());
+  }
+  if (std::getenv("INGOT_CHECKED_ACCESSES") != nullptr) {
+    target->checks_accesses = true;
+    target->features.push_back("checked-accesses");
   }
   const CompilerFacts facts{compiler::CompilerIdentity(), target->level, target->features};
   return ServeJobs(arguments->socket, facts, [&target](const proto::WorkerJob& job) {

@@ -100,6 +100,11 @@ GuardSet ManifestGuards(const proto::Manifest& manifest) {
   const auto keep_apart = [&](uint16_t a, uint16_t b) {
     if (a != b) Ignore(set.Add({.kind = Guard::Kind::kApart, .input = a, .other = b}), "no numbers");
   };
+  if (manifest.conditions() != nullptr) {
+    if (const Result<GuardSet> conditions = GuardSet::Parse(manifest.conditions()->string_view())) {
+      for (const Guard& guard : conditions->guards()) Ignore(set.Add(guard), "normalised before it was written");
+    }
+  }
   const Written written = WrittenBy(manifest);
   for (const uint32_t a : written.inputs) {
     for (uint16_t b = 0; b < set.inputs().size(); ++b) keep_apart(static_cast<uint16_t>(a), b);

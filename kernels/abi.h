@@ -27,6 +27,8 @@ enum {
   INGOT_KERNEL_OK = 0,
   /* An index read from a tensor (gather, embedding) lies outside the indexed dimension. */
   INGOT_KERNEL_INDEX_OUT_OF_RANGE = 1,
+  /* An access would have left its buffer. Only code that was asked to check itself says so. */
+  INGOT_KERNEL_ACCESS_OUT_OF_BOUNDS = 2,
 };
 
 /* Computes rows [row_begin, row_end). Reentrant: ranges of one kernel run on several threads. */

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // ingot-opt: graph text in, passes, graph text out.
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
@@ -16,17 +19,18 @@ namespace ingot {
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [FILE]\n"
+    "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--explain] [FILE]\n"
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
-    "--passes these are the passes of a CPU compile. --list prints their names, --rules the operators\n"
-    "that can become part of a kernel.\n";
+    "--passes these are the passes of a CPU compile. --explain prints what becomes of each step instead:\n"
+    "the kernel it is part of, or why it stays with ATen. --list prints the names of the passes, --rules\n"
+    "the operators that can become part of a kernel.\n";
 
 struct Options {
   std::vector<std::string> passes;
   compiler::PipelineOptions pipeline;
   std::string file;
-  bool has_passes = false, list = false, rules = false, time = false, help = false;
+  bool has_passes = false, list = false, rules = false, time = false, explain = false, help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -55,6 +59,8 @@ Result<Options> ReadArguments(int argc, char** argv) {
       options.list = true;
     } else if (arg == "--rules") {
       options.rules = true;
+    } else if (arg == "--explain") {
+      options.explain = true;
     } else if (arg == "--time") {
       options.time = true;
     } else if (arg == "--help") {
@@ -86,6 +92,27 @@ Result<compiler::Pipeline> PipelineOf(const Options& options) {
   return pipeline;
 }
 
+/// A line for each step: the kernel it is part of, or why it stays with ATen.
+Status Explain(const compiler::Graph& graph) {
+  std::map<compiler::NodeId, std::string> reasons;
+  TRY_ASSIGN(const compiler::Fused fused, compiler::Fuse(graph, &reasons));
+  for (const compiler::NodeId id : graph.order()) {
+    std::string fate;
+    for (const compiler::Launch& launch : fused.launches) {
+      if (std::ranges::find(launch.nodes, id) == launch.nodes.end()) continue;
+      fate += (fate.empty() ? "kernel " : ", ") + fused.kernels[launch.kernel].name;
+    }
+    if (const auto reason = reasons.find(id); reason != reasons.end()) {
+      fate += (fate.empty() ? "ATen: " : "; ATen as well: ") + reason->second;
+    }
+    const compiler::Node& node = graph.node(id);
+    if (fate.empty()) fate = "nobody reads it from memory";
+    const std::string type = node.results.empty() ? "" : " : " + compiler::Print(graph.type(node.results[0]));
+    std::cout << node.op << type << "\n    " << fate << "\n";
+  }
+  return {};
+}
+
 Status Run(const Options& options) {
   if (options.help) {
     std::cout << kUsage;
@@ -109,6 +136,7 @@ Status Run(const Options& options) {
                 << "\n";
     }
   }
+  if (options.explain) return Explain(graph);
   std::cout << compiler::Print(graph);
   return {};
 }

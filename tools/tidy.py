@@ -111,10 +111,34 @@ def check_dead(files: "list[str]", texts: "dict[str, str]") -> "list[str]":
     return found
 
 
+def named_types(text: str) -> "list[tuple[int, str]]":
+    """Types at the top of a namespace that other files can see, each with its namespace."""
+    spaces: "list[str]" = []
+    found = []
+    for n, line in enumerate(text.splitlines(), 1):
+        if opened := re.match(r"(?:inline )?namespace(?: ([\w:]+))? \{", line):
+            spaces.append(opened[1] or "")
+        elif re.match(r"\}\s+// namespace", line):
+            spaces = spaces[:-1]
+        elif (type_ := re.match(r"(?:struct|class|enum class|enum) (\w+)(?: final)?(?:\s*:(?!:)[^;{]*)?\s*\{", line)) and "" not in spaces:
+            found.append((n, "::".join([*spaces, type_[1]])))
+    return found
+
+
+def check_types(texts: "dict[str, str]") -> "list[str]":
+    """Two types of one name in one namespace: a program that links both has one of them for both."""
+    places: "dict[str, list[str]]" = {}
+    for file, text in texts.items():
+        if file.endswith((".h", ".cpp")) and not file.startswith(("examples/", "tests/")):
+            for n, name in named_types(text):
+                places.setdefault(name, []).append(f"{file}:{n}")
+    return [f"{others[0]}: {name} is another type in {', '.join(others[1:])}" for name, others in places.items() if len(others) > 1]
+
+
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts)
+    found = check_dead(files, texts) + check_types(texts)
     for file, text in texts.items():
         for check in (check_directions, check_fences, check_lines, check_marks, check_license):
             found += check(file, text)

@@ -70,6 +70,7 @@ Instance::~Instance() = default;
 Result<std::unique_ptr<Instance>> Instance::Make(std::shared_ptr<const PlanImage> image,
                                                  std::span<const int64_t> symbols, Arena& arena,
                                                  const std::vector<at::Tensor>& weights) {
+  if (!image->conditions.Holds(symbols)) return Error(Code::kInvalid, image->conditions.Explain(symbols));
   std::unique_ptr<Instance> instance(new Instance(std::move(image), symbols));
   try {
     TRY(instance->EvaluateShapes());

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "guards/guard_set.h"
 #include "proto/group_slot.h"
 
 namespace ingot::client {
@@ -26,6 +27,7 @@ class Checker {
 
   Status Check() {
     TRY(In(m_.groups(), proto::kGroupsMax + 1, "group"));
+    TRY(CheckConditions());
     TRY(CheckDims());
     TRY(CheckStorages());
     TRY(CheckValues());
@@ -68,6 +70,16 @@ class Checker {
     for (size_t i = 0; i < SizeOf(m_.symbols()); ++i) {
       const proto::SymbolSource& source = *m_.symbols()->Get(i);
       TRY(In(source.input(), SizeOf(m_.inputs()), "symbol input"));
+    }
+    return {};
+  }
+
+  Status CheckConditions() {
+    if (m_.conditions() == nullptr) return {};
+    const auto conditions = guards::GuardSet::Parse(m_.conditions()->string_view());
+    if (!conditions || !conditions->IsOverSymbols() || conditions->SymbolCount() > SizeOf(m_.symbols())) {
+      return Error(Code::kCorrupt, fmt::format("manifest: no conditions over {} symbols: '{}'", SizeOf(m_.symbols()),
+                                               m_.conditions()->string_view()));
     }
     return {};
   }

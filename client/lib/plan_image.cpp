@@ -42,6 +42,9 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
     return Error(Code::kIncompatible, fmt::format("{} process groups are bound, the artifact needs {}",
                                                   image.groups.size(), manifest.groups()));
   }
+  if (manifest.conditions() != nullptr) {
+    TRY_ASSIGN(image.conditions, guards::GuardSet::Parse(manifest.conditions()->string_view()));
+  }
   const uint32_t dim_count = manifest.dims() == nullptr ? 0 : manifest.dims()->size();
   for (uint32_t i = 0; i < dim_count; ++i) image.dims.push_back(guards::DimAt(manifest, i));
   guards::Written written = guards::WrittenBy(manifest);

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "client/lib/aten_call.h"
 #include "client/lib/loaded_artifact.h"
-#include "guards/dim.h"
+#include "guards/guard_set.h"
 
 namespace ingot::client {
 
@@ -23,6 +23,7 @@ struct PlanImage {
   const proto::Manifest* manifest = nullptr;
   ProcessGroups groups;
   std::vector<guards::Dim> dims;
+  guards::GuardSet conditions;                   ///< Manifest.conditions
   std::vector<AtenCall> calls;
   std::vector<int32_t> call_of_step;             ///< position in `calls`, or -1
   /// For each step: inputs, weights or other ranks see that it ran.

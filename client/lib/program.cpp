@@ -198,6 +198,7 @@ std::string Program::Explain(const at::Tensor* const* inputs, size_t count) cons
   std::vector<int64_t> symbols(state_->symbols.size());
   state_->ReadSymbols(inputs, symbols.data());
   why = state_->input_rules.Explain(inputs, count, &symbols);
+  if (why.empty()) why = state_->image->conditions.Explain(symbols);
   if (!why.empty()) return why;
   uint64_t number = 0;
   return state_->ExplainAliases(inputs, *state_->CurrentWeights(number));
@@ -222,7 +223,7 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
   Result<Instance*> instance = lane.Find(image, values);
   if (!instance) {
     why = instance.error().ToText();
-    return RunOutcome::kFailed;
+    return instance.error().code() == Code::kInvalid ? RunOutcome::kGuardFailed : RunOutcome::kFailed;
   }
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
   return (*instance)->Run(inputs, outputs, why, check_values);

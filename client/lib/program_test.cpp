@@ -103,7 +103,7 @@ TEST_P(Programs, FollowViewsAndSeveralResults) {
     %a, %b = aten.split.Tensor(%x, 3, 1) : f32[4, 3] strides [6, 1], f32[4, 3] strides [6, 1]
     %t = aten.transpose.int(%b, 0, 1) : f32[3, 4] strides [1, 6]
     %m = aten.mm(%a, %t) : f32[4, 4]
-    %s = aten.select.int(%m, 0, -1) : f32[4]
+    %s = aten.select.int(%m, 0, 3) : f32[4]
     %v, %i = aten.topk(%m, 2, -1, true, true) : f32[4, 2], i64[4, 2]
     return %m, %s, %v, %i
   })");
@@ -478,6 +478,42 @@ TEST(SpecialKernels, AreRefusedWhereTheyNameNothing) {
     for (const auto& special : m.kernels[0]->specials) special->values.clear();
   });
   expect("deciding symbol 1", [](proto::ManifestT& m) { m.kernels[0]->deciding[0] = 1; });
+}
+
+/// exp(x[:, s0 - 3:])
+constexpr std::string_view kTail = R"(graph @tail(%x: f32[4, s0]) symbols(s0 = %x.dim(1)) {
+  %0 = aten.slice.Tensor(%x, 1, s0 - 3, s0, 1) : f32[4, 3] strides [s0, 1]
+  %1 = aten.exp(%0) : f32[4, 3]
+  return %1
+})";
+
+TEST(Conditions, KeepSizesOutForWhichKernelsWereNotProved) {
+  const auto artifact = LoadedArtifact::Open(Bytes(CompiledArtifact(kTail)));
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  for (const int64_t size : {3, 4, 19}) {
+    const at::Tensor x = at::randn({4, size});
+    EXPECT_TRUE(at::allclose(ServeOne(*artifact, x)[0], x.slice(1, size - 3).exp()));
+  }
+  const auto program = Program::Bind(*artifact, {});
+  ASSERT_TRUE(program);
+  for (const int64_t size : {0, 1, 2}) {
+    const at::Tensor x = at::randn({4, size});
+    const at::Tensor* input = &x;
+    Tensors outputs;
+    std::string why;
+    EXPECT_EQ((*program)->Run(&input, 1, outputs, why), RunOutcome::kGuardFailed) << size;
+    EXPECT_THAT((*program)->Explain(&input, 1), HasSubstr("s0 >= 3")) << size;
+  }
+}
+
+TEST(Conditions, ThatAreNoneAreRefused) {
+  for (const std::string text : {"s1 >= 3", "s0 >=", "x.rank == 2", "flag == True"}) {
+    const auto artifact = OpenChanged([&](proto::ManifestT& manifest) { manifest.conditions = text; });
+    ASSERT_FALSE(artifact) << text;
+    EXPECT_EQ(artifact.error().code(), Code::kCorrupt);
+    EXPECT_THAT(artifact.error().message(), HasSubstr("conditions"));
+  }
+  EXPECT_TRUE(OpenChanged([](proto::ManifestT& manifest) { manifest.conditions = "s0 >= 3"; }));
 }
 
 TEST(Compile, GivesEqualBytesTwice) {

@@ -29,11 +29,11 @@ std::string SymbolOf(const loop::Kernel& kernel) {
 }
 
 /// A module holding the optimised kernel.
-Status BuildModule(const loop::Kernel& kernel, const std::string& symbol,
+Status BuildModule(const loop::Kernel& kernel, const std::string& symbol, const Target& target,
                    codegen::Backend& backend, llvm::Module& module) {
   TRY(loop::Verify(kernel));
   backend.Prepare(module);
-  TRY(codegen::LowerKernel(kernel, symbol, backend.unit(), module));
+  TRY(codegen::LowerKernel(kernel, symbol, backend.unit(), target.checks_accesses, module));
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(module, &stream)) {
@@ -62,7 +62,7 @@ Result<Object> GenerateObject(const loop::Kernel& kernel, const Target& target) 
   llvm::Module module("ingot", context);
   Object object;
   object.symbol = SymbolOf(kernel);
-  TRY(BuildModule(kernel, object.symbol, *backend.operator->(), module));
+  TRY(BuildModule(kernel, object.symbol, target, *backend.operator->(), module));
   TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
   const Dim scratch = ScratchBytes(kernel);
   if (scratch.is_const()) object.scratch_bytes = static_cast<size_t>(scratch.const_value());
@@ -97,7 +97,7 @@ Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& targe
   TRY_ASSIGN(const codegen::Backend::Loan backend, codegen::Backend::Borrow(target.level));
   llvm::LLVMContext context;
   llvm::Module module("ingot", context);
-  TRY(BuildModule(kernel, SymbolOf(kernel), *backend.operator->(), module));
+  TRY(BuildModule(kernel, SymbolOf(kernel), target, *backend.operator->(), module));
   if (assembly) {
     TRY_ASSIGN(const Buffer text, backend->Emit(module, true));
     return std::string(AsText(text));

@@ -23,7 +23,8 @@ unsigned ColumnLanes(const loop::Kernel& kernel, const VectorUnit& unit);
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
 class KernelLowering {
  public:
-  KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, llvm::Function* function);
+  KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, bool checks_accesses,
+                 llvm::Function* function);
   Status Run();
 
  private:
@@ -81,7 +82,17 @@ class KernelLowering {
   void MaskedStore(loop::Id id, unsigned copy, Value* value, Value* mask);
   Value* LanePointer(loop::Id id, unsigned copy, Value* lane, Value* indices);
   Value* ScatterIndices(loop::Id id, unsigned copy);
-  Value* ContiguousPointer(loop::Id id, unsigned copy);
+  Value* ContiguousPointer(loop::Id id, unsigned copy, Value* mask);
+
+  // check_access.cpp: code that leaves the kernel where an access would leave its buffer, if asked for.
+  /// `at`, the address of one element.
+  Value* Checked(const loop::Inst& inst, Value* at);
+  /// `at`, the address of the first of lanes_ elements, of which `mask` says which are accessed (null: all).
+  Value* CheckedVector(const loop::Inst& inst, Value* at, Value* mask);
+  void LeaveWhere(Value* outside);
+  Value* ElementAt(const loop::Inst& inst, Value* at);
+  Value* ElementsOf(const loop::Inst& inst);
+
   void PlanPrefetch();
   bool IsPrefetchable(const loop::Inst& inst) const;
   void EmitPrefetches();
@@ -127,10 +138,12 @@ class KernelLowering {
 
   const loop::Kernel& kernel_;
   const VectorUnit unit_;
+  const bool checks_accesses_;
   llvm::Function* function_;
   Builder prologue_;                     ///< Runs once for each call: frame, sizes.
   Builder code_;
   llvm::BasicBlock* fail_ = nullptr;
+  llvm::BasicBlock* outside_ = nullptr;
   std::map<guards::Dim, Value*> dims_;
   std::vector<Value*> buffers_;
   std::vector<Value*> row_vars_;

@@ -17,9 +17,9 @@ using loop::Inst;
 using loop::ScalarOp;
 
 KernelLowering::KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit,
-                               llvm::Function* function)
-    : kernel_(kernel), unit_(unit), function_(function), prologue_(function->getContext()),
-      code_(function->getContext()), scalars_(kernel.insts.size()) {}
+                               bool checks_accesses, llvm::Function* function)
+    : kernel_(kernel), unit_(unit), checks_accesses_(checks_accesses), function_(function),
+      prologue_(function->getContext()), code_(function->getContext()), scalars_(kernel.insts.size()) {}
 
 Value* KernelLowering::FrameField(unsigned offset, llvm::Type* type) {
   Value* at = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), function_->getArg(0),
@@ -83,6 +83,7 @@ Status KernelLowering::Run() {
   llvm::BasicBlock* start = llvm::BasicBlock::Create(context, "start", function_);
   llvm::BasicBlock* done = llvm::BasicBlock::Create(context, "done", function_);
   fail_ = llvm::BasicBlock::Create(context, "fail", function_);
+  outside_ = llvm::BasicBlock::Create(context, "outside", function_);
   prologue_.SetInsertPoint(entry);
   llvm::Type* i64 = prologue_.getInt64Ty();
   llvm::Type* pointer = prologue_.getPtrTy();
@@ -124,6 +125,9 @@ Status KernelLowering::Run() {
   code_.SetInsertPoint(fail_);
   code_.CreateRet(code_.getInt32(INGOT_KERNEL_INDEX_OUT_OF_RANGE));
   if (fail_->hasNPredecessors(0)) fail_->eraseFromParent();
+  code_.SetInsertPoint(outside_);
+  code_.CreateRet(code_.getInt32(INGOT_KERNEL_ACCESS_OUT_OF_BOUNDS));
+  if (outside_->hasNPredecessors(0)) outside_->eraseFromParent();
   prologue_.CreateBr(start);
   return {};
 }
@@ -198,7 +202,7 @@ Value* KernelLowering::ToMemory(Value* value, DType dtype) {
 Value* KernelLowering::ScalarLoad(const Inst& inst) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const auto load = [&]() -> Value* {
-    Value* at = code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)});
+    Value* at = Checked(inst, code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)}));
     return FromMemory(code_.CreateAlignedLoad(memory, at, llvm::Align(SizeOf(inst.dtype))),
                       inst.dtype);
   };
@@ -210,7 +214,7 @@ Value* KernelLowering::ScalarLoad(const Inst& inst) {
 void KernelLowering::ScalarStore(const Inst& inst) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const auto store = [&]() -> Value* {
-    Value* at = code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)});
+    Value* at = Checked(inst, code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)}));
     code_.CreateAlignedStore(ToMemory(scalars_[inst.args[0]], inst.dtype), at,
                              llvm::Align(SizeOf(inst.dtype)));
     return nullptr;
@@ -263,7 +267,7 @@ Status KernelLowering::EmitScalar(Id id) {
 }
 
 Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const VectorUnit& unit,
-                   llvm::Module& module) {
+                   bool checks_accesses, llvm::Module& module) {
   llvm::LLVMContext& context = module.getContext();
   auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context),
                                        {llvm::PointerType::get(context, 0)}, false);
@@ -279,7 +283,7 @@ Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const 
   function->addParamAttr(0, llvm::Attribute::ReadOnly);
   function->addParamAttr(0, llvm::Attribute::NonNull);
   function->addDereferenceableParamAttr(0, sizeof(IngotCallFrame));
-  return KernelLowering(kernel, unit, function).Run();
+  return KernelLowering(kernel, unit, checks_accesses, function).Run();
 }
 
 }  // namespace ingot::compiler::codegen

@@ -29,10 +29,11 @@ Value* KernelLowering::MaskFor(const Inst& inst, unsigned copy) {
   return lane_mask_ == nullptr ? predicate : code_.CreateAnd(predicate, lane_mask_);
 }
 
-Value* KernelLowering::ContiguousPointer(Id id, unsigned copy) {
+Value* KernelLowering::ContiguousPointer(Id id, unsigned copy, Value* mask) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
   Value* at = code_.CreateGEP(memory, bases_[id], {j_});
-  return copy == 0 ? at : code_.CreateConstGEP1_64(memory, at, uint64_t{copy} * lanes_);
+  if (copy != 0) at = code_.CreateConstGEP1_64(memory, at, uint64_t{copy} * lanes_);
+  return CheckedVector(At(id), at, mask);
 }
 
 /// Element numbers relative to the base, as a vector; null where they are affine in the lane.
@@ -56,7 +57,7 @@ Value* KernelLowering::LanePointer(Id id, unsigned copy, Value* lane, Value* ind
   } else {
     index = code_.CreateLoad(i64, code_.CreateGEP(i64, indices, {lane}));
   }
-  return code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index});
+  return Checked(inst, code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index}));
 }
 
 namespace {
@@ -104,10 +105,10 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
   Value* result = nullptr;
   switch (PatternOf(inst)) {
     case Pattern::kContiguous:
-      result = code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy), align);
+      result = code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy, nullptr), align);
       break;
     case Pattern::kSame:
-      result = code_.Splat(code_.CreateAlignedLoad(memory, bases_[id], align), lanes_);
+      result = code_.Splat(code_.CreateAlignedLoad(memory, Checked(inst, bases_[id]), align), lanes_);
       break;
     case Pattern::kScattered: {
       Value* indices = ScatterIndices(id, copy);
@@ -132,12 +133,12 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
   const Pattern pattern = PatternOf(inst);
   if (pattern == Pattern::kSame) {
     Value* one = code_.If(code_.AnyOf(mask), llvm::Constant::getNullValue(memory),
-                          [&] { return code_.CreateAlignedLoad(memory, bases_[id], align); });
+                          [&] { return code_.CreateAlignedLoad(memory, Checked(inst, bases_[id]), align); });
     return code_.CreateSelect(mask, code_.Splat(one, lanes_), zero);
   }
   const bool is_contiguous = pattern == Pattern::kContiguous;
   if (is_contiguous && HasMaskedAccess(inst.dtype)) {
-    return code_.CreateMaskedLoad(vector, ContiguousPointer(id, copy), align, mask, zero);
+    return code_.CreateMaskedLoad(vector, ContiguousPointer(id, copy, mask), align, mask, zero);
   }
   const auto by_lane = [&]() -> Value* {
     Value* indices = is_contiguous ? nullptr : ScatterIndices(id, copy);
@@ -153,7 +154,7 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
   if (!is_contiguous) return by_lane();
   // Most vectors of a predicate are all true: those are loaded whole.
   Value* whole = code_.If(code_.AllOf(mask), zero, [&] {
-    return code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy), align);
+    return code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy, nullptr), align);
   });
   return code_.If(code_.CreateNot(code_.AllOf(mask)), whole, by_lane);
 }
@@ -166,11 +167,11 @@ void KernelLowering::VectorStore(Id id, unsigned copy) {
   if (mask != nullptr) return MaskedStore(id, copy, value, mask);
   switch (PatternOf(inst)) {
     case Pattern::kContiguous:
-      code_.CreateAlignedStore(value, ContiguousPointer(id, copy), align);
+      code_.CreateAlignedStore(value, ContiguousPointer(id, copy, nullptr), align);
       break;
     case Pattern::kSame:  // The last value of j stays.
       code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{lanes_ - 1}),
-                               bases_[id], align);
+                               Checked(inst, bases_[id]), align);
       break;
     case Pattern::kScattered: {
       Value* indices = ScatterIndices(id, copy);
@@ -190,7 +191,7 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
   const bool is_contiguous = PatternOf(inst) == Pattern::kContiguous;
   const auto partial = [&]() -> Value* {
     if (is_contiguous && HasMaskedAccess(inst.dtype)) {
-      code_.CreateMaskedStore(value, ContiguousPointer(id, copy), align, mask);
+      code_.CreateMaskedStore(value, ContiguousPointer(id, copy, mask), align, mask);
       return nullptr;
     }
     Value* indices = is_contiguous ? nullptr : ScatterIndices(id, copy);
@@ -211,13 +212,13 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
   // truncated, which overwrites the neighbour.
   if (IsFirstLane(mask)) {
     code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{0}),
-                             ContiguousPointer(id, copy), align);
+                             ContiguousPointer(id, copy, mask), align);
     return;
   }
   // Masked stores of whole vectors are many times slower than plain ones on some processors.
   Value* all = code_.AllOf(mask);
   code_.If(all, nullptr, [&]() -> Value* {
-    code_.CreateAlignedStore(value, ContiguousPointer(id, copy), align);
+    code_.CreateAlignedStore(value, ContiguousPointer(id, copy, nullptr), align);
     return nullptr;
   });
   code_.If(code_.CreateNot(all), nullptr, partial);

@@ -278,15 +278,8 @@ class Emitter {
     const auto it = std::find(buffers.begin(), buffers.end(), value);
     if (it != buffers.end()) return static_cast<uint32_t>(it - buffers.begin());
     const Type& type = graph_.type(value);
-    Dim elements = 1;
-    for (size_t k = 0; k < type.rank(); ++k) {
-      if (type.sizes[k].is_zero()) elements = Dim();
-    }
-    for (size_t k = 0; k < type.rank() && !elements.is_zero(); ++k) {
-      elements = elements + (type.sizes[k] - Dim(1)) * type.strides[k];
-    }
     buffers.push_back(value);
-    draft_.kernel.params.push_back({type.dtype, mode, elements});
+    draft_.kernel.params.push_back({type.dtype, mode, type.Extent()});
     return static_cast<uint32_t>(buffers.size() - 1);
   }
 

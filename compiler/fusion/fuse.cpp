@@ -10,6 +10,7 @@
 
 #include "compiler/fusion/emit.h"
 #include "compiler/fusion/group.h"
+#include "compiler/loop/bounds.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/ops.h"
 
@@ -51,6 +52,18 @@ class Scheduler {
     return std::move(fused_);
   }
 
+  /// Why each node that stays with ATen does.
+  std::map<NodeId, std::string> TakeReasons(const Fused& fused) {
+    for (const Fused::Step& step : fused.steps) {
+      if (step.is_launch) continue;
+      const bool has_rule = !lowered_.results[step.node].empty();
+      reasons_.try_emplace(step.node, !has_rule                     ? lowered_.why[step.node]
+                                      : lowered_.IsView(step.node) ? "a view of memory"
+                                                                   : "loops cannot follow its index maps");
+    }
+    return std::move(reasons_);
+  }
+
  private:
   struct Unit {
     bool is_launch = false;
@@ -62,17 +75,17 @@ class Scheduler {
 
   /// A group that cannot be emitted leaves its nodes to ATen; Need() finds them.
   void AddLaunch(Group& group) {
-    auto draft = fusion::EmitGroup(lowered_, group);
-    if (!draft) return;
     Launch launch;
-    launch.buffers = draft->buffers;
-    auto kernel = fusion::Finish(std::move(draft).value(), launch.symbols);
-    if (!kernel || !loop::Verify(*kernel)) return;
+    auto kernel = MakeKernel(group, launch);
+    if (!kernel) {
+      for (NodeId id : group.members) reasons_[id] = kernel.error().message();
+      return;
+    }
     const Digest digest = loop::KernelDigest(*kernel);
     const auto [it, is_new] =
         kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
     if (is_new) {
-      kernel->name = fmt::format("k{}_{}", it->second, NameOf(group));
+      kernel->name = fmt::format("k{}_{}", it->second, kernel->name);
       fused_.kernels.push_back(std::move(kernel).value());
     }
     launch.kernel = it->second;
@@ -84,6 +97,16 @@ class Scheduler {
     for (const Group::Store& store : group.stores) producer_[store.value] = units_.size();
     units_.push_back(std::move(unit));
     fused_.launches.push_back(std::move(launch));
+  }
+
+  Result<loop::Kernel> MakeKernel(Group& group, Launch& launch) {
+    TRY_ASSIGN(fusion::Draft draft, fusion::EmitGroup(lowered_, group));
+    launch.buffers = draft.buffers;
+    TRY_ASSIGN(loop::Kernel kernel, fusion::Finish(std::move(draft), launch.symbols));
+    kernel.name = NameOf(group);
+    TRY(loop::Verify(kernel));
+    TRY(loop::ProveBounds(kernel));
+    return kernel;
   }
 
   /// The operations of the group, for people.
@@ -199,10 +222,16 @@ class Scheduler {
   std::vector<size_t> step_of_node_;
   std::vector<size_t> position_;
   std::vector<ValueId> storage_;       // Values with one number may share memory.
+  std::map<NodeId, std::string> reasons_;
 };
 
 }  // namespace
 
-Result<Fused> Fuse(const Graph& graph) { return Scheduler(graph).Run(); }
+Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons) {
+  Scheduler scheduler(graph);
+  TRY_ASSIGN(Fused fused, scheduler.Run());
+  if (reasons != nullptr) *reasons = scheduler.TakeReasons(fused);
+  return fused;
+}
 
 }  // namespace ingot::compiler

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -43,6 +45,7 @@ struct Fused {
 /// Groups nodes into kernels: pointwise, broadcast, cast, select, gather, cat/slice/pad and
 /// last-dimension reductions with their producers and consumers; views are index maps. Values
 /// written by a launch have the strides their Type says.
-Result<Fused> Fuse(const Graph& graph);
+/// `reasons` receives, for people, why each node that stays with ATen does.
+Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons = nullptr);
 
 }  // namespace ingot::compiler

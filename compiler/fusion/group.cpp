@@ -99,7 +99,7 @@ class Grouper {
     return unit;
   }
 
-  Wanted WhoWants(NodeId id, const Node& node) {
+  Wanted WhoWants(const Node& node) {
     Wanted w;
     for (ValueId r : node.results) {
       for (const Request& request : requests_[r]) AddUnique(w.groups, request.unit);
@@ -113,13 +113,12 @@ class Grouper {
       for (size_t unit : mutators_[storage_[v]]) AddUnique(w.units, unit);
     });
     if (node.effects != kPure && last_effect_ != kOutside) AddUnique(w.units, last_effect_);
-    (void)id;
     return w;
   }
 
   void Place(NodeId id) {
     const Node& node = graph_.node(id);
-    const Wanted wanted = WhoWants(id, node);
+    const Wanted wanted = WhoWants(node);
     const bool is_pure = node.effects == kPure && node.inplace < 0;
     if (!wanted.any && is_pure) return;
     if (lowered_.results[id].empty()) return PlaceAten(node, wanted);
@@ -331,7 +330,7 @@ class Grouper {
     for (size_t k = 1; k < std::min(wanted.groups.size(), kDuplicatesMax); ++k) {
       merged = MergePair(wanted.groups[0], wanted.groups[k]) || merged;
     }
-    const Wanted rest = merged ? WhoWants(id, node) : wanted;
+    const Wanted rest = merged ? WhoWants(node) : wanted;
     for (size_t unit : rest.groups) {
       if (JoinOne(id, node, weight, rest, unit)) return;
     }
@@ -512,8 +511,9 @@ class Grouper {
 
 }  // namespace
 
-Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity()) {
-  for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id));
+Lowered::Lowered(const Graph& g)
+    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
+  for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id), why[id]);
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
 }

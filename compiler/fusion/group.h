@@ -27,6 +27,7 @@ struct Lowered {
   const Graph& graph;
   ExprPool pool;
   std::vector<Results> results;   ///< by node; empty = stays with ATen
+  std::vector<std::string_view> why;   ///< by node: why it does
   std::vector<Alias> aliases;     ///< by value
 
   explicit Lowered(const Graph& graph);

@@ -57,15 +57,18 @@ std::vector<std::string_view> ListRules() {
   return names;
 }
 
-Results LowerNode(ExprPool& pool, const Node& node) {
-  if (node.effects != kPure || node.inplace >= 0 || node.results.empty()) return {};
-  const LowerFn lower = FindRule(node.op);
-  if (!lower) return {};
+Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   const Graph& graph = pool.graph();
+  const Rule rule{pool, Call(graph, node), why};
+  if (node.effects != kPure) return rule.No("it has effects");
+  if (node.inplace >= 0) return rule.No("it works in place");
+  if (node.results.empty()) return rule.No("it has no result");
+  const LowerFn lower = FindRule(node.op);
+  if (!lower) return rule.No("no rule for this operator");
   for (ValueId id : node.results) {
-    if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return {};
+    if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return rule.No("complex numbers");
   }
-  const Rule rule{pool, Call(graph, node)};
+  why = "its rule does not take these types, dims or arguments";
   Results results = lower(rule);
   if (results.size() != node.results.size()) return {};
   for (size_t i = 0; i < results.size(); ++i) {
@@ -73,9 +76,9 @@ Results LowerNode(ExprPool& pool, const Node& node) {
     if (results[i] == kNoExpr) return {};
     if (pool[results[i]].sizes != type.sizes) {
       results[i] = pool.Expand(results[i], type.sizes);
-      if (results[i] == kNoExpr) return {};
+      if (results[i] == kNoExpr) return rule.No("the rule's result has other sizes");
     }
-    if (pool[results[i]].dtype != ComputeType(type.dtype)) return {};
+    if (pool[results[i]].dtype != ComputeType(type.dtype)) return rule.No("the rule's result has another type");
   }
   return results;
 }

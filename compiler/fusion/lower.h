@@ -10,10 +10,13 @@
 
 namespace ingot::compiler::fusion {
 
+using Results = std::vector<ExprId>;
+
 /// What a rule works with: the node, and where expressions are made.
 struct Rule {
   ExprPool& pool;
   Call call;
+  std::string_view& why;   ///< of the last No()
 
   const Graph& graph() const { return call.graph(); }
   const Node& node() const { return call.node(); }
@@ -27,9 +30,13 @@ struct Rule {
   ExprId Tensor(size_t i) const { return pool.Value(call.ValueAt(i)); }
   /// A scalar argument; `otherwise` where it is absent.
   double FloatAt(size_t i, double otherwise) const;
+  /// No rule for this call, with the reason for people.
+  Results No(std::string_view reason) const {
+    why = reason;
+    return {};
+  }
 };
 
-using Results = std::vector<ExprId>;
 /// An empty list: no rule for this call; it stays with ATen.
 using LowerFn = Results (*)(const Rule& rule);
 
@@ -43,7 +50,8 @@ const RuleTable& ReduceRules();
 /// Every operator that has a rule, sorted.
 std::vector<std::string_view> ListRules();
 
-/// One expression for each result of `node`, or empty where the node stays with ATen.
-Results LowerNode(ExprPool& pool, const Node& node);
+/// One expression for each result of `node`, or empty where the node stays with ATen; `why` then says
+/// why, in words that live as long as the program.
+Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why);
 
 }  // namespace ingot::compiler::fusion

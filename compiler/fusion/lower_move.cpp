@@ -39,25 +39,25 @@ Results Cat(const Rule& r) {
   const auto axis = r.call.IsNone(1) ? std::optional<size_t>(0) : AxisAt(r, 1, rank);
   // Every part costs a comparison and a predicated read for every element.
   constexpr size_t kPartsMax = 8;
-  if (!list || !axis || rank == 0) return {};
+  if (!list || !axis || rank == 0) return r.No("a cat of no list or dim");
   std::vector<ExprId> parts;
   for (ValueId id : list->ids) {
-    if (id == kNoValue) return {};
+    if (id == kNoValue) return r.No("a cat of nothing");
     const Dims& sizes = r.graph().type(id).sizes;
     // The one legacy exception of torch: an empty vector takes part in any cat.
     if (sizes.size() == 1 && rank != 1 && sizes[0].is_zero()) continue;
-    if (sizes.size() != rank) return {};
+    if (sizes.size() != rank) return r.No("parts of other ranks");
     if (sizes[*axis].is_zero()) continue;
     parts.push_back(r.pool.Cast(r.pool.Value(id), r.result().dtype));
   }
-  if (parts.empty() || parts.size() > kPartsMax) return {};
+  if (parts.empty() || parts.size() > kPartsMax) return r.No("a cat of more than 8 parts, or of none");
   return {Concat(r, parts, *axis)};
 }
 
 Results Stack(const Rule& r) {
   const auto* list = r.call.Get<RefList>(0);
   const auto axis = r.call.IsNone(1) ? std::optional<size_t>(0) : AxisAt(r, 1, r.result().rank());
-  if (!list || !axis || list->ids.size() > 8) return {};
+  if (!list || !axis || list->ids.size() > 8) return r.No("a stack of more than 8 parts");
   Dims part = r.result().sizes;
   part[*axis] = Dim(1);
   std::vector<ExprId> parts;
@@ -70,17 +70,19 @@ Results Stack(const Rule& r) {
 /// constant_pad_nd(x, pad, value), pad = [last low, last high, ...]. Negative padding crops.
 Results Pad(const Rule& r) {
   const auto pad = r.call.DimsAt(1);
-  if (!pad || pad->size() % 2 != 0) return {};
-  if (r.call.IsNone(2) ? false : !r.call.ScalarAt(2)) return {};
+  if (!pad || pad->size() % 2 != 0) return r.No("a pad that is no list of pairs");
+  if (r.call.IsNone(2) ? false : !r.call.ScalarAt(2)) return r.No("a value to pad with that is no number");
   ExprId x = r.Tensor(0);
   const ExprId fill = r.call.IsNone(2) ? Constant(r, 0) : r.Converted(2, r.result().dtype);
-  if (x == kNoExpr || pad->size() / 2 > r.pool[x].sizes.size()) return {};
+  if (x == kNoExpr || pad->size() / 2 > r.pool[x].sizes.size()) {
+    return r.No("a pad of more dims than there are");
+  }
   for (size_t i = 0; i < pad->size() / 2; ++i) {
     const Dim& low = (*pad)[2 * i];
     const Dim& high = (*pad)[2 * i + 1];
     if (low.is_zero() && high.is_zero()) continue;
     const auto crops = [](const Dim& d) { return d.is_const() && d.const_value() < 0; };
-    if (crops(low) || crops(high)) return {};
+    if (crops(low) || crops(high)) return r.No("a pad that crops");
     Dims sizes = r.pool[x].sizes;
     const size_t axis = sizes.size() - 1 - i;
     const Dim extent = sizes[axis];
@@ -94,10 +96,10 @@ Results Pad(const Rule& r) {
 Results SliceScatter(const Rule& r) {
   const auto axis = r.call.IsNone(2) ? std::optional<size_t>(0) : AxisAt(r, 2, r.result().rank());
   const ExprId src = r.Tensor(1);
-  if (!axis || src == kNoExpr || r.result().rank() == 0) return {};
+  if (!axis || src == kNoExpr || r.result().rank() == 0) return r.No("a dim that is not there");
   const auto step = r.call.IsNone(5) ? std::optional<int64_t>(1) : r.call.IntAt(5);
   const Dim start = r.call.DimAt(3).value_or(Dim());
-  if (step != 1 || (start.is_const() && start.const_value() < 0)) return {};
+  if (step != 1) return r.No("a step other than 1");
   const Dim extent = r.pool[src].sizes[*axis];
   return {r.pool.Region(r.pool.Cast(src, r.result().dtype), r.Tensor(0), r.result().sizes,
                         static_cast<uint32_t>(*axis), start, extent)};
@@ -105,9 +107,8 @@ Results SliceScatter(const Rule& r) {
 /// select_scatter(x, src, dim, index)
 Results SelectScatter(const Rule& r) {
   const auto axis = AxisAt(r, 2, r.result().rank());
-  auto index = r.call.DimAt(3);
-  if (!axis || !index || r.result().rank() == 0) return {};
-  if (index->is_const() && index->const_value() < 0) index = r.result().sizes[*axis] + *index;
+  const auto index = r.call.DimAt(3);
+  if (!axis || !index || r.result().rank() == 0) return r.No("a dim or index that is not there");
   Dims part = r.result().sizes;
   part[*axis] = Dim(1);
   const ExprId src = r.pool.Reshape(r.pool.Cast(r.Tensor(1), r.result().dtype), part);
@@ -120,7 +121,7 @@ template <Op op>
 Results Triangle(const Rule& r) {
   const Dims& sizes = r.result().sizes;
   const size_t rank = sizes.size();
-  if (rank < 2) return {};
+  if (rank < 2) return r.No("fewer than two dims");
   Affine distance = Affine::Var(static_cast<uint16_t>(rank - 1));
   distance.AddScaled(Affine::Var(static_cast<uint16_t>(rank - 2)), Dim(-1));
   const ExprId keep =
@@ -149,7 +150,7 @@ Results FillFrom(const Rule& r) {
 template <int given>
 Results Arange(const Rule& r) {
   const DType result = ComputeType(r.result().dtype);
-  if (result == DType::kBool) return {};
+  if (result == DType::kBool) return r.No("an arange of bools");
   const DType t = guards::IsFloat(result) ? DType::kF64 : result;
   ExprId x = r.pool.Cast(r.pool.Iota(r.result().sizes, Affine::Var(0)), t);
   if (given > 2) x = r.pool.Map(Op::kMul, {x, r.Operand(2, t)});
@@ -168,8 +169,12 @@ ExprId IndexAt(const Rule& r, ValueId id) {
 Results IndexSelect(const Rule& r) {
   const ExprId x = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(2));
   const auto axis = AxisAt(r, 1, r.result().rank());
-  if (!axis || x == kNoExpr || index == kNoExpr) return {};
-  if (r.pool[index].sizes.size() != 1 || r.result().rank() == 0) return {};
+  if (!axis || x == kNoExpr || index == kNoExpr) {
+    return r.No("a dim that is not there, or indices of another type than i32 and i64");
+  }
+  if (r.pool[index].sizes.size() != 1 || r.result().rank() == 0) {
+    return r.No("indices of another rank than 1");
+  }
   const ExprId at = r.pool.View(index, r.result().sizes,
                                 {Affine::Var(static_cast<uint16_t>(*axis))});
   Coords map;
@@ -182,10 +187,12 @@ Results IndexSelect(const Rule& r) {
 Results GatherRule(const Rule& r) {
   const ExprId x = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(2));
   const auto axis = AxisAt(r, 1, r.result().rank());
-  if (!axis || x == kNoExpr || index == kNoExpr || r.result().rank() == 0) return {};
+  if (!axis || x == kNoExpr || index == kNoExpr || r.result().rank() == 0) {
+    return r.No("a dim that is not there, or indices of another type than i32 and i64");
+  }
   // Next to a vector, torch takes a single number for a vector of one.
-  if (r.pool[x].sizes.size() != r.result().rank()) return {};
-  if (r.pool[index].sizes != r.result().sizes) return {};
+  if (r.pool[x].sizes.size() != r.result().rank()) return r.No("a single number next to a vector");
+  if (r.pool[index].sizes != r.result().sizes) return r.No("indices of other sizes than the result");
   Coords map;
   for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
   map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
@@ -195,7 +202,9 @@ Results GatherRule(const Rule& r) {
 /// embedding(weight, indices, ...)
 Results Embedding(const Rule& r) {
   const ExprId table = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(1));
-  if (table == kNoExpr || index == kNoExpr || r.pool[table].sizes.size() != 2) return {};
+  if (table == kNoExpr || index == kNoExpr || r.pool[table].sizes.size() != 2) {
+    return r.No("a table of another rank than 2, or indices of another type than i32 and i64");
+  }
   const size_t rank = r.result().rank();
   Coords leading, map = {Affine{Dim(), {}, {{0, Dim(1)}}},
                          Affine::Var(static_cast<uint16_t>(rank - 1))};
@@ -209,23 +218,25 @@ Results Embedding(const Rule& r) {
 Results IndexTensor(const Rule& r) {
   const auto* list = r.call.Get<RefList>(1);
   const ExprId x = r.Tensor(0);
-  if (!list || x == kNoExpr) return {};
+  if (!list || x == kNoExpr) return r.No("no list of indices");
   const Dims table = r.pool[x].sizes;
   size_t first = 0;
   while (first < list->ids.size() && list->ids[first] == kNoValue) ++first;
   size_t last = list->ids.size();
   while (last > first && list->ids[last - 1] == kNoValue) --last;
-  if (first == last || last > table.size()) return {};
+  if (first == last || last > table.size()) return r.No("no indices, or more than there are dims");
   Dims block;
   for (size_t k = first; k < last; ++k) {
     const ValueId id = list->ids[k];
-    if (IndexAt(r, id) == kNoExpr) return {};
+    if (IndexAt(r, id) == kNoExpr) return r.No("indices of another type than i32 and i64");
     auto merged = Broadcast(block, r.graph().type(id).sizes);
-    if (!merged) return {};
+    if (!merged) return r.No("indices that do not broadcast");
     block = std::move(*merged);
   }
   const Dims& sizes = r.result().sizes;
-  if (sizes.size() != table.size() - (last - first) + block.size()) return {};
+  if (sizes.size() != table.size() - (last - first) + block.size()) {
+    return r.No("indices that do not stand together");
+  }
   std::vector<ExprId> indices;
   Coords map;
   for (size_t k = 0; k < table.size(); ++k) {

@@ -20,17 +20,6 @@ Coords IdentityMap(size_t rank) {
   return map;
 }
 
-/// A position given by the user: negative constants count from the end, others are clamped.
-Dim FromEnd(const Dim& at, const Dim& size) {
-  if (!at.is_const()) return at;
-  if (at.const_value() >= 0) {
-    if (size.is_const() && at.const_value() > size.const_value()) return size;
-    return at;
-  }
-  const Dim wrapped = size + at;
-  return wrapped.is_const() && wrapped.const_value() < 0 ? Dim() : wrapped;
-}
-
 Results Alias(const Rule& r) { return {r.Tensor(0)}; }
 Results Reshaped(const Rule& r) { return {r.pool.Reshape(r.Tensor(0), r.result().sizes)}; }
 Results Expand(const Rule& r) { return {r.pool.Expand(r.Tensor(0), r.result().sizes)}; }
@@ -56,7 +45,7 @@ std::vector<size_t> Iota(size_t rank) {
 Results Transpose(const Rule& r) {
   const size_t rank = r.call.TypeAt(0)->rank();
   const auto a = AxisAt(r, 1, rank, 0), b = AxisAt(r, 2, rank, 0);
-  if (!a || !b) return {};
+  if (!a || !b) return r.No("dims that are not there");
   if (rank == 0) return Alias(r);
   std::vector<size_t> order = Iota(rank);
   std::swap(order[*a], order[*b]);
@@ -69,18 +58,18 @@ Results Reverse(const Rule& r) {
 }
 Results SwapLast(const Rule& r) {
   std::vector<size_t> order = Iota(r.call.TypeAt(0)->rank());
-  if (order.size() < 2) return {};
+  if (order.size() < 2) return r.No("mT of fewer than two dims");
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return PermuteBy(r, order);
 }
 Results Permute(const Rule& r) {
   const size_t rank = r.call.TypeAt(0)->rank();
   const auto dims = r.call.IntsAt(1);
-  if (!dims || dims->size() != rank) return {};
+  if (!dims || dims->size() != rank) return r.No("dims that are not there");
   std::vector<size_t> order;
   for (int64_t dim : *dims) {
     const auto axis = WrapDim(dim, rank);
-    if (!axis) return {};
+    if (!axis) return r.No("dims that are not there");
     order.push_back(*axis);
   }
   return PermuteBy(r, order);
@@ -88,7 +77,7 @@ Results Permute(const Rule& r) {
 Results MoveDim(const Rule& r) {
   const size_t rank = r.call.TypeAt(0)->rank();
   const auto from = AxisAt(r, 1, rank, 0), to = AxisAt(r, 2, rank, 0);
-  if (!from || !to || rank == 0) return {};
+  if (!from || !to || rank == 0) return r.No("dims that are not there");
   std::vector<size_t> order = Iota(rank);
   order.erase(order.begin() + static_cast<ptrdiff_t>(*from));
   order.insert(order.begin() + static_cast<ptrdiff_t>(*to), *from);
@@ -105,10 +94,10 @@ ExprId SliceOf(const Rule& r, size_t axis, const Dim& start, const Dim& step, co
 Results Slice(const Rule& r) {
   const Type& from = *r.call.TypeAt(0);
   const auto axis = AxisAt(r, 1, from.rank(), 0);
-  if (!axis || from.rank() == 0) return {};
-  const Dim start = FromEnd(r.call.DimAt(2).value_or(Dim()), from.sizes[*axis]);
+  if (!axis || from.rank() == 0) return r.No("a dim that is not there");
+  const Dim start = r.call.DimAt(2).value_or(Dim());
   const auto step = r.call.IsNone(4) ? std::optional<int64_t>(1) : r.call.IntAt(4);
-  if (!step || *step < 1) return {};
+  if (!step || *step < 1) return r.No("a step that is no number above 0");
   return {SliceOf(r, *axis, start, Dim(*step), r.result().sizes)};
 }
 /// narrow(x, dim, start, length)
@@ -116,8 +105,8 @@ Results Narrow(const Rule& r) {
   const Type& from = *r.call.TypeAt(0);
   const auto axis = AxisAt(r, 1, from.rank(), 0);
   const auto start = r.call.DimAt(2);
-  if (!axis || !start || from.rank() == 0) return {};
-  return {SliceOf(r, *axis, FromEnd(*start, from.sizes[*axis]), Dim(1), r.result().sizes)};
+  if (!axis || !start || from.rank() == 0) return r.No("a dim or start that is not there");
+  return {SliceOf(r, *axis, *start, Dim(1), r.result().sizes)};
 }
 
 ExprId SelectOf(const Rule& r, size_t axis, const Dim& index) {
@@ -132,14 +121,14 @@ Results Select(const Rule& r) {
   const Type& from = *r.call.TypeAt(0);
   const auto axis = AxisAt(r, 1, from.rank(), 0);
   const auto index = r.call.DimAt(2);
-  if (!axis || !index || from.rank() == 0) return {};
-  return {SelectOf(r, *axis, FromEnd(*index, from.sizes[*axis]))};
+  if (!axis || !index || from.rank() == 0) return r.No("a dim or index that is not there");
+  return {SelectOf(r, *axis, *index)};
 }
 /// unbind(x, dim)
 Results Unbind(const Rule& r) {
   const Type& from = *r.call.TypeAt(0);
   const auto axis = AxisAt(r, 1, from.rank(), 0);
-  if (!axis || from.rank() == 0) return {};
+  if (!axis || from.rank() == 0) return r.No("a dim that is not there");
   Results results;
   for (size_t i = 0; i < r.node().results.size(); ++i) {
     results.push_back(SelectOf(r, *axis, Dim(static_cast<int64_t>(i))));
@@ -150,12 +139,12 @@ Results Unbind(const Rule& r) {
 Results Split(const Rule& r) {
   const Type& from = *r.call.TypeAt(0);
   const auto axis = AxisAt(r, 2, from.rank(), 0);
-  if (!axis || from.rank() == 0) return {};
+  if (!axis || from.rank() == 0) return r.No("a dim that is not there");
   Results results;
   Dim start;
   for (size_t i = 0; i < r.node().results.size(); ++i) {
     const Dims& sizes = r.result(i).sizes;
-    if (sizes.size() != from.rank()) return {};
+    if (sizes.size() != from.rank()) return r.No("parts of another rank");
     results.push_back(SliceOf(r, *axis, start, Dim(1), sizes));
     start = start + sizes[*axis];
   }

@@ -6,6 +6,7 @@
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
 #include "compiler/import/memories.h"
+#include "compiler/import/positions.h"
 #include "compiler/import/recording.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/collectives.h"
@@ -146,6 +147,7 @@ class Importer {
         call.args.push_back(std::move(arg));
       }
     }
+    TRY(CountFromFront(call.op, recording_, call.args));
     if (call.raw->results()) {
       for (const proto::Arg* raw : *call.raw->results()) {
         TRY_ASSIGN(Arg result, recording_.ReadArg(*raw));
@@ -267,13 +269,12 @@ class Importer {
     if (returns_operands && !call.raw->is_random() && !call.raw->is_opaque()) return {};
     TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
     TRY_ASSIGN(const std::vector<ValueId> values, AddNodeFor(call, ids, std::move(args)));
-    int64_t start = 0;
     for (uint32_t i = 0; i < ids.size(); ++i) {
       if (call.Takes(ids[i])) continue;
       if (memories_.IsDefined(ids[i])) {
         return Error(Code::kCorrupt, fmt::format("makes value {} a second time", ids[i]));
       }
-      DefineResult(call, ids[i], values[i], i, start);
+      DefineResult(call, ids[i], values[i]);
     }
     if (!call.raw->is_dynamic_shape()) return {};
     for (ValueId value : values) {
@@ -286,6 +287,7 @@ class Importer {
 
   Result<std::vector<ValueId>> AddNodeFor(const StepCall& call, const std::vector<uint32_t>& ids,
                                           std::vector<Arg> args) {
+    if (call.op == "aten.as_strided" && ids.size() == 1) TRY(PlaceInOperand(call, ids[0], args));
     Node node = MakeNode(call, call.op, std::move(args));
     std::vector<Type> types;
     for (uint32_t id : ids) types.push_back(recording_.meta(id).type);
@@ -302,20 +304,42 @@ class Importer {
     return graph_.node(id).results;
   }
 
-  /// `start` runs along the dim that an operator with several views cuts.
-  void DefineResult(const StepCall& call, uint32_t id, ValueId value, uint32_t result,
-                    int64_t& start) {
+  /// as_strided counts from the start of a storage, which is another in each call and in compiled code; here
+  /// it begins with its operand, and what it looks at lies within that.
+  Status PlaceInOperand(const StepCall& call, uint32_t result, std::vector<Arg>& args) {
+    const auto* ref = call.operands.size() == 1 ? std::get_if<Ref>(&call.args[0]) : nullptr;
+    if (ref == nullptr || args.size() < 3) return Error(Code::kCorrupt, "has other arguments than as_strided");
+    const Meta& parent = recording_.meta(ref->id);
+    const Meta& meta = recording_.meta(result);
+    const ValueId value = std::get<Ref>(args[0]).id;
+    if (meta.first_byte < parent.first_byte || meta.end_byte > parent.end_byte || !parent.type.IsContiguous() ||
+        !graph_.type(value).IsContiguous()) {
+      return Error(Code::kUnsupported, "looks at memory outside of its operand, or at one with gaps");
+    }
+    args.resize(4, None{});
+    args[3] = None{};
+    const int64_t start = meta.offset - parent.offset;
+    if (start == 0) return {};
+    const Dim elements = parent.type.Elements();
+    Node flat{"aten.view", {Ref{value}, Dims{elements}}};
+    const ValueId all = AddViewNode(graph_, std::move(flat), Type::Contiguous(parent.type.dtype, {elements}));
+    Node tail{"aten.slice.Tensor", {Ref{all}, Dim(0), Dim(start), elements, Dim(1)}};
+    args[0] = Ref{AddViewNode(graph_, std::move(tail),
+                              Type::Contiguous(parent.type.dtype, {elements - Dim(start)}))};
+    return {};
+  }
+
+  /// A view that cannot be taken again is a memory of its own next to its parent's: neither may be written.
+  void DefineResult(const StepCall& call, uint32_t id, ValueId value) {
     const Meta& meta = recording_.meta(id);
     for (size_t i = 0; i < call.args.size(); ++i) {
       const auto* ref = std::get_if<Ref>(&call.args[i]);
       if (!ref || recording_.meta(ref->id).storage != meta.storage) continue;
-      Node step = graph_.node(graph_.value(value).def);
-      View view = MakeView(step, ref->id, i, recording_.meta(ref->id), meta, result, start);
-      if (view.op == "aten.slice.Tensor" && step.op != view.op) {
-        start = std::get<Dim>(view.args[3]).const_value();
+      const Node& step = graph_.node(graph_.value(value).def);
+      if (auto view = MakeView(step, ref->id, i, recording_.meta(ref->id), meta)) {
+        return memories_.DefineView(id, value, *std::move(view));
       }
-      memories_.DefineView(id, value, std::move(view));
-      return;
+      break;
     }
     memories_.DefineFresh(id, value);
   }
@@ -415,7 +439,7 @@ class Importer {
         continue;
       }
       TRY_ASSIGN(const ValueId value, memories_.Use(source));
-      memories_.DefineView(id, value, View{source, {}, {}, 0});
+      memories_.DefineView(id, value, TakenView{source, {}, {}, 0});
       return {};
     }
     return Error(Code::kUnsupported, "returns a tensor other than the one it writes");

@@ -48,7 +48,7 @@ Status Memories::DefineSource(uint32_t id, ValueId value, bool is_input) {
     const bool stays_shared = !is_input && !memories_[memory].is_input;
     if (stays_shared && meta.type == other.type && meta.offset == other.offset) {
       cell.memory = memory;
-      cell.view = View{root, {}, {}, 0};
+      cell.view = TakenView{root, {}, {}, 0};
     } else {
       memories_[memory].tangled = true;
       meets_another = true;
@@ -70,7 +70,7 @@ void Memories::DefineFresh(uint32_t id, ValueId value) {
   if (known) tangled_storages_.insert(storage);
 }
 
-void Memories::DefineView(uint32_t id, ValueId value, View view) {
+void Memories::DefineView(uint32_t id, ValueId value, TakenView view) {
   Cell& cell = cells_[id];
   cell.value = value;
   cell.memory = cells_[view.parent].memory;
@@ -119,7 +119,7 @@ Status Memories::Write(uint32_t id, ValueId value) {
   std::vector<std::pair<uint32_t, ValueId>> updated = {{id, value}};
   while (cells_[updated.back().first].view) {
     const auto [at, now] = updated.back();
-    const View& view = *cells_[at].view;
+    const TakenView& view = *cells_[at].view;
     const uint32_t parent = view.parent;
     if (view.is_same()) {
       updated.emplace_back(parent, now);

@@ -31,7 +31,7 @@ class Memories {
   Status DefineSource(uint32_t id, ValueId value, bool is_input);
   /// Binds a tensor with memory of its own, as far as the recording knows.
   void DefineFresh(uint32_t id, ValueId value);
-  void DefineView(uint32_t id, ValueId value, View view);
+  void DefineView(uint32_t id, ValueId value, TakenView view);
 
   /// The value of a defined tensor, which may add nodes.
   Result<ValueId> Use(uint32_t id);
@@ -44,7 +44,7 @@ class Memories {
     ValueId value = kNoValue;
     uint64_t version = 0;
     uint32_t memory = 0;
-    std::optional<View> view;
+    std::optional<TakenView> view;
   };
   struct Memory {
     uint32_t root = 0;

@@ -10,17 +10,6 @@
 namespace ingot::compiler {
 namespace {
 
-// Views with several results: pieces along one dim, whose argument position is given.
-struct Pieces {
-  std::string_view op;
-  size_t dim_arg;
-};
-constexpr Pieces kPieces[] = {
-    {"aten.split.Tensor", 2}, {"aten.split.sizes", 2}, {"aten.split_with_sizes", 2},
-    {"aten.chunk", 2}, {"aten.tensor_split.sections", 2}, {"aten.tensor_split.indices", 2},
-    {"aten.unsafe_chunk", 2}, {"aten.unsafe_split.Tensor", 2},
-};
-
 // Views that only name the same elements in the same order by other sizes.
 constexpr std::string_view kReshapes[] = {
     "aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze",
@@ -44,8 +33,50 @@ std::vector<Arg> SliceArgs(ValueId parent, size_t dim, int64_t start, const Dim&
   return {Ref{parent}, Dim(static_cast<int64_t>(dim)), Dim(start), Dim(start) + length, Dim(1)};
 }
 
+/// Dims `from` of the parent, except `without`, step through memory as those of the view do.
+bool SameSteps(const Type& parent, const Type& view, size_t without) {
+  for (size_t k = 0, v = 0; k < parent.rank(); ++k) {
+    if (k == without && parent.rank() != view.rank()) continue;
+    const bool same_size = k == without || parent.sizes[k] == view.sizes[v];
+    if (!same_size || (!view.sizes[v].is_one() && parent.strides[k] != view.strides[v])) return false;
+    ++v;
+  }
+  return true;
+}
+
+/// Where along dim `dim` of the parent the view of `length` elements begins.
+std::optional<int64_t> StartAlong(const Meta& parent, const Meta& meta, size_t dim, int64_t length) {
+  if (meta.type.Elements().is_zero()) return 0;
+  const int64_t stride = parent.type.strides[dim].const_value();
+  const int64_t offset = meta.offset - parent.offset;
+  const int64_t start = stride == 0 ? 0 : offset / stride;
+  if (start < 0 || start * stride != offset || start + length > parent.type.sizes[dim].const_value()) {
+    return std::nullopt;
+  }
+  return start;
+}
+
+/// The slice or select that takes the same elements, told from where they lie.
+std::optional<TakenView> PartOf(uint32_t parent, const Meta& parent_meta, const Meta& meta) {
+  const Type& from = parent_meta.type;
+  const Type& to = meta.type;
+  if (from.dtype != to.dtype) return std::nullopt;
+  for (size_t dim = 0; dim < from.rank(); ++dim) {
+    const Arg at = Dim(static_cast<int64_t>(dim));
+    if (to.rank() == from.rank() && SameSteps(from, to, dim)) {
+      const auto start = StartAlong(parent_meta, meta, dim, to.sizes[dim].const_value());
+      if (start) return TakenView{parent, "aten.slice.Tensor", SliceArgs(kNoValue, dim, *start, to.sizes[dim]), 0};
+    }
+    if (to.rank() + 1 == from.rank() && SameSteps(from, to, dim)) {
+      const auto index = StartAlong(parent_meta, meta, dim, 1);
+      if (index) return TakenView{parent, "aten.select.int", {Ref{}, at, Dim(*index)}, 0};
+    }
+  }
+  return std::nullopt;
+}
+
 /// How the view permutes the parent's dims: dim i of the view is dim result[i] of the parent.
-std::optional<std::vector<size_t>> Permutation(const View& view, size_t rank) {
+std::optional<std::vector<size_t>> Permutation(const TakenView& view, size_t rank) {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
   std::optional<size_t> a, b;
@@ -76,7 +107,7 @@ std::optional<std::vector<size_t>> Permutation(const View& view, size_t rank) {
 }
 
 /// The scatter operator that puts a value back where the view took it, by name and arguments.
-std::optional<Node> ScatterOf(const View& view, const Meta& parent_meta, const Meta& meta,
+std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, const Meta& meta,
                               ValueId parent, ValueId value) {
   Node node;
   node.args = {Ref{parent}, Ref{value}};
@@ -91,9 +122,8 @@ std::optional<Node> ScatterOf(const View& view, const Meta& parent_meta, const M
   }
   if (view.op == "aten.narrow") {
     const std::optional<size_t> dim = DimArg(view.args, 1, rank);
-    std::optional<int64_t> start = IntArg(view.args, 2);
+    const std::optional<int64_t> start = IntArg(view.args, 2);
     if (!dim || !start) return std::nullopt;
-    if (*start < 0) *start += parent_meta.type.sizes[*dim].const_value();
     node.op = "aten.slice_scatter";
     const std::vector<Arg> slice = SliceArgs(parent, *dim, *start, meta.type.sizes[*dim]);
     node.args.insert(node.args.end(), slice.begin() + 1, slice.end());
@@ -102,46 +132,29 @@ std::optional<Node> ScatterOf(const View& view, const Meta& parent_meta, const M
   return std::nullopt;
 }
 
-/// Any view by its geometry. Offsets of as_strided count from the start of the storage, which
-/// a value of the graph has at its first element; so the parent must begin there too.
-Result<Node> StridedScatter(const Graph& graph, const View& view, const Meta& parent_meta,
+/// Any view by its geometry, where it begins with its parent: offsets of as_strided count from the
+/// start of a storage, and what lies there before the parent differs from call to call.
+Result<Node> StridedScatter(const Graph& graph, const TakenView& view, const Meta& parent_meta,
                             const Meta& meta, ValueId parent, ValueId value) {
-  if (parent_meta.offset != 0 || meta.type.dtype != parent_meta.type.dtype ||
+  if (parent_meta.offset != meta.offset || meta.type.dtype != parent_meta.type.dtype ||
       graph.type(parent).strides != parent_meta.type.strides ||
       HasInternalOverlap(parent_meta.type)) {
     return Error(Code::kUnsupported, "written through a view by " + view.op +
                                          " that cannot be undone; write to the tensor itself");
   }
   return Node{"aten.as_strided_scatter",
-              {Ref{parent}, Ref{value}, meta.type.sizes, meta.type.strides, Dim(meta.offset)}};
+              {Ref{parent}, Ref{value}, meta.type.sizes, meta.type.strides, None{}}};
 }
 
 }  // namespace
 
-View MakeView(const Node& step, uint32_t parent, size_t parent_arg, const Meta& parent_meta,
-              const Meta& meta, uint32_t result, int64_t start) {
-  View view{parent, {}, {}, 0};
+std::optional<TakenView> MakeView(const Node& step, uint32_t parent, size_t parent_arg, const Meta& parent_meta,
+                                  const Meta& meta) {
+  TakenView view{parent, {}, {}, 0};
   if (meta.type == parent_meta.type && meta.offset == parent_meta.offset) return view;
-  const size_t rank = parent_meta.type.rank();
-  for (const Pieces& pieces : kPieces) {
-    if (step.op != pieces.op) continue;
-    const std::optional<size_t> dim = DimArg(step.args, pieces.dim_arg, rank);
-    if (!dim || *dim >= meta.type.rank()) break;
-    view.op = "aten.slice.Tensor";
-    view.args = SliceArgs(kNoValue, *dim, start, meta.type.sizes[*dim]);
-    return view;
-  }
-  if (step.op == "aten.unbind.int") {
-    if (const std::optional<size_t> dim = DimArg(step.args, 1, rank)) {
-      view.op = "aten.select.int";
-      view.args = {Ref{}, Dim(static_cast<int64_t>(*dim)), Dim(static_cast<int64_t>(result))};
-      return view;
-    }
-  }
-  if (step.results.size() > 1) {
-    view.op = "aten.as_strided";
-    view.args = {Ref{}, meta.type.sizes, meta.type.strides, Dim(meta.offset)};
-    return view;
+  // Several results, or a place in the storage instead of one in the parent: the step says too little.
+  if (step.results.size() > 1 || step.op == "aten.as_strided" || step.op == "aten.unbind.int") {
+    return PartOf(parent, parent_meta, meta);
   }
   view.op = step.op;
   view.args = step.args;
@@ -160,13 +173,13 @@ ValueId AddViewNode(Graph& graph, Node node, Type type) {
   return value;
 }
 
-ValueId Replay(Graph& graph, const View& view, ValueId parent, const Type& type) {
+ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& type) {
   Node node{view.op, view.args};
   node.args[view.parent_arg] = Ref{parent};
   return AddViewNode(graph, std::move(node), type);
 }
 
-Result<ValueId> Invert(Graph& graph, const View& view, const Meta& parent_meta, const Meta& meta,
+Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
                        ValueId parent, ValueId value) {
   if (std::optional<Node> scatter = ScatterOf(view, parent_meta, meta, parent, value)) {
     const NodeId id = graph.AddNode(*std::move(scatter), {graph.type(parent)});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace ingot::compiler {
 
 /// How one tensor is seen in the memory of another: an operator on the parent that can be
 /// applied again after the parent changed.
-struct View {
+struct TakenView {
   uint32_t parent = 0;  ///< recording id
   /// Empty: parent and view have the same geometry, so they are one value.
   std::string op;
@@ -22,21 +23,22 @@ struct View {
   bool is_same() const { return op.empty(); }
 };
 
-/// The view that result `result` of a view step is. Operators with several results become the
-/// slice or select that this result is.
-View MakeView(const Node& step, uint32_t parent, size_t parent_arg, const Meta& parent_meta,
-              const Meta& meta, uint32_t result, int64_t start);
+/// The view that a result of a view step is: the step itself where that has one result and says
+/// where it looks by sizes and dims alone, else the slice or select with the same elements. nullopt
+/// where there is none.
+std::optional<TakenView> MakeView(const Node& step, uint32_t parent, size_t parent_arg, const Meta& parent_meta,
+                                  const Meta& meta);
 
 /// Adds a node with one result of type `type`, except that the strides are those of a view of
 /// the operands as they are in the graph where that can be told.
 ValueId AddViewNode(Graph& graph, Node node, Type type);
 
 /// The view of `parent` again.
-ValueId Replay(Graph& graph, const View& view, ValueId parent, const Type& type);
+ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& type);
 
 /// The parent after `value` was written through the view: scatters into `parent`, or undoes the
 /// view where it keeps all elements. kUnsupported where neither is possible.
-Result<ValueId> Invert(Graph& graph, const View& view, const Meta& parent_meta, const Meta& meta,
+Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
                        ValueId parent, ValueId value);
 
 /// Whether two indices may name the same element.

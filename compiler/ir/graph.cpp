@@ -11,6 +11,15 @@ Type Type::Contiguous(DType dtype, Dims sizes) {
   return {dtype, std::move(sizes), std::move(strides)};
 }
 
+Dim Type::Extent() const {
+  Dim extent = 1;
+  for (size_t i = 0; i < rank(); ++i) {
+    if (sizes[i].is_zero()) return Dim();
+    extent = extent + (sizes[i] - Dim(1)) * strides[i];
+  }
+  return extent;
+}
+
 bool Type::IsContiguous() const {
   if (strides.size() != sizes.size()) return false;
   if (std::any_of(sizes.begin(), sizes.end(), [](const Dim& d) { return d.is_zero(); })) {

@@ -34,6 +34,7 @@ struct Type {
   bool IsContiguous() const;  ///< Row-major; strides of dims of size 1 do not matter.
   size_t rank() const { return sizes.size(); }
   Dim Elements() const { return guards::Product(sizes); }
+  Dim Extent() const;         ///< Elements from the first to the last it addresses, gaps included.
   bool operator==(const Type&) const = default;
 };
 

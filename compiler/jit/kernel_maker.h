@@ -92,12 +92,15 @@ struct KernelMaker {
   }
 };
 
-/// What tests compile for: the base level, and this machine's where that is another.
+/// What tests compile for: the base level, this machine's where that is another, and code that checks
+/// its accesses.
 inline const std::vector<Target>& TestTargets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> result = {{"x86-64-v3", {}}};
     const Result<Target> host = Target::Host();
     if (host && host->level != result[0].level) result.push_back(*host);
+    result.push_back(result.back());
+    result.back().checks_accesses = true;
     return result;
   }();
   return targets;
@@ -106,7 +109,8 @@ inline const std::vector<Target>& TestTargets() {
 /// A kernel compiled for one target and ready to run.
 class CompiledKernel {
  public:
-  CompiledKernel(const loop::Kernel& kernel, const Target& target) : level_(target.level) {
+  CompiledKernel(const loop::Kernel& kernel, const Target& target)
+      : level_(target.level + (target.checks_accesses ? ", checked" : "")) {
     if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }

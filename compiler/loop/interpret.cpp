@@ -157,12 +157,14 @@ class Interpreter {
 
   Result<void*> Address(const Inst& inst, Id id) {
     const int64_t at = Position(indices_[id]);
-    if (at < 0 || at >= elements_[inst.buffer]) {
-      return Error(Code::kInvalid,
-                   fmt::format("kernel {}: instruction {} accesses element {} of a buffer of {}",
-                               kernel_.name, id, at, elements_[inst.buffer]));
-    }
     const size_t params = kernel_.params.size();
+    if (at < 0 || at >= elements_[inst.buffer]) {
+      const bool is_param = inst.buffer < params;
+      return Error(Code::kInternal,
+                   fmt::format("kernel {}: instruction {}, a {}, accesses element {} of {}{}, which has {}",
+                               kernel_.name, id, TraitsOf(inst.op).name, at, is_param ? 'p' : 'b',
+                               is_param ? inst.buffer : inst.buffer - params, elements_[inst.buffer]));
+    }
     char* base = inst.buffer < params ? static_cast<char*>(buffers_[inst.buffer])
                                       : scratch_[inst.buffer - params].data();
     return static_cast<void*>(base + at * guards::SizeOf(inst.dtype));

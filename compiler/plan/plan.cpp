@@ -21,16 +21,6 @@ constexpr uint32_t kUnbound = ~0u;
 
 proto::DType ProtoDType(DType dtype) { return static_cast<proto::DType>(dtype); }
 
-// Elements between the first and behind the last one that a tensor of positive strides addresses.
-Dim Extent(const Type& type) {
-  if (type.IsContiguous()) return type.Elements();
-  Dim extent(1);
-  for (size_t i = 0; i < type.rank(); ++i) {
-    extent = extent + (type.sizes[i] - Dim(1)) * type.strides[i];
-  }
-  return extent;
-}
-
 class Planner {
  public:
   Planner(const Graph& graph, const Fused& fused, std::span<const Object> objects)
@@ -89,7 +79,7 @@ class Planner {
 
   uint32_t AddOwner(ValueId id, proto::StorageKind kind, uint32_t index = 0) {
     const Type& type = graph_.type(id);
-    const Dim bytes = Extent(type) * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
+    const Dim bytes = type.Extent() * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
     const uint32_t storage = AddStorage(kind, index, bytes);
     bound_[id] = AddValue(type.dtype, type.sizes, type.strides, Dim(0), storage);
     return bound_[id];
@@ -428,7 +418,7 @@ class Planner {
 
   // A copy of `value` in memory of its own.
   uint32_t CopyOf(uint32_t value, const Type& type, proto::StorageKind kind) {
-    const Dim bytes = Extent(type) * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
+    const Dim bytes = type.Extent() * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
     const uint32_t copy =
         AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
     PushCopy(copy, value);

@@ -12,36 +12,6 @@ namespace {
 
 constexpr uint32_t kNever = ~0u;
 
-bool SameIndex(const loop::Index& a, const loop::Index& b) {
-  return a.offset == b.offset && a.coefs == b.coefs && a.gathered.empty() && b.gathered.empty();
-}
-
-// True when every load of parameter `in` reads exactly the element that the store to `out` of the
-// same iteration writes: only then may both be one memory.
-bool ReadsOnlyWhatItWrites(const loop::Kernel& kernel, uint32_t in, uint32_t out) {
-  const loop::Inst* store = nullptr;
-  for (const loop::Inst& inst : kernel.insts) {
-    if (inst.op != loop::ScalarOp::kStore || inst.buffer != out) continue;
-    if (store != nullptr) return false;
-    store = &inst;
-  }
-  if (store == nullptr) return false;
-  // The load and the store have to be in one loop: an earlier or later loop over the row would
-  // see other elements already changed.
-  const auto block_of = [&](const loop::Inst& inst) {
-    const auto id = static_cast<loop::Id>(&inst - kernel.insts.data());
-    return std::find_if(kernel.blocks.begin(), kernel.blocks.end(), [&](const loop::Block& block) {
-      return std::find(block.insts.begin(), block.insts.end(), id) != block.insts.end();
-    });
-  };
-  for (const loop::Inst& inst : kernel.insts) {
-    if (inst.op != loop::ScalarOp::kLoad || inst.buffer != in) continue;
-    if (!SameIndex(inst.index, store->index)) return false;
-    if (block_of(inst) > block_of(*store)) return false;
-  }
-  return true;
-}
-
 class Scheduler {
  public:
   Scheduler(const Graph& graph, const Fused& fused) : graph_(graph), fused_(fused) {}
@@ -60,7 +30,8 @@ class Scheduler {
     for (const ValueId id : graph_.outputs) last_use_[id] = kNever;
     MarkChains();
     for (uint32_t at = 0; at < schedule_.steps.size(); ++at) {
-      ForEachNode(at, [&](NodeId id) { Decide(at, id); });
+      // Fusion leaves nodes that work in place to ATen.
+      if (!StepAt(at).is_launch) Decide(at, StepAt(at).node);
     }
     PutGuardsFirst();
     return std::move(schedule_);
@@ -161,7 +132,7 @@ class Scheduler {
     const int input = graph_.InputIndex(root);
     if (input >= 0 && graph_.inputs[static_cast<size_t>(input)].kind == InputKind::kConstant) return;
     if (input >= 0 && !chained_[id]) return;
-    if (OldContentsAreNeeded(at, root, result) || ReadsElsewhere(at, id, root, result)) return;
+    if (OldContentsAreNeeded(at, root, result) || ReadsElsewhere(node, root)) return;
     schedule_.inplace[id] = true;
     schedule_.parent[result] = operand->id;
   }
@@ -177,33 +148,11 @@ class Scheduler {
     return false;
   }
 
-  // Whether the step reads the memory in another way than element by element where it writes.
-  bool ReadsElsewhere(uint32_t at, NodeId id, ValueId root, ValueId result) const {
-    const Fused::Step& step = StepAt(at);
-    if (!step.is_launch) {
-      const Node& node = graph_.node(id);
-      size_t reads = 0;
-      ForEachOperand(node, [&](ValueId operand) { reads += schedule_.Root(operand) == root; });
-      return reads != 1;
-    }
-    const Launch& launch = fused_.launches[step.launch];
-    const loop::Kernel& kernel = fused_.kernels[launch.kernel];
-    const auto out = std::find(launch.buffers.begin(), launch.buffers.end(), result);
-    if (out == launch.buffers.end()) return true;
-    const auto out_at = static_cast<uint32_t>(out - launch.buffers.begin());
-    for (uint32_t i = 0; i < launch.buffers.size(); ++i) {
-      if (i == out_at || schedule_.Root(launch.buffers[i]) != root) continue;
-      if (!SameWindow(launch.buffers[i], result)) return true;
-      if (!ReadsOnlyWhatItWrites(kernel, i, out_at)) return true;
-    }
-    return false;
-  }
-
-  // Index maps of a kernel are relative to element 0 of each buffer, so equal maps mean equal
-  // memory only for buffers that begin at one address.
-  bool SameWindow(ValueId buffer, ValueId result) const {
-    const Node& node = graph_.node(graph_.value(result).def);
-    return buffer == InplaceOperand(node)->id;
+  // Whether the step reads the memory besides where it writes.
+  bool ReadsElsewhere(const Node& node, ValueId root) const {
+    size_t reads = 0;
+    ForEachOperand(node, [&](ValueId operand) { reads += schedule_.Root(operand) == root; });
+    return reads != 1;
   }
 
   // Guards, and what they need, run before the first step that changes visible memory.

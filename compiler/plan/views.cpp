@@ -104,14 +104,6 @@ std::optional<View> Reshape(const Context& c) {
   return View{kNoValue, std::move(*strides), Dim(0)};
 }
 
-// Index or start `value` in a dimension of `size`: negatives count from its end.
-std::optional<Dim> FromEnd(const Dim& value, const Dim& size) {
-  if (!value.is_const()) return value;
-  if (value.const_value() < 0) return size + value;
-  if (size.is_const() && value.const_value() > size.const_value()) return size;
-  return value;
-}
-
 std::optional<View> Select(const Context& c) {
   const auto axis = c.Axis(1, c.from.rank());
   const auto index = c.Int(2);
@@ -119,16 +111,14 @@ std::optional<View> Select(const Context& c) {
   Dims strides = c.from.strides;
   strides.erase(strides.begin() + static_cast<ptrdiff_t>(*axis));
   return View{kNoValue, std::move(strides),
-              *FromEnd(*index, c.from.sizes[*axis]) * c.from.strides[*axis]};
+              *index * c.from.strides[*axis]};
 }
 
 std::optional<View> Slice(const Context& c) {
   const auto axis = c.Axis(1, c.from.rank());
   const auto step = c.Int(4);
   if (!axis || !step) return std::nullopt;
-  Dim start = c.Int(2).value_or(Dim(0));
-  start = *FromEnd(start, c.from.sizes[*axis]);
-  if (start.is_const() && start.const_value() < 0) start = Dim(0);
+  const Dim start = c.Int(2).value_or(Dim(0));
   Dims strides = c.from.strides;
   const Dim offset = start * strides[*axis];
   strides[*axis] = strides[*axis] * *step;
@@ -140,7 +130,7 @@ std::optional<View> Narrow(const Context& c) {
   const auto start = c.Int(2);
   if (!axis || !start) return std::nullopt;
   return View{kNoValue, c.from.strides,
-              *FromEnd(*start, c.from.sizes[*axis]) * c.from.strides[*axis]};
+              *start * c.from.strides[*axis]};
 }
 
 // split, split_with_sizes, chunk: each result begins where those before it end.
@@ -164,6 +154,12 @@ std::optional<View> Unbind(const Context& c) {
   return View{kNoValue, std::move(strides), Dim(c.result) * c.from.strides[*axis]};
 }
 
+// The importer has it begin with its operand, wherever that lies.
+std::optional<View> AsStrided(const Context& c) {
+  if (c.node.args.size() != 4 || !std::holds_alternative<None>(c.node.args[3])) return std::nullopt;
+  return Typed(c, Dim(0));
+}
+
 // Views that start at element 0 and whose strides are easiest taken from the type.
 std::optional<View> AsTyped(const Context& c) { return Typed(c, Dim(0)); }
 
@@ -184,6 +180,7 @@ const std::unordered_map<std::string_view, Rule>& Rules() {
       {"aten.t", ReverseDims},
       {"aten.numpy_T", ReverseDims},
       {"aten.permute", Permute},
+      {"aten.as_strided", AsStrided},
       {"aten.mT", AsTyped},
       {"aten.movedim.int", AsTyped},
       {"aten.movedim.intlist", AsTyped},
