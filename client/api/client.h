@@ -74,7 +74,8 @@ class INGOT_API Function {
   /// require grad.
   ///
   /// kInvalid: the inputs are not what was compiled, with the first that does not fit;
-  /// kUnsupported: an input requires grad; kInternal: a step failed.
+  /// kUnsupported: an input requires grad; kInternal: a step failed; kHalfDone: it did after others
+  /// had written to inputs or weights.
   Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
 
   /// The name of the recorded function.

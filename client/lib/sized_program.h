@@ -24,7 +24,8 @@ class SizedProgram {
   /// Whether guards hold and the sizes may be served; kInvalid names the input that does not fit,
   /// kUnsupported an input that needs a gradient.
   Status Check(std::span<const at::Tensor> inputs) const;
-  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed.
+  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed; kHalfDone:
+  /// it did after others had written to inputs or weights.
   Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
 
   const Program& program() const { return *program_; }

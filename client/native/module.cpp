@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
+#include "client/native/compiled.h"
+#include "client/native/compiled_module.h"
 
 PYBIND11_MODULE(_native, m) {
   using namespace ingot::client;
+  namespace py = pybind11;
   m.doc() = "The native half of Ingot: recorder, executor, call sites and the daemon's client.";
   BindErrors(m);
   BindState(m);
@@ -13,5 +16,15 @@ PYBIND11_MODULE(_native, m) {
   BindExported(m);
   BindWatch(m);
   BindConnection(m);
-  if (AddCompiledType(m.ptr()) != 0) throw pybind11::error_already_set();
+  if (AddCompiledType(m.ptr()) != 0 || AddCallSiteType(m.ptr()) != 0 || AddCompiledModuleType(m.ptr()) != 0) {
+    throw py::error_already_set();
+  }
+  m.def("target_of", [](const py::object& value) {
+    PyObject* site = SiteOf(value.ptr());
+    return site == nullptr ? value : py::reinterpret_borrow<py::object>(TargetOf(site));
+  }, "What a compiled callable wraps; anything else is given back.");
+  m.def("engine_of", [](const py::object& value) {
+    PyObject* site = SiteOf(value.ptr());
+    return site == nullptr ? py::none() : py::reinterpret_borrow<py::object>(EngineOf(site));
+  }, "The engine of a compiled callable, None for anything else.");
 }

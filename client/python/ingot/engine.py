@@ -29,7 +29,7 @@ class Engine:
     def __init__(self, target: typing.Any, config: Config, name: "str | None" = None) -> None:
         self.target, self.config = target, config
         self.name = name or keys.function_name(target)
-        self.site: typing.Any = _native.Compiled(target, self)
+        self.site: typing.Any = _native.CallSite(target, self)
         self._entries: "dict[str, Entry]" = {}
         self._shapes: "dict[bytes, Shape]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
@@ -390,6 +390,9 @@ class Engine:
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
+        if refused.name == "uninitialized":  # Not any more: the next call has another entry.
+            self._shapes = {number: known for number, known in self._shapes.items() if known is not shape}
+            return
         shape.eager_reason = f"{refused.name}: {refused.detail}"
         self._last_miss = miss.Miss("refused", shape.eager_reason)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
@@ -399,7 +402,10 @@ class Engine:
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
         counters.add("daemon_errors")
-        self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
+        if isinstance(error, (errors.Unavailable, errors.Timeout)):
+            self._link.say(error)
+        else:
+            self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
 
     # -- what users ask ------------------------------------------------------------------------------
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+namespace ingot::client {
+
+/// What every compiled callable begins with: the base type `ingot.Compiled`, which has no
+/// attributes of its own, so that a compiled module keeps all of its module's.
+struct CompiledObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* weakrefs;
+};
+
+PyTypeObject* CompiledType();
+
+/// The attribute of an engine that every compiled callable has beside those of what it wraps
+/// (`report`, `wait`, ...); null without a Python error when `name` is none of them.
+PyObject* FindVerb(PyObject* engine, PyObject* name);
+
+/// Calls a function of ingot/facade.py; a new reference, or null with an exception.
+PyObject* CallFacade(const char* function, const char* format, ...);
+
+/// Adds `Compiled` to the module; -1 with a Python exception on failure.
+int AddCompiledType(PyObject* module);
+
+}  // namespace ingot::client
