@@ -43,15 +43,4 @@ struct Served {
 };
 Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs);
 
-/// What an exported file holds, bound to the weights inside it.
-struct ExportedFunction {
-  std::string name;
-  std::vector<std::string> outputs;  ///< result structure of each variant, JSON text
-  std::vector<SizedProgram> programs;
-};
-
-/// Reads, checks and binds an exported file. Errors: those of ParseExportedFile,
-/// LoadedArtifact::Open and Program::Bind; kNotFound: no such file; each names the path.
-Result<ExportedFunction> LoadExported(const std::string& path);
-
 }  // namespace ingot::client

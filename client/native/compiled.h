@@ -8,8 +8,7 @@ namespace ingot::client {
 /// What every compiled callable begins with: the base type `ingot.Compiled`, which has no
 /// attributes of its own, so that a compiled module keeps all of its module's.
 struct CompiledObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* weakrefs;
 };
 

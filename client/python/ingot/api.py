@@ -14,6 +14,7 @@ from ingot.config import Config
 if typing.TYPE_CHECKING:
     from typing_extensions import ParamSpec, Unpack
 
+    from ingot.exported import Loaded
     from ingot.types import CacheOptions, CompiledModule, Decorator, Options
 
     _P = ParamSpec("_P")
@@ -95,10 +96,10 @@ def cache_compile(func: typing.Any, *, config: "Config | typing.Mapping[str, typ
                    pp_rank=pp_rank, custom_decompositions=custom_decompositions)
 
 
-def load(path: str) -> typing.Any:
-    """An exported artifact file as a callable: no daemon, no capture, weights included.
+def load(path: "str | os.PathLike[str]") -> "Loaded":
+    """An exported file as a callable: no daemon, no capture, weights included. It checks its arguments as a call site does.
 
-    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason.
+    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason, :class:`ingot.NotFound` where a weight is missing.
     """
     from ingot import exported
 
