@@ -26,7 +26,6 @@ namespace {
 
 struct CallSite {
   CompiledObject base;
-  PyObject* target;  ///< what the user wrapped
   PyObject* owner;   ///< the Python engine behind it
   VariantTable variants;
   uint64_t verify_every;  ///< 0: never
@@ -73,7 +72,7 @@ class FrameLease {
 };
 
 PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
+  return PyObject_Vectorcall(self->base.target, args, nargsf, kwnames);
 }
 
 /// Hands the call to Python: `owner._miss(shape, reason, args, kwargs)`.
@@ -232,7 +231,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   auto* self = reinterpret_cast<CallSite*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
   self->base.vectorcall = Call;
-  self->target = Py_NewRef(target);
+  self->base.target = Py_NewRef(target);
   self->owner = Py_NewRef(owner);
   self->verify_every = 0;
   self->served = 0;
@@ -245,14 +244,14 @@ void Dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->base.weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->variants.~VariantTable();
-  Py_CLEAR(self->target);
+  Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
 }
 
 int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  Py_VISIT(self->target);
+  Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
   return 0;
 }
@@ -271,12 +270,12 @@ PyObject* GetAttribute(PyObject* object, PyObject* name) {
   if (text == nullptr) return nullptr;
   // These exist on the type too, but people ask for those of what they wrapped.
   if (strcmp(text, "__doc__") == 0 || strcmp(text, "__module__") == 0) {
-    return PyObject_GetAttr(self->target, name);
+    return PyObject_GetAttr(self->base.target, name);
   }
   PyObject* found = PyObject_GenericGetAttr(object, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   PyErr_Clear();
-  found = PyObject_GetAttr(self->target, name);
+  found = PyObject_GetAttr(self->base.target, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   PyObject *kind, *value, *trace;
   PyErr_Fetch(&kind, &value, &trace);
@@ -293,11 +292,11 @@ PyObject* GetAttribute(PyObject* object, PyObject* name) {
 
 /// What is assigned is an attribute of what the user wrapped.
 int SetAttribute(PyObject* object, PyObject* name, PyObject* value) {
-  return PyObject_SetAttr(reinterpret_cast<CallSite*>(object)->target, name, value);
+  return PyObject_SetAttr(reinterpret_cast<CallSite*>(object)->base.target, name, value);
 }
 
 PyObject* Reduce(PyObject* object, PyObject* protocol) {
-  return CallFacade("reduced", "(OOO)", object, reinterpret_cast<CallSite*>(object)->target, protocol);
+  return CallFacade("reduced", "(OOO)", object, reinterpret_cast<CallSite*>(object)->base.target, protocol);
 }
 
 PyObject* Copy(PyObject* object, PyObject* /*unused*/) { return Py_NewRef(object); }
@@ -311,7 +310,7 @@ PyObject* Bind(PyObject* self, PyObject* instance, PyObject* /*type*/) {
 }
 
 PyObject* Repr(PyObject* object) {
-  return PyUnicode_FromFormat("ingot.compile(%R)", reinterpret_cast<CallSite*>(object)->target);
+  return PyUnicode_FromFormat("ingot.compile(%R)", reinterpret_cast<CallSite*>(object)->base.target);
 }
 
 std::vector<int64_t> Integers(PyObject* sequence) {
@@ -446,9 +445,9 @@ PyMethodDef kMethods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef kMembers[] = {
-    {"_target", T_OBJECT, offsetof(CallSite, target), READONLY, "What was wrapped."},
+    {"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
     {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
-    {"__wrapped__", T_OBJECT, offsetof(CallSite, target), READONLY, "What was wrapped."},
+    {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
@@ -456,8 +455,6 @@ PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 }  // namespace
 
 PyTypeObject* CallSiteType() { return &kType; }
-
-PyObject* TargetOf(PyObject* site) { return reinterpret_cast<CallSite*>(site)->target; }
 
 PyObject* EngineOf(PyObject* site) { return reinterpret_cast<CallSite*>(site)->owner; }
 

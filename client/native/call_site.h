@@ -32,8 +32,7 @@ CallCounters& Counters();
 int AddCallSiteType(PyObject* module);
 PyTypeObject* CallSiteType();
 
-/// Of a CallSite: borrowed.
-PyObject* TargetOf(PyObject* site);
+/// The engine of a CallSite; borrowed.
 PyObject* EngineOf(PyObject* site);
 /// Calls a CallSite, as its vectorcall does.
 PyObject* CallThrough(PyObject* site, PyObject* const* args, size_t nargsf, PyObject* kwnames);

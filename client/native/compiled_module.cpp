@@ -16,7 +16,7 @@ struct ModuleCall {
 
 ModuleCall* Self(PyObject* object) { return reinterpret_cast<ModuleCall*>(object); }
 
-PyTypeObject* KindOf(PyObject* object) { return Py_TYPE(TargetOf(Self(object)->site)); }
+PyTypeObject* KindOf(PyObject* object) { return Py_TYPE(Self(object)->base.target); }
 
 /// The module has another class by now (a lazy one after its first call): so has this object.
 bool Follow(PyObject* object) {
@@ -39,6 +39,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   // Python 3.11 does not pass this on to classes made in Python.
   type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
   Self(object)->base.vectorcall = Call;
+  Self(object)->base.target = Py_NewRef(CompiledTarget(site));
   Self(object)->site = Py_NewRef(site);
   Self(object)->kind = KindOf(object);
   return object;
@@ -47,11 +48,13 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
 void Dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (Self(object)->base.weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  Py_CLEAR(Self(object)->base.target);
   Py_CLEAR(Self(object)->site);
   Py_TYPE(object)->tp_free(object);
 }
 
 int Traverse(PyObject* object, visitproc visit, void* arg) {
+  Py_VISIT(Self(object)->base.target);
   Py_VISIT(Self(object)->site);
   return 0;
 }
@@ -59,7 +62,7 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
 /// For attributes that nothing else has: what the module's class does, what the module alone has,
 /// then Ingot's verbs. A module keeps its own `export` or `report`.
 PyObject* GetMissing(PyObject* object, PyObject* name) {
-  PyObject* target = TargetOf(Self(object)->site);
+  PyObject* target = Self(object)->base.target;
   const PythonRef inherited(
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(target)), "__getattr__"));
   if (!inherited) PyErr_Clear();
@@ -93,7 +96,7 @@ PyObject* GetClass(PyObject* object, void* /*unused*/) {
 
 /// torch.nn.utils.parametrize gives modules a class of their own.
 int SetClass(PyObject* object, PyObject* value, void* /*unused*/) {
-  if (PyObject_SetAttrString(TargetOf(Self(object)->site), "__class__", value) != 0) return -1;
+  if (PyObject_SetAttrString(Self(object)->base.target, "__class__", value) != 0) return -1;
   return Follow(object) ? 0 : -1;
 }
 

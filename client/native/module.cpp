@@ -20,8 +20,8 @@ PYBIND11_MODULE(_native, m) {
     throw py::error_already_set();
   }
   m.def("target_of", [](const py::object& value) {
-    PyObject* site = SiteOf(value.ptr());
-    return site == nullptr ? value : py::reinterpret_borrow<py::object>(TargetOf(site));
+    PyObject* target = CompiledTarget(value.ptr());
+    return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);
   }, "What a compiled callable wraps; anything else is given back.");
   m.def("engine_of", [](const py::object& value) {
     PyObject* site = SiteOf(value.ptr());
