@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/native/bind_observer.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
 #include "client/native/compiled.h"
@@ -14,7 +15,8 @@ PYBIND11_MODULE(_native, m) {
   BindGuards(m);
   BindProgram(m);
   BindExported(m);
-  BindWatch(m);
+  BindRecord(m);
+  BindObserver(m);
   BindConnection(m);
   if (AddCompiledType(m.ptr()) != 0 || AddCallSiteType(m.ptr()) != 0 || AddCompiledModuleType(m.ptr()) != 0) {
     throw py::error_already_set();

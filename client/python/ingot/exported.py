@@ -69,7 +69,7 @@ def _check(name: str, variant: binding.Variant) -> None:
             raise errors.Unsupported(f"{name} takes tensors inside an object argument ({paths.to_text(step)}); pass them as tensors to export it")
     if variant.signature.get("groups"):
         raise errors.Unsupported(f"{name} communicates in process groups ({', '.join(variant.signature['groups'])}), which an exported file cannot bind")
-    if variant.signature["epilogues"]:
+    if variant.signature["writes"]:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
     held = _held(variant.signature["outputs"])
     if held is not None:
@@ -80,7 +80,8 @@ def _held(spec: tree.Spec) -> "paths.Path | None":
     """The path of the first thing in a result that lives in the program."""
     if spec["t"] == "path":
         return typing.cast(paths.Path, spec["p"])
-    return next((held for held in map(_held, spec.get("c", ())) if held is not None), None)
+    children = [*spec.get("ic", ()), *spec.get("c", ()), *([spec["f"]] if "f" in spec else ())]
+    return next((held for held in map(_held, children) if held is not None), None)
 
 
 class Loaded:
@@ -108,7 +109,7 @@ class Loaded:
         if match.order is not None:
             tensors = [tensors[i] for i in match.order]
         number, leaves = self._function.run(match.structure, tensors)
-        return _build(self._outputs[match.structure][number], leaves)
+        return _build(self._outputs[match.structure][number], leaves, {})
 
     def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
         described = signatures.Describer()
@@ -135,13 +136,19 @@ class _Match(typing.NamedTuple):
     """Kept: shapes hold their addresses."""
 
 
-def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]") -> typing.Any:
+def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", kept: "dict[int, typing.Any]") -> typing.Any:
+    """What client/native/output_tree.h builds for a call site."""
     kind = node[0]
     if kind == "leaf":
         return leaves[node[1]]
     if kind == "const":
         return node[1]
-    inner = [_build(child, leaves) for child in node[-1]]
+    if kind == "same":
+        return kept[node[1]]
+    if kind == "keep":
+        kept[node[1]] = _build(node[2], leaves, kept)
+        return kept[node[1]]
+    inner = [_build(child, leaves, kept) for child in node[-1]]
     if kind == "dict":
         return dict(zip(node[1], inner))
     if kind == "call":
