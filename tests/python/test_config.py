@@ -20,7 +20,7 @@ def resolve(ingot):
 
 
 def test_a_config_adds_to_the_environment(ingot, resolve, monkeypatch, tmp_path):
-    (tmp_path / "ingot.toml").write_text('on_miss = "eager"\nguards = "first"\nvariants_max = 3\n[gears]\nspecialize = false\n[daemon]\nx = 1\n')
+    (tmp_path / "ingot.toml").write_text('on_miss = "eager"\nguards = "first"\nvariants_max = 3\n[gears]\nspecialize = false\n')
     monkeypatch.setenv("INGOT_CONFIG", str(tmp_path / "ingot.toml"))
     monkeypatch.setenv("INGOT_VERIFY", "sample:7")
     monkeypatch.setenv("INGOT_WAIT", "1")

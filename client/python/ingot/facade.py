@@ -5,7 +5,6 @@ import abc
 import copy
 import sys
 import typing
-import weakref
 
 import torch
 
@@ -25,7 +24,7 @@ class CompiledModule(_native.ModuleCall):
 
     def __new__(cls, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """``type(model)(config)`` makes another plain module."""
-        return _kinds[cls](*args, **kwargs)
+        return cls._ingot_kind(*args, **kwargs)  # type: ignore[attr-defined]
 
     def __init_subclass__(cls) -> None:
         """Keeps the module's class from taking this one for a class of the program's."""
@@ -50,12 +49,6 @@ class CompiledModule(_native.ModuleCall):
         return _native.target_of(self)._replicate_for_data_parallel()
 
 
-_classes: "weakref.WeakValueDictionary[type, type]" = weakref.WeakValueDictionary()
-"""Class of a module -> class of the compiled module, while there are such modules."""
-_kinds: "weakref.WeakKeyDictionary[type, type]" = weakref.WeakKeyDictionary()
-"""The other way round."""
-
-
 def of(engine: "Engine") -> typing.Any:
     """The callable of an engine, as users get it."""
     if not isinstance(engine.target, torch.nn.Module):
@@ -66,17 +59,18 @@ def of(engine: "Engine") -> typing.Any:
 
 
 def _class_of(kind: type) -> type:
-    made = _classes.get(kind)
-    if made is None:
-        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-        try:
-            # Not through the metaclass: one that keeps a list of its classes must not find this one.
-            made = type.__new__(type(kind), kind.__name__, (CompiledModule, kind), names)
-        except TypeError:  # Its objects have slots: it can be a module, and says it is of that class, but cannot inherit it.
-            made = type.__new__(type, kind.__name__, (CompiledModule, torch.nn.Module), names)
-        if isinstance(made, abc.ABCMeta):
-            abc._abc_init(made)  # type: ignore[attr-defined]
-        _classes[kind], _kinds[made] = made, kind
+    """The class of compiled modules of a class, made once while there are such modules."""
+    for known in type.__subclasses__(kind):
+        if vars(known).get("_ingot_kind") is kind:
+            return known
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__, "_ingot_kind": kind}
+    try:
+        # Not through the metaclass: one that keeps a list of its classes must not find this one.
+        made = type.__new__(type(kind), kind.__name__, (CompiledModule, kind), names)
+    except TypeError:  # Its objects have slots: it can be a module, and says it is of that class, but cannot inherit it.
+        made = type.__new__(type, kind.__name__, (CompiledModule, torch.nn.Module), names)
+    if isinstance(made, abc.ABCMeta):
+        abc._abc_init(made)  # type: ignore[attr-defined]
     return made
 
 
