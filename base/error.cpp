@@ -15,6 +15,7 @@ std::string_view CodeName(Code code) {
     case Code::kCancelled: return "cancelled";
     case Code::kUnavailable: return "unavailable";
     case Code::kInternal: return "internal";
+    case Code::kHalfDone: return "half_done";
   }
   return "internal";
 }

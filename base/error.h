@@ -21,6 +21,7 @@ enum class Code : uint8_t {
   kCancelled = 9,     ///< Somebody no longer wants the answer.
   kUnavailable = 10,  ///< The other side cannot be reached; trying later may help.
   kInternal = 11,     ///< A bug in Ingot.
+  kHalfDone = 12,     ///< A step failed after others had written what the caller sees: it may be half changed.
 };
 
 /// Lower-case name of a code, as printed and as sent in JSON ("not_found").

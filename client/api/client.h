@@ -9,11 +9,13 @@
 //   ingot::Result<std::vector<at::Tensor>> outputs = function->Run(inputs);
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -69,13 +71,27 @@ class INGOT_API Function {
   /// kNotFound: no such entry or artifact, or the first weight that is missing.
   static Result<Function> Load(const Client& client, const std::string& key, const NamedTensors& weights);
 
-  /// Runs the function on tensors in the order of the recorded call; results are its tensor results
-  /// in order, contiguity and sizes as eager gives them. Grad mode must be off for inputs that
-  /// require grad.
+  /// Arguments by name; what they hold are tensors, None, numbers, strings, devices, and tuples,
+  /// lists and dicts of those.
+  using Keywords = std::vector<std::pair<std::string, c10::IValue>>;
+
+  /// Calls the function as Python would; results are its tensor results in order, contiguity and
+  /// sizes as eager gives them. Grad mode must be off for inputs that require grad.
   ///
-  /// kInvalid: the inputs are not what was compiled, with the first that does not fit;
-  /// kUnsupported: an input requires grad; kInternal: a step failed.
+  /// kInvalid: no argument structure that was compiled (Signatures()) is that of the call, or its
+  /// sizes, strides or values are not what was compiled; says what differs first. kUnsupported: an
+  /// input requires grad; kInternal: a step failed; kHalfDone: it did after others
+  /// had written to inputs or weights.
+  Result<std::vector<at::Tensor>> Call(std::span<const c10::IValue> arguments,
+                                       const Keywords& keywords = {}) const;
+
+  /// The same with the tensors alone, in the order of the recorded call; everything else is as it
+  /// was there. kInvalid also where several argument structures have such tensors.
   Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
+
+  /// What may be called, one line for each argument structure: "(x: float32[2 dims], scale=0.5)".
+  /// Empty for what comes from a daemon, which is called by its tensors alone.
+  std::vector<std::string> Signatures() const;
 
   /// The name of the recorded function.
   const std::string& name() const;

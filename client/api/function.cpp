@@ -7,15 +7,16 @@
 #include "base/digest.h"
 #include "client/api/client.h"
 #include "client/api/client_state.h"
-#include "client/lib/sized_program.h"
+#include "client/lib/exported_function.h"
+#include "client/lib/given_arguments.h"
 
 namespace ingot {
 
 /// Behind Function.
 struct Function::State {
-  std::string name;
-  /// Those that serve first first; never empty.
-  std::vector<client::SizedProgram> variants;
+  client::ExportedFunction function;
+  /// From a daemon, which knows no argument structure: there is one, and it says nothing.
+  bool is_bare = false;
 };
 
 namespace {
@@ -66,37 +67,73 @@ Result<std::vector<at::Tensor>> WeightsOf(const proto::Manifest& manifest, const
   return weights;
 }
 
+Result<std::vector<at::Tensor>> RunStructure(const client::ExportedFunction& function,
+                                             size_t structure, std::span<const at::Tensor> inputs) {
+  Result<client::Served> served = client::RunFirst(function.structures[structure].programs, inputs);
+  if (!served) return std::move(served).error().Wrap(function.name);
+  return std::move(served->outputs);
+}
+
 }  // namespace
 
 Result<Function> Function::Load(const std::string& path) {
-  TRY_ASSIGN(client::ExportedFunction loaded, client::LoadExported(path));
-  return Function(std::make_shared<State>(State{std::move(loaded.name), std::move(loaded.programs)}));
+  TRY_ASSIGN(client::ExportedFunction loaded, client::ExportedFunction::Load(path));
+  return Function(std::make_shared<State>(State{std::move(loaded), false}));
 }
 
 Result<Function> Function::Load(const Client& client, const std::string& key, const NamedTensors& weights) {
   TRY_ASSIGN(const std::vector<Listed> listed, FindVariants(client, key));
   auto state = std::make_shared<State>();
+  state->is_bare = true;
+  std::vector<client::SizedProgram>& programs = state->function.structures.emplace_back().programs;
   for (const Listed& variant : listed) {
     TRY_ASSIGN(proto::UniqueFd file, client.state_->connection->Fetch(variant.artifact, client.state_->deadline_ms));
     TRY_ASSIGN(Artifact artifact, client::LoadedArtifact::Open(std::move(file), variant.artifact));
     const proto::Manifest& manifest = artifact->manifest();
-    if (manifest.name() != nullptr) state->name = manifest.name()->str();
+    if (manifest.name() != nullptr) state->function.name = manifest.name()->str();
     TRY_ASSIGN(std::vector<at::Tensor> bound, WeightsOf(manifest, weights));
     TRY_ASSIGN(client::SizeRule rule, client::SizeRule::Make(variant.proven, ""));
     TRY_ASSIGN(std::shared_ptr<client::Program> program, client::Program::Bind(std::move(artifact), std::move(bound)));
-    state->variants.emplace_back(std::move(program), std::move(rule));
+    programs.emplace_back(std::move(program), std::move(rule));
   }
-  if (state->variants.empty()) return Error(Code::kNotFound, fmt::format("entry {} has no variants", key));
-  std::ranges::reverse(state->variants);  // The daemon lists the newest last.
+  if (programs.empty()) return Error(Code::kNotFound, fmt::format("entry {} has no variants", key));
+  std::ranges::reverse(programs);  // The daemon lists the newest last.
   return Function(std::move(state));
 }
 
-Result<std::vector<at::Tensor>> Function::Run(std::span<const at::Tensor> inputs) const {
-  Result<client::Served> served = client::RunFirst(state_->variants, inputs);
-  if (!served) return std::move(served).error().Wrap(state_->name);
-  return std::move(served->outputs);
+Result<std::vector<at::Tensor>> Function::Call(std::span<const c10::IValue> arguments,
+                                               const Keywords& keywords) const {
+  const client::ExportedFunction& function = state_->function;
+  if (state_->is_bare) {
+    return Error(
+        Code::kUnsupported,
+        fmt::format("{}: the daemon keeps no argument structure; call Run with the tensors",
+                    name()));
+  }
+  Result<client::GivenArguments> given = client::GivenArguments::Of(arguments, keywords);
+  if (!given) return std::move(given).error().Wrap(name());
+  TRY_ASSIGN(const client::ExportedFunction::Found found, function.Find(given->signature));
+  std::vector<at::Tensor> tensors;
+  for (const uint32_t number : found.tensors) tensors.push_back(given->tensors[number]);
+  return RunStructure(function, found.structure, tensors);
 }
 
-const std::string& Function::name() const { return state_->name; }
+Result<std::vector<at::Tensor>> Function::Run(std::span<const at::Tensor> inputs) const {
+  size_t structure = 0;
+  if (!state_->is_bare) {
+    TRY_ASSIGN(structure, state_->function.FindByTensors(inputs));
+  }
+  return RunStructure(state_->function, structure, inputs);
+}
+
+std::vector<std::string> Function::Signatures() const {
+  std::vector<std::string> texts;
+  for (const auto& structure : state_->function.structures) {
+    if (!state_->is_bare) texts.push_back(structure.arguments.ToText());
+  }
+  return texts;
+}
+
+const std::string& Function::name() const { return state_->function.name; }
 
 }  // namespace ingot

@@ -5,11 +5,13 @@
 
 #include <thread>
 
+#include "base/digest.h"
 #include "base/filesystem.h"
 #include "base/temp_dir.h"
 #include "client/api/client.h"
 #include "client/lib/exported_file.h"
 #include "client/lib/test_artifacts.h"
+#include "client/lib/weight_file.h"
 
 namespace ingot {
 namespace {
@@ -26,16 +28,42 @@ constexpr std::string_view kTemplate = R"(graph @scale(%x: f32[s0, 16], %w: f32[
 }
 )";
 
+constexpr char kPlain[] =
+    R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],"kwargs":{}})";
+constexpr char kScaled[] =
+    R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],
+  "kwargs":{"options":{"t":"dict","k":["scale","flags"],
+                       "c":[{"t":"float","v":"0x1p-1"},
+                            {"t":"list","c":[{"t":"bool","v":true},{"t":"none"}]}]}}})";
+
 class Functions : public ::testing::Test {
  protected:
   /// Exports the template with a weight that is stored transposed.
-  void Export(std::vector<std::vector<int64_t>> proven, std::string range) {
+  void Export(std::vector<std::vector<int64_t>> proven, std::string range,
+              const std::vector<std::string>& calls = {kPlain}, bool by_reference = false) {
     const Buffer artifact = client::CompiledArtifact(kTemplate);
     const at::Tensor elements = weight_.contiguous();
-    client::ExportedFile file{
-        "scale", {{R"({"t":"leaf","i":0})", std::move(proven), std::move(range), {0}, artifact}}, {}};
-    file.weights.push_back({"self.w", guards::DType::kF32, {16, 16}, {1, 16},
-                            {static_cast<const uint8_t*>(elements.const_data_ptr()), elements.nbytes()}});
+    client::ExportedFile file{"scale", {}, {}};
+    for (const std::string& call : calls) {
+      file.structures.push_back({*client::CallSignature::Parse(call),
+                                 {{R"({"t":"leaf","i":0})", proven, range, {0}, artifact}}});
+    }
+    file.weights.push_back(
+        {"self.w",
+         guards::DType::kF32,
+         {16, 16},
+         {1, 16},
+         {static_cast<const uint8_t*>(elements.const_data_ptr()), elements.nbytes()},
+         "",
+         "",
+         ""});
+    if (by_reference) {
+      const std::string weights = dir_.path() + "/w.safetensors";
+      ASSERT_TRUE(client::WeightFile::Write(weights, file.weights));
+      file.weights[0].file = "w.safetensors";
+      file.weights[0].tensor = "w";
+      file.weights[0].digest = DigestOf(file.weights[0].elements).ToHex();
+    }
     const Status written = client::WriteExportedFile(path_, file);
     ASSERT_TRUE(written) << written.error().ToText();
   }
@@ -88,6 +116,72 @@ TEST_F(Functions, NameTheInputThatDoesNotFit) {
   EXPECT_EQ(ErrorOf(function, {trained}).code(), Code::kUnsupported);
   const at::AutoGradMode no_grad(false);
   EXPECT_TRUE(function.Run(Tensors{trained}));
+}
+
+TEST_F(Functions, CheckTheArgumentsOfACall) {
+  Export({{7}}, "", {kScaled});
+  const Function function = Load();
+  EXPECT_EQ(function.Signatures(),
+            std::vector<std::string>{
+                "(x: float32[2 dims], options={\"scale\": 0.5, \"flags\": [True, None]})"});
+  const at::Tensor x = at::randn({7, 16});
+  const auto options = [](double scale, c10::IValue second) {
+    c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
+    dict.insert("scale", scale);
+    c10::impl::GenericList flags(c10::AnyType::get());
+    flags.push_back(true);
+    flags.push_back(std::move(second));
+    dict.insert("flags", flags);
+    return c10::IValue(dict);
+  };
+  const std::vector<c10::IValue> arguments{x};
+  const Result<Tensors> outputs = function.Call(arguments, {{"options", options(0.5, {})}});
+  ASSERT_TRUE(outputs) << outputs.error().ToText();
+  EXPECT_TRUE(at::allclose((*outputs)[0], at::silu(x).matmul(weight_), 1e-4, 1e-5));
+  const auto why = [&](const std::vector<c10::IValue>& given, const Function::Keywords& keywords) {
+    const Result<Tensors> refused = function.Call(given, keywords);
+    EXPECT_FALSE(refused);
+    return refused ? "" : refused.error().ToText();
+  };
+  EXPECT_THAT(why(arguments, {{"options", options(0.25, {})}}),
+              HasSubstr("invalid: scale: 'options[\"scale\"]' is 0.25, this was compiled for 0.5"));
+  EXPECT_THAT(why(arguments, {{"options", options(0.5, 3)}}),
+              HasSubstr("'options[\"flags\"][1]' is 3"));
+  EXPECT_THAT(why(arguments, {}), HasSubstr("'options' is missing"));
+  EXPECT_THAT(why({x, options(0.5, {})}, {}), HasSubstr("2 positional arguments"));
+  EXPECT_THAT(why({x.to(at::kDouble)}, {{"options", options(0.5, {})}}),
+              HasSubstr("'x' is float64"));
+  EXPECT_THAT(why({at::randn({6, 16})}, {{"options", options(0.5, {})}}), HasSubstr("sizes [6]"));
+  ExpectServes(function, 7);  // The tensors alone say which structure is meant.
+}
+
+TEST_F(Functions, TellArgumentStructuresApart) {
+  Export({{7}}, "", {kPlain, kScaled});
+  const Function function = Load();
+  const std::vector<c10::IValue> arguments{at::randn({7, 16})};
+  EXPECT_TRUE(function.Call(arguments));
+  const Result<Tensors> none = function.Call(arguments, {{"more", c10::IValue()}});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message(), HasSubstr("none of 2 argument structures"));
+  EXPECT_THAT(ErrorOf(function, {at::randn({7, 16})}).message(),
+              HasSubstr("tensors alone do not say"));
+  EXPECT_THAT(ErrorOf(function, {}).message(), HasSubstr("no argument structure"));
+}
+
+TEST_F(Functions, TakeWeightsFromASafetensorsFile) {
+  Export({{7}}, "", {kPlain}, /*by_reference=*/true);
+  ExpectServes(Load(), 7);
+  const std::string weights = dir_.path() + "/w.safetensors";
+  Buffer bytes = *RealFilesystem().Read(weights, 1 << 20);
+  bytes.back() ^= 1;
+  ASSERT_TRUE(RealFilesystem().WriteAtomic(weights, bytes));
+  const Error changed = Function::Load(path_).error();
+  EXPECT_EQ(changed.code(), Code::kCorrupt);
+  EXPECT_THAT(changed.message(), HasSubstr("weight self.w"));
+  ASSERT_TRUE(RealFilesystem().Remove(weights));
+  const Error gone = Function::Load(path_).error();
+  EXPECT_EQ(gone.code(), Code::kNotFound);
+  EXPECT_THAT(gone.message(), HasSubstr("w.safetensors"));
 }
 
 TEST_F(Functions, RunOnManyThreads) {

@@ -14,6 +14,7 @@
 #include "client/archive/result_tree.h"
 #include "client/archive/runner.h"
 #include "client/archive/sym_expr.h"
+#include "client/lib/torch_names.h"
 #include "client/native/recorder.h"
 #include "client/native/tensor_table.h"
 
@@ -55,6 +56,16 @@ bool IsConstant(const json& argument) {
                      [&](std::string_view kind) { return argument.contains(kind); });
 }
 
+/// The node of an argument structure for a constant (IsConstant).
+OrderedJson ConstantNode(const json& value) {
+  if (value.contains("as_int")) return {{"t", "int"}, {"v", value["as_int"]}};
+  if (value.contains("as_bool")) return {{"t", "bool"}, {"v", value["as_bool"]}};
+  if (value.contains("as_string")) return {{"t", "text"}, {"v", value["as_string"]}};
+  if (value.contains("as_float"))
+    return {{"t", "float"}, {"v", fmt::format("{:a}", value["as_float"].get<double>())}};
+  return {{"t", "none"}};
+}
+
 std::vector<int64_t> Evaluate(const std::vector<Dim>& dims, std::span<const int64_t> values) {
   std::vector<int64_t> numbers;
   for (const Dim& dim : dims) numbers.push_back(dim.Eval(values));
@@ -85,12 +96,14 @@ struct ExportArchive::State {
   std::vector<Output> results;
   std::map<std::string, at::Tensor> tensors;  ///< weights by outside name
   std::map<std::string, Buffer> elements;     ///< of Weight(), by outside name
+  std::string arguments;
   std::string outputs;
 
   Status Read();
   Status ReadSymbols(const json& program);
   Status ReadTensors();
   Status ReadInputs(const json& specs);
+  Status ReadArguments(const json& specs, const json& call);
   Status ReadTensorInput(const std::string& value);
   Status ReadResults(const json& specs);
   Result<std::vector<Dim>> ReadDims(const json& list) const;
@@ -116,6 +129,7 @@ Status ExportArchive::State::Read() {
   TRY(ReadTensors());
   const json& signature = program.at("graph_module").at("signature");
   TRY(ReadInputs(signature.at("input_specs")));
+  TRY(ReadArguments(signature.at("input_specs"), root->at("signature")));
   return ReadResults(signature.at("output_specs"));
 }
 
@@ -179,6 +193,45 @@ Status ExportArchive::State::ReadInputs(const json& specs) {
       return Error(Code::kUnsupported, fmt::format("an input of kind '{}' that is no tensor", kind));
     }
   }
+  return {};
+}
+
+/// The call of the archive's example: its structure, and a tensor or a constant at each leaf.
+Status ExportArchive::State::ReadArguments(const json& specs, const json& call) {
+  std::vector<OrderedJson> leaves;
+  size_t tensor = 0;
+  for (const json& spec : specs) {
+    const std::string kind = spec.begin().key();
+    if (kind != "user_input" && kind != "constant_input") continue;
+    const json& value = spec.begin().value().at(kind == "user_input" ? "arg" : "value");
+    if (value.contains("as_tensor")) {
+      const InputShape& shape = shapes.at(tensor);
+      const auto dtype = DTypeOf(shape.dtype);
+      if (!dtype)
+        return Error(Code::kUnsupported,
+                     fmt::format("input '{}' has no known element type", inputs[tensor].name));
+      leaves.push_back({{"t", "tensor"},
+                        {"i", tensor},
+                        {"dtype", TorchNameOf(static_cast<guards::DType>(*dtype))},
+                        {"rank", shape.sizes.size()}});
+      ++tensor;
+    } else {
+      leaves.push_back(ConstantNode(value));
+    }
+  }
+  TRY_ASSIGN(OrderedJson tree,
+             ResultTree(call.at("in_spec").get<std::string>(), leaves, /*strict=*/true));
+  OrderedJson& positional = tree.at("c").at(0);
+  OrderedJson& named = tree.at("c").at(1);
+  OrderedJson names = OrderedJson::array(), keywords = OrderedJson::object();
+  const json known = call.value("forward_arg_names", json::array());
+  for (size_t i = 0; i < positional.at("c").size() && known.is_array() && i < known.size(); ++i) {
+    names.push_back(known[i].get<std::string>());
+  }
+  for (size_t i = 0; i < named.at("c").size(); ++i)
+    keywords[named.at("k").at(i).get<std::string>()] = named.at("c").at(i);
+  arguments =
+      OrderedJson{{"args", positional.at("c")}, {"names", names}, {"kwargs", keywords}}.dump();
   return {};
 }
 
@@ -345,6 +398,7 @@ Result<ExportArchive> ExportArchive::Open(const std::string& path) {
 const std::string& ExportArchive::name() const { return state_->name; }
 const std::vector<ArchiveSymbol>& ExportArchive::symbols() const { return state_->symbols; }
 const std::vector<ArchiveInput>& ExportArchive::inputs() const { return state_->inputs; }
+const std::string& ExportArchive::arguments() const { return state_->arguments; }
 const std::string& ExportArchive::outputs() const { return state_->outputs; }
 
 Result<Buffer> ExportArchive::Record(std::span<const int64_t> values, bool sized) {

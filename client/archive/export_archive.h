@@ -49,6 +49,8 @@ class ExportArchive {
   /// The recording (proto/graph.fbs) of one run with these values for symbols(). `sized`: the values
   /// are samples out of ranges (see runner.h). Errors name the node that failed.
   Result<Buffer> Record(std::span<const int64_t> values, bool sized);
+  /// Argument structure as JSON text (docs/format/export.md).
+  const std::string& arguments() const;
   /// Result structure as JSON text (docs/format/export.md), after a Record().
   const std::string& outputs() const;
   /// A weight by the name that recordings give it; its elements live as long as this.

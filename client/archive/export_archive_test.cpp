@@ -56,7 +56,7 @@ constexpr std::string_view kModel = R"json({
                        {"user_output": {"arg": {"as_tensor": {"name": "y"}}}},
                        {"user_output": {"arg": {"as_none": true}}}]
     },
-    "module_call_graph": [{"fqn": "", "signature": {"out_spec": ""}}]
+    "module_call_graph": [{"fqn": "", "signature": {"out_spec": "", "in_spec": "", "forward_arg_names": ["x"]}}]
   },
   "range_constraints": {"s77": {"min_val": 2, "max_val": 64}},
   "schema_version": {"major": 8, "minor": 20}
@@ -65,6 +65,12 @@ constexpr std::string_view kModel = R"json({
 // {"y": tensor, "n": None}
 constexpr std::string_view kTree =
     R"([1, {"type": "builtins.dict", "context": "[\"y\", \"n\"]", "children_spec": [{"type": null}, {"type": null}]}])";
+
+// ((tensor,), {})
+constexpr std::string_view kCall =
+    R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [
+      {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": null}]},
+      {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
 
 constexpr std::string_view kWeights = R"({"config": {
   "layer.w": {"path_name": "weight_0", "use_pickle": false, "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}],
@@ -105,6 +111,7 @@ class Archives : public ::testing::Test {
   static json Model() {
     json model = json::parse(kModel);
     model["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = kTree;
+    model["graph_module"]["module_call_graph"][0]["signature"]["in_spec"] = kCall;
     return model;
   }
   static json& Node(json& model, size_t i) { return model["graph_module"]["graph"]["nodes"][i]; }

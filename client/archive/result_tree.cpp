@@ -12,12 +12,13 @@ constexpr int kDepthMax = 32;
 
 class Builder {
  public:
-  explicit Builder(const std::vector<Json>& leaves) : leaves_(leaves) {}
+  Builder(const std::vector<Json>& leaves, bool strict) : leaves_(leaves), strict_(strict) {}
 
   Result<Json> Build(const Json& node, int depth) {
-    if (depth > kDepthMax) return Error(Code::kUnsupported, "results are nested too deep");
+    if (depth > kDepthMax) return Error(Code::kUnsupported, "nested too deep");
     if (node.at("type").is_null()) {
-      if (next_ >= leaves_.size()) return Error(Code::kCorrupt, "the tree of results has more leaves than results");
+      if (next_ >= leaves_.size())
+        return Error(Code::kCorrupt, "a tree has more leaves than values");
       return leaves_[next_++];
     }
     const auto type = node.at("type").get<std::string>();
@@ -33,6 +34,12 @@ class Builder {
         return Json{{"t", "dict"}, {"k", keys}, {"c", std::move(children)}};
       }
     }
+    if (strict_ && type != "builtins.tuple") {
+      return Error(
+          Code::kUnsupported,
+          fmt::format("an argument of class {}, which a file cannot check; pass what it holds",
+                      type));
+    }
     return Json{{"t", "tuple"}, {"c", std::move(children)}};
   }
 
@@ -40,21 +47,22 @@ class Builder {
 
  private:
   const std::vector<Json>& leaves_;
+  const bool strict_;
   size_t next_ = 0;
 };
 
 }  // namespace
 
-Result<Json> ResultTree(const std::string& spec, const std::vector<Json>& leaves) {
+Result<Json> ResultTree(const std::string& spec, const std::vector<Json>& leaves, bool strict) {
   try {
     // [version, tree]
     const Json tree = Json::parse(spec);
-    Builder builder(leaves);
+    Builder builder(leaves, strict);
     TRY_ASSIGN(Json built, builder.Build(tree.at(1), 0));
-    if (!builder.done()) return Error(Code::kCorrupt, "the tree of results has fewer leaves than results");
+    if (!builder.done()) return Error(Code::kCorrupt, "a tree has fewer leaves than values");
     return built;
   } catch (const Json::exception& e) {
-    return Error(Code::kCorrupt, fmt::format("tree of results: {}", e.what()));
+    return Error(Code::kCorrupt, fmt::format("tree of values: {}", e.what()));
   }
 }
 

@@ -24,7 +24,7 @@ Error ErrorOf(const proto::Frame& frame) {
   const auto* reply = proto::ReadMessage<proto::ErrorReply>(frame.body);
   if (reply == nullptr) return Error(Code::kCorrupt, "the daemon's error reply does not verify");
   const bool known = reply->code() >= static_cast<uint8_t>(Code::kInvalid) &&
-                     reply->code() <= static_cast<uint8_t>(Code::kInternal);
+                     reply->code() <= static_cast<uint8_t>(Code::kHalfDone);
   return Error(known ? static_cast<Code>(reply->code()) : Code::kInternal,
                reply->message() == nullptr ? "" : reply->message()->str());
 }

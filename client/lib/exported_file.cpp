@@ -2,16 +2,14 @@
 #include "client/lib/exported_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/digest.h"
-#include "base/filesystem.h"
+#include "client/lib/public_file.h"
+#include "client/lib/torch_names.h"
 
 namespace ingot::client {
 namespace {
@@ -19,17 +17,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMagic{"INGOTEXP", 8};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kDigestBytes = 32;
 constexpr size_t kHeadBytes = 8 + 4 + 8;  // magic, version, bytes of the header
-/// Bound on nesting of the header; result structures are at most 32 deep.
+/// Bound on nesting of the header; structures of arguments and results are at most 33 deep.
 constexpr int kDepthMax = 200;
 constexpr size_t kRankMax = 64;
-
-/// Names of element types as torch prints them, in the order of guards::DType.
-constexpr std::array<std::string_view, 12> kTorchNames = {
-    "bool",    "uint8",    "int8",    "int16",   "int32",     "int64",
-    "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 
 Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "exported file: " + what); }
 
@@ -59,11 +52,19 @@ Result<ExportedWeight> ReadWeight(const Json& spec) {
   ExportedWeight weight;
   weight.path = spec.at("path").get<std::string>();
   const auto dtype = spec.at("dtype").get<std::string>();
-  const auto found = std::find(kTorchNames.begin(), kTorchNames.end(), dtype);
-  if (found == kTorchNames.end()) return Corrupt("unknown element type '" + dtype + "'");
-  weight.dtype = static_cast<guards::DType>(found - kTorchNames.begin());
+  const auto found = DTypeOfTorchName(dtype);
+  if (!found) return Corrupt("unknown element type '" + dtype + "'");
+  weight.dtype = *found;
   weight.sizes = spec.at("sizes").get<std::vector<int64_t>>();
   weight.strides = spec.at("strides").get<std::vector<int64_t>>();
+  if (!BytesOf(weight)) return Corrupt("weight " + weight.path + " has impossible sizes");
+  if (spec.contains("file")) {
+    weight.file = spec.at("file").get<std::string>();
+    weight.tensor = spec.at("tensor").get<std::string>();
+    weight.digest = spec.at("digest").get<std::string>();
+    if (weight.file.empty())
+      return Corrupt("weight " + weight.path + " is in a file without a name");
+  }
   return weight;
 }
 
@@ -78,6 +79,17 @@ Result<ExportedVariant> ReadVariant(const Json& spec, size_t weight_count) {
     variant.weights.push_back(static_cast<uint32_t>(at));
   }
   return variant;
+}
+
+Result<ExportedStructure> ReadStructure(const Json& spec, size_t weight_count) {
+  ExportedStructure structure;
+  TRY_ASSIGN(structure.arguments, CallSignature::Parse(spec.at("arguments").dump()));
+  for (const Json& variant : spec.at("variants")) {
+    TRY_ASSIGN(ExportedVariant made, ReadVariant(variant, weight_count));
+    structure.variants.push_back(std::move(made));
+  }
+  if (structure.variants.empty()) return Corrupt("an argument structure has no variant");
+  return structure;
 }
 
 /// The blobs in order, each against its digest.
@@ -105,20 +117,26 @@ Result<ExportedFile> ReadHeader(const Json& header, Bytes rest) {
     TRY_ASSIGN(ExportedWeight weight, ReadWeight(spec));
     file.weights.push_back(std::move(weight));
   }
-  for (const Json& spec : header.at("variants")) {
-    TRY_ASSIGN(ExportedVariant variant, ReadVariant(spec, file.weights.size()));
-    file.variants.push_back(std::move(variant));
+  size_t blob_count = 0;
+  for (const Json& spec : header.at("structures")) {
+    TRY_ASSIGN(ExportedStructure structure, ReadStructure(spec, file.weights.size()));
+    blob_count += structure.variants.size();
+    file.structures.push_back(std::move(structure));
   }
-  if (file.variants.empty()) return Corrupt("has no variant");
+  if (file.structures.empty()) return Corrupt("has no variant");
+  for (const ExportedWeight& weight : file.weights) blob_count += weight.file.empty() ? 1 : 0;
   const Json& parts = header.at("blobs");
-  if (!parts.is_array() || parts.size() != file.variants.size() + file.weights.size()) {
-    return Corrupt("needs one part for each artifact and one for each weight");
+  if (!parts.is_array() || parts.size() != blob_count) {
+    return Corrupt("needs one part for each artifact and one for each weight inside");
   }
   TRY_ASSIGN(const std::vector<Bytes> blobs, ReadBlobs(parts, rest));
-  for (size_t i = 0; i < file.variants.size(); ++i) file.variants[i].artifact = blobs[i];
-  for (size_t i = 0; i < file.weights.size(); ++i) {
-    ExportedWeight& weight = file.weights[i];
-    weight.elements = blobs[file.variants.size() + i];
+  auto blob = blobs.begin();
+  for (ExportedStructure& structure : file.structures) {
+    for (ExportedVariant& variant : structure.variants) variant.artifact = *blob++;
+  }
+  for (ExportedWeight& weight : file.weights) {
+    if (!weight.file.empty()) continue;
+    weight.elements = *blob++;
     if (BytesOf(weight) == weight.elements.size()) continue;
     return Corrupt(fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
                               weight.elements.size()));
@@ -129,36 +147,69 @@ Result<ExportedFile> ReadHeader(const Json& header, Bytes rest) {
 /// Everything behind the header, in order.
 std::vector<Bytes> BlobsOf(const ExportedFile& file) {
   std::vector<Bytes> blobs;
-  for (const ExportedVariant& variant : file.variants) blobs.push_back(variant.artifact);
-  for (const ExportedWeight& weight : file.weights) blobs.push_back(weight.elements);
+  for (const ExportedStructure& structure : file.structures) {
+    for (const ExportedVariant& variant : structure.variants) blobs.push_back(variant.artifact);
+  }
+  for (const ExportedWeight& weight : file.weights) {
+    if (weight.file.empty()) blobs.push_back(weight.elements);
+  }
   return blobs;
 }
 
+Json JsonOf(const ExportedVariant& variant) {
+  Json spec = {{"outputs", Json::parse(variant.outputs, nullptr, /*allow_exceptions=*/false)},
+               {"proven", variant.proven}};
+  if (!variant.range.empty()) spec["range"] = variant.range;
+  spec["weights"] = variant.weights;
+  return spec;
+}
+
+Json JsonOf(const ExportedWeight& weight) {
+  Json spec = {{"path", weight.path},
+               {"dtype", TorchNameOf(weight.dtype)},
+               {"sizes", weight.sizes},
+               {"strides", weight.strides}};
+  if (!weight.file.empty()) {
+    spec["file"] = weight.file;
+    spec["tensor"] = weight.tensor;
+    spec["digest"] = weight.digest;
+  }
+  return spec;
+}
+
 Json HeaderOf(const ExportedFile& file) {
-  Json variants = Json::array();
-  for (const ExportedVariant& variant : file.variants) {
-    Json outputs = Json::parse(variant.outputs, nullptr, /*allow_exceptions=*/false);
-    Json& spec = variants.emplace_back(Json{{"outputs", std::move(outputs)}, {"proven", variant.proven}});
-    if (!variant.range.empty()) spec["range"] = variant.range;
-    spec["weights"] = variant.weights;
+  Json structures = Json::array();
+  for (const ExportedStructure& structure : file.structures) {
+    Json variants = Json::array();
+    for (const ExportedVariant& variant : structure.variants) variants.push_back(JsonOf(variant));
+    structures.push_back({{"arguments", Json::parse(structure.arguments.ToJson())},
+                          {"variants", std::move(variants)}});
   }
   Json weights = Json::array();
-  for (const ExportedWeight& weight : file.weights) {
-    weights.push_back({{"path", weight.path},
-                       {"dtype", kTorchNames[static_cast<size_t>(weight.dtype)]},
-                       {"sizes", weight.sizes},
-                       {"strides", weight.strides}});
-  }
+  for (const ExportedWeight& weight : file.weights) weights.push_back(JsonOf(weight));
   Json blobs = Json::array();
   for (const Bytes blob : BlobsOf(file)) {
     blobs.push_back({{"bytes", blob.size()}, {"digest", DigestOf(blob).ToHex()}});
   }
-  return {{"name", file.name}, {"variants", std::move(variants)}, {"weights", std::move(weights)},
+  return {{"name", file.name},
+          {"structures", std::move(structures)},
+          {"weights", std::move(weights)},
           {"blobs", std::move(blobs)}};
 }
 
-bool Write(std::FILE* out, Bytes bytes) {
-  return bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), out) == bytes.size();
+Status Check(const ExportedFile& file) {
+  const auto is_empty = [](const ExportedStructure& structure) {
+    return structure.variants.empty();
+  };
+  if (file.structures.empty() || std::ranges::any_of(file.structures, is_empty)) {
+    return Error(Code::kInvalid, "a file needs a variant for each argument structure");
+  }
+  for (const ExportedWeight& weight : file.weights) {
+    if (!weight.file.empty() || BytesOf(weight) == weight.elements.size()) continue;
+    return Error(Code::kInvalid, fmt::format("weight {} has {} bytes, which its sizes do not give",
+                                             weight.path, weight.elements.size()));
+  }
+  return {};
 }
 
 }  // namespace
@@ -188,13 +239,7 @@ Result<ExportedFile> ParseExportedFile(Bytes bytes) {
 }
 
 Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
-  if (file.variants.empty()) return Error(Code::kInvalid, path + ": a file needs a variant");
-  for (const ExportedWeight& weight : file.weights) {
-    if (BytesOf(weight) != weight.elements.size()) {
-      return Error(Code::kInvalid, fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
-                                               weight.elements.size()));
-    }
-  }
+  if (Status status = Check(file); !status) return std::move(status).error().Wrap(path);
   std::string text;
   try {
     text = HeaderOf(file).dump();
@@ -207,25 +252,9 @@ Status WriteExportedFile(const std::string& path, const ExportedFile& file) {
   const std::string digest = DigestOf(text).ToHex();
   head.insert(head.end(), digest.begin(), digest.end());
   head.insert(head.end(), text.begin(), text.end());
-
-  // Not base/filesystem.h: its files are private, while this one is as public as the user's umask.
-  const std::string temporary = fmt::format("{}.{}.part", path, getpid());
-  std::FILE* const out = std::fopen(temporary.c_str(), "wb");
-  if (out == nullptr) return ErrorFromErrno(errno, "open " + temporary);
-  bool written = Write(out, head);
-  for (const Bytes blob : BlobsOf(file)) written = written && Write(out, blob);
-  const int why = errno;
-  // Buffered bytes may meet a full disk only here.
-  const bool closed = std::fclose(out) == 0;
-  const int why_closed = errno;
-  Status status;
-  if (!written || !closed) {
-    status = ErrorFromErrno(written ? why_closed : why, "write " + temporary);
-  } else if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrorFromErrno(errno, "rename " + temporary + " to " + path);
-  }
-  if (!status) std::remove(temporary.c_str());
-  return status;
+  std::vector<Bytes> parts = BlobsOf(file);
+  parts.insert(parts.begin(), head);
+  return WritePublicFile(path, parts);
 }
 
 }  // namespace ingot::client

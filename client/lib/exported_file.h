@@ -6,17 +6,21 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "client/lib/call_signature.h"
 #include "guards/dtype.h"
 
 namespace ingot::client {
 
-/// One weight as the file holds it.
+/// One weight as the file holds it, or where it is.
 struct ExportedWeight {
   std::string path;  ///< for people: "self.layers.0.weight"
   guards::DType dtype = guards::DType::kF32;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;  ///< in elements, of the tensor it was; not negative
   Bytes elements;                ///< contiguous, whatever the strides; not aligned
+  std::string file;    ///< a safetensors file that has the elements, from this file's folder; empty: they are inside
+  std::string tensor;  ///< its name there
+  std::string digest;  ///< of the elements there, 32 hex digits
 };
 
 /// One compiled graph of a function, and the sizes it may serve.
@@ -32,19 +36,25 @@ struct ExportedVariant {
   Bytes artifact;
 };
 
-/// Variants of a function with their weights (docs/format/export.md), as views of bytes that
+/// The calls of one argument structure.
+struct ExportedStructure {
+  CallSignature arguments;
+  std::vector<ExportedVariant> variants;  ///< at least one; the first that takes a call serves it
+};
+
+/// What a function was compiled for, with its weights (docs/format/export.md), as views of bytes that
 /// somebody else keeps. Needs no torch.
 struct ExportedFile {
   std::string name;
-  std::vector<ExportedVariant> variants;  ///< at least one; the first that takes a call serves it
-  std::vector<ExportedWeight> weights;    ///< shared by the variants
+  std::vector<ExportedStructure> structures;  ///< at least one
+  std::vector<ExportedWeight> weights;        ///< shared by all variants
 };
 
 /// kCorrupt: damaged, or not such a file; kIncompatible: another format version.
 Result<ExportedFile> ParseExportedFile(Bytes bytes);
 
 /// Replaces `path` by the file as a whole. kInvalid: there is no variant, a weight's elements are not
-/// as many as its sizes say; the codes of base/filesystem.h when it cannot be written.
+/// as many as its sizes say, or neither inside nor elsewhere; the codes of base/filesystem.h when it cannot be written.
 Status WriteExportedFile(const std::string& path, const ExportedFile& file);
 
 }  // namespace ingot::client

@@ -49,6 +49,12 @@ bool IsPlain(const c10::TensorImpl& tensor, uint64_t plain_keys) {
 
 }  // namespace
 
+std::optional<guards::DType> ElementTypeOf(at::ScalarType type) {
+  const auto found = std::ranges::find(kScalarTypes, type);
+  if (found == std::end(kScalarTypes)) return std::nullopt;
+  return static_cast<guards::DType>(found - std::begin(kScalarTypes));
+}
+
 at::ScalarType ScalarTypeOf(proto::DType dtype) { return kScalarTypes[static_cast<uint8_t>(dtype)]; }
 
 GuardTable::GuardTable(const proto::Manifest& manifest, const guards::InputSpecs* specs, std::string noun)

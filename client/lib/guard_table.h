@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,7 @@ class GuardTable {
 
 /// torch's name of a plan dtype; the manifest has been checked.
 at::ScalarType ScalarTypeOf(proto::DType dtype);
+/// The other way round; nullopt for types that Ingot does not know.
+std::optional<guards::DType> ElementTypeOf(at::ScalarType type);
 
 }  // namespace ingot::client

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "base/error.h"
 
 namespace ingot::client {
 
@@ -15,5 +18,10 @@ enum class RunOutcome : uint8_t {
   kFailed,            ///< an ATen operator threw, or a gather index was out of range
   kFailedAfterWrite,  ///< as kFailed, but an input or weight has been written, or a collective begun: no second run
 };
+
+/// What a caller is told of kFailedAfterWrite.
+inline Error HalfDone(const std::string& why) {
+  return Error(Code::kHalfDone, why + "; this call had written to its inputs or to the module before: make them anew");
+}
 
 }  // namespace ingot::client

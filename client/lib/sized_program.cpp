@@ -6,13 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstring>
-#include <limits>
 #include <optional>
-
-#include "base/filesystem.h"
-#include "client/lib/exported_file.h"
-#include "client/lib/guard_table.h"
 
 namespace ingot::client {
 namespace {
@@ -23,55 +17,6 @@ Pointers PointersTo(std::span<const at::Tensor> tensors) {
   Pointers pointers;
   for (const at::Tensor& tensor : tensors) pointers.push_back(&tensor);
   return pointers;
-}
-
-/// A tensor of its own memory with the strides it had.
-Result<at::Tensor> TensorOf(const ExportedWeight& weight) {
-  const at::ScalarType dtype = ScalarTypeOf(static_cast<proto::DType>(weight.dtype));
-  try {
-    at::Tensor flat = at::empty(weight.sizes, dtype);
-    if (!weight.elements.empty()) {
-      std::memcpy(flat.mutable_data_ptr(), weight.elements.data(), weight.elements.size());
-    }
-    if (flat.strides() == at::IntArrayRef(weight.strides)) return flat;
-    at::Tensor made = at::empty_strided(weight.sizes, weight.strides, dtype);
-    // An expanded tensor has one element for many indices, all of them equal.
-    bool overlaps = false;
-    for (size_t i = 0; i < weight.sizes.size(); ++i) overlaps |= weight.sizes[i] > 1 && weight.strides[i] == 0;
-    if (!overlaps) return made.copy_(flat);
-    at::Tensor source = flat;
-    at::Tensor target = made;
-    for (size_t i = 0; i < weight.sizes.size(); ++i) {
-      if (weight.strides[i] != 0 || weight.sizes[i] == 0) continue;
-      source = source.narrow(static_cast<int64_t>(i), 0, 1);
-      target = target.narrow(static_cast<int64_t>(i), 0, 1);
-    }
-    target.copy_(source);
-    return made;
-  } catch (const std::exception& e) {
-    return Error(Code::kExhausted, fmt::format("weight {}: {}", weight.path, e.what()));
-  }
-}
-
-Result<ExportedFunction> Load(const std::string& path) {
-  TRY_ASSIGN(const Buffer bytes, RealFilesystem().Read(path, std::numeric_limits<int64_t>::max()));
-  TRY_ASSIGN(const ExportedFile file, ParseExportedFile(bytes));
-  std::vector<at::Tensor> tensors;
-  for (const ExportedWeight& weight : file.weights) {
-    TRY_ASSIGN(at::Tensor tensor, TensorOf(weight));
-    tensors.push_back(std::move(tensor));
-  }
-  ExportedFunction function{file.name, {}, {}};
-  for (const ExportedVariant& variant : file.variants) {
-    TRY_ASSIGN(SizeRule rule, SizeRule::Make(variant.proven, variant.range));
-    TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact, LoadedArtifact::Open(variant.artifact));
-    std::vector<at::Tensor> weights;
-    for (const uint32_t number : variant.weights) weights.push_back(tensors[number]);
-    TRY_ASSIGN(std::shared_ptr<Program> program, Program::Bind(std::move(artifact), std::move(weights)));
-    function.outputs.push_back(variant.outputs);
-    function.programs.emplace_back(std::move(program), std::move(rule));
-  }
-  return function;
 }
 
 }  // namespace
@@ -109,8 +54,9 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
       return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + why);
     case RunOutcome::kWeightChanged:
       return Error(Code::kIncompatible, "a weight changed its shape: " + why);
-    case RunOutcome::kFailed:
     case RunOutcome::kFailedAfterWrite:
+      return HalfDone(why);
+    case RunOutcome::kFailed:
       break;
   }
   return Error(Code::kInternal, why);
@@ -125,12 +71,6 @@ Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const 
     if (outputs.error().code() != Code::kInvalid) break;
   }
   return why ? std::move(*why) : Error(Code::kNotFound, "there is no variant");
-}
-
-Result<ExportedFunction> LoadExported(const std::string& path) {
-  Result<ExportedFunction> loaded = Load(path);
-  if (!loaded) return std::move(loaded).error().Wrap(path);
-  return loaded;
 }
 
 }  // namespace ingot::client

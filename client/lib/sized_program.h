@@ -24,7 +24,8 @@ class SizedProgram {
   /// Whether guards hold and the sizes may be served; kInvalid names the input that does not fit,
   /// kUnsupported an input that needs a gradient.
   Status Check(std::span<const at::Tensor> inputs) const;
-  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed.
+  /// Results in manifest order, owned by the caller. Errors as Check; kInternal: a step failed; kHalfDone:
+  /// it did after others had written to inputs or weights.
   Result<std::vector<at::Tensor>> Run(std::span<const at::Tensor> inputs) const;
 
   const Program& program() const { return *program_; }
@@ -41,16 +42,5 @@ struct Served {
   std::vector<at::Tensor> outputs;
 };
 Result<Served> RunFirst(std::span<const SizedProgram> programs, std::span<const at::Tensor> inputs);
-
-/// What an exported file holds, bound to the weights inside it.
-struct ExportedFunction {
-  std::string name;
-  std::vector<std::string> outputs;  ///< result structure of each variant, JSON text
-  std::vector<SizedProgram> programs;
-};
-
-/// Reads, checks and binds an exported file. Errors: those of ParseExportedFile,
-/// LoadedArtifact::Open and Program::Bind; kNotFound: no such file; each names the path.
-Result<ExportedFunction> LoadExported(const std::string& path);
 
 }  // namespace ingot::client

@@ -14,9 +14,13 @@ std::array<PyObject*, 16>& Classes() {
 
 }  // namespace
 
-void Throw(const Error& error) {
+void SetPythonError(const Error& error) {
   PyObject* type = Classes()[static_cast<size_t>(error.code())];
   PyErr_SetString(type == nullptr ? PyExc_RuntimeError : type, error.message().c_str());
+}
+
+void Throw(const Error& error) {
+  SetPythonError(error);
   throw pybind11::error_already_set();
 }
 

@@ -58,6 +58,7 @@ py::list RunOnce(Program& program, const py::list& inputs) {
   if (outcome == RunOutcome::kGuardFailed) {
     Throw(Error(Code::kInvalid, program.Explain(pointers.data(), pointers.size())));
   }
+  if (outcome == RunOutcome::kFailedAfterWrite) Throw(HalfDone(why));
   if (outcome != RunOutcome::kServed) Throw(Error(Code::kInternal, why));
   py::list results;
   for (const at::Tensor& tensor : outputs) {

@@ -8,7 +8,9 @@
 
 namespace ingot::client {
 
-/// Raises the Python exception of an Error's code (ingot.Error's subclasses).
+/// Sets the Python exception of an Error's code (ingot.Error's subclasses).
+void SetPythonError(const Error& error);
+/// Raises it.
 [[noreturn]] void Throw(const Error& error);
 
 /// The value, or the Error as a Python exception.

@@ -12,6 +12,8 @@
 #include <unordered_set>
 
 #include "client/native/arguments.h"
+#include "client/native/bindings.h"
+#include "client/native/compiled.h"
 #include "client/native/variant_table.h"
 #include "client/native/without_gil.h"
 
@@ -24,12 +26,9 @@ CallCounters& Counters() {
 
 namespace {
 
-struct Compiled {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject* target;  ///< what the user wrapped
+struct CallSite {
+  CompiledObject base;
   PyObject* owner;   ///< the Python engine behind it
-  PyObject* weakrefs;
   VariantTable variants;
   std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
   uint64_t verify_every;  ///< 0: never
@@ -77,12 +76,12 @@ class FrameLease {
   std::unique_ptr<Frame> own_;
 };
 
-PyObject* CallTarget(Compiled* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  return PyObject_Vectorcall(self->target, args, nargsf, kwnames);
+PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  return PyObject_Vectorcall(self->base.target, args, nargsf, kwnames);
 }
 
 /// Hands the call to Python: `owner._miss(shape, reason, args, kwargs)`.
-PyObject* CallMiss(Compiled* self, const Arguments& arguments, const std::string& reason,
+PyObject* CallMiss(CallSite* self, const Arguments& arguments, const std::string& reason,
                    PyObject* const* args, size_t count, PyObject* kwnames) {
   PyObject* positional = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
@@ -116,7 +115,7 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
 }
 
 /// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
-PyObject* CallVerify(Compiled* self, const std::shared_ptr<Program>& program, PyObject* const* args,
+PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, PyObject* const* args,
                      size_t count, PyObject* kwnames) {
   namespace py = pybind11;
   py::tuple positional(count);
@@ -192,7 +191,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
         reason = "value:" + frame.why;
         break;
       case RunOutcome::kFailedAfterWrite:
-        PyErr_SetString(PyExc_RuntimeError, frame.why.c_str());
+        SetPythonError(HalfDone(frame.why));
         return nullptr;
       case RunOutcome::kFailed:
         Counters().failures.fetch_add(1, std::memory_order_relaxed);
@@ -212,7 +211,7 @@ bool IsWatched() {
 }
 
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   if (IsWatched()) return CallTarget(self, args, nargsf, kwnames);
   const size_t count = PyVectorcall_NARGS(nargsf);
   FrameLease frame;
@@ -244,12 +243,11 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   PyObject *target, *owner;
   if (!PyArg_ParseTuple(args, "OO", &target, &owner)) return nullptr;
-  auto* self = reinterpret_cast<Compiled*>(type->tp_alloc(type, 0));
+  auto* self = reinterpret_cast<CallSite*>(type->tp_alloc(type, 0));
   if (self == nullptr) return nullptr;
-  self->vectorcall = Call;
-  self->target = Py_NewRef(target);
+  self->base.vectorcall = Call;
+  self->base.target = Py_NewRef(target);
   self->owner = Py_NewRef(owner);
-  self->weakrefs = nullptr;
   self->verify_every = 0;
   self->served = 0;
   new (&self->variants) VariantTable();
@@ -258,50 +256,69 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
 }
 
 void Dealloc(PyObject* object) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   PyObject_GC_UnTrack(object);
-  if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
+  if (self->base.weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->variants.~VariantTable();
   std::destroy_at(&self->refused);
-  Py_CLEAR(self->target);
+  Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
 }
 
 int Traverse(PyObject* object, visitproc visit, void* arg) {
-  auto* self = reinterpret_cast<Compiled*>(object);
-  Py_VISIT(self->target);
+  auto* self = reinterpret_cast<CallSite*>(object);
+  Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
   return 0;
 }
 
 int Clear(PyObject* object) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   self->variants.clear();
   Py_CLEAR(self->owner);
   return 0;
 }
 
-/// Attributes of the type first, then of the engine, then of what the user wrapped.
+/// Attributes of the type first, then of what the user wrapped, then the engine's verbs.
 PyObject* GetAttribute(PyObject* object, PyObject* name) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) return nullptr;
   // These exist on the type too, but people ask for those of what they wrapped.
   if (strcmp(text, "__doc__") == 0 || strcmp(text, "__module__") == 0) {
-    return PyObject_GetAttr(self->target, name);
+    return PyObject_GetAttr(self->base.target, name);
   }
-  PyObject* own = PyObject_GenericGetAttr(object, name);
-  if (own != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
-  const bool special = text[0] == '_';
-  for (PyObject* place : {special ? nullptr : self->owner, self->target}) {
-    if (place == nullptr) continue;
-    PyErr_Clear();
-    PyObject* found = PyObject_GetAttr(place, name);
-    if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject* found = PyObject_GenericGetAttr(object, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  found = PyObject_GetAttr(self->base.target, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject *kind, *value, *trace;
+  PyErr_Fetch(&kind, &value, &trace);
+  found = FindVerb(self->owner, name);
+  if (found == nullptr && !PyErr_Occurred()) {
+    PyErr_Restore(kind, value, trace);
+    return nullptr;
   }
-  return nullptr;
+  Py_XDECREF(kind);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return found;
 }
+
+/// What is assigned is an attribute of what the user wrapped.
+int SetAttribute(PyObject* object, PyObject* name, PyObject* value) {
+  return PyObject_SetAttr(reinterpret_cast<CallSite*>(object)->base.target, name, value);
+}
+
+PyObject* Reduce(PyObject* object, PyObject* protocol) {
+  return CallFacade("reduced", "(OOO)", object, reinterpret_cast<CallSite*>(object)->base.target, protocol);
+}
+
+PyObject* Copy(PyObject* object, PyObject* /*unused*/) { return Py_NewRef(object); }
+
+PyObject* DeepCopy(PyObject* object, PyObject* memo) { return CallFacade("deep_copied", "(OO)", object, memo); }
 
 /// As a class attribute it binds like a function.
 PyObject* Bind(PyObject* self, PyObject* instance, PyObject* /*type*/) {
@@ -310,7 +327,7 @@ PyObject* Bind(PyObject* self, PyObject* instance, PyObject* /*type*/) {
 }
 
 PyObject* Repr(PyObject* object) {
-  return PyUnicode_FromFormat("<ingot.Compiled %R>", reinterpret_cast<Compiled*>(object)->target);
+  return PyUnicode_FromFormat("ingot.compile(%R)", reinterpret_cast<CallSite*>(object)->base.target);
 }
 
 std::vector<int64_t> Integers(PyObject* sequence) {
@@ -346,7 +363,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
 
 /// install(shape, parts): adds a variant in front; returns how many the shape has.
 PyObject* Install(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   PyObject *shape, *parts;
   if (!PyArg_ParseTuple(args, "SO!", &shape, &PyDict_Type, &parts)) return nullptr;
   try {
@@ -365,7 +382,7 @@ PyObject* Install(PyObject* object, PyObject* args) {
 
 /// remove(program): forgets the program's variants in every shape; returns how many.
 PyObject* Remove(PyObject* object, PyObject* handle) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   try {
     auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
     size_t removed = 0;
@@ -382,7 +399,7 @@ PyObject* Remove(PyObject* object, PyObject* handle) {
 /// prove(shape, program, sizes): the program's variants of a shape serve these symbol values as well; returns how many
 /// variants there are.
 PyObject* Prove(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   PyObject *shape, *handle, *sizes;
   if (!PyArg_ParseTuple(args, "SOO", &shape, &handle, &sizes)) return nullptr;
   try {
@@ -404,7 +421,7 @@ PyObject* Prove(PyObject* object, PyObject* args) {
 
 /// forget(shape, objects): drops the shape's variants bound to these very objects.
 PyObject* Forget(PyObject* object, PyObject* args) {
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   PyObject *shape, *list;
   if (!PyArg_ParseTuple(args, "SO!", &shape, &PyList_Type, &list)) return nullptr;
   std::vector<PyObject*> objects;
@@ -420,7 +437,7 @@ PyObject* Forget(PyObject* object, PyObject* args) {
 PyObject* SetVerify(PyObject* object, PyObject* every) {
   const unsigned long long number = PyLong_AsUnsignedLongLong(every);
   if (PyErr_Occurred()) return nullptr;
-  reinterpret_cast<Compiled*>(object)->verify_every = number;
+  reinterpret_cast<CallSite*>(object)->verify_every = number;
   Py_RETURN_NONE;
 }
 
@@ -430,7 +447,7 @@ PyObject* Refuse(PyObject* object, PyObject* shape) {
     PyErr_SetString(PyExc_TypeError, "a shape is bytes");
     return nullptr;
   }
-  auto* self = reinterpret_cast<Compiled*>(object);
+  auto* self = reinterpret_cast<CallSite*>(object);
   std::string text(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape));
   self->variants.erase(text);
   self->refused.insert(std::move(text));
@@ -438,8 +455,8 @@ PyObject* Refuse(PyObject* object, PyObject* shape) {
 }
 
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
-  reinterpret_cast<Compiled*>(object)->variants.clear();
-  reinterpret_cast<Compiled*>(object)->refused.clear();
+  reinterpret_cast<CallSite*>(object)->variants.clear();
+  reinterpret_cast<CallSite*>(object)->refused.clear();
   Py_RETURN_NONE;
 }
 
@@ -451,40 +468,48 @@ PyMethodDef kMethods[] = {
     {"_refuse", Refuse, METH_O, "Runs a shape eagerly from now on."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
+    {"__reduce_ex__", Reduce, METH_O, "Pickles as what was wrapped."},
+    {"__copy__", Copy, METH_NOARGS, "Itself, as functions do."},
+    {"__deepcopy__", DeepCopy, METH_O, "Itself, unless what was wrapped has a copy: then that, compiled."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef kMembers[] = {
-    {"_target", T_OBJECT, offsetof(Compiled, target), READONLY, "What was wrapped."},
-    {"_engine", T_OBJECT, offsetof(Compiled, owner), READONLY, "The engine behind the callable."},
-    {"__wrapped__", T_OBJECT, offsetof(Compiled, target), READONLY, "What was wrapped."},
+    {"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
+    {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
+    {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 }  // namespace
 
-int AddCompiledType(PyObject* module) {
-  kType.tp_name = "ingot.Compiled";
-  kType.tp_basicsize = sizeof(Compiled);
+PyTypeObject* CallSiteType() { return &kType; }
+
+PyObject* EngineOf(PyObject* site) { return reinterpret_cast<CallSite*>(site)->owner; }
+
+PyObject* CallThrough(PyObject* site, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  return Call(site, args, nargsf, kwnames);
+}
+
+int AddCallSiteType(PyObject* module) {
+  kType.tp_name = "ingot.CallSite";
+  kType.tp_base = CompiledType();
+  kType.tp_basicsize = sizeof(CallSite);
   kType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                    Py_TPFLAGS_METHOD_DESCRIPTOR;
   // The flag promises that f(obj, ...) equals obj.f(...), which Bind keeps.
-  kType.tp_vectorcall_offset = offsetof(Compiled, vectorcall);
-  kType.tp_call = PyVectorcall_Call;
   kType.tp_new = New;
   kType.tp_dealloc = Dealloc;
   kType.tp_traverse = Traverse;
   kType.tp_clear = Clear;
   kType.tp_getattro = GetAttribute;
+  kType.tp_setattro = SetAttribute;
   kType.tp_descr_get = Bind;
   kType.tp_repr = Repr;
   kType.tp_methods = kMethods;
   kType.tp_members = kMembers;
-  kType.tp_weaklistoffset = offsetof(Compiled, weakrefs);
-  kType.tp_doc = "A compiled callable; made by ingot.compile and ingot.cache_compile.";
-  if (PyType_Ready(&kType) != 0) return -1;
-  Py_INCREF(&kType);
-  return PyModule_AddObject(module, "Compiled", reinterpret_cast<PyObject*>(&kType));
+  kType.tp_doc = "A compiled function, method or callable object.";
+  return PyModule_AddType(module, &kType);
 }
 
 }  // namespace ingot::client

@@ -22,13 +22,20 @@ struct CallCounters {
 };
 CallCounters& Counters();
 
-/// Adds the type `Compiled` to the extension module: the callable that `ingot.compile` returns.
+/// Adds the type `CallSite` to the extension module: what an engine serves its calls from, and what
+/// `ingot.compile` returns for anything that is no module (compiled_module.h).
 ///
 /// A call takes its arguments apart (arguments.h), finds the variants of their shape, and runs the
 /// first whose identity checks and guards hold; anything else goes to `owner._miss`, and every n-th
 /// call that could run natively to `owner._verify` where that was asked for. Attributes
-/// it does not have are looked up on the owner, then on the wrapped target. Returns 0, or -1
-/// with a Python error set.
-int AddCompiledType(PyObject* module);
+/// it does not have are looked up on the wrapped target, then among the owner's verbs. Returns 0, or
+/// -1 with a Python error set.
+int AddCallSiteType(PyObject* module);
+PyTypeObject* CallSiteType();
+
+/// The engine of a CallSite; borrowed.
+PyObject* EngineOf(PyObject* site);
+/// Calls a CallSite, as its vectorcall does.
+PyObject* CallThrough(PyObject* site, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 
 }  // namespace ingot::client

@@ -2,9 +2,12 @@
 #include "client/native/bind_observer.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
+#include "client/native/compiled.h"
+#include "client/native/compiled_module.h"
 
 PYBIND11_MODULE(_native, m) {
   using namespace ingot::client;
+  namespace py = pybind11;
   m.doc() = "The native half of Ingot: recorder, executor, call sites and the daemon's client.";
   BindErrors(m);
   BindState(m);
@@ -15,5 +18,15 @@ PYBIND11_MODULE(_native, m) {
   BindRecord(m);
   BindObserver(m);
   BindConnection(m);
-  if (AddCompiledType(m.ptr()) != 0) throw pybind11::error_already_set();
+  if (AddCompiledType(m.ptr()) != 0 || AddCallSiteType(m.ptr()) != 0 || AddCompiledModuleType(m.ptr()) != 0) {
+    throw py::error_already_set();
+  }
+  m.def("target_of", [](const py::object& value) {
+    PyObject* target = CompiledTarget(value.ptr());
+    return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);
+  }, "What a compiled callable wraps; anything else is given back.");
+  m.def("engine_of", [](const py::object& value) {
+    PyObject* site = SiteOf(value.ptr());
+    return site == nullptr ? py::none() : py::reinterpret_borrow<py::object>(EngineOf(site));
+  }, "The engine of a compiled callable, None for anything else.");
 }

@@ -2,6 +2,7 @@
 // How the observer reads attributes: the places that Python's own look-up consults, in its order.
 
 #include "client/native/callables.h"
+#include "client/native/compiled.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -133,7 +134,7 @@ void Observer::Bind(PyObject* found) {
     LookUpSpecial(found, "__get__");
   } else if (!std::string_view(type->tp_name).ends_with("_tuplegetter") && type != &PyMethod_Type &&
              !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") && std::string_view(type->tp_name) != "instancemethod" &&
-             std::string_view(type->tp_name) != "ingot.Compiled") {
+             !PyType_IsSubtype(type, CompiledType())) {
     Refuse("foreign-descriptor", type->tp_name);
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/native/callables.h"
+#include "client/native/compiled.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -132,11 +133,9 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     return kPlain;
   } else if (PyWeakref_CheckRef(callable)) {
     if (number) log_.NoteField(*number, "target");
-  } else if (name == "ingot.Compiled") {
-    const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
-    PyErr_Clear();
+  } else if (PyObject* const wrapped = CompiledTarget(callable)) {
     if (number) log_.NoteField(*number, "wrapped");
-    if (wrapped) return Call(wrapped.get(), arguments);
+    return Call(wrapped, arguments);
   } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" || name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);

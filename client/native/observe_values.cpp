@@ -2,6 +2,7 @@
 // How the observer reads containers and values.
 
 #include "client/native/callables.h"
+#include "client/native/compiled.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -24,7 +25,7 @@ bool IsPart(PyObject* value) {
          PyCell_Check(value) || Callables::IsNative(value) || PyObject_TypeCheck(value, &PyProperty_Type) ||
          Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" ||
          name.ends_with("_lru_cache_wrapper") || name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
-         name == "ingot.Compiled" || name == "types.GenericAlias" || PyContextVar_CheckExact(value) ||
+         CompiledTarget(value) != nullptr || name == "types.GenericAlias" || PyContextVar_CheckExact(value) ||
          PyWeakref_CheckRef(value);
 }
 

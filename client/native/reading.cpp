@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/native/code_digest.h"
+#include "client/native/compiled.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
@@ -266,6 +267,7 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
     return NativeField(holder, name == "get" ? "fget" : name == "set" ? "fset" : "fdel");
   }
   if (name == "target") return PyWeakref_CheckRef(holder) ? Of(PyWeakref_GetObject(holder)) : Seen();
+  if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Of(CompiledTarget(holder));
   if (name == "wrapped") return NativeField(holder, "__wrapped__");
   if (name == "factory") return NativeField(holder, "default_factory");
   return {};

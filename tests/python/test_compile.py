@@ -445,6 +445,25 @@ def test_tensor_subclasses_run_eagerly(ingot):
     assert ingot.stats()["refused_subclass"] == 1
 
 
+def test_a_failure_after_a_write_says_so(ingot, tmp_path):
+    def fn(x, other):
+        x.index_add_(0, torch.tensor([0]), torch.ones(1, 2))  # Written in place: ATen can do it no other way.
+        return torch.linalg.cholesky(other)
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(step(torch.eye(2), torch.eye(2)), torch.eye(2))
+        assert "in place" in step.as_text("plan")
+        step.export(tmp_path / "f.ingot")
+        for call in (step, ingot.load(tmp_path / "f.ingot")):
+            x = torch.zeros(2, 2)
+            with pytest.raises(ingot.HalfDone, match="had written to its inputs or to the module before") as caught:
+                call(x, -torch.eye(2))
+            assert caught.value.code == "half_done" and isinstance(caught.value, RuntimeError)
+            assert_same(x, torch.tensor([[1.0, 1], [0, 0]]))
+
+
 def test_exceptions_of_the_function_pass_through(ingot):
     def fn(x):
         if x.shape[0] > 2:

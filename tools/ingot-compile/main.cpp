@@ -42,7 +42,7 @@ Json Report(const Arguments& arguments, const ProgramGraph& program, const proto
     }
   }
   for (const client::ExportedWeight& weight : file.weights) weight_bytes += weight.elements.size();
-  const client::ExportedVariant& variant = file.variants.front();
+  const client::ExportedVariant& variant = file.structures.front().variants.front();
   return {{"file", arguments.output}, {"name", file.name}, {"symbols", symbols}, {"range", variant.range},
           {"weights", file.weights.size()}, {"weight_bytes", weight_bytes},
           {"artifact_bytes", variant.artifact.size()}, {"native_steps", native}, {"aten_steps", aten},
@@ -75,15 +75,17 @@ Status Run(const Arguments& arguments) {
   TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact.bytes));
   const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());
 
-  client::ExportedFile file{
-      archive.name(), {{archive.outputs(), program->proven, program->Range(), {}, artifact.bytes}}, {}};
+  client::ExportedVariant variant{archive.outputs(), program->proven, program->Range(), {}, artifact.bytes};
+  client::ExportedFile file{archive.name(), {}, {}};
   if (manifest.weights() != nullptr) {
     for (const proto::InputSpec* spec : *manifest.weights()) {
       TRY_ASSIGN(client::ExportedWeight weight, archive.Weight(spec->name() == nullptr ? "" : spec->name()->str()));
-      file.variants.front().weights.push_back(static_cast<uint32_t>(file.weights.size()));
+      variant.weights.push_back(static_cast<uint32_t>(file.weights.size()));
       file.weights.push_back(std::move(weight));
     }
   }
+  TRY_ASSIGN(client::CallSignature call, client::CallSignature::Parse(archive.arguments()));
+  file.structures.push_back({std::move(call), {std::move(variant)}});
   TRY(client::WriteExportedFile(arguments.output, file));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const Json report = Report(arguments, *program, manifest, file, seconds.count());

@@ -6,8 +6,6 @@
         step(x)                          # first call: eager speed, recorded; later calls: native code
 """
 
-import typing
-
 import torch  # the extension links against it
 
 from ingot import _built_for, compatibility
@@ -20,13 +18,13 @@ __version__ = _native.version
 
 from ingot.api import cache_compile, compile, load  # noqa: E402
 from ingot.config import Config, Gears  # noqa: E402
-from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
+from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, HalfDone, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
                           Timeout, Unavailable, Unsupported)
 from ingot.counters import stats  # noqa: E402
 from ingot.gears import mark_static, set_dim_gears  # noqa: E402
 
-Compiled: typing.Any = _native.Compiled
+from ingot.types import Compiled, CompiledModule  # noqa: E402
 
-__all__ = ["Cancelled", "Compiled", "Config", "Corrupt", "Error", "Exhausted", "Gears", "Incompatible", "Internal", "Invalid",
+__all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
            "NotFound", "Timeout", "Unavailable", "Unsupported", "cache_compile", "compile", "load", "mark_static",
            "set_dim_gears", "stats"]

@@ -2,13 +2,23 @@
 """The public calls."""
 
 import functools
+import os
 import typing
 
+import torch
+
+from ingot import _native, engine, errors, facade, keys
 from ingot import config as configuration
-from ingot import engine, errors, keys
 from ingot.config import Config
 
-_F = typing.TypeVar("_F", bound=typing.Callable[..., typing.Any])
+if typing.TYPE_CHECKING:
+    from typing_extensions import ParamSpec, Unpack
+
+    from ingot.exported import Loaded
+    from ingot.types import CacheOptions, CompiledModule, Decorator, Options
+
+    _P = ParamSpec("_P")
+    _R = typing.TypeVar("_R")
 
 
 def _wrap(fn: typing.Any, config: Config) -> typing.Any:
@@ -17,9 +27,13 @@ def _wrap(fn: typing.Any, config: Config) -> typing.Any:
         raise errors.Invalid(f"ingot.compile takes a function, module or bound method, found {kind}: pass an instance")
     if keys.is_builtin(fn):
         raise errors.Invalid(f"ingot.compile cannot see into the builtin {fn.__name__!r}: wrap it in a Python function")
+    fn = _native.target_of(fn)
+    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise errors.Unsupported(f"ingot.compile found a TorchScript program ({fn.original_name if hasattr(fn, 'original_name') else fn.name}), "
+                                 "whose code it cannot see: pass the module or function that was scripted")
     if isinstance(fn, functools.partial):
         fn = _unfold(fn)
-    return engine.Engine(getattr(fn, "_target", fn), config).site
+    return facade.of(engine.Engine(fn, config))
 
 
 def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
@@ -30,12 +44,19 @@ def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
     return call
 
 
+@typing.overload
+def compile(fn: torch.nn.Module, **options: "Unpack[Options]") -> "CompiledModule": ...
+@typing.overload
+def compile(fn: "typing.Callable[_P, _R]", **options: "Unpack[Options]") -> "_native.Compiled[_P, _R]": ...
+@typing.overload
+def compile(fn: None = None, **options: "Unpack[Options]") -> "Decorator": ...
 def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: "str | None" = None, wait: "bool | None" = None,
-            config: "Config | dict[str, typing.Any] | None" = None, guards: "str | None" = None,
+            config: "Config | typing.Mapping[str, typing.Any] | None" = None, guards: "str | None" = None,
             on_miss: "str | None" = None, on_unsupported: "str | None" = None, opaque: "str | None" = None,
-            cache_dir: "str | None" = None, global_rank: "int | None" = None, tp_rank: "int | None" = None,
+            cache_dir: "str | os.PathLike[str] | None" = None, global_rank: "int | None" = None, tp_rank: "int | None" = None,
             pp_rank: "int | None" = None, custom_decompositions: typing.Any = None) -> typing.Any:
-    """Wraps a function, ``nn.Module`` or bound method for inference; same signature, same results.
+    """Wraps a function, ``nn.Module`` or bound method for inference; same signature, same results. A module comes back as a
+    module: its attributes, parameters and methods are those of the one that was given, and it can be part of another.
 
     The first call runs eagerly and is recorded; native code is made in the background (``wait=True`` blocks
     until it is there) and kept by the daemon for every process. Anything that cannot be captured runs eagerly,
@@ -54,8 +75,12 @@ def compile(fn: typing.Any = None, *, dynamic: "bool | None" = None, capture: "s
     return _wrap(fn, resolved)
 
 
-def cache_compile(func: typing.Any, *, config: "Config | dict[str, typing.Any] | None" = None, backend: typing.Any = None,
-                  dynamic: bool = True, cache_dir: "str | None" = None, global_rank: "int | None" = None,
+@typing.overload
+def cache_compile(func: torch.nn.Module, **options: "Unpack[CacheOptions]") -> "CompiledModule": ...
+@typing.overload
+def cache_compile(func: "typing.Callable[_P, _R]", **options: "Unpack[CacheOptions]") -> "_native.Compiled[_P, _R]": ...
+def cache_compile(func: typing.Any, *, config: "Config | typing.Mapping[str, typing.Any] | None" = None, backend: typing.Any = None,
+                  dynamic: bool = True, cache_dir: "str | os.PathLike[str] | None" = None, global_rank: "int | None" = None,
                   tp_rank: "int | None" = None, pp_rank: "int | None" = None, custom_decompositions: typing.Any = None,
                   ge_cache: bool = False) -> typing.Any:
     """torchair's ``cache_compile`` on the same engine.
@@ -69,10 +94,10 @@ def cache_compile(func: typing.Any, *, config: "Config | dict[str, typing.Any] |
                    pp_rank=pp_rank, custom_decompositions=custom_decompositions)
 
 
-def load(path: str) -> typing.Any:
-    """An exported artifact file as a callable: no daemon, no capture, weights included.
+def load(path: "str | os.PathLike[str]") -> "Loaded":
+    """An exported file as a callable: no daemon, no capture, weights included. It checks its arguments as a call site does.
 
-    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason.
+    Raises :class:`ingot.Corrupt` or :class:`ingot.Incompatible` with the reason, :class:`ingot.NotFound` where a weight is missing.
     """
     from ingot import exported
 

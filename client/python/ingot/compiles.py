@@ -102,6 +102,7 @@ class Compiles:
         counters.add_seconds("compile", time.perf_counter() - began)
         counters.add("specialized" if job.gears else _OUTCOMES[reply["outcome"]])
         self._accept(job, reply)
+        engine._link.look_at_store()
         if job.proof is not None:
             proved, why = exporting.prove(job.proof, send)
             if proved is not None:

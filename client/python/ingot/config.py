@@ -7,10 +7,11 @@ import pathlib
 import typing
 
 from ingot import errors
+from ingot.settings import Settings
 
 
-@dataclasses.dataclass(frozen=True)
-class Gears:
+@dataclasses.dataclass
+class Gears(Settings):
     """How gears combine and what is made of them; see :func:`ingot.set_dim_gears`."""
 
     merge: str = "zip"
@@ -18,16 +19,22 @@ class Gears:
     specialize: bool = True
     """*key* Code of its own for each gear where the compiler expects it to be faster. It may round sums in another order."""
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.specialize, bool):
-            raise errors.Invalid(f"gears.specialize={self.specialize!r}: expected True or False")
-        if self.merge not in ("zip", "product"):
-            raise errors.Invalid(f"Value {self.merge!r} (type: {type(self.merge)}) not in optional list ['zip', 'product']")
+    def checked(self, name: str, value: typing.Any) -> typing.Any:
+        """Invalid says what is expected."""
+        if name == "specialize" and not isinstance(value, bool):
+            raise errors.Invalid(f"gears.specialize={value!r}: expected True or False")
+        if name == "merge" and value not in ("zip", "product"):
+            raise errors.Invalid(f"Value {value!r} (type: {type(value)}) not in optional list ['zip', 'product']")
+        return value
 
 
-@dataclasses.dataclass(frozen=True)
-class Config:
-    """Options of one call site. Fields marked *key* change the code and are part of the entry key."""
+@dataclasses.dataclass
+class Config(Settings):
+    """Options of one call site. Fields marked *key* change the code and are part of the entry key.
+
+    What is said here, in the constructor or by assignment (``config.gears.merge = "product"``), is added to the file that
+    INGOT_CONFIG names and to the environment; all else stays as they have it. After its first use a Config is fixed.
+    """
 
     store_dir: str = ""
     """Directory of the store; empty = INGOT_STORE_DIR, else ``$XDG_CACHE_HOME/ingot``."""
@@ -48,7 +55,7 @@ class Config:
     """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
     ``set_dim_gears`` gave a value to pad with; a size is trusted once its padded answer has equalled eager's)."""
-    gears: Gears = Gears()
+    gears: Gears = dataclasses.field(default_factory=Gears)
     """*key* How gears combine: ``Gears(merge="zip" | "product")``, and whether each gets code of its own where that pays
     (``specialize=False``: never). In a file a table ``[gears]``."""
     on_unsupported: str = "eager"
@@ -91,52 +98,56 @@ class Config:
     pp_rank: "int | None" = None
     """*key* Pipeline-parallel rank."""
 
-    def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise errors.Invalid(f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, allowed))}")
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name == "guards" and not _is_policy(value):
-                raise errors.Invalid(f"guards={value!r}: expected 'always', 'first', 'skip' or 'sample:N' with N from 1")
-            if field.name.endswith("_max") and (not isinstance(value, int) or value < 0):
-                raise errors.Invalid(f"{field.name}={value!r}: expected a number that is not negative")
-
-        self.verify_every()
+    def checked(self, name: str, value: typing.Any) -> typing.Any:
+        """The value as it is kept; Invalid says what is expected."""
+        if name in ("store_dir", "socket"):
+            if not isinstance(value, (str, os.PathLike)):
+                raise errors.Invalid(f"{name}={value!r}: expected a path")
+            return os.fspath(value)
+        if name in _CHOICES and value not in _CHOICES[name]:
+            raise errors.Invalid(f"{name}={value!r}: expected one of {', '.join(map(repr, _CHOICES[name]))}")
+        if name == "guards" and not _is_policy(value):
+            raise errors.Invalid(f"guards={value!r}: expected 'always', 'first', 'skip' or 'sample:N' with N from 1")
+        if name == "gears" and not isinstance(value, Gears):
+            raise errors.Invalid(f"gears is {type(value).__name__}: expected ingot.Gears or a dict of its fields")
+        if name.endswith("_max") and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise errors.Invalid(f"{name}={value!r}: expected a number that is not negative")
+        if name in ("wait", "require_cached") and not isinstance(value, bool):
+            raise errors.Invalid(f"{name}={value!r}: expected True or False")
+        if name == "verify":
+            _sample_of(value)
+        return value
 
     def verify_every(self) -> int:
-        """N of ``verify="sample:N"``, 0 without it; Invalid for anything else."""
-        kind, _, count = self.verify.partition(":")
-        if self.verify and (kind != "sample" or not count.isdigit() or int(count) < 1):
-            raise errors.Invalid(f"verify={self.verify!r}: expected 'sample:N' with N of 1 or more, or '' for no verification")
-        return int(count) if count else 0
+        """N of ``verify="sample:N"``, 0 without it."""
+        return _sample_of(self.verify)
 
     @classmethod
     def from_file(cls, path: "str | os.PathLike[str]") -> "Config":
         """Reads a TOML file whose keys are the fields above; an unknown key is an error."""
-        import tomllib
+        config = cls()
+        config.lay_over(str(path), _table_in(path))
+        return config
 
-        try:
-            values = tomllib.loads(pathlib.Path(path).read_text())
-        except tomllib.TOMLDecodeError as e:
-            raise errors.Invalid(f"{path}: {e}") from None
-        values.pop("daemon", None)
-        return cls()._replace(str(path), values)
 
-    def _replace(self, source: str, values: "dict[str, typing.Any]") -> "Config":
-        names = {field.name for field in dataclasses.fields(self)}
-        unknown = sorted(set(values) - names)
-        if unknown:
-            raise errors.Invalid(f"{source}: unknown option {unknown[0]!r}; the options are {', '.join(sorted(names))}")
-        gears = values.get("gears")
-        if isinstance(gears, dict):
-            bad = sorted(set(gears) - {"merge", "specialize"})
-            if bad:
-                raise errors.Invalid(f"{source}: unknown option 'gears.{bad[0]}'; there are gears.merge and gears.specialize")
-            values = {**values, "gears": Gears(**gears)}
-        elif not isinstance(gears, (Gears, type(None))):
-            raise errors.Invalid(f"{source}: gears is {type(gears).__name__}: expected ingot.Gears or a dict of its fields")
-        return dataclasses.replace(self, **values)
+def _table_in(path: "str | os.PathLike[str]") -> "dict[str, typing.Any]":
+    import tomllib
+
+    try:
+        values = tomllib.loads(pathlib.Path(path).read_text())
+    except tomllib.TOMLDecodeError as e:
+        raise errors.Invalid(f"{path}: {e}") from None
+    except OSError as e:
+        raise errors.NotFound(f"{path}: {e.strerror}; INGOT_CONFIG or the argument names a file that cannot be read") from None
+    values.pop("daemon", None)
+    return values
+
+
+def _sample_of(verify: typing.Any) -> int:
+    kind, _, count = verify.partition(":") if isinstance(verify, str) else ("", "", "")
+    if verify != "" and (kind != "sample" or not count.isdigit() or int(count) < 1):
+        raise errors.Invalid(f"verify={verify!r}: expected 'sample:N' with N of 1 or more, or '' for no verification")
+    return int(count) if count else 0
 
 
 _CHOICES = {"capture": ("record", "export"), "numerics": ("fused", "eager"),
@@ -165,24 +176,34 @@ def places() -> "dict[str, str | None]":
     return {"store_dir": os.environ.get("INGOT_STORE_DIR") or None, "socket": os.environ.get("INGOT_SOCKET") or None}
 
 
-def resolve(config: "Config | dict[str, typing.Any] | None", **overrides: typing.Any) -> Config:
-    """Defaults, then the INGOT_CONFIG file, then the environment, then ``config``, then arguments that are not None."""
-    if isinstance(config, dict):
-        config = Config()._replace("config", config)
-    if config is None:
-        path = os.environ.get("INGOT_CONFIG")
-        config = Config.from_file(path) if path else Config()
-        changes: "dict[str, typing.Any]" = {}
-        if _flag("INGOT_WAIT"):
-            changes["wait"] = True
-        if os.environ.get("INGOT_VERIFY"):
-            changes["verify"] = os.environ["INGOT_VERIFY"]
-        if _flag("INGOT_REQUIRE_CACHED"):
-            changes["require_cached"] = True
-        config = dataclasses.replace(config, **changes)
-    elif not isinstance(config, Config):
+def _environment() -> "dict[str, typing.Any]":
+    found: "dict[str, typing.Any]" = {name: value for name, value in places().items() if value is not None}
+    if _flag("INGOT_WAIT"):
+        found["wait"] = True
+    if os.environ.get("INGOT_VERIFY"):
+        found["verify"] = os.environ["INGOT_VERIFY"]
+    if _flag("INGOT_REQUIRE_CACHED"):
+        found["require_cached"] = True
+    return found
+
+
+def resolve(config: "Config | typing.Mapping[str, typing.Any] | None", **overrides: typing.Any) -> Config:
+    """Defaults, then the INGOT_CONFIG file, then the environment, then what ``config`` says, then arguments that are not None.
+    ``config`` is fixed from now on."""
+    resolved = Config()
+    path = os.environ.get("INGOT_CONFIG")
+    layers = [(path, _table_in(path))] if path else []
+    layers.append(("environment", _environment()))
+    if isinstance(config, Config):
+        config.use()
+        layers.append(("config", config.said()))
+    elif isinstance(config, typing.Mapping):
+        layers.append(("config", config))
+    elif config is not None:
         raise errors.Invalid(f"config is {type(config).__name__}: expected ingot.Config, a dict of its fields, or None")
-    given = {name: value for name, value in overrides.items() if value is not None}
-    config = config._replace("arguments", given)
-    return dataclasses.replace(config, store_dir=config.store_dir or os.environ.get("INGOT_STORE_DIR", ""),
-                               socket=config.socket or os.environ.get("INGOT_SOCKET", ""))
+    layers.append(("arguments", {name: value for name, value in overrides.items() if value is not None}))
+    for source, values in layers:
+        # An empty place names none.
+        resolved.lay_over(source, {name: value for name, value in values.items() if value != "" or name not in ("store_dir", "socket")})
+    resolved.use()
+    return resolved

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """This process's connection to ingotd: opened in the background, shared by every call site."""
 
+import json
+import logging
 import os
 import threading
 import time
@@ -8,6 +10,8 @@ import typing
 
 from ingot import _native, errors
 from ingot.config import Config
+
+log = logging.getLogger("ingot")
 
 
 class Link:
@@ -17,6 +21,7 @@ class Link:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._said: "set[str]" = set()
         self._begin()
         self.open_soon()
 
@@ -27,6 +32,7 @@ class Link:
         self._failed_at = 0.0
         self._lock = threading.Lock()
         self._opening = False
+        self._store_is_known = False
 
     def forked(self) -> None:
         """In a child process: the parent's connection and the thread that opened it are not ours."""
@@ -46,11 +52,41 @@ class Link:
         try:
             connection = _native.Connection.open(self._config.store_dir, self._config.socket, self._config.connect_ms_max)
             self._connection, self._failure = connection, None
-        except errors.Error as e:
-            self._failure, self._failed_at = e, time.monotonic()
+        except Exception as e:
+            self._failure = e if isinstance(e, errors.Error) else errors.Internal(repr(e))
+            self._failed_at = time.monotonic()
+            self.say(self._failure)
         finally:
             self._opening = False
             self._ready.set()
+        self.look_at_store()
+
+    def say(self, error: errors.Error) -> None:
+        """Warns that the daemon cannot be used, once for each kind of reason, whoever meets it."""
+        self._warn_once(error.code, f"{self._place()} cannot be used for now, calls run eagerly: {error.code}: {error}")
+
+    def look_at_store(self) -> None:
+        """Warns once when the daemon cannot use its store and will forget everything when it ends. A daemon opens a new store
+        only for its first compile, so this is asked again then."""
+        if self._store_is_known or self._connection is None:
+            return
+        try:
+            status = json.loads(self._connection.query("status"))
+        except errors.Error:
+            return  # Whoever needs an answer of the daemon next says it.
+        if status["store_trouble"]:
+            self._warn_once("store", f"{self._place()} cannot be used, the daemon keeps artifacts in memory only: {status['store_trouble']}")
+        self._store_is_known = status["store_state"] not in ("fresh", "opening")
+
+    def _place(self) -> str:
+        return f"the store {self._config.store_dir or '(default)'}"
+
+    def _warn_once(self, kind: str, text: str) -> None:
+        with self._lock:
+            is_new = kind not in self._said
+            self._said.add(kind)
+        if is_new:
+            log.warning("%s", text)
 
     @property
     def is_settled(self) -> bool:

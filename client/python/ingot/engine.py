@@ -14,7 +14,7 @@ import weakref
 import torch
 
 from ingot import (_native, ahead, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   keys, miss, padding, paths, recording, report, verification)
+                   keys, miss, padding, paths, recording, report, signatures, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
@@ -31,10 +31,11 @@ class Engine:
     def __init__(self, target: typing.Any, config: Config, name: "str | None" = None) -> None:
         self.target, self.config = target, config
         self.name = name or keys.function_name(target)
-        self.site: typing.Any = _native.Compiled(target, self)
+        self.site: typing.Any = _native.CallSite(target, self)
         self._entries: "dict[str, Entry]" = {}
         self._shapes: "dict[bytes, Shape]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
+        self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._thread = threading.local()
@@ -72,6 +73,8 @@ class Engine:
     def _serve_miss(self, shape_key: bytes, name: str, detail: str, call: recording.Call) -> typing.Any:
         args, kwargs = call.args, call.kwargs
         number = self._number(shape_key, call)
+        if number not in self._structures and len(self._structures) < self.config.shapes_max:
+            self._structures[number] = signatures.structure(call, self._parameters)
         known = number in self._shapes
         if (name in ("new", "stale", "objects") or not known) and not getattr(self._thread, "retrying", False):
             try:
@@ -420,7 +423,10 @@ class Engine:
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
         counters.add("daemon_errors")
-        self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
+        if isinstance(error, (errors.Unavailable, errors.Timeout)):
+            self._link.say(error)
+        else:
+            self._warn_once(f"daemon-{error.code}", f"{self.name} runs eagerly for now: {error.code}: {error}")
 
     # -- what users ask ------------------------------------------------------------------------------
 
@@ -496,16 +502,17 @@ class Engine:
                 return str(reply["text"])
         raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
 
-    def export(self, path: str) -> None:
-        """Writes the variants of one argument structure, that of the first call, with their weights to a file that
-        ``ingot.load`` runs without daemon or capture. NotFound when nothing has been compiled yet."""
+    def export(self, path: "str | os.PathLike[str]", *, weights: "str | os.PathLike[str]" = "inside") -> None:
+        """Writes every argument structure that is served natively, with its variants and weights, to a file that ``ingot.load`` and
+        C++ run without daemon or capture. What the function read besides its arguments is as it was when it was recorded.
+
+        ``weights``: ``inside`` the file, ``reference`` (a safetensors file beside it), or the path of a safetensors file that has them.
+        Unsupported names what a file could not check without Python; NotFound when nothing has been compiled yet.
+        """
         from ingot import exported
 
-        for entry in self._entries.values():
-            bound = [variant for variant in entry.usable() if variant.program is not None]
-            if bound:
-                return exported.save(path, self.name, bound)
-        raise errors.NotFound(f"{self.name} has no variant yet: call it first, then wait()")
+        exported.save(path, self.name, [(self._structures.get(number), [v for v in shape.entry.usable() if v.program is not None])
+                                        for number, shape in self._shapes.items()], weights)
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
         return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)

@@ -73,5 +73,11 @@ class Internal(Error):
     code = "internal"
 
 
+class HalfDone(Error, RuntimeError):
+    """A native call failed after it had written to an input or to the module, which may be half changed now."""
+
+    code = "half_done"
+
+
 _native.register_errors({2: Invalid, 3: NotFound, 4: Corrupt, 5: Incompatible, 6: Unsupported, 7: Exhausted,
-                         8: Timeout, 9: Cancelled, 10: Unavailable, 11: Internal})
+                         8: Timeout, 9: Cancelled, 10: Unavailable, 11: Internal, 12: HalfDone})

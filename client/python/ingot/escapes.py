@@ -13,6 +13,7 @@ from typing import Any, Callable, Protocol
 import torch
 from torch._C import _len_torch_function_stack
 from torch._ops import HigherOrderOperator
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 __all__ = ["Escapes"]
@@ -220,9 +221,12 @@ class Escapes(TorchFunctionMode):
         kwargs: dict[str, Any] | None,
     ) -> Any:
         if types:
-            for kind in types:
-                if kind not in _PLAIN_TYPES:
-                    self._recorder.refuse("subclass", f"{kind.__module__}.{kind.__qualname__}")
+            odd = [kind for kind in types if kind not in _PLAIN_TYPES]
+            for kind in odd:
+                name = "uninitialized" if issubclass(kind, UninitializedTensorMixin) else "subclass"
+                self._recorder.refuse(name, f"{kind.__module__}.{kind.__qualname__}")
+            if odd:
+                return func(*args, **kwargs) if kwargs else func(*args)
         handler = _HANDLERS.get(func)
         if handler is not None:
             return handler(self._recorder, func, args, kwargs or {})

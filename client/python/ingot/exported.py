@@ -1,28 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported files: the variants of an entry with their weights (docs/format/export.md)."""
+"""Exported files: what a function was compiled for, with its weights (docs/format/export.md)."""
 
 import json
+import logging
+import os
+import pathlib
 import typing
 
 import torch
 
-from ingot import _native, binding, errors, paths, tree
+from ingot import _native, binding, errors, paths, recording, signatures, tree
+
+log = logging.getLogger("ingot")
+
+Structure = typing.Tuple[typing.Union[str, errors.Unsupported, None], typing.Sequence[binding.Variant]]
+"""An argument structure as JSON, or why a file cannot hold it, with its bound variants."""
 
 
-def save(path: str, name: str, variants: "typing.Sequence[binding.Variant]") -> None:
-    """Writes the file; weights are stored as they are bound now, each once."""
-    weights: "list[tuple[str, torch.Tensor]]" = []
-    numbers: "dict[int, int]" = {}
-    written = []
-    for variant in variants:
+def save(path: "str | os.PathLike[str]", name: str, structures: "typing.Iterable[Structure]",
+         weights: "str | os.PathLike[str]" = "inside") -> None:
+    """Writes the file. Weights are those that are bound now, each once: ``inside`` it; with ``reference`` in a safetensors file
+    beside it; or a safetensors file that exists, whose tensors are referred to where they are equal (others are inside).
+
+    Unsupported names what a file cannot check or do without Python; NotFound: nothing has been compiled yet.
+    """
+    found: "dict[str, list[binding.Variant]]" = {}
+    for structure, variants in structures:
+        if not variants:
+            log.warning("%s: a file leaves out calls that are not served natively: %s", name, structure)
+            continue
+        if not isinstance(structure, str):
+            raise errors.Unsupported(f"{name}: an exported file cannot check that {structure}")
+        listed = found.setdefault(structure, [])
+        listed += [variant for variant in variants if variant not in listed]
+    if not found:
+        raise errors.NotFound(f"{name} has no variant yet: call it first, then wait()")
+    gathered = _Weights()
+    written = [(structure, [gathered.variant(name, variant) for variant in variants]) for structure, variants in found.items()]
+    place, writes = ("", False) if weights == "inside" else (os.fspath(weights), False)
+    if weights == "reference":
+        place, writes = str(pathlib.Path(path).with_suffix(".safetensors")), True
+    inside = _native.write_exported(os.fspath(path), name, written, gathered.tensors, place, writes)
+    if place and inside:
+        log.warning("%s: %s of %s weights are not in %s; they are inside %s", name, inside, len(gathered.tensors), place, path)
+
+
+class _Weights:
+    """The weights of all variants, each tensor once."""
+
+    def __init__(self) -> None:
+        self.tensors: "list[tuple[str, torch.Tensor]]" = []
+        self._numbers: "dict[int, int]" = {}
+
+    def variant(self, name: str, variant: binding.Variant) -> "tuple[typing.Any, ...]":
+        """As the extension writes it; Unsupported names what keeps it from being exported."""
         _check(name, variant)
         for step, weight in zip(variant.signature["weights"], variant._weights):
-            if id(weight) not in numbers:
-                numbers[id(weight)] = len(weights)
-                weights.append((paths.to_text(step), weight.detach()))
-        written.append((json.dumps(variant.signature["outputs"]), variant.proven, variant.range,
-                        [numbers[id(weight)] for weight in variant._weights], variant.artifact))
-    _native.write_exported(path, name, written, weights)
+            if id(weight) not in self._numbers:
+                self._numbers[id(weight)] = len(self.tensors)
+                self.tensors.append((paths.to_text(step), weight.detach()))
+        return (json.dumps(variant.signature["outputs"]), variant.proven, variant.range,
+                [self._numbers[id(weight)] for weight in variant._weights], variant.artifact)
 
 
 def _check(name: str, variant: binding.Variant) -> None:
@@ -33,35 +71,84 @@ def _check(name: str, variant: binding.Variant) -> None:
         raise errors.Unsupported(f"{name} communicates in process groups ({', '.join(variant.signature['groups'])}), which an exported file cannot bind")
     if variant.signature["writes"]:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
+    held = _held(variant.signature["outputs"])
+    if held is not None:
+        raise errors.Unsupported(f"{name} returns {paths.to_text(held)}, an object of this process, which an exported file cannot hold")
+
+
+def _held(spec: tree.Spec) -> "paths.Path | None":
+    """The path of the first thing in a result that lives in the program."""
+    if spec["t"] == "path":
+        return typing.cast(paths.Path, spec["p"])
+    children = [*spec.get("ic", ()), *spec.get("c", ()), *([spec["f"]] if "f" in spec else ())]
+    return next((held for held in map(_held, children) if held is not None), None)
 
 
 class Loaded:
-    """A callable from an exported file; takes the tensors of the recorded call in order. Thread-safe."""
+    """A callable from an exported file. It takes the arguments of the recorded calls, checked as a call site does: structure,
+    names of keywords, scalars, element types, sizes and strides. Thread-safe."""
 
-    def __init__(self, path: str) -> None:
-        self._function = _native.ExportedFunction.load(path)
+    def __init__(self, path: "str | os.PathLike[str]") -> None:
+        self._function = _native.ExportedFunction.load(os.fspath(path))
         self.name: str = self._function.name
-        self._outputs = [tree.decode(json.loads(outputs), paths.Roots(self, ())) for outputs in self._function.outputs]
+        roots = paths.Roots(self, ())
+        self._outputs = [[tree.decode(json.loads(text), roots) for text in texts] for texts in self._function.outputs]
+        self._known: "dict[bytes, _Match]" = {}
+
+    @property
+    def signatures(self) -> "list[str]":
+        """What may be called, a line for each argument structure: ``(x: float32[2 dims], scale=0.5)``."""
+        return self._function.signatures
 
     def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
-        """Raises Invalid, naming the argument, when an input is not what the file accepts."""
-        tensors, _, objects, unsupported = _native.flatten(args, kwargs, ())
-        if unsupported or objects:
-            raise errors.Invalid(f"{self.name}: an exported file takes tensors, found {unsupported or type(objects[0]).__name__}")
-        number, leaves = self._function.run(tensors)
-        return _build(self._outputs[number], leaves)
+        """Raises Invalid, naming the argument, when a call is not what the file accepts."""
+        shape, tensors, unsupported = _native.arguments_of(args, kwargs)
+        if unsupported is not None:
+            raise errors.Unsupported(f"{self.name}: {unsupported}{recording.advice(unsupported)}")
+        match = self._known.get(shape) or self._match(shape, args, kwargs)
+        if match.order is not None:
+            tensors = [tensors[i] for i in match.order]
+        number, leaves = self._function.run(match.structure, tensors)
+        return _build(self._outputs[match.structure][number], leaves, {})
+
+    def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
+        described = signatures.Describer()
+        try:
+            text = described.call(args, kwargs, ())
+        except errors.Unsupported as e:
+            raise errors.Invalid(f"{self.name}: {e}") from None
+        structure, order = self._function.find(text)
+        match = _Match(structure, None if order == sorted(order) else order, described.classes)
+        self._known[shape] = match
+        return match
 
     def __repr__(self) -> str:
         return f"<ingot.load {self.name}>"
 
 
-def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]") -> typing.Any:
+class _Match(typing.NamedTuple):
+    """The argument structure of calls of one shape."""
+
+    structure: int
+    order: "list[int] | None"
+    """Where its tensors stand in the call; None: as they are."""
+    classes: "list[type]"
+    """Kept: shapes hold their addresses."""
+
+
+def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", kept: "dict[int, typing.Any]") -> typing.Any:
+    """What client/native/output_tree.h builds for a call site."""
     kind = node[0]
     if kind == "leaf":
         return leaves[node[1]]
     if kind == "const":
         return node[1]
-    inner = [_build(child, leaves) for child in node[-1]]
+    if kind == "same":
+        return kept[node[1]]
+    if kind == "keep":
+        kept[node[1]] = _build(node[2], leaves, kept)
+        return kept[node[1]]
+    inner = [_build(child, leaves, kept) for child in node[-1]]
     if kind == "dict":
         return dict(zip(node[1], inner))
     if kind == "call":
@@ -69,6 +156,6 @@ def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]") -> typi
     return tuple(inner) if kind == "tuple" else inner
 
 
-def load(path: str) -> Loaded:
+def load(path: "str | os.PathLike[str]") -> Loaded:
     """Reads, checks and binds an exported file."""
     return Loaded(path)

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+namespace ingot::client {
+
+/// What every compiled callable begins with: the base type `ingot.Compiled`, which has no
+/// attributes of its own, so that a compiled module keeps all of its module's.
+struct CompiledObject {
+  PyObject ob_base;
+  vectorcallfunc vectorcall;
+  PyObject* weakrefs;
+  PyObject* target;  ///< what the user wrapped
+};
+
+PyTypeObject* CompiledType();
+
+/// What a compiled callable wraps, null for anything else; borrowed.
+inline PyObject* CompiledTarget(PyObject* value) {
+  return PyObject_TypeCheck(value, CompiledType()) ? reinterpret_cast<CompiledObject*>(value)->target : nullptr;
+}
+
+/// The attribute of an engine that every compiled callable has beside those of what it wraps
+/// (`report`, `wait`, ...); null without a Python error when `name` is none of them.
+PyObject* FindVerb(PyObject* engine, PyObject* name);
+
+/// Calls a function of ingot/facade.py; a new reference, or null with an exception.
+PyObject* CallFacade(const char* function, const char* format, ...);
+
+/// Adds `Compiled` to the module; -1 with a Python exception on failure.
+int AddCompiledType(PyObject* module);
+
+}  // namespace ingot::client

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where settings come from, and which wins."""
+
+import copy
+import dataclasses
+import json
+import logging
+import pathlib
+import pickle
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def resolve(ingot):
+    from ingot import config
+
+    return config.resolve
+
+
+def test_a_config_adds_to_the_environment(ingot, resolve, monkeypatch, tmp_path):
+    (tmp_path / "ingot.toml").write_text('on_miss = "eager"\nguards = "first"\nvariants_max = 3\n[gears]\nspecialize = false\n')
+    monkeypatch.setenv("INGOT_CONFIG", str(tmp_path / "ingot.toml"))
+    monkeypatch.setenv("INGOT_VERIFY", "sample:7")
+    monkeypatch.setenv("INGOT_WAIT", "1")
+    monkeypatch.setenv("INGOT_STORE_DIR", "/from/environment")
+    for given in (ingot.Config(guards="skip", gears=ingot.Gears(merge="product")), {"guards": "skip", "gears": {"merge": "product"}}):
+        found = resolve(given, variants_max=5)
+        assert (found.on_miss, found.guards, found.variants_max, found.verify, found.wait) == ("eager", "skip", 5, "sample:7", True)
+        assert found.gears == ingot.Gears("product", specialize=False) and found.store_dir == "/from/environment"
+    assert resolve(ingot.Config(wait=False)).wait is False, "what is said wins, also where it is the default"
+    assert resolve(ingot.Config(store_dir="/mine")).store_dir == "/mine"
+    assert resolve(None).verify == "sample:7" and ingot.compile(lambda x: x, config=ingot.Config()).config.verify == "sample:7"
+    monkeypatch.setenv("INGOT_VERIFY", "often")
+    with pytest.raises(ingot.Invalid, match="environment: verify='often'"):
+        resolve(ingot.Config())
+
+
+def test_fields_can_be_assigned_before_the_first_use(ingot, resolve):
+    config = ingot.Config()
+    config.gears.merge = "product"
+    config.wait = True
+    found = ingot.compile(lambda x: x, config=config).config
+    assert found.gears.merge == "product" and found.wait is True
+    for change in (lambda: setattr(config, "wait", False), lambda: setattr(config.gears, "merge", "zip"),
+                   lambda: setattr(found, "wait", False)):
+        with pytest.raises(ingot.Invalid, match="in use"):
+            change()
+    other = dataclasses.replace(config, guards="first")
+    other.wait = False
+    assert resolve(other).guards == "first" and resolve(config).wait is True and resolve(other).wait is False
+    twin = copy.deepcopy(config)
+    twin.gears.merge = "zip"
+    assert config.gears.merge == "product" and pickle.loads(pickle.dumps(config)) == config
+
+
+def test_a_replaced_config_hides_no_more_than_it_says(ingot, resolve, monkeypatch):
+    monkeypatch.setenv("INGOT_VERIFY", "sample:7")
+    assert resolve(dataclasses.replace(ingot.Config(), wait=True)).verify == "sample:7"
+
+
+@pytest.mark.parametrize("name,value", [("wiat", True), ("wait", 1), ("guards", "sometimes"), ("variants_max", -1), ("variants_max", True),
+                                        ("on_miss", "perhaps"), ("verify", "sample:0"), ("gears", "zip"), ("store_dir", 3)])
+def test_wrong_values_are_refused_where_they_are_set(ingot, name, value):
+    config = ingot.Config()
+    with pytest.raises(ingot.Invalid, match=name):
+        setattr(config, name, value)
+    with pytest.raises(ingot.Invalid, match=name):
+        ingot.compile(lambda x: x, config={name: value})
+    assert config == ingot.Config()
+
+
+def test_a_file_that_cannot_be_read_is_named(ingot, resolve, monkeypatch, tmp_path):
+    monkeypatch.setenv("INGOT_CONFIG", str(tmp_path / "none.toml"))
+    with pytest.raises(ingot.NotFound, match="none.toml"):
+        resolve(None)
+
+
+def test_paths_can_be_paths(ingot, resolve, tmp_path):
+    assert resolve(None, store_dir=pathlib.Path(tmp_path)).store_dir == str(tmp_path)
+
+
+# -- a store or daemon that cannot be used ------------------------------------------------------------
+
+UNUSABLE = """
+import json, logging, os, sys, torch, ingot
+said = []
+handler = logging.Handler()
+handler.emit = lambda record: said.append(record.getMessage())
+logging.getLogger("ingot").addHandler(handler)
+steps = [ingot.compile(lambda x: x * 2 + 1, wait=True), ingot.compile(lambda x: x * 3 - 1, wait=True)]
+with torch.no_grad():
+    for step in steps:
+        for _ in range(3):
+            y = step(torch.ones(3))
+for step in steps:
+    step.wait()
+print(json.dumps({"said": said, "y": y.tolist(), "native": ingot.stats()["native_calls"]}))
+"""
+
+
+def about_the_store(found):
+    assert found["y"] == [2, 2, 2]
+    return [text for text in found["said"] if "store" in text or "daemon" in text]
+
+
+def test_a_store_that_is_a_file_is_said_once(store):
+    store.path.write_text("a file where a directory should be")
+    found = store.python(UNUSABLE)
+    said = about_the_store(found)
+    assert len(said) == 1 and str(store.path) in said[0] and "in memory only" in said[0] and "Not a directory" in said[0], said
+    assert found["native"] > 0
+    assert len(about_the_store(store.python(UNUSABLE))) == 1, "a second process says it too"
+
+
+def test_a_daemon_that_does_not_start_is_said_once(store):
+    said = about_the_store(store.python(UNUSABLE, INGOT_SOCKET="/proc/none/ingot.sock"))
+    assert len(said) == 1 and "/proc/none" in said[0], said
+    said = about_the_store(store.python(UNUSABLE, INGOT_SOCKET="/tmp/" + "long" * 40))
+    assert len(said) == 1 and "cannot be used" in said[0], said
+
+
+def test_a_usable_store_says_nothing(store):
+    assert about_the_store(store.python(UNUSABLE)) == []
