@@ -41,7 +41,7 @@ class Loaded:
     def __init__(self, path: str) -> None:
         self._function = _native.ExportedFunction.load(path)
         self.name: str = self._function.name
-        self._outputs = [tree.decode(json.loads(outputs), paths.Roots(self, ())) for outputs in self._function.outputs]
+        self._outputs = [tree.decode(json.loads(outputs), paths.Roots(self, ()), loaded=True) for outputs in self._function.outputs]
 
     def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """Raises Invalid, naming the argument, when an input is not what the file accepts."""
@@ -49,19 +49,21 @@ class Loaded:
         if unsupported or objects:
             raise errors.Invalid(f"{self.name}: an exported file takes tensors, found {unsupported or type(objects[0]).__name__}")
         number, leaves = self._function.run(tensors)
-        return _build(self._outputs[number], leaves)
+        return _build(self._outputs[number], leaves, tensors)
 
     def __repr__(self) -> str:
         return f"<ingot.load {self.name}>"
 
 
-def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]") -> typing.Any:
+def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", inputs: "list[torch.Tensor]") -> typing.Any:
     kind = node[0]
     if kind == "leaf":
         return leaves[node[1]]
+    if kind == "input":
+        return inputs[node[1]]
     if kind == "const":
         return node[1]
-    inner = [_build(child, leaves) for child in node[-1]]
+    inner = [_build(child, leaves, inputs) for child in node[-1]]
     if kind == "dict":
         return dict(zip(node[1], inner))
     if kind == "call":

@@ -87,6 +87,7 @@ class Recording:
         self._names: "set[str]" = set()
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
+        self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
         self._snapshot = effects.Snapshot(root_objects(function, call.objects))
 
     def run(self) -> typing.Any:
@@ -95,6 +96,7 @@ class Recording:
         for tensor, name in zip(call.tensors, call.names):
             recorder.declare_input(tensor, name)
             self._inputs.append(None)
+            self._declared.append(tensor)
         declared = {id(tensor) for tensor in call.tensors}
         aliased = None
         for path, tensor in self._snapshot.tensors:
@@ -104,6 +106,7 @@ class Recording:
             if self._is_call_state(path) and id(tensor) not in declared:
                 recorder.declare_input(tensor, paths.to_text(path))
                 self._inputs.append(path)
+                self._declared.append(tensor)
                 declared.add(id(tensor))
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
@@ -142,7 +145,7 @@ class Recording:
         codes, impure, environment, noted = self._observed()
         if impure:
             raise Refused("impure-call", ", ".join(impure[:3]))
-        encoder = tree.Encoder(self._snapshot.path_of)
+        encoder = tree.Encoder(self._snapshot.path_of, self._declared)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:

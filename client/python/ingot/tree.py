@@ -19,11 +19,17 @@ _DEPTH_MAX = 32
 
 
 class Encoder:
-    """Encodes one result; ``leaves`` collects its tensors in order."""
+    """Encodes one result; ``leaves`` collects its tensors in order.
 
-    def __init__(self, known: "dict[int, paths.Path]") -> None:
+    ``known`` and ``inputs`` existed before the call. A tensor of theirs that the function returns, and one that it returns
+    twice, is the same object in every result.
+    """
+
+    def __init__(self, known: "dict[int, paths.Path]", inputs: "typing.Sequence[torch.Tensor]" = ()) -> None:
         self.leaves: "list[torch.Tensor]" = []
         self._known = known
+        self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
+        self._first: "dict[int, int]" = {}
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
@@ -34,7 +40,7 @@ class Encoder:
             if plain is not value:
                 return {"t": "async", "c": [self.encode(plain, depth + 1)]}
             self.leaves.append(value)
-            return {"t": "leaf", "i": len(self.leaves) - 1}
+            return {"t": "leaf", "i": len(self.leaves) - 1, **self._same_object(value)}
         if value is None or isinstance(value, (bool, int, str)) and type(value) in (bool, int, str):
             return {"t": "const", "v": value}
         if type(value) is float:
@@ -51,6 +57,14 @@ class Encoder:
         if kind is dict:
             return {"t": "dict", "k": [self._key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         return self._encode_class(value, depth)
+
+    def _same_object(self, tensor: torch.Tensor) -> Spec:
+        if id(tensor) in self._inputs:
+            return {"input": self._inputs[id(tensor)]}
+        if id(tensor) in self._known:
+            return {"p": self._known[id(tensor)]}
+        first = self._first.setdefault(id(tensor), len(self.leaves) - 1)
+        return {"same": first} if first < len(self.leaves) - 1 else {}
 
     def _key(self, key: typing.Any) -> typing.Any:
         if type(key) not in (str, int):
@@ -99,11 +113,16 @@ def _rebuild_object(kind: type, names: "list[str]") -> "typing.Callable[[list[ty
     return build
 
 
-def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
-    """The nested tuples that the native output tree takes (client/native/output_tree.h)."""
+def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typing.Any, ...]":
+    """The nested tuples that the native output tree takes (client/native/output_tree.h). ``loaded``: from a file, whose
+    weights are objects of nobody's."""
     kind = spec["t"]
     if kind == "leaf":
-        return ("leaf", spec["i"])
+        if "input" in spec:
+            return ("input", spec["input"])
+        if "p" in spec and not loaded:
+            return ("const", paths.resolve(spec["p"], roots))
+        return ("leaf", spec.get("same", spec["i"]))
     if kind == "const":
         return ("const", spec["v"])
     if kind == "float":
@@ -116,7 +135,7 @@ def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
         return ("const", find_class(spec))
     if kind == "path":
         return ("const", paths.resolve(spec["p"], roots))
-    inner = [decode(child, roots) for child in spec["c"]]
+    inner = [decode(child, roots, loaded) for child in spec["c"]]
     if kind in ("tuple", "list"):
         return (kind, inner)
     if kind == "size":

@@ -86,7 +86,7 @@ class Check:
 
     def _compare(self, result: typing.Any, known: typing.Any, native: "list[torch.Tensor]",
                  written: "list[tuple[str, torch.Tensor, torch.Tensor]]") -> "str | None":
-        encoder = tree.Encoder(known)
+        encoder = tree.Encoder(known, self._inputs)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
