@@ -27,7 +27,7 @@ def words(batch, size):
 
 
 def two_texts(batch, size):
-    return {"input_ids": torch.randint(5, 99, (batch, size)), "decoder_input_ids": torch.randint(5, 99, (batch, size // 2))}
+    return {"input_ids": torch.randint(5, 99, (batch, size)), "decoder_input_ids": torch.randint(5, 99, (batch, size // 2)), "use_cache": False}
 
 
 def picture(batch, size):
@@ -90,8 +90,8 @@ CASES = {
     "whisper": ({**PAIR, "num_mel_bins": 8, "max_source_positions": 20, "max_target_positions": 30, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
                  "decoder_start_token_id": 1}, spectrum),
 }
-# What recording refuses by name; each still has to give eager's answer.
-EAGER: "dict[str, str]" = {}
+# What recording refuses, and why; each still has to give eager's answer.
+EAGER = {"mamba": "impure-call"}   # It looks for faster kernels on disk.
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -120,4 +120,4 @@ def test_equals_eager_at_two_sizes(ingot, name):
             step(**inputs(batch, size), return_dict=False)
     counts = ingot.stats()
     assert (counts["native_calls"] - before == 2) != (name in EAGER), step.report()
-    assert counts["refusals"] == (name in EAGER), step.report()
+    assert [n for n in counts if n.startswith("refused_") and n != "refused_retired"] == [f"refused_{EAGER[n]}" for n in EAGER if n == name], step.report()

@@ -24,7 +24,14 @@ KNOWN = {name.split(".")[1] for name in re.findall(r'^OP\("(aten\.[\w.]+)"', (RO
 # Memory that nobody wrote, numbers that nobody can repeat, tensors that are not strided, samples for another device.
 LEFT_OUT = {"bernoulli", "empty", "empty_like", "multinomial", "new_empty", "nn.functional.dropout", "nn.functional.silu/complex",
             "nn.functional.batch_norm/without_cudnn", "rand_like", "randint", "randn", "randn_like", "sparse.mm/reduce"}
-SAMPLES_MAX = 2   # of one element type: each is there contiguous and not
+# Element types that are refused by name, as is a whole program that has one.
+UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
+# Samples that cannot be captured, with why; they still get eager's answer.
+EAGER = {
+    "narrow": "shares memory",   # its start is a tensor: a view that no rule knows
+    "nn.functional.batch_norm": "updates running statistics",
+    "nn.functional.scaled_dot_product_attention": "impure-call",   # it seeds the generator
+}
 NUMEL_MAX = 1 << 13
 
 
@@ -41,16 +48,17 @@ INFOS = {full_name(info): info for info in op_db if is_known(info)}
 
 def samples_of(info, name):
     """A few samples of each element type; which ones depends on the operator's name alone."""
-    for at, dtype in enumerate(sorted((d for d in info.dtypes if not d.is_complex), key=str)):
+    for at, dtype in enumerate(sorted((d for d in info.dtypes if not d.is_complex and d not in UNKNOWN), key=str)):
         try:
-            found = list(info.sample_inputs("cpu", dtype))
+            found = list(info.sample_inputs_func(info, torch.device("cpu"), dtype, False))
         except RuntimeError:   # Some cannot be made for every type they list.
             continue
         found = [s for s in found if all(t.numel() <= NUMEL_MAX for t in check.tensors([s.input, s.args, s.kwargs]))]
-        for i in range(min(SAMPLES_MAX, len(found))):
-            sample = found[(sum(name.encode()) + at + i * 7) % len(found)]
-            yield f"{dtype} sample {i}", sample
-            yield f"{dtype} sample {i}, not contiguous", sample.noncontiguous()
+        if found:
+            first = (sum(name.encode()) + at) % len(found)
+            yield f"{dtype} sample {first}", found[first]
+            second = (first + 7) % len(found)
+            yield f"{dtype} sample {second}, not contiguous", found[second].noncontiguous()
 
 
 class Call:
@@ -106,8 +114,8 @@ def plain_eager():
 
 
 def copied(tensors):
-    """Copies that lie in memory as their originals do."""
-    return [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) if t.numel() else t.clone() for t in tensors]
+    """Copies that lie in memory as their originals do, with what is between their elements."""
+    return [torch.empty(0, dtype=t.dtype).set_(t.untyped_storage().clone(), t.storage_offset(), t.shape, t.stride()) for t in tensors]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -123,7 +131,7 @@ def test_samples_of_pytorch(ingot, name):
             titles.append(title)
     assert calls
     function = together(name, calls)
-    step = ingot.compile(function, wait=True)
+    step, before = ingot.compile(function, wait=True), ingot.stats()["native_calls"]
     for _ in range(2):
         got = step(*copied(tensors))[1]
         for call, title, result in zip(calls, titles, got):
@@ -132,7 +140,5 @@ def test_samples_of_pytorch(ingot, name):
             assert len(mine) == len(theirs)
             for a, b, bound in zip(mine, theirs, bounds):
                 assert check.tensor_difference(a, b, bound) is None, f"{title}: {check.tensor_difference(a, b, bound)}"
-    assert ingot.stats()["native_calls"] or name in EAGER, step.report()
-
-
-EAGER: "set[str]" = set()
+    assert ingot.stats()["native_calls"] == before + (name not in EAGER), step.report()
+    assert EAGER.get(name, "") in step.report()

@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,8 +52,7 @@ class Campaign:
         self.reasons.update(line.strip() for reason in report["reasons"] for line in reason.splitlines() if "eager: " in line or "last miss" in line)
         return report["failures"]
 
-    def check_random(self, seed: int) -> None:
-        made = generate.make(seed)
+    def check_random(self, seed: int, made: program.Program) -> None:
         modes = program.MODES if seed % 10 else ("traced",)
         failures = self.check(made.text(f"Seed {seed}."), modes)
         if not failures:
@@ -102,6 +102,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first program (default: the clock)")
     parser.add_argument("--keep", type=pathlib.Path, default=ROOT / "tests" / "python" / "cases" / "tensors", help="where small failing programs go")
     parser.add_argument("--no-keep", action="store_true", help="leaves failing programs as they are")
+    parser.add_argument("--without", type=re.compile, help="leaves out programs with a line that matches this")
     parser.add_argument("--reasons", action="store_true", help="prints why calls were not served")
     return parser.parse_args()
 
@@ -110,7 +111,9 @@ def check_random(campaign: Campaign, asked: argparse.Namespace) -> None:
     ends = time.monotonic() + (float(asked.what[0]) if asked.what else float("inf"))
     seed = asked.seed
     while time.monotonic() < ends and (asked.programs is None or seed < asked.seed + asked.programs):
-        campaign.check_random(seed)
+        made = generate.make(seed)
+        if asked.without is None or not any(asked.without.search(line) for line in made.body):
+            campaign.check_random(seed, made)
         seed += 1
 
 

@@ -185,13 +185,15 @@ def difference(args: "list[torch.Tensor]", result: typing.Any, error: "BaseExcep
     for name, a, b in zip(names, got, want):
         if type(a) is not type(b):
             return f"{name} is {type(a).__name__}, eager's {type(b).__name__}"
-    for what, relation in (("are one object", id), ("share memory", lambda t: t.untyped_storage()._cdata)):
+    for what, relation in (("are one object", id), ("share memory", _memory)):
         mine, theirs = _groups(got, relation), _groups(want, relation)
         if mine != theirs:
             at = next(i for i, (x, y) in enumerate(zip(mine, theirs)) if x != y)
             return f"{names[at]} and {names[min(mine[at], theirs[at])]}: {what} in only one of native and eager"
-    for name, a, b, bound in zip(names, got, want, expected.bounds):
+    for i, (name, a, b, bound) in enumerate(zip(names, got, want, expected.bounds)):
         what = tensor_difference(a, b, bound)
+        if what is None and i < len(args):
+            what = _values_difference(_whole(a), _whole(b), bound, " of its memory")
         if what is not None:
             return f"{name}: {what}"
     return _layout_difference(names, got, want)
@@ -199,6 +201,11 @@ def difference(args: "list[torch.Tensor]", result: typing.Any, error: "BaseExcep
 
 def _said(error: "BaseException | None") -> str:
     return "nothing" if error is None else f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    """Which memory a tensor lies in; nobody can tell it of one without elements."""
+    return int(tensor.untyped_storage()._cdata) if tensor.numel() else id(tensor)
 
 
 def _groups(values: "list[typing.Any]", relation: "typing.Callable[[typing.Any], int]") -> "list[int]":
@@ -209,8 +216,8 @@ def _groups(values: "list[typing.Any]", relation: "typing.Callable[[typing.Any],
 
 def _layout_difference(names: "list[str]", got: "list[typing.Any]", want: "list[typing.Any]") -> "str | None":
     """Where views lie in memory that they share."""
-    for i, j in enumerate(_groups(got, lambda t: t.untyped_storage()._cdata)):
-        if isinstance(got[i], torch.Tensor) and got[i].numel() and got[j].numel():
+    for i, j in enumerate(_groups(got, _memory)):
+        if isinstance(got[i], torch.Tensor):
             mine, theirs = (t[i].storage_offset() * t[i].element_size() - t[j].storage_offset() * t[j].element_size() for t in (got, want))
             if mine != theirs:
                 return f"{names[i]} lies {mine} bytes behind {names[j]}, eager's {theirs}"
@@ -223,7 +230,7 @@ def tensor_difference(a: typing.Any, b: typing.Any, bound: float) -> "str | None
     for what, mine, theirs in (("type", a.dtype, b.dtype), ("sizes", list(a.shape), list(b.shape)), ("strides", _strides(a), _strides(b))):
         if mine != theirs:
             return f"{what} {mine}, eager has {theirs}"
-    return _values_difference(a, b, bound) or _values_difference(_whole(a), _whole(b), bound, " of its memory")
+    return _values_difference(a, b, bound)
 
 
 def _strides(tensor: torch.Tensor) -> "list[int]":
@@ -239,6 +246,8 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _values_difference(a: torch.Tensor, b: torch.Tensor, bound: float, where: str = "") -> "str | None":
+    if a.is_floating_point() and a.element_size() == 1:
+        a, b = a.view(torch.uint8), b.view(torch.uint8)
     same = (a == b) | (a != a) & (b != b)
     if a.is_floating_point() and bound:
         same |= (a.double() - b.double()).abs() <= bound

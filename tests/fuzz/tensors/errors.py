@@ -22,7 +22,7 @@ masked_fill masked_scatter max max_pool2d_with_indices maximum min minimum nativ
 roll scatter select_scatter slice_scatter sort split_copy split_with_sizes_copy stack threshold topk tril triu unbind_copy unfold_copy view_copy where
 _unsafe_index _reshape_copy select_copy slice_copy squeeze_copy t_copy transpose_copy unsqueeze_copy zero _unsafe_view argsort""".split())
 # Operators that round once, as IEEE 754 says.
-ROUNDS = set("add sub rsub mul div sqrt square reciprocal _to_copy ceil floor round trunc sign remainder fmod floor_divide frac logical_not".split())
+ROUNDS = set("add sub rsub mul div square reciprocal _to_copy ceil floor round trunc sign remainder fmod floor_divide frac logical_not".split())
 JUMPS = set("ceil floor round trunc sign remainder fmod floor_divide frac heaviside".split())
 CREATES = set("""arange empty empty_like empty_strided eye full full_like linspace new_empty new_empty_strided new_full new_ones new_zeros ones ones_like
 scalar_tensor zeros zeros_like""".split())

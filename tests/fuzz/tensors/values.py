@@ -37,7 +37,7 @@ class Values:
 
 def transposed(tensor: torch.Tensor) -> torch.Tensor:
     """The same values with the first two dims the other way round in memory."""
-    return tensor.transpose(0, 1).contiguous().transpose(0, 1)
+    return tensor if tensor.dim() < 2 else tensor.transpose(0, 1).contiguous().transpose(0, 1)
 
 
 def spread(tensor: torch.Tensor) -> torch.Tensor:
