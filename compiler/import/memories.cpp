@@ -155,7 +155,9 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
   std::vector<ValueId> values;
   for (const uint32_t id : ids) {
     const auto tensors = IsDefined(id) ? sharing.find(cells_[id].memory) : sharing.end();
-    if (tensors == sharing.end()) return Error(Code::kCorrupt, fmt::format("recording: output {} is used undefined", id));
+    if (tensors == sharing.end()) {
+      return Error(Code::kCorrupt, fmt::format("recording: output {} is used undefined", id));
+    }
     const auto [memory, known] = *tensors;
     const std::optional<size_t> source = SourceOf(memories_[memory]);
     if (source && graph_.inputs[*source].kind == InputKind::kConstant) {

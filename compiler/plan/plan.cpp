@@ -488,7 +488,8 @@ class Planner {
     }
     TRY_ASSIGN(const uint32_t other, ValueAt(with));
     if (value != kUnbound && plan_.values[value]->storage == plan_.values[other]->storage) return value;
-    return Error(Code::kUnsupported, "a result shares memory with an argument or another result by a view that native code takes as a copy");
+    return Error(Code::kUnsupported, "a result shares memory with an argument or another result by a view "
+                                     "that native code takes as a copy");
   }
 
   // Outputs that must survive the final writes are copied before them; then come the writes.
