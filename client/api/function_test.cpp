@@ -80,7 +80,7 @@ class Functions : public ::testing::Test {
     const at::Tensor h = at::silu(inputs[0]);
     EXPECT_TRUE(at::allclose((*outputs)[0], h.matmul(weight_), 1e-4, 1e-5));
     EXPECT_TRUE(at::allclose((*outputs)[1], h.sum(), 1e-4, 1e-4));
-    EXPECT_TRUE((*outputs)[2].is_same(inputs[0]));
+    EXPECT_TRUE((*outputs)[2].is_alias_of(inputs[0]));
   }
   static Error ErrorOf(const Function& function, const Tensors& inputs) {
     const Result<Tensors> outputs = function.Run(inputs);

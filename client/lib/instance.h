@@ -100,6 +100,8 @@ class Instance {
   void RunCopy(const proto::PlanStep& step);
   Done CheckGuard(const proto::PlanStep& step, std::string& why);
   const at::Tensor& TensorOf(uint32_t value);
+  /// The value as an object that nobody else has.
+  at::Tensor OutputOf(uint32_t value);
   at::Tensor MakeTensor(uint32_t value);
   void SetLate(uint32_t value, at::Tensor tensor);
   void Free(uint32_t storage);

@@ -145,7 +145,7 @@ RunOutcome Instance::Finish(Done done, std::vector<at::Tensor>& outputs) {
     return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
   }
   const auto* ids = image_->manifest->outputs();
-  for (uint32_t i = 0; ids != nullptr && i < ids->size(); ++i) outputs.push_back(TensorOf(ids->Get(i)));
+  for (uint32_t i = 0; ids != nullptr && i < ids->size(); ++i) outputs.push_back(OutputOf(ids->Get(i)));
   return RunOutcome::kServed;
 }
 
@@ -374,6 +374,15 @@ const at::Tensor& Instance::TensorOf(uint32_t value) {
     if (!FixedTensor(value).defined()) SetLate(value, MakeTensor(value));
   }
   return tensors_[value];
+}
+
+at::Tensor Instance::OutputOf(uint32_t value) {
+  const at::Tensor& tensor = TensorOf(value);
+  if (tensor.use_count() == 1 && !is_fixed_[value]) return tensor;
+  // An input, a weight's view, an output before this one: what a caller does to the metadata of
+  // its result must not reach them.
+  at::TensorImpl* const shared = tensor.unsafeGetTensorImpl();
+  return at::Tensor(shared->shallow_copy_and_detach(shared->version_counter(), /*allow_tensor_metadata_change=*/true));
 }
 
 void Instance::SetLate(uint32_t value, at::Tensor tensor) {

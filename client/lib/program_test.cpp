@@ -252,9 +252,12 @@ TEST_P(Programs, WriteAnInputAtTheEnd) {
   auto program = Make(R"(graph @f(%x: f32[4], %y: f32[4]) {
     %0 = aten.add.Tensor(%x, number 1.0, number 1) : f32[4]
     %1 = aten.mul.Tensor(%x, %y) : f32[4]
+    %2 = ingot.shares(%0, 0) : f32[4]
+    %3 = aten.slice.Tensor(%0, 0, 1, 3, 1) : f32[2]
+    %4 = ingot.shares(%3, 0) : f32[2]
     write %x = %0
     write %y = %x
-    return %0, %1
+    return %2, %1, %4, %0
   })");
   ASSERT_TRUE(program);
   at::Tensor x = at::randn({4}), y = at::randn({4});
@@ -264,7 +267,12 @@ TEST_P(Programs, WriteAnInputAtTheEnd) {
   ExpectClose(y, old_x);
   ExpectClose(outputs[0], old_x + 1);
   ExpectClose(outputs[1], old_x * old_y);
-  EXPECT_TRUE(outputs[0].is_same(x));
+  ExpectClose(outputs[2], (old_x + 1).slice(0, 1, 3));
+  ExpectClose(outputs[3], old_x + 1);
+  EXPECT_TRUE(outputs[0].is_alias_of(x) && outputs[2].is_alias_of(x));
+  EXPECT_EQ(outputs[2].data_ptr(), x.slice(0, 1, 3).data_ptr());
+  EXPECT_FALSE(outputs[0].is_same(x));
+  EXPECT_FALSE(outputs[3].is_alias_of(x));
   Tensors unused;
   std::string why;
   EXPECT_EQ(Run(*program, {x, x}, unused, why), RunOutcome::kGuardFailed);

@@ -183,7 +183,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
           Counters().skipped_watches.fetch_add(1, std::memory_order_relaxed);
         }
         if (i > 0 && i < variants.size() && variants[i] == variant) std::swap(variants[0], variants[i]);
-        return variant->outputs().Build(frame.outputs);
+        return variant->outputs().Build(frame.outputs, frame.inputs.tensors);
       case RunOutcome::kGuardFailed: reason = "guard"; break;
       case RunOutcome::kWeightChanged: reason = "stale"; break;
       case RunOutcome::kValueGuardFailed:
@@ -338,7 +338,8 @@ std::vector<int64_t> Integers(PyObject* sequence) {
 std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   namespace py = pybind11;
   auto program = parts["program"].cast<std::shared_ptr<Program>>();
-  auto outputs = OutputTree::Parse(parts["outputs"].ptr(), parts["leaf_count"].cast<size_t>());
+  auto outputs = OutputTree::Parse(parts["outputs"].ptr(), parts["leaf_count"].cast<size_t>(),
+                                   parts["input_count"].cast<size_t>());
   if (!outputs) throw std::invalid_argument(outputs.error().message());
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
   variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());

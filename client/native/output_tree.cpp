@@ -14,7 +14,8 @@ Error Invalid(const char* what) { return Error(Code::kInvalid, std::string("outp
 
 }  // namespace
 
-Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count) {
+Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count,
+                                                      size_t input_count) {
   if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 2) return Invalid("expected (kind, ...)");
   const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(spec, 0));
   if (kind == nullptr) {
@@ -24,34 +25,34 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   std::unique_ptr<OutputTree> tree(new OutputTree);
   PyObject* second = PyTuple_GET_ITEM(spec, 1);
   const std::string_view name(kind);
-  if (name == "leaf") {
-    tree->kind_ = Kind::kLeaf;
-    tree->leaf_ = PyLong_AsSize_t(second);
-    if (PyErr_Occurred() || tree->leaf_ >= leaf_count) {
+  if (name == "leaf" || name == "input") {
+    tree->kind_ = name == "leaf" ? Kind::kLeaf : Kind::kInput;
+    tree->number_ = PyLong_AsSize_t(second);
+    if (PyErr_Occurred() || tree->number_ >= (name == "leaf" ? leaf_count : input_count)) {
       PyErr_Clear();
-      return Invalid("a leaf that the artifact does not return");
+      return Invalid("a tensor that the artifact neither returns nor takes");
     }
   } else if (name == "same" || name == "keep") {
     tree->kind_ = name == "same" ? Kind::kSame : Kind::kKeep;
-    tree->leaf_ = PyLong_AsSize_t(second);
-    if (PyErr_Occurred() || tree->leaf_ >= kKeptMax) {
+    tree->number_ = PyLong_AsSize_t(second);
+    if (PyErr_Occurred() || tree->number_ >= kKeptMax) {
       PyErr_Clear();
       return Invalid("the number of something kept");
     }
     if (name == "keep") {
       if (PyTuple_GET_SIZE(spec) != 3) return Invalid("what is kept");
-      TRY_ASSIGN(auto child, Parse(PyTuple_GET_ITEM(spec, 2), leaf_count));
+      TRY_ASSIGN(auto child, Parse(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
       tree->children_.push_back(std::move(child));
     }
   } else if (name == "const") {
     tree->object_ = Py_NewRef(second);
   } else if (name == "tuple" || name == "list") {
     tree->kind_ = name == "tuple" ? Kind::kTuple : Kind::kList;
-    TRY(tree->ParseChildren(second, leaf_count));
+    TRY(tree->ParseChildren(second, leaf_count, input_count));
   } else if ((name == "dict" || name == "call") && PyTuple_GET_SIZE(spec) == 3) {
     tree->kind_ = name == "dict" ? Kind::kDict : Kind::kCall;
     tree->object_ = Py_NewRef(second);
-    TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count));
+    TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
     if (name == "dict" && (!PyList_Check(second) ||
                            PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
       return Invalid("as many keys as values");
@@ -62,10 +63,10 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   return tree;
 }
 
-Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count) {
+Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count, size_t input_count) {
   if (!PyList_Check(children)) return Invalid("children are a list");
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(children); ++i) {
-    TRY_ASSIGN(auto child, Parse(PyList_GET_ITEM(children, i), leaf_count));
+    TRY_ASSIGN(auto child, Parse(PyList_GET_ITEM(children, i), leaf_count, input_count));
     children_.push_back(std::move(child));
   }
   return {};
@@ -73,33 +74,34 @@ Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count) {
 
 OutputTree::~OutputTree() { Py_XDECREF(object_); }
 
-PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves) const {
+PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves, const Inputs& inputs) const {
   Kept kept;
-  PyObject* built = BuildOne(leaves, kept);
+  PyObject* built = BuildOne(leaves, inputs, kept);
   for (PyObject* object : kept) Py_XDECREF(object);
   return built;
 }
 
-PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, Kept& kept) const {
+PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, const Inputs& inputs, Kept& kept) const {
   if (kind_ == Kind::kSame) {
-    if (leaf_ < kept.size() && kept[leaf_] != nullptr) return Py_NewRef(kept[leaf_]);
+    if (number_ < kept.size() && kept[number_] != nullptr) return Py_NewRef(kept[number_]);
     PyErr_SetString(PyExc_RuntimeError, "a result repeats an object that has not been built");
     return nullptr;
   }
   if (kind_ == Kind::kKeep) {
-    PyObject* value = children_[0]->BuildOne(leaves, kept);
+    PyObject* value = children_[0]->BuildOne(leaves, inputs, kept);
     if (value == nullptr) return nullptr;
-    if (kept.size() <= leaf_) kept.resize(leaf_ + 1, nullptr);
-    Py_XSETREF(kept[leaf_], Py_NewRef(value));
+    if (kept.size() <= number_) kept.resize(number_ + 1, nullptr);
+    Py_XSETREF(kept[number_], Py_NewRef(value));
     return value;
   }
-  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(leaves[leaf_]);
+  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(leaves[number_]);
+  if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs[number_]);
   if (kind_ == Kind::kConst) return Py_NewRef(object_);
   const auto count = static_cast<Py_ssize_t>(children_.size());
   if (kind_ == Kind::kDict) {
     PyObject* dict = PyDict_New();
     for (Py_ssize_t i = 0; dict != nullptr && i < count; ++i) {
-      PyObject* value = children_[i]->BuildOne(leaves, kept);
+      PyObject* value = children_[i]->BuildOne(leaves, inputs, kept);
       if (value == nullptr || PyDict_SetItem(dict, PyList_GET_ITEM(object_, i), value) != 0) {
         Py_CLEAR(dict);
       }
@@ -109,7 +111,7 @@ PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, Kept& kept
   }
   PyObject* sequence = kind_ == Kind::kTuple ? PyTuple_New(count) : PyList_New(count);
   for (Py_ssize_t i = 0; sequence != nullptr && i < count; ++i) {
-    PyObject* value = children_[i]->BuildOne(leaves, kept);
+    PyObject* value = children_[i]->BuildOne(leaves, inputs, kept);
     if (value == nullptr) {
       Py_DECREF(sequence);
       return nullptr;

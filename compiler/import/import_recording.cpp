@@ -120,13 +120,13 @@ class Importer {
 
   Status AddOutputs() {
     if (!recording_.root().outputs()) return {};
-    for (const uint32_t id : *recording_.root().outputs()) {
+    const auto& ids = *recording_.root().outputs();
+    for (const uint32_t id : ids) {
       if (id >= recording_.metas().size()) {
         return Error(Code::kCorrupt, fmt::format("recording: output {} is no value", id));
       }
-      TRY_ASSIGN(const ValueId value, memories_.Use(id));
-      graph_.outputs.push_back(value);
     }
+    TRY_ASSIGN(graph_.outputs, memories_.UseResults(std::vector<uint32_t>(ids.begin(), ids.end())));
     return {};
   }
 

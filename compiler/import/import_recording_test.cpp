@@ -70,8 +70,9 @@ TEST(ImportRecording, MakesInPlaceStepsFunctional) {
   %2 = aten.relu(%1) : f32[4]
   %3 = aten.copy(%x, %2, false) : f32[4]
   %4 = aten.zero(%2) : f32[4]
+  %5 = ingot.shares(%3, 0) : f32[4]
   write %x = %3
-  return %4, %3
+  return %4, %5
 }
 )");
 }
@@ -85,8 +86,9 @@ TEST(ImportRecording, CastsWhatAnInPlaceStepPromotes) {
   EXPECT_EQ(Body(r.Finish({x})),
             R"(  %0 = aten.add.Tensor(%x, %y, number 1) : f32[4]
   %1 = aten.to.dtype(%0, dtype f16, false, false, none) : f16[4]
+  %2 = ingot.shares(%1, 0) : f16[4]
   write %x = %1
-  return %1
+  return %2
 }
 )");
 }
@@ -97,8 +99,9 @@ TEST(ImportRecording, TurnsOutArgumentsIntoResults) {
   const uint32_t out = r.Weight("cache", DType::kF32, {4});
   r.Step("aten::mul.out", Args(V(x), V(x), V(out)), Args(V(out))).writes = {2};
   EXPECT_EQ(Body(r.Finish({out})), R"(  %0 = aten.mul.Tensor(%x, %x) : f32[4]
+  %1 = ingot.shares(%0, 1) : f32[4]
   write %cache = %0
-  return %0
+  return %1
 }
 )");
 }
@@ -123,8 +126,12 @@ TEST(ImportRecording, RebuildsTheBaseOfAWrittenView) {
   %5 = aten.select_scatter(%x, %4, 0, 1) : f32[4, 6]
   %6 = aten.t(%5) : f32[6, 4] strides [1, 6]
   %7 = aten.relu(%6) : f32[6, 4] strides [1, 6]
+  %8 = aten.select.int(%5, 0, 1) : f32[6]
+  %9 = ingot.shares(%8, 0) : f32[6]
+  %10 = aten.slice.Tensor(%8, 0, 2, 4, 1) : f32[2]
+  %11 = ingot.shares(%10, 0) : f32[2]
   write %x = %5
-  return %7, %4, %3
+  return %7, %9, %11
 }
 )");
 }
@@ -143,8 +150,9 @@ TEST(ImportRecording, UndoesViewsThatKeepAllElements) {
   %4 = aten.cos(%3) : f32[6, 4] strides [1, 6]
   %5 = aten.permute(%4, [1, 0]) : f32[4, 6]
   %6 = aten.view(%5, [24]) : f32[24]
+  %7 = ingot.shares(%6, 0) : f32[24]
   write %x = %5
-  return %6
+  return %7
 }
 )");
 }
@@ -161,8 +169,11 @@ TEST(ImportRecording, WritesThroughPiecesOfASplit) {
   %2 = aten.neg(%1) : f32[2, 2]
   %3 = aten.slice_scatter(%x, %2, 0, 3, 5, 1) : f32[5, 2]
   %4 = aten.slice.Tensor(%3, 0, 0, 3, 1) : f32[3, 2]
+  %5 = ingot.shares(%4, 0) : f32[3, 2]
+  %6 = aten.slice.Tensor(%3, 0, 3, 5, 1) : f32[2, 2]
+  %7 = ingot.shares(%6, 0) : f32[2, 2]
   write %x = %3
-  return %4, %2
+  return %5, %7
 }
 )");
 }
@@ -220,8 +231,10 @@ TEST(ImportRecording, WritesTiedSourcesOnce) {
   r.Source(proto::SourceKind::Weight, "tied", tied);
   r.InPlace("aten::neg_", Args(V(tied)));
   EXPECT_EQ(Body(r.Finish({x, tied})), R"(  %0 = aten.neg(%tied) : f32[4]
+  %1 = ingot.shares(%0, 0) : f32[4]
+  %2 = ingot.shares(%0, 0) : f32[4]
   write %x = %0
-  return %0, %0
+  return %1, %2
 }
 )");
 }

@@ -17,8 +17,13 @@ Memories::Memories(const Recording& recording, Graph& graph)
     : recording_(recording), graph_(graph), cells_(recording.metas().size()) {}
 
 bool Memories::IsSource(uint32_t id) const {
-  const uint32_t root = memories_[cells_[id].memory].root;
-  return std::find(sources_.begin(), sources_.end(), root) != sources_.end();
+  return SourceOf(memories_[cells_[id].memory]).has_value();
+}
+
+std::optional<size_t> Memories::SourceOf(const Memory& memory) const {
+  const auto at = std::find(sources_.begin(), sources_.end(), memory.root);
+  if (at == sources_.end()) return std::nullopt;
+  return static_cast<size_t>(at - sources_.begin());
 }
 
 uint32_t Memories::AddMemory(uint32_t root) {
@@ -138,6 +143,58 @@ Status Memories::Write(uint32_t id, ValueId value) {
     cells_[at].value = now;
     cells_[at].version = version;
   }
+  return {};
+}
+
+Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids) {
+  std::unordered_map<uint32_t, std::unordered_set<uint32_t>> sharing;  // by memory
+  for (const uint32_t id : ids) {
+    if (IsDefined(id)) sharing[cells_[id].memory].insert(id);
+  }
+  std::unordered_map<uint32_t, size_t> first;  // result in each memory
+  std::vector<ValueId> values;
+  for (const uint32_t id : ids) {
+    const auto tensors = IsDefined(id) ? sharing.find(cells_[id].memory) : sharing.end();
+    if (tensors == sharing.end()) {
+      return Error(Code::kCorrupt, fmt::format("recording: output {} is used undefined", id));
+    }
+    const auto [memory, known] = *tensors;
+    const std::optional<size_t> source = SourceOf(memories_[memory]);
+    if (source && graph_.inputs[*source].kind == InputKind::kConstant) {
+      // A caller gets a copy: the tensor itself is part of the code.
+      TRY_ASSIGN(const ValueId value, Use(id));
+      values.push_back(value);
+      continue;
+    }
+    const auto [at, is_first] = first.emplace(memory, values.size());
+    if (is_first && memories_[memory].version > 0 && (source || known.size() > 1)) TRY(Settle(memory));
+    TRY_ASSIGN(ValueId value, Use(id));
+    const bool itself = graph_.InputIndex(value) >= 0 || (!is_first && ids[at->second] == id);
+    if (source && !itself) value = Shares(value, static_cast<int64_t>(*source));
+    if (!source && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
+    values.push_back(value);
+  }
+  return values;
+}
+
+ValueId Memories::Shares(ValueId value, int64_t with) {
+  const NodeId id = graph_.AddNode({"ingot.shares", {Ref{value}, Dim(with)}}, {graph_.type(value)});
+  return graph_.node(id).results[0];
+}
+
+// Every tensor of the memory takes its view from the root again.
+Status Memories::Settle(uint32_t memory) {
+  const uint32_t root = memories_[memory].root;
+  Cell& cell = cells_[root];
+  const std::optional<size_t> source = SourceOf(memories_[memory]);
+  const Type& type = recording_.meta(root).type;
+  if (source && graph_.type(cell.value) != type) {
+    // Views of it must lie as they do in the source's memory.
+    const ValueId before = graph_.inputs[*source].value;
+    const NodeId copy = graph_.AddNode({"aten.copy", {Ref{before}, Ref{cell.value}}}, {type});
+    cell.value = graph_.node(copy).results[0];
+  }
+  cell.version = ++memories_[memory].version;
   return {};
 }
 

@@ -36,6 +36,10 @@ class Memories {
   /// The value of a defined tensor, which may add nodes.
   Result<ValueId> Use(uint32_t id);
   Status Write(uint32_t id, ValueId value);
+  /// The values of the results, after all steps. A caller can tell which results share memory with
+  /// which, and with arguments: such a result says so (ingot.shares), and where that memory was
+  /// written it is a view of the last value.
+  Result<std::vector<ValueId>> UseResults(std::span<const uint32_t> ids);
   /// Adds a Write to the graph for each source whose memory changed.
   void AddFinalWrites();
 
@@ -55,6 +59,10 @@ class Memories {
   };
 
   uint32_t AddMemory(uint32_t root);
+  /// The position of the memory's root among the sources.
+  std::optional<size_t> SourceOf(const Memory& memory) const;
+  Status Settle(uint32_t memory);
+  ValueId Shares(ValueId value, int64_t with);
 
   const Recording& recording_;
   Graph& graph_;

@@ -31,9 +31,10 @@ class Planner {
     bound_.assign(graph_.value_count(), kUnbound);
     schedule_ = MakeSchedule(graph_, fused_);
     for (const ValueId id : graph_.outputs) {
+      TRY_ASSIGN(const ValueId with, SharedWith(id));
       // What a final write stores is seen through the write's target afterwards.
       const bool is_written = std::any_of(graph_.writes.begin(), graph_.writes.end(),
-                                          [&](const Write& write) { return write.value == id; });
+                                          [&](const Write& write) { return write.target == with; });
       if (!is_written) returned_roots_.push_back(schedule_.Root(id));
     }
     BindInputs();
@@ -425,15 +426,71 @@ class Planner {
     return copy;
   }
 
+  // What ingot.shares says of an output: the value whose memory it lies in. kNoValue: its own.
+  Result<ValueId> SharedWith(ValueId id) const {
+    const NodeId def = graph_.value(id).def;
+    if (def == kNoNode || graph_.node(def).op != "ingot.shares") return kNoValue;
+    const Node& node = graph_.node(def);
+    const auto* with = node.args.size() < 2 ? nullptr : std::get_if<Dim>(&node.args[1]);
+    const int64_t n = with != nullptr && with->is_const() ? with->const_value() : INT64_MAX;
+    const int64_t count = static_cast<int64_t>(n < 0 ? graph_.outputs.size() : graph_.inputs.size());
+    const int64_t at = n < 0 ? -1 - n : n;
+    if (at >= count) return Error(Code::kInvalid, "ingot.shares names no input or output");
+    return n < 0 ? graph_.outputs[static_cast<size_t>(at)] : graph_.inputs[static_cast<size_t>(at)].value;
+  }
+
+  // An output that lies in what the write stores, at the same place of the memory that it stores it
+  // to. Unbound where the plan computes the output in other memory, or that is laid out otherwise.
+  Result<uint32_t> WrittenOutput(ValueId id, const Write& write, uint32_t target) {
+    TRY_ASSIGN(const uint32_t value, ValueAt(id));
+    TRY_ASSIGN(const uint32_t stored, ValueAt(write.value));
+    if (plan_.values[value]->storage == plan_.values[target]->storage) return value;
+    const Type& from = graph_.type(write.value);
+    const auto view = ViewOf(graph_, graph_.node(graph_.value(id).def), 0);
+    if (plan_.values[value]->storage != plan_.values[stored]->storage || !view ||
+        !SameLayout(from.sizes, from.strides, graph_.type(write.target).strides)) {
+      return kUnbound;
+    }
+    const Type& type = graph_.type(id);
+    return AddValue(type.dtype, type.sizes, view->strides, offsets_[target] + offsets_[value] - offsets_[stored],
+                    plan_.values[target]->storage);
+  }
+
+  // Whether an output that shares with nobody may be given away where it is.
+  bool IsOwn(ValueId id, uint32_t value, bool is_target) const {
+    switch (KindOf(value)) {
+      case proto::StorageKind::Constant: return false;
+      case proto::StorageKind::Input:
+      case proto::StorageKind::Weight: return graph_.InputIndex(id) >= 0 && !is_target;
+      default: return true;
+    }
+  }
+
+  // Where the caller finds an output after the final writes; `written`: to where each of them goes.
+  Result<uint32_t> OutputAt(ValueId id, std::span<const uint32_t> written) {
+    TRY_ASSIGN(const ValueId with, SharedWith(id));
+    TRY_ASSIGN(uint32_t value, ValueAt(id));
+    if (with == kNoValue) return value;
+    for (size_t i = 0; i < graph_.writes.size(); ++i) {
+      if (graph_.writes[i].target != with) continue;
+      TRY_ASSIGN(value, WrittenOutput(id, graph_.writes[i], written[i]));
+      if (value == kUnbound) break;
+    }
+    TRY_ASSIGN(const uint32_t other, ValueAt(with));
+    if (value != kUnbound && plan_.values[value]->storage == plan_.values[other]->storage) return value;
+    return Error(Code::kUnsupported, "a result shares memory with an argument or another result by a view "
+                                     "that native code takes as a copy");
+  }
+
   // Outputs that must survive the final writes are copied before them; then come the writes.
   Status Finish() {
     struct Pending { uint32_t to, from; };
     std::vector<Pending> writes;
-    std::map<ValueId, uint32_t> written;  // the value a write stores -> where it is seen afterwards
+    std::vector<uint32_t> written;
     for (const Write& write : graph_.writes) {
       TRY_ASSIGN(const uint32_t to, ValueAt(write.target));
       TRY_ASSIGN(uint32_t from, ValueAt(write.value));
-      written.emplace(write.value, to);
+      written.push_back(to);
       if (to != from) writes.push_back({to, from});
     }
     const auto is_target = [&](uint32_t value) {
@@ -442,11 +499,9 @@ class Planner {
       });
     };
     for (const ValueId id : graph_.outputs) {
-      TRY_ASSIGN(uint32_t value, ValueAt(id));
-      const auto seen = written.find(id);
-      if (seen != written.end()) {
-        value = seen->second;
-      } else if (KindOf(value) == proto::StorageKind::Constant || is_target(value)) {
+      TRY_ASSIGN(uint32_t value, OutputAt(id, written));
+      TRY_ASSIGN(const ValueId with, SharedWith(id));
+      if (with == kNoValue && !IsOwn(id, value, is_target(value))) {
         value = CopyOf(value, graph_.type(id), proto::StorageKind::Output);
       }
       plan_.outputs.push_back(value);

@@ -166,6 +166,7 @@ std::optional<View> AsTyped(const Context& c) { return Typed(c, Dim(0)); }
 const std::unordered_map<std::string_view, Rule>& Rules() {
   static const std::unordered_map<std::string_view, Rule> rules = {
       {"aten.alias", Same},
+      {"ingot.shares", Same},
       {"aten.detach", Same},
       {"aten.lift_fresh", Same},
       {"aten.contiguous", SameIfEqual},

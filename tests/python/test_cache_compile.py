@@ -183,7 +183,7 @@ def make():
     "complex views": '''
 class Model(torch.nn.Module):
     def prompt(self, x, z):
-        return torch.view_as_real(z * 2), torch.view_as_complex(x)
+        return torch.view_as_real(z * 2), torch.view_as_complex(x) + 1
 
 def make():
     return Model().prompt, (torch.randn(3, 2, generator=torch.Generator().manual_seed(0)), torch.complex(torch.ones(3), torch.ones(3)))

@@ -75,7 +75,8 @@ class Variant:
             outputs = effects.replayed(outputs, self.signature["writes"], roots)
         fetches = [path for path in self.signature["inputs"] if path is not None]
         provenance = self.artifact.provenance()
-        return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"], "watch": self._watch,
+        return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
+                "input_count": len(self.signature["inputs"]), "watch": self._watch,
                 "objects": list(roots.objects), "fetches": fetches,
                 "weights": self._weights, "proven": self.proven, "range": self.range, "guards": guards,
                 "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}

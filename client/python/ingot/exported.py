@@ -92,7 +92,7 @@ class Loaded:
         self._function = _native.ExportedFunction.load(os.fspath(path))
         self.name: str = self._function.name
         roots = paths.Roots(self, ())
-        self._outputs = [[tree.decode(json.loads(text), roots) for text in texts] for texts in self._function.outputs]
+        self._outputs = [[tree.decode(json.loads(text), roots, loaded=True) for text in texts] for texts in self._function.outputs]
         self._known: "dict[bytes, _Match]" = {}
 
     @property
@@ -109,7 +109,7 @@ class Loaded:
         if match.order is not None:
             tensors = [tensors[i] for i in match.order]
         number, leaves = self._function.run(match.structure, tensors)
-        return _build(self._outputs[match.structure][number], leaves, {})
+        return _build(self._outputs[match.structure][number], leaves, tensors, {})
 
     def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
         described = signatures.Describer()
@@ -136,19 +136,21 @@ class _Match(typing.NamedTuple):
     """Kept: shapes hold their addresses."""
 
 
-def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", kept: "dict[int, typing.Any]") -> typing.Any:
+def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", inputs: "list[torch.Tensor]", kept: "dict[int, typing.Any]") -> typing.Any:
     """What client/native/output_tree.h builds for a call site."""
     kind = node[0]
     if kind == "leaf":
         return leaves[node[1]]
+    if kind == "input":
+        return inputs[node[1]]
     if kind == "const":
         return node[1]
     if kind == "same":
         return kept[node[1]]
     if kind == "keep":
-        kept[node[1]] = _build(node[2], leaves, kept)
+        kept[node[1]] = _build(node[2], leaves, inputs, kept)
         return kept[node[1]]
-    inner = [_build(child, leaves, kept) for child in node[-1]]
+    inner = [_build(child, leaves, inputs, kept) for child in node[-1]]
     if kind == "dict":
         return dict(zip(node[1], inner))
     if kind == "call":

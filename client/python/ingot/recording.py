@@ -82,6 +82,7 @@ class Recording:
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
+        self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
         self.observer = self._observe()
 
     def _observe(self) -> typing.Any:
@@ -98,6 +99,7 @@ class Recording:
         for tensor, name in zip(call.tensors, call.names):
             recorder.declare_input(tensor, name)
             self._inputs.append(None)
+            self._declared.append(tensor)
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
         unwrapper = collectives.Unwrapper() if groups.initialized() else None
@@ -136,7 +138,7 @@ class Recording:
         aliased = next((path for path in map(self.observer.path_of, self._call.tensors) if path), None)
         if aliased is not None:
             raise Refused("aliased-input", f"an argument is also {paths.to_text(aliased)}")
-        encoder = tree.Encoder(self.observer.path_of, self.observer.is_argument)
+        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
@@ -148,6 +150,7 @@ class Recording:
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
+        encoder.found_in_arguments(self._declared)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:
@@ -185,6 +188,7 @@ class Recording:
             if path is not None and self._is_call_state(path):
                 self._recorder.declare_fetched(value, paths.to_text(path))
                 self._inputs.append(path)
+                self._declared.append(tensor)
             elif path is not None:
                 self._recorder.declare_weight(value, paths.to_text(path))
                 weights.append(path)

@@ -23,14 +23,28 @@ _BASES = (object, dict, list, tuple, set, collections.OrderedDict)
 
 
 class Encoder:
-    """Encodes what one run made; ``leaves`` collects its tensors in order."""
+    """Encodes what one run made; ``leaves`` collects its tensors in order.
 
-    def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]",
+    Objects from before (``path_of``) and tensors of the call (``inputs``) are the same objects in every result; so is what
+    occurs twice.
+    """
+
+    def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]", inputs: "typing.Sequence[torch.Tensor]" = (),
                  is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False) -> None:
         self.leaves: "list[torch.Tensor]" = []
         self._path_of, self._is_argument = path_of, is_argument
+        self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
         self._numbers: "dict[int, int]" = {}
         self._shared: "dict[int, tuple[typing.Any, Spec]]" = {}
+        self._specs: "list[tuple[torch.Tensor, Spec]]" = []
+
+    def found_in_arguments(self, inputs: "typing.Sequence[torch.Tensor]") -> None:
+        """Says which tensors of the result the call's objects held: known when all that was used is."""
+        known = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
+        for tensor, spec in self._specs:
+            if id(tensor) in known:
+                spec.pop("p", None)
+                spec["input"] = known[id(tensor)]
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
@@ -74,7 +88,14 @@ class Encoder:
         if number is None:
             number = self._numbers[id(value)] = len(self.leaves)
             self.leaves.append(value)
-        return {"t": "leaf", "i": number}
+        spec: Spec = {"t": "leaf", "i": number}
+        path = self._path_of(value)
+        if id(value) in self._inputs:
+            spec["input"] = self._inputs[id(value)]
+        elif path is not None:
+            spec["p"] = path
+        self._specs.append((value, spec))
+        return spec
 
     def _encode_object(self, value: typing.Any, depth: int) -> Spec:
         kind = type(value)
@@ -196,15 +217,20 @@ def _rebuild(kind: type, spec: Spec) -> "typing.Callable[[list[typing.Any]], typ
     return build
 
 
-def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
-    """The nested tuples that the native output tree takes (client/native/output_tree.h)."""
-    made = _decode(spec, roots)
+def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typing.Any, ...]":
+    """The nested tuples that the native output tree takes (client/native/output_tree.h). ``loaded``: from a file, whose
+    weights are objects of nobody's."""
+    made = _decode(spec, roots, loaded)
     return ("keep", spec["n"], made) if "n" in spec and spec["t"] != "same" else made
 
 
-def _decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
+def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, ...]":
     kind = spec["t"]
     if kind == "leaf":
+        if "input" in spec:
+            return ("input", spec["input"])
+        if "p" in spec and not loaded:
+            return ("const", paths.resolve(spec["p"], roots))
         return ("leaf", spec["i"])
     if kind == "same":
         return ("same", spec["n"])
@@ -220,7 +246,7 @@ def _decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
         return ("const", find_class(spec))
     if kind == "path":
         return ("const", paths.resolve(spec["p"], roots))
-    inner = [decode(child, roots) for child in [*spec.get("ic", ()), *spec.get("c", ())]]
+    inner = [decode(child, roots, loaded) for child in [*spec.get("ic", ()), *spec.get("c", ())]]
     if kind in ("tuple", "list"):
         return (kind, inner)
     if kind == "dict":
@@ -234,7 +260,7 @@ def _decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
         "defaultdict": lambda values: collections.defaultdict(values[0], zip(keys, values[1:])),
     }
     if kind == "defaultdict":
-        inner.insert(0, decode(spec["f"], roots))
+        inner.insert(0, decode(spec["f"], roots, loaded))
     if kind in makers:
         return ("call", makers[kind], inner)
     if kind in ("sequence", "object"):

@@ -100,7 +100,7 @@ class Check:
     def _compare(self, result: typing.Any, native: "list[torch.Tensor]",
                  written: "list[tuple[str, torch.Tensor, torch.Tensor]]") -> "str | None":
         known = self._known_objects()
-        encoder = tree.Encoder(lambda value: known.get(id(value)))
+        encoder = tree.Encoder(lambda value: known.get(id(value)), self._inputs)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:

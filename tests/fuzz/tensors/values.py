@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values for the inputs of a program: the same ones for the same seed."""
+
+import typing
+
+import torch
+
+
+class Values:
+    """Makes tensors one after the other; floats are tame (between -2 and 2), so that sums and quotients keep a meaning."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def float(self, *sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return (torch.rand(sizes, generator=self._generator, dtype=torch.float64) * 4 - 2).to(dtype)
+
+    def int(self, *sizes: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+        low = 0 if dtype == torch.uint8 else -9
+        return torch.randint(low, 10, sizes, generator=self._generator).to(dtype)
+
+    def bool(self, *sizes: int) -> torch.Tensor:
+        return torch.rand(sizes, generator=self._generator) < 0.5
+
+    def index(self, below: int, *sizes: int) -> torch.Tensor:
+        """Positions of a dim of that size, counted from either end."""
+        return torch.randint(-below, max(below, 1), sizes, generator=self._generator)
+
+    def place(self, below: int, *sizes: int) -> torch.Tensor:
+        """Positions counted from the front."""
+        return torch.randint(0, max(below, 1), sizes, generator=self._generator)
+
+    def order(self, count: int) -> torch.Tensor:
+        """Each position once."""
+        return torch.randperm(count, generator=self._generator)
+
+
+def transposed(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values with the first two dims the other way round in memory."""
+    return tensor if tensor.dim() < 2 else tensor.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+def spread(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values with a gap after each."""
+    return torch.stack([tensor, tensor + 1 if tensor.dtype != torch.bool else ~tensor], -1)[..., 0]
+
+
+def inside(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values inside of a larger buffer, whose rest must stay as it is."""
+    rest = torch.ones(9, dtype=tensor.dtype)
+    return torch.cat([rest, tensor.reshape(-1), rest])[9:9 + tensor.numel()].view(tensor.shape)
+
+
+def names() -> "dict[str, typing.Any]":
+    """What a program's inputs() may use."""
+    return {"Values": Values, "transposed": transposed, "spread": spread, "inside": inside}
