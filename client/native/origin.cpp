@@ -39,6 +39,12 @@ bool ComputeTorchBehaviour(PyTypeObject* type) {
 
 }  // namespace
 
+std::string ReprOf(PyObject* value) {
+  const PythonRef repr(PyObject_Repr(value));
+  PyErr_Clear();
+  return repr ? std::string(ViewOf(repr.get())) : std::string("?");
+}
+
 std::string_view ViewOf(PyObject* text) {
   if (text == nullptr || !PyUnicode_Check(text)) return {};
   Py_ssize_t size = 0;

@@ -13,6 +13,8 @@ namespace ingot::client {
 
 /// UTF-8 of a string, valid as long as it lives; empty for anything else.
 std::string_view ViewOf(PyObject* text);
+/// repr(), or "?" where that fails.
+std::string ReprOf(PyObject* value);
 /// `__module__` of a class.
 std::string_view ModuleOf(PyTypeObject* type);
 /// `__qualname__` of a class.
