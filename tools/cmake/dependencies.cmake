@@ -35,15 +35,26 @@ if("tools" IN_LIST INGOT_FOLDERS OR "daemon" IN_LIST INGOT_FOLDERS)
 endif()
 find_package(nlohmann_json 3.11 REQUIRED)
 if("client" IN_LIST INGOT_FOLDERS)
-  find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
-  execute_process(COMMAND ${Python_EXECUTABLE} -c "import torch.utils as u; print(u.cmake_prefix_path)"
+  find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+  # Ingot is built beside the PyTorch it will run with, by the rules that hold at import.
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "
+import sys
+sys.path.append('${PROJECT_SOURCE_DIR}/client/python/ingot')
+import compatibility
+try:
+  compatibility.check_python(compatibility.this_python())
+  import torch
+  compatibility.check_torch(torch.__version__, torch.__version__)
+  print(torch.utils.cmake_prefix_path)
+except ImportError as error:
+  sys.exit(str(error))"
                   OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
-                  ERROR_QUIET RESULT_VARIABLE torch_missing)
-  if(torch_missing)
-    message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch. Ingot is built beside the PyTorch it will run "
-                        "with: install PyTorch 2.6 or later there, then pip install . --no-build-isolation")
+                  ERROR_VARIABLE unusable ERROR_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${Python_EXECUTABLE}: ${unusable}. Install a PyTorch that fits there, then "
+                        "pip install . --no-build-isolation")
   endif()
   list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
-  find_package(Torch 2.6 REQUIRED)
+  find_package(Torch REQUIRED)
   find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
 endif()
