@@ -42,10 +42,10 @@ template <typename Visit>
 void EachSlot(PyTypeObject* type, const Visit& visit) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (base->tp_dict == nullptr || (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
+    if (DictOf(base) == nullptr || (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
     Py_ssize_t at = 0;
     PyObject *key, *member;
-    while (PyDict_Next(base->tp_dict, &at, &key, &member)) {
+    while (PyDict_Next(DictOf(base), &at, &key, &member)) {
       if (PyObject_TypeCheck(member, &PyMemberDescr_Type) && visit(key)) return;
     }
   }

@@ -15,6 +15,8 @@ namespace ingot::client {
 std::string_view ViewOf(PyObject* text);
 /// repr(), or "?" where that fails.
 std::string ReprOf(PyObject* value);
+/// What a class itself defines; borrowed, null while the class is being made.
+PyObject* DictOf(PyTypeObject* type);
 /// `__module__` of a class.
 std::string_view ModuleOf(PyTypeObject* type);
 /// `__qualname__` of a class.
