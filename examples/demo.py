@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo: two real jobs, each run eager, cold, warm in a new process, and by four processes at once."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ import tempfile
 from tabulate import tabulate
 
 HERE = pathlib.Path(__file__).resolve().parent
-INGOT = HERE.parent / "build" / "release" / "bin" / "ingot"
+INGOT = pathlib.Path(importlib.util.find_spec("ingot").origin).parent / "bin" / "ingot"
 TITLES = {"search": "semantic search (MiniLM, real weights)", "generate": "text generation (Llama, 6 layers, static KV cache)"}
 
 

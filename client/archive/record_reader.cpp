@@ -18,7 +18,7 @@ using caffe2::serialize::PyTorchStreamReader;
 /// Deflate makes at most this many bytes out of one.
 constexpr uint64_t kUnpackFactor = 1032;
 /// Subgraphs and argument lists nest; a program nests tens of levels at most.
-constexpr int kDepthMax = 500;
+constexpr int kPickleDepthMax = 500;
 constexpr size_t kRankMax = 64;
 
 /// What a foreign exception says, without its stack.
@@ -119,7 +119,7 @@ Result<nlohmann::json> RecordReader::Json(const std::string& record) {
   const auto* text = static_cast<const char*>(bytes.first.get());
   bool too_deep = false;
   const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    too_deep |= depth > kDepthMax;
+    too_deep |= depth > kPickleDepthMax;
     return !too_deep;
   };
   nlohmann::json json = nlohmann::json::parse(text, text + bytes.second, watch, /*allow_exceptions=*/false);

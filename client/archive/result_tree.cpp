@@ -8,14 +8,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDepthMax = 32;
+constexpr int kResultDepthMax = 32;
 
 class Builder {
  public:
   Builder(const std::vector<Json>& leaves, bool strict) : leaves_(leaves), strict_(strict) {}
 
   Result<Json> Build(const Json& node, int depth) {
-    if (depth > kDepthMax) return Error(Code::kUnsupported, "nested too deep");
+    if (depth > kResultDepthMax) return Error(Code::kUnsupported, "nested too deep");
     if (node.at("type").is_null()) {
       if (next_ >= leaves_.size())
         return Error(Code::kCorrupt, "a tree has more leaves than values");

@@ -11,7 +11,7 @@ namespace {
 
 using guards::Dim;
 
-constexpr int kDepthMax = 32;
+constexpr int kExprDepthMax = 32;
 constexpr size_t kTextMax = 4096;
 /// Bounds on what a product may unfold into (guards/dim.h itself has none).
 constexpr size_t kTermsMax = 64;
@@ -42,7 +42,7 @@ class Parser {
   }
 
   Result<Dim> Parse(int depth) {
-    if (depth > kDepthMax || whole_.size() > kTextMax) return Unsupported("is too long");
+    if (depth > kExprDepthMax || whole_.size() > kTextMax) return Unsupported("is too long");
     if (Take("Integer(")) return ParseInteger();
     if (Take("Symbol('")) return ParseSymbol();
     if (Take("Add(")) return Fold(depth, [](const Dim& a, const Dim& b) { return a + b; });

@@ -265,7 +265,7 @@ const PyMethodDef* DefinitionOf(PyObject* callable) {
 PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition, PyTypeObject* otherwise) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* entry = base->tp_dict == nullptr ? nullptr : PyDict_GetItemString(base->tp_dict, definition->ml_name);
+    PyObject* entry = DictOf(base) == nullptr ? nullptr : PyDict_GetItemString(DictOf(base), definition->ml_name);
     if (entry != nullptr && DefinitionOf(entry) == definition) return base;
     if (entry != nullptr && PyObject_TypeCheck(entry, &PyStaticMethod_Type)) return base;
   }
@@ -315,6 +315,14 @@ bool IsTensorProperty(std::string_view name) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
+PyTypeObject* BoundSlotType() {
+  static PyTypeObject* const type = [] {
+    const PythonRef slot(PyObject_GetAttrString(Py_None, "__repr__"));
+    return Py_TYPE(slot.get());
+  }();
+  return type;
+}
+
 Callables& Callables::Shared() {
   static auto* shared = new Callables;
   return *shared;
@@ -323,13 +331,13 @@ Callables& Callables::Shared() {
 bool Callables::IsNative(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
   return PyCFunction_Check(callable) || type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
-         type == &PyWrapperDescr_Type || type == &_PyMethodWrapper_Type || type == &PyGetSetDescr_Type;
+         type == &PyWrapperDescr_Type || type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
 std::string Callables::NameOf(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable)) return NameOfFunction(callable);
-  if (type == &_PyMethodWrapper_Type) {
+  if (type == BoundSlotType()) {
     const PythonRef name(PyObject_GetAttrString(callable, "__qualname__"));
     const PythonRef self(PyObject_GetAttrString(callable, "__objclass__"));
     PyErr_Clear();
@@ -348,7 +356,7 @@ std::string Callables::NameOf(PyObject* callable) {
 
 Effect Callables::EffectOf(PyObject* callable) {
   if (IsMarkedPure(callable)) return Effect::kPure;
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) return EffectOfName(NameOf(callable));
+  if (Py_TYPE(callable) == BoundSlotType()) return EffectOfName(NameOf(callable));
   const void* identity = IdentityOf(callable);
   if (const auto it = known_.find(identity); it != known_.end()) return it->second.effect;
   const Effect effect = EffectOfName(NameOf(callable));

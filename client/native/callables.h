@@ -74,6 +74,9 @@ class Callables {
   std::unordered_map<PyObject*, PythonRef> marked_;
 };
 
+/// The type of `(1).__add__`, which Python 3.13 names nowhere.
+PyTypeObject* BoundSlotType();
+
 /// The effect the table has for a name; kRefused for names it lacks.
 Effect EffectOfName(std::string_view name);
 

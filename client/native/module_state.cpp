@@ -135,7 +135,7 @@ class StructureWalk {
     for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
       auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
       if (!classes_.insert(base).second || !IsTorchName(ModuleOf(base))) continue;
-      AddPatched(base->tp_dict, NameOf(base), state_.items);
+      AddPatched(DictOf(base), NameOf(base), state_.items);
     }
   }
 
@@ -154,7 +154,7 @@ std::vector<StateItem> PatchedIn(PyObject* namespaces) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(namespaces, &at, &key, &value)) {
-    PyObject* table = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value)->tp_dict : value;
+    PyObject* table = PyType_Check(value) ? DictOf(reinterpret_cast<PyTypeObject*>(value)) : value;
     AddPatched(table, std::string(ViewOf(key)), items);
   }
   return items;

@@ -13,12 +13,6 @@
 namespace ingot::client {
 namespace {
 
-std::string Repr(PyObject* value) {
-  const PythonRef repr(PyObject_Repr(value));
-  PyErr_Clear();
-  return repr ? std::string(ViewOf(repr.get())) : std::string("?");
-}
-
 /// A remembered hash() differs from process to process and never steers a program
 /// (`_original_object_hash` of Hugging Face's generation configs).
 bool IsSaltedHash(PyObject* key, PyObject* value) {
@@ -48,10 +42,10 @@ template <typename Visit>
 void EachSlot(PyTypeObject* type, const Visit& visit) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    if (base->tp_dict == nullptr || (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
+    if (DictOf(base) == nullptr || (base->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) continue;
     Py_ssize_t at = 0;
     PyObject *key, *member;
-    while (PyDict_Next(base->tp_dict, &at, &key, &member)) {
+    while (PyDict_Next(DictOf(base), &at, &key, &member)) {
       if (PyObject_TypeCheck(member, &PyMemberDescr_Type) && visit(key)) return;
     }
   }
@@ -126,11 +120,11 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
   } else if (name == "property") {
     WriteFields(value, {"fget"});
   } else if (module == "torch._ops") {
-    WriteText(Repr(value));
+    WriteText(ReprOf(value));
   } else if (module == "torch._library.custom_ops") {
     WriteFields(value, {"_qualname", "_init_fn", "_backend_fns"});
   } else if (module.starts_with("pathlib") || IsPrintable(module)) {
-    WriteText(Repr(value));
+    WriteText(ReprOf(value));
   } else {
     return WriteBuffer(value);
   }
@@ -162,7 +156,7 @@ bool ValueWriter::WriteSlots(PyObject* value) {
 void ValueWriter::WriteElements(PyObject* value) {
   if (PyDict_Check(value)) WriteDict(value);
   if (PyAnySet_Check(value)) WriteSet(value);
-  if (PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value)) WriteText(Repr(value));
+  if (PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value)) WriteText(ReprOf(value));
   if (PyList_Check(value)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) Write(PyList_GET_ITEM(value, i));
   }

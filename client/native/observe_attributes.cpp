@@ -190,7 +190,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
       auto* type = reinterpret_cast<PyTypeObject*>(one);
       const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
       if (number) log_.NoteRead(*number, Reading::kAttribute, name);
-      PyObject* found = type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name);
+      PyObject* found = DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
       if (found != nullptr) return Bind(found);
     }
     behind = behind || one == after.get();

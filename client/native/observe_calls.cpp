@@ -245,7 +245,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   Arguments arguments = given;
   PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
   PythonRef held;
-  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+  if (Py_TYPE(callable) == BoundSlotType()) {
     held = PythonRef(PyObject_GetAttrString(callable, "__self__"));
     PyErr_Clear();
     self = held.get();

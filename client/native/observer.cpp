@@ -133,7 +133,7 @@ void Observer::Explain(const EnteredFrame& frame) {
     }
     // Under another name than its own: `__eq__ = _equal`.
     for (Py_ssize_t i = 0; !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-      PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+      PyObject* dict = DictOf(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
       Py_ssize_t at = 0;
       PyObject *key, *value;
       while (dict != nullptr && PyDict_Next(dict, &at, &key, &value)) {
@@ -242,12 +242,14 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kCallExpanded: {
       std::vector<PyObject*> values;
       Deep(in.b);
-      const PythonRef positional(PyTuple_Check(in.b) ? PythonRef::Borrow(in.b) : PythonRef());
+      // `f(*list, **keywords)` makes its tuple only now.
+      PythonRef positional(PyTuple_Check(in.b) ? PythonRef::Borrow(in.b) : PythonRef());
+      if (PyList_CheckExact(in.b)) positional = PythonRef(PySequence_Tuple(in.b));
       if (!positional) {
         Refuse("call", "arguments that are no tuple");
         return 0;
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.b); ++i) values.push_back(PyTuple_GET_ITEM(in.b, i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional.get()); ++i) values.push_back(PyTuple_GET_ITEM(positional.get(), i));
       PyObject* names = nullptr;
       PythonRef held;
       if (in.c != nullptr && PyDict_Check(in.c)) {

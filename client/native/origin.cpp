@@ -39,6 +39,23 @@ bool ComputeTorchBehaviour(PyTypeObject* type) {
 
 }  // namespace
 
+std::string ReprOf(PyObject* value) {
+  const PythonRef repr(PyObject_Repr(value));
+  PyErr_Clear();
+  return repr ? std::string(ViewOf(repr.get())) : std::string("?");
+}
+
+PyObject* DictOf(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  // Classes of Python itself keep it with the interpreter.
+  PyObject* dict = PyType_GetDict(type);
+  Py_XDECREF(dict);
+  return dict;
+#else
+  return type->tp_dict;
+#endif
+}
+
 std::string_view ViewOf(PyObject* text) {
   if (text == nullptr || !PyUnicode_Check(text)) return {};
   Py_ssize_t size = 0;
@@ -50,7 +67,8 @@ std::string_view ViewOf(PyObject* text) {
 std::string_view ModuleOf(PyTypeObject* type) {
   if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
     static PyObject* const name = PyUnicode_InternFromString("__module__");
-    return ViewOf(type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name));
+    PyObject* dict = DictOf(type);
+    return ViewOf(dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name));
   }
   // A class made in C says it in its name.
   const std::string_view name = type->tp_name;

@@ -13,6 +13,10 @@ namespace ingot::client {
 
 /// UTF-8 of a string, valid as long as it lives; empty for anything else.
 std::string_view ViewOf(PyObject* text);
+/// repr(), or "?" where that fails.
+std::string ReprOf(PyObject* value);
+/// What a class itself defines; borrowed, null while the class is being made.
+PyObject* DictOf(PyTypeObject* type);
 /// `__module__` of a class.
 std::string_view ModuleOf(PyTypeObject* type);
 /// `__qualname__` of a class.

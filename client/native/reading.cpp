@@ -159,10 +159,10 @@ Digest DigestOfSpecial(PyObject* type) {
   PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
   for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
-    if ((base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 || base->tp_dict == nullptr) continue;
+    if ((base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 || DictOf(base) == nullptr) continue;
     Py_ssize_t at = 0;
     PyObject *key, *value;
-    while (PyDict_Next(base->tp_dict, &at, &key, &value)) {
+    while (PyDict_Next(DictOf(base), &at, &key, &value)) {
       if (!PyFunction_Check(value) || !IsSpecial(ViewOf(key))) continue;
       const Digest digest = DigestOfSeen(Of(value));
       hasher.AddField(ViewOf(key));
@@ -241,6 +241,17 @@ Seen AnswerOf(PyObject* callable, PyObject* arguments) {
   return seen;
 }
 
+Seen TargetOf(PyObject* reference) {
+  if (!PyWeakref_CheckRef(reference)) return {};
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* target = nullptr;
+  if (PyWeakref_GetRef(reference, &target) < 0) PyErr_Clear();
+  return {PythonRef(target != nullptr ? target : Py_NewRef(Py_None)), std::nullopt};
+#else
+  return Of(PyWeakref_GetObject(reference));
+#endif
+}
+
 Seen FieldOf(PyObject* holder, PyObject* key) {
   const std::string_view name = ViewOf(key);
   Seen seen;
@@ -266,7 +277,7 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (PyObject_TypeCheck(holder, &PyProperty_Type)) {
     return NativeField(holder, name == "get" ? "fget" : name == "set" ? "fset" : "fdel");
   }
-  if (name == "target") return PyWeakref_CheckRef(holder) ? Of(PyWeakref_GetObject(holder)) : Seen();
+  if (name == "target") return TargetOf(holder);
   if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Of(CompiledTarget(holder));
   if (name == "wrapped") return NativeField(holder, "__wrapped__");
   if (name == "factory") return NativeField(holder, "default_factory");
@@ -391,7 +402,7 @@ bool IsContentField(std::string_view name) {
 }
 
 PyObject* OwnDict(PyObject* holder) {
-  if (PyType_Check(holder)) return reinterpret_cast<PyTypeObject*>(holder)->tp_dict;
+  if (PyType_Check(holder)) return DictOf(reinterpret_cast<PyTypeObject*>(holder));
   if (Py_TYPE(holder)->tp_dictoffset == 0 && (Py_TYPE(holder)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
   // Creates the dict where there is none yet, as reading `__dict__` does; the object keeps it.
   PyObject* dict = PyObject_GenericGetDict(holder, nullptr);

@@ -17,14 +17,8 @@
 namespace ingot::client {
 namespace {
 
-constexpr int kDepthMax = 24;
-constexpr size_t kValuesMax = 50'000;
-
-std::string Repr(PyObject* value) {
-  const PythonRef repr(PyObject_Repr(value));
-  PyErr_Clear();
-  return repr ? std::string(ViewOf(repr.get())) : std::string("?");
-}
+constexpr int kDigestDepthMax = 24;
+constexpr size_t kDigestValuesMax = 50'000;
 
 }  // namespace
 
@@ -52,13 +46,13 @@ bool ValueWriter::WriteScalar(PyObject* value) {
     WriteTag('i');
     int overflow = 0;
     const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    WriteText(overflow == 0 ? std::to_string(number) : Repr(value));
+    WriteText(overflow == 0 ? std::to_string(number) : ReprOf(value));
   } else if (PyFloat_CheckExact(value)) {
     WriteTag('f');
     AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));
   } else if (PyComplex_CheckExact(value)) {
     WriteTag('c');
-    WriteText(Repr(value));
+    WriteText(ReprOf(value));
   } else if (PyUnicode_CheckExact(value)) {
     WriteTag('s');
     WriteText(ViewOf(value));
@@ -73,7 +67,7 @@ bool ValueWriter::WriteScalar(PyObject* value) {
   } else if (THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) ||
              THPMemoryFormat_Check(value) || PyRange_Check(value) || PySlice_Check(value)) {
     WriteTag('r');
-    WriteText(Repr(value));
+    WriteText(ReprOf(value));
   } else {
     return false;
   }
@@ -230,10 +224,10 @@ void ValueWriter::Write(PyObject* value) {
       return;
     }
   }
-  if (depth_ >= kDepthMax || seen_.size() > kValuesMax) {
+  if (depth_ >= kDigestDepthMax || seen_.size() > kDigestValuesMax) {
     WriteTag('?');
     opaque_.push_back(std::string(Py_TYPE(value)->tp_name) +
-                      (depth_ >= kDepthMax ? " (nested too deep)" : " (too large)"));
+                      (depth_ >= kDigestDepthMax ? " (nested too deep)" : " (too large)"));
     return;
   }
   ++depth_;
@@ -253,7 +247,7 @@ std::string ShortText(PyObject* value) {
                       PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||
                       THPDtype_Check(value) || THPDevice_Check(value);
   if (!simple) return IdentityOfGroupObject(value).value_or(Py_TYPE(value)->tp_name);
-  std::string text = Repr(value);
+  std::string text = ReprOf(value);
   if (text.size() > kTextMax) text = text.substr(0, kTextMax - 3) + "...";
   return text;
 }

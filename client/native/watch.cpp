@@ -8,9 +8,13 @@
 namespace ingot::client {
 namespace {
 
-// Every write to a dict gives it a version that no dict ever had. Python 3.13 dropped them.
+// Every write to a dict gives it a version that no dict ever had. Python 3.12 says that it is going to drop
+// them, and 3.13 writes attributes without.
 #if PY_VERSION_HEX < 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 uint64_t VersionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#pragma GCC diagnostic pop
 #else
 uint64_t VersionOf(PyObject*) { return 0; }
 #endif

@@ -2,6 +2,7 @@
 """Figures as ratios, everything measured in this run: starts of processes, steady calls, the daemon's lookups."""
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import tempfile
 from tabulate import tabulate
 
 HERE = pathlib.Path(__file__).resolve().parent
-BIN = HERE.parent.parent / "build" / "release" / "bin"
+BIN = pathlib.Path(importlib.util.find_spec("ingot").origin).parent / "bin"
 
 
 class Bench:

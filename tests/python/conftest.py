@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test gets a store of its own; its daemon is stopped at the end."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -10,7 +11,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = ROOT / "build" / "release" / "bin"
+# The build that belongs to this interpreter; looked up without loading PyTorch.
+BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
+BIN = BUILD / "bin"
 
 
 class Store:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import torch
 
-from conftest import ROOT
+from conftest import BUILD
 
 
 def build(folder, name: str, number: int, *flags: str) -> str:
@@ -78,7 +78,7 @@ print(json.dumps(dict(answers=answers, expected=(torch.ops.ingot_test.scale(x.ex
 
 
 def test_an_operator_that_a_native_library_registers(store, tmp_path):
-    built, library = ROOT / "build" / "release" / "tests" / "integration", tmp_path / "libscale.so"
+    built, library = BUILD / "tests" / "integration", tmp_path / "libscale.so"
 
     def run(factor):
         shutil.copy(built / f"libscale_op_{factor}.so", library)

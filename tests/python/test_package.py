@@ -5,11 +5,11 @@ import os
 import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import BUILD
 
 
 def test_the_wheel_holds_the_extension_and_all_three_programs(tmp_path):
-    subprocess.run(["cmake", "--install", ROOT / "build" / "release", "--component", "wheel", "--prefix", tmp_path], check=True,
+    subprocess.run(["cmake", "--install", BUILD, "--component", "wheel", "--prefix", tmp_path], check=True,
                    capture_output=True)
     package = tmp_path / "ingot"
     assert (package / "_built_for.py").exists() and list(package.glob("_native.*.so"))
@@ -22,6 +22,20 @@ def test_the_wheel_holds_the_extension_and_all_three_programs(tmp_path):
 def test_an_extension_built_for_another_torch_says_so(ingot):
     from ingot import compatibility
 
-    compatibility.check_torch("2.13.0", "2.13.1+cpu")
-    with pytest.raises(ImportError, match=r"built for PyTorch 2\.13\.0, found 2\.14\.0"):
-        compatibility.check_torch("2.13.0", "2.14.0")
+    compatibility.check_torch("2.13.1+cpu", built="2.13.0")
+    with pytest.raises(ImportError, match=r"built for PyTorch 2\.13\.0, found 2\.12\.1"):
+        compatibility.check_torch("2.12.1", built="2.13.0")
+
+
+def test_versions_that_are_not_supported_are_named_with_those_that_are(ingot):
+    from ingot import compatibility
+
+    compatibility.check_python(compatibility.this_python(), compatibility.this_python())
+    with pytest.raises(ImportError, match=r"works with CPython 3\.11, 3\.12 and 3\.13; this is Python 3\.14"):
+        compatibility.check_python("3.14")
+    with pytest.raises(ImportError, match=r"this is Python free-threaded 3\.13"):
+        compatibility.check_python("free-threaded 3.13")
+    with pytest.raises(ImportError, match=r"built for Python 3\.12, found 3\.11"):
+        compatibility.check_python("3.11", built="3.12")
+    with pytest.raises(ImportError, match=r"works with PyTorch 2\.11, 2\.12 and 2\.13; found 2\.14\.0"):
+        compatibility.check_torch("2.14.0", built="2.14.0")

@@ -35,15 +35,36 @@ if("tools" IN_LIST INGOT_FOLDERS OR "daemon" IN_LIST INGOT_FOLDERS)
 endif()
 find_package(nlohmann_json 3.11 REQUIRED)
 if("client" IN_LIST INGOT_FOLDERS)
-  find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
-  execute_process(COMMAND ${Python_EXECUTABLE} -c "import torch.utils as u; print(u.cmake_prefix_path)"
-                  OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
-                  ERROR_QUIET RESULT_VARIABLE torch_missing)
-  if(torch_missing)
-    message(FATAL_ERROR "${Python_EXECUTABLE} cannot import torch. Ingot is built beside the PyTorch it will run "
-                        "with: install PyTorch 2.6 or later there, then pip install . --no-build-isolation")
+  find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+  # Ingot is built beside the PyTorch it will run with, by the rules that hold at import. PyTorch's own
+  # CMake package wants the whole CUDA toolkit where it was built with CUDA; the CPU's part needs none.
+  execute_process(COMMAND ${Python_EXECUTABLE} -c "
+import sys
+sys.path.append('${PROJECT_SOURCE_DIR}/client/python/ingot')
+import compatibility
+try:
+  compatibility.check_python(compatibility.this_python())
+  import torch
+  compatibility.check_torch(torch.__version__, torch.__version__)
+  print(torch.__version__.split('+')[0], torch.__path__[0], sep=';')
+except ImportError as error:
+  sys.exit(str(error))"
+                  OUTPUT_VARIABLE torch OUTPUT_STRIP_TRAILING_WHITESPACE
+                  ERROR_VARIABLE unusable ERROR_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${Python_EXECUTABLE}: ${unusable}. Install a PyTorch that fits there, then "
+                        "pip install . --no-build-isolation")
   endif()
-  list(APPEND CMAKE_PREFIX_PATH ${torch_prefix})
-  find_package(Torch 2.6 REQUIRED)
-  find_library(TORCH_PYTHON_LIBRARY torch_python PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
+  list(GET torch 0 Torch_VERSION)
+  list(GET torch 1 TORCH_INSTALL_PREFIX)
+  message(STATUS "PyTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
+  foreach(name torch_cpu c10 torch_python)
+    find_library(${name}_library ${name} PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
+    add_library(${name} SHARED IMPORTED)
+    set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${${name}_library})
+  endforeach()
+  set(TORCH_INCLUDE_DIRS ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)
+  target_include_directories(c10 SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  target_compile_definitions(torch_cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
+  target_link_libraries(torch_cpu INTERFACE c10)
 endif()

@@ -2,26 +2,61 @@
 
 set(INGOT_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # -Wrestrict is wrong about std::string in GCC 12 (PR 105329).
-  list(APPEND INGOT_WARNINGS -Wno-restrict)
+  # -Wrestrict is wrong about std::string in GCC 12 (PR 105329). -Wsubobject-linkage takes the sources
+  # of a bundle for headers.
+  list(APPEND INGOT_WARNINGS -Wno-restrict $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 else()
   # The headers of GCC 12 call what they deprecate.
   list(APPEND INGOT_WARNINGS -Wno-deprecated-declarations)
 endif()
 
-# ingot_library(name SOURCES a.cpp ... LINK dep ...): one static library.
+# Where most of a compile is headers (PyTorch's, LLVM's, Asio's), the sources of a target are compiled
+# together in bundles; names in their unnamed namespaces then differ. CMake's own unity builds name
+# sources by absolute paths, which no other clone finds in ccache; bundles name them from the root.
+set(INGOT_BUNDLE_SOURCES 10 CACHE STRING "Sources compiled together at most; 1: each alone")
+
+# ingot_bundles(variable name a.cpp ...): the sources of target `name` in bundles, evenly filled.
+function(ingot_bundles variable name)
+  list(LENGTH ARGN count)
+  if(count EQUAL 0 OR INGOT_BUNDLE_SOURCES EQUAL 1)
+    set(${variable} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  math(EXPR bundles "(${count} + ${INGOT_BUNDLE_SOURCES} - 1) / ${INGOT_BUNDLE_SOURCES}")
+  set(files)
+  foreach(bundle RANGE 1 ${bundles})
+    math(EXPR first "(${bundle} - 1) * ${count} / ${bundles}")
+    math(EXPR length "${bundle} * ${count} / ${bundles} - ${first}")
+    list(SUBLIST ARGN ${first} ${length} sources)
+    set(text)
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source NORMALIZE)
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      string(APPEND text "#include \"${source}\"\n")
+    endforeach()
+    set(file ${PROJECT_BINARY_DIR}/bundles/${name}_${bundle}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND files ${file})
+  endforeach()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
+# ingot_library(name SOURCES a.cpp ... BUNDLED b.cpp ... LINK dep ...): one static library of sources that
+# are compiled alone and in bundles.
 function(ingot_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
-  add_library(${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(arg "" "" "SOURCES;BUNDLED;LINK" ${ARGN})
+  ingot_bundles(bundles ${name} ${arg_BUNDLED})
+  add_library(${name} STATIC ${arg_SOURCES} ${bundles})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   target_compile_options(${name} PRIVATE ${INGOT_WARNINGS})
   target_link_libraries(${name} PUBLIC ${arg_LINK})
 endfunction()
 
-# ingot_program(name SOURCES a.cpp ... LINK dep ...)
+# ingot_program(name SOURCES a.cpp ... BUNDLED b.cpp ... LINK dep ...)
 function(ingot_program name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
+  cmake_parse_arguments(arg "" "" "SOURCES;BUNDLED;LINK" ${ARGN})
+  ingot_bundles(bundles ${name} ${arg_BUNDLED})
+  add_executable(${name} ${arg_SOURCES} ${bundles})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
   target_compile_options(${name} PRIVATE ${INGOT_WARNINGS})
   target_link_libraries(${name} PRIVATE ${arg_LINK})

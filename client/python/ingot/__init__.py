@@ -6,11 +6,13 @@
         step(x)                          # first call: eager speed, recorded; later calls: native code
 """
 
-import torch  # the extension links against it
-
 from ingot import _built_for, compatibility
 
-compatibility.check_torch(_built_for.TORCH, torch.__version__)
+compatibility.check_python(compatibility.this_python(), _built_for.PYTHON)
+
+import torch  # noqa: E402  the extension links against it
+
+compatibility.check_torch(torch.__version__, _built_for.TORCH)
 
 from ingot import _native  # noqa: E402
 

@@ -1,9 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the extension module fits the PyTorch that is imported: its C++ interface differs between minor versions."""
+"""Whether this Python and this PyTorch are ones that Ingot works with, and the ones that its extension module was built for.
+
+Run as a program: whether this Python is. Needs nothing but Python itself, and reads as any version of it.
+"""
+
+import sys
+import sysconfig
+
+PYTHONS = ("3.11", "3.12", "3.13")
+TORCHES = ("2.11", "2.12", "2.13")
+AGAIN = "pip install --no-build-isolation --force-reinstall --no-deps <ingot's source>"
 
 
-def check_torch(built: str, found: str) -> None:
-    """ImportError when ``found`` (torch.__version__) is of another minor version than ``built``."""
-    if built.split(".")[:2] != found.split(".")[:2]:
-        raise ImportError(f"this ingot was built for PyTorch {built}, found {found}; build it again beside the PyTorch you use: "
-                          "pip install --no-build-isolation --force-reinstall --no-deps <ingot's source>")
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def this_python() -> str:
+    """"3.12", or another implementation's or a free-threaded build's name in front of it."""
+    name = sys.implementation.name
+    version = "{}.{}".format(*sys.version_info[:2])
+    if name != "cpython":
+        return name + " " + version
+    return "free-threaded " + version if sysconfig.get_config_var("Py_GIL_DISABLED") else version
+
+
+def check_python(found: str, built: "str | None" = None) -> None:
+    """ImportError when Ingot does not work with ``found`` (see `this_python`), or was built for another."""
+    if found not in PYTHONS:
+        raise ImportError("ingot works with CPython {}; this is Python {}".format(_words(PYTHONS), found))
+    if built is not None and built != found:
+        raise ImportError("this ingot was built for Python {}, found {}; build it again with the Python you use: {}".format(built, found, AGAIN))
+
+
+def check_torch(found: str, built: str) -> None:
+    """ImportError when ``found`` (torch.__version__) is not supported, or of another minor version than ``built``: C++ interfaces differ."""
+    if _minor(found) not in TORCHES:
+        raise ImportError("ingot works with PyTorch {}; found {}".format(_words(TORCHES), found))
+    if _minor(built) != _minor(found):
+        raise ImportError("this ingot was built for PyTorch {}, found {}; build it again beside the PyTorch you use: {}".format(built, found, AGAIN))
+
+
+def _words(versions: "tuple[str, ...]") -> str:
+    return ", ".join(versions[:-1]) + " and " + versions[-1]
+
+
+if __name__ == "__main__":
+    try:
+        check_python(this_python())
+    except ImportError as error:
+        sys.exit(str(error))

@@ -85,7 +85,7 @@ class Check:
         roots = paths.Roots(self._function, self._call.objects)
 
         def visit(spec: tree.Spec) -> None:
-            if spec["t"] == "path":
+            if "p" in spec:
                 found[id(paths.resolve(spec["p"], roots))] = spec["p"]
             for child in (*spec.get("ic", ()), *spec.get("c", ())):
                 visit(child)
@@ -169,7 +169,7 @@ def _leaf_names(spec: tree.Spec) -> "list[str]":
     names: "list[str]" = []
 
     def visit(node: tree.Spec, name: str) -> None:
-        if node["t"] == "leaf":
+        if node["t"] == "leaf" and node["i"] == len(names):  # One that occurs again is named where it stands first.
             names.append(name or "0")
         keys = node.get("k")
         for number, child in enumerate(node.get("ic", ())):

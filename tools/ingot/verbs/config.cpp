@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunConfig(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("config"));
   if (PrintedJson(arguments, answer)) return {};
   Table table({"field", "value", "default", "meaning"});
@@ -24,7 +24,7 @@ Status Run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb ConfigVerb() {
-  return {"config", "Every setting and limit of the running daemon", {}, true, Run};
+  return {"config", "Every setting and limit of the running daemon", {}, true, RunConfig};
 }
 
 }  // namespace ingot::tools

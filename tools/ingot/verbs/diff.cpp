@@ -32,7 +32,7 @@ void PrintGraph(const Json& graph) {
              line("asked"));
 }
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunDiff(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer,
              session.Ask("diff", {{"a", arguments.Text("a")}, {"b", arguments.Text("b")}}));
   if (PrintedJson(arguments, answer)) return {};
@@ -53,7 +53,7 @@ Verb DiffVerb() {
           "Everything in which two entries or graphs differ",
           {{"a", "Key, the start of one, a function's name, or a graph"}, {"b", "The other one"}},
           true,
-          Run};
+          RunDiff};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunDoctor(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("doctor"));
   if (!PrintedJson(arguments, answer)) {
     Table table({"check", "", "finding"});
@@ -26,7 +26,7 @@ Status Run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb DoctorVerb() {
-  return {"doctor", "Checks store, compiler and workers, and says what is wrong", {}, true, Run};
+  return {"doctor", "Checks store, compiler and workers, and says what is wrong", {}, true, RunDoctor};
 }
 
 }  // namespace ingot::tools

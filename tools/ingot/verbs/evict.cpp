@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunEvict(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("evict", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("removed {} with {} artifacts, {}\n", answer["key"].get<std::string>(),
@@ -24,7 +24,7 @@ Verb EvictVerb() {
           "Removes one entry and the artifacts that no other entry names",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunEvict};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunGc(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("gc"));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("removed {} values, {}; {} entries and {} are left\n", answer["evicted"].dump(),
@@ -21,7 +21,7 @@ Status Run(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb GcVerb() {
-  return {"gc", "Removes what no entry names and what is over the limits", {}, true, Run};
+  return {"gc", "Removes what no entry names and what is over the limits", {}, true, RunGc};
 }
 
 }  // namespace ingot::tools

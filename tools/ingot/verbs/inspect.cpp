@@ -97,7 +97,7 @@ void PrintDependencies(const Json& variants) {
   }
 }
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunInspect(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("inspect", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"),
@@ -127,7 +127,7 @@ Verb InspectVerb() {
           "One entry: its key, its variants and what they depend on",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunInspect};
 }
 
 }  // namespace ingot::tools

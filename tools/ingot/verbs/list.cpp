@@ -10,7 +10,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunList(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("list", {{"function", arguments.Text("function")}}));
   if (PrintedJson(arguments, answer)) return {};
   if (answer["entries"].empty()) {
@@ -40,7 +40,7 @@ Verb ListVerb() {
           "Stored entries, the last used first",
           {{"function", "Only functions whose name contains this", Parameter::kOptional}},
           true,
-          Run};
+          RunList};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunPin(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("pin", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("pinned {} with {} artifacts\n", answer["key"].get<std::string>(),
@@ -24,7 +24,7 @@ Verb PinVerb() {
           "Keeps one entry from being evicted",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunPin};
 }
 
 }  // namespace ingot::tools

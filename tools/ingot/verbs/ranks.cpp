@@ -7,7 +7,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunRanks(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("ranks", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   const std::string asked = answer["key"].get<std::string>();
@@ -37,7 +37,7 @@ Verb RanksVerb() {
           "What other ranks of a job made of the same call, and where their graphs part",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunRanks};
 }
 
 }  // namespace ingot::tools

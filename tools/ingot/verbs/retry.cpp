@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunRetry(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("retry", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("forgot {} failures\n", answer["cleared"].dump());
@@ -23,7 +23,7 @@ Verb RetryVerb() {
           "Forgets that a compile failed: the next request tries again",
           {{"key", "Entry key, graph key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunRetry};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunStats(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("stats"));
   if (PrintedJson(arguments, answer)) return {};
   Table table({"counter", "value#"});
@@ -27,7 +27,7 @@ Verb StatsVerb() {
           "Counters of the daemon since it started",
           {{"all", "Also those that are zero", Parameter::kFlag}},
           true,
-          Run};
+          RunStats};
 }
 
 }  // namespace ingot::tools

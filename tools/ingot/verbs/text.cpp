@@ -6,7 +6,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunText(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("text", {{"graph", arguments.Text("key")},
                                                      {"stage", arguments.Text("stage")}}));
   if (PrintedJson(arguments, answer)) return {};
@@ -22,7 +22,7 @@ Verb TextVerb() {
           {{"key", "Graph, graph key or entry: its start, or a function's name"},
            {"stage", "graph (the default), optimized, loop, llvm or asm", Parameter::kOptional}},
           true,
-          Run};
+          RunText};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunUnpin(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("unpin", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   fmt::print("unpinned {} with {} artifacts\n", answer["key"].get<std::string>(),
@@ -24,7 +24,7 @@ Verb UnpinVerb() {
           "Lets one entry be evicted again",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunUnpin};
 }
 
 }  // namespace ingot::tools

@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunVerify(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer,
              session.Ask("verify", {{"recompile", arguments.Flag("recompile")}}));
   const Json& problems = answer["problems"];
@@ -34,7 +34,7 @@ Verb VerifyVerb() {
           "Reads every stored value and checks it against its digest",
           {{"recompile", "Also compile every graph again and compare the bytes", Parameter::kFlag}},
           true,
-          Run};
+          RunVerify};
 }
 
 }  // namespace ingot::tools

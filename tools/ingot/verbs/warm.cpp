@@ -60,7 +60,7 @@ size_t Specialize(client::Connection& connection, const Served& served) {
 }
 
 /// Sends every capture; one that fails does not keep back the others.
-Status Run(Session& session, const Arguments& arguments) {
+Status RunWarm(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Buffer file, ReadAll(arguments.Text("file")));
   TRY_ASSIGN(const std::vector<proto::CompileT> captures, proto::OpenCaptures(file));
   TRY_ASSIGN(client::Connection* const connection, session.Connect());
@@ -101,7 +101,7 @@ Verb WarmVerb() {
           "Compiles what f.save_capture() saved, without the program",
           {{"file", "Capture file"}},
           true,
-          Run};
+          RunWarm};
 }
 
 }  // namespace ingot::tools

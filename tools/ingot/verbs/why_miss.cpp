@@ -9,7 +9,7 @@
 namespace ingot::tools {
 namespace {
 
-Status Run(Session& session, const Arguments& arguments) {
+Status RunWhyMiss(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("why-miss", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
   const auto text = [&](const char* name) { return answer.value(name, std::string()); };
@@ -28,7 +28,7 @@ Verb WhyMissVerb() {
           "Why a key is not served, or what made its first call miss",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          Run};
+          RunWhyMiss};
 }
 
 }  // namespace ingot::tools
