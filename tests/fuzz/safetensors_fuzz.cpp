@@ -23,11 +23,11 @@ void Check(Bytes bytes) {
 }
 
 Buffer Seed(const std::string& header, std::string_view data) {
-  Buffer out;
-  AppendLittle<uint64_t>(out, header.size());
-  const std::string rest = header + std::string(data);
-  out.insert(out.end(), rest.begin(), rest.end());
-  return out;
+  const auto size = static_cast<uint64_t>(header.size());
+  std::string text(reinterpret_cast<const char*>(&size), sizeof size);
+  text += header;
+  text += data;
+  return Buffer(text.begin(), text.end());
 }
 
 }  // namespace
