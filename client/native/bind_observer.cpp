@@ -22,14 +22,16 @@ namespace py = pybind11;
 std::string LineOf(const ObservedLog::Line& line) {
   if (line.code == nullptr) return {};
   const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(line.code, line.position));
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
+         std::to_string(PyCode_Addr2Line(line.code, line.position));
 }
 
 /// (holder, path of the holder, what, values, line) of each change, in order.
 py::list Writes(const Observer& observer) {
   py::list list;
   for (const ObservedLog::Write& write : observer.log().writes()) {
-    list.append(py::make_tuple(py::handle(observer.log().At(write.holder)), observer.log().PathOf(write.holder), write.name,
+    list.append(py::make_tuple(py::handle(observer.log().At(write.holder)),
+                               observer.log().PathOf(write.holder), write.name,
                                py::handle(write.values.get()), LineOf(write.line)));
   }
   return list;
@@ -46,8 +48,10 @@ py::object PathOf(const Observer& observer, py::handle value) {
 void BindObserver(py::module_& m) {
   py::class_<Observer>(m, "Observer", "Sees every instruction of one call on this thread.")
       .def(py::init<std::string>(), py::arg("own"))
-      .def("add_root", [](Observer& o, py::handle object, std::string path) { o.log().AddRoot(object.ptr(), std::move(path)); })
-      .def("add_argument", [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })
+      .def("add_root", [](Observer& o, py::handle object,
+                          std::string path) { o.log().AddRoot(object.ptr(), std::move(path)); })
+      .def("add_argument",
+           [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })
       .def("start",
            [](Observer& o, py::handle target, uint64_t instructions_max) {
              const Status status = o.Start(target.ptr(), instructions_max);
@@ -78,34 +82,43 @@ void BindObserver(py::module_& m) {
            })
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
-                               if (o.refused()) return py::make_tuple(o.refused()->name, o.refused()->detail);
-                               if (!o.log().problem().empty()) return py::make_tuple("side-effect", o.log().problem());
+                               if (o.refused())
+                                 return py::make_tuple(o.refused()->name, o.refused()->detail);
+                               if (!o.log().problem().empty())
+                                 return py::make_tuple("side-effect", o.log().problem());
                                return py::none();
                              })
       .def_property_readonly("instructions", &Observer::instruction_count)
       .def("path_of", &PathOf, "The path of an object from before, or None.")
-      .def("is_argument", [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
+      .def("is_argument",
+           [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
       .def("rows",
            [](const Observer& o) {
              py::list list;
              const Record record = Record::Of(o.log());
-             for (const RecordRow& row : record.rows()) list.append(py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text));
+             for (const RecordRow& row : record.rows())
+               list.append(py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text));
              return list;
            })
-      .def("record", [](const Observer& o, const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& more) {
-        std::vector<RecordRow> rows = Record::Of(o.log()).rows();
-        for (const auto& [kind, where, hex, text] : more) {
-          const auto digest = Digest::FromHex(hex);
-          if (!digest) throw py::value_error("a digest is 32 hex digits");
-          rows.push_back({kind, where, *digest, text});
-        }
-        return Record(std::move(rows));
-      });
+      .def("record",
+           [](const Observer& o,
+              const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&
+                  more) {
+             std::vector<RecordRow> rows = Record::Of(o.log()).rows();
+             for (const auto& [kind, where, hex, text] : more) {
+               const auto digest = Digest::FromHex(hex);
+               if (!digest) throw py::value_error("a digest is 32 hex digits");
+               rows.push_back({kind, where, *digest, text});
+             }
+             return Record(std::move(rows));
+           });
   m.def("mark_pure", [](py::handle callable) { Callables::Shared().MarkPure(callable.ptr()); });
-  m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
-  m.def("act_of", [](int opcode) { return static_cast<int>(ActOf(opcode)); },
-        "What the table of this version of Python says of an opcode; 0: nothing.");
+  m.def("effect_of_name",
+        [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
+  m.def(
+      "act_of", [](int opcode) { return static_cast<int>(ActOf(opcode)); },
+      "What the table of this version of Python says of an opcode; 0: nothing.");
 }
 
 }  // namespace ingot::client

@@ -18,7 +18,9 @@ PathReader ReaderOf(const py::dict& roots) {
   return PathReader(std::move(objects));
 }
 
-py::tuple RowTuple(const RecordRow& row) { return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text); }
+py::tuple RowTuple(const RecordRow& row) {
+  return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
+}
 
 /// check_record(record, roots, watch) -> None, or (row, text of what is here or None).
 py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
@@ -31,13 +33,18 @@ py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
 }  // namespace
 
 void BindRecord(py::module_& m) {
-  py::class_<Record>(m, "Record", "What a recording depended on; rows of (kind, where, digest, text).")
-      .def(py::init([](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& rows) {
-             std::vector<RecordRow> made;
-             for (const auto& [kind, where, hex, text] : rows) made.push_back({kind, where, DigestFromPython(hex), text});
-             return Record(std::move(made));
-           }),
-           py::arg("rows") = std::vector<std::tuple<std::string, std::string, std::string, std::string>>())
+  py::class_<Record>(m, "Record",
+                     "What a recording depended on; rows of (kind, where, digest, text).")
+      .def(py::init(
+               [](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&
+                      rows) {
+                 std::vector<RecordRow> made;
+                 for (const auto& [kind, where, hex, text] : rows)
+                   made.push_back({kind, where, DigestFromPython(hex), text});
+                 return Record(std::move(made));
+               }),
+           py::arg("rows") =
+               std::vector<std::tuple<std::string, std::string, std::string, std::string>>())
       .def("rows",
            [](const Record& record) {
              py::list list;
@@ -55,7 +62,8 @@ void BindRecord(py::module_& m) {
       .def("__len__", [](const Record& record) { return record.rows().size(); })
       .def("__eq__", [](const Record& a, const Record& b) { return a.digest() == b.digest(); })
       .def("__hash__", [](const Record& record) { return record.digest().low; });
-  py::class_<Watch, std::shared_ptr<Watch>>(m, "Watch", "The places of a record, watched at every call.")
+  py::class_<Watch, std::shared_ptr<Watch>>(m, "Watch",
+                                            "The places of a record, watched at every call.")
       .def(py::init<>())
       .def("leave", [](Watch& watch, py::handle tensor) { watch.Leave(tensor.ptr()); })
       .def("borrow", [](Watch& watch, py::handle object) { watch.Borrow(object.ptr()); })

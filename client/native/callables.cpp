@@ -15,13 +15,15 @@ struct Group {
   std::string_view names;  ///< separated by blanks; "*" is any
 };
 
-// Grouped by what they belong to. A name that is not here is refused, so an entry says: somebody has looked at what
-// this reads, writes and returns.
+// Grouped by what they belong to. A name that is not here is refused, so an entry says: somebody
+// has looked at what this reads, writes and returns.
 constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "",
-     "abs all any ascii bin chr divmod format hash hex max min oct ord pow print repr round sorted sum aiter"},
+     "abs all any ascii bin chr divmod format hash hex max min oct ord pow print repr round sorted "
+     "sum aiter"},
     {Effect::kNothing, "", "callable isinstance issubclass"},
+    {Effect::kAddress, "", "id"},
     {Effect::kLength, "", "len"},
     {Effect::kGetAttribute, "", "getattr hasattr"},
     {Effect::kSetAttribute, "", "setattr"},
@@ -63,8 +65,9 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "binascii.", "*"},
     {Effect::kPure, "_json.", "encode_basestring_ascii encode_basestring scanstring"},
     // -- containers
-    {Effect::kWhole, "list.", "copy count index __add__ __mul__ __rmul__ __eq__ __ne__ __lt__ __gt__ __le__ __ge__ __iter__ "
-                              "__reversed__ __repr__"},
+    {Effect::kWhole, "list.",
+     "copy count index __add__ __mul__ __rmul__ __eq__ __ne__ __lt__ __gt__ __le__ __ge__ __iter__ "
+     "__reversed__ __repr__"},
     {Effect::kLength, "list.", "__len__"},
     {Effect::kGetItem, "list.", "__getitem__"},
     {Effect::kSetItem, "list.", "__setitem__"},
@@ -74,7 +77,8 @@ constexpr Group kGroups[] = {
     {Effect::kChange, "list.", "pop remove reverse sort __imul__"},
     {Effect::kWhole, "list.", "__init__"},
     {Effect::kGetEntry, "dict.", "get"},
-    {Effect::kWhole, "dict.", "keys items values copy __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__"},
+    {Effect::kWhole, "dict.",
+     "keys items values copy __iter__ __eq__ __ne__ __or__ __ror__ __repr__ __reversed__"},
     {Effect::kPure, "dict.", "fromkeys __init__"},
     {Effect::kLength, "dict.", "__len__"},
     {Effect::kGetItem, "dict.", "__getitem__"},
@@ -83,16 +87,22 @@ constexpr Group kGroups[] = {
     {Effect::kContains, "dict.", "__contains__"},
     {Effect::kAdd, "dict.", "update clear __ior__"},
     {Effect::kChange, "dict.", "pop popitem setdefault"},
-    {Effect::kWhole, "set.", "copy difference intersection union symmetric_difference isdisjoint issubset issuperset __contains__ "
-                             "__len__ __iter__ __and__ __or__ __sub__ __xor__ __eq__ __ne__ __le__ __ge__ __lt__ __gt__ __init__"},
-    {Effect::kAdd, "set.", "add discard update clear difference_update intersection_update __ior__"},
+    {Effect::kWhole, "set.",
+     "copy difference intersection union symmetric_difference isdisjoint issubset issuperset "
+     "__contains__ "
+     "__len__ __iter__ __and__ __or__ __sub__ __xor__ __eq__ __ne__ __le__ __ge__ __lt__ __gt__ "
+     "__init__"},
+    {Effect::kAdd, "set.",
+     "add discard update clear difference_update intersection_update __ior__"},
     {Effect::kChange, "set.", "pop remove symmetric_difference_update __iand__ __isub__ __ixor__"},
-    {Effect::kWhole, "collections.deque.", "copy count index __iter__ __len__ __contains__ __add__ __reversed__ __init__ __eq__"},
+    {Effect::kWhole, "collections.deque.",
+     "copy count index __iter__ __len__ __contains__ __add__ __reversed__ __init__ __eq__"},
     {Effect::kGetItem, "collections.deque.", "__getitem__"},
     {Effect::kSetItem, "collections.deque.", "__setitem__"},
     {Effect::kAdd, "collections.deque.", "append appendleft extend extendleft clear __iadd__"},
     {Effect::kChange, "collections.deque.", "pop popleft remove reverse rotate insert"},
-    {Effect::kWhole, "collections.OrderedDict.", "keys items values copy __iter__ __eq__ __reversed__ __repr__ __init__"},
+    {Effect::kWhole, "collections.OrderedDict.",
+     "keys items values copy __iter__ __eq__ __reversed__ __repr__ __init__"},
     {Effect::kSetItem, "collections.OrderedDict.", "__setitem__"},
     {Effect::kDeleteItem, "collections.OrderedDict.", "__delitem__"},
     {Effect::kAdd, "collections.OrderedDict.", "update clear"},
@@ -115,9 +125,12 @@ constexpr Group kGroups[] = {
     {Effect::kSetAttribute, "object.", "__setattr__"},
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
-    {Effect::kNothing, "object.", "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ __hash__ __str__ __repr__ "
-                                  "__format__ __class__ __reduce_ex__"},
-    {Effect::kNothing, "type.", "mro __instancecheck__ __subclasscheck__ __init__ __call__ __new__ __prepare__ __or__ __ror__"},
+    {Effect::kNothing, "object.",
+     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ __hash__ __str__ __repr__ "
+     "__format__ __class__ __reduce_ex__"},
+    {Effect::kNothing, "type.",
+     "mro __instancecheck__ __subclasscheck__ __init__ __call__ __new__ __prepare__ __or__ "
+     "__ror__"},
     {Effect::kPure, "BaseException.", "__init__ with_traceback __str__ __repr__ add_note"},
     {Effect::kPure, "Exception.", "__init__"},
     {Effect::kPure, "super.", "__init__"},
@@ -134,7 +147,8 @@ constexpr Group kGroups[] = {
     // -- functions
     {Effect::kPure, "_functools.", "reduce cmp_to_key"},
     {Effect::kPure, "_operator.",
-     "abs add and_ eq floordiv ge gt index inv invert le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv "
+     "abs add and_ eq floordiv ge gt index inv invert le lshift lt matmul mod mul ne neg not_ or_ "
+     "pos pow rshift sub truediv "
      "truth xor concat countOf indexOf length_hint"},
     {Effect::kNothing, "_operator.", "is_ is_not"},
     {Effect::kGetItem, "_operator.", "getitem"},
@@ -159,10 +173,12 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "numpy.ufunc.", "*"},
     {Effect::kPure, "numpy.generic.", "*"},
     {Effect::kPure, "numpy.", "float32 float64 int64 int32 dtype array asarray arange zeros ones"},
-    {Effect::kWhole, "numpy.ndarray.", "item tolist sum mean min max copy astype reshape __getitem__ __len__ __iter__ all any"},
+    {Effect::kWhole, "numpy.ndarray.",
+     "item tolist sum mean min max copy astype reshape __getitem__ __len__ __iter__ all any"},
     // -- PyTorch's operators
     {Effect::kRefused, "torch._C.TensorBase.",
-     "storage_offset _is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass register_hook backward "
+     "storage_offset _is_view is_set_to _use_count _has_compatible_shallow_copy_type "
+     "_make_subclass register_hook backward "
      "data_ptr_unused _storage __setstate__ __reduce_ex__"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},
     {Effect::kOperator, "torch._C._TensorBase.", "*"},
@@ -176,40 +192,54 @@ constexpr Group kGroups[] = {
     {Effect::kOperator, "torch._ops.*", "*"},
     {Effect::kOperator, "torch._C._FunctionBase.", "*"},
     {Effect::kOperator, "torch._C.", "_jit_invoke"},
-    // -- settings of the thread that the shape or the key of a call holds, or that have one value where a recording runs
+    // -- settings of the thread that the shape or the key of a call holds, or that have one value
+    // where a recording runs
     {Effect::kState, "torch.",
-     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled is_autocast_cpu_enabled"},
+     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled "
+     "is_autocast_cpu_enabled"},
     {Effect::kState, "torch._C.",
-     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled _get_tracing_state _is_tracing "
-     "_is_torch_function_enabled _is_torch_function_mode_enabled _is_torch_function_all_disabled _len_torch_function_stack "
-     "_len_torch_dispatch_stack _has_torch_function _has_torch_function_unary _has_torch_function_variadic _get_dispatch_mode "
+     "get_default_dtype is_grad_enabled is_inference_mode_enabled is_autocast_enabled "
+     "_get_tracing_state _is_tracing "
+     "_is_torch_function_enabled _is_torch_function_mode_enabled _is_torch_function_all_disabled "
+     "_len_torch_function_stack "
+     "_len_torch_dispatch_stack _has_torch_function _has_torch_function_unary "
+     "_has_torch_function_variadic _get_dispatch_mode "
      "_is_any_autocast_enabled"},
-    {Effect::kState, "torch._C._functorch.", "peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor maybe_current_level"},
+    {Effect::kState, "torch._C._functorch.",
+     "peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor maybe_current_level"},
     {Effect::kAnswer, "torch.",
-     "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype is_anomaly_enabled get_num_threads "
+     "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
+     "is_anomaly_enabled get_num_threads "
      "get_num_interop_threads"},
     {Effect::kAnswer, "torch._C.",
      "_get_default_device _get_cudnn_enabled _get_mkldnn_enabled _get_deterministic_algorithms "
-     "_get_deterministic_algorithms_warn_only _get_math_sdp_enabled _get_flash_sdp_enabled _get_mem_efficient_sdp_enabled "
-     "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_cublas_allow_tf32 _get_cudnn_allow_tf32 _cuda_isInBadFork "
-     "_get_privateuse1_backend_name _accelerator_getAccelerator _get_float32_matmul_precision get_num_threads"},
+     "_get_deterministic_algorithms_warn_only _get_math_sdp_enabled _get_flash_sdp_enabled "
+     "_get_mem_efficient_sdp_enabled "
+     "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_cublas_allow_tf32 "
+     "_get_cudnn_allow_tf32 _cuda_isInBadFork "
+     "_get_privateuse1_backend_name _accelerator_getAccelerator _get_float32_matmul_precision "
+     "get_num_threads"},
     // What these switch off is on again when the call ends, which is looked at then.
     {Effect::kNothing, "torch._C.",
-     "_set_grad_enabled _push_on_torch_function_stack _pop_torch_function_stack _log_api_usage_once _set_torch_function_mode"},
+     "_set_grad_enabled _push_on_torch_function_stack _pop_torch_function_stack "
+     "_log_api_usage_once _set_torch_function_mode"},
     {Effect::kNothing, "torch._C._profiler.", "*"},
     {Effect::kPure, "torch._C.", "_get_tensor_type_dummy _jit_is_script_object parse_schema"},
 };
 
 constexpr Group kTypeGroups[] = {
     {Effect::kPure, "",
-     "bool bytearray bytes complex dict enumerate filter float frozenset int list map memoryview_ object range reversed set slice "
+     "bool bytearray bytes complex dict enumerate filter float frozenset int list map memoryview_ "
+     "object range reversed set slice "
      "str tuple zip property staticmethod classmethod mappingproxy"},
     {Effect::kPure, "weakref.", "ReferenceType"},
     {Effect::kNothing, "", "type super module_ function_ method"},
     {Effect::kPure, "collections.", "deque OrderedDict defaultdict"},
     {Effect::kPure, "functools.", "partial"},
-    {Effect::kPure, "itertools.", "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
-                                  "filterfalse groupby islice pairwise permutations product repeat starmap takewhile zip_longest"},
+    {Effect::kPure, "itertools.",
+     "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
+     "filterfalse groupby islice pairwise permutations product repeat starmap takewhile "
+     "zip_longest"},
     {Effect::kPure, "operator.", "attrgetter itemgetter methodcaller"},
     {Effect::kPure, "types.", "SimpleNamespace GenericAlias MappingProxyType UnionType"},
     {Effect::kPure, "torch.", "Size device dtype finfo iinfo"},
@@ -218,7 +248,8 @@ constexpr Group kTypeGroups[] = {
     {Effect::kPure, "array.", "array"},
     {Effect::kPure, "numpy.", "float32 float64 float16 int64 int32 int16 int8 uint8 bool_ dtype"},
     {Effect::kNothing, "torch._C.",
-     "DisableTorchFunction DisableTorchFunctionSubclass _DisableTorchDispatch _InferenceMode _AutoDispatchBelowAutograd"},
+     "DisableTorchFunction DisableTorchFunctionSubclass _DisableTorchDispatch _InferenceMode "
+     "_AutoDispatchBelowAutograd"},
 };
 
 bool Holds(std::string_view names, std::string_view name) {
@@ -237,7 +268,9 @@ Effect Find(const Group (&groups)[N], std::string_view name) {
   const std::string_view owner = dot == name.npos ? std::string_view() : name.substr(0, dot + 1);
   const std::string_view last = name.substr(owner.size());
   for (const Group& group : groups) {
-    const bool is_owner = group.owner.ends_with('*') ? owner.starts_with(group.owner.substr(0, group.owner.size() - 1)) : group.owner == owner;
+    const bool is_owner = group.owner.ends_with('*')
+                              ? owner.starts_with(group.owner.substr(0, group.owner.size() - 1))
+                              : group.owner == owner;
     if (is_owner && Holds(group.names, last)) return group.effect;
   }
   return Effect::kRefused;
@@ -257,15 +290,18 @@ std::string OwnerName(PyTypeObject* type) {
 
 const PyMethodDef* DefinitionOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
-  const bool is_method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyClassMethodDescr_Type;
+  const bool is_method =
+      Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyClassMethodDescr_Type;
   return is_method ? reinterpret_cast<PyMethodDescrObject*>(callable)->d_method : nullptr;
 }
 
 /// The class that brought a method which is bound to `self`.
-PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition, PyTypeObject* otherwise) {
+PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition,
+                           PyTypeObject* otherwise) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* entry = DictOf(base) == nullptr ? nullptr : PyDict_GetItemString(DictOf(base), definition->ml_name);
+    PyObject* entry =
+        DictOf(base) == nullptr ? nullptr : PyDict_GetItemString(DictOf(base), definition->ml_name);
     if (entry != nullptr && DefinitionOf(entry) == definition) return base;
     if (entry != nullptr && PyObject_TypeCheck(entry, &PyStaticMethod_Type)) return base;
   }
@@ -278,8 +314,11 @@ std::string NameOfFunction(PyObject* callable) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   if (self != nullptr && PyType_Check(self)) {
     // A class method, or a method of the class's own class.
-    PyTypeObject* of_meta = DefiningType(Py_TYPE(self), function->m_ml, reinterpret_cast<PyTypeObject*>(self));
-    return Joined(OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml, of_meta)), name);
+    PyTypeObject* of_meta =
+        DefiningType(Py_TYPE(self), function->m_ml, reinterpret_cast<PyTypeObject*>(self));
+    return Joined(
+        OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml, of_meta)),
+        name);
   }
   if (self != nullptr && PyModule_Check(self)) {
     const char* module = PyModule_GetName(self);
@@ -293,7 +332,9 @@ std::string NameOfFunction(PyObject* callable) {
     if (is_operator) return Joined("torch._VariableFunctions", name);
     return module == "builtins" ? std::string(name) : Joined(module, name);
   }
-  return self == nullptr ? std::string(name) : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml, Py_TYPE(self))), name);
+  return self == nullptr
+             ? std::string(name)
+             : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml, Py_TYPE(self))), name);
 }
 
 /// What stays the same from one bound object to the next.
@@ -307,11 +348,42 @@ const void* IdentityOf(PyObject* callable) {
 Effect EffectOfName(std::string_view name) { return Find(kGroups, name); }
 
 bool IsTensorProperty(std::string_view name) {
-  constexpr std::array<std::string_view, 36> kNames = {
-      "shape",     "dtype",       "device",       "ndim",        "layout",    "itemsize", "nbytes",   "is_cuda",      "is_cpu",
-      "is_xpu",    "is_mps",      "is_meta",      "is_sparse",   "is_mkldnn", "is_nested", "is_quantized", "is_sparse_csr", "requires_grad",
-      "is_leaf",   "T",           "mT",           "H",           "mH",        "real",     "imag",     "data",         "names",
-      "is_xla",    "is_vulkan",   "is_ipu",       "is_hpu",      "is_mtia",   "is_maia",  "grad_fn",  "retains_grad", "is_neg"};
+  constexpr std::array<std::string_view, 36> kNames = {"shape",
+                                                       "dtype",
+                                                       "device",
+                                                       "ndim",
+                                                       "layout",
+                                                       "itemsize",
+                                                       "nbytes",
+                                                       "is_cuda",
+                                                       "is_cpu",
+                                                       "is_xpu",
+                                                       "is_mps",
+                                                       "is_meta",
+                                                       "is_sparse",
+                                                       "is_mkldnn",
+                                                       "is_nested",
+                                                       "is_quantized",
+                                                       "is_sparse_csr",
+                                                       "requires_grad",
+                                                       "is_leaf",
+                                                       "T",
+                                                       "mT",
+                                                       "H",
+                                                       "mH",
+                                                       "real",
+                                                       "imag",
+                                                       "data",
+                                                       "names",
+                                                       "is_xla",
+                                                       "is_vulkan",
+                                                       "is_ipu",
+                                                       "is_hpu",
+                                                       "is_mtia",
+                                                       "is_maia",
+                                                       "grad_fn",
+                                                       "retains_grad",
+                                                       "is_neg"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -330,8 +402,9 @@ Callables& Callables::Shared() {
 
 bool Callables::IsNative(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
-  return PyCFunction_Check(callable) || type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
-         type == &PyWrapperDescr_Type || type == BoundSlotType() || type == &PyGetSetDescr_Type;
+  return PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
+         type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+         type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
 std::string Callables::NameOf(PyObject* callable) {
@@ -343,7 +416,8 @@ std::string Callables::NameOf(PyObject* callable) {
     PyErr_Clear();
     if (self && PyType_Check(self.get())) {
       const std::string_view qualified = ViewOf(name.get());
-      return Joined(OwnerName(reinterpret_cast<PyTypeObject*>(self.get())), qualified.substr(qualified.rfind('.') + 1));
+      return Joined(OwnerName(reinterpret_cast<PyTypeObject*>(self.get())),
+                    qualified.substr(qualified.rfind('.') + 1));
     }
     return std::string(ViewOf(name.get()));
   }
@@ -367,13 +441,16 @@ Effect Callables::EffectOf(PyObject* callable) {
 Effect Callables::EffectOfType(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (IsMarkedPure(object)) return Effect::kPure;
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return Effect::kPure;
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
+    return Effect::kPure;
   if (const auto it = known_.find(type); it != known_.end()) return it->second.effect;
   const Effect effect = Find(kTypeGroups, OwnerName(type));
   known_.emplace(type, Known{PythonRef::Borrow(object), effect});
   return effect;
 }
 
-void Callables::MarkPure(PyObject* callable) { marked_.emplace(callable, PythonRef::Borrow(callable)); }
+void Callables::MarkPure(PyObject* callable) {
+  marked_.emplace(callable, PythonRef::Borrow(callable));
+}
 
 }  // namespace ingot::client

@@ -14,12 +14,12 @@ namespace ingot::client {
 /// What a call of something made in C reads and writes besides its arguments' own values.
 /// Everything that no entry names is refused.
 enum class Effect : uint8_t {
-  kRefused,    ///< depends on or changes what a log cannot express
-  kPure,       ///< a function of the contents of its arguments; what it returns is new or among them
-  kNothing,    ///< looks at types and identities only, or at nothing
-  kOperator,   ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
-  kState,      ///< a setting of this thread that the call's shape holds; gives a plain value
-  kAnswer,     ///< a setting whose value is asked for again at every call
+  kRefused,   ///< depends on or changes what a log cannot express
+  kPure,      ///< a function of the contents of its arguments; what it returns is new or among them
+  kNothing,   ///< looks at types and identities only, or at nothing
+  kOperator,  ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
+  kState,     ///< a setting of this thread that the call's shape holds; gives a plain value
+  kAnswer,    ///< a setting whose value is asked for again at every call
   kLength,
   kTruth,
   kGetAttribute,
@@ -29,21 +29,22 @@ enum class Effect : uint8_t {
   kSetItem,
   kDeleteItem,
   kContains,
-  kGetEntry,   ///< dict.get
-  kWhole,      ///< reads all of its first argument, one level deep, and the others' contents
-  kAdd,        ///< changes its first argument in a way that depends on nothing in it
-  kChange,     ///< reads all of its first argument and changes it
+  kGetEntry,  ///< dict.get
+  kWhole,     ///< reads all of its first argument, one level deep, and the others' contents
+  kAdd,       ///< changes its first argument in a way that depends on nothing in it
+  kChange,    ///< reads all of its first argument and changes it
   kIterate,
   kNext,
   kImport,
   kMakeClass,
-  kOwnDict,    ///< vars()
+  kOwnDict,  ///< vars()
   kGlobals,
-  kRegistry,   ///< whether a class is, or is registered as, a subclass of an abstract one
-  kAcquire,    ///< a lock that is waited for
-  kContext,    ///< reads a context variable
+  kAddress,     ///< id()
+  kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one
+  kAcquire,     ///< a lock that is waited for
+  kContext,     ///< reads a context variable
   kSetContext,  ///< changes a context variable, which is as before when the call ends
-  kCallsSelf,  ///< a bound call: its first argument is called with the others
+  kCallsSelf,   ///< a bound call: its first argument is called with the others
 };
 
 /// The table of callables made in C, by qualified name; names as in `list.append`, `math.sqrt`,
@@ -80,8 +81,8 @@ PyTypeObject* BoundSlotType();
 /// The effect the table has for a name; kRefused for names it lacks.
 Effect EffectOfName(std::string_view name);
 
-/// Whether a getter of PyTorch's tensors gives a program nothing but metadata that guards hold, or a view that an
-/// operator makes.
+/// Whether a getter of PyTorch's tensors gives a program nothing but metadata that guards hold, or
+/// a view that an operator makes.
 bool IsTensorProperty(std::string_view name);
 
 }  // namespace ingot::client

@@ -11,36 +11,45 @@ namespace ingot::client {
 
 /// What an instruction does to objects, the same for every version of Python.
 enum class Act : uint8_t {
-  kUnknown,    ///< no entry in the version's table: refused
-  kHarmless,   ///< touches only the frame's own stack and variables, or builds something new
-  kLoadAttribute, kStoreAttribute, kDeleteAttribute,  ///< a.name; b is the value
-  kLoadGlobal, kStoreGlobal, kDeleteGlobal,           ///< name in the frame's globals; b is the value
-  kLoadCell, kStoreCell, kDeleteCell,                 ///< a is the cell; b the value
-  kSubscript, kStoreSubscript, kDeleteSubscript,      ///< a[b]; c is the value
-  kContains,        ///< b in a
-  kCompare,         ///< a ? b, not identity
-  kIdentity,        ///< a is b
-  kBinary,          ///< a op b
-  kBinaryInPlace,   ///< a op= b, `name` is the method's ("__iadd__")
-  kUnary,           ///< op a
-  kTruth,           ///< bool(a)
-  kLength,          ///< len(a)
-  kIterate,         ///< iter(a)
-  kTakeAll,         ///< all elements of a: unpacking, extending
-  kNext,            ///< next(a)
-  kFormat,          ///< format(a)
-  kEnter,           ///< enters a as a context
-  kMatchClass,      ///< a is the subject, b the class, c the names
-  kImport,          ///< name
-  kImportFrom,      ///< name of module a
-  kCall,            ///< a is the callable, args and keyword_names as in vectorcall
-  kCallExpanded,    ///< a is the callable, b its tuple of arguments, c its keywords or null
-  kExit,            ///< calls a, the exit of a context
-  kMakeFunction,    ///< the result is a new function
-  kUnsupported,     ///< known and never observed: async code
+  kUnknown,   ///< no entry in the version's table: refused
+  kHarmless,  ///< touches only the frame's own stack and variables, or builds something new
+  kLoadAttribute,
+  kStoreAttribute,
+  kDeleteAttribute,  ///< a.name; b is the value
+  kLoadGlobal,
+  kStoreGlobal,
+  kDeleteGlobal,  ///< name in the frame's globals; b is the value
+  kLoadCell,
+  kStoreCell,
+  kDeleteCell,  ///< a is the cell; b the value
+  kSubscript,
+  kStoreSubscript,
+  kDeleteSubscript,  ///< a[b]; c is the value
+  kContains,         ///< b in a
+  kCompare,          ///< a ? b, not identity
+  kIdentity,         ///< a is b
+  kBinary,           ///< a op b
+  kBinaryInPlace,    ///< a op= b, `name` is the method's ("__iadd__")
+  kUnary,            ///< op a
+  kTruth,            ///< bool(a)
+  kLength,           ///< len(a)
+  kIterate,          ///< iter(a)
+  kTakeAll,          ///< all elements of a: unpacking, extending
+  kNext,             ///< next(a)
+  kFormat,           ///< format(a)
+  kEnter,            ///< enters a as a context
+  kMatchClass,       ///< a is the subject, b the class, c the names
+  kImport,           ///< name
+  kImportFrom,       ///< name of module a
+  kCall,             ///< a is the callable, args and keyword_names as in vectorcall
+  kCallExpanded,     ///< a is the callable, b its tuple of arguments, c its keywords or null
+  kExit,             ///< calls a, the exit of a context
+  kMakeFunction,     ///< the result is a new function
+  kUnsupported,      ///< known and never observed: async code
 };
 
-/// One instruction that is about to run, with its operands; everything is borrowed and valid only now.
+/// One instruction that is about to run, with its operands; everything is borrowed and valid only
+/// now.
 struct Instruction {
   Act act = Act::kUnknown;
   const char* opcode = "";
@@ -69,15 +78,16 @@ struct EnteredFrame {
 /// Hears of every instruction of the frames it wants to observe, on one thread.
 class InstructionListener {
  public:
-  /// kObserve: instructions of this frame are told. kSkip: not of this one. kMute: nor of what it calls.
+  /// kObserve: instructions of this frame are told. kSkip: not of this one. kMute: nor of what it
+  /// calls.
   enum class Wish { kObserve, kSkip, kMute };
 
   virtual ~InstructionListener() = default;
   virtual Wish OnEnter(const EnteredFrame& frame) = 0;
   /// Gives a tag, 0 where the result does not matter.
   virtual int OnInstruction(const Instruction& instruction) = 0;
-  /// What the instruction with this tag has left on the stack, told at the next one of the same frame; not told
-  /// for an instruction that raised.
+  /// What the instruction with this tag has left on the stack, told at the next one of the same
+  /// frame; not told for an instruction that raised.
   virtual void OnResult(int tag, PyObject* result) = 0;
 };
 

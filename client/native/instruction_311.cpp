@@ -27,27 +27,72 @@ const unsigned char* const kGeneral = ingot_general_opcodes();
 
 constexpr std::array<Act, 256> MakeTable() {
   std::array<Act, 256> table{};
-  for (const int op :
-       {CACHE, POP_TOP, PUSH_NULL, NOP, MATCH_MAPPING, MATCH_SEQUENCE, PUSH_EXC_INFO, CHECK_EXC_MATCH, CHECK_EG_MATCH,
-        LOAD_BUILD_CLASS, LOAD_ASSERTION_ERROR, RETURN_GENERATOR, LIST_TO_TUPLE, RETURN_VALUE, SETUP_ANNOTATIONS,
-        YIELD_VALUE, POP_EXCEPT, STORE_NAME, DELETE_NAME, SWAP, LOAD_CONST, COPY, BUILD_TUPLE, BUILD_LIST, BUILD_SET,
-        BUILD_MAP, BUILD_STRING, BUILD_SLICE, BUILD_CONST_KEY_MAP, JUMP_FORWARD, JUMP_BACKWARD,
-        JUMP_BACKWARD_NO_INTERRUPT, POP_JUMP_FORWARD_IF_NONE, POP_JUMP_FORWARD_IF_NOT_NONE, POP_JUMP_BACKWARD_IF_NONE,
-        POP_JUMP_BACKWARD_IF_NOT_NONE, RERAISE, RAISE_VARARGS, COPY_FREE_VARS, LOAD_FAST, STORE_FAST, DELETE_FAST,
-        MAKE_CELL, LOAD_CLOSURE, LIST_APPEND, SET_ADD, MAP_ADD, RESUME, PRECALL, KW_NAMES, EXTENDED_ARG,
-        PREP_RERAISE_STAR}) {
+  for (const int op : {CACHE,
+                       POP_TOP,
+                       PUSH_NULL,
+                       NOP,
+                       MATCH_MAPPING,
+                       MATCH_SEQUENCE,
+                       PUSH_EXC_INFO,
+                       CHECK_EXC_MATCH,
+                       CHECK_EG_MATCH,
+                       LOAD_BUILD_CLASS,
+                       LOAD_ASSERTION_ERROR,
+                       RETURN_GENERATOR,
+                       LIST_TO_TUPLE,
+                       RETURN_VALUE,
+                       SETUP_ANNOTATIONS,
+                       YIELD_VALUE,
+                       POP_EXCEPT,
+                       STORE_NAME,
+                       DELETE_NAME,
+                       SWAP,
+                       LOAD_CONST,
+                       COPY,
+                       BUILD_TUPLE,
+                       BUILD_LIST,
+                       BUILD_SET,
+                       BUILD_MAP,
+                       BUILD_STRING,
+                       BUILD_SLICE,
+                       BUILD_CONST_KEY_MAP,
+                       JUMP_FORWARD,
+                       JUMP_BACKWARD,
+                       JUMP_BACKWARD_NO_INTERRUPT,
+                       POP_JUMP_FORWARD_IF_NONE,
+                       POP_JUMP_FORWARD_IF_NOT_NONE,
+                       POP_JUMP_BACKWARD_IF_NONE,
+                       POP_JUMP_BACKWARD_IF_NOT_NONE,
+                       RERAISE,
+                       RAISE_VARARGS,
+                       COPY_FREE_VARS,
+                       LOAD_FAST,
+                       STORE_FAST,
+                       DELETE_FAST,
+                       MAKE_CELL,
+                       LOAD_CLOSURE,
+                       LIST_APPEND,
+                       SET_ADD,
+                       MAP_ADD,
+                       RESUME,
+                       PRECALL,
+                       KW_NAMES,
+                       EXTENDED_ARG,
+                       PREP_RERAISE_STAR}) {
     table[op] = Act::kHarmless;
   }
-  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE, ASYNC_GEN_WRAP, PRINT_EXPR,
-                       IMPORT_STAR}) {
+  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE,
+                       ASYNC_GEN_WRAP, PRINT_EXPR, IMPORT_STAR}) {
     table[op] = Act::kUnsupported;
   }
   for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
-  for (const int op : {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
-                       POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
+  for (const int op :
+       {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
+        POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
     table[op] = Act::kTruth;
   }
-  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op :
+       {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = Act::kSubscript;
@@ -83,9 +128,9 @@ constexpr std::array<Act, 256> MakeTable() {
 
 constexpr std::array<Act, 256> kTable = MakeTable();
 
-constexpr const char* kInPlace[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",
-                                    "__imul__", "__imod__", "__ior__", "__ipow__", "__irshift__", "__isub__",
-                                    "__itruediv__", "__ixor__"};
+constexpr const char* kInPlace[] = {
+    "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",  "__imul__", "__imod__",
+    "__ior__",  "__ipow__", "__irshift__",   "__isub__",    "__itruediv__", "__ixor__"};
 constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
 
 PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
@@ -119,7 +164,8 @@ struct InstructionTrace::State {
   void Leave();
   void Step(PyFrameObject* object);
   bool Decode(_PyInterpreterFrame* frame, Instruction& out);
-  void DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top, Instruction& out);
+  void DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top,
+                      Instruction& out);
   void DecodeCall(int oparg, PyObject** top, Instruction& out);
 };
 
@@ -132,7 +178,8 @@ void InstructionTrace::State::Enter(PyFrameObject* object) {
     return;
   }
   PyCodeObject* code = frame->f_code;
-  PyObject* first = code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
+  PyObject* first =
+      code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
   // An argument that an inner function uses lies in a cell from the start.
   if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
   const auto wish = listener->OnEnter({code, frame->f_func, frame->f_globals, first});
@@ -162,34 +209,73 @@ void InstructionTrace::State::DecodeCall(int oparg, PyObject** top, Instruction&
   out.arg_count = static_cast<size_t>(oparg) + (is_method ? 1 : 0);
 }
 
-void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top, Instruction& out) {
+void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg,
+                                             PyObject** top, Instruction& out) {
   PyCodeObject* code = frame->f_code;
   switch (op) {
-    case BINARY_SUBSCR: case DELETE_SUBSCR: out.a = top[-2]; out.b = top[-1]; break;
-    case STORE_SUBSCR: out.a = top[-2]; out.b = top[-1]; out.c = top[-3]; break;
-    case MATCH_CLASS: out.a = top[-3]; out.b = top[-2]; out.c = top[-1]; break;
+    case BINARY_SUBSCR:
+    case DELETE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case STORE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      out.c = top[-3];
+      break;
+    case MATCH_CLASS:
+      out.a = top[-3];
+      out.b = top[-2];
+      out.c = top[-1];
+      break;
     case MATCH_KEYS: out.a = top[-2]; break;
     case WITH_EXCEPT_START: out.a = top[-4]; break;
     case SEND: out.a = top[-2]; break;
-    case LOAD_NAME: out.name = NameAt(code, oparg); out.a = frame->f_locals; break;
+    case LOAD_NAME:
+      out.name = NameAt(code, oparg);
+      out.a = frame->f_locals;
+      break;
     case LOAD_GLOBAL: out.name = NameAt(code, oparg >> 1); break;
-    case STORE_GLOBAL: out.name = NameAt(code, oparg); out.b = top[-1]; break;
-    case DELETE_GLOBAL: case IMPORT_NAME: out.name = NameAt(code, oparg); break;
-    case LOAD_ATTR: case LOAD_METHOD: case DELETE_ATTR: case IMPORT_FROM:
+    case STORE_GLOBAL:
+      out.name = NameAt(code, oparg);
+      out.b = top[-1];
+      break;
+    case DELETE_GLOBAL:
+    case IMPORT_NAME: out.name = NameAt(code, oparg); break;
+    case LOAD_ATTR:
+    case LOAD_METHOD:
+    case DELETE_ATTR:
+    case IMPORT_FROM:
       out.name = NameAt(code, oparg);
       out.a = top[-1];
       break;
-    case STORE_ATTR: out.name = NameAt(code, oparg); out.a = top[-1]; out.b = top[-2]; break;
-    case COMPARE_OP: case IS_OP: out.a = top[-2]; out.b = top[-1]; break;
-    case CONTAINS_OP: out.a = top[-1]; out.b = top[-2]; break;
+    case STORE_ATTR:
+      out.name = NameAt(code, oparg);
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
+    case COMPARE_OP:
+    case IS_OP:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case CONTAINS_OP:
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
     case BINARY_OP:
       out.a = top[-2];
       out.b = top[-1];
       out.name = InPlaceName(oparg);
       if (out.name != nullptr) out.act = Act::kBinaryInPlace;
       break;
-    case LOAD_DEREF: case LOAD_CLASSDEREF: case DELETE_DEREF: out.a = frame->localsplus[oparg]; break;
-    case STORE_DEREF: out.a = frame->localsplus[oparg]; out.b = top[-1]; break;
+    case LOAD_DEREF:
+    case LOAD_CLASSDEREF:
+    case DELETE_DEREF: out.a = frame->localsplus[oparg]; break;
+    case STORE_DEREF:
+      out.a = frame->localsplus[oparg];
+      out.b = top[-1];
+      break;
     case FORMAT_VALUE: out.a = (oparg & 4) != 0 ? top[-2] : top[-1]; break;
     case CALL: DecodeCall(oparg, top, out); break;
     case CALL_FUNCTION_EX:
@@ -216,9 +302,11 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
   out.act = kTable[op];
   if (out.act == Act::kHarmless) return false;
   PyObject** top = frame->localsplus + frame->stacktop;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
+  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None))
+    return false;
   out.code = frame->f_code;
-  out.position = static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
+  out.position =
+      static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
   out.function = frame->f_func;
@@ -245,7 +333,8 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
 namespace {
 
 int OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* /*argument*/) {
-  auto* state = static_cast<InstructionTrace::State*>(PyCapsule_GetPointer(self, "ingot.InstructionTrace"));
+  auto* state =
+      static_cast<InstructionTrace::State*>(PyCapsule_GetPointer(self, "ingot.InstructionTrace"));
   if (!state->running) return 0;
   switch (what) {
     case PyTrace_OPCODE: state->Step(frame); break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python 3.12 and 3.13: sys.monitoring tells of each instruction of the codes that are observed. The stack pointer
-// is not in the frame then, so how deep the stack is before each instruction is computed once for each code.
+// Python 3.12 and 3.13: sys.monitoring tells of each instruction of the codes that are observed.
+// The stack pointer is not in the frame then, so how deep the stack is before each instruction is
+// computed once for each code.
 #include <Python.h>
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -23,33 +24,90 @@ namespace {
 
 constexpr bool kIs313 = PY_VERSION_HEX >= 0x030D0000;
 
-// -- opcodes -----------------------------------------------------------------------------------------
+// -- opcodes
+// -----------------------------------------------------------------------------------------
 
 constexpr std::array<Act, 256> MakeTable() {
   std::array<Act, 256> table{};
-  for (const int op :
-       {CACHE, RESERVED, RESUME, POP_TOP, PUSH_NULL, NOP, INTERPRETER_EXIT, END_FOR, END_SEND, CLEANUP_THROW, MATCH_MAPPING,
-        MATCH_SEQUENCE, PUSH_EXC_INFO, CHECK_EXC_MATCH, CHECK_EG_MATCH, LOAD_BUILD_CLASS, LOAD_ASSERTION_ERROR, LOAD_LOCALS,
-        RETURN_GENERATOR, RETURN_VALUE, RETURN_CONST, SETUP_ANNOTATIONS, YIELD_VALUE, POP_EXCEPT, STORE_NAME, DELETE_NAME,
-        SWAP, LOAD_CONST, COPY, BUILD_TUPLE, BUILD_LIST, BUILD_SET, BUILD_MAP, BUILD_STRING, BUILD_SLICE, BUILD_CONST_KEY_MAP,
-        JUMP_FORWARD, JUMP_BACKWARD, JUMP_BACKWARD_NO_INTERRUPT, POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE, RERAISE,
-        RAISE_VARARGS, COPY_FREE_VARS, LOAD_FAST, LOAD_FAST_CHECK, LOAD_FAST_AND_CLEAR, STORE_FAST, DELETE_FAST, MAKE_CELL,
-        LIST_APPEND, SET_ADD, MAP_ADD, EXTENDED_ARG,
+  for (const int op : {
+           CACHE,
+           RESERVED,
+           RESUME,
+           POP_TOP,
+           PUSH_NULL,
+           NOP,
+           INTERPRETER_EXIT,
+           END_FOR,
+           END_SEND,
+           CLEANUP_THROW,
+           MATCH_MAPPING,
+           MATCH_SEQUENCE,
+           PUSH_EXC_INFO,
+           CHECK_EXC_MATCH,
+           CHECK_EG_MATCH,
+           LOAD_BUILD_CLASS,
+           LOAD_ASSERTION_ERROR,
+           LOAD_LOCALS,
+           RETURN_GENERATOR,
+           RETURN_VALUE,
+           RETURN_CONST,
+           SETUP_ANNOTATIONS,
+           YIELD_VALUE,
+           POP_EXCEPT,
+           STORE_NAME,
+           DELETE_NAME,
+           SWAP,
+           LOAD_CONST,
+           COPY,
+           BUILD_TUPLE,
+           BUILD_LIST,
+           BUILD_SET,
+           BUILD_MAP,
+           BUILD_STRING,
+           BUILD_SLICE,
+           BUILD_CONST_KEY_MAP,
+           JUMP_FORWARD,
+           JUMP_BACKWARD,
+           JUMP_BACKWARD_NO_INTERRUPT,
+           POP_JUMP_IF_NONE,
+           POP_JUMP_IF_NOT_NONE,
+           RERAISE,
+           RAISE_VARARGS,
+           COPY_FREE_VARS,
+           LOAD_FAST,
+           LOAD_FAST_CHECK,
+           LOAD_FAST_AND_CLEAR,
+           STORE_FAST,
+           DELETE_FAST,
+           MAKE_CELL,
+           LIST_APPEND,
+           SET_ADD,
+           MAP_ADD,
+           EXTENDED_ARG,
 #if PY_VERSION_HEX >= 0x030D0000
-        // A branch takes what TO_BOOL left.
-        UNARY_NOT, POP_JUMP_IF_FALSE, POP_JUMP_IF_TRUE, EXIT_INIT_CHECK, LOAD_FAST_LOAD_FAST, STORE_FAST_LOAD_FAST,
-        STORE_FAST_STORE_FAST, SET_FUNCTION_ATTRIBUTE,
+           // A branch takes what TO_BOOL left.
+           UNARY_NOT,
+           POP_JUMP_IF_FALSE,
+           POP_JUMP_IF_TRUE,
+           EXIT_INIT_CHECK,
+           LOAD_FAST_LOAD_FAST,
+           STORE_FAST_LOAD_FAST,
+           STORE_FAST_STORE_FAST,
+           SET_FUNCTION_ATTRIBUTE,
 #else
-        LOAD_CLOSURE, KW_NAMES,
+           LOAD_CLOSURE,
+           KW_NAMES,
 #endif
        }) {
     table[op] = Act::kHarmless;
   }
-  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE}) table[op] = Act::kUnsupported;
+  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE})
+    table[op] = Act::kUnsupported;
   // What an intrinsic does, its argument says.
   for (const int op : {CALL_INTRINSIC_1, CALL_INTRINSIC_2}) table[op] = Act::kUnsupported;
   for (const int op : {UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
-  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op :
+       {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = table[BINARY_SLICE] = Act::kSubscript;
@@ -100,9 +158,9 @@ Act ActOfIntrinsic(int op, int which) {
   return which == kStopIterationError || which == kListToTuple ? Act::kHarmless : Act::kUnsupported;
 }
 
-constexpr const char* kInPlace[] = {"__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",
-                                    "__imul__", "__imod__", "__ior__", "__ipow__", "__irshift__", "__isub__",
-                                    "__itruediv__", "__ixor__"};
+constexpr const char* kInPlace[] = {
+    "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",  "__imul__", "__imod__",
+    "__ior__",  "__ipow__", "__irshift__",   "__isub__",    "__itruediv__", "__ixor__"};
 constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
 
 PyObject* InPlaceName(int operation) {
@@ -113,7 +171,8 @@ PyObject* InPlaceName(int operation) {
   return names[index];
 }
 
-// -- code --------------------------------------------------------------------------------------------
+// -- code
+// --------------------------------------------------------------------------------------------
 
 /// The instructions of one code object by code unit, and how deep the stack is before each.
 class CodeTable {
@@ -127,7 +186,8 @@ class CodeTable {
 
   /// Kept with the code object; null on failure, with a Python error set.
   static const CodeTable* Of(PyCodeObject* code) {
-    static const Py_ssize_t slot = PyUnstable_Eval_RequestCodeExtraIndex([](void* table) { delete static_cast<CodeTable*>(table); });
+    static const Py_ssize_t slot = PyUnstable_Eval_RequestCodeExtraIndex(
+        [](void* table) { delete static_cast<CodeTable*>(table); });
     void* found = nullptr;
     auto* object = reinterpret_cast<PyObject*>(code);
     if (slot < 0 || PyUnstable_Code_GetExtra(object, slot, &found) != 0) return nullptr;
@@ -146,7 +206,8 @@ class CodeTable {
   }
 
  private:
-  CodeTable(PyCodeObject* code, PyObject* bytes) : entries_(PyBytes_GET_SIZE(bytes) / sizeof(_Py_CODEUNIT)) {
+  CodeTable(PyCodeObject* code, PyObject* bytes)
+      : entries_(PyBytes_GET_SIZE(bytes) / sizeof(_Py_CODEUNIT)) {
     const auto* text = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes));
     int argument = 0;
     for (size_t unit = 0; unit < entries_.size(); ++unit) {
@@ -165,7 +226,9 @@ class CodeTable {
   }
 
   void Reach(int64_t unit, int depth) {
-    if (unit < 0 || unit >= static_cast<int64_t>(entries_.size()) || depth < 0 || entries_[unit].depth >= 0) return;
+    if (unit < 0 || unit >= static_cast<int64_t>(entries_.size()) || depth < 0 ||
+        entries_[unit].depth >= 0)
+      return;
     entries_[unit].depth = depth;
     open_.push_back(static_cast<size_t>(unit));
   }
@@ -177,20 +240,32 @@ class CodeTable {
     while (next < static_cast<int64_t>(entries_.size()) && entries_[next].op == CACHE) ++next;
     const int step = PyCompile_OpcodeStackEffectWithJump(entry.op, entry.argument, 0);
     switch (entry.op) {
-      case JUMP_BACKWARD: case JUMP_BACKWARD_NO_INTERRUPT: Reach(next - entry.argument, entry.depth); return;
+      case JUMP_BACKWARD:
+      case JUMP_BACKWARD_NO_INTERRUPT: Reach(next - entry.argument, entry.depth); return;
       case JUMP_FORWARD: Reach(next + entry.argument, entry.depth); return;
       // What is sent first lies on the generator's stack; 3.12 does not count it.
       case RETURN_GENERATOR: Reach(next, entry.depth + 1); return;
-      case RETURN_VALUE: case RETURN_CONST: case RAISE_VARARGS: case RERAISE: case INTERPRETER_EXIT: return;
-      case FOR_ITER: case SEND: case POP_JUMP_IF_FALSE: case POP_JUMP_IF_TRUE: case POP_JUMP_IF_NONE: case POP_JUMP_IF_NOT_NONE:
-        Reach(next + entry.argument, entry.depth + PyCompile_OpcodeStackEffectWithJump(entry.op, entry.argument, 1));
+      case RETURN_VALUE:
+      case RETURN_CONST:
+      case RAISE_VARARGS:
+      case RERAISE:
+      case INTERPRETER_EXIT: return;
+      case FOR_ITER:
+      case SEND:
+      case POP_JUMP_IF_FALSE:
+      case POP_JUMP_IF_TRUE:
+      case POP_JUMP_IF_NONE:
+      case POP_JUMP_IF_NOT_NONE:
+        Reach(next + entry.argument,
+              entry.depth + PyCompile_OpcodeStackEffectWithJump(entry.op, entry.argument, 1));
         break;
       default: break;
     }
     if (step != PY_INVALID_STACK_EFFECT) Reach(next, entry.depth + step);
   }
 
-  /// The exception table: start, length, target and depth, each in groups of six bits, the highest first.
+  /// The exception table: start, length, target and depth, each in groups of six bits, the highest
+  /// first.
   void ReadHandlers(PyObject* table) {
     const auto* at = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(table));
     const uint8_t* const end = at + PyBytes_GET_SIZE(table);
@@ -217,7 +292,8 @@ class CodeTable {
   std::vector<size_t> open_;
 };
 
-// -- frames ------------------------------------------------------------------------------------------
+// -- frames
+// ------------------------------------------------------------------------------------------
 
 _PyInterpreterFrame* CurrentFrame() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -236,7 +312,8 @@ PyCodeObject* CodeOf(const _PyInterpreterFrame* frame) {
 }
 
 PyFunctionObject* FunctionOfFrame(const _PyInterpreterFrame* frame) {
-  return PyFunction_Check(frame->f_funcobj) ? reinterpret_cast<PyFunctionObject*>(frame->f_funcobj) : nullptr;
+  return PyFunction_Check(frame->f_funcobj) ? reinterpret_cast<PyFunctionObject*>(frame->f_funcobj)
+                                            : nullptr;
 }
 
 PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
@@ -262,7 +339,8 @@ struct InstructionTrace::State {
   void Leave();
   void Step(int offset);
   bool Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry, Instruction& out);
-  void DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top, Instruction& out);
+  void DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top,
+                      Instruction& out);
   void DecodeCall(int op, int argument, PyObject** top, Instruction& out);
 };
 
@@ -270,10 +348,11 @@ namespace {
 
 thread_local InstructionTrace::State* t_running = nullptr;
 
-// -- sys.monitoring ----------------------------------------------------------------------------------
+// -- sys.monitoring
+// ----------------------------------------------------------------------------------
 
-/// Ingot as a tool of sys.monitoring, shared by the traces of all threads: codes that one of them observes are
-/// instrumented until none runs. Needs the GIL.
+/// Ingot as a tool of sys.monitoring, shared by the traces of all threads: codes that one of them
+/// observes are instrumented until none runs. Needs the GIL.
 class Tool {
  public:
   static Tool& Get() {
@@ -313,7 +392,9 @@ class Tool {
     Py_XDECREF(result);
     PyErr_Clear();
   }
-  void SetLocal(PyObject* code, int events) { Drop(Ask("set_local_events", "iOi", id_, code, events)); }
+  void SetLocal(PyObject* code, int events) {
+    Drop(Ask("set_local_events", "iOi", id_, code, events));
+  }
 
   Status Begin();
 
@@ -351,14 +432,25 @@ Status Tool::Begin() {
     if (taken.get() != Py_None) continue;
     id_ = id;
     Drop(Ask("use_tool_id", "is", id, "ingot"));
-    static PyMethodDef enter = {"enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnEnterEvent)), METH_FASTCALL, nullptr};
-    static PyMethodDef leave = {"leave", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnLeaveEvent)), METH_FASTCALL, nullptr};
-    static PyMethodDef step = {"step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnInstructionEvent)), METH_FASTCALL, nullptr};
+    static PyMethodDef enter = {
+        "enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnEnterEvent)),
+        METH_FASTCALL, nullptr};
+    static PyMethodDef leave = {
+        "leave", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnLeaveEvent)),
+        METH_FASTCALL, nullptr};
+    static PyMethodDef step = {
+        "step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnInstructionEvent)),
+        METH_FASTCALL, nullptr};
     const PythonRef events(PyObject_GetAttrString(monitoring_.get(), "events"));
     int global = 0;
-    for (const auto& [name, method] : std::initializer_list<std::pair<const char*, PyMethodDef*>>{
-             {"PY_START", &enter}, {"PY_RESUME", &enter}, {"PY_THROW", &enter}, {"PY_RETURN", &leave},
-             {"PY_YIELD", &leave}, {"PY_UNWIND", &leave}, {"INSTRUCTION", &step}}) {
+    for (const auto& [name, method] :
+         std::initializer_list<std::pair<const char*, PyMethodDef*>>{{"PY_START", &enter},
+                                                                     {"PY_RESUME", &enter},
+                                                                     {"PY_THROW", &enter},
+                                                                     {"PY_RETURN", &leave},
+                                                                     {"PY_YIELD", &leave},
+                                                                     {"PY_UNWIND", &leave},
+                                                                     {"INSTRUCTION", &step}}) {
       const PythonRef event(events ? PyObject_GetAttrString(events.get(), name) : nullptr);
       const PythonRef function(PyCFunction_New(method, nullptr));
       if (!event || !function) break;
@@ -429,27 +521,54 @@ void InstructionTrace::State::DecodeCall(int op, int argument, PyObject** top, I
   out.arg_count = static_cast<size_t>(argument) + (is_method ? 1 : 0);
 }
 
-void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top, Instruction& out) {
+void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int argument,
+                                             PyObject** top, Instruction& out) {
   PyCodeObject* code = CodeOf(frame);
   switch (op) {
-    case BINARY_SUBSCR: case DELETE_SUBSCR: out.a = top[-2]; out.b = top[-1]; break;
-    case STORE_SUBSCR: out.a = top[-2]; out.b = top[-1]; out.c = top[-3]; break;
-    case BINARY_SLICE: case STORE_SLICE:
+    case BINARY_SUBSCR:
+    case DELETE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case STORE_SUBSCR:
+      out.a = top[-2];
+      out.b = top[-1];
+      out.c = top[-3];
+      break;
+    case BINARY_SLICE:
+    case STORE_SLICE:
       made = PythonRef(PySlice_New(top[-2], top[-1], nullptr));
       out.a = top[-3];
       out.b = made.get();
       out.c = op == STORE_SLICE ? top[-4] : nullptr;
       break;
-    case MATCH_CLASS: out.a = top[-3]; out.b = top[-2]; out.c = top[-1]; break;
+    case MATCH_CLASS:
+      out.a = top[-3];
+      out.b = top[-2];
+      out.c = top[-1];
+      break;
     case MATCH_KEYS: out.a = top[-2]; break;
     case WITH_EXCEPT_START: out.a = top[-4]; break;
     case SEND: out.a = top[-2]; break;
-    case LOAD_NAME: out.name = NameAt(code, argument); out.a = frame->f_locals; break;
-    case LOAD_FROM_DICT_OR_GLOBALS: out.name = NameAt(code, argument); out.a = top[-1]; break;
+    case LOAD_NAME:
+      out.name = NameAt(code, argument);
+      out.a = frame->f_locals;
+      break;
+    case LOAD_FROM_DICT_OR_GLOBALS:
+      out.name = NameAt(code, argument);
+      out.a = top[-1];
+      break;
     case LOAD_GLOBAL: out.name = NameAt(code, argument >> 1); break;
-    case STORE_GLOBAL: out.name = NameAt(code, argument); out.b = top[-1]; break;
-    case DELETE_GLOBAL: case IMPORT_NAME: out.name = NameAt(code, argument); break;
-    case LOAD_ATTR: out.name = NameAt(code, argument >> 1); out.a = top[-1]; break;
+    case STORE_GLOBAL:
+      out.name = NameAt(code, argument);
+      out.b = top[-1];
+      break;
+    case DELETE_GLOBAL:
+    case IMPORT_NAME: out.name = NameAt(code, argument); break;
+    case LOAD_ATTR:
+      out.name = NameAt(code, argument >> 1);
+      out.a = top[-1];
+      break;
     case LOAD_SUPER_ATTR:
       // super(class, self).name in one instruction.
       if (top[-3] != reinterpret_cast<PyObject*>(&PySuper_Type)) {
@@ -460,19 +579,43 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.name = NameAt(code, argument >> 2);
       out.a = made.get();
       break;
-    case DELETE_ATTR: case IMPORT_FROM: out.name = NameAt(code, argument); out.a = top[-1]; break;
-    case STORE_ATTR: out.name = NameAt(code, argument); out.a = top[-1]; out.b = top[-2]; break;
-    case COMPARE_OP: case IS_OP: out.a = top[-2]; out.b = top[-1]; break;
-    case CONTAINS_OP: out.a = top[-1]; out.b = top[-2]; break;
+    case DELETE_ATTR:
+    case IMPORT_FROM:
+      out.name = NameAt(code, argument);
+      out.a = top[-1];
+      break;
+    case STORE_ATTR:
+      out.name = NameAt(code, argument);
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
+    case COMPARE_OP:
+    case IS_OP:
+      out.a = top[-2];
+      out.b = top[-1];
+      break;
+    case CONTAINS_OP:
+      out.a = top[-1];
+      out.b = top[-2];
+      break;
     case BINARY_OP:
       out.a = top[-2];
       out.b = top[-1];
       out.name = InPlaceName(argument);
       if (out.name != nullptr) out.act = Act::kBinaryInPlace;
       break;
-    case LOAD_DEREF: case LOAD_FROM_DICT_OR_DEREF: case DELETE_DEREF: out.a = frame->localsplus[argument]; break;
-    case STORE_DEREF: out.a = frame->localsplus[argument]; out.b = top[-1]; break;
-    case CALL_INTRINSIC_1: case CALL_INTRINSIC_2: out.act = ActOfIntrinsic(op, argument); out.a = top[-1]; break;
+    case LOAD_DEREF:
+    case LOAD_FROM_DICT_OR_DEREF:
+    case DELETE_DEREF: out.a = frame->localsplus[argument]; break;
+    case STORE_DEREF:
+      out.a = frame->localsplus[argument];
+      out.b = top[-1];
+      break;
+    case CALL_INTRINSIC_1:
+    case CALL_INTRINSIC_2:
+      out.act = ActOfIntrinsic(op, argument);
+      out.a = top[-1];
+      break;
     case CALL: DecodeCall(op, argument, top, out); break;
     case CALL_FUNCTION_EX: {
       const bool keywords = (argument & 1) != 0;
@@ -494,14 +637,17 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
 }
 
 /// False for an instruction that nobody needs to hear of.
-bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry, Instruction& out) {
+bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry,
+                                     Instruction& out) {
 #if PY_VERSION_HEX < 0x030D0000
-  if (entry.op == KW_NAMES) keyword_names = PyTuple_GET_ITEM(CodeOf(frame)->co_consts, entry.argument);
+  if (entry.op == KW_NAMES)
+    keyword_names = PyTuple_GET_ITEM(CodeOf(frame)->co_consts, entry.argument);
 #endif
   out.act = entry.depth < 0 ? Act::kUnknown : kTable[entry.op];
   if (out.act == Act::kHarmless) return false;
   PyObject** top = frame->localsplus + CodeOf(frame)->co_nlocalsplus + entry.depth;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
+  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None))
+    return false;
   out.code = CodeOf(frame);
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
@@ -535,7 +681,9 @@ void InstructionTrace::State::Step(int offset) {
   if (running && !frames.empty() && frames.back().frame == frame) frames.back().tag = tag;
 }
 
-InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) { state_->listener = &listener; }
+InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) {
+  state_->listener = &listener;
+}
 
 InstructionTrace::~InstructionTrace() {
   Stop();

@@ -12,7 +12,9 @@ namespace {
 
 bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 
-bool IsNamed(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+bool IsNamed(PyObject* name, const char* text) {
+  return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
 
 std::string TextOf(PyTypeObject* type, PyObject* name) {
   return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
@@ -20,7 +22,8 @@ std::string TextOf(PyTypeObject* type, PyObject* name) {
 
 }  // namespace
 
-/// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no name leads to.
+/// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no
+/// name leads to.
 PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instance) {
   PyObject* found = LookUpInClass(type, name);
   if (IsImmutable(type) || fresh_.contains(reinterpret_cast<PyObject*>(type))) return found;
@@ -52,7 +55,8 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
 
 void Observer::LoadAttribute(PyObject* object, PyObject* name) {
   if (!PyUnicode_Check(name)) return;
-  if (ModuleOf(Py_TYPE(object)) == "torch._ops") return;  // torch.ops and what it leads to: the graph names the operators.
+  if (ModuleOf(Py_TYPE(object)) == "torch._ops")
+    return;  // torch.ops and what it leads to: the graph names the operators.
   if (PyModule_Check(object)) return LoadFromModule(object, name);
   if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
   if (IsAtom(object)) return;
@@ -71,9 +75,10 @@ void Observer::LoadAttribute(PyObject* object, PyObject* name) {
     PyObject* general = LookUp(type, getattribute, object);
     if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
     PyObject* hook = LookUpInClass(type, getattr);
-    const bool is_plain = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
-                          (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
-                           reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
+    const bool is_plain =
+        general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
+        (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
+         reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
   if (std::string_view(type->tp_name) == "types.GenericAlias") return;
@@ -94,7 +99,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
       Getter(object, name);
     } else {
       Bind(found);
-      if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
+      if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number)
+        log_.NoteWhole(*number);
     }
     return;
   }
@@ -105,7 +111,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   if (is_there && !number && log_.IsArgument(object)) {
     static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
     PyObject* known = LookUpInClass(type, fields);
-    const bool is_field = known != nullptr && PyDict_Check(known) && PyDict_GetItemWithError(known, name) != nullptr;
+    const bool is_field =
+        known != nullptr && PyDict_Check(known) && PyDict_GetItemWithError(known, name) != nullptr;
     if (!is_field) Refuse("argument-attribute", TextOf(type, name) + " of an argument");
   }
   if (is_there) return;
@@ -122,7 +129,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
 void Observer::Bind(PyObject* found) {
   PyTypeObject* type = Py_TYPE(found);
   const auto number = log_.Find(found);
-  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr) return;
+  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr)
+    return;
   if (PyObject_TypeCheck(found, &PyProperty_Type)) {
     if (number) log_.NoteField(*number, "get");
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
@@ -133,7 +141,8 @@ void Observer::Bind(PyObject* found) {
   } else if (!IsImmutable(type)) {
     LookUpSpecial(found, "__get__");
   } else if (!std::string_view(type->tp_name).ends_with("_tuplegetter") && type != &PyMethod_Type &&
-             !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") && std::string_view(type->tp_name) != "instancemethod" &&
+             !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") &&
+             std::string_view(type->tp_name) != "instancemethod" &&
              !PyType_IsSubtype(type, CompiledType())) {
     Refuse("foreign-descriptor", type->tp_name);
   }
@@ -157,7 +166,8 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
   PyObject* of_meta = LookUp(meta, name, object);
-  if (IsNamed(name, "__dict__")) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+  if (IsNamed(name, "__dict__"))
+    return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
   if (IsNamed(name, "__mro__") || IsNamed(name, "__bases__") || IsNamed(name, "__base__")) {
     if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
     return;
@@ -167,7 +177,8 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   if (refused_) return;
   if (found != nullptr) {
     // A property is its own value here, and runs nothing.
-    const bool runs = Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
+    const bool runs =
+        Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
     if (runs) Bind(found);
   } else if (of_meta != nullptr) {
     Bind(of_meta);
@@ -190,7 +201,8 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
       auto* type = reinterpret_cast<PyTypeObject*>(one);
       const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
       if (number) log_.NoteRead(*number, Reading::kAttribute, name);
-      PyObject* found = DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
+      PyObject* found =
+          DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
       if (found != nullptr) return Bind(found);
     }
     behind = behind || one == after.get();
@@ -206,21 +218,26 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   }
   if (IsNamed(name, "__class__")) return;
   if (IsTensor(object)) {
-    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") || IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
+    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
+                            IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
-    const bool is_plain = IsTensorProperty(ViewOf(name)) || (IsNamed(name, "grad") && !number && !log_.IsArgument(object));
+    const bool is_plain = IsTensorProperty(ViewOf(name)) ||
+                          (IsNamed(name, "grad") && !number && !log_.IsArgument(object));
     // The mode that is held during a recording names these itself.
-    const bool is_named = IsNamed(name, "_version") || IsNamed(name, "_cdata") || IsNamed(name, "__cuda_array_interface__");
+    const bool is_named = IsNamed(name, "_version") || IsNamed(name, "_cdata") ||
+                          IsNamed(name, "__cuda_array_interface__");
     if (!is_plain && !is_named) Refuse("tensor-attribute", std::string(ViewOf(name)));
     return;
   }
   if (!number) return;
   if (PyFunction_Check(object)) {
-    for (const auto& [attribute, field] : {std::pair("__code__", "code"), std::pair("__defaults__", "defaults"),
-                                           std::pair("__kwdefaults__", "kwdefaults"), std::pair("__globals__", "globals")}) {
+    for (const auto& [attribute, field] :
+         {std::pair("__code__", "code"), std::pair("__defaults__", "defaults"),
+          std::pair("__kwdefaults__", "kwdefaults"), std::pair("__globals__", "globals")}) {
       if (IsNamed(name, attribute)) return log_.NoteField(*number, field);
     }
-    if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__")) return log_.NoteField(*number, "names");
+    if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__"))
+      return log_.NoteField(*number, "names");
     if (IsNamed(name, "__closure__")) Refuse("foreign-attribute", "function.__closure__");
     return;
   }
@@ -236,10 +253,13 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
   if (!PyType_Check(object) && !IsImmutable(type)) {
     PyObject* general = LookUp(type, value == nullptr ? delattr : setattr, object);
-    if (general != nullptr && PyFunction_Check(general)) return EnterFunction(general);  // A frame of its own.
-    const bool is_own = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
-                        reinterpret_cast<PyDescrObject*>(general)->d_type->tp_setattro == PyObject_GenericSetAttr &&
-                        (IsNamed(PyDescr_NAME(general), "__setattr__") || IsNamed(PyDescr_NAME(general), "__delattr__"));
+    if (general != nullptr && PyFunction_Check(general))
+      return EnterFunction(general);  // A frame of its own.
+    const bool is_own =
+        general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
+        reinterpret_cast<PyDescrObject*>(general)->d_type->tp_setattro == PyObject_GenericSetAttr &&
+        (IsNamed(PyDescr_NAME(general), "__setattr__") ||
+         IsNamed(PyDescr_NAME(general), "__delattr__"));
     if (general != nullptr && Callables::IsNative(general) && !is_own) {
       PyObject* values[] = {object, name, value};  // `__setattr__ = dict.__setitem__`
       CallNative(general, {values, value == nullptr ? size_t{2} : size_t{3}, nullptr});
@@ -253,7 +273,8 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
                                              : log_.Find(object);
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-      if (number) Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
+      if (number)
+        Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
     } else if (PyObject_TypeCheck(found, &PyProperty_Type)) {
       const auto property = log_.Find(found);
       if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
@@ -261,7 +282,8 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
       LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
     } else if (number || log_.IsArgument(object)) {
       // `x.data = y` is named by the mode that is held during a recording.
-      if (!IsTensor(object) || IsNamed(name, "requires_grad")) Refuse("side-effect", TextOf(type, name) + " was changed");
+      if (!IsTensor(object) || IsNamed(name, "requires_grad"))
+        Refuse("side-effect", TextOf(type, name) + " was changed");
     }
     return;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the observer looks at calls: Python code runs in frames of its own, everything else is in the table.
+// How the observer looks at calls: Python code runs in frames of its own, everything else is in the
+// table.
 
 #include <algorithm>
 
@@ -18,9 +19,11 @@ constexpr int kPlain = 3;
 
 bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 
-/// Arguments that a method takes elements from: what it takes now is what counts, not what they hold later.
+/// Arguments that a method takes elements from: what it takes now is what counts, not what they
+/// hold later.
 bool TakesElements(std::string_view name) {
-  for (const std::string_view one : {"extend", "update", "extendleft", "__iadd__", "__ior__", "difference_update", "intersection_update"}) {
+  for (const std::string_view one : {"extend", "update", "extendleft", "__iadd__", "__ior__",
+                                     "difference_update", "intersection_update"}) {
     if (name.ends_with(one)) return true;
   }
   return false;
@@ -39,16 +42,21 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
     const PythonRef name(PyObject_GetAttrString(callable, "__name__"));
     const PythonRef module(PyObject_GetAttrString(callable, "__module__"));
     PyErr_Clear();
-    const auto path = ObservedLog::CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
+    const auto path =
+        ObservedLog::CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
   }
-  const bool is_plain = arguments.keyword_names == nullptr &&
-                        std::all_of(arguments.values, arguments.values + arguments.count, [](PyObject* value) {
-                          return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || value == Py_None;
-                        });
-  if (!number || !is_plain) return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+  const bool is_plain =
+      arguments.keyword_names == nullptr &&
+      std::all_of(arguments.values, arguments.values + arguments.count, [](PyObject* value) {
+        return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) ||
+               value == Py_None;
+      });
+  if (!number || !is_plain)
+    return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
   const PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));
-  for (size_t i = 0; i < arguments.count; ++i) PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.values[i]));
+  for (size_t i = 0; i < arguments.count; ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.values[i]));
   log_.NoteRead(*number, Reading::kAnswer, values.get());
 }
 
@@ -56,7 +64,9 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
 void Observer::GetBy(PyObject* getter, PyObject* subject) {
   const PythonRef parts(PyObject_CallMethod(getter, "__reduce__", nullptr));
   PyErr_Clear();
-  PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1 ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;
+  PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1
+                       ? PyTuple_GET_ITEM(parts.get(), 1)
+                       : nullptr;
   const bool is_item = std::string_view(Py_TYPE(getter)->tp_name) == "operator.itemgetter";
   if (keys == nullptr || !PyTuple_Check(keys)) return Refuse("call", Py_TYPE(getter)->tp_name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
@@ -81,14 +91,16 @@ void Observer::Getters(const Arguments& arguments) {
     for (size_t k = 0; k < arguments.count; ++k) {
       if (k == i) continue;
       PyObject* one = arguments.values[k];
-      const bool is_plain = PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
+      const bool is_plain =
+          PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
       if (!is_plain && !IsAtom(one) && !PyFunction_Check(one) && !Callables::IsNative(one)) {
         return Refuse("call", std::string(name) + " over a " + Py_TYPE(one)->tp_name);
       }
       if (!is_plain) continue;
       const PythonRef items(PySequence_List(one));
       PyErr_Clear();
-      for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()); ++n) GetBy(getter, PyList_GET_ITEM(items.get(), n));
+      for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()); ++n)
+        GetBy(getter, PyList_GET_ITEM(items.get(), n));
     }
   }
 }
@@ -107,7 +119,8 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
     }
     std::vector<PyObject*> values{PyMethod_GET_SELF(callable)};
     values.insert(values.end(), arguments.values, arguments.values + arguments.count);
-    return Call(PyMethod_GET_FUNCTION(callable), {values.data(), values.size(), arguments.keyword_names});
+    return Call(PyMethod_GET_FUNCTION(callable),
+                {values.data(), values.size(), arguments.keyword_names});
   }
   if (PyType_Check(callable)) return CallType(reinterpret_cast<PyTypeObject*>(callable), arguments);
   if (Callables::IsNative(callable)) return CallNative(callable, arguments);
@@ -123,7 +136,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (name == "functools.partial") {
     CallPartial(callable, arguments);
   } else if (name.ends_with("_lru_cache_wrapper")) {
-    // The answer may be one from before: it is the wrapped function's, as long as that has the same code.
+    // The answer may be one from before: it is the wrapped function's, as long as that has the same
+    // code.
     const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
     PyErr_Clear();
     if (number) log_.NoteField(*number, "wrapped");
@@ -136,7 +150,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (PyObject* const wrapped = CompiledTarget(callable)) {
     if (number) log_.NoteField(*number, "wrapped");
     return Call(wrapped, arguments);
-  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" || name == "operator.methodcaller") {
+  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" ||
+             name == "operator.itemgetter" || name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
     if (name != "numpy.ufunc" && arguments.count > 0) GetBy(callable, arguments.values[0]);
@@ -152,7 +167,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     }
     std::vector<PyObject*> values{callable};
     values.insert(values.end(), arguments.values, arguments.values + arguments.count);
-    if (Callables::IsNative(found)) return CallNative(found, {values.data(), values.size(), arguments.keyword_names});
+    if (Callables::IsNative(found))
+      return CallNative(found, {values.data(), values.size(), arguments.keyword_names});
     return Call(found, {values.data(), values.size(), arguments.keyword_names});
   } else {
     Refuse("call", Callables::NameOf(callable));
@@ -172,7 +188,8 @@ void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
   Iterate(bound.get());
   Iterate(named.get());
   std::vector<PyObject*> values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i) values.push_back(PyTuple_GET_ITEM(bound.get(), i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i)
+    values.push_back(PyTuple_GET_ITEM(bound.get(), i));
   values.insert(values.end(), arguments.values, arguments.values + arguments.count);
   Call(function.get(), {values.data(), values.size(), arguments.keyword_names});
 }
@@ -183,7 +200,8 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     if (type == &PyType_Type && arguments.count == 1) return kNoTag;
     const Effect effect = Callables::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
-      Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name) : std::string(type->tp_name));
+      Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name)
+                                                         : std::string(type->tp_name));
       return kNoTag;
     }
     if (effect != Effect::kNothing) DeepAll(arguments);
@@ -208,7 +226,8 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     if (PyFunction_Check(found)) EnterFunction(found);
   }
   // What the class takes over from one made in C reads its arguments there.
-  if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize) DeepAll(arguments);
+  if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
+    DeepAll(arguments);
   return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNoTag;
 }
 
@@ -224,15 +243,19 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
     return;
   }
   if (refused_) return;
-  if (arguments.keyword_names != nullptr) return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
+  if (arguments.keyword_names != nullptr)
+    return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
   if (reads) log_.NoteWhole(*number);
   std::vector<PyObject*> values(arguments.values + 1, arguments.values + arguments.count);
   PythonRef copy;
   if (TakesElements(name) && !values.empty()) {
     PyObject* from = values[0];
-    const bool is_plain = PyList_Check(from) || PyTuple_Check(from) || PyDict_Check(from) || PyAnySet_Check(from);
+    const bool is_plain =
+        PyList_Check(from) || PyTuple_Check(from) || PyDict_Check(from) || PyAnySet_Check(from);
     if (!is_plain) return Refuse("side-effect", name + " takes what an iterator gives");
-    copy = PythonRef(PyDict_Check(from) ? PyDict_Copy(from) : PyAnySet_Check(from) ? PySet_New(from) : PySequence_List(from));
+    copy = PythonRef(PyDict_Check(from)     ? PyDict_Copy(from)
+                     : PyAnySet_Check(from) ? PySet_New(from)
+                                            : PySequence_List(from));
     PyErr_Clear();
     values[0] = copy.get();
   }
@@ -250,7 +273,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     PyErr_Clear();
     self = held.get();
   }
-  if (self != nullptr && !PyModule_Check(self) && !(PyType_Check(self) && PyCFunction_Check(callable))) {
+  if (self != nullptr && !PyModule_Check(self) &&
+      !(PyType_Check(self) && PyCFunction_Check(callable))) {
     bound.push_back(self);
     bound.insert(bound.end(), given.values, given.values + given.count);
     arguments = {bound.data(), bound.size(), given.keyword_names};
@@ -265,7 +289,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
       }
       break;
-    case Effect::kPure: case Effect::kOperator:
+    case Effect::kPure:
+    case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
       break;
@@ -277,11 +302,21 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         if (number) log_.NoteField(*number, "registry");
       }
       break;
+    case Effect::kAddress:
+      // Which object lies at a place is watched; which one was passed is not, as long as it looks
+      // the same.
+      if (count > 0 && (IsAtom(values[0]) || log_.IsArgument(values[0])))
+        Refuse("call", "id of an argument or a number");
+      break;
     case Effect::kAcquire:
       if (arguments.count > 1) Refuse("call", Callables::NameOf(callable) + " that may not wait");
       break;
-    case Effect::kLength: if (count > 0) Length(values[0]); break;
-    case Effect::kTruth: if (count > 0) Truth(values[0]); break;
+    case Effect::kLength:
+      if (count > 0) Length(values[0]);
+      break;
+    case Effect::kTruth:
+      if (count > 0) Truth(values[0]);
+      break;
     case Effect::kGetAttribute:
       if (count <= 1 || !PyUnicode_Check(values[1])) break;
       if (PyCFunction_Check(callable) || PyType_Check(values[0]) || PyModule_Check(values[0])) {
@@ -290,7 +325,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         LoadGeneric(values[0], values[1], false);  // object.__getattribute__, from a class's own.
       }
       break;
-    case Effect::kSetAttribute: case Effect::kDeleteAttribute: {
+    case Effect::kSetAttribute:
+    case Effect::kDeleteAttribute: {
       if (count < 2) break;
       PyObject* value = effect == Effect::kSetAttribute && count > 2 ? values[2] : nullptr;
       // object.__setattr__ itself must not be sent to the class's own.
@@ -299,9 +335,13 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         StoreAttribute(values[0], values[1], value);
         break;
       }
-      const auto number = PyType_Check(values[0]) ? TypeNumber(reinterpret_cast<PyTypeObject*>(values[0])) : log_.Find(values[0]);
-      PyObject* found = PyType_Check(values[0]) ? nullptr : LookUp(Py_TYPE(values[0]), values[1], values[0]);
-      if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr && !PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
+      const auto number = PyType_Check(values[0])
+                              ? TypeNumber(reinterpret_cast<PyTypeObject*>(values[0]))
+                              : log_.Find(values[0]);
+      PyObject* found =
+          PyType_Check(values[0]) ? nullptr : LookUp(Py_TYPE(values[0]), values[1], values[0]);
+      if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr &&
+          !PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
         if (PyObject_TypeCheck(found, &PyProperty_Type)) {
           if (const auto property = log_.Find(found)) log_.NoteField(*property, "set");
         } else if (number && !IsTensor(values[0])) {
@@ -318,11 +358,21 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       }
       break;
     }
-    case Effect::kGetItem: if (count > 1) Subscript(values[0], values[1]); break;
-    case Effect::kSetItem: if (count > 2) StoreSubscript(values[0], values[1], values[2]); break;
-    case Effect::kDeleteItem: if (count > 1) StoreSubscript(values[0], values[1], nullptr); break;
-    case Effect::kContains: if (count > 1) Contains(values[0], values[1]); break;
-    case Effect::kGetEntry: if (count > 1) Contains(values[0], values[1]); break;
+    case Effect::kGetItem:
+      if (count > 1) Subscript(values[0], values[1]);
+      break;
+    case Effect::kSetItem:
+      if (count > 2) StoreSubscript(values[0], values[1], values[2]);
+      break;
+    case Effect::kDeleteItem:
+      if (count > 1) StoreSubscript(values[0], values[1], nullptr);
+      break;
+    case Effect::kContains:
+      if (count > 1) Contains(values[0], values[1]);
+      break;
+    case Effect::kGetEntry:
+      if (count > 1) Contains(values[0], values[1]);
+      break;
     case Effect::kWhole:
       if (count > 0) Iterate(values[0]);
       DeepAll(arguments, 1);
@@ -330,18 +380,22 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kAdd: Change(callable, arguments, false); break;
     case Effect::kChange: Change(callable, arguments, true); break;
     case Effect::kIterate: DeepAll(arguments); break;
-    case Effect::kNext: if (count > 0) Next(values[0]); break;
+    case Effect::kNext:
+      if (count > 0) Next(values[0]);
+      break;
     case Effect::kImport: return 1;
     case Effect::kMakeClass: return kMade;
     case Effect::kOwnDict: {
       if (count == 0) break;
-      const auto number = PyModule_Check(values[0]) ? ModuleNumber(values[0]) : log_.Find(values[0]);
+      const auto number =
+          PyModule_Check(values[0]) ? ModuleNumber(values[0]) : log_.Find(values[0]);
       if (PyType_Check(values[0])) Refuse("class-dict", "vars of a class");
       if (number) log_.NoteField(*number, "dict");
       break;
     }
     case Effect::kGlobals: {
-      const auto module = frame_globals_ == nullptr ? std::nullopt : ModuleOfGlobals(frame_globals_);
+      const auto module =
+          frame_globals_ == nullptr ? std::nullopt : ModuleOfGlobals(frame_globals_);
       if (module) log_.NoteField(*module, "dict");
       if (!module) Refuse("call", "globals of code that belongs to no module");
       break;
@@ -360,7 +414,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       break;
     }
     case Effect::kCallsSelf:
-      if (arguments.count > 0) return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
+      if (arguments.count > 0)
+        return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
       break;
   }
   return kNoTag;

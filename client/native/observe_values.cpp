@@ -14,19 +14,21 @@ namespace {
 constexpr size_t kDeepMax = 100'000;
 
 bool IsContainer(PyObject* value) {
-  return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) ||
-         std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
+  return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) ||
+         PyAnySet_Check(value) || std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
 }
 
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
 bool IsPart(PyObject* value) {
   const std::string_view name = Py_TYPE(value)->tp_name;
-  return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) || PyMethod_Check(value) || PyCode_Check(value) ||
-         PyCell_Check(value) || Callables::IsNative(value) || PyObject_TypeCheck(value, &PyProperty_Type) ||
-         Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" ||
-         name.ends_with("_lru_cache_wrapper") || name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
-         CompiledTarget(value) != nullptr || name == "types.GenericAlias" || PyContextVar_CheckExact(value) ||
-         PyWeakref_CheckRef(value);
+  return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) ||
+         PyMethod_Check(value) || PyCode_Check(value) || PyCell_Check(value) ||
+         Callables::IsNative(value) || PyObject_TypeCheck(value, &PyProperty_Type) ||
+         Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type ||
+         name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
+         name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
+         CompiledTarget(value) != nullptr || name == "types.GenericAlias" ||
+         PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value);
 }
 
 }  // namespace
@@ -38,10 +40,12 @@ bool Observer::IsGuardedElsewhere(PyObject* value, const char* what) {
   return true;
 }
 
-void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name,
+                     PyObject* value) {
   PyObject* object = log_.At(holder);
   // Setting what is there already changes nothing, as long as it is there.
-  if (value != nullptr && (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
+  if (value != nullptr &&
+      (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
     const Seen seen = Look(object, reading, key);
     if (seen.object.get() == value) return log_.NoteRead(holder, reading, key);
   }
@@ -50,7 +54,9 @@ void Observer::Write(Number holder, Reading reading, PyObject* key, const char* 
 
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
 void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
-  if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 || fresh_.contains(reinterpret_cast<PyObject*>(type))) return;
+  if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 ||
+      fresh_.contains(reinterpret_cast<PyObject*>(type)))
+    return;
   auto number = TypeNumber(type);
   if (!number) {
     if (const auto holder = log_.Find(instance)) {
@@ -67,22 +73,28 @@ void Observer::Operand(PyObject* value) {
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
   if (IsContainer(value)) return log_.NoteWhole(*number);
-  if (Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) || PyDictItems_Check(value)) {
+  if (Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) ||
+      PyDictItems_Check(value)) {
     log_.NoteField(*number, "mapping");
     static PyObject* const mapping = PyUnicode_InternFromString("mapping");
     return Operand(Look(value, Reading::kField, mapping).object.get());
   }
   if (IsPart(value)) return;
   PyTypeObject* type = Py_TYPE(value);
-  if (type->tp_iternext != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return Refuse("outside-iterator", type->tp_name);
-  const bool is_subclass = PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+  if (type->tp_iternext != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
+    return Refuse("outside-iterator", type->tp_name);
+  const bool is_subclass =
+      PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
   if (is_subclass || PyObject_CheckBuffer(value)) return log_.NoteField(*number, "content");
-  if (OwnDict(value) != nullptr || !((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0)) return;  // Attributes are read one by one.
+  if (OwnDict(value) != nullptr || !((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0))
+    return;  // Attributes are read one by one.
   ValueWriter writer;
   writer.Write(value);
   const std::string_view module = ModuleOf(type);
-  const bool is_value = module == "operator" || module == "datetime" || module == "decimal" || module == "re" || module == "uuid" || module == "torch" ||
-                        module == "numpy" || module.starts_with("numpy.") || type == &PyDictProxy_Type;
+  const bool is_value = module == "operator" || module == "datetime" || module == "decimal" ||
+                        module == "re" || module == "uuid" || module == "torch" ||
+                        module == "numpy" || module.starts_with("numpy.") ||
+                        type == &PyDictProxy_Type;
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
 }
@@ -96,10 +108,13 @@ void Observer::Deep(PyObject* root) {
     PyObject* value = waiting.back();
     waiting.pop_back();
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
-    if (met.size() > kDeepMax) return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) + " parts is handed to native code");
+    if (met.size() > kDeepMax)
+      return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
+                                     " parts is handed to native code");
     Operand(value);
     if (PyList_Check(value) || PyTuple_Check(value)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) waiting.push_back(PySequence_Fast_GET_ITEM(value, i));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+        waiting.push_back(PySequence_Fast_GET_ITEM(value, i));
     } else if (PyDict_Check(value)) {
       Py_ssize_t at = 0;
       PyObject *key, *item;
@@ -132,7 +147,11 @@ void Observer::Callee(PyObject* value) {
   }
   if (!Callables::IsNative(value)) return;
   switch (Callables::Shared().EffectOf(value)) {
-    case Effect::kPure: case Effect::kNothing: case Effect::kOperator: case Effect::kWhole: case Effect::kLength: {
+    case Effect::kPure:
+    case Effect::kNothing:
+    case Effect::kOperator:
+    case Effect::kWhole:
+    case Effect::kLength: {
       PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
       if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) Deep(self);
       return;
@@ -220,20 +239,25 @@ void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* valu
   }
   const char* how = value == nullptr ? "delitem" : "setitem";
   if (PyDict_Check(container)) {
-    if (!IsAtom(key)) return Refuse("side-effect", std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
+    if (!IsAtom(key))
+      return Refuse("side-effect",
+                    std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
     if (value == nullptr) log_.NoteRead(*number, Reading::kItem, key);
     return log_.NoteWrite(*number, Reading::kItem, key, how, value);
   }
-  if (PyList_Check(container) || std::string_view(Py_TYPE(container)->tp_name) == "collections.deque") {
+  if (PyList_Check(container) ||
+      std::string_view(Py_TYPE(container)->tp_name) == "collections.deque") {
     if (!PyLong_Check(key) || value == nullptr) {
       log_.NoteWhole(*number);
       PyObject* values[] = {key, value};
-      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__", values, value == nullptr ? 1 : 2);
+      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__",
+                             values, value == nullptr ? 1 : 2);
     }
     log_.NoteLength(*number);
     return log_.NoteWrite(*number, Reading::kItem, key, how, value);
   }
-  Refuse("side-effect", std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
+  Refuse("side-effect",
+         std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
 }
 
 void Observer::Iterate(PyObject* value) {
@@ -250,7 +274,9 @@ void Observer::Next(PyObject* iterator) {
   if (!log_.IsOutside(iterator)) return;
   NoteSpecial(Py_TYPE(iterator), iterator);
   const bool is_users = (Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
-  if (!is_users || PyGen_Check(iterator)) Refuse("outside-iterator", std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
+  if (!is_users || PyGen_Check(iterator))
+    Refuse("outside-iterator",
+           std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
 }
 
 }  // namespace ingot::client

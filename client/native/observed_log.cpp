@@ -21,14 +21,18 @@ PythonRef CopyOf(PyObject* container) {
 
 }  // namespace
 
-std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname) {
+std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::string_view module,
+                                                      std::string_view qualname) {
   if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;
-  const PythonRef name(PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
-  PythonRef held = PythonRef::Borrow(name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
+  const PythonRef name(
+      PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
+  PythonRef held = PythonRef::Borrow(
+      name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
   std::string path = std::string(module) + ":";
   for (size_t at = 0; held && at < qualname.size();) {
     const size_t end = std::min(qualname.find('.', at), qualname.size());
-    const PythonRef part(PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
+    const PythonRef part(
+        PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
     AppendStep(path, Reading::kAttribute, part.get());
     held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
     at = end + 1;
@@ -82,8 +86,10 @@ bool ObservedLog::IsWritten(PyObject* holder, const Place& place, PyObject* key)
   const auto it = written_.find(place.container);
   if (it == written_.end()) return false;
   (void)holder;
-  const PythonRef text(place.reading == Reading::kItem ? PythonRef::Borrow(key)
-                                                       : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+  const PythonRef text(
+      place.reading == Reading::kItem
+          ? PythonRef::Borrow(key)
+          : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
   const int found = text ? PySet_Contains(it->second.get(), text.get()) : -1;
   PyErr_Clear();
   return found == 1;
@@ -109,7 +115,8 @@ void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) 
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
   }
-  if (std::string ignored; problem_.empty() && !AppendStep(ignored, reading, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
+  if (std::string ignored; problem_.empty() && !AppendStep(ignored, reading, key))
+    problem_ = "a place in " + PathOf(holder) + " that has no name";
   reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
 }
@@ -129,7 +136,8 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   if (PyModule_Check(value)) {
     PyObject* dict = PyModule_GetDict(value);
     PyObject* name = dict == nullptr ? nullptr : PyDict_GetItemString(dict, "__name__");
-    if (name != nullptr && PyUnicode_Check(name)) object.path = CanonicalPath(value, ViewOf(name), "").value_or("");
+    if (name != nullptr && PyUnicode_Check(name))
+      object.path = CanonicalPath(value, ViewOf(name), "").value_or("");
   } else if (PyType_Check(value)) {
     auto* type = reinterpret_cast<PyTypeObject*>(value);
     object.path = CanonicalPath(value, ModuleOf(type), QualnameOf(type)).value_or("");
@@ -142,7 +150,8 @@ void ObservedLog::Follow(Number holder, const Read& read) {
 void ObservedLog::NoteLength(Number holder) {
   PyObject* object = At(holder);
   if (before_.contains(object)) return NoteWhole(holder);
-  if (written_.contains(object) && problem_.empty()) problem_ = PathOf(holder) + " was written, then its length was read";
+  if (written_.contains(object) && problem_.empty())
+    problem_ = PathOf(holder) + " was written, then its length was read";
   NoteField(holder, "len");
 }
 
@@ -195,7 +204,11 @@ void ObservedLog::NoteWhole(Number holder) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     const PythonRef index(PyLong_FromSsize_t(i));
     // Numbers above 256 are objects of their own each time: the place is noted under the position.
-    if (!seen_.insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)), Reading::kItem}).second) continue;
+    if (!seen_
+             .insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)),
+                           Reading::kItem})
+             .second)
+      continue;
     Add(holder, Reading::kItem, index.get(), Look(source, Reading::kItem, index.get()));
   }
 }
@@ -204,7 +217,8 @@ void ObservedLog::KeepBefore(PyObject* container) {
   if (!before_.contains(container)) before_.emplace(container, CopyOf(container));
 }
 
-void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name,
+                            PyObject* value) {
   PyObject* object = At(holder);
   const bool is_sequence = reading == Reading::kItem && !PyDict_Check(object);
   if (is_sequence) {
@@ -213,8 +227,10 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
     const Place place = PlaceOf(object, reading, key);
     PythonRef& keys = written_[place.container];
     if (!keys) keys = PythonRef(PySet_New(nullptr));
-    const PythonRef text(place.reading == Reading::kItem ? PythonRef::Borrow(key)
-                                                         : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+    const PythonRef text(
+        place.reading == Reading::kItem
+            ? PythonRef::Borrow(key)
+            : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
     if (!text || PySet_Add(keys.get(), text.get()) != 0) {
       PyErr_Clear();
       if (problem_.empty()) problem_ = "a key of " + PathOf(holder) + " has no hash";
@@ -227,7 +243,8 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
 void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
   KeepBefore(At(holder));
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
-  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+  for (size_t i = 0; i < count; ++i)
+    PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
   writes_.push_back({holder, name, PythonRef(values), line_});
 }
 

@@ -36,8 +36,8 @@ class ObservedLog {
     Seen seen;
     Line line;
   };
-  /// A change of an outside object: `holder.name(*values)` for methods of containers, else one of "setattr", "delattr",
-  /// "setslot", "delslot", "setitem", "delitem", "setcell".
+  /// A change of an outside object: `holder.name(*values)` for methods of containers, else one of
+  /// "setattr", "delattr", "setslot", "delslot", "setitem", "delitem", "setcell".
   struct Write {
     Number holder;
     std::string name;
@@ -48,8 +48,10 @@ class ObservedLog {
   void set_line(Line line) { line_ = line; }
   const Line& line() const { return line_; }
 
-  /// The path by which a module (empty `qualname`), class or function names itself, where it leads to the object.
-  static std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname);
+  /// The path by which a module (empty `qualname`), class or function names itself, where it leads
+  /// to the object.
+  static std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module,
+                                                  std::string_view qualname);
 
   /// Makes an object outside. `path` is the text of a path that leads to it.
   Number AddRoot(PyObject* object, std::string path);
@@ -65,7 +67,8 @@ class ObservedLog {
   /// Notes what a place of an outside object holds; what is there becomes outside.
   void NoteRead(Number holder, Reading reading, PyObject* key);
   void NoteField(Number holder, const char* field);
-  /// All of a list, tuple, deque, set or dict, one level deep, as it was before the run wrote to it.
+  /// All of a list, tuple, deque, set or dict, one level deep, as it was before the run wrote to
+  /// it.
   void NoteWhole(Number holder);
   void NoteLength(Number holder);
 
@@ -101,7 +104,8 @@ class ObservedLog {
     bool operator==(const Place&) const = default;
     friend size_t hash_value(const Place& p) {
       size_t h = reinterpret_cast<size_t>(p.container) * 0x9E3779B97F4A7C15ull;
-      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) * 0xC2B2AE3D27D4EB4Full;
+      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) *
+           0xC2B2AE3D27D4EB4Full;
       return h ^ (h >> 29);
     }
   };
@@ -117,7 +121,8 @@ class ObservedLog {
   boost::unordered_flat_set<Place> seen_;
   /// Written entries by container: values of keys, compared by equality.
   boost::unordered_flat_map<const void*, PythonRef> written_;  ///< container -> set of keys
-  boost::unordered_flat_map<PyObject*, PythonRef> before_;     ///< lists and the like: a copy from before the first write
+  boost::unordered_flat_map<PyObject*, PythonRef>
+      before_;  ///< lists and the like: a copy from before the first write
   std::vector<Read> reads_;
   std::vector<Write> writes_;
   std::vector<std::pair<Number, Number>> apart_;

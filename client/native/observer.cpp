@@ -29,18 +29,21 @@ PyObject* NameOfGlobals(PyObject* globals) {
   return name;
 }
 
-/// Functions that read clocks, files and stacks only to write a message, which happens on recorded calls alone, and that
-/// give nothing back.
+/// Functions that read clocks, files and stacks only to write a message, which happens on recorded
+/// calls alone, and that give nothing back.
 bool WritesMessages(std::string_view module, std::string_view function) {
   constexpr std::array<std::string_view, 2> kPackages = {"logging", "warnings"};
-  constexpr std::array<std::string_view, 11> kFunctions = {"debug", "info",    "warning",     "warn",  "error",       "exception",
-                                                           "critical", "log", "warn_explicit", "showwarning", "_showwarnmsg"};
-  return std::ranges::find(kPackages, module) != kPackages.end() && std::ranges::find(kFunctions, function) != kFunctions.end();
+  constexpr std::array<std::string_view, 11> kFunctions = {
+      "debug",    "info", "warning",       "warn",        "error",       "exception",
+      "critical", "log",  "warn_explicit", "showwarning", "_showwarnmsg"};
+  return std::ranges::find(kPackages, module) != kPackages.end() &&
+         std::ranges::find(kFunctions, function) != kFunctions.end();
 }
 
 }  // namespace
 
-Observer::Observer(std::string own) : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
+Observer::Observer(std::string own)
+    : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
 
 Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   instructions_max_ = instructions_max;
@@ -59,7 +62,8 @@ void Observer::Stop() {
   static PyObject* const context = PyUnicode_InternFromString("context");
   for (const auto& [number, before] : borrowed_contexts_) {
     const Seen now = Look(log_.At(number), Reading::kField, context);
-    if (now.content != before) Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
+    if (now.content != before)
+      Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();
 }
@@ -68,7 +72,8 @@ std::string Observer::Where() const {
   const ObservedLog::Line& line = log_.line();
   if (line.code == nullptr) return {};
   const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(line.code, line.position));
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
+         std::to_string(PyCode_Addr2Line(line.code, line.position));
 }
 
 void Observer::Refuse(std::string name, std::string detail) {
@@ -79,16 +84,20 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (on_refuse_) on_refuse_(*refused_);
 }
 
-// -- frames ------------------------------------------------------------------------------------------
+// -- frames
+// ------------------------------------------------------------------------------------------
 
 InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
   if (IsInMetaKernel()) return Wish::kMute;
   if (IsInOperator()) {
-    // A kernel written in Python is a step of the graph and runs in every call; that it is the same code is noted.
+    // A kernel written in Python is a step of the graph and runs in every call; that it is the same
+    // code is noted.
     auto* function = reinterpret_cast<PyObject*>(frame.function);
-    const auto path = function == nullptr || log_.IsOutside(function)
-                          ? std::nullopt
-                          : ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
+    const auto path =
+        function == nullptr || log_.IsOutside(function)
+            ? std::nullopt
+            : ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module),
+                                         ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
     return Wish::kMute;
   }
@@ -109,30 +118,39 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
     // Code that torch.compile made computes behind the dispatcher's back.
-    if (file.ends_with("/torch/_dynamo/eval_frame.py") && ViewOf(frame.code->co_name) == "compile_wrapper") {
+    if (file.ends_with("/torch/_dynamo/eval_frame.py") &&
+        ViewOf(frame.code->co_name) == "compile_wrapper") {
       Refuse("compiled", "the function calls torch.compile");
       if (on_compile_) on_compile_();
       return Wish::kMute;
     }
   }
+  // Finalizers run when an object goes, whatever runs then; nothing takes what they give.
+  const bool is_finalizer =
+      frame.first != nullptr && !log_.IsOutside(reinterpret_cast<PyObject*>(frame.function)) &&
+      (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
+  if (it->second == Wish::kObserve && is_finalizer) return Wish::kMute;
   if (it->second == Wish::kObserve) Explain(frame);
   return refused_ ? Wish::kMute : it->second;
 }
 
-/// A function that runs was read from outside or made by the run; one that C code calls by itself is found in
-/// the class of its first argument, or by its own name.
+/// A function that runs was read from outside or made by the run; one that C code calls by itself
+/// is found in the class of its first argument, or by its own name.
 void Observer::Explain(const EnteredFrame& frame) {
   auto* function = reinterpret_cast<PyObject*>(frame.function);
   if (function == nullptr || fresh_.contains(function)) return;
   if (!log_.IsOutside(function) && frame.first != nullptr) {
-    PyTypeObject* type = PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first) : Py_TYPE(frame.first);
+    PyTypeObject* type = PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first)
+                                                   : Py_TYPE(frame.first);
     for (PyTypeObject* one : {Py_TYPE(frame.first), type}) {
       PyObject* found = LookUpInClass(one, frame.code->co_name);
       if (found != nullptr) LookUp(one, frame.code->co_name, frame.first);
       if (found != nullptr && found != function) Bind(found);
     }
     // Under another name than its own: `__eq__ = _equal`.
-    for (Py_ssize_t i = 0; !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    for (Py_ssize_t i = 0;
+         !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro);
+         ++i) {
       PyObject* dict = DictOf(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
       Py_ssize_t at = 0;
       PyObject *key, *value;
@@ -144,12 +162,14 @@ void Observer::Explain(const EnteredFrame& frame) {
     }
   }
   if (!log_.IsOutside(function)) {
-    const auto path = ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
+    const auto path = ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module),
+                                                 ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.AddRoot(function, *path);
   }
   if (refused_) return;
   if (!log_.IsOutside(function)) {
-    return Refuse("unexplained-code", std::string(ViewOf(frame.function->func_qualname)) + " was called by native code, and no name leads to it");
+    return Refuse("unexplained-code", std::string(ViewOf(frame.function->func_qualname)) +
+                                          " was called by native code, and no name leads to it");
   }
   EnterFunction(function);
 }
@@ -159,7 +179,8 @@ void Observer::EnterFunction(PyObject* function) {
   if (!number) return;
   log_.NoteField(*number, "code");
   for (const char* field : {"defaults", "kwdefaults"}) {
-    PyObject* held = field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
+    PyObject* held =
+        field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
     if (held == nullptr) continue;
     log_.NoteField(*number, field);
     if (const auto inner = log_.Find(held)) log_.NoteWhole(*inner);
@@ -168,9 +189,11 @@ void Observer::EnterFunction(PyObject* function) {
   if (cells == nullptr) return;
   const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
   PyErr_Clear();
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i) {
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get());
+       ++i) {
     // The code, which the log holds, keeps the name alive.
-    cells_.emplace(PyTuple_GET_ITEM(cells, i), std::pair(*number, PyTuple_GET_ITEM(names.get(), i)));
+    cells_.emplace(PyTuple_GET_ITEM(cells, i),
+                   std::pair(*number, PyTuple_GET_ITEM(names.get(), i)));
   }
 }
 
@@ -187,24 +210,36 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
     case Act::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
     case Act::kLoadGlobal: LoadGlobal(in); break;
-    case Act::kStoreGlobal: case Act::kDeleteGlobal: StoreGlobal(in); break;
+    case Act::kStoreGlobal:
+    case Act::kDeleteGlobal: StoreGlobal(in); break;
     case Act::kLoadCell: LoadCell(in.a); break;
-    case Act::kStoreCell: case Act::kDeleteCell: StoreCell(in.a, in.b); break;
+    case Act::kStoreCell:
+    case Act::kDeleteCell: StoreCell(in.a, in.b); break;
     case Act::kSubscript: Subscript(in.a, in.b); break;
     case Act::kStoreSubscript: StoreSubscript(in.a, in.b, in.c); break;
     case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
     case Act::kContains: Contains(in.a, in.b); break;
-    case Act::kCompare: Deep(in.a); Deep(in.b); break;
+    case Act::kCompare:
+      Deep(in.a);
+      Deep(in.b);
+      break;
     case Act::kIdentity: Identity(in.a, in.b); break;
-    case Act::kBinary: Operand(in.a); Operand(in.b); break;
+    case Act::kBinary:
+      Operand(in.a);
+      Operand(in.b);
+      break;
     case Act::kBinaryInPlace: {
       const auto number = log_.Find(in.a);
-      const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) || PyByteArray_Check(in.a);
+      const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) ||
+                           PyByteArray_Check(in.a);
       Deep(in.b);
       if (!changes || PyFrozenSet_Check(in.a)) {
         Operand(in.a);
       } else if (number) {
-        const std::string name = std::string(PyList_Check(in.a) ? "list." : PyDict_Check(in.a) ? "dict." : "set.") + std::string(ViewOf(in.name));
+        const std::string name = std::string(PyList_Check(in.a)   ? "list."
+                                             : PyDict_Check(in.a) ? "dict."
+                                                                  : "set.") +
+                                 std::string(ViewOf(in.name));
         if (PyAnySet_Check(in.a) || name == "list.__imul__") log_.NoteWhole(*number);
         log_.NoteMethod(*number, name.c_str(), &in.b, 1);
       } else {
@@ -228,11 +263,16 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);
-      PyObject* positional = PyType_Check(in.b) ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args) : nullptr;
-      for (Py_ssize_t i = 0; positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional); ++i) {
+      PyObject* positional = PyType_Check(in.b)
+                                 ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args)
+                                 : nullptr;
+      for (Py_ssize_t i = 0;
+           positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
+           ++i) {
         LoadAttribute(in.a, PyTuple_GET_ITEM(positional, i));
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i)
+        LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
       Deep(in.a);
       break;
     }
@@ -249,7 +289,8 @@ int Observer::OnInstruction(const Instruction& in) {
         Refuse("call", "arguments that are no tuple");
         return 0;
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional.get()); ++i) values.push_back(PyTuple_GET_ITEM(positional.get(), i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional.get()); ++i)
+        values.push_back(PyTuple_GET_ITEM(positional.get(), i));
       PyObject* names = nullptr;
       PythonRef held;
       if (in.c != nullptr && PyDict_Check(in.c)) {
@@ -264,21 +305,28 @@ int Observer::OnInstruction(const Instruction& in) {
       return Call(in.a, {values.data(), values.size(), names});
     }
     case Act::kMakeFunction: return 2;
-    case Act::kUnsupported: Refuse("instruction", std::string(in.opcode) + "async or interactive code"); break;
-    case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
+    case Act::kUnsupported:
+      Refuse("instruction", std::string(in.opcode) + "async or interactive code");
+      break;
+    case Act::kUnknown:
+      Refuse("instruction", "an instruction that this version of Ingot does not know");
+      break;
   }
   return 0;
 }
 
-/// Objects reached by two paths are in the record as one; those that are not one matter where somebody asks.
+/// Objects reached by two paths are in the record as one; those that are not one matter where
+/// somebody asks.
 void Observer::Identity(PyObject* one, PyObject* other) {
   if (IsAtom(one) || IsAtom(other) || one == other) {
-    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one)) Refuse("argument-identity", "two arguments are held against each other");
+    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one))
+      Refuse("argument-identity", "two arguments are held against each other");
     return;
   }
   const auto a = log_.Find(one), b = log_.Find(other);
   if (a && b) return log_.NoteApart(*a, *b);
-  const bool is_argument = (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
+  const bool is_argument =
+      (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
   if (is_argument) Refuse("argument-identity", "arguments are held against each other");
 }
 
@@ -295,7 +343,8 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value.
+/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must
+/// be a plain value.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr) return;
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
@@ -303,13 +352,16 @@ void Observer::OnResult(int tag, PyObject* result) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
   }
-  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || log_.IsOutside(result);
+  const bool is_plain =
+      IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || log_.IsOutside(result);
   if (tag == 3 && !is_plain && Py_REFCNT(result) > 1) {
-    Refuse("unexplained-result", std::string("a call of native code gave a ") + Py_TYPE(result)->tp_name + " that existed before");
+    Refuse("unexplained-result", std::string("a call of native code gave a ") +
+                                     Py_TYPE(result)->tp_name + " that existed before");
   }
 }
 
-// -- names -------------------------------------------------------------------------------------------
+// -- names
+// -------------------------------------------------------------------------------------------
 
 std::optional<ObservedLog::Number> Observer::TypeNumber(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
@@ -325,7 +377,8 @@ std::optional<ObservedLog::Number> Observer::ModuleNumber(PyObject* module) {
   PyObject* dict = PyModule_GetDict(module);
   PyObject* name = dict == nullptr ? nullptr : NameOfGlobals(dict);
   if (ModuleNamed(name) == module) return log_.AddRoot(module, std::string(ViewOf(name)) + ":");
-  Refuse("unexplained-module", std::string(ViewOf(name)) + " is not what sys.modules holds under its name");
+  Refuse("unexplained-module",
+         std::string(ViewOf(name)) + " is not what sys.modules holds under its name");
   return std::nullopt;
 }
 
@@ -341,7 +394,9 @@ std::optional<ObservedLog::Number> Observer::ModuleOfGlobals(PyObject* globals) 
 
 void Observer::LoadGlobal(const Instruction& in) {
   // A name in a class's body, whose variables are the run's own.
-  if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals && PyDict_GetItemWithError(in.a, in.name) != nullptr) return;
+  if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals &&
+      PyDict_GetItemWithError(in.a, in.name) != nullptr)
+    return;
   const auto module = ModuleOfGlobals(in.globals);
   const bool is_there = PyDict_GetItemWithError(in.globals, in.name) != nullptr;
   if (module) {
@@ -351,15 +406,19 @@ void Observer::LoadGlobal(const Instruction& in) {
     log_.NoteField(*function, "globals");
     if (const auto dict = log_.Find(in.globals)) log_.NoteRead(*dict, Reading::kItem, in.name);
   } else if (is_there) {
-    return Refuse("unexplained-global", std::string(ViewOf(in.name)) + " of code that belongs to no module");
+    return Refuse("unexplained-global",
+                  std::string(ViewOf(in.name)) + " of code that belongs to no module");
   }
   if (is_there || in.builtins == nullptr) return;
-  if (const auto builtins = ModuleOfGlobals(in.builtins)) log_.NoteRead(*builtins, Reading::kAttribute, in.name);
+  if (const auto builtins = ModuleOfGlobals(in.builtins))
+    log_.NoteRead(*builtins, Reading::kAttribute, in.name);
 }
 
 void Observer::StoreGlobal(const Instruction& in) {
   const auto module = ModuleOfGlobals(in.globals);
-  if (!module) return Refuse("side-effect", std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
+  if (!module)
+    return Refuse("side-effect",
+                  std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
   Write(*module, Reading::kAttribute, in.name, in.b == nullptr ? "delattr" : "setattr", in.b);
 }
 
@@ -371,7 +430,8 @@ void Observer::LoadCell(PyObject* cell) {
 void Observer::StoreCell(PyObject* cell, PyObject* value) {
   const auto it = cells_.find(cell);
   if (it == cells_.end()) return;
-  if (value == nullptr) return Refuse("side-effect", "a variable of an enclosing function was deleted");
+  if (value == nullptr)
+    return Refuse("side-effect", "a variable of an enclosing function was deleted");
   Write(it->second.first, Reading::kCell, it->second.second, "setcell", value);
 }
 

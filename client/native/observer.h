@@ -22,7 +22,8 @@ namespace ingot::client {
 /// The run is a function of what was read: each instruction and each callable made in C has an
 /// entry in a table that says what it looks at (instruction_*.cpp, callables.cpp). What no table
 /// explains ends the observation with a refusal that names it; the call itself runs on. Code of
-/// Ingot itself, of importing and of logging is not looked at. Belongs to one thread; needs the GIL.
+/// Ingot itself, of importing and of logging is not looked at. Belongs to one thread; needs the
+/// GIL.
 class Observer final : private InstructionListener {
  public:
   struct Refused {
@@ -45,7 +46,9 @@ class Observer final : private InstructionListener {
   void Refuse(std::string name, std::string detail);
   const std::optional<Refused>& refused() const { return refused_; }
   /// Called once, at the refusal.
-  void set_on_refuse(std::function<void(const Refused&)> callback) { on_refuse_ = std::move(callback); }
+  void set_on_refuse(std::function<void(const Refused&)> callback) {
+    on_refuse_ = std::move(callback);
+  }
   /// Called when code of torch.compile is about to run.
   void set_on_compile(std::function<void()> callback) { on_compile_ = std::move(callback); }
   uint64_t instruction_count() const { return trace_.count(); }
@@ -58,7 +61,10 @@ class Observer final : private InstructionListener {
     PyObject* const* values;
     size_t count;  ///< with those of keywords
     PyObject* keyword_names;
-    size_t positional() const { return count - (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names))); }
+    size_t positional() const {
+      return count -
+             (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)));
+    }
   };
 
   Wish OnEnter(const EnteredFrame& frame) override;
@@ -126,12 +132,14 @@ class Observer final : private InstructionListener {
   std::optional<Refused> refused_;
   std::function<void(const Refused&)> on_refuse_;
   std::function<void()> on_compile_;
-  boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>> cells_;  ///< cell -> its function and variable
-  boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;       ///< globals -> module
+  boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>>
+      cells_;  ///< cell -> its function and variable
+  boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;  ///< globals -> module
   boost::unordered_flat_set<PyObject*> fresh_;  ///< functions and classes that the run has made
   std::vector<PythonRef> held_;                 ///< keeps what is known by address alive
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
-  boost::unordered_flat_map<Number, Digest> borrowed_contexts_;  ///< context variables that were set, with their values before
+  boost::unordered_flat_map<Number, Digest>
+      borrowed_contexts_;  ///< context variables that were set, with their values before
   PythonRef import_code_;
 };
 

@@ -10,7 +10,9 @@ namespace {
 
 constexpr size_t kKeptMax = 1 << 20;
 
-Error Invalid(const char* what) { return Error(Code::kInvalid, std::string("output tree: ") + what); }
+Error Invalid(const char* what) {
+  return Error(Code::kInvalid, std::string("output tree: ") + what);
+}
 
 }  // namespace
 
@@ -53,8 +55,9 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
     tree->kind_ = name == "dict" ? Kind::kDict : Kind::kCall;
     tree->object_ = Py_NewRef(second);
     TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
-    if (name == "dict" && (!PyList_Check(second) ||
-                           PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
+    if (name == "dict" &&
+        (!PyList_Check(second) ||
+         PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
       return Invalid("as many keys as values");
     }
   } else {
@@ -81,7 +84,8 @@ PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves, const Inputs&
   return built;
 }
 
-PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, const Inputs& inputs, Kept& kept) const {
+PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, const Inputs& inputs,
+                               Kept& kept) const {
   if (kind_ == Kind::kSame) {
     if (number_ < kept.size() && kept[number_] != nullptr) return Py_NewRef(kept[number_]);
     PyErr_SetString(PyExc_RuntimeError, "a result repeats an object that has not been built");

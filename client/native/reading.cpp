@@ -18,7 +18,8 @@ namespace ingot::client {
 namespace {
 
 Error Corrupt(std::string_view path, size_t at) {
-  return Error(Code::kCorrupt, "path '" + std::string(path) + "': no step at position " + std::to_string(at));
+  return Error(Code::kCorrupt,
+               "path '" + std::string(path) + "': no step at position " + std::to_string(at));
 }
 
 Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
@@ -49,7 +50,9 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   const Py_ssize_t at = PyLong_AsSsize_t(key);
   PyErr_Clear();
   if (PyList_Check(holder) || PyTuple_Check(holder)) {
-    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? Of(PySequence_Fast_GET_ITEM(holder, at)) : Seen();
+    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder)
+               ? Of(PySequence_Fast_GET_ITEM(holder, at))
+               : Seen();
   }
   // deque: its own item access runs no code of a program.
   PySequenceMethods* methods = Py_TYPE(holder)->tp_as_sequence;
@@ -66,7 +69,8 @@ Seen CellOf(PyObject* holder, PyObject* name) {
   PyErr_Clear();
   if (cells == nullptr || !names) return {};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()) && i < PyTuple_GET_SIZE(cells); ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0) return Of(PyCell_GET(PyTuple_GET_ITEM(cells, i)));
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0)
+      return Of(PyCell_GET(PyTuple_GET_ITEM(cells, i)));
   }
   return {};
 }
@@ -146,11 +150,13 @@ Digest DigestOfMeta(PyObject* value) {
 /// Found by native code alone; what an instruction looks up by name is a place of its own.
 bool IsSpecial(std::string_view name) {
   constexpr std::array<std::string_view, 21> kOthers = {
-      "__doc__",     "__module__",     "__qualname__", "__init_subclass__", "__del__",
-      "__reduce__",  "__reduce_ex__",  "__init__",     "__new__",           "__post_init__", "__call__",
-      "__getattr__", "__getattribute__", "__setattr__", "__delattr__",      "__enter__",     "__exit__",
-      "__set_name__", "__class_getitem__", "__getstate__", "__setstate__"};
-  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") && std::ranges::find(kOthers, name) == kOthers.end();
+      "__doc__",     "__module__",    "__qualname__",     "__init_subclass__", "__del__",
+      "__reduce__",  "__reduce_ex__", "__init__",         "__new__",           "__post_init__",
+      "__call__",    "__getattr__",   "__getattribute__", "__setattr__",       "__delattr__",
+      "__enter__",   "__exit__",      "__set_name__",     "__class_getitem__", "__getstate__",
+      "__setstate__"};
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
+         std::ranges::find(kOthers, name) == kOthers.end();
 }
 
 /// Functions of Python code that native code finds under special names.
@@ -175,7 +181,8 @@ Digest DigestOfSpecial(PyObject* type) {
 
 Seen ContextOf(PyObject* variable) {
   PyObject* value = nullptr;
-  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0) PyErr_Clear();
+  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0)
+    PyErr_Clear();
   Seen seen;
   seen.content = value == nullptr ? DigestOf("unset") : DigestOfContent(value);
   Py_XDECREF(value);
@@ -185,10 +192,10 @@ Seen ContextOf(PyObject* variable) {
 /// The dict behind a read-only view of it; the layouts are those of CPython's own objects.
 PyObject* MappingOf(PyObject* view) {
   struct View {
-    PyObject_HEAD
-    PyObject* mapping;
+    PyObject_HEAD PyObject* mapping;
   };
-  const bool is_view = Py_TYPE(view) == &PyDictProxy_Type || PyDictKeys_Check(view) || PyDictValues_Check(view) || PyDictItems_Check(view);
+  const bool is_view = Py_TYPE(view) == &PyDictProxy_Type || PyDictKeys_Check(view) ||
+                       PyDictValues_Check(view) || PyDictItems_Check(view);
   return is_view ? reinterpret_cast<View*>(view)->mapping : nullptr;
 }
 
@@ -197,7 +204,8 @@ Digest DigestOfNames(PyObject* function) {
   for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
     const PythonRef text(PyObject_GetAttrString(function, name));
     PyErr_Clear();
-    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get()) : std::string_view("?"));
+    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get())
+                                                        : std::string_view("?"));
   }
   return hasher.Finish();
 }
@@ -205,13 +213,17 @@ Digest DigestOfNames(PyObject* function) {
 /// Classes registered with an abstract one, by name.
 Digest DigestOfRegistry(PyObject* type) {
   const PythonRef module(PyImport_ImportModule("_abc"));
-  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type) : nullptr);
+  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
+                              : nullptr);
   std::vector<std::string> names;
-  const PythonRef iterator(dump && PyTuple_Check(dump.get()) ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0)) : nullptr);
+  const PythonRef iterator(dump && PyTuple_Check(dump.get())
+                               ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
+                               : nullptr);
   while (iterator) {
     const PythonRef reference(PyIter_Next(iterator.get()));
     if (!reference) break;
-    PyObject* one = PyWeakref_CheckRef(reference.get()) ? PyWeakref_GetObject(reference.get()) : nullptr;
+    PyObject* one =
+        PyWeakref_CheckRef(reference.get()) ? PyWeakref_GetObject(reference.get()) : nullptr;
     if (one == nullptr || !PyType_Check(one)) continue;
     auto* registered = reinterpret_cast<PyTypeObject*>(one);
     names.push_back(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
@@ -235,7 +247,9 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
 }
 
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
-  Seen seen{PythonRef(PyCallable_Check(callable) && PyTuple_Check(arguments) ? PyObject_Call(callable, arguments, nullptr) : nullptr),
+  Seen seen{PythonRef(PyCallable_Check(callable) && PyTuple_Check(arguments)
+                          ? PyObject_Call(callable, arguments, nullptr)
+                          : nullptr),
             std::nullopt};
   PyErr_Clear();
   return seen;
@@ -264,13 +278,15 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "bases") seen.content = DigestOfBases(holder);
   if (name == "special") seen.content = DigestOfSpecial(holder);
   if (name == "names") seen.content = DigestOfNames(holder);
-  if (name == "grad") seen.content = DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
+  if (name == "grad")
+    seen.content = DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
   if (name == "registry") seen.content = DigestOfRegistry(holder);
   if (name == "mapping") return Of(MappingOf(holder));
   if (name == "context") return ContextOf(holder);
   if (seen.content) return seen;
   if (PyFunction_Check(holder)) return FunctionField(holder, name);
-  if (PyMethod_Check(holder)) return Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
+  if (PyMethod_Check(holder))
+    return Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
   if (PyCFunction_Check(holder)) return Of(name == "self" ? PyCFunction_GET_SELF(holder) : nullptr);
   if (PyCell_Check(holder)) return Of(name == "contents" ? PyCell_GET(holder) : nullptr);
   if (IsNamed(holder, "functools.partial")) return NativeField(holder, std::string(name).c_str());
@@ -364,7 +380,8 @@ PythonRef ParseKey(std::string_view path, size_t& at) {
     const auto text = ParseQuoted(path, at);
     if (!text) return key;
     const auto size = static_cast<Py_ssize_t>(text->size());
-    key = PythonRef(c == 'b' ? PyBytes_FromStringAndSize(text->data(), size) : PyUnicode_DecodeUTF8(text->data(), size, "strict"));
+    key = PythonRef(c == 'b' ? PyBytes_FromStringAndSize(text->data(), size)
+                             : PyUnicode_DecodeUTF8(text->data(), size, "strict"));
     PyErr_Clear();
   } else if (c == 'N' || c == 'T' || c == 'F') {
     ++at;
@@ -389,21 +406,25 @@ void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
 
 bool IsMadeInC(PyObject* value) {
   return PyCFunction_Check(value) || PyObject_TypeCheck(value, &PyMethodDescr_Type) ||
-         PyObject_TypeCheck(value, &PyWrapperDescr_Type) || PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
-         PyObject_TypeCheck(value, &PyMemberDescr_Type) || PyObject_TypeCheck(value, &PyClassMethodDescr_Type);
+         PyObject_TypeCheck(value, &PyWrapperDescr_Type) ||
+         PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
+         PyObject_TypeCheck(value, &PyMemberDescr_Type) ||
+         PyObject_TypeCheck(value, &PyClassMethodDescr_Type);
 }
 
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kNames = {"len",     "keys",  "content", "meta",    "bases",
-                                                     "special", "names", "grad",    "registry", "context"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "len", "keys", "content", "meta", "bases", "special", "names", "grad", "registry", "context"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
 PyObject* OwnDict(PyObject* holder) {
   if (PyType_Check(holder)) return DictOf(reinterpret_cast<PyTypeObject*>(holder));
-  if (Py_TYPE(holder)->tp_dictoffset == 0 && (Py_TYPE(holder)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
+  if (Py_TYPE(holder)->tp_dictoffset == 0 &&
+      (Py_TYPE(holder)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0)
+    return nullptr;
   // Creates the dict where there is none yet, as reading `__dict__` does; the object keeps it.
   PyObject* dict = PyObject_GenericGetDict(holder, nullptr);
   if (dict == nullptr) PyErr_Clear();
@@ -414,9 +435,10 @@ PyObject* OwnDict(PyObject* holder) {
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 bool IsAtom(PyObject* value) {
-  return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
-         PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || PyComplex_CheckExact(value) ||
-         value == Py_Ellipsis || value == Py_NotImplemented || IsTorchAtom(value) || PyRange_Check(value) || PySlice_Check(value);
+  return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
+         PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
+         PyComplex_CheckExact(value) || value == Py_Ellipsis || value == Py_NotImplemented ||
+         IsTorchAtom(value) || PyRange_Check(value) || PySlice_Check(value);
 }
 
 Seen Look(PyObject* holder, Reading reading, PyObject* key) {
@@ -429,7 +451,9 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
     }
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);
-    case Reading::kClass: return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
+    case Reading::kClass:
+      return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key))
+                                  : Seen();
     case Reading::kCell: return CellOf(holder, key);
     case Reading::kField: return FieldOf(holder, key);
     case Reading::kKeyAt: return EntryAt(holder, key, true);
@@ -460,7 +484,8 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField("native");
     AddName(hasher, value, "__qualname__");
   } else if (IsTensor(value)) {
-    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor") : std::string_view(Py_TYPE(value)->tp_name));
+    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor")
+                                         : std::string_view(Py_TYPE(value)->tp_name));
     const Digest meta = DigestOfMeta(value);
     hasher.Add(meta.low);
     hasher.Add(meta.high);
@@ -481,7 +506,8 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
     return AppendStep(path, Reading::kAttribute, key);
   }
   // `torch.nn:Module`, not `torch.nn:.Module`.
-  const bool begins = reading == Reading::kAttribute && path.ends_with(':') && PyUnicode_Check(key) && IsPlainName(ViewOf(key));
+  const bool begins = reading == Reading::kAttribute && path.ends_with(':') &&
+                      PyUnicode_Check(key) && IsPlainName(ViewOf(key));
   if (!begins) path += static_cast<char>(reading);
   if (reading == Reading::kItem) return AppendKey(path, key);
   if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
@@ -502,7 +528,8 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
 }
 
 Result<Step> ParseStep(std::string_view path, size_t& at) {
-  if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos) return Corrupt(path, at);
+  if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos)
+    return Corrupt(path, at);
   Step step{static_cast<Reading>(path[at]), PythonRef()};
   const size_t begin = at++;
   if (step.reading == Reading::kItem) {
@@ -523,12 +550,15 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
     step.key = PythonRef(PyList_AsTuple(list.get()));
   } else if (at < path.size() && path[at] == '"') {
     if (const auto text = ParseQuoted(path, at)) {
-      step.key = PythonRef(PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
+      step.key = PythonRef(
+          PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
       PyErr_Clear();
     }
   } else {
     const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
-    PyObject* name = end == at ? nullptr : PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
+    PyObject* name = end == at ? nullptr
+                               : PyUnicode_DecodeUTF8(path.data() + at,
+                                                      static_cast<Py_ssize_t>(end - at), "strict");
     PyErr_Clear();
     if (name != nullptr) PyUnicode_InternInPlace(&name);
     step.key = PythonRef(name);

@@ -27,11 +27,12 @@ enum class Reading : char {
   kAnswer = '(',     ///< what a call gives; the key is a tuple of plain arguments
 };
 
-/// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults", "self", "func", "args",
-/// "keywords", "get", "set", "delete", "wrapped", "factory", "contents", "target", "mapping".
-/// Fields that are compared by content: "len", "keys", "content", "meta" (of a tensor), "bases", "special" (functions that
-/// native code finds in a class), "context" (of a context variable), "names" (of a function), "grad" (whether a tensor
-/// requires grad), "registry" (of an abstract class).
+/// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
+/// "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
+/// "target", "mapping". Fields that are compared by content: "len", "keys", "content", "meta" (of a
+/// tensor), "bases", "special" (functions that native code finds in a class), "context" (of a
+/// context variable), "names" (of a function), "grad" (whether a tensor requires grad), "registry"
+/// (of an abstract class).
 bool IsContentField(std::string_view name);
 
 /// Every sigil.
@@ -57,8 +58,9 @@ PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 /// Numbers, strings, None, element types and the like: compared by value, never followed.
 bool IsAtom(PyObject* value);
 
-/// Digest of a value as it is compared: atoms by value, functions by name and code, classes, modules and functions made
-/// in C by name, tensors by metadata, everything else by its class. Places inside it have digests of their own.
+/// Digest of a value as it is compared: atoms by value, functions by name and code, classes,
+/// modules and functions made in C by name, tensors by metadata, everything else by its class.
+/// Places inside it have digests of their own.
 Digest DigestOfSeen(const Seen& seen);
 
 /// Adds a step to the text of a path: `.scale`, `["k"]`, `[3]`, `$forward`, `!len`. False for a key

@@ -15,7 +15,8 @@ constexpr std::string_view kIs = " is ";
 std::string LineText(const ObservedLog::Line& line) {
   if (line.code == nullptr) return {};
   const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(line.code, line.position));
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
+         std::to_string(PyCode_Addr2Line(line.code, line.position));
 }
 
 std::string TextOf(const Seen& seen) {
@@ -28,28 +29,37 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   switch (read.reading) {
     case Reading::kClass: return "class";
     case Reading::kCell: return "closure";
-    case Reading::kKeyAt: case Reading::kValueAt: return "item";
+    case Reading::kKeyAt:
+    case Reading::kValueAt: return "item";
     case Reading::kAnswer: return "answer";
     case Reading::kItem: return where.starts_with("os:environ") ? "env" : "item";
     case Reading::kSlot: return "attribute";
     case Reading::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
-    case Reading::kAttribute: return PyModule_Check(log.At(read.holder)) ? "global" : PyType_Check(log.At(read.holder)) ? "class" : "attribute";
+    case Reading::kAttribute:
+      return PyModule_Check(log.At(read.holder)) ? "global"
+             : PyType_Check(log.At(read.holder)) ? "class"
+                                                 : "attribute";
   }
   return "part";
 }
 
-/// Objects whose being the same one matters beyond their names: tensors, containers, instances of Python classes.
+/// Objects whose being the same one matters beyond their names: tensors, containers, instances of
+/// Python classes.
 bool HasIdentity(PyObject* value) {
-  if (value == nullptr || IsAtom(value) || PyType_Check(value) || PyModule_Check(value)) return false;
+  if (value == nullptr || IsAtom(value) || PyType_Check(value) || PyModule_Check(value))
+    return false;
   const bool is_container = PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value);
-  return is_container || IsTensor(value) || (Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
+  return is_container || IsTensor(value) ||
+         (Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
 }
 
 }  // namespace
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   std::ranges::sort(rows_, {}, [](const RecordRow& row) { return std::tie(row.where, row.kind); });
-  const auto same = [](const RecordRow& a, const RecordRow& b) { return a.where == b.where && a.kind == b.kind; };
+  const auto same = [](const RecordRow& a, const RecordRow& b) {
+    return a.where == b.where && a.kind == b.kind;
+  };
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
   Hasher hasher;
   for (const RecordRow& row : rows_) {
@@ -90,7 +100,8 @@ Record Record::Of(const ObservedLog& log) {
   return Record(std::move(rows));
 }
 
-// -- paths -------------------------------------------------------------------------------------------
+// -- paths
+// -------------------------------------------------------------------------------------------
 
 PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   const size_t sigil = std::min(path.find_first_of("[~$%!@#("), path.size());
@@ -98,7 +109,8 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   if (colon != path.npos && !path.starts_with("object:")) {
     at = colon + 1;
     const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
-    PyObject* module = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
+    PyObject* module =
+        name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
     PyErr_Clear();
     return PythonRef::Borrow(module);
   }
@@ -110,8 +122,11 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
 std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   const size_t shared = static_cast<size_t>(std::ranges::mismatch(path, text_).in1 - path.begin());
   // A step that ends where the paths part may be longer in one of them.
-  const auto ends = [&](size_t at) { return at >= path.size() || kSigils.find(path[at]) != std::string_view::npos; };
-  while (!met_.empty() && (met_.back().end > shared || met_.back().end >= path.size() || (!ends(met_.back().end) && path[met_.back().end - 1] != ':'))) {
+  const auto ends = [&](size_t at) {
+    return at >= path.size() || kSigils.find(path[at]) != std::string_view::npos;
+  };
+  while (!met_.empty() && (met_.back().end > shared || met_.back().end >= path.size() ||
+                           (!ends(met_.back().end) && path[met_.back().end - 1] != ':'))) {
     met_.pop_back();
   }
   text_ = path;
@@ -126,7 +141,8 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
     Step step;
     if (at < path.size() && path[at - 1] == ':' && ends(at) == false) {
       const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
-      PyObject* name = PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
+      PyObject* name =
+          PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
       PyErr_Clear();
       if (name == nullptr) return std::nullopt;
       PyUnicode_InternInPlace(&name);
@@ -137,7 +153,8 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
       if (!parsed) return std::nullopt;
       step = std::move(parsed).value();
     }
-    if (at >= path.size()) return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
+    if (at >= path.size())
+      return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
     Seen seen = Look(met_.back().object.get(), step.reading, step.key.get());
     if (!seen.object) return std::nullopt;
     met_.push_back({at, std::move(seen.object)});
@@ -146,7 +163,8 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
 
 PythonRef PathReader::Resolve(std::string_view path) {
   size_t at = 0;
-  if (path.find_first_of(kSigils) == path.npos && !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
+  if (path.find_first_of(kSigils) == path.npos &&
+      !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
     return Root(path, at);
   }
   const auto place = PlaceOf(path);
@@ -154,23 +172,27 @@ PythonRef PathReader::Resolve(std::string_view path) {
   return std::move(Look(place->holder.get(), place->step.reading, place->step.key.get()).object);
 }
 
-std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader, Watch* watch) {
+std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
+                                                Watch* watch) {
   for (const RecordRow& row : record.rows()) {
     if (row.kind == "opaque" || row.kind == "custom_op") continue;
     if (row.kind == "same" || row.kind == "apart") {
       const size_t middle = row.where.find(kIs);
       if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
       const PythonRef one = reader.Resolve(std::string_view(row.where).substr(0, middle));
-      const PythonRef other = reader.Resolve(std::string_view(row.where).substr(middle + kIs.size()));
+      const PythonRef other =
+          reader.Resolve(std::string_view(row.where).substr(middle + kIs.size()));
       const bool is_same = one && one.get() == other.get();
-      if (is_same != (row.kind == "same")) return RecordDifference{row, is_same ? "one object" : "two objects"};
+      if (is_same != (row.kind == "same"))
+        return RecordDifference{row, is_same ? "one object" : "two objects"};
       continue;
     }
     const auto place = reader.PlaceOf(row.where);
     if (!place) return RecordDifference{row, std::nullopt};
     const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
     if (DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};
-    if (watch != nullptr) watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), seen);
+    if (watch != nullptr)
+      watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), seen);
   }
   return std::nullopt;
 }

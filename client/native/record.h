@@ -21,7 +21,7 @@ struct RecordRow {
   std::string kind;   ///< for people: attribute, global, item, class, code, closure, env, ...
   std::string where;  ///< the path of the place
   Digest digest;
-  std::string text;   ///< the value and the line that read it
+  std::string text;  ///< the value and the line that read it
   auto operator<=>(const RecordRow&) const = default;
 };
 
@@ -40,12 +40,13 @@ class Record {
   Digest digest_;
 };
 
-/// Follows paths in this process. Keeps what it has met: one reader serves one state of the process.
-/// Runs no code of a program. Needs the GIL.
+/// Follows paths in this process. Keeps what it has met: one reader serves one state of the
+/// process. Runs no code of a program. Needs the GIL.
 class PathReader {
  public:
   /// The objects that paths may begin with besides modules: "self", "function", "object:0".
-  explicit PathReader(std::unordered_map<std::string, PyObject*> roots) : roots_(std::move(roots)) {}
+  explicit PathReader(std::unordered_map<std::string, PyObject*> roots)
+      : roots_(std::move(roots)) {}
 
   /// What a path leads to, or null.
   PythonRef Resolve(std::string_view path);
@@ -75,6 +76,7 @@ struct RecordDifference {
 };
 
 /// Compares a record with this process; where all holds, `watch` (may be null) is told every place.
-std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader, Watch* watch);
+std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
+                                                Watch* watch);
 
 }  // namespace ingot::client

@@ -19,7 +19,8 @@ bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 bool RequiresGrad(PyObject* tensor) { return THPVariable_Unpack(tensor).requires_grad(); }
 
 bool IsTorchAtom(PyObject* value) {
-  return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) || THPMemoryFormat_Check(value);
+  return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) ||
+         THPMemoryFormat_Check(value);
 }
 
 bool IsInOperator() { return Recorder::IsInsideOperator(); }

@@ -8,8 +8,8 @@
 namespace ingot::client {
 namespace {
 
-// Every write to a dict gives it a version that no dict ever had. Python 3.12 says that it is going to drop
-// them, and 3.13 writes attributes without.
+// Every write to a dict gives it a version that no dict ever had. Python 3.12 says that it is going
+// to drop them, and 3.13 writes attributes without.
 #if PY_VERSION_HEX < 0x030D0000
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -28,8 +28,11 @@ unsigned int VersionOf(PyTypeObject* type) {
 bool IsSame(PyObject* found, PythonRef& expected) {
   if (found == expected.get()) return true;
   if (found == nullptr || !expected || Py_TYPE(found) != Py_TYPE(expected.get())) return false;
-  const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) || PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
-  if (!is_value || DigestOfSeen({PythonRef::Borrow(found), std::nullopt}) != DigestOfSeen({PythonRef::Borrow(expected.get()), std::nullopt})) return false;
+  const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) ||
+                        PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
+  if (!is_value || DigestOfSeen({PythonRef::Borrow(found), std::nullopt}) !=
+                       DigestOfSeen({PythonRef::Borrow(expected.get()), std::nullopt}))
+    return false;
   expected = PythonRef::Borrow(found);
   return true;
 }
@@ -65,7 +68,9 @@ Watch::ListWatch& Watch::OfList(PyObject* list) {
 }
 
 void Watch::AddOwner(PyObject* object) {
-  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) || !met_.insert(object).second) return;
+  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
+      !met_.insert(object).second)
+    return;
   Hold(object);
   owners_.push_back({object, Py_TYPE(object), OwnDict(object)});
 }
@@ -74,8 +79,10 @@ void Watch::AddFunction(PyObject* object) {
   if (!met_.insert(object).second) return;
   Hold(object);
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  for (PyObject* part : {function->func_code, function->func_defaults, function->func_kwdefaults}) Hold(part);
-  functions_.push_back({function, function->func_code, function->func_defaults, function->func_kwdefaults});
+  for (PyObject* part : {function->func_code, function->func_defaults, function->func_kwdefaults})
+    Hold(part);
+  functions_.push_back(
+      {function, function->func_code, function->func_defaults, function->func_kwdefaults});
 }
 
 void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
@@ -138,7 +145,8 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
         Hold(key);
         OfDict(holder).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       } else if (PyList_Check(holder)) {
-        OfList(holder).items.push_back({PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
+        OfList(holder).items.push_back(
+            {PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
         PyErr_Clear();
       } else if (!PyTuple_Check(holder)) {
         AddOther(holder, reading, key, seen);
@@ -147,12 +155,14 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
     case Reading::kSlot: AddOwner(holder); return AddOther(holder, reading, key, seen);
     case Reading::kClass:
       Hold(key);
-      OfType(reinterpret_cast<PyTypeObject*>(holder)).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
+      OfType(reinterpret_cast<PyTypeObject*>(holder))
+          .slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       return;
     case Reading::kCell: return AddCell(holder, key, seen);
     case Reading::kField: return AddField(holder, key, seen);
     case Reading::kKeyAt: return;  // The keys are watched as a whole.
-    case Reading::kValueAt: case Reading::kAnswer: return AddOther(holder, reading, key, seen);
+    case Reading::kValueAt:
+    case Reading::kAnswer: return AddOther(holder, reading, key, seen);
   }
 }
 
@@ -180,7 +190,8 @@ bool Watch::IsCurrent(const TypeWatch& watch) {
     if (!IsSame(LookUpInClass(watch.type, slot.key), slot.expected)) return false;
   }
   for (const auto& [key, content] : watch.contents) {
-    if (Look(reinterpret_cast<PyObject*>(watch.type), Reading::kField, key).content != content) return false;
+    if (Look(reinterpret_cast<PyObject*>(watch.type), Reading::kField, key).content != content)
+      return false;
   }
   watch.version = VersionOf(watch.type);
   return true;
@@ -210,7 +221,9 @@ bool Watch::Holds() const {
   }
   for (const FunctionWatch& watch : functions_) {
     const PyFunctionObject& function = *watch.function;
-    if (function.func_code != watch.code || function.func_defaults != watch.defaults || function.func_kwdefaults != watch.keyword_defaults) return false;
+    if (function.func_code != watch.code || function.func_defaults != watch.defaults ||
+        function.func_kwdefaults != watch.keyword_defaults)
+      return false;
   }
   for (const CellWatch& watch : cells_) {
     if (!IsSame(PyCell_GET(watch.cell), watch.expected)) return false;

@@ -12,9 +12,10 @@
 
 namespace ingot::client {
 
-/// The places that a binding relies on and that may change inside this process: what a record read, by
-/// identity. A place that holds another object now still holds when that is an equal number or text.
-/// Asking costs about a nanosecond for each untouched dict or class. Needs the GIL throughout.
+/// The places that a binding relies on and that may change inside this process: what a record read,
+/// by identity. A place that holds another object now still holds when that is an equal number or
+/// text. Asking costs about a nanosecond for each untouched dict or class. Needs the GIL
+/// throughout.
 class Watch {
  public:
   Watch() = default;
@@ -25,13 +26,14 @@ class Watch {
   void Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
   /// A tensor whose metadata somebody else checks at every call.
   void Leave(PyObject* tensor) { left_.insert(tensor); }
-  /// An object that lives only as long as its owner wants: it is asked after while it lives, and not kept.
+  /// An object that lives only as long as its owner wants: it is asked after while it lives, and
+  /// not kept.
   void Borrow(PyObject* object) { borrowed_.insert(object); }
   bool Holds() const;
 
  private:
   struct Slot {
-    PyObject* key;           ///< borrowed from held_
+    PyObject* key;               ///< borrowed from held_
     mutable PythonRef expected;  ///< null: nothing is there
   };
   /// `slots` were right when the dict had this version.
@@ -82,7 +84,8 @@ class Watch {
   };
 
   void Hold(PyObject* object) {
-    if (object != nullptr && !borrowed_.contains(object)) held_.push_back(PythonRef::Borrow(object));
+    if (object != nullptr && !borrowed_.contains(object))
+      held_.push_back(PythonRef::Borrow(object));
   }
   DictWatch& OfDict(PyObject* dict);
   TypeWatch& OfType(PyTypeObject* type);

@@ -94,6 +94,18 @@ def cache_compile(func: typing.Any, *, config: "Config | typing.Mapping[str, typ
                    pp_rank=pp_rank, custom_decompositions=custom_decompositions)
 
 
+def mark_pure(function: _F) -> _F:
+    """Says of a callable made in C that what it gives depends on its arguments alone and that it changes nothing, and returns it.
+
+    A recorded call refuses callables made in C that it does not know; of Python code it sees every instruction. Nothing
+    checks this word: a wrong one gives wrong answers. Raises :class:`ingot.Invalid` for what is not callable.
+    """
+    if not callable(function):
+        raise errors.Invalid(f"ingot.mark_pure takes a callable, found {type(function).__name__}")
+    _native.mark_pure(function)
+    return function
+
+
 def load(path: "str | os.PathLike[str]") -> "Loaded":
     """An exported file as a callable: no daemon, no capture, weights included. It checks its arguments as a call site does.
 
