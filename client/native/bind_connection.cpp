@@ -161,8 +161,8 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Record& dependencies, bool dynamic,
-                 bool eager_numerics, const std::string& rejected, int deadline_ms, const std::string& range,
-                 int range_degree, bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling) {
+                 const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
+                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies, dynamic, eager_numerics);
   request.rejected = rejected;
@@ -224,9 +224,10 @@ void BindConnection(py::module_& m) {
                   py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
-           py::arg("dependencies"), py::arg("dynamic"), py::arg("eager_numerics"), py::arg("rejected"),
-           py::arg("deadline_ms"), py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
-           py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes())
+           py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
+           py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
+           py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
+           py::arg("eager_numerics") = false)
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

@@ -95,8 +95,8 @@ class Compiles:
         def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
             return typing.cast("dict[str, typing.Any]", connection.compile(
                 entry.key.components, captured.recording, captured.signature, captured.record,
-                gears.is_dynamic(config, job.shape.declared), config.numerics == "eager", entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
-                job.gears, job.sibling.captured.recording if job.sibling is not None else b""))
+                gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
+                job.gears, job.sibling.captured.recording if job.sibling is not None else b"", config.numerics == "eager"))
 
         reply = send(job.captured)
         counters.add_seconds("compile", time.perf_counter() - began)
