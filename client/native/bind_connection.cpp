@@ -8,6 +8,7 @@
 #include "client/lib/connection.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
+#include "client/native/record.h"
 #include "client/native/without_gil.h"
 #include "proto/capture_file.h"
 #include "proto/dependency_words.h"
@@ -19,7 +20,6 @@ namespace {
 
 using Items = std::vector<std::tuple<std::string, std::string, std::string>>;
 using Components = std::vector<std::pair<std::string, Items>>;
-using Dependencies = std::vector<std::tuple<std::string, std::string, std::string, std::string>>;
 
 /// ingotd lies in `bin` beside the extension, in a checkout as in a wheel.
 std::string DaemonPath() {
@@ -50,12 +50,11 @@ std::unique_ptr<proto::EntryKeyT> MakeKey(const Components& components) {
   return key;
 }
 
-py::list DependencyList(const proto::VariantT& variant) {
-  py::list list;
-  for (const auto& d : variant.dependencies) {
-    list.append(py::make_tuple(d->kind, d->where, Digest{d->low, d->high}.ToHex(), d->text));
-  }
-  return list;
+Record RecordOf(const proto::VariantT& variant) {
+  std::vector<RecordRow> rows;
+  rows.reserve(variant.dependencies.size());
+  for (const auto& d : variant.dependencies) rows.push_back({d->kind, d->where, Digest{d->low, d->high}, d->text});
+  return Record(std::move(rows));
 }
 
 py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
@@ -69,7 +68,7 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
   out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
   out["signature"] =
       py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
-  out["dependencies"] = DependencyList(variant);
+  out["dependencies"] = RecordOf(variant);
   py::list proven;
   for (size_t at = 0;
        variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
@@ -140,26 +139,25 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
 }
 
 proto::CompileT MakeRequest(const Components& components, std::string_view recording,
-                            std::string_view signature, const Dependencies& dependencies) {
+                            std::string_view signature, const Record& dependencies) {
   proto::CompileT request;
   request.key = MakeKey(components);
   request.recording.assign(recording.begin(), recording.end());
   request.signature.assign(signature.begin(), signature.end());
-  for (const auto& [kind, where, hex, text] : dependencies) {
-    const Digest digest = DigestFromPython(hex);
+  for (const RecordRow& row : dependencies.rows()) {
     auto dependency = std::make_unique<proto::DependencyT>();
-    dependency->kind = kind;
-    dependency->where = where;
-    dependency->low = digest.low;
-    dependency->high = digest.high;
-    dependency->text = text;
+    dependency->kind = row.kind;
+    dependency->where = row.where;
+    dependency->low = row.digest.low;
+    dependency->high = row.digest.high;
+    dependency->text = row.text;
     request.dependencies.push_back(std::move(dependency));
   }
   return request;
 }
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
-                 const py::bytes& signature, const Dependencies& dependencies, bool dynamic,
+                 const py::bytes& signature, const Record& dependencies, bool dynamic,
                  const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
                  bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
@@ -187,7 +185,7 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
-using Request = std::tuple<Components, py::bytes, py::bytes, Dependencies, bool>;
+using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool>;
 
 /// The file of captures given as (components, recording, signature, record, dynamic).
 py::bytes CaptureFile(const std::vector<Request>& requests) {
@@ -211,6 +209,7 @@ std::string Query(Connection& connection, const std::string& verb, const std::st
 }  // namespace
 
 void BindConnection(py::module_& m) {
+  m.def("dependency_subject", &proto::DependencySubject);
   m.def("dependency_words", [](const std::string& kind, const std::string& where,
                                const std::string& text) {
     return proto::DependencyWords(kind, where, text);

@@ -9,19 +9,12 @@
 #include <vector>
 
 #include "client/native/meta_results.h"
-#include "client/native/profiler.h"
 #include "client/native/recorder.h"
 
 namespace ingot::client {
 namespace {
 
 namespace py = pybind11;
-
-// A module that has ingot.Error gets that; a bare test module gets a RuntimeError. Either way the
-// text starts with the code's name.
-void Check(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().ToText());
-}
 
 py::object TryConstant(Recorder& recorder, uint32_t value, size_t bytes_max) {
   const Status status = recorder.DeclareConstant(value, bytes_max);
@@ -63,6 +56,7 @@ void BindRecorderClass(py::module_& m) {
       .def("foreigns", &ListForeigns, "(value, tensor, written) in order of first use.")
       .def("note_output", &Recorder::NoteOutput, py::arg("tensor"))
       .def("declare_weight", &Recorder::DeclareWeight, py::arg("value"), py::arg("name"))
+      .def("declare_fetched", &Recorder::DeclareFetched, py::arg("value"), py::arg("name"))
       .def("declare_constant", &TryConstant, py::arg("value"), py::arg("bytes_max"),
            "None, or why the tensor cannot be a constant.")
       .def("value_of", &Recorder::ValueOf, py::arg("tensor"))
@@ -71,41 +65,12 @@ void BindRecorderClass(py::module_& m) {
       .def_property_readonly("step_count", &Recorder::step_count);
 }
 
-void BindProfilerClass(py::module_& m) {
-  const auto own_module = m.attr("__name__").cast<std::string>();
-  py::class_<Profiler>(m, "Profiler", "Collects the code and the impure calls of one call.")
-      .def(py::init([own_module](std::vector<std::string> skip) {
-             auto profiler = std::make_unique<Profiler>(std::move(skip));
-             profiler->calls().Trust(own_module);
-             return profiler;
-           }),
-           py::arg("skip") = std::vector<std::string>())
-      .def("start", [](Profiler& profiler) { Check(profiler.Start()); })
-      .def("stop", &Profiler::Stop)
-      .def("set_on_compile",
-           [](Profiler& profiler, const py::object& callback) {
-             profiler.set_on_compile(callback.is_none() ? PythonRef()
-                                                        : PythonRef::Borrow(callback.ptr()));
-           })
-      .def("codes",
-           [](const Profiler& profiler) {
-             py::list list;
-             for (const RanCode& ran : profiler.codes()) {
-               list.append(py::make_tuple(py::reinterpret_borrow<py::object>(ran.code.get()),
-                                          py::reinterpret_borrow<py::object>(ran.module_name.get())));
-             }
-             return list;
-           })
-      .def_property_readonly("impure", [](const Profiler& profiler) { return profiler.impure(); });
-}
-
 }  // namespace
 
 void BindRecorder(py::module_& m) {
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   BindRecorderClass(m);
-  BindProfilerClass(m);
 }
 
 }  // namespace ingot::client

@@ -10,7 +10,6 @@
 #include "client/native/code_digest.h"
 #include "client/native/live_groups.h"
 #include "client/native/module_state.h"
-#include "client/native/state_reader.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -30,72 +29,6 @@ py::list KeyItems(const std::vector<StateItem>& items) {
 py::tuple Structure(py::handle root, const std::string& name) {
   const ModuleState state = StructureOf(root.ptr(), name);
   return py::make_tuple(KeyItems(state.items), state.opaque);
-}
-
-/// `codes` are pairs of a module's dict and a code object, `globals` of a module's dict and a name.
-ModuleState Read(py::handle names, const py::dict& roots, const py::list& codes, const py::list& globals,
-                 bool with_text) {
-  if (!names.is_none() && !PyAnySet_Check(names.ptr())) throw py::type_error("names are a set or None");
-  StateReader reader(NameFilter(names.ptr()), with_text);
-  for (auto [name, root] : roots) reader.AddRoot(name.cast<std::string>(), root.ptr());
-  for (py::handle pair : codes) {
-    const auto [space, code] = pair.cast<std::pair<py::dict, py::object>>();
-    if (!PyCode_Check(code.ptr())) throw py::type_error("read_state takes code objects");
-    reader.AddCode(space.ptr(), code.ptr());
-  }
-  for (py::handle pair : globals) {
-    const auto [space, name] = pair.cast<std::pair<py::dict, py::str>>();
-    reader.AddGlobal(space.ptr(), name.ptr());
-  }
-  return reader.Finish();
-}
-
-/// read_state(names, roots, codes) -> ([(kind, where, digest, text)], opaque, codes covered)
-py::tuple ReadState(py::handle names, const py::dict& roots, const py::list& codes) {
-  const ModuleState state = Read(names, roots, codes, py::list(), true);
-  py::list out(state.items.size());
-  for (size_t i = 0; i < state.items.size(); ++i) {
-    const StateItem& item = state.items[i];
-    out[i] = py::make_tuple(item.kind, item.name, item.digest.ToHex(), item.text);
-  }
-  py::list covered;
-  for (PyObject* code : state.codes) covered.append(py::handle(code));
-  return py::make_tuple(out, state.opaque, covered);
-}
-
-/// (kind, where, text there or None, text here or None) of the first difference to the record's
-/// (kind, where, digest, text); None when there is none.
-py::object Difference(const ModuleState& state, const py::list& record) {
-  std::unordered_map<std::string, std::pair<Digest, py::handle>> stored;
-  for (py::handle one : record) {
-    const auto item = py::reinterpret_borrow<py::tuple>(one);
-    const auto digest = Digest::FromHex(item[2].cast<std::string_view>());
-    const std::string name = item[0].cast<std::string>() + ' ' + item[1].cast<std::string>();
-    stored.emplace(name, std::pair(digest ? *digest : Digest(), one));
-  }
-  for (const StateItem& item : state.items) {
-    const auto it = stored.find(item.kind + ' ' + item.name);
-    if (it == stored.end()) return py::make_tuple(item.kind, item.name, py::none(), item.text);
-    const auto& [digest, known] = it->second;
-    const auto text = py::reinterpret_borrow<py::tuple>(known)[3];
-    if (digest != item.digest) return py::make_tuple(item.kind, item.name, text, item.text);
-    stored.erase(it);
-  }
-  if (stored.empty()) return py::none();
-  for (py::handle one : record) {
-    const auto item = py::reinterpret_borrow<py::tuple>(one);
-    const std::string name = item[0].cast<std::string>() + ' ' + item[1].cast<std::string>();
-    if (stored.contains(name)) return py::make_tuple(item[0], item[1], item[3], py::none());
-  }
-  return py::none();
-}
-
-/// check_state(names, roots, codes, globals, record) -> None, or Difference(). It makes no Python objects where all
-/// is well, which would set off the garbage collector.
-py::object CheckState(py::handle names, const py::dict& roots, const py::list& codes, const py::list& globals,
-                      const py::list& record) {
-  if (Difference(Read(names, roots, codes, globals, false), record).is_none()) return py::none();
-  return Difference(Read(names, roots, codes, globals, true), record);
 }
 
 py::tuple ValueState(py::handle value) {
@@ -131,8 +64,6 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
 void BindState(py::module_& m) {
   m.def("structure_of", Structure, py::arg("root"), py::arg("name"));
   m.def("patched_in", [](const py::dict& namespaces) { return KeyItems(PatchedIn(namespaces.ptr())); });
-  m.def("read_state", ReadState, py::arg("names"), py::arg("roots"), py::arg("codes"));
-  m.def("check_state", CheckState);
   m.def("digest_value", ValueState);
   m.def("set_live_groups", SetLiveGroups, "Names of process groups here, and what they are everywhere.");
   m.def("digest_code", [](py::handle code) {
@@ -155,6 +86,7 @@ void BindState(py::module_& m) {
     counters["skipped_watches"] = Counters().skipped_watches.load();
     counters["skipped_value_guards"] = total.skipped_value_guards;
     counters["verify_skipped"] = Counters().verify_skipped.load();
+    counters["refused_calls"] = Counters().refused_calls.load();
     counters["failures"] = Counters().failures.load();
     return counters;
   });

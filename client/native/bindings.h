@@ -30,7 +30,7 @@ void BindState(pybind11::module_& m);
 void BindGuards(pybind11::module_& m);
 void BindProgram(pybind11::module_& m);
 void BindExported(pybind11::module_& m);
-void BindWatch(pybind11::module_& m);
+void BindRecord(pybind11::module_& m);
 void BindConnection(pybind11::module_& m);
 
 }  // namespace ingot::client

@@ -7,7 +7,9 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstring>
+#include <memory>
 #include <new>
+#include <unordered_set>
 
 #include "client/native/arguments.h"
 #include "client/native/variant_table.h"
@@ -29,6 +31,7 @@ struct Compiled {
   PyObject* owner;   ///< the Python engine behind it
   PyObject* weakrefs;
   VariantTable variants;
+  std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
 
@@ -44,6 +47,7 @@ struct Frame {
   Arguments arguments;
   RunInputs inputs;
   std::vector<at::Tensor> outputs;
+  std::vector<at::Tensor> held;  ///< the inputs, while the GIL is released
   std::string why;
   bool busy = false;
 };
@@ -62,6 +66,7 @@ class FrameLease {
   }
   ~FrameLease() {
     frame_->outputs.clear();
+    frame_->held.clear();
     frame_->inputs.Clear();
     frame_->busy = false;
   }
@@ -100,6 +105,12 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
   const at::Tensor* const* inputs = frame.inputs.tensors.data();
   const size_t count = frame.inputs.tensors.size();
   if (!variant.heavy()) return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
+  // Another thread may take a tensor out of an argument's container meanwhile.
+  frame.held.assign(count, at::Tensor());
+  for (size_t i = 0; i < count; ++i) {
+    frame.held[i] = *inputs[i];
+    frame.inputs.tensors[i] = &frame.held[i];
+  }
   const WithoutGil released;
   return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
 }
@@ -135,7 +146,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       continue;
     }
     const bool asks = variant->policy().Asks();
-    if (asks && !variant->StateHolds(arguments.objects)) {
+    if (asks && !variant->StateHolds()) {
       reason = "stale";
       continue;
     }
@@ -219,6 +230,10 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       if (verified != nullptr) return CallVerify(self, verified, args, count, kwnames);
       if (result != nullptr || PyErr_Occurred()) return result;
     }
+    if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
+      Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
+      return CallTarget(self, args, nargsf, kwnames);
+    }
     return CallMiss(self, frame->arguments, reason, args, count, kwnames);
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
@@ -238,6 +253,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->verify_every = 0;
   self->served = 0;
   new (&self->variants) VariantTable();
+  new (&self->refused) std::unordered_set<std::string>();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -246,6 +262,7 @@ void Dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->variants.~VariantTable();
+  std::destroy_at(&self->refused);
   Py_CLEAR(self->target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -309,14 +326,11 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   if (!outputs) throw std::invalid_argument(outputs.error().message());
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
   variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
-  for (py::handle object : parts["objects"]) variant->AddObject(object.ptr());
-  for (py::handle check : parts["object_checks"]) {
-    const auto triple = check.cast<py::tuple>();
-    variant->AddObjectCheck({triple[0].cast<size_t>(), triple[1].ptr()}, triple[2].ptr());
-  }
+  for (py::handle object : parts["objects"]) BoundVariant::AddObject(variant, object.ptr());
   for (py::handle fetch : parts["fetches"]) {
-    const auto pair = fetch.cast<py::tuple>();
-    variant->AddFetch({pair[0].cast<size_t>(), pair[1].ptr()});
+    auto path = ObjectPath::Parse(fetch.cast<std::string>());
+    if (!path) throw std::invalid_argument(path.error().message());
+    variant->AddFetch(std::move(path).value());
   }
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
   for (py::handle symbols : parts["proven"]) variant->AddProven(Integers(symbols.ptr()));
@@ -411,8 +425,22 @@ PyObject* SetVerify(PyObject* object, PyObject* every) {
   Py_RETURN_NONE;
 }
 
+/// refuse(shape): calls of this shape run eagerly from now on, at the cost of looking that up.
+PyObject* Refuse(PyObject* object, PyObject* shape) {
+  if (!PyBytes_Check(shape)) {
+    PyErr_SetString(PyExc_TypeError, "a shape is bytes");
+    return nullptr;
+  }
+  auto* self = reinterpret_cast<Compiled*>(object);
+  std::string text(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape));
+  self->variants.erase(text);
+  self->refused.insert(std::move(text));
+  Py_RETURN_NONE;
+}
+
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   reinterpret_cast<Compiled*>(object)->variants.clear();
+  reinterpret_cast<Compiled*>(object)->refused.clear();
   Py_RETURN_NONE;
 }
 
@@ -421,6 +449,7 @@ PyMethodDef kMethods[] = {
     {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
+    {"_refuse", Refuse, METH_O, "Runs a shape eagerly from now on."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
     {nullptr, nullptr, 0, nullptr}};

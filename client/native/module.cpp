@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/native/bind_observer.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
 
@@ -11,7 +12,8 @@ PYBIND11_MODULE(_native, m) {
   BindGuards(m);
   BindProgram(m);
   BindExported(m);
-  BindWatch(m);
+  BindRecord(m);
+  BindObserver(m);
   BindConnection(m);
   if (AddCompiledType(m.ptr()) != 0) throw pybind11::error_already_set();
 }

@@ -3,28 +3,26 @@
 
 #include <Python.h>
 
-#include <utility>
+#include <string_view>
 #include <vector>
+
+#include "base/result.h"
+#include "client/native/reading.h"
 
 namespace ingot::client {
 
-/// A way from one of a call's object arguments to something inside it: attributes and items.
-/// Owns its keys; needs the GIL.
+/// A way from one of a call's object arguments to something inside it: a path that begins with `object:<i>`.
+/// Runs no code of a program; needs the GIL.
 class ObjectPath {
  public:
-  ObjectPath(size_t object, PyObject* steps);
-  ObjectPath(ObjectPath&& other) noexcept = default;
-  ~ObjectPath();
+  /// kCorrupt for text that is no such path.
+  static Result<ObjectPath> Parse(std::string_view path);
 
-  /// What the path leads to (a new reference), or null without an error set when a step fails.
+  /// What the path leads to (a new reference), or null without an error set when a step leads nowhere.
   PyObject* Follow(const std::vector<PyObject*>& objects) const;
 
  private:
-  struct Step {
-    bool attribute;
-    PyObject* key;
-  };
-  size_t object_;
+  size_t object_ = 0;
   std::vector<Step> steps_;
 };
 

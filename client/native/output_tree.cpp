@@ -8,6 +8,8 @@
 namespace ingot::client {
 namespace {
 
+constexpr size_t kKeptMax = 1 << 20;
+
 Error Invalid(const char* what) { return Error(Code::kInvalid, std::string("output tree: ") + what); }
 
 }  // namespace
@@ -25,10 +27,22 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   const std::string_view name(kind);
   if (name == "leaf" || name == "input") {
     tree->kind_ = name == "leaf" ? Kind::kLeaf : Kind::kInput;
-    tree->number_ = PyLong_AsSize_t(second);
-    if (PyErr_Occurred() || tree->number_ >= (name == "leaf" ? leaf_count : input_count)) {
+    tree->leaf_ = PyLong_AsSize_t(second);
+    if (PyErr_Occurred() || tree->leaf_ >= (name == "leaf" ? leaf_count : input_count)) {
       PyErr_Clear();
       return Invalid("a tensor that the artifact neither returns nor takes");
+    }
+  } else if (name == "same" || name == "keep") {
+    tree->kind_ = name == "same" ? Kind::kSame : Kind::kKeep;
+    tree->leaf_ = PyLong_AsSize_t(second);
+    if (PyErr_Occurred() || tree->leaf_ >= kKeptMax) {
+      PyErr_Clear();
+      return Invalid("the number of something kept");
+    }
+    if (name == "keep") {
+      if (PyTuple_GET_SIZE(spec) != 3) return Invalid("what is kept");
+      TRY_ASSIGN(auto child, Parse(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
+      tree->children_.push_back(std::move(child));
     }
   } else if (name == "const") {
     tree->object_ = Py_NewRef(second);
@@ -62,14 +76,33 @@ OutputTree::~OutputTree() { Py_XDECREF(object_); }
 
 PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves,
                             const std::vector<const at::Tensor*>& inputs) const {
-  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(leaves[number_]);
-  if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs[number_]);
+  Kept kept;
+  PyObject* built = BuildOne({leaves, inputs}, kept);
+  for (PyObject* object : kept) Py_XDECREF(object);
+  return built;
+}
+
+PyObject* OutputTree::BuildOne(const Tensors& tensors, Kept& kept) const {
+  if (kind_ == Kind::kSame) {
+    if (leaf_ < kept.size() && kept[leaf_] != nullptr) return Py_NewRef(kept[leaf_]);
+    PyErr_SetString(PyExc_RuntimeError, "a result repeats an object that has not been built");
+    return nullptr;
+  }
+  if (kind_ == Kind::kKeep) {
+    PyObject* value = children_[0]->BuildOne(tensors, kept);
+    if (value == nullptr) return nullptr;
+    if (kept.size() <= leaf_) kept.resize(leaf_ + 1, nullptr);
+    Py_XSETREF(kept[leaf_], Py_NewRef(value));
+    return value;
+  }
+  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(tensors.leaves[leaf_]);
+  if (kind_ == Kind::kInput) return THPVariable_Wrap(*tensors.inputs[leaf_]);
   if (kind_ == Kind::kConst) return Py_NewRef(object_);
   const auto count = static_cast<Py_ssize_t>(children_.size());
   if (kind_ == Kind::kDict) {
     PyObject* dict = PyDict_New();
     for (Py_ssize_t i = 0; dict != nullptr && i < count; ++i) {
-      PyObject* value = children_[i]->Build(leaves, inputs);
+      PyObject* value = children_[i]->BuildOne(tensors, kept);
       if (value == nullptr || PyDict_SetItem(dict, PyList_GET_ITEM(object_, i), value) != 0) {
         Py_CLEAR(dict);
       }
@@ -79,7 +112,7 @@ PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves,
   }
   PyObject* sequence = kind_ == Kind::kTuple ? PyTuple_New(count) : PyList_New(count);
   for (Py_ssize_t i = 0; sequence != nullptr && i < count; ++i) {
-    PyObject* value = children_[i]->Build(leaves, inputs);
+    PyObject* value = children_[i]->BuildOne(tensors, kept);
     if (value == nullptr) {
       Py_DECREF(sequence);
       return nullptr;

@@ -79,6 +79,12 @@ struct Recorder::State {
 namespace {
 
 thread_local std::shared_ptr<Recorder::State> active;
+thread_local int operators_open = 0;
+
+struct OpenOperator {
+  OpenOperator() { ++operators_open; }
+  ~OpenOperator() { --operators_open; }
+};
 
 void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below =
@@ -141,6 +147,7 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   }
   const Clock::time_point start = Clock::now();
   try {
+    const OpenOperator open;
     deferred ? deferred->Call(op, below, stack, *step.facts) : op.redispatchBoxed(below, stack);
   } catch (...) {
     Refuse({"exception", step.facts->name + " raised an exception"});
@@ -219,6 +226,8 @@ std::vector<std::string> Recorder::ForeignOperators() const {
   return names;
 }
 
+bool Recorder::IsInsideOperator() { return operators_open > 0; }
+
 size_t Recorder::step_count() const { return state_->writer.steps().size(); }
 
 std::vector<Foreign> Recorder::Foreigns() const {
@@ -260,6 +269,15 @@ void Recorder::DeclareWeight(uint32_t value, std::string name) {
   known.binding = Binding::kWeight;
   known.name = std::move(name);
   state_->weights.push_back(value);
+}
+
+void Recorder::DeclareFetched(uint32_t value, std::string name) {
+  TensorTable& tensors = state_->writer.tensors();
+  if (value >= tensors.size()) return;
+  KnownTensor& known = tensors.at(value);
+  if (known.binding != Binding::kNone || known.origin != Origin::kForeign) return;
+  known.binding = Binding::kInput;
+  state_->inputs.emplace_back(value, std::move(name));
 }
 
 Status Recorder::DeclareConstant(uint32_t value, size_t bytes_max) {

@@ -70,6 +70,8 @@ class Recorder {
   uint32_t NoteOutput(const at::Tensor& tensor);
   /// After Stop(): order of calls = order of weight sources.
   void DeclareWeight(uint32_t value, std::string name);
+  /// After Stop(): a foreign tensor that each call finds inside its arguments; an input behind those declared before.
+  void DeclareFetched(uint32_t value, std::string name);
   /// Makes it a constant with the elements it had at first use. kExhausted above `bytes_max`;
   /// kUnsupported for a tensor that is not a 0-dim number (nobody knows what it depends on), and
   /// for one whose memory was written before its elements were copied.
@@ -84,6 +86,8 @@ class Recorder {
   /// Identities of the process groups that steps communicate in, by the slot they name.
   const std::vector<std::string>& Groups() const;
   size_t step_count() const;
+  /// Whether this thread runs an operator that is being noted: Python code that runs now is its kernel.
+  static bool IsInsideOperator();
 
   struct State;
 

@@ -19,7 +19,7 @@ std::optional<proto::DType> DTypeOf(c10::ScalarType type);
 /// Where a tensor came from, as far as the recorder can tell.
 enum class Origin : uint8_t { kInput, kForeign, kFresh, kStep };
 /// What the caller made of a foreign tensor.
-enum class Binding : uint8_t { kNone, kWeight, kConstant };
+enum class Binding : uint8_t { kNone, kInput, kWeight, kConstant };
 
 /// One tensor the recording knows, with its metadata at first sight.
 struct KnownTensor {

@@ -17,21 +17,40 @@ BoundVariant::BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<Out
     : program_(std::move(program)), outputs_(std::move(outputs)) {}
 
 BoundVariant::~BoundVariant() {
-  for (const ObjectCheck& check : object_checks_) Py_DECREF(check.expected);
   for (PyObject* object : objects_) Py_DECREF(object);
 }
 
-void BoundVariant::AddObjectCheck(ObjectPath path, PyObject* expected) {
-  object_checks_.push_back({std::move(path), Py_NewRef(expected)});
+namespace {
+
+constexpr const char* kCapsule = "ingot.BoundVariant";
+
+/// Called when an object that a variant is bound to goes; `capsule` holds the variant weakly.
+PyObject* OnGone(PyObject* capsule, PyObject* /*reference*/) {
+  auto* held = static_cast<std::weak_ptr<BoundVariant>*>(PyCapsule_GetPointer(capsule, kCapsule));
+  if (held == nullptr) return nullptr;
+  if (const auto variant = held->lock()) variant->Drop();
+  Py_RETURN_NONE;
 }
 
-void BoundVariant::AddObject(PyObject* object) {
-  PyObject* reference = PyWeakref_NewRef(object, nullptr);
+PyMethodDef kOnGone = {"on_gone", OnGone, METH_O, nullptr};
+
+PyObject* GoneCallback(const std::shared_ptr<BoundVariant>& variant) {
+  const PythonRef capsule(PyCapsule_New(new std::weak_ptr<BoundVariant>(variant), kCapsule, [](PyObject* object) {
+    delete static_cast<std::weak_ptr<BoundVariant>*>(PyCapsule_GetPointer(object, kCapsule));
+  }));
+  return PyCFunction_New(&kOnGone, capsule.get());
+}
+
+}  // namespace
+
+void BoundVariant::AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object) {
+  const PythonRef callback(GoneCallback(variant));
+  PyObject* reference = PyWeakref_NewRef(object, callback.get());
   if (reference == nullptr) {
     PyErr_Clear();
     reference = Py_NewRef(object);
   }
-  objects_.push_back(reference);
+  variant->objects_.push_back(reference);
 }
 
 void BoundVariant::AddProven(std::vector<int64_t> symbols) {
@@ -44,17 +63,6 @@ bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
   for (size_t i = 0; i < objects.size(); ++i) {
     PyObject* bound = PyWeakref_Check(objects_[i]) ? PyWeakref_GetObject(objects_[i]) : objects_[i];
     if (bound != objects[i]) return false;
-  }
-  return true;
-}
-
-bool BoundVariant::StateHolds(const std::vector<PyObject*>& objects) const {
-  if (watch_ != nullptr && !watch_->Holds()) return false;
-  for (const ObjectCheck& check : object_checks_) {
-    PyObject* found = check.path.Follow(objects);
-    Py_XDECREF(found);
-    // Compared by address only, so the dropped reference does not matter.
-    if (found != check.expected) return false;
   }
   return true;
 }

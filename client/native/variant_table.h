@@ -35,10 +35,8 @@ class BoundVariant {
   /// How an assigned parameter, a replaced submodule, an edited attribute or a patched function is
   /// noticed.
   void set_watch(std::shared_ptr<const Watch> watch) { watch_ = std::move(watch); }
-  /// State inside an object argument must stay this very object.
-  void AddObjectCheck(ObjectPath path, PyObject* expected);
-  /// Held weakly where the type allows it: a KV cache must be free to go.
-  void AddObject(PyObject* object);
+  /// Held weakly where the type allows it: a KV cache must be free to go, and what is watched inside it goes too.
+  static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
   void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
   void AddProven(std::vector<int64_t> symbols);
@@ -51,7 +49,9 @@ class BoundVariant {
 
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
   /// Nothing that is watched has changed. Needs ObjectsMatch().
-  bool StateHolds(const std::vector<PyObject*>& objects) const;
+  bool StateHolds() const { return watch_ != nullptr && watch_->Holds(); }
+  /// Forgets what is watched: an object it was bound to is gone.
+  void Drop() { watch_.reset(); }
   /// Adds the tensors inside object arguments; false when a path leads to no tensor any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
   /// A template runs only sizes that a recording has proved, or that lie in its proved range.
@@ -68,15 +68,9 @@ class BoundVariant {
   bool verifiable() const { return verifiable_; }
 
  private:
-  struct ObjectCheck {
-    ObjectPath path;
-    PyObject* expected;
-  };
-
   std::shared_ptr<Program> program_;
   std::unique_ptr<OutputTree> outputs_;
   std::shared_ptr<const Watch> watch_;
-  std::vector<ObjectCheck> object_checks_;
   std::vector<ObjectPath> fetches_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
   std::vector<at::Tensor> weights_;

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/watch.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
-#include <array>
-#include <string_view>
 
-#include "client/native/code_names.h"
 #include "client/native/origin.h"
 
 namespace ingot::client {
@@ -20,297 +15,208 @@ uint64_t VersionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict
 uint64_t VersionOf(PyObject*) { return 0; }
 #endif
 
-constexpr size_t kValuesMax = 50'000;
-
-/// A new reference to the attributes of a plain object, or null.
-PyObject* StateOf(PyObject* value) {
-  if (_PyObject_GetDictPtr(value) == nullptr && Py_TYPE(value)->tp_dictoffset == 0) return nullptr;
-  PyObject* state = PyObject_GenericGetDict(value, nullptr);
-  if (state == nullptr) PyErr_Clear();
-  return state;
+/// Zero while a class has none: it gets one when it is next looked into.
+unsigned int VersionOf(PyTypeObject* type) {
+  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? type->tp_version_tag : 0;
 }
 
-bool IsModule(PyObject* state) {
-  static PyObject* const name = PyUnicode_InternFromString("_modules");
-  return PyDict_GetItemWithError(state, name) != nullptr;
-}
-
-/// Tables of torch.nn.Module that hold hooks which run around forward.
-bool IsHookTable(std::string_view name) {
-  constexpr std::array<std::string_view, 2> kNames = {"_forward_hooks", "_forward_pre_hooks"};
-  return std::ranges::find(kNames, name) != kNames.end();
-}
-
-/// Values without a state of their own.
-bool IsAtom(PyObject* value) {
-  return value == Py_None || PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) ||
-         PyBytes_Check(value) || PyComplex_Check(value) || PyType_Check(value) ||
-         PyFunction_Check(value) || PyCFunction_Check(value) || PyModule_Check(value);
-}
-
-PyObject* TableOf(PyObject* dict) {
-  return PyType_Check(dict) ? reinterpret_cast<PyTypeObject*>(dict)->tp_dict : dict;
+/// The same object, or an equal number or text in its place, which is kept from then on.
+bool IsSame(PyObject* found, PythonRef& expected) {
+  if (found == expected.get()) return true;
+  if (found == nullptr || !expected || Py_TYPE(found) != Py_TYPE(expected.get())) return false;
+  const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) || PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
+  if (!is_value || DigestOfSeen({PythonRef::Borrow(found), std::nullopt}) != DigestOfSeen({PythonRef::Borrow(expected.get()), std::nullopt})) return false;
+  expected = PythonRef::Borrow(found);
+  return true;
 }
 
 }  // namespace
 
-Watch::~Watch() {
-  for (const DictWatch& watch : dicts_) {
-    for (const Slot& slot : watch.slots) {
-      Py_DECREF(slot.key);
-      Py_XDECREF(slot.expected);
-    }
-    Py_DECREF(watch.dict);
-  }
-  for (const ListWatch& watch : lists_) {
-    for (PyObject* item : watch.items) Py_DECREF(item);
-    Py_DECREF(watch.list);
-  }
-  for (const FunctionWatch& watch : functions_) {
-    Py_DECREF(watch.function);
-    Py_DECREF(watch.code);
-    Py_XDECREF(watch.defaults);
-    Py_XDECREF(watch.keyword_defaults);
-  }
-  for (const auto* pairs : {&cells_, &sets_}) {
-    for (const auto& [holder, held] : *pairs) {
-      Py_DECREF(holder);
-      Py_XDECREF(held);
-    }
-  }
-}
-
-Watch::DictWatch& Watch::Of(PyObject* dict) {
+Watch::DictWatch& Watch::OfDict(PyObject* dict) {
   const auto [it, fresh] = numbers_.emplace(dict, dicts_.size());
   if (fresh) {
-    dicts_.emplace_back();
-    dicts_.back().dict = Py_NewRef(dict);
+    Hold(dict);
+    dicts_.emplace_back().dict = dict;
   }
   return dicts_[it->second];
 }
 
-void Watch::AddSlot(PyObject* dict, PyObject* key, PyObject* expected) {
-  dict = TableOf(dict);
-  if (dict == nullptr || !slots_.emplace(dict, key).second) return;
-  DictWatch& watch = Of(dict);
-  watch.version = 0;
-  watch.slots.push_back({Py_NewRef(key), Py_XNewRef(expected)});
-}
-
-void Watch::AddSize(PyObject* dict) {
-  DictWatch& watch = Of(dict);
-  watch.sized = true;
-  watch.size = PyDict_GET_SIZE(dict);
-}
-
-void Watch::AddCell(PyObject* cell) {
-  if (!seen_.insert(cell).second) return;
-  PyObject* held = PyCell_GET(cell);
-  cells_.emplace_back(Py_NewRef(cell), Py_XNewRef(held));
-}
-
-void Watch::AddTree(PyObject* root) {
-  waiting_.push_back(root);
-  while (!waiting_.empty()) {
-    PyObject* value = waiting_.back();
-    waiting_.pop_back();
-    Visit(value);
-  }
-}
-
-void Watch::AddAttributes(PyObject* names) {
-  all_names_ = names == Py_None;
-  const PythonRef iterator(all_names_ ? nullptr : PyObject_GetIter(names));
-  while (iterator) {
-    PyObject* name = PyIter_Next(iterator.get());
-    if (name == nullptr) break;
-    PyUnicode_InternInPlace(&name);
-    kept_.push_back(PythonRef(name));
-    names_.insert(name);
-  }
-  PyErr_Clear();
-}
-
-void Watch::AddFunction(PyObject* value) {
-  PyObject* inner = FunctionOf(value);
-  if (inner == nullptr || !seen_.insert(inner).second) return;
-  auto* function = reinterpret_cast<PyFunctionObject*>(inner);
-  functions_.push_back({Py_NewRef(inner), Py_NewRef(function->func_code), Py_XNewRef(function->func_defaults),
-                        Py_XNewRef(function->func_kwdefaults)});
-}
-
-void Watch::AddNames(PyObject* globals, PyObject* code) {
-  PyObject* names = reinterpret_cast<PyCodeObject*>(code)->co_names;
-  PyObject* constants = reinterpret_cast<PyCodeObject*>(code)->co_consts;
-  for (PyObject* texts : {names, constants}) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(texts); ++i) {
-      PyObject* text = PyTuple_GET_ITEM(texts, i);
-      // Attributes have interned names; getattr(x, "name") has its own as a constant.
-      if (PyUnicode_Check(text) && PyUnicode_CHECK_INTERNED(text)) names_.insert(text);
-    }
-  }
-  std::vector<PyObject*> modules;
-  const auto add = [&](PyObject* dict, PyObject* name, PyObject* value) {
-    AddSlot(dict, name, value);
-    const bool is_new = value != nullptr && PyModule_Check(value) &&
-                        std::ranges::find(modules, value) == modules.end();
-    if (is_new) modules.push_back(value);
-  };
-  for (PyObject* name : GlobalNames(code)) {
-    // What is absent is a builtin, which a global of its name would hide.
-    add(globals, name, PyDict_GetItemWithError(globals, name));
-  }
-  // Calls such as torch.nn.functional.relu: any name may be an attribute of any module on the way.
-  for (size_t m = 0; m < modules.size(); ++m) {
-    PyObject* attributes = PyModule_GetDict(modules[m]);
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k) {
-      PyObject* name = PyTuple_GET_ITEM(names, k);
-      PyObject* value = PyDict_GetItemWithError(attributes, name);
-      if (value != nullptr) add(attributes, name, value);
-    }
-  }
-}
-
-bool Watch::Enter(PyObject* value) {
-  return !IsAtom(value) && !THPVariable_Check(value) && seen_.size() < kValuesMax &&
-         seen_.insert(value).second;
-}
-
-void Watch::Visit(PyObject* value) {
-  if (!Enter(value)) return;
-  if (PyList_Check(value)) return VisitList(value);
-  if (PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) waiting_.push_back(PyTuple_GET_ITEM(value, i));
-    return;
-  }
-  if (PyAnySet_Check(value)) return VisitSet(value);
-  if (PyDict_Check(value)) VisitDict(value);
-  PyObject* state = StateOf(value);
-  if (state == nullptr) return;
-  if (IsModule(state)) {
-    VisitClass(Py_TYPE(value));
-    VisitModule(state);
-  } else {
-    VisitObject(state);
-  }
-  // The object keeps its dict alive.
-  Py_DECREF(state);
-}
-
-/// Tensors are left out: those a plan uses are checked as weights, others cannot steer it.
-void Watch::VisitDict(PyObject* dict) {
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(dict, &at, &key, &value)) {
-    if (!THPVariable_Check(value)) AddSlot(dict, key, value);
-    waiting_.push_back(value);
-  }
-  AddSize(dict);
-}
-
-/// An application's own object may change on every call in ways that no model reads.
-void Watch::VisitObject(PyObject* state) {
-  if (all_names_) return VisitDict(state);
-  for (PyObject* name : names_) {
-    PyObject* value = PyDict_GetItemWithError(state, name);
-    if (value != nullptr && THPVariable_Check(value)) continue;
-    AddSlot(state, name, value);
-    if (value != nullptr) waiting_.push_back(value);
-  }
-}
-
-void Watch::VisitModule(PyObject* state) {
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(state, &at, &key, &value)) {
-    const std::string_view name = ViewOf(key);
-    const bool is_table = name == "_parameters" || name == "_buffers" || name == "_modules";
-    if (is_table || IsHookTable(name)) {
-      if (PyDict_Check(value)) VisitDict(value);
-    } else if (!name.starts_with("_") || !PyDict_Check(value)) {
-      if (!THPVariable_Check(value)) AddSlot(state, key, value);
-      waiting_.push_back(value);
-    }
-  }
-  AddSize(state);
-}
-
-void Watch::VisitList(PyObject* list) {
-  ListWatch watch{Py_NewRef(list), {}};
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-    watch.items.push_back(Py_NewRef(PyList_GET_ITEM(list, i)));
-    waiting_.push_back(watch.items.back());
-  }
-  lists_.push_back(std::move(watch));
-}
-
-void Watch::VisitSet(PyObject* set) {
-  PyObject* copy = PyFrozenSet_New(set);
-  if (copy == nullptr) return PyErr_Clear();
-  sets_.emplace_back(Py_NewRef(set), copy);
-}
-
-/// Methods that a user's class defines; a patched one must not be served by what was compiled.
-void Watch::VisitClass(PyTypeObject* type) {
+Watch::TypeWatch& Watch::OfType(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
-  if (type->tp_dict == nullptr || !seen_.insert(object).second) return;
-  const bool is_torchs = IsTorchName(ModuleOf(type));
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(type->tp_dict, &at, &key, &value)) {
-    const bool counts = !is_torchs || ViewOf(key) == "forward";
-    if (counts && PyFunction_Check(value)) AddSlot(type->tp_dict, key, value);
+  const auto [it, fresh] = numbers_.emplace(object, types_.size());
+  if (fresh) {
+    Hold(object);
+    types_.emplace_back().type = type;
   }
-  // A method added to a class may hide one of its base.
-  if (!is_torchs) AddSize(type->tp_dict);
-  if (type->tp_bases == nullptr) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_bases); ++i) {
-    VisitClass(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_bases, i)));
+  return types_[it->second];
+}
+
+Watch::ListWatch& Watch::OfList(PyObject* list) {
+  const auto [it, fresh] = numbers_.emplace(list, lists_.size());
+  if (fresh) {
+    Hold(list);
+    lists_.emplace_back().list = list;
+  }
+  return lists_[it->second];
+}
+
+void Watch::AddOwner(PyObject* object) {
+  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) || !met_.insert(object).second) return;
+  Hold(object);
+  owners_.push_back({object, Py_TYPE(object), OwnDict(object)});
+}
+
+void Watch::AddFunction(PyObject* object) {
+  if (!met_.insert(object).second) return;
+  Hold(object);
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  for (PyObject* part : {function->func_code, function->func_defaults, function->func_kwdefaults}) Hold(part);
+  functions_.push_back({function, function->func_code, function->func_defaults, function->func_kwdefaults});
+}
+
+void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
+  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
+  PyErr_Clear();
+  PyObject* cells = PyFunction_GET_CLOSURE(function);
+  for (Py_ssize_t i = 0; names && cells != nullptr && i < PyTuple_GET_SIZE(cells); ++i) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
+    Hold(PyTuple_GET_ITEM(cells, i));
+    cells_.push_back({PyTuple_GET_ITEM(cells, i), PythonRef::Borrow(seen.object.get())});
+  }
+}
+
+void Watch::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+  Hold(holder);
+  Hold(key);
+  Hold(seen.object.get());
+  others_.push_back({holder, reading, key, seen.object.get(), seen.content});
+}
+
+void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
+  const std::string_view name = ViewOf(key);
+  if (name == "code" || name == "defaults" || name == "kwdefaults") {
+    if (PyFunction_Check(holder)) AddFunction(holder);
+  } else if (name == "special" || name == "bases") {
+    OfType(reinterpret_cast<PyTypeObject*>(holder)).contents.emplace_back(key, *seen.content);
+    Hold(key);
+  } else if (name == "type" || name == "dict") {
+    AddOwner(holder);
+  } else if (name == "len" && PyDict_Check(holder)) {
+    OfDict(holder).size = PyDict_GET_SIZE(holder);
+  } else if (name == "len" && PyList_Check(holder)) {
+    OfList(holder).size = PyList_GET_SIZE(holder);
+  } else if (name == "keys" && PyDict_Check(holder)) {
+    DictWatch& watch = OfDict(holder);
+    watch.size = PyDict_GET_SIZE(holder);
+    watch.keys = seen.content;
+  } else if (name == "meta") {
+    if (!left_.contains(holder)) AddOther(holder, Reading::kField, key, seen);
+  } else if (name == "target") {
+    AddOther(holder, Reading::kField, key, seen);
+  } else if (IsContentField(name) && !PyTuple_Check(holder)) {
+    AddOther(holder, Reading::kField, key, seen);
+  }
+  // What else an object made in C is put together from stays what it is.
+}
+
+void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+  switch (reading) {
+    case Reading::kAttribute: {
+      AddOwner(holder);
+      PyObject* dict = OwnDict(holder);
+      if (dict == nullptr) return;
+      Hold(key);
+      OfDict(dict).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
+      return;
+    }
+    case Reading::kItem:
+      if (PyDict_Check(holder)) {
+        Hold(key);
+        OfDict(holder).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
+      } else if (PyList_Check(holder)) {
+        OfList(holder).items.push_back({PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
+        PyErr_Clear();
+      } else if (!PyTuple_Check(holder)) {
+        AddOther(holder, reading, key, seen);
+      }
+      return;
+    case Reading::kSlot: AddOwner(holder); return AddOther(holder, reading, key, seen);
+    case Reading::kClass:
+      Hold(key);
+      OfType(reinterpret_cast<PyTypeObject*>(holder)).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
+      return;
+    case Reading::kCell: return AddCell(holder, key, seen);
+    case Reading::kField: return AddField(holder, key, seen);
   }
 }
 
 bool Watch::IsCurrent(const DictWatch& watch) {
   const uint64_t version = VersionOf(watch.dict);
   if (version != 0 && version == watch.version) return true;
-  if (watch.sized && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
+  if (watch.size >= 0 && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
   for (const Slot& slot : watch.slots) {
-    if (PyDict_GetItemWithError(watch.dict, slot.key) != slot.expected) {
-      PyErr_Clear();
-      return false;
-    }
+    PyObject* found = PyDict_GetItemWithError(watch.dict, slot.key);
+    PyErr_Clear();
+    if (!IsSame(found, slot.expected)) return false;
+  }
+  if (watch.keys) {
+    static PyObject* const keys = PyUnicode_InternFromString("keys");
+    if (Look(watch.dict, Reading::kField, keys).content != watch.keys) return false;
   }
   watch.version = version;
   return true;
 }
 
+bool Watch::IsCurrent(const TypeWatch& watch) {
+  const unsigned int version = VersionOf(watch.type);
+  if (version != 0 && version == watch.version) return true;
+  for (const Slot& slot : watch.slots) {
+    if (!IsSame(LookUpInClass(watch.type, slot.key), slot.expected)) return false;
+  }
+  for (const auto& [key, content] : watch.contents) {
+    if (Look(reinterpret_cast<PyObject*>(watch.type), Reading::kField, key).content != content) return false;
+  }
+  watch.version = VersionOf(watch.type);
+  return true;
+}
+
 bool Watch::IsCurrent(const ListWatch& watch) {
-  const auto size = static_cast<size_t>(PyList_GET_SIZE(watch.list));
-  if (size != watch.items.size()) return false;
-  PyObject** items = reinterpret_cast<PyListObject*>(watch.list)->ob_item;
-  return std::equal(items, items + size, watch.items.begin());
+  const Py_ssize_t size = PyList_GET_SIZE(watch.list);
+  if (watch.size >= 0 && size != watch.size) return false;
+  return std::ranges::all_of(watch.items, [&](const Item& item) {
+    return item.at < size && IsSame(PyList_GET_ITEM(watch.list, item.at), item.expected);
+  });
 }
 
 bool Watch::Holds() const {
+  for (const OwnerWatch& watch : owners_) {
+    if (Py_TYPE(watch.object) != watch.type) return false;
+    if (watch.dict != nullptr && *_PyObject_GetDictPtr(watch.object) != watch.dict) return false;
+  }
   for (const DictWatch& watch : dicts_) {
+    if (!IsCurrent(watch)) return false;
+  }
+  for (const TypeWatch& watch : types_) {
     if (!IsCurrent(watch)) return false;
   }
   for (const ListWatch& watch : lists_) {
     if (!IsCurrent(watch)) return false;
   }
   for (const FunctionWatch& watch : functions_) {
-    const auto* function = reinterpret_cast<PyFunctionObject*>(watch.function);
-    if (function->func_code != watch.code || function->func_defaults != watch.defaults ||
-        function->func_kwdefaults != watch.keyword_defaults) {
-      return false;
+    const PyFunctionObject& function = *watch.function;
+    if (function.func_code != watch.code || function.func_defaults != watch.defaults || function.func_kwdefaults != watch.keyword_defaults) return false;
+  }
+  for (const CellWatch& watch : cells_) {
+    if (!IsSame(PyCell_GET(watch.cell), watch.expected)) return false;
+  }
+  for (const OtherWatch& watch : others_) {
+    const Seen seen = Look(watch.holder, watch.reading, watch.key);
+    if (watch.content) {
+      if (seen.content != watch.content) return false;
+    } else {
+      PythonRef expected = PythonRef::Borrow(watch.object);
+      if (!IsSame(seen.object.get(), expected)) return false;
     }
-  }
-  for (const auto& [cell, held] : cells_) {
-    if (PyCell_GET(cell) != held) return false;
-  }
-  for (const auto& [set, copy] : sets_) {
-    const int same = PyObject_RichCompareBool(set, copy, Py_EQ);
-    if (same < 0) PyErr_Clear();
-    if (same != 1) return false;
   }
   return true;
 }

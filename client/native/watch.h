@@ -3,92 +3,111 @@
 
 #include <Python.h>
 
-#include <set>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <vector>
 
 #include "client/native/python_ref.h"
+#include "client/native/reading.h"
 
 namespace ingot::client {
 
-/// Python state that a binding relies on and that may change inside this process: attributes,
-/// submodules, hooks, items of lists and dicts, globals, closure cells. What was added must stay
-/// the very same object; the cost of asking is about a nanosecond for each untouched dict.
-/// Needs the GIL throughout.
+/// The places that a binding relies on and that may change inside this process: what a record read, by
+/// identity. A place that holds another object now still holds when that is an equal number or text.
+/// Asking costs about a nanosecond for each untouched dict or class. Needs the GIL throughout.
 class Watch {
  public:
   Watch() = default;
   Watch(Watch&&) = delete;
-  ~Watch();
+  Watch& operator=(Watch&&) = delete;
 
-  /// `dict[key]` must stay this object, or stay absent where `expected` is null. `dict` may be a
-  /// type: its own attributes.
-  void AddSlot(PyObject* dict, PyObject* key, PyObject* expected);
-  /// What a closure cell holds.
-  void AddCell(PyObject* cell);
-  /// What a function's code looks up in its module, and in modules it finds there. Call it for all
-  /// code before AddTree, which asks what names occur in code.
-  void AddNames(PyObject* globals, PyObject* code);
-  /// Attributes of objects that count besides those in code; None = all there are.
-  void AddAttributes(PyObject* names);
-  /// The code and defaults of a function, or of the one inside a method or property; anything else
-  /// has none.
-  void AddFunction(PyObject* value);
-  /// A module, container or object and everything below it, tensors left out: whatever a program
-  /// can branch on. Of objects that are no modules only attributes whose names occur in code.
-  void AddTree(PyObject* root);
-
+  /// `seen` is what the place holds now.
+  void Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
+  /// A tensor whose metadata somebody else checks at every call.
+  void Leave(PyObject* tensor) { left_.insert(tensor); }
+  /// An object that lives only as long as its owner wants: it is asked after while it lives, and not kept.
+  void Borrow(PyObject* object) { borrowed_.insert(object); }
   bool Holds() const;
 
  private:
   struct Slot {
-    PyObject* key;
-    PyObject* expected;
+    PyObject* key;           ///< borrowed from held_
+    mutable PythonRef expected;  ///< null: nothing is there
   };
-  /// `slots` were right when the dict had this version and, where `sized`, this size.
+  /// `slots` were right when the dict had this version.
   struct DictWatch {
     PyObject* dict;
     mutable uint64_t version = 0;
-    Py_ssize_t size = 0;
-    bool sized = false;
+    Py_ssize_t size = -1;  ///< -1: may gain and lose keys
+    std::optional<Digest> keys;
     std::vector<Slot> slots;
   };
+  /// Slots are what the classes of the type have under names.
+  struct TypeWatch {
+    PyTypeObject* type;
+    mutable unsigned int version = 0;
+    std::vector<Slot> slots;
+    std::vector<std::pair<PyObject*, Digest>> contents;
+  };
+  /// An object must stay of its class and keep its dict.
+  struct OwnerWatch {
+    PyObject* object;
+    PyTypeObject* type;
+    PyObject* dict;
+  };
   struct FunctionWatch {
-    PyObject *function, *code, *defaults, *keyword_defaults;
+    PyFunctionObject* function;
+    PyObject *code, *defaults, *keyword_defaults;
+  };
+  struct Item {
+    Py_ssize_t at;
+    mutable PythonRef expected;
   };
   struct ListWatch {
     PyObject* list;
-    std::vector<PyObject*> items;
+    Py_ssize_t size = -1;  ///< -1: may grow and shrink
+    std::vector<Item> items;
+  };
+  struct CellWatch {
+    PyObject* cell;
+    mutable PythonRef expected;
+  };
+  /// Read again at every call.
+  struct OtherWatch {
+    PyObject* holder;
+    Reading reading;
+    PyObject* key;
+    PyObject* object;
+    std::optional<Digest> content;
   };
 
-  DictWatch& Of(PyObject* dict);
-  /// The dict must not gain or lose keys.
-  void AddSize(PyObject* dict);
-  void Visit(PyObject* value);
-  void VisitDict(PyObject* dict);
-  void VisitObject(PyObject* state);
-  void VisitModule(PyObject* state);
-  void VisitList(PyObject* list);
-  void VisitSet(PyObject* set);
-  void VisitClass(PyTypeObject* type);
-  bool Enter(PyObject* value);
+  void Hold(PyObject* object) {
+    if (object != nullptr && !borrowed_.contains(object)) held_.push_back(PythonRef::Borrow(object));
+  }
+  DictWatch& OfDict(PyObject* dict);
+  TypeWatch& OfType(PyTypeObject* type);
+  ListWatch& OfList(PyObject* list);
+  void AddOwner(PyObject* object);
+  void AddFunction(PyObject* function);
+  void AddField(PyObject* holder, PyObject* key, const Seen& seen);
+  void AddCell(PyObject* function, PyObject* name, const Seen& seen);
+  void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
   static bool IsCurrent(const DictWatch& watch);
+  static bool IsCurrent(const TypeWatch& watch);
   static bool IsCurrent(const ListWatch& watch);
 
   std::vector<DictWatch> dicts_;
-  std::unordered_map<PyObject*, size_t> numbers_;  ///< of each watched dict
-  std::vector<ListWatch> lists_;
+  std::vector<TypeWatch> types_;
+  std::vector<OwnerWatch> owners_;
   std::vector<FunctionWatch> functions_;
-  std::vector<std::pair<PyObject*, PyObject*>> cells_;  ///< a cell and what it held
-  std::vector<std::pair<PyObject*, PyObject*>> sets_;   ///< a set and a copy of it
-  std::unordered_set<PyObject*> names_;                 ///< attributes and strings in code, interned
-  bool all_names_ = false;
-  std::vector<PythonRef> kept_;                         ///< names that no code keeps alive
-  std::vector<PyObject*> waiting_;                      ///< values AddTree has yet to visit
-  std::unordered_set<PyObject*> seen_;
-  std::set<std::pair<PyObject*, PyObject*>> slots_;  ///< (dict, key) of each slot
+  std::vector<ListWatch> lists_;
+  std::vector<CellWatch> cells_;
+  std::vector<OtherWatch> others_;
+  boost::unordered_flat_map<PyObject*, size_t> numbers_;  ///< of dicts, types and lists
+  boost::unordered_flat_set<PyObject*> met_;              ///< owners and functions
+  boost::unordered_flat_set<PyObject*> left_;
+  boost::unordered_flat_set<PyObject*> borrowed_;
+  std::vector<PythonRef> held_;
 };
 
 }  // namespace ingot::client

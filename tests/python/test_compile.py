@@ -371,8 +371,8 @@ def test_random_operators_use_the_live_generator(ingot):
 
 @pytest.mark.parametrize("name,fn", [
     ("escape-numpy", lambda x: x + float(x.numpy()[0])),
-    ("impure-call", lambda x: x + __import__("random").random()),
-    ("impure-call", lambda x: x * (__import__("time").time() > 0)),
+    ("call", lambda x: x + __import__("random").random()),
+    ("call", lambda x: x * (__import__("time").time() > 0)),
 ])
 def test_refusals_have_a_name_and_still_answer(ingot, name, fn):
     step = ingot.compile(fn, wait=True)
@@ -384,16 +384,31 @@ def test_refusals_have_a_name_and_still_answer(ingot, name, fn):
     assert name in step.report()
 
 
-def test_side_effects_are_refused(ingot, block):
+def test_a_stored_number_is_stored_again(ingot, block):
     def fn(x):
         block.last = x.shape[0] + 100
         return x + 1
 
     step = ingot.compile(fn, wait=True)
     with torch.no_grad():
-        for rows in (1, 2):
+        for rows in (1, 2, 1, 2):
+            block.last = None
             step(torch.randn(rows))
             assert block.last == rows + 100
+    assert ingot.stats()["native_calls"] == 2
+
+
+def test_side_effects_that_cannot_be_done_again_are_refused(ingot, block):
+    def fn(x):
+        block.last = lambda: x
+        return x + 1
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.randn(2)
+            step(x)
+            assert block.last() is x
     assert ingot.stats()["refused_side-effect"] >= 1
 
 
@@ -597,7 +612,7 @@ def test_a_fault_of_ours_still_gives_the_eager_answer(ingot, monkeypatch):
 
     x = torch.randn(4)
     with torch.no_grad():
-        for module, name in ((dependencies, "collect"), (keys, "entry_key")):
+        for module, name in ((dependencies, "of_operators"), (keys, "entry_key")):
             with monkeypatch.context() as patch:
                 patch.setattr(module, name, broken)
                 step = ingot.compile(fn, wait=True)

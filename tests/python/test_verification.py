@@ -25,7 +25,7 @@ x = torch.ones(4, 16)
 settings = config.resolve(None)
 with torch.no_grad():
     key = keys.entry_key(net.right, (x,), {}, [], settings)
-    run = recording.Recording(net.wrong, "net.right", recording.Call((x,), {}, [x], ["x"], []), 1 << 20)
+    run = recording.Recording(net.wrong, "net.right", recording.Call((x,), {}, [x], ["x"], []), ingot.Config())
     captured = run.finish(run.run())
 daemon.link(settings).get(5000).compile(key.components, captured.recording, captured.signature, captured.record, True, "", 60000)
 print(json.dumps("forged"))

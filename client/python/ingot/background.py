@@ -2,6 +2,7 @@
 """The threads of this process that send recordings to the daemon and install what comes back."""
 
 import logging
+import os
 import queue
 import threading
 import typing
@@ -22,6 +23,10 @@ class _Line:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.begin()
+
+    def begin(self) -> None:
+        """Empty, without a thread: at the start, and in a child process."""
         self._queue: "queue.SimpleQueue[tuple[Runner, Job]]" = queue.SimpleQueue()
         self._worker: "threading.Thread | None" = None
         self._lock = threading.Lock()
@@ -52,3 +57,11 @@ _gears = _Line("ingot-gears")
 
 def submit(runner: Runner, job: Job) -> None:
     (_gears if job.gears else _recordings).add(runner, job)
+
+
+def _forked() -> None:
+    _recordings.begin()
+    _gears.begin()
+
+
+os.register_at_fork(after_in_child=_forked)

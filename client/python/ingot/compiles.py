@@ -7,7 +7,7 @@ import threading
 import time
 import typing
 
-from ingot import background, binding, counters, errors, exporting, gears, miss, recording, verification
+from ingot import background, binding, counters, dependencies, errors, exporting, gears, miss, paths, recording, verification
 from ingot.entry import Job
 
 if typing.TYPE_CHECKING:
@@ -137,6 +137,11 @@ class Compiles:
         with engine._lock:
             entry.rejected = ""
             if self._has_proven(job, variant):
+                return
+            roots = paths.Roots(engine.target, job.call.objects)
+            variant.holds = dependencies.first_mismatch(variant.record, roots) is None
+            if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
+                entry.variants.append(variant)
                 return
             replaced = [v for v in entry.usable() if v.graph == variant.graph or variant.is_template and not v.is_template]
             for old in replaced:

@@ -40,7 +40,7 @@ class Config:
     capture: str = "record"
     """*key* ``record``: while the function runs. ``export``: as torch.export sees it, which takes seconds on the first call, and
     serves every size inside the range that export and a few recordings prove, and some programs that recording refuses
-    (transforms of torch.func, clocks read for printing)."""
+    (transforms of torch.func)."""
     on_miss: str = "compile"
     """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
@@ -79,8 +79,8 @@ class Config:
     """Argument shapes (structures and Python scalars) of one call site; further ones run eagerly."""
     value_guard_failures_max: int = 8
     """Failed value guards after which a shape runs eagerly for good."""
-    constant_bytes_max: int = 1 << 20
-    """Largest tensor without a path that is copied into the graph, in bytes."""
+    instructions_max: int = 5_000_000
+    """Python instructions of a call that is observed; a longer one runs eagerly."""
     global_rank: "int | None" = None
     """*key* Who asks: rank in the whole job."""
     tp_rank: "int | None" = None

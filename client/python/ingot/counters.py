@@ -2,6 +2,7 @@
 """Counters of this process, named once; the language of tests and of ``ingot.stats()``."""
 
 import collections
+import os
 import threading
 import typing
 
@@ -40,6 +41,7 @@ def stats() -> "dict[str, typing.Any]":
         out["seconds"] = {name: round(value, 6) for name, value in sorted(_seconds.items())}
     calls = _native.call_counters()
     out["native_calls"] = calls["native_calls"]
+    out["fallbacks"] += calls["refused_calls"]
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
     out["skipped_watches"] = calls["skipped_watches"]
@@ -54,3 +56,11 @@ def reset() -> None:
     with _lock:
         _counts.clear()
         _seconds.clear()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

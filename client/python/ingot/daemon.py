@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """This process's connection to ingotd: opened in the background, shared by every call site."""
 
+import os
 import threading
 import time
 import typing
@@ -16,13 +17,21 @@ class Link:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._begin()
+        self.open_soon()
+
+    def _begin(self) -> None:
         self._ready = threading.Event()
         self._connection: typing.Any = None
         self._failure: "errors.Error | None" = None
         self._failed_at = 0.0
         self._lock = threading.Lock()
         self._opening = False
-        self.open_soon()
+
+    def forked(self) -> None:
+        """In a child process: the parent's connection and the thread that opened it are not ours."""
+        _of_parents.append(self._connection)
+        self._begin()
 
     def open_soon(self) -> None:
         """Starts opening without waiting."""
@@ -50,6 +59,8 @@ class Link:
 
     def get(self, wait_ms: int) -> typing.Any:
         """The connection; Unavailable when it is not open within the time."""
+        if not self._opening and not self._ready.is_set():
+            self.open_soon()  # In a child process nobody has yet.
         if self._connection is None and self._failure is not None and time.monotonic() - self._failed_at > self._RETRY_S:
             self.open_soon()
         if not self._ready.wait(wait_ms / 1e3):
@@ -59,6 +70,8 @@ class Link:
         return self._connection
 
 
+_of_parents: "list[typing.Any]" = []
+"""Never closed: their sockets are shared with the parent process."""
 _links: "dict[tuple[str, str], Link]" = {}
 _links_lock = threading.Lock()
 
@@ -70,3 +83,13 @@ def link(config: Config) -> Link:
         if key not in _links:
             _links[key] = Link(config)
         return _links[key]
+
+
+def _forked() -> None:
+    global _links_lock
+    _links_lock = threading.Lock()
+    for one in _links.values():
+        one.forked()
+
+
+os.register_at_fork(after_in_child=_forked)

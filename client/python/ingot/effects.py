@@ -1,91 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Side effects in Python during a recorded call: what reachable objects held before and after.
+"""What a recorded run changed outside itself, done again on every native call: the same operations in the same order.
 
-A tensor attribute that now points to a tensor of the graph becomes an *epilogue* (set again on every replay);
-any other change is refused.
+A value that is stored is a tensor of the graph, a number or text, an object from before, or something built of these; what
+else a run stores is refused before anything is compiled.
 """
 
-import os
+import collections
+import functools
 import typing
 
-import torch
+from ingot import errors, paths, tree
 
-from ingot import _native, noting, paths
+Write = typing.Tuple[typing.Any, str, str, typing.Tuple[typing.Any, ...], str]
+"""(holder, its path, operation, values, line) as the observer lists them."""
 
-_OBJECTS_MAX = 20_000
-
-
-class Change(typing.NamedTuple):
-    """``holder`` (a path) got a new value under ``key``."""
-
-    holder: paths.Path
-    kind: str
-    key: typing.Any
-    value: typing.Any
+_OWNERS: "dict[str, typing.Any]" = {"list": list, "dict": dict, "set": set, "collections.deque": collections.deque,
+                                    "collections.OrderedDict": collections.OrderedDict}
 
 
-class Snapshot:
-    """What every object reachable from the roots holds before the call."""
-
-    def __init__(self, roots: "dict[str, typing.Any]") -> None:
-        self.path_of: "dict[int, paths.Path]" = {}
-        self.tensors: "list[tuple[paths.Path, torch.Tensor]]" = []
-        self._before: "list[tuple[paths.Path, typing.Any, paths.Content]]" = []
-        for name, root in roots.items():
-            for path, value, content in paths.walk(name, root):
-                if id(value) in self.path_of or len(self._before) > _OBJECTS_MAX:
-                    continue
-                self.path_of[id(value)] = path
-                if isinstance(value, torch.Tensor):
-                    self.tensors.append((path, value))
-                else:
-                    self._before.append((path, value, content))
-
-    def changes(self) -> "list[Change]":
-        """What differs now, equal values set anew left out; a removed key counts as set to None."""
-        found = []
-        for path, value, content in self._before:
-            now = paths.children(value)
-            if len(now) == len(content) and all(a[2] is b[2] and a[1] == b[1] for a, b in zip(now, content)):
-                continue
-            before = {(kind, key): child for kind, key, child in content}
-            after = {(kind, key): child for kind, key, child in now}
-            for kind, key in list(after) + [k for k in before if k not in after]:
-                old, new = before.get((kind, key), _ABSENT), after.get((kind, key), _ABSENT)
-                if old is not new and not _same(old, new):
-                    found.append(Change(path, kind, key, None if new is _ABSENT else new))
-        return found
+def encode(writes: "list[Write]", encoder: tree.Encoder) -> "list[dict[str, typing.Any]]":
+    """The operations as JSON; Unsupported says which cannot be done again, and why."""
+    return [_encode(write, encoder) for write in writes]
 
 
-_ABSENT = object()
+def _encode(write: Write, encoder: tree.Encoder) -> "dict[str, typing.Any]":
+    holder, path, name, values, line = write
+    where = f"{paths.to_text(path)} ({line})"
+    if path.startswith("object:") and "." in name:
+        pass  # A container inside an argument object, found again through the object it was bound with.
+    try:
+        return {"h": path, "n": name, "v": [encoder.encode(value) for value in values]}
+    except errors.Unsupported as e:
+        raise errors.Unsupported(f"{where} was changed: {e}") from None
 
 
-def _same(old: typing.Any, new: typing.Any) -> bool:
-    if isinstance(old, torch.Tensor) or isinstance(new, torch.Tensor) or old is _ABSENT or new is _ABSENT:
-        return False
-    return bool(_native.digest_value(old)[0] == _native.digest_value(new)[0])
+def places(writes: "list[Write]") -> "set[str]":
+    """Where single values were stored, as the beginnings of paths of a record: what a later call finds changed."""
+    return {path for _, path, _, _, _ in writes}
 
 
-_plain_environ = type(os.environ)
+def _set_cell(function: typing.Any, name: str, value: typing.Any) -> None:
+    function.__closure__[function.__code__.co_freevars.index(name)].cell_contents = value
 
 
-class _Watched(_plain_environ):  # type: ignore[misc, valid-type]
-    def __getitem__(self, name: str) -> str:
-        read = environment.here()
-        try:
-            value: str = super().__getitem__(name)
-        except KeyError:
-            if read is not None:
-                read[name] = None
-            raise
-        if read is not None:
-            read[name] = value
-        return value
+def _operation(name: str, holder: typing.Any) -> "typing.Callable[..., typing.Any]":
+    """One operation on its holder; runs no code of a class."""
+    if name in ("setattr", "setslot", "delattr", "delslot"):
+        owner = type if isinstance(holder, type) else object
+        change: typing.Any = owner.__setattr__ if name.startswith("set") else owner.__delattr__
+        return functools.partial(change, holder)
+    if name == "setcell":
+        return functools.partial(_set_cell, holder)
+    owner_name, _, method = name.rpartition(".")
+    if name in ("setitem", "delitem"):
+        owner_name = next((n for n, o in _OWNERS.items() if n in ("list", "dict", "collections.deque") and isinstance(holder, o)), "?")
+        if isinstance(holder, collections.OrderedDict):
+            owner_name = "collections.OrderedDict"
+        method = f"__{name}__"
+    if owner_name not in _OWNERS or not isinstance(holder, _OWNERS[owner_name]):
+        raise errors.Incompatible(f"{name} does not fit a {type(holder).__name__}")
+    return functools.partial(getattr(_OWNERS[owner_name], method), holder)
 
 
-def _watch_environ(watch: bool) -> None:
-    os.environ.__class__ = _Watched if watch else _plain_environ
+def replayed(outputs: "tuple[typing.Any, ...]", writes: "list[dict[str, typing.Any]]", roots: paths.Roots) -> "tuple[typing.Any, ...]":
+    """The result's tree with the operations done behind it."""
+    operations = [_operation(write["n"], paths.resolve(write["h"], roots)) for write in writes]
+    counts = [len(write["v"]) for write in writes]
 
+    def finish(values: "list[typing.Any]") -> typing.Any:
+        at = 1
+        for operation, count in zip(operations, counts):
+            operation(*values[at:at + count])
+            at += count
+        return values[0]
 
-environment: "noting.Noting[dict[str, str | None]]" = noting.Noting(_watch_environ)
-"""The variables a thread reads through ``os.environ``, with what it found."""
+    return ("call", finish, [outputs, *(tree.decode(value, roots) for write in writes for value in write["v"])])

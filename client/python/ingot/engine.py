@@ -20,6 +20,8 @@ from ingot.config import Config
 from ingot.entry import Entry, Job, Shape
 
 log = logging.getLogger("ingot")
+_MOVES_MAX = 3
+_REFUSALS_MAX = 2
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
@@ -340,14 +342,22 @@ class Engine:
         try:
             captured, proof = self._finish(run, result, call, shape.declared)
         except recording.Refused as e:
-            self._note_refusal(shape, e)
+            self._note_refusal(shape_key, shape, e)
             return result
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
             log.exception("finishing the recording of %s failed", self.name)
-            self._note_refusal(shape, recording.Refused("internal", repr(e)))
+            self._note_refusal(shape_key, shape, recording.Refused("internal", repr(e)))
             return result
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
+        moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
+        if moved is not None:
+            kind, where, _, _ = moved[0]
+            shape.moved[where] += 1
+            if shape.moved[where] >= _MOVES_MAX:
+                subject = dependencies.subject_of(kind, where)
+                self._note_refusal(shape_key, shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
+                return result
         job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
         self._compiles.submit(job)
         if self.config.wait and not self._compiles.is_holding():
@@ -385,16 +395,27 @@ class Engine:
         return captured, proof
 
     def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
-        return recording.Recording(self.target, self.name, call, self.config.constant_bytes_max, deferred)
+        return recording.Recording(self.target, self.name, call, self.config, deferred)
 
-    def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
+    def _note_refusal(self, shape_key: bytes, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
-        shape.eager_reason = f"{refused.name}: {refused.detail}"
-        self._last_miss = miss.Miss("refused", shape.eager_reason)
+        shape.refusals += 1
+        why = f"{refused.name}: {refused.detail}"
+        self._last_miss = miss.Miss("refused", why)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
         if self.config.on_unsupported == "error":
+            shape.eager_reason = why
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
+        # A first call makes much that later ones find: modules, tables, buffers.
+        if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
+            self._stay_eager(shape_key, shape, why)
+
+    def _stay_eager(self, shape_key: bytes, shape: Shape, why: str) -> None:
+        """Calls of this structure run the function from now on, at the cost of a look-up."""
+        shape.eager_reason = why
+        if self.config.on_unsupported != "error" and not (shape.declared is not None and shape.declared.static):
+            self.site._refuse(shape_key)
 
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
@@ -488,6 +509,17 @@ class Engine:
 
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
         return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
+
+
+def _forked() -> None:
+    """A child process has none of the threads that held locks or worked on recordings."""
+    for engine in list(_live):
+        engine._lock, engine._thread, engine._compiles = threading.RLock(), threading.local(), compiles.Compiles(engine)
+        for shape in engine._shapes.values():
+            shape.pending.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

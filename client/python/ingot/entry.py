@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one call site knows of its entries in the store, and of the calls under way for them."""
 
+import collections
 import threading
 import typing
 
@@ -28,7 +29,7 @@ class Entry:
         known: "dict[int, str | None]" = {}  # Variants of one recording share their record.
         found = []
         for variant in self.variants:
-            fingerprint = hash(tuple(variant.record))
+            fingerprint = hash(variant.record)
             if fingerprint not in known:
                 known[fingerprint] = dependencies.first_mismatch(variant.record, roots)
             found.append((variant, known[fingerprint]))
@@ -43,6 +44,10 @@ class Shape:
         self.pending: "set[tuple[typing.Any, ...]]" = set()
         self.eager_reason: "str | None" = None
         self.value_failures = 0
+        self.refusals = 0
+        """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
+        self.moved: "collections.Counter[str]" = collections.Counter()
+        """Places that a recording read and did not find as they were when it ended, with how often."""
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
         self.specialized: "set[str]" = set()

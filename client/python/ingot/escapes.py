@@ -28,10 +28,6 @@ class _Recorder(Protocol):
     def refuse(self, name: str, detail: str) -> None: ...
 
 
-class _Profiler(Protocol):
-    def set_on_compile(self, callback: Callable[[], None] | None) -> None: ...
-
-
 class _Unwrapper(Protocol):
     def call(self, inner: Callable[..., Any], func: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
 
@@ -172,36 +168,27 @@ _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 class Escapes(TorchFunctionMode):
     """Held while a recorder runs; refuses the recording at the first escape.
 
-    With a profiler it also steps aside for `torch.compile`, which would otherwise trace this mode
-    into the user's graph. With an unwrapper, tensors that a collective still fills become plain
+    It steps aside for `torch.compile`, which would otherwise trace this mode into the user's graph.
+    With an unwrapper, tensors that a collective still fills become plain
     ones before a call sees them.
     """
 
     def __init__(
         self,
         recorder: _Recorder,
-        profiler: _Profiler | None = None,
         unwrapper: _Unwrapper | None = None,
     ) -> None:
         super().__init__()
         self._recorder = recorder
-        self._profiler = profiler
         self._left = False
         self._unwrapper = unwrapper
 
-    def __enter__(self) -> Escapes:
-        if self._profiler is not None:
-            self._profiler.set_on_compile(self._step_aside)
-        super().__enter__()
-        return self
-
     def __exit__(self, *exception: Any) -> None:
-        if self._profiler is not None:
-            self._profiler.set_on_compile(None)
         if not self._left:
             super().__exit__(*exception)
 
-    def _step_aside(self) -> None:
+    def step_aside(self) -> None:
+        """Leaves the stack of modes before torch.compile looks at it."""
         self._recorder.refuse("compiled", "the function calls torch.compile")
         above = []
         while _len_torch_function_stack() > 0:

@@ -31,7 +31,7 @@ def _check(name: str, variant: binding.Variant) -> None:
             raise errors.Unsupported(f"{name} takes tensors inside an object argument ({paths.to_text(step)}); pass them as tensors to export it")
     if variant.signature.get("groups"):
         raise errors.Unsupported(f"{name} communicates in process groups ({', '.join(variant.signature['groups'])}), which an exported file cannot bind")
-    if variant.signature["epilogues"]:
+    if variant.signature["writes"]:
         raise errors.Unsupported(f"{name} stores tensors in Python objects, which an exported file cannot do")
 
 
@@ -41,7 +41,7 @@ class Loaded:
     def __init__(self, path: str) -> None:
         self._function = _native.ExportedFunction.load(path)
         self.name: str = self._function.name
-        self._outputs = [tree.decode(json.loads(outputs), paths.Roots(self, ()), loaded=True) for outputs in self._function.outputs]
+        self._outputs = [tree.decode(json.loads(outputs), paths.Roots(self, ())) for outputs in self._function.outputs]
 
     def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """Raises Invalid, naming the argument, when an input is not what the file accepts."""

@@ -13,7 +13,7 @@ import typing
 
 import torch
 
-from ingot import clocks, gears, paths, ranges, recording
+from ingot import gears, paths, ranges, recording
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -60,10 +60,10 @@ class _ModuleRecording(recording.Recording):
     """A run of the exported program in place of the function whose recording it stands for."""
 
     def __init__(self, original: recording.Recording, module: typing.Any, literals: "dict[str, torch.Tensor]",
-                 tensors: "list[torch.Tensor]", constant_bytes_max: int) -> None:
+                 tensors: "list[torch.Tensor]") -> None:
         call = original._call
-        super().__init__(original._function, original._name, call._replace(tensors=tensors), constant_bytes_max)
-        self._original, self._module, self._literals = original, module, literals
+        super().__init__(original._function, original._name, call._replace(tensors=tensors), original._config)
+        self._module, self._literals, self.observer = module, literals, original.observer
 
     def _invoke(self) -> typing.Any:
         # What the code wrote down as numbers is made anew, so that the recorder knows where it comes from.
@@ -72,9 +72,14 @@ class _ModuleRecording(recording.Recording):
             setattr(self._module.get_submodule(owner), leaf, torch.tensor(value.tolist(), dtype=value.dtype))
         return self._module(*self._call.tensors)
 
-    def _observed(self) -> "tuple[typing.Any, typing.Any, typing.Any, typing.Any]":
-        codes, _, environment, noted = self._original._observed()
-        return codes, (), environment, noted
+    def _observe(self) -> typing.Any:
+        return None  # What the function read and wrote, its own run has shown.
+
+    def _start_observing(self, escapes: typing.Any) -> None:
+        pass
+
+    def _stop_observing(self) -> None:
+        pass
 
 
 def capture(run: recording.Recording, result: typing.Any, target: typing.Any, call: recording.Call, config: Config,
@@ -85,12 +90,9 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
     try:
         plain = run.finish(result)
     except recording.Refused as e:
-        impure = run._observed()[1]
-        if e.name not in _TOLERATED and not (e.name == "impure-call" and clocks.only_clocks(impure)):
+        if e.name not in _TOLERATED or run.observer.refused is not None:
             raise
-        if impure and not clocks.only_clocks(impure):
-            raise
-        if run._snapshot.changes():
+        if run.observer.writes():
             raise recording.Refused("side-effect", f"Python state was changed, beside {e}") from None
         refused = e
     try:
@@ -108,7 +110,7 @@ def _export(run: recording.Recording, target: typing.Any, call: recording.Call, 
             refused: "recording.Refused | None") -> Outcome:
     if call.objects:
         raise recording.Refused("export", f"an argument is a {type(call.objects[0]).__name__}; pass its tensors")
-    if run._snapshot.changes():
+    if run.observer.writes():
         raise recording.Refused("export", "Python state was changed")
     programs = _trace(run, target, call, _dynamic_sizes(call.tensors, config, declared), refused)
     program = programs[-1]
@@ -117,7 +119,7 @@ def _export(run: recording.Recording, target: typing.Any, call: recording.Call, 
     written = _written_state(program, module)
 
     def record(tensors: "list[torch.Tensor]") -> recording.Captured:
-        one = _ModuleRecording(run, module, literals, tensors, config.constant_bytes_max)
+        one = _ModuleRecording(run, module, literals, tensors)
         # The call has drawn its random numbers already.
         with _restored(written), torch.random.fork_rng(devices=[]):
             result = one.run()
@@ -149,16 +151,8 @@ def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, d
     """The exported program, and its decomposed form where only that can be recorded."""
     import torch.export
 
-    watched = clocks.Watched() if refused is not None and run._observed()[1] else None
-    if watched is not None:
-        held = clocks.held_by(run._observed()[0])
-        if held is not None:
-            raise recording.Refused("impure-call", f"{held} reads a clock under a name of its own")
     shapes = None if dynamic is None else (tuple(dynamic),)
-    with watched or contextlib.nullcontext():
-        program = torch.export.export(_Program(target, call), tuple(call.tensors), dynamic_shapes=shapes, strict=False)
-    if watched is not None and watched.count == 0:
-        raise recording.Refused("impure-call", "a clock is read where the trace cannot see it")
+    program = torch.export.export(_Program(target, call), tuple(call.tensors), dynamic_shapes=shapes, strict=False)
     if any("functorch" in getattr(node.target, "__module__", "") for node in program.graph.nodes if callable(node.target)):
         # Transforms are traced as calls that the recorder cannot take; decomposing leaves what they do.
         return [program, program.run_decompositions({})]

@@ -1,31 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names for things a function reaches: from a root, by attributes and items.
+"""Names for things a function reaches: text such as ``self._modules["layers"].scale`` (client/native/reading.h).
 
-A path is JSON: ``[root, [kind, key], ...]`` with root ``"self"``, ``"object:<i>"`` (the i-th object
-argument), ``"closure:<name>"`` or ``"global:<module>:<name>"``; kind ``"a"`` is an attribute, ``"i"`` an item.
+A path begins with ``self`` (what the function belongs to), ``function`` (the function itself), ``object:<i>`` (the i-th object
+argument) or ``module:`` and goes on by steps that run no code of the program.
 """
 
-import itertools
-import sys
+import re
 import typing
 
 import torch
 
-from ingot import errors
+from ingot import _native, errors
 
-Path = typing.List[typing.Any]
-_DEPTH_MAX = 32
-_ITEMS_MAX = 4096
-_ATOM_TYPES = frozenset([type(None), bool, int, float, str])
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, type, torch.dtype, torch.device)
-
-
-def to_text(path: Path) -> str:
-    """``self.layers[0].weight``"""
-    text = str(path[0])
-    for kind, key in path[1:]:
-        text += f".{key}" if kind == "a" else f"[{key!r}]"
-    return text
+Path = str
 
 
 class Roots:
@@ -36,31 +23,31 @@ class Roots:
         self.objects = objects
         self.module = self_of(function)
 
-    def get(self, name: str) -> typing.Any:
-        """The root object; NotFound when this process has none of that name."""
-        kind, _, rest = name.partition(":")
-        if kind == "self" and self.module is not None:
-            return self.module
-        if kind == "object" and int(rest) < len(self.objects):
-            return self.objects[int(rest)]
-        if kind == "closure":
-            cells = closure_of(self.function)
-            if rest in cells:
-                return cells[rest]
-        if kind == "global":
-            module, _, attribute = rest.partition(":")
-            if module in sys.modules and hasattr(sys.modules[module], attribute):
-                return getattr(sys.modules[module], attribute)
-        raise errors.NotFound(f"root {name!r} does not exist in this process")
+    def named(self) -> "dict[str, typing.Any]":
+        """The root objects by name."""
+        found: "dict[str, typing.Any]" = {}
+        if self.module is not None:
+            found["self"] = self.module
+        plain = function_root(self.function)
+        if plain is not None:
+            found["function"] = plain
+        found.update((f"object:{i}", value) for i, value in enumerate(self.objects))
+        return found
+
+
+def function_root(function: typing.Any) -> typing.Any:
+    """The Python function that is called; None for modules and objects, whose class has it."""
+    function = getattr(function, "__func__", function)
+    return function if hasattr(function, "__code__") else None
 
 
 def plain_function(function: typing.Any) -> typing.Any:
     """The Python function behind a module, bound method or callable object; None for builtins."""
     if isinstance(function, torch.nn.Module):
         return type(function).forward
-    function = getattr(function, "__func__", function)
-    if hasattr(function, "__code__"):
-        return function
+    own = function_root(function)
+    if own is not None:
+        return own
     return getattr(type(function), "__call__", None) if hasattr(type(function).__call__, "__code__") else None
 
 
@@ -69,7 +56,7 @@ def self_of(function: typing.Any) -> typing.Any:
     if isinstance(function, torch.nn.Module):
         return function
     bound = getattr(function, "__self__", None)
-    if bound is not None and not isinstance(bound, type(sys)):
+    if bound is not None and not isinstance(bound, type(re)):
         return bound
     return None if hasattr(function, "__code__") else function
 
@@ -87,65 +74,17 @@ def closure_of(function: typing.Any) -> "dict[str, typing.Any]":
     return cells
 
 
-def step(value: typing.Any, kind: str, key: typing.Any) -> typing.Any:
-    """One step of a path; NotFound when it leads nowhere."""
-    try:
-        return getattr(value, key) if kind == "a" else value[key]
-    except (AttributeError, KeyError, IndexError, TypeError):
-        raise errors.NotFound(f"{type(value).__name__} has no {'attribute' if kind == 'a' else 'item'} {key!r}") from None
+_TABLE = re.compile(r'\._(?:modules|parameters|buffers)\["([^"]*)"\]')
+
+
+def to_text(path: Path) -> str:
+    """A path for people: ``self.layers.0.weight``."""
+    return _TABLE.sub(r".\1", path)
 
 
 def resolve(path: Path, roots: Roots) -> typing.Any:
-    """What the path names in this process; NotFound says which step failed."""
-    value = roots.get(path[0])
-    for kind, key in path[1:]:
-        value = step(value, kind, key)
-    return value
-
-
-# nn.Module's own tables: hooks and switches that no forward reads as state.
-_BOOKKEEPING = frozenset(name for name in vars(torch.nn.Module()) if name.startswith("_")) - {"_parameters", "_buffers", "_modules"}
-
-Content = typing.List[typing.Tuple[str, typing.Any, typing.Any]]
-
-
-def children(value: typing.Any) -> Content:
-    """(kind, key, child) of everything directly inside a value, modules' tables flattened."""
-    found: Content = []
-    if isinstance(value, dict):
-        found += [("i", key, item) for key, item in itertools.islice(value.items(), _ITEMS_MAX) if isinstance(key, (str, int))]
-    elif isinstance(value, (list, tuple)):
-        found += [("i", index, item) for index, item in enumerate(value[:_ITEMS_MAX])]
-    state = getattr(value, "__dict__", None)
-    if type(state) is not dict:
-        return found
-    if isinstance(value, torch.nn.Module):
-        for table in (value._parameters, value._buffers, value._modules):
-            found += [("a", key, item) for key, item in table.items()]
-        found += [("a", key, item) for key, item in state.items() if key not in _BOOKKEEPING and key not in _TABLES]
-    else:
-        found += [("a", key, item) for key, item in state.items() if not key.startswith("__")]
+    """What the path names in this process; NotFound where it leads nowhere."""
+    found = _native.resolve_path(path, roots.named())
+    if found is None:
+        raise errors.NotFound(f"{to_text(path)} does not exist in this process")
     return found
-
-
-_TABLES = ("_parameters", "_buffers", "_modules")
-
-
-def _is_opaque(value: typing.Any) -> bool:
-    """Things that hold no state of the program: modules of code, functions, classes."""
-    return isinstance(value, type(sys)) or (callable(value) and not isinstance(value, torch.nn.Module))
-
-
-def walk(root_name: str, root: typing.Any) -> "typing.Iterator[tuple[Path, typing.Any, Content]]":
-    """(path, value, content) of everything reachable from a root, breadth first, each object once; tensors have
-    no content."""
-    queue: "list[tuple[Path, typing.Any]]" = [([root_name], root)]
-    seen = {id(root)}
-    for path, value in queue:
-        content = [] if isinstance(value, torch.Tensor) or len(path) > _DEPTH_MAX else children(value)
-        yield path, value, content
-        for kind, key, child in content:
-            if type(child) in _ATOM_TYPES or id(child) in seen or isinstance(child, _ATOMS) or _is_opaque(child):
-                continue
-            seen.add(id(child))
-            queue.append((path + [[kind, key]], child))

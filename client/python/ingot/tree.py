@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structure of results: what a function returned, as JSON, and how to build it again.
+"""The structure of results: what a function returned or stored, as JSON, and how to build it again.
 
-Tensors become leaves; containers, named tuples, dataclasses, Hugging Face outputs and plain objects keep
-their class by name, which is looked up, never imported.
+Tensors become leaves; containers, named tuples, dataclasses and plain objects keep their class by name, which is looked up,
+never imported. An object is built from the state it had at the end, without running code of its class. What occurs twice is
+built once.
 """
 
-import dataclasses
+import collections
 import math
 import sys
+import types
 import typing
 
 import torch
@@ -16,82 +18,139 @@ from ingot import collectives, errors, paths
 
 Spec = typing.Dict[str, typing.Any]
 _DEPTH_MAX = 32
+_BASES = (object, dict, list, tuple, set, collections.OrderedDict)
+"""What a class may be built on: making one runs no other code."""
 
 
 class Encoder:
-    """Encodes one result; ``leaves`` collects its tensors in order.
+    """Encodes what one run made; ``leaves`` collects its tensors in order."""
 
-    ``known`` and ``inputs`` existed before the call. A tensor of theirs that the function returns, and one that it returns
-    twice, is the same object in every result.
-    """
-
-    def __init__(self, known: "dict[int, paths.Path]", inputs: "typing.Sequence[torch.Tensor]" = ()) -> None:
+    def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]",
+                 is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False) -> None:
         self.leaves: "list[torch.Tensor]" = []
-        self._known = known
-        self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
-        self._first: "dict[int, int]" = {}
+        self._path_of, self._is_argument = path_of, is_argument
+        self._leaf_specs: "list[Spec]" = []
+        self._numbers: "dict[int, int]" = {}
+        self._shared: "dict[int, tuple[typing.Any, Spec]]" = {}
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
         if depth > _DEPTH_MAX:
-            raise errors.Unsupported("the result is nested too deep or contains itself")
+            raise errors.Unsupported("it is nested too deep or contains itself")
         if isinstance(value, torch.Tensor):
-            plain = collectives.unwrapped(value)
-            if plain is not value:
-                return {"t": "async", "c": [self.encode(plain, depth + 1)]}
-            self.leaves.append(value)
-            return {"t": "leaf", "i": len(self.leaves) - 1, **self._same_object(value)}
-        if value is None or isinstance(value, (bool, int, str)) and type(value) in (bool, int, str):
+            return self._encode_tensor(value, depth)
+        if value is None or type(value) in (bool, int, str):
             return {"t": "const", "v": value}
         if type(value) is float:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}
-        if isinstance(value, (torch.dtype, torch.device)):
+        if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
             return {"t": type(value).__name__, "v": str(value)}
-        if isinstance(value, type):
+        path = self._path_of(value)
+        if isinstance(value, type) and "<locals>" not in value.__qualname__:
             return {"t": "class", **_class_name(value)}
-        if id(value) in self._known:
-            return {"t": "path", "p": self._known[id(value)]}
+        if path is not None:
+            return {"t": "path", "p": path}
+        if self._is_argument(value):
+            raise errors.Unsupported(f"it holds an argument's own {type(value).__name__}; build a new one")
+        known = self._shared.get(id(value))
+        if known is not None:
+            # Built where it stands first; from there on it is the same object.
+            spec = known[1]
+            spec.setdefault("n", len([s for _, s in self._shared.values() if "n" in s]))
+            return {"t": "same", "n": spec["n"]}
+        spec = {}
+        self._shared[id(value)] = (value, spec)
+        spec.update(self._encode_object(value, depth))
+        return spec
+
+    def _encode_tensor(self, value: torch.Tensor, depth: int) -> Spec:
+        plain = collectives.unwrapped(value)
+        if plain is not value:
+            return {"t": "async", "c": [self.encode(plain, depth + 1)]}
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = len(self.leaves)
+            self.leaves.append(value)
+            self._leaf_specs.append({"t": "leaf", "i": number})
+        return self._leaf_specs[number]
+
+    def note_inputs(self, inputs: "typing.Sequence[torch.Tensor]") -> None:
+        """What a call takes: such a tensor, returned, is the very object in every result."""
+        numbers = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
+        for leaf, spec in zip(self.leaves, self._leaf_specs):
+            if id(leaf) in numbers:
+                spec["input"] = numbers[id(leaf)]
+
+    def _encode_object(self, value: typing.Any, depth: int) -> Spec:
         kind = type(value)
         if kind in (tuple, list, torch.Size):
             return {"t": "size" if kind is torch.Size else kind.__name__, "c": [self.encode(v, depth + 1) for v in value]}
         if kind is dict:
-            return {"t": "dict", "k": [self._key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
+            return {"t": "dict", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
+        if kind in (set, frozenset):
+            return {"t": kind.__name__, "c": [{"t": "const", "v": _key(v)} for v in value]}
+        if kind is collections.defaultdict:
+            return {"t": "defaultdict", "f": self.encode(value.default_factory, depth + 1), "k": [_key(k) for k in value],
+                    "c": [self.encode(v, depth + 1) for v in value.values()]}
+        if kind is collections.deque:
+            return {"t": "deque", "m": value.maxlen, "c": [self.encode(v, depth + 1) for v in value]}
+        if kind is types.SimpleNamespace:
+            return {"t": "namespace", "k": list(vars(value)), "c": [self.encode(v, depth + 1) for v in vars(value).values()]}
         return self._encode_class(value, depth)
-
-    def _same_object(self, tensor: torch.Tensor) -> Spec:
-        if id(tensor) in self._inputs:
-            return {"input": self._inputs[id(tensor)]}
-        if id(tensor) in self._known:
-            return {"p": self._known[id(tensor)]}
-        first = self._first.setdefault(id(tensor), len(self.leaves) - 1)
-        return {"same": first} if first < len(self.leaves) - 1 else {}
-
-    def _key(self, key: typing.Any) -> typing.Any:
-        if type(key) not in (str, int):
-            raise errors.Unsupported(f"the result has a dict key of type {type(key).__name__}")
-        return key
 
     def _encode_class(self, value: typing.Any, depth: int) -> Spec:
         kind = type(value)
-        name = _class_name(kind)
-        if isinstance(value, tuple):
-            style = "named" if hasattr(kind, "_fields") else "sequence"
-            return {"t": style, **name, "c": [self.encode(v, depth + 1) for v in value]}
-        if dataclasses.is_dataclass(value):
-            fields = [f.name for f in dataclasses.fields(value) if f.init]
-            return {"t": "keywords", **name, "k": fields, "c": [self.encode(getattr(value, f), depth + 1) for f in fields]}
-        if isinstance(value, dict):
-            return {"t": "mapping", **name, "k": [self._key(k) for k in value],
-                    "c": [self.encode(v, depth + 1) for v in value.values()]}
-        state = getattr(value, "__dict__", None)
-        if state is None or kind.__module__ == "builtins" or callable(value):
-            raise errors.Unsupported(f"the result contains a {kind.__module__}.{kind.__qualname__}, which cannot be rebuilt")
-        return {"t": "object", **name, "k": list(state), "c": [self.encode(v, depth + 1) for v in state.values()]}
+        if kind is complex or callable(value) or kind.__module__ == "builtins":
+            raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
+        if isinstance(value, tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
+            return {"t": "sequence", **_class_name(kind), "c": [self.encode(v, depth + 1) for v in value]}
+        base = next(b for b in kind.__mro__ if b in _BASES or not b.__flags__ & _HEAP)
+        if base not in _BASES or kind.__flags__ & _HEAP == 0:
+            raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
+        spec: Spec = {"t": "object", **_class_name(kind), "b": base.__name__}
+        if base in (dict, collections.OrderedDict):
+            spec["ik"] = [_key(k) for k in base.keys(value)]
+            spec["ic"] = [self.encode(v, depth + 1) for v in base.values(value)]
+        elif base in (list, tuple):
+            spec["ic"] = [self.encode(v, depth + 1) for v in base.__iter__(value)]
+        elif base is set:
+            spec["ic"] = [{"t": "const", "v": _key(v)} for v in set.__iter__(value)]
+        state = _state(value)
+        spec["k"], spec["c"] = list(state), [self.encode(v, depth + 1) for v in state.values()]
+        return spec
+
+
+_HEAP = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: a class that Python code made."""
+
+
+def _key(key: typing.Any) -> typing.Any:
+    if type(key) not in (str, int):
+        raise errors.Unsupported(f"a key or member of type {type(key).__name__} cannot be stored")
+    return key
+
+
+def _state(value: typing.Any) -> "dict[str, typing.Any]":
+    """Attributes by name, those in slots behind those in the dict."""
+    state: "dict[str, typing.Any]" = {}
+    for base in type(value).__mro__:
+        holder = vars(base).get("__dict__")
+        if isinstance(holder, types.GetSetDescriptorType):
+            state.update(holder.__get__(value))
+            break
+    for base in type(value).__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and name not in state:
+                try:
+                    state[name] = member.__get__(value)
+                except AttributeError:
+                    continue
+    return state
 
 
 def _class_name(kind: type) -> Spec:
-    if "<locals>" in kind.__qualname__:
-        raise errors.Unsupported(f"the result contains a {kind.__qualname__}, a class that another process cannot find by name")
+    if "<locals>" in kind.__qualname__ or getattr(sys.modules.get(kind.__module__), kind.__qualname__.partition(".")[0], None) is None:
+        raise errors.Unsupported(f"a {kind.__qualname__}, a class that another process cannot find by name")
     return {"m": kind.__module__, "q": kind.__qualname__}
 
 
@@ -105,29 +164,58 @@ def find_class(spec: Spec) -> typing.Any:
     return value
 
 
-def _rebuild_object(kind: type, names: "list[str]") -> "typing.Callable[[list[typing.Any]], typing.Any]":
+def _restore(made: typing.Any, names: "list[str]", values: "typing.Sequence[typing.Any]") -> typing.Any:
+    """Sets attributes as ``object`` does, whatever the class says."""
+    for name, value in zip(names, values):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _rebuild(kind: type, spec: Spec) -> "typing.Callable[[list[typing.Any]], typing.Any]":
+    base, names, keys = spec["b"], spec["k"], spec.get("ik", [])
+    count = len(spec.get("ic", ()))
+
     def build(values: "list[typing.Any]") -> typing.Any:
-        made = kind.__new__(kind)
-        made.__dict__.update(zip(names, values))
-        return made
+        inner, state = values[:count], values[count:]
+        if base == "tuple":
+            made = tuple.__new__(kind, inner)
+        elif base == "dict":
+            made = dict.__new__(kind)
+            dict.update(made, zip(keys, inner))
+        elif base == "OrderedDict":
+            made = collections.OrderedDict.__new__(kind)
+            for key, value in zip(keys, inner):
+                collections.OrderedDict.__setitem__(made, key, value)
+        elif base == "list":
+            made = list.__new__(kind)
+            list.extend(made, inner)
+        elif base == "set":
+            made = set.__new__(kind)
+            set.update(made, inner)
+        else:
+            made = object.__new__(kind)
+        return _restore(made, names, state)
+
     return build
 
 
-def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typing.Any, ...]":
-    """The nested tuples that the native output tree takes (client/native/output_tree.h). ``loaded``: from a file, whose
-    weights are objects of nobody's."""
+def decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
+    """The nested tuples that the native output tree takes (client/native/output_tree.h)."""
+    made = _decode(spec, roots)
+    return ("keep", spec["n"], made) if "n" in spec and spec["t"] != "same" else made
+
+
+def _decode(spec: Spec, roots: paths.Roots) -> "tuple[typing.Any, ...]":
     kind = spec["t"]
     if kind == "leaf":
-        if "input" in spec:
-            return ("input", spec["input"])
-        if "p" in spec and not loaded:
-            return ("const", paths.resolve(spec["p"], roots))
-        return ("leaf", spec.get("same", spec["i"]))
+        return ("input", spec["input"]) if "input" in spec else ("leaf", spec["i"])
+    if kind == "same":
+        return ("same", spec["n"])
     if kind == "const":
         return ("const", spec["v"])
     if kind == "float":
         return ("const", float.fromhex(spec["v"]) if "0x" in spec["v"] else float(spec["v"]))
-    if kind == "dtype":
+    if kind in ("dtype", "layout", "memory_format"):
         return ("const", getattr(torch, spec["v"].removeprefix("torch.")))
     if kind == "device":
         return ("const", torch.device(spec["v"]))
@@ -135,25 +223,23 @@ def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typin
         return ("const", find_class(spec))
     if kind == "path":
         return ("const", paths.resolve(spec["p"], roots))
-    inner = [decode(child, roots, loaded) for child in spec["c"]]
+    inner = [decode(child, roots) for child in [*spec.get("ic", ()), *spec.get("c", ())]]
     if kind in ("tuple", "list"):
         return (kind, inner)
-    if kind == "size":
-        return ("call", torch.Size, inner)
     if kind == "dict":
         return ("dict", spec["k"], inner)
-    if kind == "async":
-        return ("call", lambda values: collectives.done(values[0]), inner)
-    made = find_class(spec)
-    if kind == "named":
-        return ("call", lambda values: made(*values), inner)
-    if kind == "sequence":
-        return ("call", made, inner)
-    keys = spec["k"]
-    if kind == "keywords":
-        return ("call", lambda values: made(**dict(zip(keys, values))), inner)
-    if kind == "mapping":
-        return ("call", lambda values: made(zip(keys, values)), inner)
-    if kind == "object":
-        return ("call", _rebuild_object(made, keys), inner)
+    keys = spec.get("k", ())
+    makers: "dict[str, typing.Callable[[list[typing.Any]], typing.Any]]" = {
+        "size": torch.Size, "set": set, "frozenset": frozenset, "async": lambda values: collectives.done(values[0]),
+        "deque": lambda values: collections.deque(values, spec["m"]),
+        "namespace": lambda values: types.SimpleNamespace(**dict(zip(keys, values))),
+        "defaultdict": lambda values: collections.defaultdict(values[0], zip(keys, values[1:])),
+    }
+    if kind == "defaultdict":
+        inner.insert(0, decode(spec["f"], roots))
+    if kind in makers:
+        return ("call", makers[kind], inner)
+    if kind in ("sequence", "object"):
+        found = find_class(spec)
+        return ("call", found if kind == "sequence" else _rebuild(found, spec), inner)
     raise errors.Corrupt(f"unknown result structure {kind!r}")

@@ -11,7 +11,7 @@ import typing
 
 import torch
 
-from ingot import counters, effects, errors, paths, recording, tree
+from ingot import counters, errors, paths, recording, tree
 
 if typing.TYPE_CHECKING:
     from ingot import binding
@@ -52,13 +52,12 @@ class Check:
             return self._function(*self._call.args, **self._call.kwargs)
         finally:
             torch.set_rng_state(generator)
-        known = effects.Snapshot(recording.root_objects(self._function, self._call.objects)).path_of
         result = self._function(*self._call.args, **self._call.kwargs)
         if not torch.equal(generator, torch.get_rng_state()):
             counters.add("verify_skipped")  # Two draws of random numbers say nothing of each other.
             return result
         counters.add("verified")
-        self.difference = self._compare(result, known, native, written)
+        self.difference = self._compare(result, native, written)
         return result
 
     def _run_native(self) -> "tuple[list[torch.Tensor], list[tuple[str, torch.Tensor, torch.Tensor]]]":
@@ -80,15 +79,31 @@ class Check:
         return outputs, written + [(paths.to_text(self._variant.signature["weights"][i]), weight, value)
                                    for i, weight, value in zip(facts["weights"], weights, after)]
 
+    def _known_objects(self) -> "dict[int, str]":
+        """Objects from before that the recorded result holds, by identity."""
+        found: "dict[int, str]" = {}
+        roots = paths.Roots(self._function, self._call.objects)
+
+        def visit(spec: tree.Spec) -> None:
+            if spec["t"] == "path":
+                found[id(paths.resolve(spec["p"], roots))] = spec["p"]
+            for child in (*spec.get("ic", ()), *spec.get("c", ())):
+                visit(child)
+
+        visit(self._variant.signature["outputs"])
+        return found
+
     def _input_name(self, number: int) -> str:
         path = self._variant.signature["inputs"][number]
         return paths.to_text(path) if path is not None else self._call.names[number]
 
-    def _compare(self, result: typing.Any, known: typing.Any, native: "list[torch.Tensor]",
+    def _compare(self, result: typing.Any, native: "list[torch.Tensor]",
                  written: "list[tuple[str, torch.Tensor, torch.Tensor]]") -> "str | None":
-        encoder = tree.Encoder(known, self._inputs)
+        known = self._known_objects()
+        encoder = tree.Encoder(lambda value: known.get(id(value)))
         try:
             spec = encoder.encode(result)
+            encoder.note_inputs(self._inputs)
         except errors.Unsupported as e:
             return f"the result cannot be taken apart: {e}"
         if json.loads(json.dumps(spec)) != self._variant.signature["outputs"] or len(encoder.leaves) != len(native):
@@ -158,8 +173,10 @@ def _leaf_names(spec: tree.Spec) -> "list[str]":
         if node["t"] == "leaf":
             names.append(name or "0")
         keys = node.get("k")
+        for number, child in enumerate(node.get("ic", ())):
+            visit(child, f"{name}[{node['ik'][number]!r}]" if "ik" in node else f"{name}[{number}]")
         for number, child in enumerate(node.get("c", ())):
-            if node["t"] in ("keywords", "object"):
+            if node["t"] in ("namespace", "object"):
                 visit(child, f"{name}.{keys[number]}")
             else:
                 visit(child, f"{name}[{keys[number]!r}]" if keys else f"{name}[{number}]")

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+
+#include <unordered_map>
+
+#include "client/native/bindings.h"
+#include "client/native/record.h"
+#include "client/native/watch.h"
+
+namespace ingot::client {
+namespace py = pybind11;
+
+namespace {
+
+PathReader ReaderOf(const py::dict& roots) {
+  std::unordered_map<std::string, PyObject*> objects;
+  for (auto [name, root] : roots) objects.emplace(name.cast<std::string>(), root.ptr());
+  return PathReader(std::move(objects));
+}
+
+py::tuple RowTuple(const RecordRow& row) { return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text); }
+
+/// check_record(record, roots, watch) -> None, or (row, text of what is here or None).
+py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
+  PathReader reader = ReaderOf(roots);
+  const auto difference = FirstDifference(record, reader, watch);
+  if (!difference) return py::none();
+  return py::make_tuple(RowTuple(difference->row), difference->here);
+}
+
+}  // namespace
+
+void BindRecord(py::module_& m) {
+  py::class_<Record>(m, "Record", "What a recording depended on; rows of (kind, where, digest, text).")
+      .def(py::init([](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& rows) {
+             std::vector<RecordRow> made;
+             for (const auto& [kind, where, hex, text] : rows) made.push_back({kind, where, DigestFromPython(hex), text});
+             return Record(std::move(made));
+           }),
+           py::arg("rows") = std::vector<std::tuple<std::string, std::string, std::string, std::string>>())
+      .def("rows",
+           [](const Record& record) {
+             py::list list;
+             for (const RecordRow& row : record.rows()) list.append(RowTuple(row));
+             return list;
+           })
+      .def("of_kind",
+           [](const Record& record, const std::string& kind) {
+             py::list list;
+             for (const RecordRow& row : record.rows()) {
+               if (row.kind == kind) list.append(RowTuple(row));
+             }
+             return list;
+           })
+      .def("__len__", [](const Record& record) { return record.rows().size(); })
+      .def("__eq__", [](const Record& a, const Record& b) { return a.digest() == b.digest(); })
+      .def("__hash__", [](const Record& record) { return record.digest().low; });
+  py::class_<Watch, std::shared_ptr<Watch>>(m, "Watch", "The places of a record, watched at every call.")
+      .def(py::init<>())
+      .def("leave", [](Watch& watch, py::handle tensor) { watch.Leave(tensor.ptr()); })
+      .def("borrow", [](Watch& watch, py::handle object) { watch.Borrow(object.ptr()); })
+      .def("holds", &Watch::Holds);
+  m.def("check_record", Check, py::arg("record"), py::arg("roots"), py::arg("watch").none(true));
+  m.def("resolve_path", [](const std::string& path, const py::dict& roots) -> py::object {
+    PathReader reader = ReaderOf(roots);
+    const PythonRef found = reader.Resolve(path);
+    return found ? py::reinterpret_borrow<py::object>(found.get()) : py::object(py::none());
+  });
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "client/native/python_ref.h"
+
+namespace ingot::client {
+
+/// What a call of something made in C reads and writes besides its arguments' own values.
+/// Everything that no entry names is refused.
+enum class Effect : uint8_t {
+  kRefused,    ///< depends on or changes what a log cannot express
+  kPure,       ///< a function of the contents of its arguments; what it returns is new or among them
+  kNothing,    ///< looks at types and identities only, or at nothing
+  kOperator,   ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
+  kState,      ///< a setting of this thread that the call's shape or key holds; gives a plain value
+  kLength,
+  kTruth,
+  kGetAttribute,
+  kSetAttribute,
+  kDeleteAttribute,
+  kGetItem,
+  kSetItem,
+  kDeleteItem,
+  kContains,
+  kGetEntry,   ///< dict.get
+  kWhole,      ///< reads all of its first argument, one level deep, and the others' contents
+  kAdd,        ///< changes its first argument in a way that depends on nothing in it
+  kChange,     ///< reads all of its first argument and changes it
+  kIterate,
+  kNext,
+  kImport,
+  kMakeClass,
+  kOwnDict,    ///< vars()
+  kGlobals,
+  kContext,    ///< reads a context variable
+  kSetContext,  ///< changes a context variable, which is as before when the call ends
+  kCallsSelf,  ///< a bound call: its first argument is called with the others
+};
+
+/// The table of callables made in C, by qualified name; names as in `list.append`, `math.sqrt`,
+/// `torch._C._nn.linear`. Python code needs no entry: its instructions are seen.
+class Callables {
+ public:
+  /// One for the process. Needs the GIL, as everything here.
+  static Callables& Shared();
+
+  /// Of a function, method or descriptor made in C.
+  Effect EffectOf(PyObject* callable);
+  /// Of calling a class made in C.
+  Effect EffectOfType(PyTypeObject* type);
+  /// A word of the user's: calling this reads and writes nothing but its arguments.
+  void MarkPure(PyObject* callable);
+  bool IsMarkedPure(PyObject* callable) const { return marked_.contains(callable); }
+
+  static bool IsNative(PyObject* callable);
+  /// How the table names it.
+  static std::string NameOf(PyObject* callable);
+
+ private:
+  struct Known {
+    PythonRef holder;  ///< keeps the address from being used again
+    Effect effect;
+  };
+  std::unordered_map<const void*, Known> known_;
+  std::unordered_map<PyObject*, PythonRef> marked_;
+};
+
+/// The effect the table has for a name; kRefused for names it lacks.
+Effect EffectOfName(std::string_view name);
+
+/// Whether a getter of PyTorch's tensors gives a program nothing but metadata that guards hold, or a view that an
+/// operator makes.
+bool IsTensorProperty(std::string_view name);
+
+}  // namespace ingot::client

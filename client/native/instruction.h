@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+#include "base/result.h"
+
+namespace ingot::client {
+
+/// What an instruction does to objects, the same for every version of Python.
+enum class Act : uint8_t {
+  kUnknown,    ///< no entry in the version's table: refused
+  kHarmless,   ///< touches only the frame's own stack and variables, or builds something new
+  kLoadAttribute, kStoreAttribute, kDeleteAttribute,  ///< a.name; b is the value
+  kLoadGlobal, kStoreGlobal, kDeleteGlobal,           ///< name in the frame's globals; b is the value
+  kLoadCell, kStoreCell, kDeleteCell,                 ///< a is the cell; b the value
+  kSubscript, kStoreSubscript, kDeleteSubscript,      ///< a[b]; c is the value
+  kContains,        ///< b in a
+  kCompare,         ///< a ? b, not identity
+  kIdentity,        ///< a is b
+  kBinary,          ///< a op b
+  kBinaryInPlace,   ///< a op= b, `name` is the method's ("__iadd__")
+  kUnary,           ///< op a
+  kTruth,           ///< bool(a)
+  kLength,          ///< len(a)
+  kIterate,         ///< iter(a)
+  kTakeAll,         ///< all elements of a: unpacking, extending
+  kNext,            ///< next(a)
+  kFormat,          ///< format(a)
+  kEnter,           ///< enters a as a context
+  kMatchClass,      ///< a is the subject, b the class, c the names
+  kImport,          ///< name
+  kImportFrom,      ///< name of module a
+  kCall,            ///< a is the callable, args and keyword_names as in vectorcall
+  kCallExpanded,    ///< a is the callable, b its tuple of arguments, c its keywords or null
+  kExit,            ///< calls a, the exit of a context
+  kMakeFunction,    ///< the result is a new function
+  kUnsupported,     ///< known and never observed: async code
+};
+
+/// One instruction that is about to run, with its operands; everything is borrowed and valid only now.
+struct Instruction {
+  Act act = Act::kUnknown;
+  const char* opcode = "";
+  PyCodeObject* code = nullptr;
+  int position = 0;             ///< in bytes, for PyCode_Addr2Line
+  PyObject* globals = nullptr;  ///< of the frame
+  PyObject* builtins = nullptr;
+  PyFunctionObject* function = nullptr;
+  PyObject* name = nullptr;
+  PyObject* a = nullptr;
+  PyObject* b = nullptr;
+  PyObject* c = nullptr;
+  PyObject* const* args = nullptr;
+  size_t arg_count = 0;               ///< with those of keywords
+  PyObject* keyword_names = nullptr;  ///< a tuple or null
+};
+
+/// A Python function that begins or goes on to run.
+struct EnteredFrame {
+  PyCodeObject* code;
+  PyFunctionObject* function;
+  PyObject* globals;
+  PyObject* first;  ///< the first argument, or null
+};
+
+/// Hears of every instruction of the frames it wants to observe, on one thread.
+class InstructionListener {
+ public:
+  /// kObserve: instructions of this frame are told. kSkip: not of this one. kMute: nor of what it calls.
+  enum class Wish { kObserve, kSkip, kMute };
+
+  virtual ~InstructionListener() = default;
+  virtual Wish OnEnter(const EnteredFrame& frame) = 0;
+  /// Gives a tag, 0 where the result does not matter.
+  virtual int OnInstruction(const Instruction& instruction) = 0;
+  /// What the instruction with this tag has left on the stack, told at the next one of the same frame; not told
+  /// for an instruction that raised.
+  virtual void OnResult(int tag, PyObject* result) = 0;
+};
+
+/// Shows the instructions of this thread to a listener: how, depends on the version of Python
+/// (instruction_311.cpp, ...). Other threads run as ever. Every method needs the GIL.
+class InstructionTrace {
+ public:
+  explicit InstructionTrace(InstructionListener& listener);
+  ~InstructionTrace();
+  InstructionTrace(const InstructionTrace&) = delete;
+  InstructionTrace& operator=(const InstructionTrace&) = delete;
+
+  /// kUnsupported where a debugger or coverage tool traces this thread already.
+  Status Start();
+  void Stop();
+  bool running() const;
+  /// Instructions seen.
+  uint64_t count() const;
+
+  struct State;
+
+ private:
+  State* state_;
+};
+
+/// What the table of this version says of an opcode, for the test that it is total.
+Act ActOf(int opcode);
+
+}  // namespace ingot::client

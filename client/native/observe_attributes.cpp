@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer reads attributes: the places that Python's own look-up consults, in its order.
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
+
+bool IsNamed(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+std::string TextOf(PyTypeObject* type, PyObject* name) {
+  return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
+}
+
+}  // namespace
+
+/// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no name leads to.
+PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instance) {
+  PyObject* found = LookUpInClass(type, name);
+  if (IsImmutable(type) || fresh_.contains(reinterpret_cast<PyObject*>(type))) return found;
+  auto number = TypeNumber(type);
+  if (!number && instance != nullptr) {
+    if (const auto holder = log_.Find(instance)) {
+      log_.NoteField(*holder, "type");
+      number = log_.Find(reinterpret_cast<PyObject*>(type));
+    }
+  }
+  if (number) {
+    log_.NoteRead(*number, Reading::kClass, name);
+  } else {
+    Refuse("unexplained-class", std::string(QualnameOf(type)) + ", which no name leads to");
+  }
+  return found;
+}
+
+void Observer::LookUpSpecial(PyObject* instance, const char* name) {
+  const PythonRef text(PyUnicode_InternFromString(name));
+  PyObject* found = LookUp(Py_TYPE(instance), text.get(), instance);
+  if (found == nullptr) return;
+  if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
+    return Refuse("call", Callables::NameOf(found));
+  }
+  Bind(found);
+  if (PyFunction_Check(found)) EnterFunction(found);
+}
+
+void Observer::LoadAttribute(PyObject* object, PyObject* name) {
+  if (!PyUnicode_Check(name)) return;
+  if (ModuleOf(Py_TYPE(object)) == "torch._ops") return;  // torch.ops and what it leads to: the graph names the operators.
+  if (PyModule_Check(object)) return LoadFromModule(object, name);
+  if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
+  if (IsAtom(object)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  if (type->tp_getattro == PyObject_GenericGetAttr) return LoadGeneric(object, name, false);
+  if (type == &PySuper_Type) return LoadFromSuper(object, name);
+  if (PyMethod_Check(object)) {
+    const auto number = log_.Find(object);
+    if (number) log_.NoteField(*number, "func");
+    if (number) log_.NoteField(*number, "self");
+    return LoadAttribute(PyMethod_GET_FUNCTION(object), name);
+  }
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  if (!IsImmutable(type)) {
+    PyObject* general = LookUp(type, getattribute, object);
+    if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
+    PyObject* hook = LookUpInClass(type, getattr);
+    const bool is_plain = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
+                          reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type;
+    if (is_plain) return LoadGeneric(object, name, hook != nullptr);
+  }
+  if (std::string_view(type->tp_name) == "types.GenericAlias") return;
+  Refuse("foreign-attribute", TextOf(type, name));
+}
+
+void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
+  PyTypeObject* type = Py_TYPE(object);
+  const auto number = log_.Find(object);
+  PyObject* found = LookUp(type, name, object);
+  if (refused_) return;
+  if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
+    if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
+      if (number && !IsImmutable(type)) log_.NoteRead(*number, Reading::kSlot, name);
+      if (number && IsImmutable(type)) Operand(object);
+    } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
+      Getter(object, name);
+    } else {
+      Bind(found);
+      if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
+    }
+    return;
+  }
+  PyObject* dict = OwnDict(object);
+  const bool is_there = dict != nullptr && PyDict_GetItemWithError(dict, name) != nullptr;
+  PyErr_Clear();
+  if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
+  if (is_there && !number && log_.IsArgument(object)) {
+    static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
+    PyObject* known = LookUpInClass(type, fields);
+    const bool is_field = known != nullptr && PyDict_Check(known) && PyDict_GetItemWithError(known, name) != nullptr;
+    if (!is_field) Refuse("argument-attribute", TextOf(type, name) + " of an argument");
+  }
+  if (is_there) return;
+  if (found != nullptr) return Bind(found);
+  if (has_hook) LookUpSpecial(object, "__getattr__");
+}
+
+/// What reading through a descriptor reads of the descriptor itself.
+void Observer::Bind(PyObject* found) {
+  PyTypeObject* type = Py_TYPE(found);
+  const auto number = log_.Find(found);
+  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr) return;
+  if (PyObject_TypeCheck(found, &PyProperty_Type)) {
+    if (number) log_.NoteField(*number, "get");
+    const PythonRef get(PyObject_GetAttrString(found, "fget"));
+    PyErr_Clear();
+    if (get) Callee(get.get());
+  } else if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
+    if (number) log_.NoteField(*number, "wrapped");
+  } else if (!IsImmutable(type)) {
+    LookUpSpecial(found, "__get__");
+  } else if (!std::string_view(type->tp_name).ends_with("_tuplegetter") && type != &PyMethod_Type &&
+             !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") && std::string_view(type->tp_name) != "instancemethod" &&
+             std::string_view(type->tp_name) != "ingot.Compiled") {
+    Refuse("foreign-descriptor", type->tp_name);
+  }
+}
+
+void Observer::LoadFromModule(PyObject* module, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(module);
+  const auto number = ModuleNumber(module);
+  if (!number) return;
+  if (type != &PyModule_Type) LookUp(type, name, module);
+  log_.NoteRead(*number, Reading::kAttribute, name);
+  PyObject* dict = PyModule_GetDict(module);
+  if (PyDict_GetItemWithError(dict, name) != nullptr) return;
+  if (IsNamed(name, "__dict__")) return log_.NoteField(*number, "dict");
+  static PyObject* const hook = PyUnicode_InternFromString("__getattr__");
+  log_.NoteRead(*number, Reading::kAttribute, hook);
+  if (type != &PyModule_Type) LookUpSpecial(module, "__getattr__");
+}
+
+void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  PyTypeObject* meta = Py_TYPE(object);
+  PyObject* of_meta = LookUp(meta, name, object);
+  if (IsNamed(name, "__dict__")) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+  if (IsNamed(name, "__mro__") || IsNamed(name, "__bases__") || IsNamed(name, "__base__")) {
+    if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+    return;
+  }
+  if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) return Bind(of_meta);
+  PyObject* found = LookUp(type, name, object);
+  if (refused_) return;
+  if (found != nullptr) {
+    // A property is its own value here, and runs nothing.
+    const bool runs = Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
+    if (runs) Bind(found);
+  } else if (of_meta != nullptr) {
+    Bind(of_meta);
+  } else if (!IsImmutable(meta)) {
+    LookUpSpecial(object, "__getattr__");
+  }
+}
+
+/// Attributes of super(): each class behind the given one is asked by itself.
+void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
+  const PythonRef after(PyObject_GetAttrString(object, "__thisclass__"));
+  const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
+  PyErr_Clear();
+  if (!own || !PyType_Check(own.get())) return;
+  PyObject* order = reinterpret_cast<PyTypeObject*>(own.get())->tp_mro;
+  bool behind = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(order, i);
+    if (behind) {
+      auto* type = reinterpret_cast<PyTypeObject*>(one);
+      const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
+      if (number) log_.NoteRead(*number, Reading::kAttribute, name);
+      PyObject* found = type->tp_dict == nullptr ? nullptr : PyDict_GetItemWithError(type->tp_dict, name);
+      if (found != nullptr) return Bind(found);
+    }
+    behind = behind || one == after.get();
+  }
+}
+
+/// Getters made in C.
+void Observer::Getter(PyObject* object, PyObject* name) {
+  const auto number = log_.Find(object);
+  if (IsNamed(name, "__dict__")) {
+    if (number) log_.NoteField(*number, "dict");
+    return;
+  }
+  if (IsNamed(name, "__class__")) return;
+  if (IsTensor(object)) {
+    const bool is_plain = IsTensorProperty(ViewOf(name)) || (IsNamed(name, "grad") && !number && !log_.IsArgument(object));
+    // The mode that is held during a recording names these itself.
+    const bool is_named = IsNamed(name, "_version") || IsNamed(name, "_cdata") || IsNamed(name, "__cuda_array_interface__");
+    if (!is_plain && !is_named) Refuse("tensor-attribute", std::string(ViewOf(name)));
+    return;
+  }
+  if (!number) return;
+  if (PyFunction_Check(object)) {
+    for (const auto& [attribute, field] : {std::pair("__code__", "code"), std::pair("__defaults__", "defaults"),
+                                           std::pair("__kwdefaults__", "kwdefaults"), std::pair("__globals__", "globals")}) {
+      if (IsNamed(name, attribute)) return log_.NoteField(*number, field);
+    }
+    if (IsNamed(name, "__closure__")) Refuse("foreign-attribute", "function.__closure__");
+    return;
+  }
+  if (IsNamed(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
+  Operand(object);
+}
+
+void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (!PyUnicode_Check(name)) return;
+  PyTypeObject* type = Py_TYPE(object);
+  const char* how = value == nullptr ? "delattr" : "setattr";
+  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  if (!PyType_Check(object) && !IsImmutable(type)) {
+    PyObject* general = LookUp(type, value == nullptr ? delattr : setattr, object);
+    if (general != nullptr && PyFunction_Check(general)) return EnterFunction(general);  // A frame of its own.
+  }
+  PyObject* found = PyType_Check(object) ? nullptr : LookUp(type, name, object);
+  if (refused_) return;
+  const auto number = PyModule_Check(object) ? ModuleNumber(object)
+                      : PyType_Check(object) ? TypeNumber(reinterpret_cast<PyTypeObject*>(object))
+                                             : log_.Find(object);
+  if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
+    if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
+      if (number) Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
+    } else if (PyObject_TypeCheck(found, &PyProperty_Type)) {
+      const auto property = log_.Find(found);
+      if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
+    } else if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
+      LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
+    } else if (number || log_.IsArgument(object)) {
+      // `x.data = y` is named by the mode that is held during a recording.
+      if (!IsTensor(object) || IsNamed(name, "requires_grad")) Refuse("side-effect", TextOf(type, name) + " was changed");
+    }
+    return;
+  }
+  if (number) {
+    Write(*number, Reading::kAttribute, name, how, value);
+  } else {
+    IsGuardedElsewhere(object, "changed");
+  }
+}
+
+}  // namespace ingot::client

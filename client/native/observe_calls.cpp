@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer looks at calls: Python code runs in frames of its own, everything else is in the table.
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr int kNoTag = 0;
+constexpr int kMade = 2;
+constexpr int kPlain = 3;
+
+bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
+
+/// Arguments that a method takes elements from: what it takes now is what counts, not what they hold later.
+bool TakesElements(std::string_view name) {
+  for (const std::string_view one : {"extend", "update", "extendleft", "__iadd__", "__ior__", "difference_update", "intersection_update"}) {
+    if (name.ends_with(one)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Observer::DeepAll(const Arguments& arguments, size_t from) {
+  for (size_t i = from; i < arguments.count && !refused_; ++i) Deep(arguments.values[i]);
+}
+
+int Observer::Call(PyObject* callable, const Arguments& arguments) {
+  if (callable == nullptr) return kNoTag;
+  if (PyFunction_Check(callable)) {
+    if (Callables::Shared().IsMarkedPure(callable)) DeepAll(arguments);
+    EnterFunction(callable);
+    return kNoTag;
+  }
+  if (PyMethod_Check(callable)) {
+    if (const auto number = log_.Find(callable)) {
+      log_.NoteField(*number, "func");
+      log_.NoteField(*number, "self");
+    }
+    std::vector<PyObject*> values{PyMethod_GET_SELF(callable)};
+    values.insert(values.end(), arguments.values, arguments.values + arguments.count);
+    return Call(PyMethod_GET_FUNCTION(callable), {values.data(), values.size(), arguments.keyword_names});
+  }
+  if (PyType_Check(callable)) return CallType(reinterpret_cast<PyTypeObject*>(callable), arguments);
+  if (Callables::IsNative(callable)) return CallNative(callable, arguments);
+  return CallOther(callable, arguments);
+}
+
+int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
+  PyTypeObject* type = Py_TYPE(callable);
+  const std::string_view name = type->tp_name;
+  const auto number = log_.Find(callable);
+  if (Callables::Shared().IsMarkedPure(callable)) {
+    DeepAll(arguments);
+  } else if (name == "functools.partial") {
+    CallPartial(callable, arguments);
+  } else if (name.ends_with("_lru_cache_wrapper")) {
+    // The answer may be one from before: it is the wrapped function's, as long as that has the same code.
+    const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
+    PyErr_Clear();
+    if (number) log_.NoteField(*number, "wrapped");
+    if (wrapped) EnterFunction(wrapped.get());
+    DeepAll(arguments);
+    return kPlain;
+  } else if (PyWeakref_CheckRef(callable)) {
+    if (number) log_.NoteField(*number, "target");
+  } else if (name == "ingot.Compiled") {
+    const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
+    PyErr_Clear();
+    if (number) log_.NoteField(*number, "wrapped");
+    if (wrapped) return Call(wrapped.get(), arguments);
+  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" || name == "operator.methodcaller") {
+    if (number) Refuse("call", std::string(name) + " that existed before");
+    DeepAll(arguments);
+  } else if (ModuleOf(type) == "torch._ops") {
+    DeepAll(arguments);
+  } else if (!IsImmutable(type)) {
+    static PyObject* const call = PyUnicode_InternFromString("__call__");
+    PyObject* found = LookUp(type, call, callable);
+    if (refused_ || found == nullptr) return kNoTag;
+    if (PyFunction_Check(found)) {
+      EnterFunction(found);
+      return kNoTag;
+    }
+    std::vector<PyObject*> values{callable};
+    values.insert(values.end(), arguments.values, arguments.values + arguments.count);
+    if (Callables::IsNative(found)) return CallNative(found, {values.data(), values.size(), arguments.keyword_names});
+    return Call(found, {values.data(), values.size(), arguments.keyword_names});
+  } else {
+    Refuse("call", Callables::NameOf(callable));
+  }
+  return kNoTag;
+}
+
+void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
+  if (const auto number = log_.Find(partial)) {
+    for (const char* field : {"func", "args", "keywords"}) log_.NoteField(*number, field);
+  }
+  const PythonRef function(PyObject_GetAttrString(partial, "func"));
+  const PythonRef bound(PyObject_GetAttrString(partial, "args"));
+  const PythonRef named(PyObject_GetAttrString(partial, "keywords"));
+  PyErr_Clear();
+  if (!function || !bound || !named) return;
+  Iterate(bound.get());
+  Iterate(named.get());
+  std::vector<PyObject*> values;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i) values.push_back(PyTuple_GET_ITEM(bound.get(), i));
+  values.insert(values.end(), arguments.values, arguments.values + arguments.count);
+  Call(function.get(), {values.data(), values.size(), arguments.keyword_names});
+}
+
+int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (IsImmutable(type)) {
+    if (type == &PyType_Type && arguments.count == 1) return kNoTag;
+    const Effect effect = Callables::Shared().EffectOfType(type);
+    if (effect == Effect::kRefused) {
+      Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name) : std::string(type->tp_name));
+      return kNoTag;
+    }
+    if (effect != Effect::kNothing) DeepAll(arguments);
+    return type == &PyType_Type ? kMade : kNoTag;
+  }
+  PyTypeObject* meta = Py_TYPE(object);
+  static PyObject* const call = PyUnicode_InternFromString("__call__");
+  static PyObject* const make = PyUnicode_InternFromString("__new__");
+  static PyObject* const init = PyUnicode_InternFromString("__init__");
+  if (!IsImmutable(meta)) {
+    PyObject* found = LookUp(meta, call, object);
+    if (found != nullptr && PyFunction_Check(found)) {
+      EnterFunction(found);
+      return kNoTag;
+    }
+  }
+  for (PyObject* name : {make, init}) {
+    PyObject* found = LookUp(type, name, object);
+    if (refused_ || found == nullptr) return kNoTag;
+    Bind(found);
+    if (PyFunction_Check(found)) EnterFunction(found);
+  }
+  // What the class takes over from one made in C reads its arguments there.
+  if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize) DeepAll(arguments);
+  return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNoTag;
+}
+
+/// A method of a container that changes it.
+void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads) {
+  if (arguments.count == 0) return;
+  PyObject* self = arguments.values[0];
+  const auto number = log_.Find(self);
+  const std::string name = Callables::NameOf(callable);
+  DeepAll(arguments, 1);
+  if (!number) {
+    IsGuardedElsewhere(self, "changed");
+    return;
+  }
+  if (refused_) return;
+  if (arguments.keyword_names != nullptr) return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
+  if (reads) log_.NoteWhole(*number);
+  std::vector<PyObject*> values(arguments.values + 1, arguments.values + arguments.count);
+  PythonRef copy;
+  if (TakesElements(name) && !values.empty()) {
+    PyObject* from = values[0];
+    const bool is_plain = PyList_Check(from) || PyTuple_Check(from) || PyDict_Check(from) || PyAnySet_Check(from);
+    if (!is_plain) return Refuse("side-effect", name + " takes what an iterator gives");
+    copy = PythonRef(PyDict_Check(from) ? PyDict_Copy(from) : PyAnySet_Check(from) ? PySet_New(from) : PySequence_List(from));
+    PyErr_Clear();
+    values[0] = copy.get();
+  }
+  log_.NoteMethod(*number, name.c_str(), values.data(), values.size());
+}
+
+int Observer::CallNative(PyObject* callable, const Arguments& given) {
+  // A bound method says its object first, as an unbound one does.
+  std::vector<PyObject*> bound;
+  Arguments arguments = given;
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  PythonRef held;
+  if (Py_TYPE(callable) == &_PyMethodWrapper_Type) {
+    held = PythonRef(PyObject_GetAttrString(callable, "__self__"));
+    PyErr_Clear();
+    self = held.get();
+  }
+  if (self != nullptr && !PyModule_Check(self) && !(PyType_Check(self) && PyCFunction_Check(callable))) {
+    bound.push_back(self);
+    bound.insert(bound.end(), given.values, given.values + given.count);
+    arguments = {bound.data(), bound.size(), given.keyword_names};
+  }
+  PyObject* const* values = arguments.values;
+  const size_t count = arguments.positional();
+  const Effect effect = Callables::Shared().EffectOf(callable);
+  switch (effect) {
+    case Effect::kRefused: Refuse("call", Callables::NameOf(callable)); break;
+    case Effect::kNothing:
+      for (size_t i = 0; i < count; ++i) {
+        if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
+      }
+      break;
+    case Effect::kPure: case Effect::kOperator: DeepAll(arguments); break;
+    case Effect::kState: return kPlain;
+    case Effect::kLength: if (count > 0) Length(values[0]); break;
+    case Effect::kTruth: if (count > 0) Truth(values[0]); break;
+    case Effect::kGetAttribute:
+      if (count > 1) LoadAttribute(values[0], values[1]);
+      break;
+    case Effect::kSetAttribute: case Effect::kDeleteAttribute: {
+      if (count < 2) break;
+      PyObject* value = effect == Effect::kSetAttribute && count > 2 ? values[2] : nullptr;
+      // object.__setattr__ itself must not be sent to the class's own.
+      const bool is_general = !PyCFunction_Check(callable);
+      if (!is_general) {
+        StoreAttribute(values[0], values[1], value);
+        break;
+      }
+      const auto number = PyType_Check(values[0]) ? TypeNumber(reinterpret_cast<PyTypeObject*>(values[0])) : log_.Find(values[0]);
+      PyObject* found = PyType_Check(values[0]) ? nullptr : LookUp(Py_TYPE(values[0]), values[1], values[0]);
+      if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr && !PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
+        if (PyObject_TypeCheck(found, &PyProperty_Type)) {
+          if (const auto property = log_.Find(found)) log_.NoteField(*property, "set");
+        } else if (number && !IsTensor(values[0])) {
+          Refuse("side-effect", Callables::NameOf(callable) + " of a " + Py_TYPE(found)->tp_name);
+        }
+        break;
+      }
+      const bool is_slot = found != nullptr && PyObject_TypeCheck(found, &PyMemberDescr_Type);
+      if (number) {
+        Write(*number, is_slot ? Reading::kSlot : Reading::kAttribute, values[1],
+              is_slot ? (value ? "setslot" : "delslot") : (value ? "setattr" : "delattr"), value);
+      } else {
+        IsGuardedElsewhere(values[0], "changed");
+      }
+      break;
+    }
+    case Effect::kGetItem: if (count > 1) Subscript(values[0], values[1]); break;
+    case Effect::kSetItem: if (count > 2) StoreSubscript(values[0], values[1], values[2]); break;
+    case Effect::kDeleteItem: if (count > 1) StoreSubscript(values[0], values[1], nullptr); break;
+    case Effect::kContains: if (count > 1) Contains(values[0], values[1]); break;
+    case Effect::kGetEntry: if (count > 1) Contains(values[0], values[1]); break;
+    case Effect::kWhole:
+      if (count > 0) Iterate(values[0]);
+      DeepAll(arguments, 1);
+      break;
+    case Effect::kAdd: Change(callable, arguments, false); break;
+    case Effect::kChange: Change(callable, arguments, true); break;
+    case Effect::kIterate: DeepAll(arguments); break;
+    case Effect::kNext: if (count > 0) Next(values[0]); break;
+    case Effect::kImport: return 1;
+    case Effect::kMakeClass: return kMade;
+    case Effect::kOwnDict: {
+      if (count == 0) break;
+      const auto number = PyModule_Check(values[0]) ? ModuleNumber(values[0]) : log_.Find(values[0]);
+      if (PyType_Check(values[0])) Refuse("class-dict", "vars of a class");
+      if (number) log_.NoteField(*number, "dict");
+      break;
+    }
+    case Effect::kGlobals: Refuse("call", "globals"); break;
+    case Effect::kContext: {
+      const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
+      if (number) log_.NoteField(*number, "context");
+      return kPlain;
+    }
+    case Effect::kSetContext: {
+      const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
+      if (!number) break;
+      log_.NoteField(*number, "context");
+      static PyObject* const context = PyUnicode_InternFromString("context");
+      borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
+      break;
+    }
+    case Effect::kCallsSelf:
+      if (arguments.count > 0) return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
+      break;
+  }
+  return kNoTag;
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer reads containers and values.
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+#include "client/native/value_digest.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr size_t kDeepMax = 100'000;
+
+bool IsContainer(PyObject* value) {
+  return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) || PyAnySet_Check(value) ||
+         std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
+}
+
+/// Parts of programs: what they hold is read by looking at them, not by handing them on.
+bool IsPart(PyObject* value) {
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) || PyMethod_Check(value) || PyCode_Check(value) ||
+         PyCell_Check(value) || Callables::IsNative(value) || PyObject_TypeCheck(value, &PyProperty_Type) ||
+         Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" ||
+         name.ends_with("_lru_cache_wrapper") || name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
+         name == "ingot.Compiled" || name == "types.GenericAlias" || PyContextVar_CheckExact(value) ||
+         PyWeakref_CheckRef(value);
+}
+
+}  // namespace
+
+/// An argument's structure may not be changed; what the run made may. True where it is an argument.
+bool Observer::IsGuardedElsewhere(PyObject* value, const char* what) {
+  if (!log_.IsArgument(value)) return false;
+  Refuse("side-effect", std::string("an argument (") + Py_TYPE(value)->tp_name + ") was " + what);
+  return true;
+}
+
+void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+  PyObject* object = log_.At(holder);
+  // Setting what is there already changes nothing, as long as it is there.
+  if (value != nullptr && (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
+    const Seen seen = Look(object, reading, key);
+    if (seen.object.get() == value) return log_.NoteRead(holder, reading, key);
+  }
+  log_.NoteWrite(holder, reading, key, name, value);
+}
+
+/// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
+void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
+  if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 || fresh_.contains(reinterpret_cast<PyObject*>(type))) return;
+  auto number = TypeNumber(type);
+  if (!number) {
+    if (const auto holder = log_.Find(instance)) {
+      log_.NoteField(*holder, "type");
+      number = log_.Find(reinterpret_cast<PyObject*>(type));
+    }
+  }
+  if (number) log_.NoteField(*number, "special");
+}
+
+void Observer::Operand(PyObject* value) {
+  if (IsAtom(value) || IsPlainTensor(value)) return;
+  if (!PyType_Check(value) && !PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
+  const auto number = log_.Find(value);
+  if (!number || IsTensor(value)) return;
+  if (IsContainer(value)) return log_.NoteWhole(*number);
+  if (IsPart(value)) return;
+  PyTypeObject* type = Py_TYPE(value);
+  if (type->tp_iternext != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) return Refuse("outside-iterator", type->tp_name);
+  const bool is_subclass = PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+  if (is_subclass || PyObject_CheckBuffer(value)) return log_.NoteField(*number, "content");
+  if (OwnDict(value) != nullptr || !((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0)) return;  // Attributes are read one by one.
+  ValueWriter writer;
+  writer.Write(value);
+  const std::string_view module = ModuleOf(type);
+  const bool is_value = module == "datetime" || module == "decimal" || module == "re" || module == "uuid" || module == "torch" ||
+                        module == "numpy" || module.starts_with("numpy.") || type == &PyDictProxy_Type;
+  if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
+  log_.NoteField(*number, "content");
+}
+
+/// Everything that native code can find by walking into a value.
+void Observer::Deep(PyObject* root) {
+  if (IsAtom(root) || IsPlainTensor(root)) return;
+  std::vector<PyObject*> waiting{root};
+  boost::unordered_flat_set<PyObject*> met;
+  while (!waiting.empty() && !refused_) {
+    PyObject* value = waiting.back();
+    waiting.pop_back();
+    if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
+    if (met.size() > kDeepMax) return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) + " parts is handed to native code");
+    Operand(value);
+    if (PyList_Check(value) || PyTuple_Check(value)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) waiting.push_back(PySequence_Fast_GET_ITEM(value, i));
+    } else if (PyDict_Check(value)) {
+      Py_ssize_t at = 0;
+      PyObject *key, *item;
+      while (PyDict_Next(value, &at, &key, &item)) {
+        waiting.push_back(key);
+        waiting.push_back(item);
+      }
+    } else {
+      Callee(value);
+    }
+  }
+}
+
+/// Something that native code may call.
+void Observer::Callee(PyObject* value) {
+  if (PyFunction_Check(value) || PyType_Check(value)) {
+    if (PyType_Check(value)) {
+      auto* type = reinterpret_cast<PyTypeObject*>(value);
+      if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) return;
+      NoteSpecial(type, value);
+    }
+    return;
+  }
+  if (PyMethod_Check(value)) {
+    if (const auto number = log_.Find(value)) {
+      log_.NoteField(*number, "func");
+      log_.NoteField(*number, "self");
+    }
+    return Callee(PyMethod_GET_FUNCTION(value));
+  }
+  if (!Callables::IsNative(value)) return;
+  switch (Callables::Shared().EffectOf(value)) {
+    case Effect::kPure: case Effect::kNothing: case Effect::kOperator: case Effect::kWhole: case Effect::kLength: {
+      PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
+      if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) Deep(self);
+      return;
+    }
+    default: Refuse("call", Callables::NameOf(value) + ", handed to native code");
+  }
+}
+
+void Observer::Length(PyObject* value) {
+  const auto number = log_.Find(value);
+  if (number && IsContainer(value) && !PyAnySet_Check(value)) {
+    NoteSpecial(Py_TYPE(value), value);
+    return log_.NoteLength(*number);
+  }
+  Operand(value);
+}
+
+void Observer::Truth(PyObject* value) {
+  if (IsAtom(value) || IsPart(value)) return;
+  Length(value);
+}
+
+void Observer::Contains(PyObject* container, PyObject* item) {
+  const auto number = log_.Find(container);
+  if (number && PyDict_Check(container)) {
+    NoteSpecial(Py_TYPE(container), container);
+    if (IsAtom(item)) return log_.NoteRead(*number, Reading::kItem, item);
+    Operand(item);
+    return log_.NoteWhole(*number);
+  }
+  Deep(container);
+  Deep(item);
+}
+
+void Observer::Subscript(PyObject* container, PyObject* key) {
+  if (IsTensor(container)) return Deep(key);
+  if (PyType_Check(container)) {
+    static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
+    NoteSpecial(Py_TYPE(container), container);
+    return LoadFromType(reinterpret_cast<PyTypeObject*>(container), name);
+  }
+  Operand(key);
+  const auto number = log_.Find(container);
+  if (!number) return Operand(container);
+  NoteSpecial(Py_TYPE(container), container);
+  if (PyDict_Check(container)) {
+    if (!IsAtom(key)) return log_.NoteWhole(*number);
+    log_.NoteRead(*number, Reading::kItem, key);
+    const bool is_there = PyDict_GetItemWithError(container, key) != nullptr;
+    PyErr_Clear();
+    const bool makes = std::string_view(Py_TYPE(container)->tp_name) == "collections.defaultdict";
+    if (!is_there && makes) Refuse("side-effect", "a defaultdict gets an entry by being asked");
+    return;
+  }
+  if (IsContainer(container) && PyLong_Check(key)) {
+    const Py_ssize_t count = PyObject_Size(container);
+    Py_ssize_t at = PyLong_AsSsize_t(key);
+    PyErr_Clear();
+    if (at < 0) at += count;
+    log_.NoteLength(*number);
+    const PythonRef index(PyLong_FromSsize_t(at));
+    if (at >= 0 && at < count) log_.NoteRead(*number, Reading::kItem, index.get());
+    return;
+  }
+  Operand(container);
+}
+
+void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* value) {
+  if (IsTensor(container)) {
+    Deep(key);
+    if (value != nullptr) Deep(value);
+    return;
+  }
+  Operand(key);
+  NoteSpecial(Py_TYPE(container), container);
+  static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
+  static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
+  PyObject* general = LookUpInClass(Py_TYPE(container), value == nullptr ? delitem : setitem);
+  if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
+  const auto number = log_.Find(container);
+  if (!number) {
+    IsGuardedElsewhere(container, "changed");
+    return;
+  }
+  const char* how = value == nullptr ? "delitem" : "setitem";
+  if (PyDict_Check(container)) {
+    if (!IsAtom(key)) return Refuse("side-effect", std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
+    if (value == nullptr) log_.NoteRead(*number, Reading::kItem, key);
+    return log_.NoteWrite(*number, Reading::kItem, key, how, value);
+  }
+  if (PyList_Check(container) || std::string_view(Py_TYPE(container)->tp_name) == "collections.deque") {
+    if (!PyLong_Check(key) || value == nullptr) {
+      log_.NoteWhole(*number);
+      PyObject* values[] = {key, value};
+      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__", values, value == nullptr ? 1 : 2);
+    }
+    log_.NoteLength(*number);
+    return log_.NoteWrite(*number, Reading::kItem, key, how, value);
+  }
+  Refuse("side-effect", std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
+}
+
+void Observer::Iterate(PyObject* value) {
+  if (IsAtom(value)) return;
+  const auto number = log_.Find(value);
+  if (number && IsContainer(value)) {
+    NoteSpecial(Py_TYPE(value), value);
+    return log_.NoteWhole(*number);
+  }
+  Operand(value);
+}
+
+void Observer::Next(PyObject* iterator) {
+  if (!log_.IsOutside(iterator)) return;
+  NoteSpecial(Py_TYPE(iterator), iterator);
+  const bool is_users = (Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
+  if (!is_users || PyGen_Check(iterator)) Refuse("outside-iterator", std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
+}
+
+}  // namespace ingot::client

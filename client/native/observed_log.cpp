@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/observed_log.h"
+
+#include "client/native/origin.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr size_t kReadsMax = 200'000;
+
+Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
+
+PyObject* Interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+/// A copy of the places of a container, one level deep.
+PythonRef CopyOf(PyObject* container) {
+  PythonRef copy(PyDict_Check(container) ? PyDict_Copy(container) : PySequence_List(container));
+  PyErr_Clear();
+  return copy;
+}
+
+}  // namespace
+
+std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname) {
+  if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;
+  const PythonRef name(PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
+  PythonRef held = PythonRef::Borrow(name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
+  std::string path = std::string(module) + ":";
+  for (size_t at = 0; held && at < qualname.size();) {
+    const size_t end = std::min(qualname.find('.', at), qualname.size());
+    const PythonRef part(PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
+    AppendStep(path, Reading::kAttribute, part.get());
+    held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
+    at = end + 1;
+  }
+  PyErr_Clear();
+  if (held.get() != object) return std::nullopt;
+  return path;
+}
+
+ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
+  const auto [it, fresh] = numbers_.emplace(object, static_cast<Number>(objects_.size()));
+  if (fresh) {
+    objects_.emplace_back();
+    objects_.back().value = PythonRef::Borrow(object);
+    objects_.back().path = std::move(path);
+  }
+  return it->second;
+}
+
+void ObservedLog::AddArgument(PyObject* object) {
+  if (arguments_.insert(object).second) held_.push_back(PythonRef::Borrow(object));
+}
+
+std::optional<ObservedLog::Number> ObservedLog::Find(PyObject* object) const {
+  const auto it = numbers_.find(object);
+  if (it == numbers_.end()) return std::nullopt;
+  return it->second;
+}
+
+const std::string& ObservedLog::PathOf(Number number) const {
+  const Object& object = objects_[number];
+  if (object.path.empty()) {
+    std::string path = PathOf(object.parent);
+    AppendStep(path, object.reading, object.key);
+    object.path = std::move(path);
+  }
+  return object.path;
+}
+
+ObservedLog::Place ObservedLog::PlaceOf(PyObject* holder, Reading reading, PyObject* key) {
+  // An attribute is the same place as the entry of the dict that `__dict__` gives.
+  if (reading != Reading::kAttribute) return {holder, key, reading};
+  PyObject* dict = OwnDict(holder);
+  return {dict != nullptr ? dict : holder, key, Reading::kItem};
+}
+
+bool ObservedLog::IsWritten(PyObject* holder, const Place& place, PyObject* key) const {
+  if (written_.empty() && before_.empty()) return false;
+  const auto it = written_.find(place.container);
+  if (it == written_.end()) return false;
+  (void)holder;
+  const PythonRef text(place.reading == Reading::kItem ? PythonRef::Borrow(key)
+                                                       : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+  const int found = text ? PySet_Contains(it->second.get(), text.get()) : -1;
+  PyErr_Clear();
+  return found == 1;
+}
+
+void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
+  PyObject* object = At(holder);
+  const Place place = PlaceOf(object, reading, key);
+  if (seen_.contains(place)) return;
+  if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
+  if (IsWritten(object, place, key)) return;
+  if (!seen_.insert(place).second) return;
+  Add(holder, reading, key, Look(object, reading, key));
+}
+
+void ObservedLog::NoteField(Number holder, const char* field) {
+  const PythonRef name(Interned(field));
+  NoteRead(holder, Reading::kField, name.get());
+}
+
+void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) {
+  if (reads_.size() >= kReadsMax) {
+    if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
+    return;
+  }
+  reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
+  Follow(holder, reads_.back());
+}
+
+void ObservedLog::Follow(Number holder, const Read& read) {
+  PyObject* value = read.seen.object.get();
+  if (value == nullptr || IsAtom(value)) return;
+  const auto [it, fresh] = numbers_.emplace(value, static_cast<Number>(objects_.size()));
+  if (!fresh) return;
+  objects_.emplace_back();
+  Object& object = objects_.back();
+  object.value = PythonRef::Borrow(value);
+  // Modules and classes have a name that holds wherever they were met.
+  if (PyModule_Check(value)) {
+    PyObject* dict = PyModule_GetDict(value);
+    PyObject* name = dict == nullptr ? nullptr : PyDict_GetItemString(dict, "__name__");
+    if (name != nullptr && PyUnicode_Check(name)) object.path = CanonicalPath(value, ViewOf(name), "").value_or("");
+  } else if (PyType_Check(value)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(value);
+    object.path = CanonicalPath(value, ModuleOf(type), QualnameOf(type)).value_or("");
+  }
+  object.parent = holder;
+  object.reading = read.reading;
+  object.key = read.key.get();
+}
+
+void ObservedLog::NoteLength(Number holder) {
+  PyObject* object = At(holder);
+  if (before_.contains(object)) return NoteWhole(holder);
+  if (written_.contains(object) && problem_.empty()) problem_ = PathOf(holder) + " was written, then its length was read";
+  NoteField(holder, "len");
+}
+
+void ObservedLog::NoteWhole(Number holder) {
+  PyObject* object = At(holder);
+  const auto kept = before_.find(object);
+  PyObject* source = kept == before_.end() ? object : kept->second.get();
+  const bool is_dict = PyDict_Check(object);
+  if (is_dict && written_.contains(object) && problem_.empty()) {
+    problem_ = PathOf(holder) + " was written, then all of it was read";
+    return;
+  }
+  if (PyAnySet_Check(object)) return NoteField(holder, "content");
+  const PythonRef mark(Interned(is_dict ? "keys" : "len"));
+  if (!seen_.insert(Place{object, mark.get(), Reading::kField}).second) {
+    if (kept == before_.end() && !is_dict) {
+      // The length alone may have been noted.
+      const PythonRef whole(Interned("whole"));
+      if (!seen_.insert(Place{object, whole.get(), Reading::kField}).second) return;
+    } else {
+      return;
+    }
+  } else {
+    Add(holder, Reading::kField, mark.get(), Look(source, Reading::kField, mark.get()));
+    if (!is_dict) {
+      const PythonRef whole(Interned("whole"));
+      seen_.insert(Place{object, whole.get(), Reading::kField});
+    }
+  }
+  if (is_dict) {
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(source, &at, &key, &value)) {
+      if (seen_.insert(Place{object, key, Reading::kItem}).second) Add(holder, Reading::kItem, key, Of(value));
+    }
+    return;
+  }
+  const Py_ssize_t count = PyObject_Size(source);
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const PythonRef index(PyLong_FromSsize_t(i));
+    // Numbers above 256 are objects of their own each time: the place is noted under the position.
+    if (!seen_.insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)), Reading::kItem}).second) continue;
+    Add(holder, Reading::kItem, index.get(), Look(source, Reading::kItem, index.get()));
+  }
+}
+
+void ObservedLog::KeepBefore(PyObject* container) {
+  if (!before_.contains(container)) before_.emplace(container, CopyOf(container));
+}
+
+void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
+  PyObject* object = At(holder);
+  const bool is_sequence = reading == Reading::kItem && !PyDict_Check(object);
+  if (is_sequence) {
+    KeepBefore(object);
+  } else {
+    const Place place = PlaceOf(object, reading, key);
+    PythonRef& keys = written_[place.container];
+    if (!keys) keys = PythonRef(PySet_New(nullptr));
+    const PythonRef text(place.reading == Reading::kItem ? PythonRef::Borrow(key)
+                                                         : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+    if (!text || PySet_Add(keys.get(), text.get()) != 0) {
+      PyErr_Clear();
+      if (problem_.empty()) problem_ = "a key of " + PathOf(holder) + " has no hash";
+    }
+  }
+  PythonRef values(value == nullptr ? PyTuple_Pack(1, key) : PyTuple_Pack(2, key, value));
+  writes_.push_back({holder, name, std::move(values), line_});
+}
+
+void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
+  KeepBefore(At(holder));
+  PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+  writes_.push_back({holder, name, PythonRef(values), line_});
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/native/python_ref.h"
+#include "client/native/reading.h"
+
+namespace ingot::client {
+
+/// What a recorded run read of objects that existed before it, and what it wrote to them.
+///
+/// Such an object is *outside*: it was reached from a root or from another outside object by a read
+/// that is in the log, so every one has a path. What is not outside was made by the run itself.
+/// Nothing is written down twice; a place that the run has written is not read from outside any
+/// more. Holds every object it names. Needs the GIL.
+class ObservedLog {
+ public:
+  using Number = uint32_t;
+
+  /// A line of the program: the code and the position of an instruction in it.
+  struct Line {
+    PyCodeObject* code = nullptr;  ///< kept alive by the log
+    int position = 0;
+  };
+  struct Read {
+    Number holder;
+    Reading reading;
+    PythonRef key;
+    Seen seen;
+    Line line;
+  };
+  /// A change of an outside object: `holder.name(*values)` for methods of containers, else one of "setattr", "delattr",
+  /// "setslot", "delslot", "setitem", "delitem", "setcell".
+  struct Write {
+    Number holder;
+    std::string name;
+    PythonRef values;  ///< a tuple: key and value, or a method's arguments
+    Line line;
+  };
+
+  void set_line(Line line) { line_ = line; }
+  const Line& line() const { return line_; }
+
+  /// The path by which a module (empty `qualname`), class or function names itself, where it leads to the object.
+  static std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname);
+
+  /// Makes an object outside. `path` is the text of a path that leads to it.
+  Number AddRoot(PyObject* object, std::string path);
+  /// An argument's own structure, which the call's shape holds: read freely, never written.
+  void AddArgument(PyObject* object);
+  bool IsArgument(PyObject* object) const { return arguments_.contains(object); }
+
+  std::optional<Number> Find(PyObject* object) const;
+  bool IsOutside(PyObject* object) const { return numbers_.contains(object); }
+  PyObject* At(Number number) const { return objects_[number].value.get(); }
+  const std::string& PathOf(Number number) const;
+
+  /// Notes what a place of an outside object holds; what is there becomes outside.
+  void NoteRead(Number holder, Reading reading, PyObject* key);
+  void NoteField(Number holder, const char* field);
+  /// All of a list, tuple, deque, set or dict, one level deep, as it was before the run wrote to it.
+  void NoteWhole(Number holder);
+  void NoteLength(Number holder);
+
+  /// Notes a change before it happens.
+  void NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
+  void NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count);
+
+  const std::vector<Read>& reads() const { return reads_; }
+  const std::vector<Write>& writes() const { return writes_; }
+  size_t object_count() const { return objects_.size(); }
+  /// Why the log cannot stand for the run; the first reason.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  struct Object {
+    PythonRef value;
+    mutable std::string path;  ///< empty: not yet put into words
+    Number parent = 0;
+    Reading reading = Reading::kAttribute;
+    PyObject* key = nullptr;  ///< borrowed from the read that led here
+  };
+  /// A place by identity; the container of an attribute is the dict it lies in.
+  struct Place {
+    const void* container;
+    const void* key;
+    Reading reading;
+    bool operator==(const Place&) const = default;
+    friend size_t hash_value(const Place& p) {
+      size_t h = reinterpret_cast<size_t>(p.container) * 0x9E3779B97F4A7C15ull;
+      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) * 0xC2B2AE3D27D4EB4Full;
+      return h ^ (h >> 29);
+    }
+  };
+  static Place PlaceOf(PyObject* holder, Reading reading, PyObject* key);
+  bool IsWritten(PyObject* holder, const Place& place, PyObject* key) const;
+  void Add(Number holder, Reading reading, PyObject* key, Seen seen);
+  void Follow(Number holder, const Read& read);
+  void KeepBefore(PyObject* container);
+
+  std::vector<Object> objects_;
+  boost::unordered_flat_map<PyObject*, Number> numbers_;
+  boost::unordered_flat_set<PyObject*> arguments_;
+  boost::unordered_flat_set<Place> seen_;
+  /// Written entries by container: values of keys, compared by equality.
+  boost::unordered_flat_map<const void*, PythonRef> written_;  ///< container -> set of keys
+  boost::unordered_flat_map<PyObject*, PythonRef> before_;     ///< lists and the like: a copy from before the first write
+  std::vector<Read> reads_;
+  std::vector<Write> writes_;
+  std::vector<PythonRef> held_;
+  Line line_;
+  std::string problem_;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/observer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+PyObject* ModuleNamed(PyObject* name) {
+  return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+}
+
+PythonRef ImportCode() {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_frozen_importlib");
+  const PythonRef function(module ? PyObject_GetAttrString(module, "_find_and_load") : nullptr);
+  PythonRef code(function ? PyObject_GetAttrString(function.get(), "__code__") : nullptr);
+  PyErr_Clear();
+  return code;
+}
+
+PyObject* NameOfGlobals(PyObject* globals) {
+  static PyObject* const key = PyUnicode_InternFromString("__name__");
+  PyObject* name = PyDict_GetItemWithError(globals, key);
+  PyErr_Clear();
+  return name;
+}
+
+/// Packages that read clocks, files and stacks only to write messages, which happens on recorded calls alone.
+bool WritesMessages(std::string_view module) {
+  constexpr std::array<std::string_view, 5> kPackages = {"logging", "warnings", "linecache", "tokenize", "traceback"};
+  return std::ranges::find(kPackages, module.substr(0, module.find('.'))) != kPackages.end();
+}
+
+}  // namespace
+
+Observer::Observer(std::string own) : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
+
+Status Observer::Start(PyObject* target, uint64_t instructions_max) {
+  instructions_max_ = instructions_max;
+  if (PyFunction_Check(target)) {
+    EnterFunction(target);
+  } else if (PyMethod_Check(target)) {
+    EnterFunction(PyMethod_GET_FUNCTION(target));
+  } else {
+    LookUpSpecial(target, "__call__");
+  }
+  return trace_.Start();
+}
+
+void Observer::Stop() {
+  trace_.Stop();
+  static PyObject* const context = PyUnicode_InternFromString("context");
+  for (const auto& [number, before] : borrowed_contexts_) {
+    const Seen now = Look(log_.At(number), Reading::kField, context);
+    if (now.content != before) Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
+  }
+  borrowed_contexts_.clear();
+}
+
+std::string Observer::Where() const {
+  const ObservedLog::Line& line = log_.line();
+  if (line.code == nullptr) return {};
+  const std::string_view file = ViewOf(line.code->co_filename);
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(line.code, line.position));
+}
+
+void Observer::Refuse(std::string name, std::string detail) {
+  if (refused_) return;
+  if (const std::string where = Where(); !where.empty()) detail += " (" + where + ")";
+  refused_ = Refused{std::move(name), std::move(detail)};
+  trace_.Stop();
+  if (on_refuse_) on_refuse_(*refused_);
+}
+
+// -- frames ------------------------------------------------------------------------------------------
+
+InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
+  if (IsInMetaKernel()) return Wish::kMute;
+  if (IsInOperator()) {
+    // A kernel written in Python is a step of the graph and runs in every call; that it is the same code is noted.
+    auto* function = reinterpret_cast<PyObject*>(frame.function);
+    const auto path = function == nullptr || log_.IsOutside(function)
+                          ? std::nullopt
+                          : ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
+    if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
+    return Wish::kMute;
+  }
+  auto it = wishes_.find(frame.code);
+  if (it == wishes_.end()) {
+    Wish wish = Wish::kObserve;
+    const std::string_view file = ViewOf(frame.code->co_filename);
+    if (reinterpret_cast<PyObject*>(frame.code) == import_code_.get()) {
+      wish = Wish::kMute;
+    } else if (file.starts_with(own_)) {
+      wish = Wish::kSkip;
+    } else if (file.ends_with("/torch/_ops.py")) {
+      // Operators come into torch.ops when they are first asked for; the graph names them.
+      wish = ViewOf(frame.code->co_name) == "__getattr__" ? Wish::kMute : Wish::kSkip;
+    } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)))) {
+      wish = Wish::kMute;
+    }
+    held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
+    it = wishes_.emplace(frame.code, wish).first;
+    // Code that torch.compile made computes behind the dispatcher's back.
+    if (file.ends_with("/torch/_dynamo/eval_frame.py") && ViewOf(frame.code->co_name) == "compile_wrapper") {
+      Refuse("compiled", "the function calls torch.compile");
+      if (on_compile_) on_compile_();
+      return Wish::kMute;
+    }
+  }
+  if (it->second == Wish::kObserve) Explain(frame);
+  return refused_ ? Wish::kMute : it->second;
+}
+
+/// A function that runs was read from outside or made by the run; one that C code calls by itself is found in
+/// the class of its first argument, or by its own name.
+void Observer::Explain(const EnteredFrame& frame) {
+  auto* function = reinterpret_cast<PyObject*>(frame.function);
+  if (function == nullptr || fresh_.contains(function)) return;
+  if (!log_.IsOutside(function) && frame.first != nullptr) {
+    PyTypeObject* type = PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first) : Py_TYPE(frame.first);
+    for (PyTypeObject* one : {Py_TYPE(frame.first), type}) {
+      PyObject* found = LookUpInClass(one, frame.code->co_name);
+      if (found != nullptr) LookUp(one, frame.code->co_name, frame.first);
+      if (found != nullptr && found != function) Bind(found);
+    }
+    // Under another name than its own: `__eq__ = _equal`.
+    for (Py_ssize_t i = 0; !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+      PyObject* dict = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i))->tp_dict;
+      Py_ssize_t at = 0;
+      PyObject *key, *value;
+      while (dict != nullptr && PyDict_Next(dict, &at, &key, &value)) {
+        if (value != function) continue;
+        LookUp(type, key, frame.first);
+        break;
+      }
+    }
+  }
+  if (!log_.IsOutside(function)) {
+    const auto path = ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
+    if (path && !path->ends_with(':')) log_.AddRoot(function, *path);
+  }
+  if (refused_) return;
+  if (!log_.IsOutside(function)) {
+    return Refuse("unexplained-code", std::string(ViewOf(frame.function->func_qualname)) + " was called by native code, and no name leads to it");
+  }
+  EnterFunction(function);
+}
+
+void Observer::EnterFunction(PyObject* function) {
+  const auto number = log_.Find(function);
+  if (!number) return;
+  log_.NoteField(*number, "code");
+  for (const char* field : {"defaults", "kwdefaults"}) {
+    PyObject* held = field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
+    if (held == nullptr) continue;
+    log_.NoteField(*number, field);
+    if (const auto inner = log_.Find(held)) log_.NoteWhole(*inner);
+  }
+  PyObject* cells = PyFunction_GET_CLOSURE(function);
+  if (cells == nullptr) return;
+  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    // The code, which the log holds, keeps the name alive.
+    cells_.emplace(PyTuple_GET_ITEM(cells, i), std::pair(*number, PyTuple_GET_ITEM(names.get(), i)));
+  }
+}
+
+int Observer::OnInstruction(const Instruction& in) {
+  if (trace_.count() > instructions_max_) {
+    Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
+    return 0;
+  }
+  log_.set_line({in.code, in.position});
+  switch (in.act) {
+    case Act::kHarmless: break;
+    case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
+    case Act::kStoreAttribute: StoreAttribute(in.a, in.name, in.b); break;
+    case Act::kDeleteAttribute: StoreAttribute(in.a, in.name, nullptr); break;
+    case Act::kLoadGlobal: LoadGlobal(in); break;
+    case Act::kStoreGlobal: case Act::kDeleteGlobal: StoreGlobal(in); break;
+    case Act::kLoadCell: LoadCell(in.a); break;
+    case Act::kStoreCell: case Act::kDeleteCell: StoreCell(in.a, in.b); break;
+    case Act::kSubscript: Subscript(in.a, in.b); break;
+    case Act::kStoreSubscript: StoreSubscript(in.a, in.b, in.c); break;
+    case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
+    case Act::kContains: Contains(in.a, in.b); break;
+    case Act::kCompare: Deep(in.a); Deep(in.b); break;
+    case Act::kIdentity: break;  // Which objects there are, the paths that lead to them say.
+    case Act::kBinary: Operand(in.a); Operand(in.b); break;
+    case Act::kBinaryInPlace: {
+      const auto number = log_.Find(in.a);
+      const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) || PyByteArray_Check(in.a);
+      Deep(in.b);
+      if (!changes || PyFrozenSet_Check(in.a)) {
+        Operand(in.a);
+      } else if (number) {
+        const std::string name = std::string(PyList_Check(in.a) ? "list." : PyDict_Check(in.a) ? "dict." : "set.") + std::string(ViewOf(in.name));
+        if (PyAnySet_Check(in.a) || name == "list.__imul__") log_.NoteWhole(*number);
+        log_.NoteMethod(*number, name.c_str(), &in.b, 1);
+      } else {
+        IsGuardedElsewhere(in.a, "changed");
+      }
+      break;
+    }
+    case Act::kUnary: Operand(in.a); break;
+    case Act::kTruth: Truth(in.a); break;
+    case Act::kLength: Length(in.a); break;
+    case Act::kIterate: Iterate(in.a); break;
+    case Act::kTakeAll: Iterate(in.a); break;
+    case Act::kNext: Next(in.a); break;
+    case Act::kFormat: Deep(in.a); break;
+    case Act::kEnter: {
+      LookUpSpecial(in.a, "__enter__");
+      LookUpSpecial(in.a, "__exit__");
+      break;
+    }
+    case Act::kExit: break;  // Its code was looked up where the context was entered.
+    case Act::kMatchClass: {
+      static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
+      LoadAttribute(in.b, match_args);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
+      Deep(in.a);
+      break;
+    }
+    case Act::kImport: return 1;
+    case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
+    case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
+    case Act::kCallExpanded: {
+      std::vector<PyObject*> values;
+      Deep(in.b);
+      const PythonRef positional(PyTuple_Check(in.b) ? PythonRef::Borrow(in.b) : PythonRef());
+      if (!positional) {
+        Refuse("call", "arguments that are no tuple");
+        return 0;
+      }
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.b); ++i) values.push_back(PyTuple_GET_ITEM(in.b, i));
+      PyObject* names = nullptr;
+      PythonRef held;
+      if (in.c != nullptr && PyDict_Check(in.c)) {
+        Iterate(in.c);
+        held = PythonRef(PySequence_Tuple(in.c));
+        PyErr_Clear();
+        names = held.get();
+        for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+          values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names, i)));
+        }
+      }
+      return Call(in.a, {values.data(), values.size(), names});
+    }
+    case Act::kMakeFunction: return 2;
+    case Act::kUnsupported: Refuse("instruction", std::string(in.opcode) + "async or interactive code"); break;
+    case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
+  }
+  return 0;
+}
+
+/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value.
+void Observer::OnResult(int tag, PyObject* result) {
+  if (result == nullptr) return;
+  if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
+  if (tag == 2) {
+    fresh_.insert(result);
+    held_.push_back(PythonRef::Borrow(result));
+  }
+  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || log_.IsOutside(result);
+  if (tag == 3 && !is_plain && Py_REFCNT(result) > 1) {
+    Refuse("unexplained-result", std::string("a call of native code gave a ") + Py_TYPE(result)->tp_name + " that existed before");
+  }
+}
+
+// -- names -------------------------------------------------------------------------------------------
+
+std::optional<ObservedLog::Number> Observer::TypeNumber(PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  if (const auto number = log_.Find(object)) return number;
+  if (fresh_.contains(object)) return std::nullopt;
+  const auto path = ObservedLog::CanonicalPath(object, ModuleOf(type), QualnameOf(type));
+  if (!path || path->ends_with(':')) return std::nullopt;
+  return log_.AddRoot(object, *path);
+}
+
+std::optional<ObservedLog::Number> Observer::ModuleNumber(PyObject* module) {
+  if (const auto number = log_.Find(module)) return number;
+  PyObject* dict = PyModule_GetDict(module);
+  PyObject* name = dict == nullptr ? nullptr : NameOfGlobals(dict);
+  if (ModuleNamed(name) == module) return log_.AddRoot(module, std::string(ViewOf(name)) + ":");
+  Refuse("unexplained-module", std::string(ViewOf(name)) + " is not what sys.modules holds under its name");
+  return std::nullopt;
+}
+
+std::optional<ObservedLog::Number> Observer::ModuleOfGlobals(PyObject* globals) {
+  if (const auto it = globals_.find(globals); it != globals_.end()) return it->second;
+  PyObject* module = ModuleNamed(NameOfGlobals(globals));
+  std::optional<Number> number;
+  if (module != nullptr && OwnDict(module) == globals) number = ModuleNumber(module);
+  globals_.emplace(globals, number);
+  held_.push_back(PythonRef::Borrow(globals));
+  return number;
+}
+
+void Observer::LoadGlobal(const Instruction& in) {
+  // A name in a class's body, whose variables are the run's own.
+  if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals && PyDict_GetItemWithError(in.a, in.name) != nullptr) return;
+  const auto module = ModuleOfGlobals(in.globals);
+  const bool is_there = PyDict_GetItemWithError(in.globals, in.name) != nullptr;
+  if (module) {
+    log_.NoteRead(*module, Reading::kAttribute, in.name);
+  } else if (const auto function = log_.Find(reinterpret_cast<PyObject*>(in.function))) {
+    // Code with variables of its own, made by exec.
+    log_.NoteField(*function, "globals");
+    if (const auto dict = log_.Find(in.globals)) log_.NoteRead(*dict, Reading::kItem, in.name);
+  } else if (is_there) {
+    return Refuse("unexplained-global", std::string(ViewOf(in.name)) + " of code that belongs to no module");
+  }
+  if (is_there || in.builtins == nullptr) return;
+  if (const auto builtins = ModuleOfGlobals(in.builtins)) log_.NoteRead(*builtins, Reading::kAttribute, in.name);
+}
+
+void Observer::StoreGlobal(const Instruction& in) {
+  const auto module = ModuleOfGlobals(in.globals);
+  if (!module) return Refuse("side-effect", std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
+  Write(*module, Reading::kAttribute, in.name, in.b == nullptr ? "delattr" : "setattr", in.b);
+}
+
+void Observer::LoadCell(PyObject* cell) {
+  const auto it = cells_.find(cell);
+  if (it != cells_.end()) log_.NoteRead(it->second.first, Reading::kCell, it->second.second);
+}
+
+void Observer::StoreCell(PyObject* cell, PyObject* value) {
+  const auto it = cells_.find(cell);
+  if (it == cells_.end()) return;
+  if (value == nullptr) return Refuse("side-effect", "a variable of an enclosing function was deleted");
+  Write(it->second.first, Reading::kCell, it->second.second, "setcell", value);
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/native/instruction.h"
+#include "client/native/observed_log.h"
+
+namespace ingot::client {
+
+/// Watches every instruction of one call and writes down what it reads of objects that existed
+/// before, and what it writes to them (observed_log.h).
+///
+/// The run is a function of what was read: each instruction and each callable made in C has an
+/// entry in a table that says what it looks at (instruction_*.cpp, callables.cpp). What no table
+/// explains ends the observation with a refusal that names it; the call itself runs on. Code of
+/// Ingot itself, of importing and of logging is not looked at. Belongs to one thread; needs the GIL.
+class Observer final : private InstructionListener {
+ public:
+  struct Refused {
+    std::string name;
+    std::string detail;
+  };
+
+  /// `own`: the directory of the ingot package.
+  explicit Observer(std::string own);
+
+  ObservedLog& log() { return log_; }
+  const ObservedLog& log() const { return log_; }
+
+  /// Begins with the call of `target`; kUnsupported under a debugger or coverage tool.
+  Status Start(PyObject* target, uint64_t instructions_max);
+  /// Refuses a run that leaves a context variable changed.
+  void Stop();
+
+  /// The first refusal wins.
+  void Refuse(std::string name, std::string detail);
+  const std::optional<Refused>& refused() const { return refused_; }
+  /// Called once, at the refusal.
+  void set_on_refuse(std::function<void(const Refused&)> callback) { on_refuse_ = std::move(callback); }
+  /// Called when code of torch.compile is about to run.
+  void set_on_compile(std::function<void()> callback) { on_compile_ = std::move(callback); }
+  uint64_t instruction_count() const { return trace_.count(); }
+  /// `file.py:212` of the instruction that runs.
+  std::string Where() const;
+
+ private:
+  using Number = ObservedLog::Number;
+  struct Arguments {
+    PyObject* const* values;
+    size_t count;  ///< with those of keywords
+    PyObject* keyword_names;
+    size_t positional() const { return count - (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names))); }
+  };
+
+  Wish OnEnter(const EnteredFrame& frame) override;
+  int OnInstruction(const Instruction& instruction) override;
+  void OnResult(int tag, PyObject* result) override;
+
+  // observer.cpp: frames, names, cells
+  void Explain(const EnteredFrame& frame);
+  void EnterFunction(PyObject* function);
+  void LoadGlobal(const Instruction& instruction);
+  void StoreGlobal(const Instruction& instruction);
+  void LoadCell(PyObject* cell);
+  void StoreCell(PyObject* cell, PyObject* value);
+  std::optional<Number> ModuleNumber(PyObject* module);
+  std::optional<Number> ModuleOfGlobals(PyObject* globals);
+  std::optional<Number> TypeNumber(PyTypeObject* type);
+
+  // observe_attributes.cpp
+  PyObject* LookUp(PyTypeObject* type, PyObject* name, PyObject* instance);
+  void LookUpSpecial(PyObject* instance, const char* name);
+  void LoadAttribute(PyObject* object, PyObject* name);
+  void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
+  void LoadFromModule(PyObject* module, PyObject* name);
+  void LoadFromType(PyTypeObject* type, PyObject* name);
+  void LoadFromSuper(PyObject* object, PyObject* name);
+  void Bind(PyObject* descriptor);
+  void Getter(PyObject* object, PyObject* name);
+  void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
+
+  // observe_values.cpp
+  void Operand(PyObject* value);
+  void Deep(PyObject* value);
+  void Callee(PyObject* value);
+  void NoteSpecial(PyTypeObject* type, PyObject* instance);
+  void Length(PyObject* value);
+  void Truth(PyObject* value);
+  void Contains(PyObject* container, PyObject* item);
+  void Subscript(PyObject* container, PyObject* key);
+  void StoreSubscript(PyObject* container, PyObject* key, PyObject* value);
+  void Iterate(PyObject* value);
+  void Next(PyObject* iterator);
+  void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
+  bool IsGuardedElsewhere(PyObject* value, const char* what);
+
+  // observe_calls.cpp
+  int Call(PyObject* callable, const Arguments& arguments);
+  int CallType(PyTypeObject* type, const Arguments& arguments);
+  int CallNative(PyObject* callable, const Arguments& arguments);
+  int CallOther(PyObject* callable, const Arguments& arguments);
+  void CallPartial(PyObject* partial, const Arguments& arguments);
+  void Change(PyObject* callable, const Arguments& arguments, bool reads);
+  void DeepAll(const Arguments& arguments, size_t from = 0);
+  void Exited(PyObject* exit);
+
+  std::string own_;
+  ObservedLog log_;
+  InstructionTrace trace_;
+  uint64_t instructions_max_ = 0;
+  std::optional<Refused> refused_;
+  std::function<void(const Refused&)> on_refuse_;
+  std::function<void()> on_compile_;
+  boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>> cells_;  ///< cell -> its function and variable
+  boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;       ///< globals -> module
+  boost::unordered_flat_set<PyObject*> fresh_;  ///< functions and classes that the run has made
+  std::vector<PythonRef> held_;                 ///< keeps what is known by address alive
+  boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
+  boost::unordered_flat_map<Number, Digest> borrowed_contexts_;  ///< context variables that were set, with their values before
+  PythonRef import_code_;
+};
+
+}  // namespace ingot::client

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/digest.h"
+#include "base/result.h"
+#include "client/native/python_ref.h"
+
+namespace ingot::client {
+
+/// Where in an object something was read, and the sigil by which a path says so. Together with the
+/// object and a key it is a *place*: memory that a program can read and that may change.
+enum class Reading : char {
+  kAttribute = '.',  ///< entry of an instance's, module's or class's own dict, by name
+  kItem = '[',       ///< entry of a dict by key, of a list, tuple or deque by position
+  kSlot = '~',       ///< member of `__slots__`, by name
+  kClass = '$',      ///< what the classes of a type have under a name, in order of resolution
+  kCell = '%',       ///< content of a function's closure cell, by name of the variable
+  kField = '!',      ///< part of an object made in C, by name: FieldNames below
+};
+
+/// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults", "self", "func", "args",
+/// "keywords", "get", "set", "delete", "wrapped", "factory", "contents".
+/// Fields that are compared by content: "len", "keys", "content", "meta" (of a tensor), "bases", "special" (functions that
+/// native code finds in a class), "context" (of a context variable).
+bool IsContentField(std::string_view name);
+
+/// What a place holds now.
+struct Seen {
+  PythonRef object;               ///< null: nothing is there
+  std::optional<Digest> content;  ///< of a content field, instead of an object
+  bool is_absent() const { return !object && !content; }
+};
+
+/// Reads a place without running any code of a program. What cannot be read so is absent.
+/// Needs the GIL; leaves no Python error set.
+Seen Look(PyObject* holder, Reading reading, PyObject* key);
+
+/// The own dict of a module, class or instance, borrowed; null where it has none.
+PyObject* OwnDict(PyObject* holder);
+
+/// The definition of a class's attribute without binding it, borrowed; null where no class has it.
+PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
+
+/// Numbers, strings, None, element types and the like: compared by value, never followed.
+bool IsAtom(PyObject* value);
+
+/// Digest of a value as it is compared: atoms by value, functions by name and code, classes, modules and functions made
+/// in C by name, tensors by metadata, everything else by its class. Places inside it have digests of their own.
+Digest DigestOfSeen(const Seen& seen);
+
+/// Adds a step to the text of a path: `.scale`, `["k"]`, `[3]`, `$forward`, `!len`. False for a key
+/// that text cannot name (an object as the key of a dict).
+bool AppendStep(std::string& path, Reading reading, PyObject* key);
+
+/// One step of a path's text. Behind a module's colon an attribute needs no dot.
+struct Step {
+  Reading reading;
+  PythonRef key;
+};
+/// Reads the step that begins at `at` and moves `at` behind it. kCorrupt for anything else.
+Result<Step> ParseStep(std::string_view path, size_t& at);
+
+}  // namespace ingot::client

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/record.h"
+
+#include <algorithm>
+
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+#include "client/native/value_digest.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr std::string_view kIs = " is ";
+
+std::string LineText(const ObservedLog::Line& line) {
+  if (line.code == nullptr) return {};
+  const std::string_view file = ViewOf(line.code->co_filename);
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(line.code, line.position));
+}
+
+std::string TextOf(const Seen& seen) {
+  if (seen.content) return {};
+  if (!seen.object) return "absent";
+  return PyCode_Check(seen.object.get()) ? std::string() : ShortText(seen.object.get());
+}
+
+std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::string_view where) {
+  switch (read.reading) {
+    case Reading::kClass: return "class";
+    case Reading::kCell: return "closure";
+    case Reading::kItem: return where.starts_with("os:environ") ? "env" : "item";
+    case Reading::kSlot: return "attribute";
+    case Reading::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
+    case Reading::kAttribute: return PyModule_Check(log.At(read.holder)) ? "global" : PyType_Check(log.At(read.holder)) ? "class" : "attribute";
+  }
+  return "part";
+}
+
+/// Objects whose being the same one matters beyond their names: tensors, containers, instances of Python classes.
+bool HasIdentity(PyObject* value) {
+  if (value == nullptr || IsAtom(value) || PyType_Check(value) || PyModule_Check(value)) return false;
+  const bool is_container = PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value);
+  return is_container || IsTensor(value) || (Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
+}
+
+}  // namespace
+
+Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
+  std::ranges::sort(rows_, {}, [](const RecordRow& row) { return std::tie(row.where, row.kind); });
+  const auto same = [](const RecordRow& a, const RecordRow& b) { return a.where == b.where && a.kind == b.kind; };
+  rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
+  Hasher hasher;
+  for (const RecordRow& row : rows_) {
+    hasher.AddField(row.kind);
+    hasher.AddField(row.where);
+    hasher.Add(row.digest.low);
+    hasher.Add(row.digest.high);
+  }
+  digest_ = hasher.Finish();
+}
+
+Record Record::Of(const ObservedLog& log) {
+  std::vector<RecordRow> rows;
+  rows.reserve(log.reads().size());
+  for (const ObservedLog::Read& read : log.reads()) {
+    std::string where = log.PathOf(read.holder);
+    if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
+    std::string text = TextOf(read.seen);
+    if (!text.empty() && text != "absent") text += " (" + LineText(read.line) + ")";
+    const std::string kind = KindOf(log, read, where);
+    if (HasIdentity(read.seen.object.get())) {
+      const auto number = log.Find(read.seen.object.get());
+      if (number && log.PathOf(*number) != where) {
+        const std::string both = where + std::string(kIs) + log.PathOf(*number);
+        rows.push_back({"same", both, DigestOf(both), {}});
+      }
+    }
+    rows.push_back({kind, std::move(where), DigestOfSeen(read.seen), std::move(text)});
+  }
+  return Record(std::move(rows));
+}
+
+// -- paths -------------------------------------------------------------------------------------------
+
+PythonRef PathReader::Root(std::string_view path, size_t& at) const {
+  const size_t sigil = std::min(path.find_first_of("[~$%!"), path.size());
+  const size_t colon = path.substr(0, sigil).find(':');
+  if (colon != path.npos && !path.starts_with("object:")) {
+    at = colon + 1;
+    const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
+    PyObject* module = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
+    PyErr_Clear();
+    return PythonRef::Borrow(module);
+  }
+  at = std::min(path.find_first_of(".[~$%!"), path.size());
+  const auto it = roots_.find(std::string(path.substr(0, at)));
+  return PythonRef::Borrow(it == roots_.end() ? nullptr : it->second);
+}
+
+std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
+  const size_t shared = static_cast<size_t>(std::ranges::mismatch(path, text_).in1 - path.begin());
+  // A step that ends where the paths part may be longer in one of them.
+  const auto ends = [&](size_t at) { return at >= path.size() || std::string_view(".[~$%!").find(path[at]) != std::string_view::npos; };
+  while (!met_.empty() && (met_.back().end > shared || met_.back().end >= path.size() || (!ends(met_.back().end) && path[met_.back().end - 1] != ':'))) {
+    met_.pop_back();
+  }
+  text_ = path;
+  size_t at = 0;
+  if (met_.empty()) {
+    PythonRef root = Root(path, at);
+    if (!root) return std::nullopt;
+    met_.push_back({at, std::move(root)});
+  }
+  at = met_.back().end;
+  for (;;) {
+    Step step;
+    if (at < path.size() && path[at - 1] == ':' && ends(at) == false) {
+      const size_t end = std::min(path.find_first_of(".[~$%!\"", at), path.size());
+      PyObject* name = PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
+      PyErr_Clear();
+      if (name == nullptr) return std::nullopt;
+      PyUnicode_InternInPlace(&name);
+      step = {Reading::kAttribute, PythonRef(name)};
+      at = end;
+    } else {
+      auto parsed = ParseStep(path, at);
+      if (!parsed) return std::nullopt;
+      step = std::move(parsed).value();
+    }
+    if (at >= path.size()) return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
+    Seen seen = Look(met_.back().object.get(), step.reading, step.key.get());
+    if (!seen.object) return std::nullopt;
+    met_.push_back({at, std::move(seen.object)});
+  }
+}
+
+PythonRef PathReader::Resolve(std::string_view path) {
+  size_t at = 0;
+  if (path.find_first_of(".[~$%!") == path.npos && !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
+    return Root(path, at);
+  }
+  const auto place = PlaceOf(path);
+  if (!place) return PythonRef();
+  return std::move(Look(place->holder.get(), place->step.reading, place->step.key.get()).object);
+}
+
+std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader, Watch* watch) {
+  for (const RecordRow& row : record.rows()) {
+    if (row.kind == "opaque" || row.kind == "custom_op") continue;
+    if (row.kind == "same") {
+      const size_t middle = row.where.find(kIs);
+      if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
+      const PythonRef one = reader.Resolve(std::string_view(row.where).substr(0, middle));
+      const PythonRef other = reader.Resolve(std::string_view(row.where).substr(middle + kIs.size()));
+      if (!one || one.get() != other.get()) return RecordDifference{row, "another object"};
+      continue;
+    }
+    const auto place = reader.PlaceOf(row.where);
+    if (!place) return RecordDifference{row, std::nullopt};
+    const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
+    if (DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};
+    if (watch != nullptr) watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), seen);
+  }
+  return std::nullopt;
+}
+
+}  // namespace ingot::client

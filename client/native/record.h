@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/digest.h"
+#include "client/native/observed_log.h"
+#include "client/native/watch.h"
+
+namespace ingot::client {
+
+/// One place that a recording read (docs/dependencies.md): proto/service.fbs `Dependency`.
+struct RecordRow {
+  std::string kind;   ///< for people: attribute, global, item, class, code, closure, env, ...
+  std::string where;  ///< the path of the place
+  Digest digest;
+  std::string text;   ///< the value and the line that read it
+  auto operator<=>(const RecordRow&) const = default;
+};
+
+/// Everything outside its inputs that a recording depended on; sorted by `where`, immutable.
+class Record {
+ public:
+  explicit Record(std::vector<RecordRow> rows);
+  /// What a log has read, without the places that no text can name.
+  static Record Of(const ObservedLog& log);
+
+  const std::vector<RecordRow>& rows() const { return rows_; }
+  const Digest& digest() const { return digest_; }
+
+ private:
+  std::vector<RecordRow> rows_;
+  Digest digest_;
+};
+
+/// Follows paths in this process. Keeps what it has met: one reader serves one state of the process.
+/// Runs no code of a program. Needs the GIL.
+class PathReader {
+ public:
+  /// The objects that paths may begin with besides modules: "self", "function", "object:0".
+  explicit PathReader(std::unordered_map<std::string, PyObject*> roots) : roots_(std::move(roots)) {}
+
+  /// What a path leads to, or null.
+  PythonRef Resolve(std::string_view path);
+  /// The holder of the last step of a path and that step; nothing when the way there is gone.
+  struct Place {
+    PythonRef holder;
+    Step step;
+  };
+  std::optional<Place> PlaceOf(std::string_view path);
+
+ private:
+  struct Met {
+    size_t end;  ///< of the step in `text_`
+    PythonRef object;
+  };
+  PythonRef Root(std::string_view path, size_t& at) const;
+
+  std::unordered_map<std::string, PyObject*> roots_;
+  std::string text_;      ///< of the path followed last
+  std::vector<Met> met_;  ///< what its beginnings lead to
+};
+
+/// How a place differs from what a record has.
+struct RecordDifference {
+  RecordRow row;
+  std::optional<std::string> here;  ///< in words; nothing when the place is gone
+};
+
+/// Compares a record with this process; where all holds, `watch` (may be null) is told every place.
+std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader, Watch* watch);
+
+}  // namespace ingot::client

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+namespace ingot::client {
+
+/// What code that does not include PyTorch's headers asks about Python objects of PyTorch's. Needs the GIL.
+bool IsTensor(PyObject* value);
+/// torch.Tensor itself, not a subclass; a Parameter is one.
+bool IsPlainTensor(PyObject* value);
+bool RequiresGrad(PyObject* tensor);
+/// An element type, device, layout or memory format.
+bool IsTorchAtom(PyObject* value);
+/// Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.
+bool IsInMetaKernel();
+/// Whether this thread runs an operator that a recorder notes; Python code that runs now is its kernel.
+bool IsInOperator();
+
+}  // namespace ingot::client

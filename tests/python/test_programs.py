@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary programs, as their users write them (cases/programs): each and its compiled twin take the same steps, in one process
+and across processes, and every step must look alike. See tests/fuzz/programs/twins.py for what a program says of itself."""
+
+import concurrent.futures
+import pathlib
+import queue
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "fuzz" / "programs"))
+
+import children  # noqa: E402
+import twins  # noqa: E402
+
+PROGRAMS = {program.name: program for file in sorted((HERE / "cases" / "programs").glob("*.py")) for program in twins.cells(file)}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory, request):
+    """What became of every program that was asked for, by name; judged on two cores."""
+    wanted = [item.callspec.params["name"] for item in request.session.items if getattr(item, "callspec", None) and item.fspath == request.node.fspath]
+    folder = tmp_path_factory.mktemp("programs")
+    with children.temporary_store() as store:
+        nurseries: "queue.SimpleQueue[children.Nursery]" = queue.SimpleQueue()
+        made = [children.Nursery(store, ["twins"], seed) for seed in (1, 2)]
+        for one in made:
+            nurseries.put(one)
+
+        def judge(name):
+            nursery = nurseries.get()
+            try:
+                return twins.Judge(nursery, folder).judge(PROGRAMS[name], starts=1)
+            finally:
+                nurseries.put(nursery)
+
+        with concurrent.futures.ThreadPoolExecutor(len(made)) as pool:
+            yield dict(zip(wanted, pool.map(judge, wanted)))
+        for one in made:
+            one.close()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_and_its_twin(verdicts, name):
+    verdict, program = verdicts[name], PROGRAMS[name]
+    assert verdict.how == "right", f"{verdict.text}\n{verdict.report}\n{program.text}"
+    if program.native is not None:
+        assert verdict.native == program.native, f"{verdict.report}\n{program.text}"
+        assert not verdict.needless, "\n".join(verdict.needless)
