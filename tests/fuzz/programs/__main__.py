@@ -80,7 +80,7 @@ class Hunt:
             self.totals["native"] += verdict.native
             self.totals["needless"] += bool(verdict.needless)
             if not verdict.native:
-                said = {re.sub(r"\d+", "", line.strip()) for line in verdict.report.splitlines() if line.startswith("  eager: ")}
+                said = {re.sub(r"(chain|start)_\w+|\d+", "", line.strip()) for line in verdict.report.splitlines() if line.startswith("  eager: ")}
                 self.refusals.update(said or verdict.refusals or ["no reason"])
 
     def _keep(self, program: twins.Program, verdict: twins.Verdict) -> None:
