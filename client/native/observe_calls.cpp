@@ -287,6 +287,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kNothing:
       for (size_t i = 0; i < count; ++i) {
         if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
+        if (PyTuple_Check(values[i])) Deep(values[i]);  // The classes that `isinstance` is given.
       }
       break;
     case Effect::kPure:

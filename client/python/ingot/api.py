@@ -41,6 +41,8 @@ def _unfold(partial: "functools.partial[typing.Any]") -> typing.Any:
     def call(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         return partial(*args, **kwargs)
 
+    # Code of this package is not looked at; what this reads, the bound arguments, is the program's.
+    call.__code__ = call.__code__.replace(co_filename="<partial>")
     return call
 
 

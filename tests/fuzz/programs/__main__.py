@@ -80,7 +80,8 @@ class Hunt:
             self.totals["native"] += verdict.native
             self.totals["needless"] += bool(verdict.needless)
             if not verdict.native:
-                self.refusals.update(verdict.refusals or ["no reason"])
+                said = {re.sub(r"(chain|start)_\w+|\d+", "", line.strip()) for line in verdict.report.splitlines() if line.startswith("  eager: ")}
+                self.refusals.update(said or verdict.refusals or ["no reason"])
 
     def _keep(self, program: twins.Program, verdict: twins.Verdict) -> None:
         name = f"{verdict.how}_{hashlib.sha256(program.text.encode()).hexdigest()[:8]}"
@@ -107,8 +108,8 @@ def hunt(given: argparse.Namespace) -> int:
     print(f"{totals['programs']} programs ({totals['invalid']} invalid): {totals['wrong']} wrong, {totals['died']} crashed, {totals['hung']} hung, "
           f"{totals['needless']} with needless captures, "
           f"{totals['native'] / ran:.0%} native from the second call")
-    for name, count in found.refusals.most_common():
-        print(f"  eager: {count} {name}")
+    for name, count in found.refusals.most_common(20):
+        print(f"  {count} {name}")
     return 1 if totals["wrong"] + totals["died"] + totals["hung"] else 0
 
 

@@ -12,6 +12,7 @@ import enum
 import functools
 import io
 import itertools
+import logging
 import pathlib
 import random
 import re
@@ -163,6 +164,7 @@ HELD: "list[tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]]" = [
     (torch.Generator, lambda v: {"state": v.get_state()}),
     (weakref.ref, lambda v: {"target": v()}),
     (io.StringIO, lambda v: {"text": v.getvalue(), "position": v.tell()}),
+    (logging.Logger, lambda v: {"name": v.name, "level": v.level}),
     (BaseException, lambda v: {"args": v.args, "text": str(v), "cause": type(v.__cause__)}),
     (type(threading.Lock()), lambda v: {"locked": v.locked()}),
     ((itertools.count, itertools.repeat), lambda v: {"next": repr(v)}),
@@ -190,7 +192,7 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
                     parts["slot " + slot] = object.__getattribute__(value, slot)
                 except AttributeError:
                     pass
-    if not isinstance(value, types.FunctionType):
+    if not isinstance(value, (types.FunctionType, logging.Logger)):
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
             parts.update((key, item) for key, item in own.items() if not (isinstance(key, str) and key.startswith("__")))

@@ -177,6 +177,7 @@ mutations = ["name = 'double'", "acts['double'] = lambda x: x * 3", "acts['doubl
 needless = ["acts['other'] = torch.abs"]
 
 # %% dict_keys_of_many_kinds
+native = None  # no path names such keys
 table = {1: 2.0, (1, "a"): 3.0, None: 4.0, torch.float32: 5.0, 1.5: 6.0, frozenset({1}): 7.0}
 def fn(x):
     return x * table[1] + table[(1, "a")] + table[None] + table[x.dtype] + table[1.5] + table[frozenset({1})]
@@ -397,6 +398,7 @@ def fn(x):
 mutations = ["mode = Mode.MUL", "mode = Mode(1.0)", "mode = Mode['MUL']"]
 
 # %% enum_iteration_and_flags
+native = None  # flags keep what they have made
 class Bits(enum.IntFlag):
     A = 1
     B = 2

@@ -23,6 +23,7 @@ def fn(x):
 mutations = ["rows.append(('0', 5.0))", "rows[0] = ('A', 7.0)"]
 
 # %% sorted_with_operator_keys
+native = None  # native code looks attributes up
 class Row:
     def __init__(self, rank, k): self.rank, self.k = rank, k
 rows = [Row(2, 3.0), Row(1, 2.0)]
@@ -128,6 +129,7 @@ def fn(x):
 mutations = ["k = 1.0"]
 
 # %% operator_getters
+native = None  # native code looks attributes up
 import types
 config = types.SimpleNamespace(a=types.SimpleNamespace(b=2.0))
 table = {"k": 3.0}

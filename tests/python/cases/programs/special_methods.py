@@ -124,6 +124,7 @@ def fn(x):
 mutations = ["s.k = 3.0", "Scale.__mul__ = lambda self, x: x"]
 
 # %% hash_in_a_dict
+native = None  # no path names such keys
 class Key:
     def __init__(self, n): self.n = n
     def __hash__(self): return hash(self.n)
