@@ -32,4 +32,16 @@ class PythonRef {
   PyObject* object_ = nullptr;
 };
 
+/// What a weak reference leads to: None where that is gone, null for anything else.
+inline PythonRef TargetOf(PyObject* reference) {
+  if (!PyWeakref_Check(reference)) return PythonRef();
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* target = nullptr;
+  if (PyWeakref_GetRef(reference, &target) < 0) PyErr_Clear();
+  return PythonRef(target != nullptr ? target : Py_NewRef(Py_None));
+#else
+  return PythonRef::Borrow(PyWeakref_GetObject(reference));
+#endif
+}
+
 }  // namespace ingot::client

@@ -222,10 +222,9 @@ Digest DigestOfRegistry(PyObject* type) {
   while (iterator) {
     const PythonRef reference(PyIter_Next(iterator.get()));
     if (!reference) break;
-    PyObject* one =
-        PyWeakref_CheckRef(reference.get()) ? PyWeakref_GetObject(reference.get()) : nullptr;
-    if (one == nullptr || !PyType_Check(one)) continue;
-    auto* registered = reinterpret_cast<PyTypeObject*>(one);
+    const PythonRef one = TargetOf(reference.get());
+    if (!one || !PyType_Check(one.get())) continue;
+    auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
     names.push_back(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
   }
   PyErr_Clear();
@@ -255,17 +254,6 @@ Seen AnswerOf(PyObject* callable, PyObject* arguments) {
   return seen;
 }
 
-Seen TargetOf(PyObject* reference) {
-  if (!PyWeakref_CheckRef(reference)) return {};
-#if PY_VERSION_HEX >= 0x030D0000
-  PyObject* target = nullptr;
-  if (PyWeakref_GetRef(reference, &target) < 0) PyErr_Clear();
-  return {PythonRef(target != nullptr ? target : Py_NewRef(Py_None)), std::nullopt};
-#else
-  return Of(PyWeakref_GetObject(reference));
-#endif
-}
-
 Seen FieldOf(PyObject* holder, PyObject* key) {
   const std::string_view name = ViewOf(key);
   Seen seen;
@@ -293,7 +281,7 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (PyObject_TypeCheck(holder, &PyProperty_Type)) {
     return NativeField(holder, name == "get" ? "fget" : name == "set" ? "fset" : "fdel");
   }
-  if (name == "target") return TargetOf(holder);
+  if (name == "target") return Seen{TargetOf(holder), std::nullopt};
   if (name == "wrapped" && CompiledTarget(holder) != nullptr) return Of(CompiledTarget(holder));
   if (name == "wrapped") return NativeField(holder, "__wrapped__");
   if (name == "factory") return NativeField(holder, "default_factory");

@@ -61,8 +61,8 @@ void BoundVariant::AddProven(std::vector<int64_t> symbols) {
 bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
   if (objects.size() != objects_.size()) return false;
   for (size_t i = 0; i < objects.size(); ++i) {
-    PyObject* bound = PyWeakref_Check(objects_[i]) ? PyWeakref_GetObject(objects_[i]) : objects_[i];
-    if (bound != objects[i]) return false;
+    const PythonRef target = TargetOf(objects_[i]);
+    if ((target ? target.get() : objects_[i]) != objects[i]) return false;
   }
   return true;
 }

@@ -46,7 +46,7 @@ try:
   compatibility.check_python(compatibility.this_python())
   import torch
   compatibility.check_torch(torch.__version__, torch.__version__)
-  print(torch.__version__.split('+')[0], torch.__path__[0], sep=';')
+  print(torch.__version__.split('+')[0], torch.__path__[0], torch.version.cuda is not None, sep=';')
 except ImportError as error:
   sys.exit(str(error))"
                   OUTPUT_VARIABLE torch OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -57,6 +57,7 @@ except ImportError as error:
   endif()
   list(GET torch 0 Torch_VERSION)
   list(GET torch 1 TORCH_INSTALL_PREFIX)
+  list(GET torch 2 TORCH_HAS_CUDA)
   message(STATUS "PyTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
   foreach(name torch_cpu c10 torch_python)
     find_library(${name}_library ${name} PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
