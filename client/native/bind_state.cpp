@@ -26,9 +26,9 @@ py::list KeyItems(const std::vector<StateItem>& items) {
   return out;
 }
 
-py::tuple Structure(py::handle root, const std::string& name) {
+py::list Structure(py::handle root, const std::string& name) {
   const ModuleState state = StructureOf(root.ptr(), name);
-  return py::make_tuple(KeyItems(state.items), state.opaque);
+  return KeyItems(state.items);
 }
 
 py::tuple ValueState(py::handle value) {
@@ -63,7 +63,6 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
 
 void BindState(py::module_& m) {
   m.def("structure_of", Structure, py::arg("root"), py::arg("name"));
-  m.def("patched_in", [](const py::dict& namespaces) { return KeyItems(PatchedIn(namespaces.ptr())); });
   m.def("digest_value", ValueState);
   m.def("set_live_groups", SetLiveGroups, "Names of process groups here, and what they are everywhere.");
   m.def("digest_code", [](py::handle code) {

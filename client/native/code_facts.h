@@ -13,7 +13,6 @@ namespace ingot::client {
 /// What has been found out about a code object. Code never changes, so it is kept on the object and goes with it.
 struct CodeFacts {
   std::optional<Digest> digest;
-  std::optional<std::vector<PyObject*>> global_names;  ///< borrowed from the code object
 };
 
 /// Null when CPython has no room for it. Needs the GIL.

@@ -5,7 +5,6 @@
 
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "client/native/module_tables.h"
 #include "client/native/origin.h"
@@ -15,25 +14,8 @@
 namespace ingot::client {
 namespace {
 
-constexpr size_t kTextMax = 160;
-
-std::string NameOf(PyTypeObject* type) { return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type)); }
-
-void AddText(std::string& text, const std::string& name, PyObject* value) {
-  if (name.starts_with("_") || text.size() >= kTextMax) return;
-  if (!text.empty()) text += ", ";
-  text += name + "=" + ShortText(value);
-}
-
-void AddPatched(PyObject* table, const std::string& owner, std::vector<StateItem>& items) {
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (table != nullptr && PyDict_Next(table, &at, &key, &value)) {
-    if (!PyFunction_Check(value) || IsTorchs(reinterpret_cast<PyFunctionObject*>(value))) continue;
-    ValueWriter writer;
-    writer.Write(value);
-    items.push_back({"", "patched " + owner + "." + std::string(ViewOf(key)), writer.Finish(), ShortText(value)});
-  }
+std::string NameOf(PyTypeObject* type) {
+  return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type));
 }
 
 class StructureWalk {
@@ -42,7 +24,7 @@ class StructureWalk {
     if (ModuleDict(root) != nullptr) {
       Visit(root, name);
     } else {
-      AddClass(root, name, {}, "");
+      AddClass(root, name, {});
     }
     return std::move(state_);
   }
@@ -52,16 +34,14 @@ class StructureWalk {
     // A module reached twice is aliasing, which the trace can see.
     const auto [it, fresh] = modules_.emplace(module, path);
     if (!fresh) {
-      state_.items.push_back({"", path, DigestOf("same as " + it->second), "same as " + it->second});
+      state_.items.push_back({path, DigestOf("same as " + it->second), "same as " + it->second});
       return;
     }
     PyObject* dict = ModuleDict(module);
-    if (dict == nullptr) return AddClass(module, path, {}, "");
-    AddPatchedMethods(Py_TYPE(module));
+    if (dict == nullptr) return AddClass(module, path, {});
     Buffer bytes;
-    std::string text;
-    AddTables(dict, path, HasTorchBehaviour(Py_TYPE(module)), bytes, text);
-    AddClass(module, path, bytes, text);
+    AddTables(dict, bytes);
+    AddClass(module, path, bytes);
     VisitChildren(PyDict_GetItemString(dict, "_modules"), path);
   }
 
@@ -72,43 +52,28 @@ class StructureWalk {
     while (PyDict_Next(children, &at, &key, &value)) {
       const std::string child = ChildPath(path, key);
       if (value == Py_None) {
-        state_.items.push_back({"", child, DigestOf("None"), "None"});
+        state_.items.push_back({child, DigestOf("None"), "None"});
       } else {
         Visit(value, child);
       }
     }
   }
 
-  void AddTables(PyObject* dict, const std::string& path, bool all, Buffer& bytes, std::string& text) {
+  void AddTables(PyObject* dict, Buffer& bytes) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(dict, &at, &key, &value)) {
-      const std::string name(ViewOf(key));
-      const bool is_hooks = name == "_forward_hooks" || name == "_forward_pre_hooks";
-      if (name == "_parameters" || name == "_buffers") {
-        AddTensors(bytes, value);
-      } else if (name == "training" || ((all || is_hooks) && !IsBookkeeping(name, value))) {
-        AddAttribute(bytes, path, name, value);
-        if (name != "training") AddText(text, name, value);
-      }
+      const std::string_view name = ViewOf(key);
+      if (name == "_parameters" || name == "_buffers") AddTensors(bytes, value);
+      if (name == "training") bytes.push_back(value == Py_True ? 1 : 0);
     }
   }
 
-  void AddClass(PyObject* value, const std::string& path, const Buffer& bytes, const std::string& text) {
+  void AddClass(PyObject* value, const std::string& path, const Buffer& bytes) {
     Hasher hasher;
     hasher.AddField(NameOf(Py_TYPE(value)));
     hasher.AddField(Bytes(bytes));
-    state_.items.push_back({"", path, hasher.Finish(), std::string(Py_TYPE(value)->tp_name) + "(" + text + ")"});
-  }
-
-  void AddAttribute(Buffer& bytes, const std::string& path, const std::string& name, PyObject* value) {
-    ValueWriter writer;
-    writer.Write(value);
-    for (const std::string& type : writer.opaque()) state_.opaque.push_back(path + "." + name + ": " + type);
-    const Digest digest = writer.Finish();
-    bytes.insert(bytes.end(), name.begin(), name.end());
-    AppendLittle(bytes, digest.low);
-    AppendLittle(bytes, digest.high);
+    state_.items.push_back({path, hasher.Finish(), Py_TYPE(value)->tp_name});
   }
 
   void AddTensors(Buffer& bytes, PyObject* table) {
@@ -131,33 +96,13 @@ class StructureWalk {
     AppendLittle(bytes, digest.high);
   }
 
-  void AddPatchedMethods(PyTypeObject* type) {
-    for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-      auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-      if (!classes_.insert(base).second || !IsTorchName(ModuleOf(base))) continue;
-      AddPatched(DictOf(base), NameOf(base), state_.items);
-    }
-  }
-
   ModuleState state_;
   std::unordered_map<PyObject*, std::string> modules_;
   std::unordered_map<PyObject*, size_t> tensors_;
-  std::unordered_set<PyTypeObject*> classes_;
 };
 
 }  // namespace
 
 ModuleState StructureOf(PyObject* root, const std::string& name) { return StructureWalk().Run(root, name); }
-
-std::vector<StateItem> PatchedIn(PyObject* namespaces) {
-  std::vector<StateItem> items;
-  Py_ssize_t at = 0;
-  PyObject *key, *value;
-  while (PyDict_Next(namespaces, &at, &key, &value)) {
-    PyObject* table = PyType_Check(value) ? DictOf(reinterpret_cast<PyTypeObject*>(value)) : value;
-    AddPatched(table, std::string(ViewOf(key)), items);
-  }
-  return items;
-}
 
 }  // namespace ingot::client

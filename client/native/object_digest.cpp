@@ -171,18 +171,12 @@ void ValueWriter::WriteObject(PyObject* value) {
     WriteTag('g');
     return WriteText(*group);
   }
-  if (reached_ != nullptr) reached_->classes.push_back(type);
   if (WriteKnownObject(value)) return;
   WriteElements(value);
   // Locks, loggers, iterators: Python's own, which no graph depends on.
   const std::string_view module = ModuleOf(type);
   if (IsStandardName(module) && !HoldsState(module)) return;
   PyObject** place = _PyObject_GetDictPtr(value);
-  const bool has_state = place != nullptr || type->tp_dictoffset != 0 || HasSlots(type);
-  if (has_state && reached_ != nullptr) {
-    reached_->objects.push_back(value);
-    return WriteTag('#');
-  }
   const bool slots = WriteSlots(value);
   if (place != nullptr && *place == nullptr) return WriteTag('-');
   const PythonRef dict = place != nullptr ? PythonRef::Borrow(*place)
@@ -194,20 +188,6 @@ void ValueWriter::WriteObject(PyObject* value) {
   if (slots || is_container) return;
   WriteTag('?');
   opaque_.push_back(type->tp_name);
-}
-
-std::vector<std::pair<PythonRef, PythonRef>> AttributesOf(PyObject* value) {
-  std::vector<std::pair<PythonRef, PythonRef>> found;
-  const bool has_dict = _PyObject_GetDictPtr(value) != nullptr || Py_TYPE(value)->tp_dictoffset != 0;
-  const PythonRef dict(has_dict ? PyObject_GenericGetDict(value, nullptr) : nullptr);
-  PyErr_Clear();
-  Py_ssize_t at = 0;
-  PyObject *key, *item;
-  while (dict && PyDict_Check(dict.get()) && PyDict_Next(dict.get(), &at, &key, &item)) {
-    if (!IsSaltedHash(key, item)) found.emplace_back(PythonRef::Borrow(key), PythonRef::Borrow(item));
-  }
-  for (auto& slot : SlotsOf(value)) found.push_back(std::move(slot));
-  return found;
 }
 
 }  // namespace ingot::client

@@ -16,6 +16,7 @@ namespace {
 constexpr int kNoTag = 0;
 constexpr int kMade = 2;
 constexpr int kPlain = 3;
+constexpr int kAnswered = 4;
 
 bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 
@@ -143,8 +144,9 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (number) log_.NoteField(*number, "wrapped");
     if (wrapped) EnterFunction(wrapped.get());
     DeepAll(arguments);
-    if (number) Answer(callable, arguments);
-    return kPlain;
+    if (!number) return kPlain;
+    Answer(callable, arguments);
+    return kAnswered;
   } else if (PyWeakref_CheckRef(callable)) {
     if (number) log_.NoteField(*number, "target");
   } else if (PyObject* const wrapped = CompiledTarget(callable)) {

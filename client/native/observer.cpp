@@ -343,8 +343,8 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must
-/// be a plain value.
+/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value, 4 a
+/// cached function answered, with something that cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr) return;
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
@@ -352,11 +352,11 @@ void Observer::OnResult(int tag, PyObject* result) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
   }
-  const bool is_plain =
-      IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || log_.IsOutside(result);
-  if (tag == 3 && !is_plain && Py_REFCNT(result) > 1) {
-    Refuse("unexplained-result", std::string("a call of native code gave a ") +
-                                     Py_TYPE(result)->tp_name + " that existed before");
+  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
+  const bool is_known = tag == 3 && (log_.IsOutside(result) || Py_REFCNT(result) == 1);
+  if (tag >= 3 && !is_plain && !is_known) {
+    Refuse("unexplained-result",
+           std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
   }
 }
 

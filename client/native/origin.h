@@ -25,15 +25,5 @@ std::string_view QualnameOf(PyTypeObject* type);
 bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.
 bool IsStandardName(std::string_view module);
-/// A class written in Python that is neither PyTorch's nor Python's.
-bool IsUsers(PyTypeObject* type);
-/// A function that PyTorch brought itself: one that was put in its place has code elsewhere.
-bool IsTorchs(PyFunctionObject* function);
-/// A class from PyTorch with behaviour of its own (nn.Linear), or one derived from it: PyTorch's
-/// code reads its attributes. Plain nn.Module and its containers are not.
-bool HasTorchBehaviour(PyTypeObject* type);
-/// The function inside a class attribute: plain, static, class method, property or cached
-/// property; borrowed, null for others.
-PyObject* FunctionOf(PyObject* attribute);
 
 }  // namespace ingot::client

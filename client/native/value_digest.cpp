@@ -93,7 +93,7 @@ void ValueWriter::WriteSet(PyObject* set) {
   while (iterator) {
     const PythonRef item(PyIter_Next(iterator.get()));
     if (!item) break;
-    ValueWriter member(reached_);
+    ValueWriter member;
     member.Write(item.get());
     digests.push_back(member.Finish());
   }
@@ -111,7 +111,6 @@ bool ValueWriter::WriteContainer(PyObject* value) {
     WriteTag(PyTuple_Check(value) ? '(' : '[');
     if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) {
       WriteName(reinterpret_cast<PyObject*>(Py_TYPE(value)), "__qualname__");
-      if (reached_ != nullptr) reached_->classes.push_back(Py_TYPE(value));
     }
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
     AppendLittle(bytes_, static_cast<uint32_t>(count));
@@ -155,8 +154,6 @@ void ValueWriter::WriteFunction(PyObject* function) {
   const auto* own = reinterpret_cast<PyFunctionObject*>(function);
   WriteNameText(own->func_module);
   WriteNameText(own->func_qualname);
-  if (IsTorchs(reinterpret_cast<PyFunctionObject*>(function))) return;
-  if (reached_ != nullptr) reached_->codes.push_back(PyFunction_GET_CODE(function));
   const Digest digest = DigestOfCode(PyFunction_GET_CODE(function));
   AppendLittle(bytes_, digest.low);
   AppendLittle(bytes_, digest.high);
@@ -181,7 +178,6 @@ bool ValueWriter::WriteNamed(PyObject* value) {
     WriteTag('t');
     WriteName(value, "__module__");
     WriteName(value, "__qualname__");
-    if (reached_ != nullptr) reached_->classes.push_back(reinterpret_cast<PyTypeObject*>(value));
   } else if (PyModule_Check(value)) {
     WriteTag('m');
     WriteName(value, "__name__");

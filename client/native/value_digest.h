@@ -16,24 +16,13 @@
 
 namespace ingot::client {
 
-/// What a value leads to, for a walk that visits each thing once.
-struct Reached {
-  std::vector<PyObject*> objects;      ///< objects with attributes, in order found; borrowed
-  std::vector<PyTypeObject*> classes;  ///< their classes, and classes that are values themselves
-  std::vector<PyObject*> codes;        ///< of functions whose code is part of the digest
-};
-
 /// Turns Python values into bytes that are equal exactly when the values mean the same to a
 /// traced program, in this process or another. Objects are followed through their attributes and
 /// slots, buffers (numpy's arrays) by content; tensors count by metadata, modules and classes by
-/// name, functions by name, code, defaults and closure, PyTorch's and Python's own by name alone.
+/// name, functions by name, code, defaults and closure.
 /// Needs the GIL; never runs user code except `__dict__` reads and repr of types of libraries.
 class ValueWriter {
  public:
-  /// With `reached` attributes of objects are left out: the objects are noted there instead.
-  /// It outlives the writer.
-  explicit ValueWriter(Reached* reached = nullptr) : reached_(reached) {}
-
   /// Appends one value. Never fails: what cannot be digested is written as its type and listed.
   void Write(PyObject* value);
   /// Digest of all bytes so far.
@@ -63,7 +52,6 @@ class ValueWriter {
   void WriteObject(PyObject* value);
   void WriteElements(PyObject* value);
 
-  Reached* reached_;
   Buffer bytes_;
   /// Objects already written: a second sight is a reference, which also ends cycles.
   std::unordered_map<PyObject*, size_t> seen_;
@@ -71,10 +59,6 @@ class ValueWriter {
   std::vector<std::string> opaque_;
   int depth_ = 0;
 };
-
-/// (name, value) of everything an object keeps in its `__dict__` and its slots, in that order; new
-/// references. Empty for what has neither.
-std::vector<std::pair<PythonRef, PythonRef>> AttributesOf(PyObject* value);
 
 /// A few characters that show a value to people: "SiLU", "1e-06", "'gelu'".
 std::string ShortText(PyObject* value);

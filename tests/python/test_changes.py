@@ -248,13 +248,18 @@ def test_an_argument_that_is_also_a_weight_is_told_apart(ingot):
             torch.testing.assert_close(step(x), model(x))
 
 
+@torch.library.custom_op("ingot_changes::wait", mutates_args=())
+def wait_for_the_other(x: torch.Tensor) -> torch.Tensor:
+    FIRST_RUNS.set()
+    SECOND_RAN.wait(20)
+    return x.clone()
+
+
 def test_two_threads_that_record_at_once_leave_nothing_behind(ingot):
     before = builtins.getattr, builtins.hasattr, type(os.environ)
 
     def first(x):
-        FIRST_RUNS.set()
-        SECOND_RAN.wait(20)
-        return x * float(os.environ.get("INGOT_TEST_UNSET", "2"))
+        return wait_for_the_other(x) * float(os.environ.get("INGOT_TEST_UNSET", "2"))
 
     def second(x):
         return x * getattr(torch, "pi")

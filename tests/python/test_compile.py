@@ -389,13 +389,13 @@ def test_a_stored_number_is_stored_again(ingot, block):
         block.last = x.shape[0] + 100
         return x + 1
 
-    step = ingot.compile(fn, wait=True)
+    step, before = ingot.compile(fn, wait=True), ingot.stats()["native_calls"]
     with torch.no_grad():
         for rows in (1, 2, 1, 2):
             block.last = None
             step(torch.randn(rows))
             assert block.last == rows + 100
-    assert ingot.stats()["native_calls"] == 2
+    assert ingot.stats()["native_calls"] - before == 2
 
 
 def test_side_effects_that_cannot_be_done_again_are_refused(ingot, block):

@@ -96,7 +96,7 @@ def cache_compile(func: typing.Any, *, config: "Config | typing.Mapping[str, typ
                    pp_rank=pp_rank, custom_decompositions=custom_decompositions)
 
 
-def mark_pure(function: _F) -> _F:
+def mark_pure(function: typing.Any) -> typing.Any:
     """Says of a callable made in C that what it gives depends on its arguments alone and that it changes nothing, and returns it.
 
     A recorded call refuses callables made in C that it does not know; of Python code it sees every instruction. Nothing

@@ -187,7 +187,6 @@ class Engine:
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
         declared = self._declared.get(shape_key)
         key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config, declared, call.sizes())
-        self._report_opaque(key.opaque)
         digest = key.digest()
         if digest not in self._entries:
             self._entries[digest] = self._look_up(key, call)
@@ -212,9 +211,7 @@ class Engine:
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
-        if key.opaque and self.config.opaque == "trace":
-            self._last_miss = miss.Miss("opaque", "state that cannot be digested: " + ", ".join(key.opaque[:3]))
-        elif not reply["variants"]:
+        if not reply["variants"]:
             self._last_miss = miss.of_reply(reply)
         else:
             self._admit(entry, reply["variants"], call)
@@ -227,6 +224,8 @@ class Engine:
         found = [binding.Variant(reply) for reply in variants]
         entry.variants = [v for v in found if v.artifact_digest not in verification.quarantined]
         for variant, why in entry.check(paths.Roots(self.target, call.objects)):
+            if why is None and self.config.opaque == "trace" and variant.record.of_kind("opaque"):
+                why = "it depends on what cannot be digested"
             variant.holds = why is None
             entry.rejected = why or entry.rejected
         if entry.usable():

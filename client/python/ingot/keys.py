@@ -66,18 +66,12 @@ def _function_items(function: typing.Any) -> "list[Item]":
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
 
 
-class StateRecord(typing.NamedTuple):
-    items: "list[Item]"
-    opaque: "list[str]"
+def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "list[Item]":
+    """Structure of what the function belongs to and closes over; classes of the objects among its arguments.
 
-
-def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> StateRecord:
-    """Structure of what the function belongs to and closes over; state of the objects among its arguments.
-
-    What a program reads of its own attributes is in the dependency record instead: only a recording knows it.
+    What a program reads of them is in the dependency record instead: only a recording knows it.
     """
     items: "list[Item]" = []
-    opaque: "list[str]" = []
     owner = paths.self_of(function)
     roots: "list[tuple[str, typing.Any]]" = [("self", owner)] if owner is not None else []
     roots += [(f"closure.{name}", value) for name, value in sorted(paths.closure_of(function).items())]
@@ -87,14 +81,11 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> Stat
             # A cell is there because the code reads it; a factory's functions differ in little else.
             items.append(_value_item(name, root))
             continue
-        found, unknown = _native.structure_of(root, name)
-        items += found
-        opaque += unknown
+        items += _native.structure_of(root, name)
     for i, value in enumerate(objects):
         if not isinstance(value, torch.nn.Module):
-            # What a program reads of it is in the record.
             items.append(_item(f"argument.{i}", f"{type(value).__module__}.{type(value).__qualname__}"))
-    return StateRecord(items, opaque)
+    return items
 
 
 def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int = 0) -> str:
@@ -147,11 +138,6 @@ def _cpu() -> "tuple[str, ...]":
     return tuple(sorted(set(flags) & set(_FEATURES)))
 
 
-# Where programs put functions of their own in the place of PyTorch's.
-_PATCHABLE = {"torch": vars(torch), "torch.nn.functional": vars(torch.nn.functional), "torch.Tensor": torch.Tensor,
-              "torch._tensor.Tensor": torch._C.TensorBase}
-
-
 def _environment() -> "list[Item]":
     mode = "inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "no_grad"
     return [*_fixed_environment(), _item("grad_mode", mode), _item("autocast", str(torch.is_autocast_enabled("cpu"))),
@@ -170,7 +156,6 @@ def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item
 
 class EntryKey(typing.NamedTuple):
     components: "list[Component]"
-    opaque: "list[str]"
 
     def digest(self) -> str:
         """For use inside this process; the daemon derives its own."""
@@ -188,7 +173,6 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     global _live_groups
     _live_groups = groups.live()
     _native.set_live_groups(_live_groups)
-    state = _state(function, objects)
     seen: "dict[int, int]" = {}
     names = parameter_names(function)
     inputs = [_item(names[i] if i < len(names) else f"args[{i}]", describe(value, seen)) for i, value in enumerate(args)]
@@ -199,7 +183,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
     ranks = [_item(name, value) for name, value in groups.ranks_of_process(given)]
     components: "list[Component]" = [
         ("function", _function_items(function)),
-        ("module_state", state.items),
+        ("module_state", _state(function, objects)),
         ("inputs", inputs),
         ("gears", _gear_items(declared, config)),
         ("ranks", ranks),
@@ -209,7 +193,7 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("environment", _environment()),
         ("target", [(f"feature {name}", _native.digest_text(name), "present") for name in _cpu()]),
     ]
-    return EntryKey(components, state.opaque)
+    return EntryKey(components)
 
 
 def is_builtin(function: typing.Any) -> bool:

@@ -40,5 +40,4 @@ def soundness(entries: Entries) -> str:
                 lines[f"proved: {name} is as the entry key has it ({', '.join(item[0] for item in items[:3])}{', ...' if len(items) > 3 else ''})"] = None
         for variant in entry.usable():
             lines.update((_native.dependency_words(kind, where, short), None) for kind, where, _, short in variant.record.rows())
-        lines.update((_native.dependency_words("opaque", path, ""), None) for path in entry.key.opaque)
     return "\n".join(lines) or "nothing recorded yet"
