@@ -52,6 +52,7 @@ std::string Part(std::string_view where) {
   if (field == "meta") return fmt::format("type and sizes of {}", holder);
   if (field == "bases") return fmt::format("the bases of {}", holder);
   if (field == "special") return fmt::format("the special methods of {}", holder);
+  if (field == "kind") return fmt::format("the kind of {}", holder);
   if (field == "context") return fmt::format("context variable {}", holder);
   return field.empty() ? holder : fmt::format("the {} of {}", field, holder);
 }

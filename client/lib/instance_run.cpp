@@ -379,8 +379,7 @@ const at::Tensor& Instance::TensorOf(uint32_t value) {
 at::Tensor Instance::OutputOf(uint32_t value) {
   const at::Tensor& tensor = TensorOf(value);
   if (tensor.use_count() == 1 && !is_fixed_[value]) return tensor;
-  if (is_fixed_[value] && tensor.is_same(owners_[shapes_[value].storage])) return tensor;  // A parameter is itself.
-  // An input, a weight's view, an output before this one: what a caller does to the metadata of
+  // An input, a weight, a view of one, an output before this one: what a caller does to the metadata of
   // its result must not reach them.
   at::TensorImpl* const shared = tensor.unsafeGetTensorImpl();
   return at::Tensor(shared->shallow_copy_and_detach(shared->version_counter(), /*allow_tensor_metadata_change=*/true));

@@ -48,8 +48,13 @@ py::object PathOf(const Observer& observer, py::handle value) {
 void BindObserver(py::module_& m) {
   py::class_<Observer>(m, "Observer", "Sees every instruction of one call on this thread.")
       .def(py::init<std::string>(), py::arg("own"))
-      .def("add_root", [](Observer& o, py::handle object,
-                          std::string path) { o.log().AddRoot(object.ptr(), std::move(path)); })
+      .def("add_root",
+           [](Observer& o, py::handle object, std::string path) {
+             // Which object is passed may change from call to call.
+             const bool is_passed = path.starts_with("object:");
+             const auto number = o.log().AddRoot(object.ptr(), std::move(path));
+             if (is_passed) o.log().NoteField(number, "kind");
+           })
       .def("add_argument",
            [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })
       .def("start",

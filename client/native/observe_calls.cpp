@@ -308,6 +308,12 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kAddress:
       // Which object lies at a place is watched; which one was passed is not, as long as it looks
       // the same.
+      // Code is told apart by what it is.
+      if (const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt) {
+        const bool is_code = PyFunction_Check(values[0]) || PyType_Check(values[0]) ||
+                             PyModule_Check(values[0]) || PyMethod_Check(values[0]);
+        if (!is_code) log_.NoteField(*number, "address");
+      }
       if (count > 0 && (IsAtom(values[0]) || log_.IsArgument(values[0])))
         Refuse("call", "id of an argument or a number");
       break;

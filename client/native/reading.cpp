@@ -269,6 +269,8 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "grad")
     seen.content = DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
   if (name == "registry") seen.content = DigestOfRegistry(holder);
+  if (name == "kind") seen.content = DigestOfSeen(Of(holder));
+  if (name == "address") seen.content = DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder)));
   if (name == "mapping") return Of(MappingOf(holder));
   if (name == "context") return ContextOf(holder);
   if (seen.content) return seen;
@@ -403,8 +405,8 @@ bool IsMadeInC(PyObject* value) {
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kNames = {
-      "len", "keys", "content", "meta", "bases", "special", "names", "grad", "registry", "context"};
+  constexpr std::array<std::string_view, 12> kNames = {
+      "len", "keys", "content", "meta", "bases", "special", "names", "grad", "registry", "context", "kind", "address"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 

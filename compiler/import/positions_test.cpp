@@ -59,9 +59,11 @@ TEST(Positions, OfPartsAndElementsCountFromTheFront) {
   %2 = aten.neg(%1) : f32[4, 2]
   %3 = aten.slice_scatter(%x, %2, 1, 4, 6, 1) : f32[4, 6]
   %4 = aten.select.int(%3, -2, 3) : f32[6]
-  %5 = aten.narrow(%3, 1, 4, 2) : f32[4, 2] strides [6, 1]
+  %5 = ingot.shares(%4, 0) : f32[6]
+  %6 = aten.narrow(%3, 1, 4, 2) : f32[4, 2] strides [6, 1]
+  %7 = ingot.shares(%6, 0) : f32[4, 2] strides [6, 1]
   write %x = %3
-  return %4, %5
+  return %5, %7
 }
 )");
 }
@@ -144,9 +146,11 @@ TEST(Positions, OfPiecesAreToldFromWhereTheyLie) {
   %3 = aten.neg(%2) : f32[4, 2]
   %4 = aten.slice_scatter(%x, %3, 0, 2, 6, 1) : f32[6, 2]
   %5 = aten.slice.Tensor(%4, 0, 0, 5, 1) : f32[5, 2]
-  %6 = aten.slice.Tensor(%4, 0, 0, 0, 1) : f32[0, 2]
+  %6 = ingot.shares(%5, 0) : f32[5, 2]
+  %7 = aten.slice.Tensor(%4, 0, 0, 0, 1) : f32[0, 2]
+  %8 = ingot.shares(%7, 0) : f32[0, 2]
   write %x = %4
-  return %5, %6
+  return %6, %8
 }
 )");
 }

