@@ -24,7 +24,7 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Variant = std::tuple<std::string, std::vector<std::vector<int64_t>>, std::string,
                            std::vector<uint32_t>, std::shared_ptr<const LoadedArtifact>>;
 /// (arguments, variants)
-using Structure = std::pair<std::string, std::vector<Variant>>;
+using NamedVariants = std::pair<std::string, std::vector<Variant>>;
 
 /// (shape, tensors, why no compiled code can serve it): as a call site takes the call apart
 /// (arguments.h).
@@ -102,7 +102,7 @@ void ReferTo(const std::string& weight_path, const std::string& path,
 /// `weight_path`: empty, a safetensors file to take weights from, or with `writes` one to write.
 /// Returns how many weights are inside the file.
 size_t Save(const std::string& path, const std::string& name,
-            const std::vector<Structure>& structures, const NamedTensors& weights,
+            const std::vector<NamedVariants>& structures, const NamedTensors& weights,
             const std::string& weight_path, bool writes) {
   ExportedFile file{name, {}, {}};
   for (const auto& [arguments, variants] : structures) {
