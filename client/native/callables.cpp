@@ -177,9 +177,10 @@ constexpr Group kGroups[] = {
      "item tolist sum mean min max copy astype reshape __getitem__ __len__ __iter__ all any"},
     // -- PyTorch's operators
     {Effect::kRefused, "torch._C.TensorBase.",
-     "storage_offset _is_view is_set_to _use_count _has_compatible_shallow_copy_type "
+     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type "
      "_make_subclass register_hook backward "
      "data_ptr_unused _storage __setstate__ __reduce_ex__"},
+    {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},
     {Effect::kOperator, "torch._C._TensorBase.", "*"},
     {Effect::kRefused, "torch._VariableFunctions.", "from_numpy frombuffer from_file"},
@@ -204,9 +205,11 @@ constexpr Group kGroups[] = {
      "_len_torch_function_stack "
      "_len_torch_dispatch_stack _has_torch_function _has_torch_function_unary "
      "_has_torch_function_variadic _get_dispatch_mode "
-     "_is_any_autocast_enabled"},
-    {Effect::kState, "torch._C._functorch.",
-     "peek_interpreter_stack is_functorch_wrapped_tensor is_batchedtensor maybe_current_level"},
+     "_is_any_autocast_enabled _dispatch_tls_is_dispatch_key_included _dispatch_tls_is_dispatch_key_excluded"},
+    // The recorder refuses transforms by their name.
+    {Effect::kNothing, "torch._C._functorch.", "*"},
+    {Effect::kContent, "torch._C._distributed_c10d.", "size rank name group_name group_desc"},
+    {Effect::kOperator, "torch._C._distributed_c10d.", "*"},
     {Effect::kAnswer, "torch.",
      "is_autocast_cache_enabled get_autocast_dtype get_autocast_cpu_dtype get_autocast_gpu_dtype "
      "is_anomaly_enabled get_num_threads "
@@ -433,7 +436,9 @@ Effect Callables::EffectOf(PyObject* callable) {
   if (Py_TYPE(callable) == BoundSlotType()) return EffectOfName(NameOf(callable));
   const void* identity = IdentityOf(callable);
   if (const auto it = known_.find(identity); it != known_.end()) return it->second.effect;
-  const Effect effect = EffectOfName(NameOf(callable));
+  // An overload of an operator as Python holds it has no name.
+  const bool is_overload = PyCFunction_Check(callable) && *reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name == 0;
+  const Effect effect = is_overload ? Effect::kOperator : EffectOfName(NameOf(callable));
   known_.emplace(identity, Known{PythonRef::Borrow(callable), effect});
   return effect;
 }

@@ -299,6 +299,17 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       break;
     case Effect::kState: return kPlain;
     case Effect::kAnswer: Answer(callable, arguments); return kPlain;
+    case Effect::kOffset:
+      if (count > 0 && (log_.IsArgument(values[0]) || log_.IsOutside(values[0]))) {
+        Refuse("call", Callables::NameOf(callable));
+      }
+      break;
+    case Effect::kContent: {
+      const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
+      if (number) log_.NoteField(*number, "content");
+      DeepAll(arguments, 1);
+      break;
+    }
     case Effect::kRegistry:
       if (count > 0 && PyType_Check(values[0])) {
         const auto number = TypeNumber(reinterpret_cast<PyTypeObject*>(values[0]));

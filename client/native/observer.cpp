@@ -29,6 +29,38 @@ PyObject* NameOfGlobals(PyObject* globals) {
   return name;
 }
 
+/// Code of PyTorch's that keeps books of its own: what it reads there steers no answer.
+std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std::string_view function) {
+  using Wish = InstructionListener::Wish;
+  struct Entry {
+    std::string_view file, function;
+    Wish wish;
+  };
+  constexpr Entry kEntries[] = {
+      // Operators come into torch.ops when they are first asked for; the graph names them.
+      {"/torch/_ops.py", "_Ops.__getattr__", Wish::kMute},
+      {"/torch/_ops.py", "_OpNamespace.__getattr__", Wish::kMute},
+      {"/torch/_ops.py", "OpOverloadPacket.__getattr__", Wish::kMute},
+      {"/torch/_ops.py", "", Wish::kSkip},
+      // The result of a collective, which the recorder waits for.
+      {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", Wish::kMute},
+      // Numbers modules for Dynamo.
+      {"/torch/_dynamo/mutation_guard.py", "GenerationTracker.", Wish::kMute},
+      // Looks a class up when it is first asked for.
+      {"/torch/_opaque_base.py", "OpaqueBaseMeta.", Wish::kMute},
+  };
+  for (const Entry& entry : kEntries) {
+    if (file.ends_with(entry.file) && function.starts_with(entry.function)) return entry.wish;
+  }
+  return std::nullopt;
+}
+
+/// What runs in the place of a function that torch.compile was given.
+bool IsCompiledCall(PyCodeObject* code) {
+  return ViewOf(code->co_name) == "compile_wrapper" &&
+         ViewOf(code->co_filename).ends_with("/torch/_dynamo/eval_frame.py");
+}
+
 /// Functions that read clocks, files and stacks only to write a message, which happens on recorded
 /// calls alone, and that give nothing back.
 bool WritesMessages(std::string_view module, std::string_view function) {
@@ -80,7 +112,6 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
   if (const std::string where = Where(); !where.empty()) detail += " (" + where + ")";
   refused_ = Refused{std::move(name), std::move(detail)};
-  trace_.Stop();
   if (on_refuse_) on_refuse_(*refused_);
 }
 
@@ -89,6 +120,11 @@ void Observer::Refuse(std::string name, std::string detail) {
 
 InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
   if (IsInMetaKernel()) return Wish::kMute;
+  if (refused_) {
+    // Nothing is written down any more; torch.compile must still find no mode of ours.
+    if (IsCompiledCall(frame.code) && on_compile_) on_compile_();
+    return Wish::kSkip;
+  }
   if (IsInOperator()) {
     // A kernel written in Python is a step of the graph and runs in every call; that it is the same
     // code is noted.
@@ -109,20 +145,18 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
       wish = Wish::kMute;
     } else if (file.starts_with(own_)) {
       wish = Wish::kSkip;
-    } else if (file.ends_with("/torch/_ops.py")) {
-      // Operators come into torch.ops when they are first asked for; the graph names them.
-      wish = ViewOf(frame.code->co_name) == "__getattr__" ? Wish::kMute : Wish::kSkip;
+    } else if (const auto of_torch = WishOfTorch(file, ViewOf(frame.code->co_qualname))) {
+      wish = *of_torch;
     } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)), ViewOf(frame.code->co_name))) {
       wish = Wish::kMute;
     }
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
     // Code that torch.compile made computes behind the dispatcher's back.
-    if (file.ends_with("/torch/_dynamo/eval_frame.py") &&
-        ViewOf(frame.code->co_name) == "compile_wrapper") {
+    if (IsCompiledCall(frame.code)) {
       Refuse("compiled", "the function calls torch.compile");
       if (on_compile_) on_compile_();
-      return Wish::kMute;
+      return Wish::kSkip;
     }
   }
   // Finalizers run when an object goes, whatever runs then; nothing takes what they give.
@@ -131,7 +165,7 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
       (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
   if (it->second == Wish::kObserve && is_finalizer) return Wish::kMute;
   if (it->second == Wish::kObserve) Explain(frame);
-  return refused_ ? Wish::kMute : it->second;
+  return refused_ ? Wish::kSkip : it->second;
 }
 
 /// A function that runs was read from outside or made by the run; one that C code calls by itself
@@ -198,6 +232,7 @@ void Observer::EnterFunction(PyObject* function) {
 }
 
 int Observer::OnInstruction(const Instruction& in) {
+  if (refused_) return 0;
   if (trace_.count() > instructions_max_) {
     Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
     return 0;
@@ -346,7 +381,7 @@ void Observer::Import(const Instruction& in) {
 /// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value, 4 a
 /// cached function answered, with something that cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
-  if (result == nullptr) return;
+  if (result == nullptr || refused_) return;
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
   if (tag == 2) {
     fresh_.insert(result);

@@ -8,8 +8,10 @@
 #include <charconv>
 #include <vector>
 
+#include "client/native/callables.h"
 #include "client/native/code_digest.h"
 #include "client/native/compiled.h"
+#include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
@@ -245,11 +247,13 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
   return {};
 }
 
+/// Only cached functions and settings of libraries are asked: a record must not name just any call.
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
-  Seen seen{PythonRef(PyCallable_Check(callable) && PyTuple_Check(arguments)
-                          ? PyObject_Call(callable, arguments, nullptr)
-                          : nullptr),
-            std::nullopt};
+  const bool is_cached = std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
+  const bool is_setting = Callables::IsNative(callable) &&
+                          Callables::Shared().EffectOf(callable) == Effect::kAnswer;
+  if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
+  Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
   PyErr_Clear();
   return seen;
 }
@@ -484,6 +488,7 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField(PyType_Check(value) ? std::string_view("class") : std::string_view("object"));
     hasher.AddField(ModuleOf(type));
     hasher.AddField(QualnameOf(type));
+    if (const auto group = IdentityOfGroupObject(value)) hasher.AddField(*group);
   }
   return hasher.Finish();
 }

@@ -31,7 +31,7 @@ def parts():
     native = _load("_native_recorder_test", found[0])
     escapes = _load("ingot_escapes", _ROOT / "client" / "python" / "ingot" / "escapes.py")
     return types.SimpleNamespace(
-        Recorder=native.Recorder, Profiler=native.Profiler, decode=native.decode,
+        Recorder=native.Recorder, decode=native.decode,
         Escapes=escapes.Escapes,
     )
 

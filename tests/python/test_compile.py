@@ -4,6 +4,7 @@
 import collections
 import dataclasses
 import functools
+import warnings
 
 import pytest
 import torch
@@ -637,3 +638,33 @@ def test_a_fault_of_ours_still_gives_the_eager_answer(ingot, monkeypatch):
                 step = ingot.compile(fn, wait=True)
                 assert_same(step(x), fn(x))
     assert ingot.stats()["refused_internal"] == 2
+
+
+@pytest.mark.parametrize("inner", [torch.compile(lambda x: x * 2 + 1, backend="eager"),
+                                   lambda x: torch.cond(x.sum() > 0, lambda y: y * 2 + 1, lambda y: y - 1, (x,))])
+def test_a_function_that_compiles_runs_eagerly(ingot, inner):
+    step = ingot.compile(lambda x: inner(x), wait=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            assert step(torch.ones(2)).tolist() == [3, 3]
+    assert torch.overrides._len_torch_function_stack() == 0
+    assert not step.variants and "refused" in step.why_miss(as_dict=True)["reason"]
+
+
+def test_a_pure_callable_is_called_when_recorded_only(ingot):
+    import zlib
+
+    step = ingot.compile(lambda x: x + zlib.crc32(b"ingot") % 7, wait=True)
+    x = torch.ones(2)
+    with torch.no_grad():
+        for _ in range(3):
+            step(x)
+        assert not step.variants and "zlib.crc32" in step.why_miss()
+        ingot.mark_pure(zlib.crc32)
+        pure = ingot.compile(lambda x: x + zlib.crc32(b"ingot") % 7, wait=True)
+        for _ in range(2):
+            assert_same(pure(x), x + zlib.crc32(b"ingot") % 7)
+    assert pure.variants
+    with pytest.raises(ingot.Invalid, match="takes a callable"):
+        ingot.mark_pure(3)

@@ -221,24 +221,3 @@ def test_modules_loaded_by_a_first_call_find_pythons_own_builtins(store, tmp_pat
     (tmp_path / "kept.py").write_text("FOUND = (getattr, hasattr)\n")
     found = store.python(LATE, tmp_path)
     assert found == {"loaded": False, "right": [True, True], "own": True, "native": 2}, found
-
-
-def test_what_is_asked_for_while_another_thread_loads_a_module_counts_as_everything(ingot, tmp_path, monkeypatch):
-    import importlib
-    import threading
-
-    from ingot import names
-
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("loaded_here", "loaded_there"):
-        (tmp_path / f"{name}.py").write_text("FOUND = getattr\n")
-    found: "set[str]" = set()
-    with names.noted.into(found):
-        here = importlib.import_module("loaded_here")
-        getattr(here, "FOUND")
-        assert found == {"FOUND"} and names.of_codes([], found) is not None
-        other = threading.Thread(target=importlib.import_module, args=("loaded_there",))
-        other.start()
-        other.join()
-    assert names.of_codes([], found) is None
-    assert here.FOUND is getattr is importlib.import_module("loaded_there").FOUND

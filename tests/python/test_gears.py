@@ -607,7 +607,7 @@ def test_a_capture_that_cannot_be_made_says_why(ingot, tmp_path):
     import time
 
     step = ingot.compile(lambda x: x + time.time())
-    with pytest.raises(ingot.Unsupported, match="impure-call .time.time"):
+    with pytest.raises(ingot.Unsupported, match="call .time.time"):
         step.save_capture(tmp_path / "no.ingotcap", torch.ones(2))
     assert not (tmp_path / "no.ingotcap").exists()
 

@@ -25,9 +25,11 @@ x = torch.ones(4, 16)
 settings = config.resolve(None)
 with torch.no_grad():
     key = keys.entry_key(net.right, (x,), {}, [], settings)
-    run = recording.Recording(net.wrong, "net.right", recording.Call((x,), {}, [x], ["x"], []), ingot.Config())
-    captured = run.finish(run.run())
-daemon.link(settings).get(5000).compile(key.components, captured.recording, captured.signature, captured.record, True, "", 60000)
+    def recorded(fn):
+        run = recording.Recording(fn, "net.right", recording.Call((x,), {}, [x], ["x"], []), ingot.Config())
+        return run.finish(run.run())
+    wrong, right = recorded(net.wrong), recorded(net.right)
+daemon.link(settings).get(5000).compile(key.components, wrong.recording, wrong.signature, right.record, True, "", 60000)
 print(json.dumps("forged"))
 '''
 

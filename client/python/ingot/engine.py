@@ -356,6 +356,7 @@ class Engine:
         if moved is not None:
             kind, where, _, _ = moved[0]
             shape.moved[where] += 1
+            log.debug("%s moves %s: %s", self.name, dependencies.subject_of(kind, where), dependencies.words(*moved))
             if shape.moved[where] >= _MOVES_MAX:
                 subject = dependencies.subject_of(kind, where)
                 self._note_refusal(shape_key, shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))

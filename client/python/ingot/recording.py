@@ -110,13 +110,14 @@ class Recording:
             self._start_observing(escapes)
             try:
                 result = self._invoke()
+                self._stop_observing()
+                collectives.settle(result)
             except BaseException:
                 recorder.refuse("exception", "the function raised")
                 raise
             finally:
                 self._stop_observing()
                 recorder.stop()
-            collectives.settle(result)
         if torch.is_grad_enabled() != grad_mode:
             recorder.refuse("side-effect", "the grad mode was changed")
         return result
