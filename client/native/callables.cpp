@@ -205,7 +205,8 @@ constexpr Group kGroups[] = {
      "_len_torch_function_stack "
      "_len_torch_dispatch_stack _has_torch_function _has_torch_function_unary "
      "_has_torch_function_variadic _get_dispatch_mode "
-     "_is_any_autocast_enabled _dispatch_tls_is_dispatch_key_included _dispatch_tls_is_dispatch_key_excluded"},
+     "_is_any_autocast_enabled _are_functorch_transforms_active "
+     "_dispatch_tls_is_dispatch_key_included _dispatch_tls_is_dispatch_key_excluded"},
     // The recorder refuses transforms by their name.
     {Effect::kNothing, "torch._C._functorch.", "*"},
     {Effect::kContent, "torch._C._distributed_c10d.", "size rank name group_name group_desc"},
@@ -437,7 +438,8 @@ Effect Callables::EffectOf(PyObject* callable) {
   const void* identity = IdentityOf(callable);
   if (const auto it = known_.find(identity); it != known_.end()) return it->second.effect;
   // An overload of an operator as Python holds it has no name.
-  const bool is_overload = PyCFunction_Check(callable) && *reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name == 0;
+  const bool is_overload = PyCFunction_Check(callable) &&
+                           *reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name == 0;
   const Effect effect = is_overload ? Effect::kOperator : EffectOfName(NameOf(callable));
   known_.emplace(identity, Known{PythonRef::Borrow(callable), effect});
   return effect;

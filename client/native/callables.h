@@ -40,8 +40,8 @@ enum class Effect : uint8_t {
   kOwnDict,  ///< vars()
   kGlobals,
   kAddress,     ///< id()
-  kOffset,     ///< where in its memory a tensor lies, which no guard holds for those from outside
-  kContent,    ///< reads what its first argument is by content
+  kOffset,      ///< where in its memory a tensor lies, which no guard holds for those from outside
+  kContent,     ///< reads what its first argument is by content
   kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one
   kAcquire,     ///< a lock that is waited for
   kContext,     ///< reads a context variable

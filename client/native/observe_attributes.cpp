@@ -36,10 +36,28 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   }
   if (number) {
     log_.NoteRead(*number, Reading::kClass, name);
-  } else {
-    Refuse("unexplained-class", std::string(QualnameOf(type)) + ", which no name leads to");
+  } else if (classes_in_making_ == 0) {  // A metaclass looks at a class before it is there.
+    LookUpInBases(type, name);
   }
   return found;
+}
+
+/// A class that no name leads to, of an object that the run has made (autograd's contexts): its
+/// bases have names.
+void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
+  PyObject* own = DictOf(type);
+  const bool is_own = own == nullptr || PyDict_GetItemWithError(own, name) != nullptr;
+  for (Py_ssize_t i = 1; !is_own && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (IsImmutable(base)) continue;
+    const auto number = TypeNumber(base);
+    if (!number) break;
+    log_.NoteRead(*number, Reading::kAttribute, name);
+    if (PyDict_GetItemWithError(DictOf(base), name) != nullptr) return;
+  }
+  PyErr_Clear();
+  if (is_own)
+    Refuse("unexplained-class", std::string(QualnameOf(type)) + ", which no name leads to");
 }
 
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {

@@ -17,6 +17,14 @@ constexpr int kNoTag = 0;
 constexpr int kMade = 2;
 constexpr int kPlain = 3;
 constexpr int kAnswered = 4;
+constexpr int kMadeClass = 5;
+
+/// Whether a function is code of an installed library.
+bool IsInstalled(PyObject* function) {
+  if (!PyFunction_Check(function)) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
+}
 
 bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 
@@ -144,7 +152,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (number) log_.NoteField(*number, "wrapped");
     if (wrapped) EnterFunction(wrapped.get());
     DeepAll(arguments);
-    if (!number) return kPlain;
+    // A library's is taken for a function of its arguments, which may be more than text can say.
+    if (!number || (wrapped && IsInstalled(wrapped.get()))) return kPlain;
     Answer(callable, arguments);
     return kAnswered;
   } else if (PyWeakref_CheckRef(callable)) {
@@ -404,7 +413,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       if (count > 0) Next(values[0]);
       break;
     case Effect::kImport: return 1;
-    case Effect::kMakeClass: return kMade;
+    case Effect::kMakeClass: ++classes_in_making_; return kMadeClass;
     case Effect::kOwnDict: {
       if (count == 0) break;
       const auto number =

@@ -38,7 +38,14 @@ std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::str
     at = end + 1;
   }
   PyErr_Clear();
-  if (held.get() != object) return std::nullopt;
+  if (held.get() == object) return path;
+  // The function of a static or class method.
+  const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||
+                              Py_TYPE(held.get()) == &PyClassMethod_Type);
+  const PythonRef wrapped(PyUnicode_InternFromString("wrapped"));
+  if (!wraps || Look(held.get(), Reading::kField, wrapped.get()).object.get() != object)
+    return std::nullopt;
+  AppendStep(path, Reading::kField, wrapped.get());
   return path;
 }
 

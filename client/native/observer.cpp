@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/callables.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 
@@ -30,7 +31,8 @@ PyObject* NameOfGlobals(PyObject* globals) {
 }
 
 /// Code of PyTorch's that keeps books of its own: what it reads there steers no answer.
-std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std::string_view function) {
+std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file,
+                                                     std::string_view function) {
   using Wish = InstructionListener::Wish;
   struct Entry {
     std::string_view file, function;
@@ -46,6 +48,8 @@ std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std:
       {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", Wish::kMute},
       // Numbers modules for Dynamo.
       {"/torch/_dynamo/mutation_guard.py", "GenerationTracker.", Wish::kMute},
+      // Numbers classes, and makes one for the way back.
+      {"/torch/autograd/function.py", "FunctionMeta.", Wish::kMute},
       // Looks a class up when it is first asked for.
       {"/torch/_opaque_base.py", "OpaqueBaseMeta.", Wish::kMute},
   };
@@ -317,15 +321,17 @@ int Observer::OnInstruction(const Instruction& in) {
     case Act::kCallExpanded: {
       std::vector<PyObject*> values;
       Deep(in.b);
-      // `f(*list, **keywords)` makes its tuple only now.
-      PythonRef positional(PyTuple_Check(in.b) ? PythonRef::Borrow(in.b) : PythonRef());
-      if (PyList_CheckExact(in.b)) positional = PythonRef(PySequence_Tuple(in.b));
-      if (!positional) {
-        Refuse("call", "arguments that are no tuple");
+      if (!PyTuple_Check(in.b) && !PyList_Check(in.b)) {
+        // What an iterator gives, the frame of a Python function shows.
+        const bool is_python = PyFunction_Check(in.a) || PyMethod_Check(in.a) ||
+                               (!PyType_Check(in.a) && !Callables::IsNative(in.a));
+        if (is_python) return Call(in.a, {nullptr, 0, nullptr});
+        Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
         return 0;
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(positional.get()); ++i)
-        values.push_back(PyTuple_GET_ITEM(positional.get(), i));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) {
+        values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
+      }
       PyObject* names = nullptr;
       PythonRef held;
       if (in.c != nullptr && PyDict_Check(in.c)) {
@@ -378,18 +384,21 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 1 an import, 2 a function or class was made, 3 a setting was asked for, whose answer must be a plain value, 4 a
-/// cached function answered, with something that cannot change.
+/// Tags: 1 an import, 2 a function or class was made, 5 by a class statement, 3 a setting was asked
+/// for, whose answer must be a plain value, 4 a cached function answered, with something that
+/// cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
-  if (tag == 2) {
+  if (tag == 5 && classes_in_making_ > 0) --classes_in_making_;
+  if (tag == 2 || tag == 5) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
   }
-  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
+  const bool is_plain =
+      IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
   const bool is_known = tag == 3 && (log_.IsOutside(result) || Py_REFCNT(result) == 1);
-  if (tag >= 3 && !is_plain && !is_known) {
+  if ((tag == 3 || tag == 4) && !is_plain && !is_known) {
     Refuse("unexplained-result",
            std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
   }

@@ -84,6 +84,7 @@ class Observer final : private InstructionListener {
 
   // observe_attributes.cpp
   PyObject* LookUp(PyTypeObject* type, PyObject* name, PyObject* instance);
+  void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
   void LoadAttribute(PyObject* object, PyObject* name);
   void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
@@ -129,6 +130,7 @@ class Observer final : private InstructionListener {
   ObservedLog log_;
   InstructionTrace trace_;
   uint64_t instructions_max_ = 0;
+  int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
   std::function<void(const Refused&)> on_refuse_;
   std::function<void()> on_compile_;

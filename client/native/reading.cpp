@@ -249,9 +249,10 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
 
 /// Only cached functions and settings of libraries are asked: a record must not name just any call.
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
-  const bool is_cached = std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
-  const bool is_setting = Callables::IsNative(callable) &&
-                          Callables::Shared().EffectOf(callable) == Effect::kAnswer;
+  const bool is_cached =
+      std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
+  const bool is_setting =
+      Callables::IsNative(callable) && Callables::Shared().EffectOf(callable) == Effect::kAnswer;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
   Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
   PyErr_Clear();
@@ -274,7 +275,8 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
     seen.content = DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
   if (name == "registry") seen.content = DigestOfRegistry(holder);
   if (name == "kind") seen.content = DigestOfSeen(Of(holder));
-  if (name == "address") seen.content = DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder)));
+  if (name == "address")
+    seen.content = DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder)));
   if (name == "mapping") return Of(MappingOf(holder));
   if (name == "context") return ContextOf(holder);
   if (seen.content) return seen;
@@ -409,8 +411,9 @@ bool IsMadeInC(PyObject* value) {
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 12> kNames = {
-      "len", "keys", "content", "meta", "bases", "special", "names", "grad", "registry", "context", "kind", "address"};
+  constexpr std::array<std::string_view, 12> kNames = {"len",      "keys",    "content", "meta",
+                                                       "bases",    "special", "names",   "grad",
+                                                       "registry", "context", "kind",    "address"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 

@@ -112,7 +112,8 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
     PyObject* module =
         name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
     PyErr_Clear();
-    // PyTorch loads parts of itself when they are first asked for; they belong to the version that the key names.
+    // PyTorch loads parts of itself when they are first asked for; they belong to the version that
+    // the key names.
     if (module == nullptr && path.starts_with("torch.")) {
       PythonRef loaded(PyImport_Import(name.get()));
       PyErr_Clear();
