@@ -24,19 +24,12 @@ def encode(writes: "list[Write]", encoder: tree.Encoder) -> "list[dict[str, typi
 
 
 def _encode(write: Write, encoder: tree.Encoder) -> "dict[str, typing.Any]":
-    holder, path, name, values, line = write
+    _, path, name, values, line = write
     where = f"{paths.to_text(path)} ({line})"
-    if path.startswith("object:") and "." in name:
-        pass  # A container inside an argument object, found again through the object it was bound with.
     try:
         return {"h": path, "n": name, "v": [encoder.encode(value) for value in values]}
     except errors.Unsupported as e:
         raise errors.Unsupported(f"{where} was changed: {e}") from None
-
-
-def places(writes: "list[Write]") -> "set[str]":
-    """Where single values were stored, as the beginnings of paths of a record: what a later call finds changed."""
-    return {path for _, path, _, _, _ in writes}
 
 
 def _set_cell(function: typing.Any, name: str, value: typing.Any) -> None:
