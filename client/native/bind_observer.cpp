@@ -19,20 +19,13 @@ namespace {
 
 namespace py = pybind11;
 
-std::string LineOf(const ObservedLog::Line& line) {
-  if (line.code == nullptr) return {};
-  const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
-         std::to_string(PyCode_Addr2Line(line.code, line.position));
-}
-
 /// (holder, path of the holder, what, values, line) of each change, in order.
 py::list Writes(const Observer& observer) {
   py::list list;
   for (const ObservedLog::Write& write : observer.log().writes()) {
     list.append(py::make_tuple(py::handle(observer.log().At(write.holder)),
                                observer.log().PathOf(write.holder), write.name,
-                               py::handle(write.values.get()), LineOf(write.line)));
+                               py::handle(write.values.get()), write.line.ToText()));
   }
   return list;
 }

@@ -179,7 +179,7 @@ constexpr Group kGroups[] = {
     {Effect::kRefused, "torch._C.TensorBase.",
      "_is_view is_set_to _use_count _has_compatible_shallow_copy_type "
      "_make_subclass register_hook backward "
-     "data_ptr_unused _storage __setstate__ __reduce_ex__"},
+     "_storage __setstate__ __reduce_ex__"},
     {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},
     {Effect::kOperator, "torch._C._TensorBase.", "*"},
@@ -233,11 +233,11 @@ constexpr Group kGroups[] = {
 
 constexpr Group kTypeGroups[] = {
     {Effect::kPure, "",
-     "bool bytearray bytes complex dict enumerate filter float frozenset int list map memoryview_ "
+     "bool bytearray bytes complex dict enumerate filter float frozenset int list map "
      "object range reversed set slice "
      "str tuple zip property staticmethod classmethod mappingproxy"},
     {Effect::kPure, "weakref.", "ReferenceType"},
-    {Effect::kNothing, "", "type super module_ function_ method"},
+    {Effect::kNothing, "", "type super method"},
     {Effect::kPure, "collections.", "deque OrderedDict defaultdict"},
     {Effect::kPure, "functools.", "partial"},
     {Effect::kPure, "itertools.",

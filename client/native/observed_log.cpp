@@ -21,6 +21,13 @@ PythonRef CopyOf(PyObject* container) {
 
 }  // namespace
 
+std::string ObservedLog::Line::ToText() const {
+  if (code == nullptr) return {};
+  const std::string_view file = ViewOf(code->co_filename);
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
+         std::to_string(PyCode_Addr2Line(code, position));
+}
+
 std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::string_view module,
                                                       std::string_view qualname) {
   if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;

@@ -28,6 +28,9 @@ class ObservedLog {
   struct Line {
     PyCodeObject* code = nullptr;  ///< kept alive by the log
     int position = 0;
+
+    /// `file.py:212`; empty for none.
+    std::string ToText() const;
   };
   struct Read {
     Number holder;

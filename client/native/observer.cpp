@@ -104,17 +104,9 @@ void Observer::Stop() {
   borrowed_contexts_.clear();
 }
 
-std::string Observer::Where() const {
-  const ObservedLog::Line& line = log_.line();
-  if (line.code == nullptr) return {};
-  const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
-         std::to_string(PyCode_Addr2Line(line.code, line.position));
-}
-
 void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
-  if (const std::string where = Where(); !where.empty()) detail += " (" + where + ")";
+  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
   refused_ = Refused{std::move(name), std::move(detail)};
   if (on_refuse_) on_refuse_(*refused_);
 }

@@ -52,8 +52,6 @@ class Observer final : private InstructionListener {
   /// Called when code of torch.compile is about to run.
   void set_on_compile(std::function<void()> callback) { on_compile_ = std::move(callback); }
   uint64_t instruction_count() const { return trace_.count(); }
-  /// `file.py:212` of the instruction that runs.
-  std::string Where() const;
 
  private:
   using Number = ObservedLog::Number;

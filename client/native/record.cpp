@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::string_view kIs = " is ";
 
-std::string LineText(const ObservedLog::Line& line) {
-  if (line.code == nullptr) return {};
-  const std::string_view file = ViewOf(line.code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
-         std::to_string(PyCode_Addr2Line(line.code, line.position));
-}
-
 std::string TextOf(const Seen& seen) {
   if (seen.content) return {};
   if (!seen.object) return "absent";
@@ -78,7 +71,7 @@ Record Record::Of(const ObservedLog& log) {
     std::string where = log.PathOf(read.holder);
     if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
     std::string text = TextOf(read.seen);
-    if (!text.empty() && text != "absent") text += " (" + LineText(read.line) + ")";
+    if (!text.empty() && text != "absent") text += " (" + read.line.ToText() + ")";
     const std::string kind = KindOf(log, read, where);
     if (HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
