@@ -67,17 +67,6 @@ void BindObserver(py::module_& m) {
                }
              });
            })
-      .def("set_on_compile",
-           [](Observer& o, const py::object& callback) {
-             o.set_on_compile([callback] {
-               if (callback.is_none()) return;
-               try {
-                 callback();
-               } catch (py::error_already_set& e) {
-                 e.discard_as_unraisable("ingot.Observer");
-               }
-             });
-           })
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
                                if (o.refused())

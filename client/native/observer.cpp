@@ -108,6 +108,7 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
   if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
   refused_ = Refused{std::move(name), std::move(detail)};
+  trace_.Stop();
   if (on_refuse_) on_refuse_(*refused_);
 }
 
@@ -116,11 +117,7 @@ void Observer::Refuse(std::string name, std::string detail) {
 
 InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
   if (IsInMetaKernel()) return Wish::kMute;
-  if (refused_) {
-    // Nothing is written down any more; torch.compile must still find no mode of ours.
-    if (IsCompiledCall(frame.code) && on_compile_) on_compile_();
-    return Wish::kSkip;
-  }
+  if (refused_) return Wish::kSkip;
   if (IsInOperator()) {
     // A kernel written in Python is a step of the graph and runs in every call; that it is the same
     // code is noted.
@@ -151,7 +148,6 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     // Code that torch.compile made computes behind the dispatcher's back.
     if (IsCompiledCall(frame.code)) {
       Refuse("compiled", "the function calls torch.compile");
-      if (on_compile_) on_compile_();
       return Wish::kSkip;
     }
   }

@@ -42,15 +42,13 @@ class Observer final : private InstructionListener {
   /// Refuses a run that leaves a context variable changed.
   void Stop();
 
-  /// The first refusal wins.
+  /// The first refusal wins, and ends the observation: the rest of the call finds no trace of it.
   void Refuse(std::string name, std::string detail);
   const std::optional<Refused>& refused() const { return refused_; }
   /// Called once, at the refusal.
   void set_on_refuse(std::function<void(const Refused&)> callback) {
     on_refuse_ = std::move(callback);
   }
-  /// Called when code of torch.compile is about to run.
-  void set_on_compile(std::function<void()> callback) { on_compile_ = std::move(callback); }
   uint64_t instruction_count() const { return trace_.count(); }
 
  private:
@@ -131,7 +129,6 @@ class Observer final : private InstructionListener {
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
   std::function<void(const Refused&)> on_refuse_;
-  std::function<void()> on_compile_;
   boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>>
       cells_;  ///< cell -> its function and variable
   boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;  ///< globals -> module

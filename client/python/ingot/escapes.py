@@ -169,7 +169,7 @@ _PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 class Escapes(TorchFunctionMode):
     """Held while a recorder runs; refuses the recording at the first escape.
 
-    It steps aside for `torch.compile`, which would otherwise trace this mode into the user's graph.
+    It steps aside when nothing is recorded any more.
     With an unwrapper, tensors that a collective still fills become plain
     ones before a call sees them.
     """
@@ -189,8 +189,7 @@ class Escapes(TorchFunctionMode):
             super().__exit__(*exception)
 
     def step_aside(self) -> None:
-        """Leaves the stack of modes before torch.compile looks at it."""
-        self._recorder.refuse("compiled", "the function calls torch.compile")
+        """Leaves the stack of modes: nothing is recorded any more, and torch.compile must not find it there."""
         above = []
         while _len_torch_function_stack() > 0:
             mode = _pop_mode()

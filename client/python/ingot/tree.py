@@ -46,6 +46,10 @@ class Encoder:
                 spec.pop("p", None)
                 spec["input"] = known[id(tensor)]
 
+    def made(self) -> "list[torch.Tensor]":
+        """The tensors that are no other object than a result: not those from before."""
+        return [tensor for tensor, spec in self._specs if "p" not in spec]
+
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
         if depth > _DEPTH_MAX:

@@ -219,6 +219,28 @@ def fn(x):
     return w, w.t(), x * w
 mutations = ["w.data.add_(1)"]
 
+# %% parameter_detached_and_returned
+native = None
+w = torch.nn.Parameter(torch.arange(4.0))
+def fn(x):
+    return w.detach().view(2, 2), x * w
+mutations = ["w.data.add_(1)", "w.requires_grad_(False)"]
+
+# %% view_of_a_frozen_parameter
+w = torch.nn.Parameter(torch.arange(4.0), requires_grad=False)
+def fn(x):
+    return w.view(2, 2), w, x * w
+mutations = ["w.requires_grad_(True)", "w.requires_grad_(False)"]
+
+# %% view_of_an_argument_that_requires_grad
+native = None
+grads = False
+def inputs():
+    return (torch.arange(4.0, requires_grad=grads),)
+def fn(x):
+    return x.view(2, 2), x * 2
+mutations = ["grads = True", "grads = False"]
+
 # %% global_list_returned
 ks = [1, 2]
 native = None
