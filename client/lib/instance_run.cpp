@@ -379,14 +379,15 @@ const at::Tensor& Instance::TensorOf(uint32_t value) {
 
 at::Tensor Instance::OutputOf(uint32_t value) {
   const at::Tensor& tensor = TensorOf(value);
-  if (tensor.use_count() == 1 && !is_fixed_[value]) return tensor;
   // A view of what requires grad requires it too, in every mode: autograd makes it.
   const Shape& shape = shapes_[value];
-  const at::Tensor& owner = owners_[shape.storage];
-  if (image_->storage(shape.storage).kind() == proto::StorageKind::Weight && owner.requires_grad() &&
-      owner.scalar_type() == tensor.scalar_type()) {
-    return owner.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  const proto::Storage& storage = image_->storage(shape.storage);
+  const at::Tensor* const owner = storage.kind() == proto::StorageKind::Input ? inputs_[storage.index()]
+                                                                              : &owners_[shape.storage];
+  if (owner->defined() && owner->requires_grad() && owner->scalar_type() == tensor.scalar_type()) {
+    return owner->as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   }
+  if (tensor.use_count() == 1 && !is_fixed_[value]) return tensor;
   // An input, a weight, a view of one, an output before this one: what a caller does to the metadata of
   // its result must not reach them.
   at::TensorImpl* const shared = tensor.unsafeGetTensorImpl();

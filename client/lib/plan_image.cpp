@@ -21,16 +21,6 @@ bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
   return false;
 }
 
-std::vector<uint32_t> ReturnedInputs(const PlanImage& image) {
-  std::vector<uint32_t> returned;
-  const auto* outputs = image.manifest->outputs();
-  for (uint32_t i = 0; outputs != nullptr && i < outputs->size(); ++i) {
-    const proto::Storage& storage = image.storage_of(outputs->Get(i));
-    if (storage.kind() == proto::StorageKind::Input) returned.push_back(storage.index());
-  }
-  return returned;
-}
-
 // An Output storage with one value from its first element is allocated as that tensor.
 void FindWholeValues(PlanImage& image) {
   for (const std::vector<uint32_t>& values : image.values_of) {
@@ -60,7 +50,6 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
   guards::Written written = guards::WrittenBy(manifest);
   image.written_inputs = std::move(written.inputs);
   image.written_weights = std::move(written.weights);
-  image.returned_inputs = ReturnedInputs(image);
   image.frees.resize(image.step_count());
   for (uint32_t i = 0; i < image.step_count(); ++i) {
     const proto::PlanStep& step = *manifest.steps()->Get(i);

@@ -31,7 +31,6 @@ struct PlanImage {
   std::vector<std::vector<uint32_t>> frees;      ///< Returned storages that die with each step
   std::vector<std::vector<uint32_t>> values_of;  ///< values of each storage
   std::vector<uint32_t> written_inputs;
-  std::vector<uint32_t> returned_inputs;         ///< whose memory an output lies in
   std::vector<uint32_t> written_weights;
   /// For each storage of kind Output: the one value that fills it, or kMany.
   std::vector<uint32_t> whole_value;

@@ -62,10 +62,8 @@ struct Program::State {
     return true;
   }
   std::string ExplainAliases(const at::Tensor* const* inputs, const Weights& list) const;
-  std::string ExplainReturned(const at::Tensor* const* inputs) const;
   std::string ExplainWeightAliases(const Weights& list) const;
   bool AliasesHold(const at::Tensor* const* inputs, const Weights& list) const {
-    if (!image->returned_inputs.empty() && !ExplainReturned(inputs).empty()) return false;
     if (image->written_inputs.empty() && image->written_weights.empty()) [[likely]] return true;
     return ExplainAliases(inputs, list).empty();
   }
@@ -129,14 +127,6 @@ std::string Program::State::ExplainAliases(const at::Tensor* const* inputs, cons
         return fmt::format("{} shares memory with {}, which this variant writes", InputName(i), WeightName(written));
       }
     }
-  }
-  return "";
-}
-
-// A view of what requires grad requires it too, in every mode; what is returned here never does.
-std::string Program::State::ExplainReturned(const at::Tensor* const* inputs) const {
-  for (const uint32_t returned : image->returned_inputs) {
-    if (inputs[returned]->requires_grad()) return fmt::format("{} requires grad and is returned", InputName(returned));
   }
   return "";
 }
@@ -210,9 +200,8 @@ std::string Program::Explain(const at::Tensor* const* inputs, size_t count) cons
   why = state_->input_rules.Explain(inputs, count, &symbols);
   if (why.empty()) why = state_->image->conditions.Explain(symbols);
   if (!why.empty()) return why;
-  why = state_->ExplainReturned(inputs);
   uint64_t number = 0;
-  return why.empty() ? state_->ExplainAliases(inputs, *state_->CurrentWeights(number)) : why;
+  return state_->ExplainAliases(inputs, *state_->CurrentWeights(number));
 }
 
 RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,

@@ -10,7 +10,13 @@ constexpr size_t kReadsMax = 200'000;
 
 Seen Of(PyObject* borrowed) { return {PythonRef::Borrow(borrowed), std::nullopt}; }
 
-PyObject* Interned(const char* text) { return PyUnicode_InternFromString(text); }
+/// Kept for good; `text` is a literal.
+PyObject* Interned(const char* text) {
+  static boost::unordered_flat_map<const char*, PyObject*> names;
+  PyObject*& name = names[text];
+  if (name == nullptr) name = PyUnicode_InternFromString(text);
+  return name;
+}
 
 /// A copy of the places of a container, one level deep.
 PythonRef CopyOf(PyObject* container) {
@@ -120,8 +126,7 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
 }
 
 void ObservedLog::NoteField(Number holder, const char* field) {
-  const PythonRef name(Interned(field));
-  NoteRead(holder, Reading::kField, name.get());
+  NoteRead(holder, Reading::kField, Interned(field));
 }
 
 void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) {
@@ -129,7 +134,7 @@ void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) 
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
   }
-  if (std::string ignored; problem_.empty() && !AppendStep(ignored, reading, key))
+  if (problem_.empty() && !HasName(reading, key))
     problem_ = "a place in " + PathOf(holder) + " that has no name";
   reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
@@ -179,20 +184,18 @@ void ObservedLog::NoteWhole(Number holder) {
     return;
   }
   if (PyAnySet_Check(object)) return NoteField(holder, "content");
-  const PythonRef mark(Interned(is_dict ? "keys" : "len"));
-  if (!seen_.insert(Place{object, mark.get(), Reading::kField}).second) {
+  PyObject* const mark = Interned(is_dict ? "keys" : "len");
+  if (!seen_.insert(Place{object, mark, Reading::kField}).second) {
     if (kept == before_.end() && !is_dict) {
       // The length alone may have been noted.
-      const PythonRef whole(Interned("whole"));
-      if (!seen_.insert(Place{object, whole.get(), Reading::kField}).second) return;
+      if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
     } else {
       return;
     }
   } else {
-    Add(holder, Reading::kField, mark.get(), Look(source, Reading::kField, mark.get()));
+    Add(holder, Reading::kField, mark, Look(source, Reading::kField, mark));
     if (!is_dict) {
-      const PythonRef whole(Interned("whole"));
-      seen_.insert(Place{object, whole.get(), Reading::kField});
+      seen_.insert(Place{object, Interned("whole"), Reading::kField});
     }
   }
   if (is_dict) {
@@ -200,7 +203,7 @@ void ObservedLog::NoteWhole(Number holder) {
     PyObject *key, *value;
     while (PyDict_Next(source, &at, &key, &value)) {
       if (seen_.insert(Place{object, key, Reading::kItem}).second) {
-        if (std::string ignored; AppendStep(ignored, Reading::kItem, key)) {
+        if (HasName(Reading::kItem, key)) {
           Add(holder, Reading::kItem, key, Of(value));
         } else {
           // A key that text cannot say: by position, which the order of the keys holds in place.

@@ -27,10 +27,10 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   std::unique_ptr<OutputTree> tree(new OutputTree);
   PyObject* second = PyTuple_GET_ITEM(spec, 1);
   const std::string_view name(kind);
-  if (name == "leaf" || name == "input") {
-    tree->kind_ = name == "leaf" ? Kind::kLeaf : Kind::kInput;
+  if (name == "leaf" || name == "detached" || name == "input") {
+    tree->kind_ = name == "leaf" ? Kind::kLeaf : name == "input" ? Kind::kInput : Kind::kDetached;
     tree->number_ = PyLong_AsSize_t(second);
-    if (PyErr_Occurred() || tree->number_ >= (name == "leaf" ? leaf_count : input_count)) {
+    if (PyErr_Occurred() || tree->number_ >= (name == "input" ? input_count : leaf_count)) {
       PyErr_Clear();
       return Invalid("a tensor that the artifact neither returns nor takes");
     }
@@ -77,14 +77,14 @@ Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count, size_t i
 
 OutputTree::~OutputTree() { Py_XDECREF(object_); }
 
-PyObject* OutputTree::Build(const std::vector<at::Tensor>& leaves, const Inputs& inputs) const {
+PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves, const Inputs& inputs) const {
   Kept kept;
   PyObject* built = BuildOne(leaves, inputs, kept);
   for (PyObject* object : kept) Py_XDECREF(object);
   return built;
 }
 
-PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, const Inputs& inputs,
+PyObject* OutputTree::BuildOne(std::vector<at::Tensor>& leaves, const Inputs& inputs,
                                Kept& kept) const {
   if (kind_ == Kind::kSame) {
     if (number_ < kept.size() && kept[number_] != nullptr) return Py_NewRef(kept[number_]);
@@ -98,7 +98,9 @@ PyObject* OutputTree::BuildOne(const std::vector<at::Tensor>& leaves, const Inpu
     Py_XSETREF(kept[number_], Py_NewRef(value));
     return value;
   }
-  if (kind_ == Kind::kLeaf) return THPVariable_Wrap(leaves[number_]);
+  if (kind_ == Kind::kDetached && leaves[number_].requires_grad())
+    leaves[number_] = leaves[number_].detach();
+  if (kind_ == Kind::kLeaf || kind_ == Kind::kDetached) return THPVariable_Wrap(leaves[number_]);
   if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs[number_]);
   if (kind_ == Kind::kConst) return Py_NewRef(object_);
   const auto count = static_cast<Py_ssize_t>(children_.size());

@@ -347,7 +347,8 @@ std::optional<std::string> ParseQuoted(std::string_view path, size_t& at) {
   return out;
 }
 
-bool AppendKey(std::string& path, PyObject* key) {
+/// Of a key that has a name.
+void AppendKey(std::string& path, PyObject* key) {
   if (PyUnicode_CheckExact(key)) {
     AppendQuoted(path, ViewOf(key));
   } else if (PyBytes_CheckExact(key)) {
@@ -355,16 +356,10 @@ bool AppendKey(std::string& path, PyObject* key) {
     AppendQuoted(path, {PyBytes_AS_STRING(key), static_cast<size_t>(PyBytes_GET_SIZE(key))});
   } else if (key == Py_None || PyBool_Check(key)) {
     path += key == Py_None ? 'N' : key == Py_True ? 'T' : 'F';
-  } else if (PyLong_CheckExact(key)) {
-    int overflow = 0;
-    const long long number = PyLong_AsLongLongAndOverflow(key, &overflow);
-    if (overflow != 0) return false;
-    path += std::to_string(number);
   } else {
-    return false;
+    path += std::to_string(PyLong_AsLongLong(key));
   }
   path += ']';
-  return true;
 }
 
 PythonRef ParseKey(std::string_view path, size_t& at) {
@@ -496,7 +491,25 @@ Digest DigestOfSeen(const Seen& seen) {
   return hasher.Finish();
 }
 
+bool HasName(Reading reading, PyObject* key) {
+  const auto is_plain = [](PyObject* one) {
+    int overflow = 0;
+    if (PyLong_CheckExact(one)) PyLong_AsLongLongAndOverflow(one, &overflow);
+    return overflow == 0 && (PyUnicode_CheckExact(one) || PyBytes_CheckExact(one) ||
+                             one == Py_None || PyBool_Check(one) || PyLong_CheckExact(one));
+  };
+  switch (reading) {
+    case Reading::kItem: return is_plain(key);
+    case Reading::kKeyAt:
+    case Reading::kValueAt: return true;
+    case Reading::kAnswer:
+      return std::all_of(&PyTuple_GET_ITEM(key, 0), &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
+    default: return PyUnicode_Check(key);
+  }
+}
+
 bool AppendStep(std::string& path, Reading reading, PyObject* key) {
+  if (!HasName(reading, key)) return false;
   // An entry of `__dict__` is the attribute.
   constexpr std::string_view kDict = "!dict";
   if (reading == Reading::kItem && path.ends_with(kDict) && PyUnicode_CheckExact(key)) {
@@ -507,21 +520,18 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
   const bool begins = reading == Reading::kAttribute && path.ends_with(':') &&
                       PyUnicode_Check(key) && IsPlainName(ViewOf(key));
   if (!begins) path += static_cast<char>(reading);
-  if (reading == Reading::kItem) return AppendKey(path, key);
-  if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
+  if (reading == Reading::kItem) {
+    AppendKey(path, key);
+  } else if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
     path += std::to_string(PyLong_AsSsize_t(key));
-    return true;
-  }
-  if (reading == Reading::kAnswer) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
-      if (!AppendKey(path, PyTuple_GET_ITEM(key, i))) return false;
-    }
+  } else if (reading == Reading::kAnswer) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      AppendKey(path, PyTuple_GET_ITEM(key, i));
     path += ')';
-    return true;
+  } else {
+    const std::string_view name = ViewOf(key);
+    IsPlainName(name) ? void(path += name) : AppendQuoted(path, name);
   }
-  if (!PyUnicode_Check(key)) return false;
-  const std::string_view name = ViewOf(key);
-  IsPlainName(name) ? void(path += name) : AppendQuoted(path, name);
   return true;
 }
 

@@ -63,8 +63,11 @@ bool IsAtom(PyObject* value);
 /// Places inside it have digests of their own.
 Digest DigestOfSeen(const Seen& seen);
 
+/// Whether text can say a key: not an object as the key of a dict.
+bool HasName(Reading reading, PyObject* key);
+
 /// Adds a step to the text of a path: `.scale`, `["k"]`, `[3]`, `$forward`, `!len`. False for a key
-/// that text cannot name (an object as the key of a dict).
+/// that has no name.
 bool AppendStep(std::string& path, Reading reading, PyObject* key);
 
 /// One step of a path's text. Behind a module's colon an attribute needs no dot.

@@ -141,6 +141,9 @@ def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", inputs:
     kind = node[0]
     if kind == "leaf":
         return leaves[node[1]]
+    if kind == "detached":
+        leaves[node[1]] = leaves[node[1]].detach() if leaves[node[1]].requires_grad else leaves[node[1]]
+        return leaves[node[1]]
     if kind == "input":
         return inputs[node[1]]
     if kind == "const":

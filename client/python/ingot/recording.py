@@ -123,9 +123,11 @@ class Recording:
         return result
 
     def _start_observing(self, escapes: Escapes) -> None:
+        recorder = self._recorder  # The observer keeps the callback: it must not lead back to it.
+
         def refuse(name: str, detail: str) -> None:
             escapes.step_aside()
-            self._recorder.refuse(name, detail)
+            recorder.refuse(name, detail)
 
         self.observer.set_on_refuse(refuse)
         self.observer.start(self._function, self._config.instructions_max)
@@ -155,8 +157,7 @@ class Recording:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
         encoder.found_in_arguments(self._declared)
-        self._check_views(encoder.made())
-        self._check_views(encoder.leaves)
+        encoder.find_detached([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:
@@ -167,19 +168,6 @@ class Recording:
         record = self.observer.record(dependencies.of_operators(self._recorder.foreign_operators()))
         opaque = [where for _, where, _, _ in record.of_kind("opaque")]
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
-
-    def _check_views(self, made: "list[torch.Tensor]") -> None:
-        """A view of what requires grad requires it in every mode: a plan makes such views of weights, of nothing else."""
-        def owned(owners: "typing.Iterable[torch.Tensor]") -> "set[int]":
-            return {owner.untyped_storage().data_ptr() for owner in owners if owner.requires_grad and owner.numel() > 0}
-
-        if not made:
-            return
-        inputs, weights = owned(self._declared), owned(tensor for _, tensor, _ in self._recorder.foreigns())
-        for tensor in made:
-            memory = tensor.untyped_storage().data_ptr()
-            if memory in inputs or (memory in weights) != tensor.requires_grad:
-                raise Refused("result", f"a tensor of sizes {list(tensor.shape)} that shares memory with one that requires grad; return a copy")
 
     def complete_if_kept(self) -> None:
         """Deferred, when the result is dropped: computes what was put off if the function keeps a tensor of it."""

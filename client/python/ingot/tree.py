@@ -46,9 +46,15 @@ class Encoder:
                 spec.pop("p", None)
                 spec["input"] = known[id(tensor)]
 
-    def made(self) -> "list[torch.Tensor]":
-        """The tensors that are no other object than a result: not those from before."""
-        return [tensor for tensor, spec in self._specs if "p" not in spec]
+    def find_detached(self, owners: "typing.Sequence[torch.Tensor]") -> None:
+        """Says which tensors of the result share memory with one of these and are no views of it to autograd: a view of what
+        requires grad requires it too, in every mode."""
+        for tensor, spec in self._specs:
+            if "p" in spec or "input" in spec or not owners:
+                continue
+            owner = next((owner for owner in owners if torch._C._is_alias_of(tensor, owner)), None)
+            if owner is not None and not owner.is_inference() and tensor._base is not (owner if owner._base is None else owner._base):
+                spec["detached"] = True
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
@@ -235,7 +241,7 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
             return ("input", spec["input"])
         if "p" in spec and not loaded:
             return ("const", paths.resolve(spec["p"], roots))
-        return ("leaf", spec["i"])
+        return ("detached" if spec.get("detached") else "leaf", spec["i"])
     if kind == "same":
         return ("same", spec["n"])
     if kind == "const":

@@ -220,7 +220,6 @@ def fn(x):
 mutations = ["w.data.add_(1)"]
 
 # %% parameter_detached_and_returned
-native = None
 w = torch.nn.Parameter(torch.arange(4.0))
 def fn(x):
     return w.detach().view(2, 2), x * w
@@ -233,7 +232,6 @@ def fn(x):
 mutations = ["w.requires_grad_(True)", "w.requires_grad_(False)"]
 
 # %% view_of_an_argument_that_requires_grad
-native = None
 grads = False
 def inputs():
     return (torch.arange(4.0, requires_grad=grads),)
@@ -364,3 +362,12 @@ def fn(x):
     y = torch.zeros(8)
     y[:4] = x
     return y[:4], y[4:], y
+
+# %% detached_argument_returned
+grads = False
+def inputs():
+    return (torch.arange(4.0, requires_grad=grads),)
+def fn(x):
+    y = x.detach()
+    return y, x.detach().view(2, 2), y, x.data
+mutations = ["grads = True", "grads = False"]
