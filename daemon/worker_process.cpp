@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "proto/message.h"
 #include "proto/worker_generated.h"
@@ -29,6 +31,15 @@ Code CodeOf(uint8_t number) {
   return known ? static_cast<Code>(number) : Code::kInternal;
 }
 
+// Compiling takes what the programs that it is for leave over. Where the kernel shares time between
+// sessions first, the session's own number counts.
+constexpr int kNice = 10;
+
+void GiveWay(pid_t worker) {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(worker), kNice);
+  std::ofstream(fmt::format("/proc/{}/autogroup", worker)) << kNice;
+}
+
 Result<pid_t> Spawn(const std::string& program, int socket, uint64_t memory_bytes) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -40,7 +51,7 @@ Result<pid_t> Spawn(const std::string& program, int socket, uint64_t memory_byte
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
   const std::string memory = std::to_string(memory_bytes);
   const std::string fd = std::to_string(kWorkerSocket);
   const char* arguments[] = {program.c_str(), "--socket", fd.c_str(), "--memory-bytes",
@@ -53,6 +64,7 @@ Result<pid_t> Spawn(const std::string& program, int socket, uint64_t memory_byte
   if (failed != 0) {
     return Error(Code::kUnavailable, fmt::format("start {}: {}", program, std::strerror(failed)));
   }
+  GiveWay(pid);
   return pid;
 }
 

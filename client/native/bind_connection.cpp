@@ -211,6 +211,15 @@ std::string Query(Connection& connection, const std::string& verb, const std::st
 }  // namespace
 
 void BindConnection(py::module_& m) {
+  m.def(
+      "nothing_stored",
+      [](const std::string& store_dir, const std::string& socket) {
+        const auto endpoint = proto::ResolveEndpoint(store_dir, socket);
+        std::error_code ignored;
+        return endpoint && !std::filesystem::exists(endpoint->store_dir, ignored) &&
+               !std::filesystem::exists(endpoint->socket, ignored);
+      },
+      "Whether neither the store nor a daemon of it is there yet.");
   m.def("dependency_subject", &proto::DependencySubject);
   m.def("dependency_words", [](const std::string& kind, const std::string& where,
                                const std::string& text) {

@@ -36,6 +36,16 @@ py::object PathOf(const Observer& observer, py::handle value) {
   return py::str(observer.log().PathOf(*number));
 }
 
+/// Calls a hook; what goes wrong in it is no matter of the program's.
+template <typename... Arguments>
+void Tell(const py::function& hook, const Arguments&... arguments) {
+  try {
+    hook(arguments...);
+  } catch (py::error_already_set& e) {
+    e.discard_as_unraisable("ingot.Observer");
+  }
+}
+
 }  // namespace
 
 void BindObserver(py::module_& m) {
@@ -57,16 +67,26 @@ void BindObserver(py::module_& m) {
            })
       .def("stop", &Observer::Stop)
       .def("refuse", &Observer::Refuse)
-      .def("set_on_refuse",
-           [](Observer& o, const py::function& callback) {
-             o.set_on_refuse([callback](const Observer::Refused& refused) {
-               try {
-                 callback(refused.name, refused.detail);
-               } catch (py::error_already_set& e) {
-                 e.discard_as_unraisable("ingot.Observer");
-               }
-             });
-           })
+      .def(
+          "set_hooks",
+          [](Observer& o, const py::function& refuse, const py::function& escape,
+             const py::function& list, const py::function& alias) {
+            const auto named = [](const py::function& hook) {
+              return [hook](const Observer::Refused& refused) {
+                Tell(hook, refused.name, refused.detail);
+              };
+            };
+            const auto borrowed = [](PyObject* object) {
+              return py::reinterpret_borrow<py::object>(object);
+            };
+            o.set_hooks({named(refuse), named(escape),
+                         [list, borrowed](PyObject* tensor) { Tell(list, borrowed(tensor)); },
+                         [alias, borrowed](PyObject* tensor, PyObject* made) {
+                           Tell(alias, borrowed(tensor), borrowed(made));
+                         }});
+          },
+          py::arg("refuse"), py::arg("escape"), py::arg("list"), py::arg("alias"),
+          "What the recorder of the same run is told.")
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
                                if (o.refused())
@@ -80,14 +100,11 @@ void BindObserver(py::module_& m) {
       .def("is_argument",
            [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
-      .def("rows",
-           [](const Observer& o) {
-             py::list list;
-             const Record record = Record::Of(o.log());
-             for (const RecordRow& row : record.rows())
-               list.append(py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text));
-             return list;
-           })
+      .def(
+          "settle", [](Observer& o) { return o.log().Settle(); },
+          "After the run: false when a place does not hold any more what was read there.")
+      .def_property_readonly("fingerprint",
+                             [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
       .def("record",
            [](const Observer& o,
               const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&

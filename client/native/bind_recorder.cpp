@@ -37,7 +37,8 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
 }
 
 void BindRecorderClass(py::module_& m) {
-  py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
+  // The module that tests the recorder alone has it as well.
+  py::class_<Recorder>(m, "Recorder", py::module_local(), "Notes the operators of one call on this thread.")
       .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
       .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
@@ -54,6 +55,7 @@ void BindRecorderClass(py::module_& m) {
                                return py::make_tuple(refusal->name, refusal->detail);
                              })
       .def("foreigns", &ListForeigns, "(value, tensor, written) in order of first use.")
+      .def("note_alias", &Recorder::NoteAlias, py::arg("tensor"), py::arg("alias"))
       .def("note_output", &Recorder::NoteOutput, py::arg("tensor"))
       .def("declare_weight", &Recorder::DeclareWeight, py::arg("value"), py::arg("name"))
       .def("declare_fetched", &Recorder::DeclareFetched, py::arg("value"), py::arg("name"))

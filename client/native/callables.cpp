@@ -177,13 +177,16 @@ constexpr Group kGroups[] = {
      "item tolist sum mean min max copy astype reshape __getitem__ __len__ __iter__ all any"},
     // -- PyTorch's operators
     {Effect::kRefused, "torch._C.TensorBase.",
-     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type "
-     "_make_subclass register_hook backward "
-     "_storage __setstate__ __reduce_ex__"},
+     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass _storage"},
+    {Effect::kEscape, "torch._C.TensorBase.",
+     "numpy data_ptr untyped_storage register_hook backward __reduce__ __reduce_ex__ __setstate__ "
+     "set_ resize_ resize_as_"},
+    {Effect::kToList, "torch._C.TensorBase.", "tolist"},
     {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},
     {Effect::kOperator, "torch._C._TensorBase.", "*"},
     {Effect::kRefused, "torch._VariableFunctions.", "from_numpy frombuffer from_file"},
+    {Effect::kMakeTensor, "torch._VariableFunctions.", "tensor as_tensor asarray"},
     {Effect::kOperator, "torch._VariableFunctions.", "*"},
     {Effect::kOperator, "torch._C._nn.", "*"},
     {Effect::kOperator, "torch._C._fft.", "*"},

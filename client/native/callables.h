@@ -18,6 +18,9 @@ enum class Effect : uint8_t {
   kPure,      ///< a function of the contents of its arguments; what it returns is new or among them
   kNothing,   ///< looks at types and identities only, or at nothing
   kOperator,  ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
+  kEscape,    ///< gives a tensor's memory away: escapes.h
+  kToList,    ///< reads all of a tensor
+  kMakeTensor,  ///< an operator, unless its data is an array or a buffer
   kState,     ///< a setting of this thread that the call's shape holds; gives a plain value
   kAnswer,    ///< a setting whose value is asked for again at every call
   kLength,

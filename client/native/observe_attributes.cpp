@@ -3,6 +3,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/escapes.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -26,7 +27,13 @@ std::string TextOf(PyTypeObject* type, PyObject* name) {
 /// name leads to.
 PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instance) {
   PyObject* found = LookUpInClass(type, name);
-  if (IsImmutable(type) || fresh_.contains(reinterpret_cast<PyObject*>(type))) return found;
+  if (IsImmutable(type)) return found;
+  // The look-up above has given the class a version, if it can have one.
+  const bool has_version = (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
+  const auto known = looked_up_.find({type, name});
+  if (known != looked_up_.end() && has_version && known->second == type->tp_version_tag)
+    return found;
+  if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return found;
   auto number = TypeNumber(type);
   if (!number && instance != nullptr) {
     if (const auto holder = log_.Find(instance)) {
@@ -36,6 +43,8 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   }
   if (number) {
     log_.NoteRead(*number, Reading::kClass, name);
+    if (has_version && looked_up_.insert_or_assign({type, name}, type->tp_version_tag).second)
+      held_.push_back(PythonRef::Borrow(name));
   } else if (classes_in_making_ == 0) {  // A metaclass looks at a class before it is there.
     LookUpInBases(type, name);
   }
@@ -72,12 +81,27 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
 }
 
 void Observer::LoadAttribute(PyObject* object, PyObject* name) {
-  if (!PyUnicode_Check(name)) return;
+  if (!PyUnicode_Check(name) || IsAtom(object) || IsCached(object, name)) return;
+  LoadUncached(object, name);
+  // The log holds what is outside, and names are held here: addresses stay their own.
+  if (log_.IsOutside(object) && log_.writes().size() == loaded_before_writes_ &&
+      loaded_attributes_.insert({object, name}).second)
+    held_.push_back(PythonRef::Borrow(name));
+}
+
+bool Observer::IsCached(PyObject* object, PyObject* name) {
+  if (log_.writes().size() != loaded_before_writes_) {
+    loaded_attributes_.clear();
+    loaded_before_writes_ = log_.writes().size();
+  }
+  return loaded_attributes_.contains({object, name});
+}
+
+void Observer::LoadUncached(PyObject* object, PyObject* name) {
   if (ModuleOf(Py_TYPE(object)) == "torch._ops")
     return;  // torch.ops and what it leads to: the graph names the operators.
   if (PyModule_Check(object)) return LoadFromModule(object, name);
   if (PyType_Check(object)) return LoadFromType(reinterpret_cast<PyTypeObject*>(object), name);
-  if (IsAtom(object)) return;
   PyTypeObject* type = Py_TYPE(object);
   if (type->tp_getattro == PyObject_GenericGetAttr) return LoadGeneric(object, name, false);
   if (type == &PySuper_Type) return LoadFromSuper(object, name);
@@ -239,12 +263,13 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
                             IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
-    const bool is_plain = IsTensorProperty(ViewOf(name)) ||
-                          (IsNamed(name, "grad") && !number && !log_.IsArgument(object));
-    // The mode that is held during a recording names these itself.
-    const bool is_named = IsNamed(name, "_version") || IsNamed(name, "_cdata") ||
-                          IsNamed(name, "__cuda_array_interface__");
-    if (!is_plain && !is_named) Refuse("tensor-attribute", std::string(ViewOf(name)));
+    const std::string_view text = ViewOf(name);
+    if (const std::string_view escape = EscapeOf(text); !escape.empty())
+      return Escape(object, escape, text);
+    if (text == "data") aliased_ = PythonRef::Borrow(object);
+    const bool is_plain =
+        IsTensorProperty(text) || (text == "grad" && !number && !log_.IsArgument(object));
+    if (!is_plain) Refuse("tensor-attribute", std::string(text));
     return;
   }
   if (!number) return;
@@ -298,10 +323,11 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
       if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
     } else if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
+    } else if (const auto escape = IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
+               !escape.empty()) {
+      Escape(object, escape, ViewOf(name));
     } else if (number || log_.IsArgument(object)) {
-      // `x.data = y` is named by the mode that is held during a recording.
-      if (!IsTensor(object) || IsNamed(name, "requires_grad"))
-        Refuse("side-effect", TextOf(type, name) + " was changed");
+      Refuse("side-effect", TextOf(type, name) + " was changed");
     }
     return;
   }

@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/escapes.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -305,6 +306,28 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
+      break;
+    case Effect::kMakeTensor: {
+      PyObject* data = count > 0 ? values[0] : nullptr;
+      for (size_t i = count; data == nullptr && i < arguments.count; ++i) {
+        const std::string_view name = ViewOf(PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - count)));
+        if (name == "data" || name == "obj") data = values[i];
+      }
+      if (SharesMemory(data)) Escape(nullptr, "escape-memory", "tensor of an array or buffer");
+      DeepAll(arguments);
+      break;
+    }
+    case Effect::kEscape: {
+      const auto* definition = PyCFunction_Check(callable)
+                                   ? reinterpret_cast<PyCFunctionObject*>(callable)->m_ml
+                                   : reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
+      DeepAll(arguments);
+      Escape(count > 0 ? values[0] : nullptr, EscapeOf(definition->ml_name), definition->ml_name);
+      break;
+    }
+    case Effect::kToList:
+      DeepAll(arguments);
+      if (count > 0 && hooks_.list) hooks_.list(values[0]);
       break;
     case Effect::kState: return kPlain;
     case Effect::kAnswer: Answer(callable, arguments); return kPlain;

@@ -69,6 +69,7 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
 
 void Observer::Operand(PyObject* value) {
   if (IsAtom(value) || IsPlainTensor(value)) return;
+  if (IsTensor(value)) CheckClass(value);
   if (!PyType_Check(value) && !PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;

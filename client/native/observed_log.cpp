@@ -166,6 +166,43 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   object.key = read.key.get();
 }
 
+bool ObservedLog::Settle() {
+  bool holds = true;
+  digests_.clear();
+  digests_.reserve(reads_.size());
+  for (const Read& read : reads_) {
+    digests_.push_back(DigestOfSeen(read.seen));
+    const Seen now = Look(At(read.holder), read.reading, read.key.get());
+    if (read.seen.content ? now.content == read.seen.content : now.object.get() == read.seen.object.get()) continue;
+    const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
+    holds = holds && is_value && DigestOfSeen(now) == digests_.back();
+  }
+  return holds;
+}
+
+Digest ObservedLog::Fingerprint() const {
+  Hasher hasher;
+  for (const Object& object : objects_) {
+    if (object.key == nullptr) hasher.AddField(object.path);
+  }
+  for (size_t i = 0; i < reads_.size(); ++i) {
+    const Read& read = reads_[i];
+    hasher.Add(static_cast<uint64_t>(read.holder) << 8 | static_cast<uint8_t>(read.reading));
+    hasher.Add(static_cast<uint64_t>(PyObject_Hash(read.key.get())));
+    const auto seen = read.seen.object ? Find(read.seen.object.get()) : std::nullopt;
+    hasher.Add(seen ? *seen + uint64_t{1} : 0);
+    hasher.Add(digests_[i].low);
+    hasher.Add(digests_[i].high);
+  }
+  PyErr_Clear();
+  for (const auto& [one, other] : apart_) hasher.Add(static_cast<uint64_t>(one) << 32 | other);
+  for (const auto& [path, number] : other_roots_) {
+    hasher.AddField(path);
+    hasher.Add(number);
+  }
+  return hasher.Finish();
+}
+
 void ObservedLog::NoteLength(Number holder) {
   PyObject* object = At(holder);
   if (before_.contains(object)) return NoteWhole(holder);

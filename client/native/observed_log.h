@@ -85,6 +85,14 @@ class ObservedLog {
   /// Further paths that were given for roots.
   const std::vector<std::pair<std::string, Number>>& other_roots() const { return other_roots_; }
 
+  /// Says of every read what its place holds now that the run has ended, by digest; false when one
+  /// holds something else than was read there, or another object of the same kind.
+  bool Settle();
+  /// After Settle(), one for each read: what was read.
+  const std::vector<Digest>& digests() const { return digests_; }
+  /// After Settle(): equal for logs that have the same record.
+  Digest Fingerprint() const;
+
   const std::vector<Read>& reads() const { return reads_; }
   const std::vector<Write>& writes() const { return writes_; }
   size_t object_count() const { return objects_.size(); }
@@ -127,6 +135,7 @@ class ObservedLog {
   boost::unordered_flat_map<PyObject*, PythonRef>
       before_;  ///< lists and the like: a copy from before the first write
   std::vector<Read> reads_;
+  std::vector<Digest> digests_;
   std::vector<Write> writes_;
   std::vector<std::pair<Number, Number>> apart_;
   std::vector<std::pair<std::string, Number>> other_roots_;

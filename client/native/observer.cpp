@@ -5,6 +5,7 @@
 #include <array>
 
 #include "client/native/callables.h"
+#include "client/native/escapes.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 
@@ -109,7 +110,29 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
   refused_ = Refused{std::move(name), std::move(detail)};
   trace_.Stop();
-  if (on_refuse_) on_refuse_(*refused_);
+  if (hooks_.refuse) hooks_.refuse(*refused_);
+}
+
+/// A tensor of a class of its own computes as that says.
+void Observer::CheckClass(PyObject* tensor) {
+  if (IsPlainTensor(tensor)) return;
+  PyTypeObject* type = Py_TYPE(tensor);
+  const std::string_view module = ModuleOf(type);
+  // The recorder waits for the result of a collective.
+  if (module == "torch.distributed._functional_collectives") return;
+  const bool is_lazy = module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
+  if (hooks_.escape) {
+    hooks_.escape({is_lazy ? "uninitialized" : "subclass",
+                   std::string(module) + "." + std::string(QualnameOf(type))});
+  }
+}
+
+/// The recorder refuses; the observation goes on, for what can be made of the run without it.
+void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view method) {
+  if (tensor != nullptr && IsTensor(tensor)) CheckClass(tensor);
+  std::string detail = "Tensor." + std::string(method);
+  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
+  if (hooks_.escape) hooks_.escape({std::string(name), std::move(detail)});
 }
 
 // -- frames
@@ -143,6 +166,11 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     } else if (WritesMessages(ViewOf(NameOfGlobals(frame.globals)), ViewOf(frame.code->co_name))) {
       wish = Wish::kMute;
     }
+    const bool is_of_tensor = file.ends_with("/torch/_tensor.py");
+    if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : ""; !name.empty())
+      Escape(frame.first, name, ViewOf(frame.code->co_name));
+    if (file.ends_with("/torch/_ops.py") && ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__" && hooks_.escape)
+      hooks_.escape({"higher-order", frame.first == nullptr ? "" : Py_TYPE(frame.first)->tp_name});
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
     // Code that torch.compile made computes behind the dispatcher's back.
@@ -164,7 +192,7 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
 /// is found in the class of its first argument, or by its own name.
 void Observer::Explain(const EnteredFrame& frame) {
   auto* function = reinterpret_cast<PyObject*>(frame.function);
-  if (function == nullptr || fresh_.contains(function)) return;
+  if (function == nullptr || entered_.contains(function) || fresh_.contains(function)) return;
   if (!log_.IsOutside(function) && frame.first != nullptr) {
     PyTypeObject* type = PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first)
                                                    : Py_TYPE(frame.first);
@@ -201,6 +229,10 @@ void Observer::Explain(const EnteredFrame& frame) {
 }
 
 void Observer::EnterFunction(PyObject* function) {
+  if (log_.IsOutside(function) && entered_.insert(function).second) NoteFunction(function);
+}
+
+void Observer::NoteFunction(PyObject* function) {
   const auto number = log_.Find(function);
   if (!number) return;
   log_.NoteField(*number, "code");
@@ -224,7 +256,13 @@ void Observer::EnterFunction(PyObject* function) {
 }
 
 int Observer::OnInstruction(const Instruction& in) {
-  if (refused_) return 0;
+  constexpr int kAlias = 6;
+  aliased_ = PythonRef();
+  const int tag = refused_ ? 0 : Observe(in);
+  return aliased_ ? kAlias : tag;
+}
+
+int Observer::Observe(const Instruction& in) {
   if (trace_.count() > instructions_max_) {
     Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
     return 0;
@@ -372,11 +410,12 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 1 an import, 2 a function or class was made, 5 by a class statement, 3 a setting was asked
+/// Tags: 6 the `data` of a tensor, 1 an import, 2 a function or class was made, 5 by a class statement, 3 a setting was asked
 /// for, whose answer must be a plain value, 4 a cached function answered, with something that
 /// cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
+  if (tag == 6 && aliased_ && IsTensor(result) && hooks_.alias) hooks_.alias(aliased_.get(), result);
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
   if (tag == 5 && classes_in_making_ > 0) --classes_in_making_;
   if (tag == 2 || tag == 5) {
@@ -425,6 +464,7 @@ std::optional<ObservedLog::Number> Observer::ModuleOfGlobals(PyObject* globals) 
 }
 
 void Observer::LoadGlobal(const Instruction& in) {
+  if (loaded_globals_.contains({in.globals, in.name})) return;
   // A name in a class's body, whose variables are the run's own.
   if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals &&
       PyDict_GetItemWithError(in.a, in.name) != nullptr)
@@ -441,9 +481,12 @@ void Observer::LoadGlobal(const Instruction& in) {
     return Refuse("unexplained-global",
                   std::string(ViewOf(in.name)) + " of code that belongs to no module");
   }
-  if (is_there || in.builtins == nullptr) return;
-  if (const auto builtins = ModuleOfGlobals(in.builtins))
-    log_.NoteRead(*builtins, Reading::kAttribute, in.name);
+  if (!is_there && in.builtins != nullptr) {
+    if (const auto builtins = ModuleOfGlobals(in.builtins))
+      log_.NoteRead(*builtins, Reading::kAttribute, in.name);
+  }
+  if (module && loaded_globals_.insert({in.globals, in.name}).second)
+    held_.push_back(PythonRef::Borrow(in.name));
 }
 
 void Observer::StoreGlobal(const Instruction& in) {

@@ -45,10 +45,16 @@ class Observer final : private InstructionListener {
   /// The first refusal wins, and ends the observation: the rest of the call finds no trace of it.
   void Refuse(std::string name, std::string detail);
   const std::optional<Refused>& refused() const { return refused_; }
-  /// Called once, at the refusal.
-  void set_on_refuse(std::function<void(const Refused&)> callback) {
-    on_refuse_ = std::move(callback);
-  }
+  /// What the recorder of the same run is told.
+  struct Hooks {
+    std::function<void(const Refused&)> refuse;  ///< once, when the observation ends
+    /// Memory leaves the graph without an operator, which is about to run.
+    std::function<void(const Refused&)> escape;
+    std::function<void(PyObject* tensor)> list;  ///< all elements of a tensor are about to be read
+    /// `alias` was made of `tensor` and shares its memory.
+    std::function<void(PyObject* tensor, PyObject* alias)> alias;
+  };
+  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   uint64_t instruction_count() const { return trace_.count(); }
 
  private:
@@ -65,11 +71,13 @@ class Observer final : private InstructionListener {
 
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
+  int Observe(const Instruction& instruction);
   void OnResult(int tag, PyObject* result) override;
 
   // observer.cpp: frames, names, cells
   void Explain(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
+  void NoteFunction(PyObject* function);
   void LoadGlobal(const Instruction& instruction);
   void StoreGlobal(const Instruction& instruction);
   void LoadCell(PyObject* cell);
@@ -83,6 +91,8 @@ class Observer final : private InstructionListener {
   void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
   void LoadAttribute(PyObject* object, PyObject* name);
+  void LoadUncached(PyObject* object, PyObject* name);
+  bool IsCached(PyObject* object, PyObject* name);
   void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
   void LoadFromModule(PyObject* module, PyObject* name);
   void LoadFromType(PyTypeObject* type, PyObject* name);
@@ -90,6 +100,9 @@ class Observer final : private InstructionListener {
   void Bind(PyObject* descriptor);
   void Getter(PyObject* object, PyObject* name);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
+
+  void Escape(PyObject* tensor, std::string_view name, std::string_view method);
+  void CheckClass(PyObject* tensor);
 
   // observe_values.cpp
   void Operand(PyObject* value);
@@ -128,11 +141,21 @@ class Observer final : private InstructionListener {
   uint64_t instructions_max_ = 0;
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
-  std::function<void(const Refused&)> on_refuse_;
+  Hooks hooks_;
+  PythonRef aliased_;  ///< whose `data` the instruction that runs gives
   boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>>
       cells_;  ///< cell -> its function and variable
   boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;  ///< globals -> module
   boost::unordered_flat_set<PyObject*> fresh_;  ///< functions and classes that the run has made
+  using Pair = std::pair<const void*, const void*>;
+  /// Looked at already, which says that nothing new can be learned there: functions that have been
+  /// entered, (globals, name), (outside object, attribute) since the last write, and (class, name)
+  /// with the version of the class.
+  boost::unordered_flat_set<PyObject*> entered_;
+  boost::unordered_flat_set<Pair> loaded_globals_;
+  boost::unordered_flat_set<Pair> loaded_attributes_;
+  size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right
+  boost::unordered_flat_map<Pair, unsigned int> looked_up_;
   std::vector<PythonRef> held_;                 ///< keeps what is known by address alive
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
   boost::unordered_flat_map<Number, Digest>

@@ -67,7 +67,8 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
 Record Record::Of(const ObservedLog& log) {
   std::vector<RecordRow> rows;
   rows.reserve(log.reads().size());
-  for (const ObservedLog::Read& read : log.reads()) {
+  for (size_t i = 0; i < log.reads().size(); ++i) {
+    const ObservedLog::Read& read = log.reads()[i];
     std::string where = log.PathOf(read.holder);
     if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
     std::string text = TextOf(read.seen);
@@ -80,7 +81,7 @@ Record Record::Of(const ObservedLog& log) {
         rows.push_back({"same", both, DigestOf(both), {}});
       }
     }
-    rows.push_back({kind, std::move(where), DigestOfSeen(read.seen), std::move(text)});
+    rows.push_back({kind, std::move(where), log.digests()[i], std::move(text)});
   }
   for (const auto& [one, other] : log.apart()) {
     const std::string both = log.PathOf(one) + std::string(kIs) + log.PathOf(other);

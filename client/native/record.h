@@ -29,7 +29,7 @@ struct RecordRow {
 class Record {
  public:
   explicit Record(std::vector<RecordRow> rows);
-  /// What a log has read, without the places that no text can name.
+  /// What a settled log has read, without the places that no text can name.
   static Record Of(const ObservedLog& log);
 
   const std::vector<RecordRow>& rows() const { return rows_; }

@@ -214,6 +214,13 @@ bool Recorder::CompleteIfKept() {
 
 bool Recorder::recording() const { return state_->recording; }
 
+void Recorder::NoteAlias(const at::Tensor& tensor, const at::Tensor& alias) {
+  if (!state_->recording || state_->refusal) return;
+  const at::Tensor made = tensor.detach();
+  TensorTable& tensors = state_->writer.tensors();
+  if (tensors.Find(made) && !tensors.Find(alias)) tensors.Replace(made, alias);
+}
+
 void Recorder::Refuse(std::string name, std::string detail) {
   state_->Refuse({std::move(name), std::move(detail)});
 }

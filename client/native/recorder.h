@@ -56,6 +56,9 @@ class Recorder {
   void Start();
   void Stop();
   bool recording() const;
+  /// `alias` is what `tensor.detach()` is, made behind the dispatcher's back: notes it as that.
+  void NoteAlias(const at::Tensor& tensor, const at::Tensor& alias);
+
   /// After Stop(), deferred, when the results are dropped: computes what was put off if somebody still holds a
   /// tensor of it (a cache that the function fills). False when nobody does.
   bool CompleteIfKept();

@@ -48,6 +48,14 @@ uint32_t TensorTable::Add(const at::Tensor& tensor, Origin origin) {
   return value;
 }
 
+void TensorTable::Replace(const at::Tensor& known, const at::Tensor& by) {
+  const auto at = by_impl_.find(known.unsafeGetTensorImpl());
+  const uint32_t value = at->second;
+  by_impl_.erase(at);
+  by_impl_.emplace(by.unsafeGetTensorImpl(), value);
+  tensors_[value].impl = c10::weak_intrusive_ptr<c10::TensorImpl>(by.getIntrusivePtr());
+}
+
 uint32_t TensorTable::StorageOf(const at::Tensor& tensor, Origin origin) {
   const c10::Storage& storage = tensor.storage();
   const uint32_t fresh = static_cast<uint32_t>(storages_.size());

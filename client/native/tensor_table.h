@@ -50,6 +50,8 @@ class TensorTable {
   std::optional<uint32_t> Find(const at::Tensor& tensor) const;
   /// The tensor is strided and of a known element type, and Find() knows nothing of it.
   uint32_t Add(const at::Tensor& tensor, Origin origin);
+  /// From now on `by` is what the table knows as `known`: of the same metadata and memory.
+  void Replace(const at::Tensor& known, const at::Tensor& by);
   KnownTensor& at(uint32_t value) { return tensors_[value]; }
   const KnownTensor& at(uint32_t value) const { return tensors_[value]; }
   uint32_t size() const { return static_cast<uint32_t>(tensors_.size()); }

@@ -10,6 +10,9 @@ import types
 import pytest
 import torch
 
+from ingot import _native, recording
+
+_OWN = recording.__file__.rsplit("/", 1)[0] + "/"
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -23,17 +26,13 @@ def _load(name, path):
 
 @pytest.fixture(scope="session")
 def parts():
-    """The recorder's test module (client/native/recorder_test_module.cpp) and the escape mode."""
+    """The recorder's test module (client/native/recorder_test_module.cpp) ."""
     build = pathlib.Path(os.environ.get("INGOT_BUILD_DIR", _ROOT / "build")) / "client" / "native"
     found = sorted(build.glob("_native_recorder_test*.so"))
     if not found:
         pytest.skip(f"no _native_recorder_test in {build}; build it or set INGOT_BUILD_DIR")
     native = _load("_native_recorder_test", found[0])
-    escapes = _load("ingot_escapes", _ROOT / "client" / "python" / "ingot" / "escapes.py")
-    return types.SimpleNamespace(
-        Recorder=native.Recorder, decode=native.decode,
-        Escapes=escapes.Escapes,
-    )
+    return types.SimpleNamespace(Recorder=native.Recorder, decode=native.decode)
 
 
 class Run:
@@ -44,12 +43,21 @@ class Run:
         self.recorder = parts.Recorder(deferred_above)
         for i, tensor in enumerate(inputs):
             self.recorder.declare_input(tensor, f"x{i}")
-        with parts.Escapes(self.recorder):
-            self.recorder.start()
-            try:
-                self.result = fn(*inputs)
-            finally:
-                self.recorder.stop()
+        observer, recorder = _native.Observer(_OWN), self.recorder
+        observer.add_root(fn, "function")
+        for tensor in inputs:
+            observer.add_argument(tensor)
+        # Only what leaves the graph is listened to: what these functions read outside is no matter of the recorder's.
+        observer.set_hooks(lambda name, detail: None, recorder.refuse, lambda tensor: recording._read_list(recorder, tensor),
+                           recorder.note_alias)
+        recorder.start()
+        observer.start(fn, 5_000_000)
+        try:
+            self.result = fn(*inputs)
+        finally:
+            observer.stop()
+            recorder.stop()
+        self.observed_refusal = observer.refused
         self.weights = {id(t): f"w{i}" for i, t in enumerate(weights)}
 
     @property

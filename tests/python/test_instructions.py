@@ -170,7 +170,8 @@ def test_a_read_is_seen_through(name):
     observer, answer = observed(function)
     assert observer.refused is None
     assert answer == function()
-    places = [row[1] for row in observer.rows()]
+    observer.settle()
+    places = [row[1] for row in observer.record([]).rows()]
     for place in wanted:
         assert any(found.startswith("test_instructions:" + place) for found in places), (place, places)
 
@@ -215,4 +216,5 @@ def test_nothing_is_seen_after_the_end_or_of_other_threads():
     thread.join()
     _ = STATE.number
     assert 0 < seen == observer.instructions
-    assert not any(width in row[1] for row in observer.rows())
+    observer.settle()
+    assert not any(width in row[1] for row in observer.record([]).rows())

@@ -10,6 +10,7 @@ import sys
 import typing
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 _MODULE = "torch.distributed._functional_collectives"
 # What these read is the same before and after the wait.
@@ -76,20 +77,17 @@ def _map(value: typing.Any, change: "typing.Callable[[typing.Any], typing.Any]",
     return value
 
 
-_Call = typing.Callable[..., typing.Any]
-
-
-class Unwrapper:
-    """Does for a recorded torch call what AsyncCollectiveTensor does for an eager one."""
+class Unwrapping(TorchFunctionMode):
+    """Does for each recorded torch call what AsyncCollectiveTensor does for an eager one: it is made on plain tensors, waited
+    for unless only metadata is read, and views of them are handed out as eager does."""
 
     def __init__(self) -> None:
+        super().__init__()
         importlib.import_module(_MODULE)
         self._kind: typing.Any = async_type()
         self._wrap = wrap_operator()
 
-    def call(self, inner: _Call, func: _Call, types: typing.Any, args: typing.Any, kwargs: typing.Any) -> typing.Any:
-        """``inner(func, types, args, kwargs)`` on plain tensors, waited for unless only metadata is read; views of
-        them are handed out as eager does."""
+    def __torch_function__(self, func: typing.Any, types: typing.Any, args: typing.Any = (), kwargs: typing.Any = None) -> typing.Any:
         if func is self._wrap and func is not None:
             return self._kind(args[0])
         taken: "list[torch.Tensor]" = []
@@ -98,8 +96,7 @@ class Unwrapper:
             taken.append(tensor.elem if func in _METADATA else tensor.trigger_wait())
             return taken[-1]
 
-        args, kwargs = _map(args, take), _map(kwargs, take)
-        result = inner(func, [kind for kind in types if kind is not self._kind], args, kwargs)
+        result = func(*_map(args, take), **_map(kwargs or {}, take))
         return self._as_eager(result, taken) if taken else result
 
     def _as_eager(self, result: typing.Any, taken: "list[torch.Tensor]") -> typing.Any:

@@ -143,6 +143,8 @@ class Compiles:
             variant.holds = dependencies.first_mismatch(variant.record, roots) is None
             if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
                 entry.variants.append(variant)
+                if job.captured.still_holds():
+                    engine._note_moved(job.shape_key, job.shape, job.captured, job.call)  # No name leads to what was read.
                 return
             replaced = [v for v in entry.usable() if v.graph == variant.graph or variant.is_template and not v.is_template]
             for old in replaced:

@@ -23,6 +23,8 @@ class Link:
         self._config = config
         self._said: "set[str]" = set()
         self._begin()
+        self.nothing_stored: bool = _native.nothing_stored(config.store_dir, config.socket)
+        """When the link was made there was neither a store nor a daemon: until one answers there is nothing to ask for."""
         self.open_soon()
 
     def _begin(self) -> None:

@@ -199,6 +199,10 @@ class Engine:
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
         entry = Entry(key)
+        if self._link.nothing_stored and not self._link.is_settled and self.config.on_miss == "compile" and not self.config.require_cached:
+            self._last_miss = miss.nothing_stored(self.name)
+            counters.add("entry_misses")
+            return entry
         if not self._link.is_settled and self.config.on_miss == "compile":
             # While a daemon starts, what a recording needs can be prepared.
             self._thread.prepared = self._prepare(call)
@@ -352,20 +356,27 @@ class Engine:
             return result
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
-        moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
-        if moved is not None:
-            kind, where, _, _ = moved[0]
-            shape.moved[where] += 1
-            log.debug("%s moves %s: %s", self.name, dependencies.subject_of(kind, where), dependencies.words(*moved))
-            if shape.moved[where] >= _MOVES_MAX:
-                subject = dependencies.subject_of(kind, where)
-                self._note_refusal(shape_key, shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
-                return result
+        if not captured.unchanged and self._note_moved(shape_key, shape, captured, call):
+            return result
         job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
         self._compiles.submit(job)
         if self.config.wait and not self._compiles.is_holding():
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
+
+    def _note_moved(self, shape_key: bytes, shape: Shape, captured: recording.Captured, call: recording.Call) -> bool:
+        """Counts the first place that a run read and that it has changed itself; whether that is enough of them."""
+        moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
+        if moved is None:
+            return False
+        kind, where, _, _ = moved[0]
+        subject = dependencies.subject_of(kind, where)
+        shape.moved[where] += 1
+        log.debug("%s moves %s: %s", self.name, subject, dependencies.words(*moved))
+        if shape.moved[where] < _MOVES_MAX:
+            return False
+        self._note_refusal(shape_key, shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
+        return True
 
     def _record_deferred(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> bool:
         """Sends a recording that computed nothing, for the daemon to hold against its templates. False when a run that

@@ -75,7 +75,7 @@ class _ModuleRecording(recording.Recording):
     def _observe(self) -> typing.Any:
         return None  # What the function read and wrote, its own run has shown.
 
-    def _start_observing(self, escapes: typing.Any) -> None:
+    def _start_observing(self) -> None:
         pass
 
     def _stop_observing(self) -> None:

@@ -26,6 +26,11 @@ def of_reply(reply: "dict[str, typing.Any]") -> Miss:
     return Miss(reason, reply.get("why") or "never stored", {"key": reply["entry"], **found})
 
 
+def nothing_stored(name: str) -> Miss:
+    """There is no store yet that could be asked."""
+    return Miss("never_stored", f"never stored: no entry of function {name}")
+
+
 def unreachable(error: errors.Error) -> Miss:
     """The daemon could not be asked."""
     return Miss("unreachable", f"the daemon cannot be asked: {error}")

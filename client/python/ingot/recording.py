@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One recorded run of the user's function: the eager answer, and all a compile needs to know about it."""
 
+import contextlib
+import functools
 import json
 import re
 import typing
@@ -9,7 +11,6 @@ import torch
 
 from ingot import _native, collectives, counters, dependencies, effects, errors, groups, paths, tree
 from ingot.config import Config
-from ingot.escapes import Escapes
 
 _DEFERRED_ABOVE = 32 << 10
 """Elements: an operator that reads fewer costs about as much as putting it off."""
@@ -31,14 +32,40 @@ class Call(typing.NamedTuple):
         return tuple(tuple(t.shape) for t in self.tensors)
 
 
-class Captured(typing.NamedTuple):
+class Captured:
     """What a recording yields besides its answer."""
 
-    recording: bytes
-    signature: bytes
-    record: typing.Any
-    """A ``_native.Record``: what the run depended on."""
-    opaque: "list[str]"
+    def __init__(self, recording: bytes, signature: bytes, observer: typing.Any, operators: "list[dependencies.Dependency]") -> None:
+        self.recording, self.signature = recording, signature
+        self._observer, self._operators = observer, operators
+        self.unchanged: bool = observer.settle()
+        """Whether everything the run read is still what it read."""
+
+    @property
+    def opaque(self) -> "list[str]":
+        """What it depended on and nobody can tell apart."""
+        return [where for kind, where, _, _ in self._operators if kind == "opaque"]
+
+    @functools.cached_property
+    def record(self) -> typing.Any:
+        """A ``_native.Record``: what the run depended on. Putting it into words takes longer than the run's caller should wait."""
+        key = (self._observer.fingerprint, tuple(self._operators))
+        found = _records.get(key)
+        if found is None:
+            found = self._observer.record(self._operators)
+            while len(_records) >= _RECORDS_MAX:
+                _records.pop(next(iter(_records)), None)
+            _records[key] = found
+        return found
+
+    def still_holds(self) -> bool:
+        """Asks again what ``unchanged`` says."""
+        return bool(self._observer.settle())
+
+
+_RECORDS_MAX = 16
+_records: "dict[typing.Any, typing.Any]" = {}
+"""The newest records by fingerprint: recordings of one function for many sizes read the same."""
 
 
 class Refused(Exception):
@@ -102,12 +129,10 @@ class Recording:
             self._declared.append(tensor)
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
-        unwrapper = collectives.Unwrapper() if groups.initialized() else None
-        escapes = Escapes(recorder, unwrapper)
         grad_mode = torch.is_grad_enabled()
-        with escapes:
+        with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
-            self._start_observing(escapes)
+            self._start_observing()
             try:
                 result = self._invoke()
                 self._stop_observing()
@@ -122,14 +147,10 @@ class Recording:
             recorder.refuse("side-effect", "the grad mode was changed")
         return result
 
-    def _start_observing(self, escapes: Escapes) -> None:
-        recorder = self._recorder  # The observer keeps the callback: it must not lead back to it.
-
-        def refuse(name: str, detail: str) -> None:
-            escapes.step_aside()
-            recorder.refuse(name, detail)
-
-        self.observer.set_on_refuse(refuse)
+    def _start_observing(self) -> None:
+        # The observer keeps its hooks: they must not lead back to it.
+        recorder = self._recorder
+        self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
         self.observer.start(self._function, self._config.instructions_max)
 
     def _stop_observing(self) -> None:
@@ -165,9 +186,8 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups}
-        record = self.observer.record(dependencies.of_operators(self._recorder.foreign_operators()))
-        opaque = [where for _, where, _, _ in record.of_kind("opaque")]
-        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), record, opaque)
+        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer,
+                        dependencies.of_operators(self._recorder.foreign_operators()))
 
     def complete_if_kept(self) -> None:
         """Deferred, when the result is dropped: computes what was put off if the function keeps a tensor of it."""
@@ -203,6 +223,19 @@ class Recording:
                 raise Refused("unbound-tensor", f"a tensor of sizes {list(tensor.shape)} that no path leads to"
                               + (" was changed in place" if written else ""))
         return weights
+
+
+_LIST_MAX = 64
+"""Elements: more are data, not a decision; a value guard for each would only fail."""
+
+
+def _read_list(recorder: typing.Any, tensor: torch.Tensor) -> None:
+    """Reads what ``tolist`` is about to give by operators that the recorder sees: each element becomes a value guard."""
+    if tensor.numel() > _LIST_MAX:
+        recorder.refuse("escape-tolist", f"Tensor.tolist of {tensor.dtype} {list(tensor.shape)}")
+    else:
+        for element in tensor.reshape(-1).unbind(0):
+            element.item()
 
 
 _NUMBER = re.compile(r"\d+")
