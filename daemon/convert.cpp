@@ -81,6 +81,12 @@ bool Contradict(const proto::VariantT& variant, const proto::CompileT& request) 
   });
 }
 
+bool SawAll(const proto::VariantT& variant, const proto::CompileT& request) {
+  std::unordered_set<std::string> seen;
+  for (const auto& one : request.dependencies) seen.insert(NameOf(*one));
+  return std::ranges::all_of(variant.dependencies, [&](const auto& stored) { return seen.contains(NameOf(*stored)); });
+}
+
 void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request) {
   std::unordered_set<std::string> known;
   for (const auto& stored : variant.dependencies) known.insert(NameOf(*stored));

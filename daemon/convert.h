@@ -25,6 +25,8 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
 
 /// Two dependency lists that cannot both hold: same kind and place, another digest.
 bool Contradict(const proto::VariantT& variant, const proto::CompileT& request);
+/// Whether the request saw every place that the variant depends on.
+bool SawAll(const proto::VariantT& variant, const proto::CompileT& request);
 /// Adds to the variant what the request saw and the variant did not.
 void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request);
 

@@ -48,7 +48,9 @@ void MakeRoom(proto::EntryRecordT& record, const Config& config) {
 }  // namespace
 
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request) {
-  return variant.signature == request.signature && !Contradict(variant, request);
+  if (variant.signature != request.signature || Contradict(variant, request)) return false;
+  // What did not hold for the client may be among what it has not seen now.
+  return request.rejected.empty() || SawAll(variant, request);
 }
 
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,

@@ -30,7 +30,8 @@ struct NewVariant {
 };
 
 /// Whether variant and request can be one: equal signatures, and no dependency that both saw
-/// with different values.
+/// with different values; none that the request has not seen, where its client had to reject what is
+/// stored.
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 
 /// Adds a variant, or its proven sizes and dependencies to an equal one that agrees. Clears a

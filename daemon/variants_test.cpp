@@ -37,6 +37,22 @@ TEST(AddVariant, KeepsEqualGraphsApartWhoseDependenciesContradict) {
   EXPECT_EQ(record.variants.size(), 2u);
 }
 
+TEST(AddVariant, KeepsApartWhatAClientHadToReject) {
+  proto::EntryRecordT record;
+  const Config config;
+  proto::CompileT first = RequestWith("a", 1);
+  AddDependency(first, "global", "gone", 7);
+  AddVariant(record, first, Exact(5), config, 100);
+  proto::CompileT second = RequestWith("a", 1);
+  second.rejected = "global gone: not found in this process";
+  AddVariant(record, second, Exact(5), config, 101);
+  ASSERT_EQ(record.variants.size(), 2u);
+  EXPECT_EQ(record.variants[1]->variant->dependencies.size(), 1u);
+  // What it has stored itself serves it again.
+  AddVariant(record, second, Exact(5), config, 102);
+  EXPECT_EQ(record.variants.size(), 2u);
+}
+
 TEST(AddVariant, DropsTheOldestExactVariantOverTheLimit) {
   proto::EntryRecordT record;
   Config config;

@@ -142,7 +142,8 @@ class Compiles:
             roots = paths.Roots(engine.target, job.call.objects)
             variant.holds = dependencies.first_mismatch(variant.record, roots) is None
             if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
-                entry.variants.append(variant)
+                if not any(v.artifact_digest == variant.artifact_digest and v.record == variant.record for v in entry.variants):
+                    entry.variants.append(variant)
                 if job.captured.still_holds():
                     engine._note_moved(job.shape_key, job.shape, job.captured, job.call)  # No name leads to what was read.
                 return
