@@ -21,8 +21,8 @@ enum class Effect : uint8_t {
   kEscape,    ///< gives a tensor's memory away: escapes.h
   kToList,    ///< reads all of a tensor
   kMakeTensor,  ///< an operator, unless its data is an array or a buffer
-  kState,     ///< a setting of this thread that the call's shape holds; gives a plain value
-  kAnswer,    ///< a setting whose value is asked for again at every call
+  kState,       ///< a setting of this thread that the call's shape holds; gives a plain value
+  kAnswer,      ///< a setting whose value is asked for again at every call
   kLength,
   kTruth,
   kGetAttribute,

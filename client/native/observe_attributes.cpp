@@ -323,7 +323,8 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
       if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
     } else if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
-    } else if (const auto escape = IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
+    } else if (const auto escape =
+                   IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
                !escape.empty()) {
       Escape(object, escape, ViewOf(name));
     } else if (number || log_.IsArgument(object)) {

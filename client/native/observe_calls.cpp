@@ -310,7 +310,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kMakeTensor: {
       PyObject* data = count > 0 ? values[0] : nullptr;
       for (size_t i = count; data == nullptr && i < arguments.count; ++i) {
-        const std::string_view name = ViewOf(PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - count)));
+        const std::string_view name =
+            ViewOf(PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - count)));
         if (name == "data" || name == "obj") data = values[i];
       }
       if (SharesMemory(data)) Escape(nullptr, "escape-memory", "tensor of an array or buffer");

@@ -173,7 +173,9 @@ bool ObservedLog::Settle() {
   for (const Read& read : reads_) {
     digests_.push_back(DigestOfSeen(read.seen));
     const Seen now = Look(At(read.holder), read.reading, read.key.get());
-    if (read.seen.content ? now.content == read.seen.content : now.object.get() == read.seen.object.get()) continue;
+    if (read.seen.content ? now.content == read.seen.content
+                          : now.object.get() == read.seen.object.get())
+      continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
     holds = holds && is_value && DigestOfSeen(now) == digests_.back();
   }

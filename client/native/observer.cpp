@@ -103,6 +103,15 @@ void Observer::Stop() {
       Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();
+  // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
+  for (auto* set : {&entered_, &fresh_}) set->clear();
+  for (auto* pairs : {&loaded_globals_, &loaded_attributes_}) pairs->clear();
+  looked_up_.clear();
+  wishes_.clear();
+  globals_.clear();
+  cells_.clear();
+  aliased_ = PythonRef();
+  held_.clear();
 }
 
 void Observer::Refuse(std::string name, std::string detail) {
@@ -120,7 +129,8 @@ void Observer::CheckClass(PyObject* tensor) {
   const std::string_view module = ModuleOf(type);
   // The recorder waits for the result of a collective.
   if (module == "torch.distributed._functional_collectives") return;
-  const bool is_lazy = module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
+  const bool is_lazy =
+      module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
   if (hooks_.escape) {
     hooks_.escape({is_lazy ? "uninitialized" : "subclass",
                    std::string(module) + "." + std::string(QualnameOf(type))});
@@ -167,9 +177,11 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
       wish = Wish::kMute;
     }
     const bool is_of_tensor = file.ends_with("/torch/_tensor.py");
-    if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : ""; !name.empty())
+    if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : "";
+        !name.empty())
       Escape(frame.first, name, ViewOf(frame.code->co_name));
-    if (file.ends_with("/torch/_ops.py") && ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__" && hooks_.escape)
+    if (file.ends_with("/torch/_ops.py") &&
+        ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__" && hooks_.escape)
       hooks_.escape({"higher-order", frame.first == nullptr ? "" : Py_TYPE(frame.first)->tp_name});
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
@@ -410,12 +422,13 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 6 the `data` of a tensor, 1 an import, 2 a function or class was made, 5 by a class statement, 3 a setting was asked
-/// for, whose answer must be a plain value, 4 a cached function answered, with something that
-/// cannot change.
+/// Tags: 6 the `data` of a tensor, 1 an import, 2 a function or class was made, 5 by a class
+/// statement, 3 a setting was asked for, whose answer must be a plain value, 4 a cached function
+/// answered, with something that cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
-  if (tag == 6 && aliased_ && IsTensor(result) && hooks_.alias) hooks_.alias(aliased_.get(), result);
+  if (tag == 6 && aliased_ && IsTensor(result) && hooks_.alias)
+    hooks_.alias(aliased_.get(), result);
   if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
   if (tag == 5 && classes_in_making_ > 0) --classes_in_making_;
   if (tag == 2 || tag == 5) {

@@ -156,7 +156,7 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_set<Pair> loaded_attributes_;
   size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right
   boost::unordered_flat_map<Pair, unsigned int> looked_up_;
-  std::vector<PythonRef> held_;                 ///< keeps what is known by address alive
+  std::vector<PythonRef> held_;  ///< keeps what is known by address alive
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
   boost::unordered_flat_map<Number, Digest>
       borrowed_contexts_;  ///< context variables that were set, with their values before

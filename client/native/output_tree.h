@@ -13,8 +13,8 @@ namespace ingot::client {
 
 /// How the tensors of a run become the Python value the user's function returns.
 ///
-/// Built from nested tuples: ("leaf", i) | ("detached", i) | ("input", i) | ("const", object) | ("tuple"|"list",
-/// [children]) |
+/// Built from nested tuples: ("leaf", i) | ("detached", i) | ("input", i) | ("const", object) |
+/// ("tuple"|"list", [children]) |
 /// ("dict", [keys], [children]) | ("call", callable, [children]) | ("keep", n, tree): built here
 /// and known as number n |
 /// ("same", n): what was kept under that number before.
@@ -28,7 +28,8 @@ class OutputTree {
                                                    size_t input_count);
   ~OutputTree();
   /// A new reference, or null with a Python error set. Detaches leaves.
-  PyObject* Build(std::vector<at::Tensor>& leaves, const std::vector<const at::Tensor*>& inputs) const;
+  PyObject* Build(std::vector<at::Tensor>& leaves,
+                  const std::vector<const at::Tensor*>& inputs) const;
 
  private:
   enum class Kind { kLeaf, kDetached, kInput, kConst, kTuple, kList, kDict, kCall, kKeep, kSame };

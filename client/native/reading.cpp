@@ -503,7 +503,8 @@ bool HasName(Reading reading, PyObject* key) {
     case Reading::kKeyAt:
     case Reading::kValueAt: return true;
     case Reading::kAnswer:
-      return std::all_of(&PyTuple_GET_ITEM(key, 0), &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
+      return std::all_of(&PyTuple_GET_ITEM(key, 0),
+                         &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
     default: return PyUnicode_Check(key);
   }
 }

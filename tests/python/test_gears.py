@@ -195,6 +195,26 @@ def agree(step, fn, sizes):
             torch.testing.assert_close(step(x), fn(x))
 
 
+class MakesFunctions(torch.nn.Module):
+    """Functions that a call makes hold its tensors; nobody may hold them when the call is over."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(300, 300)
+
+    def forward(self, x):
+        y = self.inner(x)
+        once = lambda: y * 2  # noqa: E731
+        return torch.nn.functional.silu(once())
+
+
+def test_what_a_call_makes_does_not_keep_its_tensors(ingot):
+    model, sizes = MakesFunctions().eval(), [2, 4, 8, 16, 32]
+    step, seen = prepared(ingot, model, sizes)
+    assert (seen["deferred"], seen["proven"], seen["deferred_completed"]) == (3, 3, 0), step.report()
+    agree(step, model, sizes)
+
+
 def test_prepare_computes_two_gears_and_proves_the_others(ingot):
     model, sizes = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.GELU(), torch.nn.LayerNorm(300)).eval(), [2, 4, 8, 16, 32]
     step, seen = prepared(ingot, model, sizes)
