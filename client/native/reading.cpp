@@ -267,7 +267,6 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "len") seen.content = DigestOfLength(holder);
   if (name == "keys") seen.content = DigestOfKeys(holder);
   if (name == "content") seen.content = DigestOfContent(holder);
-  if (name == "meta") seen.content = DigestOfMeta(holder);
   if (name == "bases") seen.content = DigestOfBases(holder);
   if (name == "special") seen.content = DigestOfSpecial(holder);
   if (name == "names") seen.content = DigestOfNames(holder);
@@ -406,9 +405,9 @@ bool IsMadeInC(PyObject* value) {
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 12> kNames = {"len",      "keys",    "content", "meta",
-                                                       "bases",    "special", "names",   "grad",
-                                                       "registry", "context", "kind",    "address"};
+  constexpr std::array<std::string_view, 11> kNames = {"len",     "keys",  "content", "bases",
+                                                       "special", "names", "grad",    "registry",
+                                                       "context", "kind",  "address"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 

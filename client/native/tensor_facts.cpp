@@ -18,6 +18,22 @@ bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 
 bool RequiresGrad(PyObject* tensor) { return THPVariable_Unpack(tensor).requires_grad(); }
 
+uint64_t MetadataOf(PyObject* value) {
+  const at::Tensor& tensor = THPVariable_Unpack(value);
+  uint64_t hash = static_cast<uint64_t>(tensor.scalar_type());
+  const auto add = [&hash](uint64_t number) {
+    hash = (hash ^ number) * 0x9E3779B97F4A7C15ull + (hash >> 29);
+  };
+  add(static_cast<uint64_t>(tensor.layout()) << 16 |
+      static_cast<uint64_t>(tensor.device().type()) << 8 |
+      static_cast<uint64_t>(tensor.requires_grad()));
+  if (tensor.layout() != at::kStrided) return hash;
+  add(static_cast<uint64_t>(tensor.dim()));
+  for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
+  for (const int64_t stride : tensor.strides()) add(static_cast<uint64_t>(stride));
+  return hash;
+}
+
 bool IsTorchAtom(PyObject* value) {
   return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) ||
          THPMemoryFormat_Check(value);

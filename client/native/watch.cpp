@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
 
 namespace ingot::client {
 namespace {
@@ -85,6 +86,12 @@ void Watch::AddFunction(PyObject* object) {
       {function, function->func_code, function->func_defaults, function->func_kwdefaults});
 }
 
+void Watch::AddTensor(PyObject* tensor) {
+  if (left_.contains(tensor) || !met_.insert(tensor).second) return;
+  Hold(tensor);
+  tensors_.push_back({tensor, MetadataOf(tensor)});
+}
+
 void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
   const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
   PyErr_Clear();
@@ -120,8 +127,6 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
     DictWatch& watch = OfDict(holder);
     watch.size = PyDict_GET_SIZE(holder);
     watch.keys = seen.content;
-  } else if (name == "meta") {
-    if (!left_.contains(holder)) AddOther(holder, Reading::kField, key, seen);
   } else if (name == "target") {
     AddOther(holder, Reading::kField, key, seen);
   } else if (IsContentField(name) && !PyTuple_Check(holder)) {
@@ -131,6 +136,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
 }
 
 void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
+  if (seen.object && IsTensor(seen.object.get())) AddTensor(seen.object.get());
   switch (reading) {
     case Reading::kAttribute: {
       AddOwner(holder);
@@ -224,6 +230,9 @@ bool Watch::Holds() const {
     if (function.func_code != watch.code || function.func_defaults != watch.defaults ||
         function.func_kwdefaults != watch.keyword_defaults)
       return false;
+  }
+  for (const TensorWatch& watch : tensors_) {
+    if (MetadataOf(watch.tensor) != watch.metadata) return false;
   }
   for (const CellWatch& watch : cells_) {
     if (!IsSame(PyCell_GET(watch.cell), watch.expected)) return false;

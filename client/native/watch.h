@@ -74,6 +74,11 @@ class Watch {
     PyObject* cell;
     mutable PythonRef expected;
   };
+  /// A tensor that is no weight: assigning its data gives it other sizes.
+  struct TensorWatch {
+    PyObject* tensor;
+    uint64_t metadata;
+  };
   /// Read again at every call.
   struct OtherWatch {
     PyObject* holder;
@@ -92,6 +97,7 @@ class Watch {
   ListWatch& OfList(PyObject* list);
   void AddOwner(PyObject* object);
   void AddFunction(PyObject* function);
+  void AddTensor(PyObject* tensor);
   void AddField(PyObject* holder, PyObject* key, const Seen& seen);
   void AddCell(PyObject* function, PyObject* name, const Seen& seen);
   void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
@@ -105,6 +111,7 @@ class Watch {
   std::vector<FunctionWatch> functions_;
   std::vector<ListWatch> lists_;
   std::vector<CellWatch> cells_;
+  std::vector<TensorWatch> tensors_;
   std::vector<OtherWatch> others_;
   boost::unordered_flat_map<PyObject*, size_t> numbers_;  ///< of dicts, types and lists
   boost::unordered_flat_set<PyObject*> met_;              ///< owners and functions

@@ -5,6 +5,7 @@ and across processes, and every step must look alike. See tests/fuzz/programs/tw
 import concurrent.futures
 import pathlib
 import queue
+import subprocess
 import sys
 
 import pytest
@@ -57,3 +58,10 @@ def test_a_program_and_its_twin(verdicts, name):
     if program.native is not None:
         assert verdict.native == program.native, f"{verdict.report}\n{program.text}"
         assert not verdict.needless, "\n".join(verdict.needless)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_generated_programs(seed, tmp_path):
+    done = subprocess.run([sys.executable, str(HERE.parent / "fuzz" / "programs"), "--programs", "45", "--seed", str(seed), "--keep", str(tmp_path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 """A differential fuzzer of ordinary Python programs: each is compared with eager, call by call, in process and across processes.
 
 usage: tools/fuzz programs SECONDS [--seed N] [--shrink N] [--keep FOLDER]
+       tests/fuzz/programs --programs N --seed N      (so many programs, however long they take)
        tests/fuzz/programs NAME ...       (judges the programs of tests/python/cases/programs with such names)
 
 Prints each failure, shrunk, and totals. A failure is kept as a cell for test_programs.py.
@@ -10,6 +11,7 @@ Prints each failure, shrunk, and totals. A failure is kept as a cell for test_pr
 import argparse
 import collections
 import hashlib
+import math
 import pathlib
 import random
 import re
@@ -39,11 +41,14 @@ class Hunt:
         self.totals: "collections.Counter[str]" = collections.Counter()
         self.refusals: "collections.Counter[str]" = collections.Counter()
 
-    def run(self, seconds: float, seed: int) -> None:
+    def run(self, seconds: float, programs: float, seed: int) -> None:
         ends = time.monotonic() + seconds
 
+        def over() -> bool:
+            return time.monotonic() > ends or self.totals["programs"] >= programs
+
         def one(program: twins.Program) -> None:
-            if time.monotonic() > ends or program.text in self._seen:
+            if over() or program.text in self._seen:
                 return
             self._seen.add(program.text)
             verdict = self._judge.judge(program)
@@ -53,7 +58,7 @@ class Hunt:
 
         settings = hypothesis.settings(max_examples=200, deadline=None, database=None, phases=[hypothesis.Phase.generate],
                                        suppress_health_check=list(hypothesis.HealthCheck))
-        while time.monotonic() < ends:
+        while not over():
             hypothesis.seed(seed)(settings(hypothesis.given(generate.programs())(one)))()
             seed += 1
 
@@ -101,7 +106,7 @@ def hunt(given: argparse.Namespace) -> int:
     with children.temporary_store() as store, tempfile.TemporaryDirectory() as folder:
         nursery = children.Nursery(store, ["twins"])
         found = Hunt(twins.Judge(nursery, pathlib.Path(folder)), given.keep, given.shrink)
-        found.run(float(given.what[0]), given.seed)
+        found.run(math.inf if given.programs else float(given.what[0]), given.programs or math.inf, given.seed)
         nursery.close()
     totals = found.totals
     ran = max(1, totals["programs"] - totals["invalid"])
@@ -116,11 +121,12 @@ def hunt(given: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/fuzz programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["60"], help="seconds, or names of kept programs")
+    parser.add_argument("--programs", type=int, help="so many programs instead of seconds")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--shrink", type=int, default=10, help="failures that are made small; further ones are kept as they are")
     parser.add_argument("--keep", type=pathlib.Path, default=CASES, help="where failing programs go")
     given = parser.parse_args()
-    if given.what[0].replace(".", "").isdigit():
+    if given.programs or given.what[0].replace(".", "").isdigit():
         return hunt(given)
     return corpus.judge([program for file in sorted(CASES.glob("*.py")) for program in twins.cells(file) if any(name in program.name for name in given.what)])
 

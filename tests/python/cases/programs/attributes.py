@@ -435,3 +435,9 @@ def fn(x):
     return x * ref().k if ref() is not None else x
 mutations = ["box.k = 3.0", "box = None"]
 native = None
+
+# %% sizes_of_a_tensor_that_no_operator_reads
+beside = torch.tensor(3.0)
+def fn(x):
+    return x + beside.numel(), x * beside.dim()
+mutations = ["beside.data = torch.full((4,), 5.0)", "beside.data = torch.ones(2, 3)"]
