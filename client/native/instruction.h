@@ -103,6 +103,8 @@ class InstructionTrace {
   /// kUnsupported where a debugger or coverage tool traces this thread already.
   Status Start();
   void Stop();
+  /// From within the listener: nothing is told any more, and the program finds no trace function.
+  void Mute();
   bool running() const;
   /// Instructions seen.
   uint64_t count() const;

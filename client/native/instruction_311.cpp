@@ -376,6 +376,8 @@ void InstructionTrace::Stop() {
   if (PyThreadState_Get()->c_tracefunc == &OnEvent) PyEval_SetTrace(nullptr, nullptr);
 }
 
+void InstructionTrace::Mute() { Stop(); }
+
 bool InstructionTrace::running() const { return state_->running; }
 uint64_t InstructionTrace::count() const { return state_->count; }
 

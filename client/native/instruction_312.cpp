@@ -334,6 +334,7 @@ struct InstructionTrace::State {
   PythonRef made;  ///< an operand that lies on the stack in parts
   uint64_t count = 0;
   bool running = false;
+  bool joined = false;  ///< a user of the tool
 
   void Enter();
   void Leave();
@@ -695,16 +696,19 @@ Status InstructionTrace::Start() {
     return Error(Code::kUnsupported, "a debugger or coverage tool traces this thread");
   }
   TRY(Tool::Get().Join());
-  state_->running = true;
+  state_->joined = state_->running = true;
   t_running = state_;
   return {};
 }
 
 void InstructionTrace::Stop() {
-  if (!state_->running) return;
+  Mute();
+  if (std::exchange(state_->joined, false)) Tool::Get().Leave();
+}
+
+void InstructionTrace::Mute() {
   state_->running = false;
   if (t_running == state_) t_running = nullptr;
-  Tool::Get().Leave();
 }
 
 bool InstructionTrace::running() const { return state_->running; }

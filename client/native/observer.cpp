@@ -118,7 +118,7 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
   if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
   refused_ = Refused{std::move(name), std::move(detail)};
-  trace_.Stop();
+  trace_.Mute();
   if (hooks_.refuse) hooks_.refuse(*refused_);
 }
 

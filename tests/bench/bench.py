@@ -48,7 +48,7 @@ def ms(seconds: float) -> str:
 
 def starts(bench: Bench, rounds: int, peers: bool) -> None:
     rows = []
-    for model in ("minilm", "llama"):
+    for model in ("minilm", "llama", "gpt2", "t5 encoder"):
         eager, cold, native, warm, fourth = [], [], [], [], []
         for _ in range(rounds):
             eager.append(bench.script("start.py", model, "eager")["first_s"])
@@ -68,7 +68,7 @@ def starts(bench: Bench, rounds: int, peers: bool) -> None:
                  ["", "ingot warm, new process: first call, ms", ms(median(warm)), f"eager + {ms(median(warm) - e)} ms"],
                  ["", "artifact, bytes", f"{fourth[0]:,}", ""],
                  ["", "arena / least possible", f"{arena:,} / {least:,}", f"{arena / max(least, 1):.3f}x"]]
-        if peers:
+        if peers and model in ("minilm", "llama"):
             rows += peer_starts(bench, model, median(native), median(warm), e)
     print(tabulate(rows, headers=["model", "start of a process", "value", "ratio"]), "\n", flush=True)
 

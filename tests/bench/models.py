@@ -37,6 +37,21 @@ def llama(batch: int = 1, tokens: int = 128):
     return First(LlamaForCausalLM(config).eval(), use_cache=False, return_dict=False), (torch.randint(0, 32000, (batch, tokens)),)
 
 
+def gpt2(batch: int = 1, tokens: int = 128):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config()).eval()
+    return First(model, use_cache=False, return_dict=False), (torch.randint(0, 50000, (batch, tokens)),)
+
+
+def t5_encoder(batch: int = 1, tokens: int = 128):
+    from transformers import T5Config, T5EncoderModel
+
+    torch.manual_seed(0)
+    return First(T5EncoderModel(T5Config()).eval(), return_dict=False), (torch.randint(0, 32000, (batch, tokens)),)
+
+
 class Tiny(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -74,6 +89,8 @@ def _wide(module: torch.nn.Module, inputs: int, dtype: torch.dtype = torch.float
 MODELS = {
     "minilm": minilm,
     "llama": llama,
+    "gpt2": gpt2,
+    "t5 encoder": t5_encoder,
     "tiny": lambda: (Tiny().eval(), (torch.randn(4, 16), torch.randn(4, 16))),
     "swiglu": lambda: _wide(Swiglu(), 2),
     "swiglu bf16": lambda: _wide(Swiglu(), 2, torch.bfloat16),

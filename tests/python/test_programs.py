@@ -22,7 +22,8 @@ PROGRAMS = {program.name: program for file in sorted((HERE / "cases" / "programs
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory, request):
     """What became of every program that was asked for, by name; judged on two cores."""
-    wanted = [item.callspec.params["name"] for item in request.session.items if getattr(item, "callspec", None) and item.fspath == request.node.fspath]
+    wanted = [item.callspec.params["name"] for item in request.session.items
+              if item.fspath == request.node.fspath and "name" in getattr(getattr(item, "callspec", None), "params", ())]
     folder = tmp_path_factory.mktemp("programs")
     with children.temporary_store() as store:
         nurseries: "queue.SimpleQueue[children.Nursery]" = queue.SimpleQueue()

@@ -138,7 +138,7 @@ class Maker:
         """A statement by which the function changes what it reads, or what it keeps."""
         if place.kind.writes and self._chance(2):
             text = self._pick(place.kind.writes)
-            if "{w}" not in text or place.inside.startswith("self.") or place.inside.endswith((".v", "]")):  # Can be assigned to.
+            if "{w}" not in text or not place.inside.endswith(")") and (place.inside.startswith("self.") or place.inside.endswith((".v", "]"))):  # Can be assigned to.
                 return text.format(e=place.inside, w=place.inside).split("\n")
         self._number += 1
         name = f"kept{self._number}"

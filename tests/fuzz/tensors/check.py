@@ -36,6 +36,7 @@ class Expected:
     result: typing.Any
     error: "BaseException | None"
     bounds: "list[float]"   # of each argument, then of each result
+    either_zero: bool = False   # the largest of 0.0 and -0.0 is either
 
 
 class Checker:
@@ -163,7 +164,7 @@ class Checker:
                     leaves = tensors(self._module.program(*again))
             except errors.Unsteady:
                 continue
-            return Expected(number, args, result, None, [watched.of(t).bound() for t in (*again, *leaves)])
+            return Expected(number, args, result, None, [watched.of(t).bound() for t in (*again, *leaves)], watched.chooses_zero)
         raise errors.Unsteady(f"no inputs of sizes {sizes} have results that can be compared")
 
 
@@ -193,9 +194,9 @@ def difference(args: "list[torch.Tensor]", result: typing.Any, error: "BaseExcep
             at = next(i for i, (x, y) in enumerate(zip(mine, theirs)) if x != y)
             return f"{names[at]} and {names[min(mine[at], theirs[at])]}: {what} in only one of native and eager"
     for i, (name, a, b, bound) in enumerate(zip(names, got, want, expected.bounds)):
-        what = tensor_difference(a, b, bound)
+        what = tensor_difference(a, b, bound, expected.either_zero)
         if what is None and i < len(args):
-            what = _values_difference(_whole(a), _whole(b), bound, " of its memory")
+            what = _values_difference(_whole(a), _whole(b), bound, expected.either_zero, " of its memory")
         if what is not None:
             return f"{name}: {what}"
     return _layout_difference(names, got, want)
@@ -226,13 +227,13 @@ def _layout_difference(names: "list[str]", got: "list[typing.Any]", want: "list[
     return None
 
 
-def tensor_difference(a: typing.Any, b: typing.Any, bound: float) -> "str | None":
+def tensor_difference(a: typing.Any, b: typing.Any, bound: float, either_zero: bool) -> "str | None":
     if not isinstance(a, torch.Tensor):
         return None if a == b else f"{a!r}, eager has {b!r}"
     for what, mine, theirs in (("type", a.dtype, b.dtype), ("sizes", list(a.shape), list(b.shape)), ("strides", _strides(a), _strides(b))):
         if mine != theirs:
             return f"{what} {mine}, eager has {theirs}"
-    return _values_difference(a, b, bound)
+    return _values_difference(a, b, bound, either_zero)
 
 
 def _strides(tensor: torch.Tensor) -> "list[int]":
@@ -247,13 +248,13 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span,), (1,))
 
 
-def _values_difference(a: torch.Tensor, b: torch.Tensor, bound: float, where: str = "") -> "str | None":
+def _values_difference(a: torch.Tensor, b: torch.Tensor, bound: float, either_zero: bool, where: str = "") -> "str | None":
     if a.is_floating_point() and a.element_size() == 1:
         a, b = a.view(torch.uint8), b.view(torch.uint8)
     same = (a == b) | (a != a) & (b != b)
     if a.is_floating_point() and bound:
         same |= (a.double() - b.double()).abs() <= bound
-    elif a.is_floating_point():
+    elif a.is_floating_point() and not either_zero:
         same &= a.signbit() == b.signbit()
     if bool(same.all()):
         return None

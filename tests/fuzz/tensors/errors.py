@@ -28,6 +28,7 @@ CREATES = set("""arange empty empty_like empty_strided eye full full_like linspa
 scalar_tensor zeros zeros_like""".split())
 GROWS = set("mul div mm bmm addmm baddbmm mv dot addcmul addcdiv pow convolution outer square prod cumprod lerp linear".split())
 STEEP = set("rsqrt log log2 log10 log1p reciprocal div pow atan2 sqrt addcdiv tan".split())
+CHOOSES = set("max min amax amin maximum minimum aminmax cummax cummin sort topk".split())
 NORMS = set("""native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training
 var std var_mean std_mean cudnn_batch_norm _fused_rms_norm rms_norm""".split())
 
@@ -67,6 +68,8 @@ class Errors(TorchDispatchMode):
         super().__init__()
         self._errors: "dict[int, Error]" = {}
         self._alive: "list[typing.Any]" = []   # so that no address is used twice
+        self.chooses_zero = False
+        """Whether an operator chose the largest or smallest of floats: with both zeros among them it is either."""
 
     def of(self, tensor: torch.Tensor) -> Error:
         return self._errors.get(tensor.untyped_storage()._cdata, Error()) if tensor.is_floating_point() else Error()
@@ -76,6 +79,7 @@ class Errors(TorchDispatchMode):
         name = func._schema.name.partition("::")[2]
         name = name[:-1] if name.endswith("_") and not name.endswith("__") else name
         operands = tensors([args, kwargs])
+        self.chooses_zero |= name in CHOOSES and any(operand.is_floating_point() for operand in operands)
         before = [(operand, self.of(operand)) for operand in operands]
         self._judge(name, before, args, kwargs)
         sizes = {operand.untyped_storage()._cdata for operand in operands}
