@@ -14,12 +14,6 @@
 namespace ingot::client {
 namespace {
 
-constexpr int kNoTag = 0;
-constexpr int kMade = 2;
-constexpr int kPlain = 3;
-constexpr int kAnswered = 4;
-constexpr int kMadeClass = 5;
-
 /// Whether a function is code of an installed library.
 bool IsInstalled(PyObject* function) {
   if (!PyFunction_Check(function)) return false;
@@ -116,11 +110,11 @@ void Observer::Getters(const Arguments& arguments) {
 }
 
 int Observer::Call(PyObject* callable, const Arguments& arguments) {
-  if (callable == nullptr) return kNoTag;
+  if (callable == nullptr) return kNone;
   if (PyFunction_Check(callable)) {
     if (Callables::Shared().IsMarkedPure(callable)) DeepAll(arguments);
     EnterFunction(callable);
-    return kNoTag;
+    return kNone;
   }
   if (PyMethod_Check(callable)) {
     if (const auto number = log_.Find(callable)) {
@@ -154,7 +148,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (wrapped) EnterFunction(wrapped.get());
     DeepAll(arguments);
     // A library's is taken for a function of its arguments, which may be more than text can say.
-    if (!number || (wrapped && IsInstalled(wrapped.get()))) return kPlain;
+    if (!number || (wrapped && IsInstalled(wrapped.get()))) return kSetting;
     Answer(callable, arguments);
     return kAnswered;
   } else if (PyWeakref_CheckRef(callable)) {
@@ -172,10 +166,10 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (!IsImmutable(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
     PyObject* found = LookUp(type, call, callable);
-    if (refused_ || found == nullptr) return kNoTag;
+    if (refused_ || found == nullptr) return kNone;
     if (PyFunction_Check(found)) {
       EnterFunction(found);
-      return kNoTag;
+      return kNone;
     }
     std::vector<PyObject*> values{callable};
     values.insert(values.end(), arguments.values, arguments.values + arguments.count);
@@ -185,7 +179,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else {
     Refuse("call", Callables::NameOf(callable));
   }
-  return kNoTag;
+  return kNone;
 }
 
 void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
@@ -209,16 +203,16 @@ void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
 int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (IsImmutable(type)) {
-    if (type == &PyType_Type && arguments.count == 1) return kNoTag;
+    if (type == &PyType_Type && arguments.count == 1) return kNone;
     const Effect effect = Callables::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
       Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name)
                                                          : std::string(type->tp_name));
-      return kNoTag;
+      return kNone;
     }
     if (effect != Effect::kNothing) DeepAll(arguments);
     Getters(arguments);
-    return type == &PyType_Type ? kMade : kNoTag;
+    return type == &PyType_Type ? kMade : kNone;
   }
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* const call = PyUnicode_InternFromString("__call__");
@@ -228,19 +222,19 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     PyObject* found = LookUp(meta, call, object);
     if (found != nullptr && PyFunction_Check(found)) {
       EnterFunction(found);
-      return kNoTag;
+      return kNone;
     }
   }
   for (PyObject* name : {make, init}) {
     PyObject* found = LookUp(type, name, object);
-    if (refused_ || found == nullptr) return kNoTag;
+    if (refused_ || found == nullptr) return kNone;
     Bind(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }
   // What the class takes over from one made in C reads its arguments there.
   if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
     DeepAll(arguments);
-  return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNoTag;
+  return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNone;
 }
 
 /// A method of a container that changes it.
@@ -330,8 +324,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       DeepAll(arguments);
       if (count > 0 && hooks_.list) hooks_.list(values[0]);
       break;
-    case Effect::kState: return kPlain;
-    case Effect::kAnswer: Answer(callable, arguments); return kPlain;
+    case Effect::kState: return kSetting;
+    case Effect::kAnswer: Answer(callable, arguments); return kSetting;
     case Effect::kOffset:
       if (count > 0 && (log_.IsArgument(values[0]) || log_.IsOutside(values[0]))) {
         Refuse("call", Callables::NameOf(callable));
@@ -436,7 +430,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kNext:
       if (count > 0) Next(values[0]);
       break;
-    case Effect::kImport: return 1;
+    case Effect::kImport: return kImported;
     case Effect::kMakeClass: ++classes_in_making_; return kMadeClass;
     case Effect::kOwnDict: {
       if (count == 0) break;
@@ -456,7 +450,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     case Effect::kContext: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (number) log_.NoteField(*number, "context");
-      return kPlain;
+      return kSetting;
     }
     case Effect::kSetContext: {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
@@ -471,7 +465,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
         return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
       break;
   }
-  return kNoTag;
+  return kNone;
 }
 
 }  // namespace ingot::client

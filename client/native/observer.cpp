@@ -268,16 +268,15 @@ void Observer::NoteFunction(PyObject* function) {
 }
 
 int Observer::OnInstruction(const Instruction& in) {
-  constexpr int kAlias = 6;
   aliased_ = PythonRef();
-  const int tag = refused_ ? 0 : Observe(in);
-  return aliased_ ? kAlias : tag;
+  const int tag = refused_ ? kNone : Observe(in);
+  return aliased_ ? kAliased : tag;
 }
 
 int Observer::Observe(const Instruction& in) {
   if (trace_.count() > instructions_max_) {
     Refuse("instructions", "more than " + std::to_string(instructions_max_) + " instructions");
-    return 0;
+    return kNone;
   }
   log_.set_line({in.code, in.position});
   frame_globals_ = in.globals;
@@ -353,7 +352,7 @@ int Observer::Observe(const Instruction& in) {
       Deep(in.a);
       break;
     }
-    case Act::kImport: Import(in); return 1;
+    case Act::kImport: Import(in); return kImported;
     case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
     case Act::kCallExpanded: {
@@ -365,7 +364,7 @@ int Observer::Observe(const Instruction& in) {
                                (!PyType_Check(in.a) && !Callables::IsNative(in.a));
         if (is_python) return Call(in.a, {nullptr, 0, nullptr});
         Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
-        return 0;
+        return kNone;
       }
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) {
         values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
@@ -383,7 +382,7 @@ int Observer::Observe(const Instruction& in) {
       }
       return Call(in.a, {values.data(), values.size(), names});
     }
-    case Act::kMakeFunction: return 2;
+    case Act::kMakeFunction: return kMade;
     case Act::kUnsupported:
       Refuse("instruction", std::string(in.opcode) + "async or interactive code");
       break;
@@ -391,7 +390,7 @@ int Observer::Observe(const Instruction& in) {
       Refuse("instruction", "an instruction that this version of Ingot does not know");
       break;
   }
-  return 0;
+  return kNone;
 }
 
 /// Objects reached by two paths are in the record as one; those that are not one matter where
@@ -422,23 +421,20 @@ void Observer::Import(const Instruction& in) {
   if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
 }
 
-/// Tags: 6 the `data` of a tensor, 1 an import, 2 a function or class was made, 5 by a class
-/// statement, 3 a setting was asked for, whose answer must be a plain value, 4 a cached function
-/// answered, with something that cannot change.
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
-  if (tag == 6 && aliased_ && IsTensor(result) && hooks_.alias)
+  if (tag == kAliased && aliased_ && IsTensor(result) && hooks_.alias)
     hooks_.alias(aliased_.get(), result);
-  if (tag == 1 && PyModule_Check(result)) ModuleNumber(result);
-  if (tag == 5 && classes_in_making_ > 0) --classes_in_making_;
-  if (tag == 2 || tag == 5) {
+  if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
+  if (tag == kMadeClass && classes_in_making_ > 0) --classes_in_making_;
+  if (tag == kMade || tag == kMadeClass) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
   }
   const bool is_plain =
       IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
-  const bool is_known = tag == 3 && (log_.IsOutside(result) || Py_REFCNT(result) == 1);
-  if ((tag == 3 || tag == 4) && !is_plain && !is_known) {
+  const bool is_known = tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1);
+  if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known) {
     Refuse("unexplained-result",
            std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
   }

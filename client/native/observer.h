@@ -59,6 +59,16 @@ class Observer final : private InstructionListener {
 
  private:
   using Number = ObservedLog::Number;
+  /// Why the result of an instruction is waited for.
+  enum Tag : int {
+    kNone,
+    kImported,
+    kMade,       ///< a function or a class
+    kMadeClass,  ///< by a class statement
+    kSetting,    ///< must be a plain value
+    kAnswered,   ///< by a cached function, with something that cannot change
+    kAliased     ///< the `data` of a tensor
+  };
   struct Arguments {
     PyObject* const* values;
     size_t count;  ///< with those of keywords

@@ -39,6 +39,7 @@ class Link:
     def forked(self) -> None:
         """In a child process: the parent's connection and the thread that opened it are not ours."""
         _of_parents.append(self._connection)
+        self.nothing_stored = False
         self._begin()
 
     def open_soon(self) -> None:
@@ -59,7 +60,7 @@ class Link:
             self._failed_at = time.monotonic()
             self.say(self._failure)
         finally:
-            self._opening = False
+            self._opening = self.nothing_stored = False
             self._ready.set()
         self.look_at_store()
 

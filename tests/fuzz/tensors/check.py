@@ -228,7 +228,7 @@ def _layout_difference(names: "list[str]", got: "list[typing.Any]", want: "list[
     return None
 
 
-def tensor_difference(a: typing.Any, b: typing.Any, bound: float, either_zero: bool) -> "str | None":
+def tensor_difference(a: typing.Any, b: typing.Any, bound: float, either_zero: bool = False) -> "str | None":
     if not isinstance(a, torch.Tensor):
         return None if a == b else f"{a!r}, eager has {b!r}"
     for what, mine, theirs in (("type", a.dtype, b.dtype), ("sizes", list(a.shape), list(b.shape)), ("strides", _strides(a), _strides(b))):
