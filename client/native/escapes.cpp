@@ -10,6 +10,8 @@
 namespace ingot::client {
 namespace {
 
+constexpr int kDepthMax = 64;
+
 using Entry = std::pair<std::string_view, std::string_view>;
 
 constexpr Entry kMethods[] = {
@@ -53,13 +55,14 @@ std::string_view EscapeOf(std::string_view name) { return Find(kMethods, name); 
 
 std::string_view EscapeOfSetting(std::string_view name) { return Find(kSettings, name); }
 
-bool SharesMemory(PyObject* data) {
-  if (data == nullptr || IsTensor(data) || PyBool_Check(data) || PyLong_CheckExact(data) ||
-      PyFloat_CheckExact(data) || PyComplex_CheckExact(data) || PyUnicode_Check(data))
+bool SharesMemory(PyObject* data, int depth) {
+  if (data == nullptr || IsTensor(data) || PyLong_Check(data) || PyFloat_Check(data) ||
+      PyComplex_Check(data) || PyUnicode_Check(data))
     return false;
-  if (!PyList_Check(data) && !PyTuple_Check(data)) return true;
+  // A list may contain itself.
+  if ((!PyList_Check(data) && !PyTuple_Check(data)) || depth > kDepthMax) return true;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
-    if (SharesMemory(PySequence_Fast_GET_ITEM(data, i))) return true;
+    if (SharesMemory(PySequence_Fast_GET_ITEM(data, i), depth + 1)) return true;
   }
   return false;
 }

@@ -14,7 +14,7 @@ std::string_view EscapeOf(std::string_view name);
 /// The same for writing to a property.
 std::string_view EscapeOfSetting(std::string_view name);
 
-/// Whether a tensor that is made of `data` would share memory with an array or buffer.
-bool SharesMemory(PyObject* data);
+/// Whether a tensor that is made of `data` could share memory with an array or buffer.
+bool SharesMemory(PyObject* data, int depth = 0);
 
 }  // namespace ingot::client

@@ -371,3 +371,13 @@ def fn(x):
     y = x.detach()
     return y, x.detach().view(2, 2), y, x.data
 mutations = ["grads = True", "grads = False"]
+
+# %% tensor_of_a_list_that_contains_itself
+native = None
+loop = []
+loop.append(loop)
+def fn(x):
+    try:
+        return x + torch.tensor(loop)
+    except ValueError as error:
+        return x, str(error)
