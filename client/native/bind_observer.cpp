@@ -36,13 +36,15 @@ py::object PathOf(const Observer& observer, py::handle value) {
   return py::str(observer.log().PathOf(*number));
 }
 
-/// Calls a hook; what goes wrong in it is no matter of the program's.
+/// Calls a hook. What goes wrong in it is no matter of the program's; a recorder that has not heard
+/// of something cannot stand for the run.
 template <typename... Arguments>
-void Tell(const py::function& hook, const Arguments&... arguments) {
+void Tell(Observer& o, const py::function& hook, const Arguments&... arguments) {
   try {
     hook(arguments...);
   } catch (py::error_already_set& e) {
     e.discard_as_unraisable("ingot.Observer");
+    o.Refuse("internal", "the recorder could not be told");
   }
 }
 
@@ -71,19 +73,20 @@ void BindObserver(py::module_& m) {
           "set_hooks",
           [](Observer& o, const py::function& refuse, const py::function& escape,
              const py::function& list, const py::function& alias) {
-            const auto named = [](const py::function& hook) {
-              return [hook](const Observer::Refused& refused) {
-                Tell(hook, refused.name, refused.detail);
+            const auto named = [&o](const py::function& hook) {
+              return [&o, hook](const Observer::Refused& refused) {
+                Tell(o, hook, refused.name, refused.detail);
               };
             };
             const auto borrowed = [](PyObject* object) {
               return py::reinterpret_borrow<py::object>(object);
             };
-            o.set_hooks({named(refuse), named(escape),
-                         [list, borrowed](PyObject* tensor) { Tell(list, borrowed(tensor)); },
-                         [alias, borrowed](PyObject* tensor, PyObject* made) {
-                           Tell(alias, borrowed(tensor), borrowed(made));
-                         }});
+            o.set_hooks(
+                {named(refuse), named(escape),
+                 [&o, list, borrowed](PyObject* tensor) { Tell(o, list, borrowed(tensor)); },
+                 [&o, alias, borrowed](PyObject* tensor, PyObject* made) {
+                   Tell(o, alias, borrowed(tensor), borrowed(made));
+                 }});
           },
           py::arg("refuse"), py::arg("escape"), py::arg("list"), py::arg("alias"),
           "What the recorder of the same run is told.")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/escapes.h"
 #include "client/native/origin.h"
 
 namespace ingot::client {
@@ -178,9 +179,6 @@ constexpr Group kGroups[] = {
     // -- PyTorch's operators
     {Effect::kRefused, "torch._C.TensorBase.",
      "_is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass _storage"},
-    {Effect::kEscape, "torch._C.TensorBase.",
-     "numpy data_ptr untyped_storage register_hook backward __reduce__ __reduce_ex__ __setstate__ "
-     "set_ resize_ resize_as_"},
     {Effect::kToList, "torch._C.TensorBase.", "tolist"},
     {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},
@@ -352,7 +350,12 @@ const void* IdentityOf(PyObject* callable) {
 
 }  // namespace
 
-Effect EffectOfName(std::string_view name) { return Find(kGroups, name); }
+Effect EffectOfName(std::string_view name) {
+  constexpr std::string_view kOfTensors = "torch._C.TensorBase.";
+  if (name.starts_with(kOfTensors) && !EscapeOf(name.substr(kOfTensors.size())).empty())
+    return Effect::kEscape;
+  return Find(kGroups, name);
+}
 
 bool IsTensorProperty(std::string_view name) {
   constexpr std::array<std::string_view, 36> kNames = {"shape",

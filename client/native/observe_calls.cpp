@@ -313,16 +313,15 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       break;
     }
     case Effect::kEscape: {
-      const auto* definition = PyCFunction_Check(callable)
-                                   ? reinterpret_cast<PyCFunctionObject*>(callable)->m_ml
-                                   : reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
+      const std::string name = Callables::NameOf(callable);
+      const std::string_view method = std::string_view(name).substr(name.rfind('.') + 1);
       DeepAll(arguments);
-      Escape(count > 0 ? values[0] : nullptr, EscapeOf(definition->ml_name), definition->ml_name);
+      Escape(count > 0 ? values[0] : nullptr, EscapeOf(method), method);
       break;
     }
     case Effect::kToList:
       DeepAll(arguments);
-      if (count > 0 && hooks_.list) hooks_.list(values[0]);
+      if (count > 0 && IsTensor(values[0])) hooks_.list(values[0]);
       break;
     case Effect::kState: return kSetting;
     case Effect::kAnswer: Answer(callable, arguments); return kSetting;

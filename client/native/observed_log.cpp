@@ -55,10 +55,10 @@ std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::str
   // The function of a static or class method.
   const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||
                               Py_TYPE(held.get()) == &PyClassMethod_Type);
-  const PythonRef wrapped(PyUnicode_InternFromString("wrapped"));
-  if (!wraps || Look(held.get(), Reading::kField, wrapped.get()).object.get() != object)
+  PyObject* const wrapped = Interned("wrapped");
+  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object)
     return std::nullopt;
-  AppendStep(path, Reading::kField, wrapped.get());
+  AppendStep(path, Reading::kField, wrapped);
   return path;
 }
 

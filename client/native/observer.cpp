@@ -116,10 +116,14 @@ void Observer::Stop() {
 
 void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
-  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
-  refused_ = Refused{std::move(name), std::move(detail)};
+  refused_ = Refused{std::move(name), WithLine(std::move(detail))};
   trace_.Mute();
-  if (hooks_.refuse) hooks_.refuse(*refused_);
+  hooks_.refuse(*refused_);
+}
+
+std::string Observer::WithLine(std::string detail) const {
+  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
+  return detail;
 }
 
 /// A tensor of a class of its own computes as that says.
@@ -131,18 +135,14 @@ void Observer::CheckClass(PyObject* tensor) {
   if (module == "torch.distributed._functional_collectives") return;
   const bool is_lazy =
       module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
-  if (hooks_.escape) {
-    hooks_.escape({is_lazy ? "uninitialized" : "subclass",
-                   std::string(module) + "." + std::string(QualnameOf(type))});
-  }
+  hooks_.escape({is_lazy ? "uninitialized" : "subclass",
+                 std::string(module) + "." + std::string(QualnameOf(type))});
 }
 
 /// The recorder refuses; the observation goes on, for what can be made of the run without it.
 void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view method) {
   if (tensor != nullptr && IsTensor(tensor)) CheckClass(tensor);
-  std::string detail = "Tensor." + std::string(method);
-  if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
-  if (hooks_.escape) hooks_.escape({std::string(name), std::move(detail)});
+  hooks_.escape({std::string(name), WithLine("Tensor." + std::string(method))});
 }
 
 // -- frames
@@ -181,7 +181,7 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
         !name.empty())
       Escape(frame.first, name, ViewOf(frame.code->co_name));
     if (file.ends_with("/torch/_ops.py") &&
-        ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__" && hooks_.escape)
+        ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__")
       hooks_.escape({"higher-order", frame.first == nullptr ? "" : Py_TYPE(frame.first)->tp_name});
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
@@ -423,8 +423,7 @@ void Observer::Import(const Instruction& in) {
 
 void Observer::OnResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
-  if (tag == kAliased && aliased_ && IsTensor(result) && hooks_.alias)
-    hooks_.alias(aliased_.get(), result);
+  if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
   if (tag == kMadeClass && classes_in_making_ > 0) --classes_in_making_;
   if (tag == kMade || tag == kMadeClass) {

@@ -47,12 +47,14 @@ class Observer final : private InstructionListener {
   const std::optional<Refused>& refused() const { return refused_; }
   /// What the recorder of the same run is told.
   struct Hooks {
-    std::function<void(const Refused&)> refuse;  ///< once, when the observation ends
+    /// Once, when the observation ends.
+    std::function<void(const Refused&)> refuse = [](const Refused&) {};
     /// Memory leaves the graph without an operator, which is about to run.
-    std::function<void(const Refused&)> escape;
-    std::function<void(PyObject* tensor)> list;  ///< all elements of a tensor are about to be read
+    std::function<void(const Refused&)> escape = [](const Refused&) {};
+    /// All elements of a tensor are about to be read.
+    std::function<void(PyObject* tensor)> list = [](PyObject*) {};
     /// `alias` was made of `tensor` and shares its memory.
-    std::function<void(PyObject* tensor, PyObject* alias)> alias;
+    std::function<void(PyObject* tensor, PyObject* alias)> alias = [](PyObject*, PyObject*) {};
   };
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   uint64_t instruction_count() const { return trace_.count(); }
@@ -111,6 +113,7 @@ class Observer final : private InstructionListener {
   void Getter(PyObject* object, PyObject* name);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
 
+  std::string WithLine(std::string detail) const;
   void Escape(PyObject* tensor, std::string_view name, std::string_view method);
   void CheckClass(PyObject* tensor);
 

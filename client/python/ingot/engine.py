@@ -199,7 +199,7 @@ class Engine:
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
         entry = Entry(key)
-        if self._link.nothing_stored and not self._link.is_settled and self.config.on_miss == "compile" and not self.config.require_cached:
+        if self._link.nothing_stored and self.config.on_miss == "compile" and not self.config.require_cached:
             self._last_miss = miss.nothing_stored(self.name)
             counters.add("entry_misses")
             return entry
