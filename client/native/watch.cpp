@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/watch.h"
 
+#include <structmember.h>
+
 #include <algorithm>
 
 #include "client/native/origin.h"
@@ -9,20 +11,22 @@
 namespace ingot::client {
 namespace {
 
-// Every write to a dict gives it a version that no dict ever had. Python 3.12 says that it is going
-// to drop them, and 3.13 writes attributes without.
-#if PY_VERSION_HEX < 0x030D0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-uint64_t VersionOf(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
-#pragma GCC diagnostic pop
-#else
-uint64_t VersionOf(PyObject*) { return 0; }
-#endif
-
 /// Zero while a class has none: it gets one when it is next looked into.
 unsigned int VersionOf(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? type->tp_version_tag : 0;
+}
+
+bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }
+
+/// The members of a set as they lie in its table, borrowed; null for free places.
+std::vector<PyObject*> TableOf(PyObject* set) {
+  constexpr Py_hash_t kDeleted = -1;
+  const auto* own = reinterpret_cast<PySetObject*>(set);
+  std::vector<PyObject*> table;
+  table.reserve(static_cast<size_t>(own->mask) + 1);
+  for (Py_ssize_t i = 0; i <= own->mask; ++i)
+    table.push_back(own->table[i].hash == kDeleted ? nullptr : own->table[i].key);
+  return table;
 }
 
 /// The same object, or an equal number or text in its place, which is kept from then on.
@@ -44,6 +48,7 @@ Watch::DictWatch& Watch::OfDict(PyObject* dict) {
   const auto [it, fresh] = numbers_.emplace(dict, dicts_.size());
   if (fresh) {
     Hold(dict);
+    dict_states_.push_back({DictVersion(dict)});
     dicts_.emplace_back().dict = dict;
   }
   return dicts_[it->second];
@@ -54,7 +59,8 @@ Watch::TypeWatch& Watch::OfType(PyTypeObject* type) {
   const auto [it, fresh] = numbers_.emplace(object, types_.size());
   if (fresh) {
     Hold(object);
-    types_.emplace_back().type = type;
+    type_states_.push_back({type});
+    types_.emplace_back();
   }
   return types_[it->second];
 }
@@ -73,7 +79,9 @@ void Watch::AddOwner(PyObject* object) {
       !met_.insert(object).second)
     return;
   Hold(object);
-  owners_.push_back({object, Py_TYPE(object), OwnDict(object)});
+  PyObject* dict = OwnDict(object);
+  owners_.push_back(
+      {object, Py_TYPE(object), dict == nullptr ? nullptr : _PyObject_GetDictPtr(object), dict});
 }
 
 void Watch::AddFunction(PyObject* object) {
@@ -103,6 +111,54 @@ void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
   }
 }
 
+/// False where the member is no object that lies in its holder.
+bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
+  PyObject* found = LookUpInClass(Py_TYPE(holder), name);
+  if (found == nullptr || !PyObject_TypeCheck(found, &PyMemberDescr_Type)) return false;
+  const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
+  if (member->type != T_OBJECT_EX) return false;
+  members_.push_back(
+      {reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(holder) + member->offset),
+       PythonRef::Borrow(seen.object.get())});
+  return true;
+}
+
+/// False where what decides the content cannot be told by identity.
+bool Watch::AddContent(PyObject* holder, const Digest& content) {
+  if (PyAnySet_CheckExact(holder)) {
+    std::vector<PyObject*> table = TableOf(holder);
+    const auto is_fixed = [](PyObject* member) { return member == nullptr || IsValue(member); };
+    if (!std::ranges::all_of(table, is_fixed)) return false;
+    for (PyObject* member : table) Hold(member);
+    Hold(holder);
+    sets_.push_back({holder, std::move(table), content});
+    return true;
+  }
+  const bool is_number_or_text = PyLong_Check(holder) || PyFloat_Check(holder) ||
+                                 PyUnicode_Check(holder) || PyBytes_Check(holder);
+  PyObject* dict = is_number_or_text ? OwnDict(holder) : nullptr;
+  if (dict == nullptr || numbers_.contains(dict)) return false;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &at, &key, &value)) {
+    if (!IsValue(value)) return false;
+  }
+  AddOwner(holder);
+  DictWatch& watch = OfDict(dict);
+  watch.owner = holder;
+  watch.content = content;
+  return true;
+}
+
+void Watch::AddNames(PyObject* object) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(object);
+  const NamesWatch watch{function, function->func_name, function->func_qualname, function->func_doc,
+                         function->func_module};
+  Hold(object);
+  for (PyObject* part : {watch.name, watch.qualname, watch.doc, watch.module}) Hold(part);
+  names_.push_back(watch);
+}
+
 void Watch::AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen) {
   Hold(holder);
   Hold(key);
@@ -129,6 +185,10 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
     watch.keys = seen.content;
   } else if (name == "target") {
     AddOther(holder, Reading::kField, key, seen);
+  } else if (name == "names" && PyFunction_Check(holder)) {
+    AddNames(holder);
+  } else if (name == "content" && AddContent(holder, *seen.content)) {
+    return;
   } else if (IsContentField(name) && !PyTuple_Check(holder)) {
     AddOther(holder, Reading::kField, key, seen);
   }
@@ -158,7 +218,10 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
         AddOther(holder, reading, key, seen);
       }
       return;
-    case Reading::kSlot: AddOwner(holder); return AddOther(holder, reading, key, seen);
+    case Reading::kSlot:
+      AddOwner(holder);
+      if (!AddMember(holder, key, seen)) AddOther(holder, reading, key, seen);
+      return;
     case Reading::kClass:
       Hold(key);
       OfType(reinterpret_cast<PyTypeObject*>(holder))
@@ -167,40 +230,51 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
     case Reading::kCell: return AddCell(holder, key, seen);
     case Reading::kField: return AddField(holder, key, seen);
     case Reading::kKeyAt: return;  // The keys are watched as a whole.
-    case Reading::kValueAt:
-    case Reading::kAnswer: return AddOther(holder, reading, key, seen);
+    case Reading::kValueAt: return AddOther(holder, reading, key, seen);
+    case Reading::kAnswer:
+      if (!seen.object) return AddOther(holder, reading, key, seen);
+      Hold(holder);
+      Hold(key);
+      answers_.push_back({holder, key, PythonRef::Borrow(seen.object.get())});
+      return;
   }
 }
 
 bool Watch::IsCurrent(const DictWatch& watch) {
-  const uint64_t version = VersionOf(watch.dict);
-  if (version != 0 && version == watch.version) return true;
   if (watch.size >= 0 && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
   for (const Slot& slot : watch.slots) {
     PyObject* found = PyDict_GetItemWithError(watch.dict, slot.key);
     PyErr_Clear();
     if (!IsSame(found, slot.expected)) return false;
   }
-  if (watch.keys) {
-    static PyObject* const keys = PyUnicode_InternFromString("keys");
-    if (Look(watch.dict, Reading::kField, keys).content != watch.keys) return false;
+  static PyObject* const keys = PyUnicode_InternFromString("keys");
+  static PyObject* const content = PyUnicode_InternFromString("content");
+  return (!watch.keys || Look(watch.dict, Reading::kField, keys).content == watch.keys) &&
+         (!watch.content || Look(watch.owner, Reading::kField, content).content == watch.content);
+}
+
+bool Watch::DictsHold() const {
+  const uint64_t all = DictVersion::OfAll();
+  if (all != 0 && all == dicts_then_) return true;
+  for (size_t i = 0; i < dicts_.size(); ++i) {
+    const DictState& state = dict_states_[i];
+    const uint64_t now = state.version.Now();
+    if (now != 0 && now == state.then) continue;
+    if (!IsCurrent(dicts_[i])) return false;
+    state.then = now;
   }
-  watch.version = version;
+  dicts_then_ = all;
   return true;
 }
 
-bool Watch::IsCurrent(const TypeWatch& watch) {
-  const unsigned int version = VersionOf(watch.type);
-  if (version != 0 && version == watch.version) return true;
+bool Watch::IsCurrent(const TypeWatch& watch, PyTypeObject* type) {
   for (const Slot& slot : watch.slots) {
-    if (!IsSame(LookUpInClass(watch.type, slot.key), slot.expected)) return false;
+    if (!IsSame(LookUpInClass(type, slot.key), slot.expected)) return false;
   }
-  for (const auto& [key, content] : watch.contents) {
-    if (Look(reinterpret_cast<PyObject*>(watch.type), Reading::kField, key).content != content)
-      return false;
-  }
-  watch.version = VersionOf(watch.type);
-  return true;
+  return std::ranges::all_of(watch.contents, [&](const auto& one) {
+    return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content ==
+           one.second;
+  });
 }
 
 bool Watch::IsCurrent(const ListWatch& watch) {
@@ -211,19 +285,37 @@ bool Watch::IsCurrent(const ListWatch& watch) {
   });
 }
 
+bool Watch::IsCurrent(const SetWatch& watch) {
+  static PyObject* const content = PyUnicode_InternFromString("content");
+  return TableOf(watch.set) == watch.table ||
+         Look(watch.set, Reading::kField, content).content == watch.content;
+}
+
+bool Watch::IsCurrent(const AnswerWatch& watch) {
+  const PythonRef now(PyObject_Call(watch.callable, watch.arguments, nullptr));
+  PyErr_Clear();
+  return IsSame(now.get(), watch.expected);
+}
+
+bool Watch::IsCurrent(const OtherWatch& watch) {
+  const Seen seen = Look(watch.holder, watch.reading, watch.key);
+  if (watch.content) return seen.content == watch.content;
+  PythonRef expected = PythonRef::Borrow(watch.object);
+  return IsSame(seen.object.get(), expected);
+}
+
 bool Watch::Holds() const {
   for (const OwnerWatch& watch : owners_) {
     if (Py_TYPE(watch.object) != watch.type) return false;
-    if (watch.dict != nullptr && *_PyObject_GetDictPtr(watch.object) != watch.dict) return false;
+    if (watch.place != nullptr && *watch.place != watch.dict) return false;
   }
-  for (const DictWatch& watch : dicts_) {
-    if (!IsCurrent(watch)) return false;
-  }
-  for (const TypeWatch& watch : types_) {
-    if (!IsCurrent(watch)) return false;
-  }
-  for (const ListWatch& watch : lists_) {
-    if (!IsCurrent(watch)) return false;
+  if (!DictsHold()) return false;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    const TypeState& state = type_states_[i];
+    const unsigned int now = VersionOf(state.type);
+    if (now != 0 && now == state.then) continue;
+    if (!IsCurrent(types_[i], state.type)) return false;
+    state.then = VersionOf(state.type);
   }
   for (const FunctionWatch& watch : functions_) {
     const PyFunctionObject& function = *watch.function;
@@ -231,22 +323,24 @@ bool Watch::Holds() const {
         function.func_kwdefaults != watch.keyword_defaults)
       return false;
   }
-  for (const TensorWatch& watch : tensors_) {
-    if (MetadataOf(watch.tensor) != watch.metadata) return false;
+  for (const NamesWatch& watch : names_) {
+    const PyFunctionObject& function = *watch.function;
+    if (function.func_name != watch.name || function.func_qualname != watch.qualname ||
+        function.func_doc != watch.doc || function.func_module != watch.module)
+      return false;
   }
   for (const CellWatch& watch : cells_) {
     if (!IsSame(PyCell_GET(watch.cell), watch.expected)) return false;
   }
-  for (const OtherWatch& watch : others_) {
-    const Seen seen = Look(watch.holder, watch.reading, watch.key);
-    if (watch.content) {
-      if (seen.content != watch.content) return false;
-    } else {
-      PythonRef expected = PythonRef::Borrow(watch.object);
-      if (!IsSame(seen.object.get(), expected)) return false;
-    }
+  for (const MemberWatch& watch : members_) {
+    if (!IsSame(*watch.member, watch.expected)) return false;
   }
-  return true;
+  for (const TensorWatch& watch : tensors_) {
+    if (MetadataOf(watch.tensor) != watch.metadata) return false;
+  }
+  const auto is_current = [](const auto& watch) { return IsCurrent(watch); };
+  return std::ranges::all_of(lists_, is_current) && std::ranges::all_of(sets_, is_current) &&
+         std::ranges::all_of(answers_, is_current) && std::ranges::all_of(others_, is_current);
 }
 
 }  // namespace ingot::client

@@ -7,6 +7,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <vector>
 
+#include "client/native/dict_version.h"
 #include "client/native/python_ref.h"
 #include "client/native/reading.h"
 
@@ -14,8 +15,8 @@ namespace ingot::client {
 
 /// The places that a binding relies on and that may change inside this process: what a record read,
 /// by identity. A place that holds another object now still holds when that is an equal number or
-/// text. Asking costs about a nanosecond for each untouched dict or class. Needs the GIL
-/// throughout.
+/// text. Asking costs about a nanosecond for each object, dict and class that nobody has touched.
+/// Needs the GIL throughout.
 class Watch {
  public:
   Watch() = default;
@@ -36,30 +37,44 @@ class Watch {
     PyObject* key;               ///< borrowed from held_
     mutable PythonRef expected;  ///< null: nothing is there
   };
-  /// `slots` were right when the dict had this version.
+  /// What is right of a dict. `content` is of an object that is its dict and nothing else.
   struct DictWatch {
     PyObject* dict;
-    mutable uint64_t version = 0;
     Py_ssize_t size = -1;  ///< -1: may gain and lose keys
     std::optional<Digest> keys;
     std::vector<Slot> slots;
+    PyObject* owner = nullptr;
+    std::optional<Digest> content;
+  };
+  /// The dict of the same number was right at `then`; apart from it, since all of them are walked
+  /// at every call.
+  struct DictState {
+    DictVersion version;
+    mutable uint64_t then = 0;
   };
   /// Slots are what the classes of the type have under names.
   struct TypeWatch {
-    PyTypeObject* type;
-    mutable unsigned int version = 0;
     std::vector<Slot> slots;
     std::vector<std::pair<PyObject*, Digest>> contents;
+  };
+  struct TypeState {
+    PyTypeObject* type;
+    mutable unsigned int then = 0;
   };
   /// An object must stay of its class and keep its dict.
   struct OwnerWatch {
     PyObject* object;
     PyTypeObject* type;
+    PyObject* const* place;  ///< where the object, while of this class, keeps its dict; or null
     PyObject* dict;
   };
   struct FunctionWatch {
     PyFunctionObject* function;
     PyObject *code, *defaults, *keyword_defaults;
+  };
+  struct NamesWatch {
+    PyFunctionObject* function;
+    PyObject *name, *qualname, *doc, *module;
   };
   struct Item {
     Py_ssize_t at;
@@ -74,10 +89,26 @@ class Watch {
     PyObject* cell;
     mutable PythonRef expected;
   };
+  /// A member of `__slots__`.
+  struct MemberWatch {
+    PyObject* const* member;
+    mutable PythonRef expected;  ///< null: not set
+  };
+  /// A set whose members are the same objects is the same set where they cannot change.
+  struct SetWatch {
+    PyObject* set;
+    std::vector<PyObject*> table;
+    Digest content;
+  };
   /// A tensor that is no weight: assigning its data gives it other sizes.
   struct TensorWatch {
     PyObject* tensor;
     uint64_t metadata;
+  };
+  /// Asked again at every call.
+  struct AnswerWatch {
+    PyObject *callable, *arguments;
+    mutable PythonRef expected;
   };
   /// Read again at every call.
   struct OtherWatch {
@@ -100,18 +131,32 @@ class Watch {
   void AddTensor(PyObject* tensor);
   void AddField(PyObject* holder, PyObject* key, const Seen& seen);
   void AddCell(PyObject* function, PyObject* name, const Seen& seen);
+  bool AddMember(PyObject* holder, PyObject* name, const Seen& seen);
+  bool AddContent(PyObject* holder, const Digest& content);
+  void AddNames(PyObject* function);
   void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
+  bool DictsHold() const;
   static bool IsCurrent(const DictWatch& watch);
-  static bool IsCurrent(const TypeWatch& watch);
+  static bool IsCurrent(const TypeWatch& watch, PyTypeObject* type);
   static bool IsCurrent(const ListWatch& watch);
+  static bool IsCurrent(const SetWatch& watch);
+  static bool IsCurrent(const AnswerWatch& watch);
+  static bool IsCurrent(const OtherWatch& watch);
 
+  mutable uint64_t dicts_then_ = 0;  ///< DictVersion::OfAll() when every dict was right
+  std::vector<DictState> dict_states_;
   std::vector<DictWatch> dicts_;
+  std::vector<TypeState> type_states_;
   std::vector<TypeWatch> types_;
   std::vector<OwnerWatch> owners_;
   std::vector<FunctionWatch> functions_;
+  std::vector<NamesWatch> names_;
   std::vector<ListWatch> lists_;
   std::vector<CellWatch> cells_;
+  std::vector<MemberWatch> members_;
+  std::vector<SetWatch> sets_;
   std::vector<TensorWatch> tensors_;
+  std::vector<AnswerWatch> answers_;
   std::vector<OtherWatch> others_;
   boost::unordered_flat_map<PyObject*, size_t> numbers_;  ///< of dicts, types and lists
   boost::unordered_flat_set<PyObject*> met_;              ///< owners and functions
