@@ -42,6 +42,7 @@ class Scheduler {
       Need(write.value);
       Need(write.target);
     }
+    AddUnusedChecks();
     for (size_t i = 0; i < fused_.launches.size(); ++i) {
       const loop::Kernel& kernel = fused_.kernels[fused_.launches[i].kernel];
       for (size_t p = 0; p < kernel.params.size(); ++p) {
@@ -140,6 +141,17 @@ class Scheduler {
   void Need(ValueId id) {
     const NodeId def = graph_.value(id).def;
     if (def != kNoNode && producer_[id] == kNone) AddNode(def);
+  }
+
+  /// What may raise runs, though no kernel and no result has a use for it.
+  void AddUnusedChecks() {
+    std::vector<bool> launched(graph_.node_capacity());
+    for (const Launch& launch : fused_.launches) {
+      for (NodeId id : launch.nodes) launched[id] = true;
+    }
+    for (NodeId id : graph_.order()) {
+      if (!launched[id] && ChecksValues(graph_, graph_.node(id))) AddNode(id);
+    }
   }
 
   void AddEdge(size_t from, size_t to) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/ops/ops.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -61,6 +62,17 @@ bool IsPure(const Node& node) {
   if (node.effects != kPure || node.inplace >= 0) return false;
   const OpInfo* op = FindOp(node.op);
   return !op || op->pure || IsEvaluationForm(node);
+}
+
+bool ChecksValues(const Graph& graph, const Node& node) {
+  const OpInfo* op = FindOp(node.op);
+  if (op == nullptr || op->op_class == OpClass::kGather) return true;
+  constexpr std::string_view kDivisions[] = {"aten.div.", "aten.floor_divide", "aten.remainder.",
+                                             "aten.fmod."};
+  const bool divides = std::ranges::any_of(
+      kDivisions, [&](std::string_view prefix) { return node.op.starts_with(prefix); });
+  return divides && node.results.size() == 1 &&
+         IsInteger(graph.value(node.results[0]).type.dtype);
 }
 
 bool MayAlias(const Node& node) {

@@ -42,6 +42,10 @@ OpClass ClassOf(const Node& node);
 /// The node has no recorded effect, writes nothing in place and is not known to be impure.
 /// Unknown operators without a recorded effect count as pure: their schema says so.
 bool IsPure(const Node& node);
+/// The node may raise for what its operands hold, not only for their sizes and types: a bad index,
+/// an integer divided by zero, whatever an unknown operator looks at. It runs though nobody uses
+/// its results.
+bool ChecksValues(const Graph& graph, const Node& node);
 /// Result 0 may share memory with its first operand: views, and operators that return their
 /// operand where there is nothing to do (contiguous, to, reshape).
 bool MayAlias(const Node& node);

@@ -12,7 +12,7 @@ Result<bool> DropDead(Graph& graph) {
   std::vector<NodeId> kept;
   for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
     const Node& node = graph.node(*id);
-    bool needed = !IsPure(node);
+    bool needed = !IsPure(node) || ChecksValues(graph, node);
     for (ValueId result : node.results) needed |= live[result];
     if (!needed) continue;
     kept.push_back(*id);

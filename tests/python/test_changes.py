@@ -2,7 +2,10 @@
 """What a program changes in its own process after native code serves: never a stale answer, and back to native."""
 
 import builtins
+import contextvars
 import dataclasses
+import enum
+import functools
 import os
 import threading
 import types
@@ -23,6 +26,30 @@ def helper(x):
 class Settings:
     power: int = 1
     names: "list[str]" = dataclasses.field(default_factory=lambda: ["a"])
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+    def label(self):
+        return self._value_ == 1
+
+
+class Slotted:
+    __slots__ = ("rate",)
+
+    def __init__(self) -> None:
+        self.rate = 1.0
+
+
+@functools.lru_cache
+def cached(key):
+    return RATES[key]
+
+
+RATES = {"a": 1.0}
+MARK = contextvars.ContextVar("mark", default=0.5)
 
 
 class Part(torch.nn.Module):
@@ -47,6 +74,14 @@ class Model(torch.nn.Module):
         self.space = types.SimpleNamespace(depth=2)
         self.register_parameter("bias", None)
         self.act = torch.relu
+        self.slotted, self.level, self.levels = Slotted(), Level.LOW, {Level.LOW, Level.HIGH}
+
+    def read_from_c(self, x):
+        """What no dict holds, read by code made in C."""
+        if Level.HIGH in self.levels and "a" in self.tags:
+            x = x + 1
+        x = x * self.slotted.rate + MARK.get() + len(helper.__name__)
+        return x - 3 if int(self.level) == 1 and self.level.label() else x
 
     def scaled(self, x):
         return helper(x) * SCALE + TABLE["shift"]
@@ -63,6 +98,7 @@ class Model(torch.nn.Module):
             x = x * 5
         if self.bias is not None:
             x = x + self.bias
+        x = self.read_from_c(x)
         if hasattr(self, "extra"):
             x = x + self.extra
         return torch.nn.functional.relu(x) ** self.settings.power / self.space.depth
@@ -83,6 +119,15 @@ CHANGES = {
     "a value in a dict": lambda m: m.options.update(shift=-4.0),
     "a value in an inner dict": lambda m: m.options["inner"].update(on=True),
     "a member of a set": lambda m: (m.tags.remove("a"), m.tags.add("b")),
+    "a member of a set of others": lambda m: (m.levels.discard(Level.HIGH), m.levels.add(Level.LOW)),
+    "another member where one was": lambda m: (m.tags.discard("a"), m.tags.add("c")),
+    "a member of slots": lambda m: setattr(m.slotted, "rate", 2.5),
+    "a member of slots, deleted and set": lambda m: (delattr(m.slotted, "rate"), setattr(m.slotted, "rate", 7.5)),
+    "the class of a slotted object": lambda m: setattr(m, "slotted", types.SimpleNamespace(rate=8.5)),
+    "the name of a function": lambda m: setattr(helper, "__name__", "another helper"),
+    "an enum member": lambda m: setattr(m, "level", Level.HIGH),
+    "the value of an enum member": lambda m: m.level.__dict__.update(_value_=9),
+    "a context variable": lambda m: MARK.set(20.5),
     "a field of a dataclass": lambda m: setattr(m.settings, "power", 2),
     "a list in a dataclass": lambda m: m.settings.names.append("z"),
     "an attribute of a namespace": lambda m: setattr(m.space, "depth", 4),
@@ -110,13 +155,16 @@ CHANGES = {
 def restored():
     """Whatever a change does to shared things is undone."""
     saved = dict(globals())
-    table = dict(TABLE)
+    table, mark, fields = dict(TABLE), MARK.set(0.5), dict(Level.LOW.__dict__)
     methods = [(Model, "scaled", Model.scaled), (Part, "forward", Part.forward),
                (torch.nn.functional, "relu", torch.nn.functional.relu)]
     yield
     globals().update(saved)
     TABLE.clear()
     TABLE.update(table)
+    MARK.reset(mark)
+    Level.LOW.__dict__.update(fields)
+    helper.__name__ = "helper"
     for owner, name, value in methods:
         setattr(owner, name, value)
 

@@ -16,6 +16,14 @@ CASES = {
     "columns_of_embedding": lambda x, i: aten.embedding(x, i)[:, 1:] + 1,
     "part_of_cat": lambda x, i: torch.cat([x, x[i]])[:-1] + 1,
 }
+UNUSED = {
+    "index": lambda x, i: (x[i], x * 2)[1],
+    "index_and_embedding": lambda x, i: (x[i] + 1, aten.embedding(x, i), x * 2)[2],
+    "gather_into_unused": lambda x, i: (torch.relu(aten.gather(x, 0, i[:, None])), x * 2)[1],
+    "scatter": lambda x, i: (x[:, 0].scatter(0, i.long(), 1.0), x * 2)[1],
+    "division": lambda x, i: (7 // i, x * 2)[1],
+    "remainder": lambda x, i: (i % i, x * 2)[1],
+}
 ROWS = 5
 
 
@@ -50,6 +58,21 @@ def test_native_code_refuses_what_eager_refuses(ingot, name, dtype):
             served = ingot.stats()["native_calls"] - before
             assert served == isinstance(want, list), (value, at, step.report())
     assert [v["aten_steps"] for v in step.variants] == [0], step.as_text("plan")
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_eager_refuses_is_refused_where_nobody_uses_it(ingot, name):
+    function = UNUSED[name]
+    x, good = torch.randn(ROWS, 3), torch.tensor([4, 3, 2, 1])
+    step = ingot.compile(function, wait=True, on_unsupported="error")
+    step(x, good)
+    for value in (0, ROWS - 1, -1, ROWS, -ROWS - 1):
+        index = good.clone()
+        index[1] = value
+        want = result_or_error(function, x, index)
+        before = ingot.stats()["native_calls"]
+        assert result_or_error(step, x, index) == want, value
+        assert ingot.stats()["native_calls"] - before == isinstance(want, list), (value, step.report())
 
 
 @pytest.mark.filterwarnings("ignore:indexing with dtype torch.uint8")

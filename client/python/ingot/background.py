@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads of this process that send recordings to the daemon and install what comes back."""
 
+import contextvars
 import logging
 import os
 import queue
@@ -27,7 +28,7 @@ class _Line:
 
     def begin(self) -> None:
         """Empty, without a thread: at the start, and in a child process."""
-        self._queue: "queue.SimpleQueue[tuple[Runner, Job]]" = queue.SimpleQueue()
+        self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner, Job]]" = queue.SimpleQueue()
         self._worker: "threading.Thread | None" = None
         self._lock = threading.Lock()
 
@@ -36,18 +37,18 @@ class _Line:
             if self._worker is None or not self._worker.is_alive():
                 self._worker = threading.Thread(target=self._work, name=self._name, daemon=True)
                 self._worker.start()
-        self._queue.put((runner, job))
+        self._queue.put((contextvars.copy_context(), runner, job))  # A record may name variables of the call's context.
 
     def _work(self) -> None:
         while True:
-            runner, job = self._queue.get()
+            context, runner, job = self._queue.get()
             try:
-                runner.run(job)
+                context.run(runner.run, job)
             except Exception:  # a bug of ours must not end the thread that serves every call site
                 log.exception("compiling for a call site failed")
                 job.shape.pending.discard(job.sizes)
                 job.done.set()
-            del runner, job  # The next may be long in coming.
+            del context, runner, job  # The next may be long in coming.
 
 
 _recordings = _Line("ingot-compile")
