@@ -37,7 +37,7 @@ py::tuple ValueState(py::handle value) {
   return py::make_tuple(writer.Finish().ToHex(), ShortText(value.ptr()), writer.opaque());
 }
 
-/// flatten(args, kwargs, parameters) -> (tensors, names, objects, unsupported or None)
+/// flatten(args, kwargs, parameters) -> (tensors, names, objects, shape)
 py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::tuple& parameters) {
   std::vector<PyObject*> values;
   for (py::handle value : args) values.push_back(value.ptr());
@@ -54,9 +54,7 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
   }
   py::list objects;
   for (PyObject* object : out.objects) objects.append(py::reinterpret_borrow<py::object>(object));
-  py::object unsupported = py::none();
-  if (out.unsupported != nullptr) unsupported = py::str(out.unsupported);
-  return py::make_tuple(tensors, out.names, objects, unsupported);
+  return py::make_tuple(tensors, out.names, objects, py::bytes(out.shape));
 }
 
 }  // namespace

@@ -80,9 +80,9 @@ PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObj
   return PyObject_Vectorcall(self->base.target, args, nargsf, kwnames);
 }
 
-/// Hands the call to Python: `owner._miss(shape, reason, args, kwargs)`.
-PyObject* CallMiss(CallSite* self, const Arguments& arguments, const std::string& reason,
-                   PyObject* const* args, size_t count, PyObject* kwnames) {
+/// Hands the call to Python: `owner._miss(reason, args, kwargs)`.
+PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* args, size_t count,
+                   PyObject* kwnames) {
   PyObject* positional = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
   PyObject* keywords = PyDict_New();
@@ -90,11 +90,8 @@ PyObject* CallMiss(CallSite* self, const Arguments& arguments, const std::string
   for (Py_ssize_t i = 0; i < named; ++i) {
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[count + i]);
   }
-  PyObject* shape = PyBytes_FromStringAndSize(arguments.shape.data(),
-                                              static_cast<Py_ssize_t>(arguments.shape.size()));
-  PyObject* result = PyObject_CallMethod(self->owner, "_miss", "(OsOO)", shape, reason.c_str(),
-                                         positional, keywords);
-  Py_DECREF(shape);
+  PyObject* result =
+      PyObject_CallMethod(self->owner, "_miss", "(sOO)", reason.c_str(), positional, keywords);
   Py_DECREF(keywords);
   Py_DECREF(positional);
   return result;
@@ -210,30 +207,36 @@ bool IsWatched() {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python);
 }
 
+/// Null without a Python error: nothing could serve the call, and `reason` says why.
+PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count,
+                  PyObject* kwnames, std::string& reason) {
+  Flatten(args, count, kwnames, nullptr, false, frame.arguments);
+  if (frame.arguments.unsupported != nullptr) {
+    reason = std::string("unsupported:") + frame.arguments.unsupported;
+    return nullptr;
+  }
+  const auto it = self->variants.find(frame.arguments.shape);
+  if (it == self->variants.end() || it->second.empty()) return nullptr;
+  std::shared_ptr<Program> verified;
+  PyObject* result = Serve(it->second, frame, reason, self->VerifiesNext() ? &verified : nullptr);
+  if (result != nullptr || verified != nullptr) ++self->served;
+  return verified != nullptr ? CallVerify(self, verified, args, count, kwnames) : result;
+}
+
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<CallSite*>(object);
   if (IsWatched()) return CallTarget(self, args, nargsf, kwnames);
   const size_t count = PyVectorcall_NARGS(nargsf);
   FrameLease frame;
   try {
-    Flatten(args, count, kwnames, nullptr, false, frame->arguments);
     std::string reason = "new";
-    if (frame->arguments.unsupported != nullptr) {
-      reason = std::string("unsupported:") + frame->arguments.unsupported;
-    } else if (const auto it = self->variants.find(frame->arguments.shape);
-               it != self->variants.end() && !it->second.empty()) {
-      std::shared_ptr<Program> verified;
-      PyObject* result = Serve(it->second, *frame.operator->(), reason,
-                               self->VerifiesNext() ? &verified : nullptr);
-      if (result != nullptr || verified != nullptr) ++self->served;
-      if (verified != nullptr) return CallVerify(self, verified, args, count, kwnames);
-      if (result != nullptr || PyErr_Occurred()) return result;
-    }
+    PyObject* result = Attempt(self, *frame.operator->(), args, count, kwnames, reason);
+    if (result != nullptr || PyErr_Occurred()) return result;
     if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
       Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
       return CallTarget(self, args, nargsf, kwnames);
     }
-    return CallMiss(self, frame->arguments, reason, args, count, kwnames);
+    return CallMiss(self, reason, args, count, kwnames);
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
     return nullptr;
@@ -455,6 +458,27 @@ PyObject* Refuse(PyObject* object, PyObject* shape) {
   Py_RETURN_NONE;
 }
 
+/// serve(args, kwargs): (None, result) of a call by native code, or (why nothing here serves it, None).
+PyObject* ServeNow(PyObject* object, PyObject* parts) {
+  PyObject *args, *kwargs;
+  if (!PyArg_ParseTuple(parts, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
+  std::vector<PyObject*> values(&PyTuple_GET_ITEM(args, 0), &PyTuple_GET_ITEM(args, 0) + PyTuple_GET_SIZE(args));
+  const auto names = pybind11::reinterpret_steal<pybind11::object>(PySequence_Tuple(kwargs));
+  if (!names) return nullptr;
+  for (pybind11::handle name : names) values.push_back(PyDict_GetItem(kwargs, name.ptr()));
+  FrameLease frame;
+  try {
+    std::string reason = "new";
+    PyObject* result = Attempt(reinterpret_cast<CallSite*>(object), *frame.operator->(), values.data(),
+                               static_cast<size_t>(PyTuple_GET_SIZE(args)), names.ptr(), reason);
+    if (result != nullptr) return Py_BuildValue("(ON)", Py_None, result);
+    return PyErr_Occurred() ? nullptr : Py_BuildValue("(sO)", reason.c_str(), Py_None);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+}
+
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   reinterpret_cast<CallSite*>(object)->variants.clear();
   reinterpret_cast<CallSite*>(object)->refused.clear();
@@ -462,6 +486,7 @@ PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
 }
 
 PyMethodDef kMethods[] = {
+    {"_serve", ServeNow, METH_VARARGS, "Answers a call, if a variant is here that can."},
     {"_install", Install, METH_VARARGS, "Adds a bound variant to a shape."},
     {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},

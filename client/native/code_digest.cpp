@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/code_digest.h"
 
+#include <opcode.h>
+
 #include "client/native/code_facts.h"
 #include "client/native/python_ref.h"
 #include "client/native/value_digest.h"
@@ -8,15 +10,20 @@
 namespace ingot::client {
 namespace {
 
+bool LoadsConstant(uint8_t opcode) {
+#ifdef RETURN_CONST
+  if (opcode == RETURN_CONST) return true;
+#endif
+  return opcode == LOAD_CONST;
+}
+
 /// True when the bytecode loads constant 0; otherwise a string there is only a docstring.
 bool UsesFirstConstant(PyObject* bytecode) {
-  constexpr uint8_t kLoadConst = 100;
-  constexpr uint8_t kExtendedArg = 144;
   const auto* code = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytecode));
   const Py_ssize_t size = PyBytes_GET_SIZE(bytecode);
   for (Py_ssize_t i = 0; i + 1 < size; i += 2) {
-    const bool extended = i >= 2 && code[i - 2] == kExtendedArg;
-    if (code[i] == kLoadConst && code[i + 1] == 0 && !extended) return true;
+    const bool extended = i >= 2 && code[i - 2] == EXTENDED_ARG;
+    if (LoadsConstant(code[i]) && code[i + 1] == 0 && !extended) return true;
   }
   return false;
 }

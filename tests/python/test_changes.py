@@ -390,3 +390,34 @@ def test_a_change_in_place_is_seen_by_the_next_call(ingot, name):
         shifted.__code__, shifted.__defaults__ = code, defaults
         if "part" in vars(Derived):
             del Derived.part
+
+
+def test_one_of_several_threads_records(ingot):
+    """Calls of a shape that is being recorded run eagerly; they neither wait nor record it again."""
+    entered, answered = threading.Event(), threading.Event()
+
+    @torch.library.custom_op("test_changes::meet", mutates_args=())
+    def meet(x: torch.Tensor) -> torch.Tensor:
+        if not entered.is_set():
+            entered.set()
+            assert answered.wait(60)
+        return x * 2
+
+    meet.register_fake(torch.empty_like)
+    step, x, answers = ingot.compile(lambda x: meet(x) + 1, wait=True), torch.ones(3), []
+
+    def call():
+        with torch.no_grad():
+            answers.append(step(x))
+
+    before = ingot.stats()
+    first = threading.Thread(target=call)
+    first.start()
+    assert entered.wait(60)
+    call()
+    answered.set()
+    first.join()
+    assert [answer.tolist() for answer in answers] == [[3, 3, 3]] * 2
+    after = ingot.stats()
+    assert after["captures"] - before["captures"] == 1
+    assert after["pending_calls"] - before.get("pending_calls", 0) == 1

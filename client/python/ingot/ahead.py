@@ -48,12 +48,9 @@ def _unserved(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[st
 
 def _prove(engine: "Engine", calls: "list[Arguments]") -> None:
     """Records without computing where that can prove a call, then runs what is not proved."""
-    engine._thread.deferring = True
-    try:
-        for args, kwargs in calls:
+    for args, kwargs in calls:
+        if not engine.defer(args, kwargs):
             engine.site(*args, **kwargs)
-    finally:
-        engine._thread.deferring = False
     engine.wait()
     for one in calls:
         if not engine._is_served(engine._taken_apart(*one)):

@@ -46,7 +46,7 @@ class _Line:
                 context.run(runner.run, job)
             except Exception:  # a bug of ours must not end the thread that serves every call site
                 log.exception("compiling for a call site failed")
-                job.shape.pending.discard(job.sizes)
+                job.shape.end(job.sizes)
                 job.done.set()
             del context, runner, job  # The next may be long in coming.
 

@@ -31,7 +31,7 @@ class Compiles:
     def submit(self, job: Job) -> None:
         """Sends a recording in the background."""
         counters.add("captures")
-        job.shape.pending.add(job.sizes)
+        job.shape.sent(job.sizes)
         if self.is_holding():
             self._thread.held.append(job)
         else:
@@ -82,7 +82,7 @@ class Compiles:
 
     def _end(self, job: Job) -> None:
         if not job.gears:
-            job.shape.pending.discard(job.sizes)
+            job.shape.end(job.sizes)
         with self._lock:
             self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
         job.done.set()
@@ -145,7 +145,7 @@ class Compiles:
                 if not any(v.artifact_digest == variant.artifact_digest and v.record == variant.record for v in entry.variants):
                     entry.variants.append(variant)
                 if job.captured.still_holds():
-                    engine._note_moved(job.shape_key, job.shape, job.captured, job.call)  # No name leads to what was read.
+                    engine._note_moved(job.shape, job.captured, job.call)  # No name leads to what was read.
                 return
             replaced = [v for v in entry.usable() if v.graph == variant.graph or variant.is_template and not v.is_template]
             for old in replaced:
@@ -171,7 +171,7 @@ class Compiles:
         for old in job.shape.entry.usable():
             if old.program is not None and variant.differs_in_sizes_alone(old):
                 old.proven = sorted({*old.proven, *variant.proven})
-                return engine.site._prove(job.shape_key, old.program, old.proven) > 0 and engine._accepts(old, job.call)
+                return engine.site._prove(job.call.shape_key, old.program, old.proven) > 0 and engine._accepts(old, job.call)
         return False
 
     def _replace(self, job: Job, variant: binding.Variant, replaced: "list[binding.Variant]") -> bool:
@@ -180,7 +180,7 @@ class Compiles:
         for program in programs:
             if program is variant.program:
                 engine.site._remove(program)
-        installed = engine._install(job.shape_key, job.shape, variant, job.call)
+        installed = engine._install(job.shape, variant, job.call)
         for program in programs:  # Behind the new one: no call in between finds nothing.
             if program is not variant.program:
                 engine.site._remove(program)

@@ -91,11 +91,6 @@ class Link:
         if is_new:
             log.warning("%s", text)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether ``get`` would answer at once."""
-        return self._ready.is_set()
-
     def get(self, wait_ms: int) -> typing.Any:
         """The connection; Unavailable when it is not open within the time."""
         if not self._opening and not self._ready.is_set():

@@ -17,7 +17,7 @@ from ingot import (_native, ahead, binding, collectives, compiles, counters, dae
                    keys, miss, padding, paths, recording, report, signatures, verification)
 from ingot import config as configuration
 from ingot.config import Config
-from ingot.entry import Entry, Job, Shape
+from ingot.entry import Entry, Job, Shape, State
 
 log = logging.getLogger("ingot")
 _MOVES_MAX = 3
@@ -38,7 +38,6 @@ class Engine:
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._padded = padding.Padded()
         self._lock = threading.RLock()
-        self._thread = threading.local()
         self._compiles = compiles.Compiles(self)
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
@@ -51,7 +50,7 @@ class Engine:
 
     # -- the way of a call that native code did not serve ------------------------------------------
 
-    def _miss(self, shape_key: bytes, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+    def _miss(self, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         if configuration.disabled() or torch.compiler.is_compiling():
             return self.target(*args, **kwargs)
         name, _, detail = reason.partition(":")
@@ -61,53 +60,50 @@ class Engine:
         if name in ("unsupported", "failed"):
             return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
         call = self._taken_apart(args, kwargs)
-        try:
-            return self._serve_miss(shape_key, name, detail, call)
-        finally:
-            self._thread.prepared = None  # It holds the arguments.
-
-    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
-        tensors, names, objects, _ = _native.flatten(args, kwargs, self._parameters)
-        return recording.Call(args, kwargs, tensors, names, objects)
-
-    def _serve_miss(self, shape_key: bytes, name: str, detail: str, call: recording.Call) -> typing.Any:
-        args, kwargs = call.args, call.kwargs
-        number = self._number(shape_key, call)
+        number = self._number(call)
         if number not in self._structures and len(self._structures) < self.config.shapes_max:
             self._structures[number] = signatures.structure(call, self._parameters)
         known = number in self._shapes
-        if (name in ("new", "stale", "objects") or not known) and not getattr(self._thread, "retrying", False):
+        if name in ("new", "stale", "objects") or not known:
             try:
-                installed = self._find_and_install(shape_key, number, call, name == "stale")
+                installed = self._find_and_install(number, call, name == "stale")
             except Exception as e:  # a bug of ours must not become the user's
                 log.exception("looking up %s failed", self.name)
                 return self._fall_back("internal", repr(e), args, kwargs)
             if installed:
-                return self._call_again(args, kwargs)
+                reason, result = self.site._serve(args, kwargs)
+                if reason is None:
+                    return result
+                name, _, detail = reason.partition(":")
+                if name in ("unsupported", "failed"):
+                    return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
         shape = self._shapes.get(number)
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
-        return self._record_or_run(shape_key, shape, name, detail, call)
+        return self._record_or_run(shape, name, detail, call)
 
-    def _number(self, shape_key: bytes, call: recording.Call) -> bytes:
+    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
+        return recording.Call(args, kwargs, *_native.flatten(args, kwargs, self._parameters))
+
+    def _number(self, call: recording.Call) -> bytes:
         """The shape a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
         call declares wrongly."""
-        declared, said = self._declared.get(shape_key), gears.declared(call.tensors, self.config.gears.merge)
+        declared, said = self._declared.get(call.shape_key), gears.declared(call.tensors, self.config.gears.merge)
         if declared is None:
-            declared = self._declared[shape_key] = said
+            declared = self._declared[call.shape_key] = said
         elif said is not None and said != declared:
             raise gears.GearError(f"{self.name} was first called with other gears or fixed dims, and it is not supported to set them again: "
                                   f"{gears.text(declared)}, then {gears.text(said)}")
         if declared is None or not declared.static:
-            return shape_key
-        return shape_key + repr(declared.fixed(call.sizes())).encode()
+            return call.shape_key
+        return call.shape_key + repr(declared.fixed(call.sizes())).encode()
 
-    def _find_and_install(self, shape_key: bytes, number: bytes, call: recording.Call, is_stale: bool) -> bool:
+    def _find_and_install(self, number: bytes, call: recording.Call, is_stale: bool) -> bool:
         with self._lock:
-            shape = self._find_shape(shape_key, number, call)
+            shape = self._find_shape(number, call)
             if shape is not None and is_stale:
                 self._check_again(shape.entry, call)
-            return shape is not None and self._install_all(shape_key, shape, call)
+            return shape is not None and self._install_all(shape, call)
 
     def _check_again(self, entry: Entry, call: recording.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
@@ -120,13 +116,6 @@ class Engine:
         if held and not entry.usable():
             counters.add("dependency_misses")
             entry.rejected = self._last_miss.why
-
-    def _call_again(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        self._thread.retrying = True
-        try:
-            return self.site(*args, **kwargs)
-        finally:
-            self._thread.retrying = False
 
     def _fall_back(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer, counted, said once for each reason."""
@@ -183,9 +172,9 @@ class Engine:
 
     # -- looking up ----------------------------------------------------------------------------------
 
-    def _find_shape(self, shape_key: bytes, number: bytes, call: recording.Call) -> "Shape | None":
+    def _find_shape(self, number: bytes, call: recording.Call) -> "Shape | None":
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
-        declared = self._declared.get(shape_key)
+        declared = self._declared.get(call.shape_key)
         key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config, declared, call.sizes())
         digest = key.digest()
         if digest not in self._entries:
@@ -194,7 +183,7 @@ class Engine:
         if shape is None or shape.entry is not self._entries[digest]:
             if shape is None and len(self._shapes) >= self.config.shapes_max:
                 return None
-            shape = self._shapes[number] = Shape(self._entries[digest], declared)
+            shape = self._shapes[number] = Shape(call.shape_key, self._entries[digest], declared)
         return shape
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
@@ -203,9 +192,6 @@ class Engine:
             self._last_miss = miss.nothing_stored(self.name)
             counters.add("entry_misses")
             return entry
-        if not self._link.is_settled and self.config.on_miss == "compile":
-            # While a daemon starts, what a recording needs can be prepared.
-            self._thread.prepared = self._prepare(call)
         began = time.perf_counter()
         try:
             reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max)
@@ -245,26 +231,26 @@ class Engine:
 
     # -- binding -------------------------------------------------------------------------------------
 
-    def _install_all(self, shape_key: bytes, shape: Shape, call: recording.Call) -> bool:
+    def _install_all(self, shape: Shape, call: recording.Call) -> bool:
         """Binds every variant of the entry to this shape; True when one takes this call."""
         began = time.perf_counter()
         accepted = False
         if shape.declared is None:
-            self.site._forget(shape_key, call.objects)
+            self.site._forget(call.shape_key, call.objects)
         else:
             # Calls with other fixed sizes have variants of the same structure.
             for variant in shape.entry.variants:
                 self.site._remove(variant.program) if variant.program is not None else None
         for variant in shape.entry.usable():
-            accepted = self._install(shape_key, shape, variant, call) or accepted
+            accepted = self._install(shape, variant, call) or accepted
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
 
-    def _install(self, shape_key: bytes, shape: Shape, variant: binding.Variant, call: recording.Call) -> bool:
+    def _install(self, shape: Shape, variant: binding.Variant, call: recording.Call) -> bool:
         roots = paths.Roots(self.target, call.objects)
         try:
             variant.bind(roots)
-            self.site._install(shape_key, variant.parts(roots, self.config.guards))
+            self.site._install(call.shape_key, variant.parts(roots, self.config.guards))
         except errors.Error as e:
             self._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
             return False
@@ -286,7 +272,7 @@ class Engine:
 
     # -- recording and compiling ---------------------------------------------------------------------
 
-    def _record_or_run(self, shape_key: bytes, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
+    def _record_or_run(self, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
         if reason == "value":
             shape.value_failures += 1
             if shape.value_failures > self.config.value_guard_failures_max:
@@ -303,12 +289,12 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        if sizes in shape.pending:
+        if shape.state(sizes) is not State.LOOKING:
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
-        return self._record(shape_key, shape, sizes, call)
+        return self._record(shape, sizes, call)
 
     def _out_of_gear(self, shape: Shape, call: recording.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
@@ -328,7 +314,7 @@ class Engine:
         return False, None
 
     def _retire(self, shape: Shape, why: str) -> None:
-        shape.eager_reason = why
+        shape.refuse(why)
         counters.add("retired")
 
     def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
@@ -337,34 +323,45 @@ class Engine:
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
 
-    def _record(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
-        if getattr(self._thread, "deferring", False) and self._record_deferred(shape_key, shape, sizes, call):
-            return None
+    def _record(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
+        if not shape.begin(sizes):  # Another thread was faster.
+            return self.target(*call.args, **call.kwargs)
+        job = None
+        try:
+            result, job = self._recorded(shape, sizes, call)
+        finally:
+            if job is None:
+                shape.end(sizes)
+        if job is not None:
+            self._compiles.submit(job)
+            if self.config.wait and not self._compiles.is_holding():
+                job.done.wait(self.config.compile_ms_max / 1e3)
+        return result
+
+    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call
+                  ) -> "tuple[typing.Any, Job | None]":
+        """The answer of a call, and what there is to compile of it."""
         began = time.perf_counter()
-        run = getattr(self._thread, "prepared", None) or self._prepare(call)
+        run = self._prepare(call)
         prepared = time.perf_counter()
         result = run.run()
         ran = time.perf_counter()
         try:
             captured, proof = self._finish(run, result, call, shape.declared)
         except recording.Refused as e:
-            self._note_refusal(shape_key, shape, e)
-            return result
+            self._note_refusal(shape, e)
+            return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
             log.exception("finishing the recording of %s failed", self.name)
-            self._note_refusal(shape_key, shape, recording.Refused("internal", repr(e)))
-            return result
+            self._note_refusal(shape, recording.Refused("internal", repr(e)))
+            return result, None
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
-        if not captured.unchanged and self._note_moved(shape_key, shape, captured, call):
-            return result
-        job = Job(shape_key, shape, call, sizes, captured, threading.Event(), proof)
-        self._compiles.submit(job)
-        if self.config.wait and not self._compiles.is_holding():
-            job.done.wait(self.config.compile_ms_max / 1e3)
-        return result
+        if not captured.unchanged and self._note_moved(shape, captured, call):
+            return result, None
+        return result, Job(shape, call, sizes, captured, threading.Event(), proof)
 
-    def _note_moved(self, shape_key: bytes, shape: Shape, captured: recording.Captured, call: recording.Call) -> bool:
+    def _note_moved(self, shape: Shape, captured: recording.Captured, call: recording.Call) -> bool:
         """Counts the first place that a run read and that it has changed itself; whether that is enough of them."""
         moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
         if moved is None:
@@ -375,25 +372,27 @@ class Engine:
         log.debug("%s moves %s: %s", self.name, subject, dependencies.words(*moved))
         if shape.moved[where] < _MOVES_MAX:
             return False
-        self._note_refusal(shape_key, shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
+        self._note_refusal(shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
         return True
 
-    def _record_deferred(self, shape_key: bytes, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> bool:
-        """Sends a recording that computed nothing, for the daemon to hold against its templates. False when a run that
-        computes must take its place."""
-        if self.config.capture == "export" or not shape.may_defer():
+    def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
+        """Sends a recording of a call that computes nothing, for the daemon to hold against its templates. False when a call
+        that computes must take its place."""
+        call = self._taken_apart(args, kwargs)
+        shape, sizes = self._shapes.get(self._number(call)), call.sizes()
+        if shape is None or self.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
             return False
         run = self._prepare(call, deferred=True)
-        captured: "recording.Captured | None" = None
         try:
             captured = run.finish(run.run())
         except Exception as e:  # The run that computes says it to the user.
             log.debug("%s: a deferred recording failed: %r", self.name, e)
-        run.complete_if_kept()
-        if captured is None:
+            shape.end(sizes)
             return False
+        finally:
+            run.complete_if_kept()
         counters.add("deferred")
-        self._compiles.submit(Job(shape_key, shape, call, sizes, captured, threading.Event(), is_deferred=True))
+        self._compiles.submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
         return True
 
     def _finish(self, run: recording.Recording, result: typing.Any, call: recording.Call, declared: "gears.Declared | None"
@@ -411,7 +410,7 @@ class Engine:
     def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
         return recording.Recording(self.target, self.name, call, self.config, deferred)
 
-    def _note_refusal(self, shape_key: bytes, shape: Shape, refused: recording.Refused) -> None:
+    def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
         shape.refusals += 1
@@ -419,17 +418,17 @@ class Engine:
         self._last_miss = miss.Miss("refused", why)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
         if self.config.on_unsupported == "error":
-            shape.eager_reason = why
+            shape.refuse(why)
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
-            self._stay_eager(shape_key, shape, why)
+            self._stay_eager(shape, why)
 
-    def _stay_eager(self, shape_key: bytes, shape: Shape, why: str) -> None:
+    def _stay_eager(self, shape: Shape, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""
-        shape.eager_reason = why
+        shape.refuse(why)
         if self.config.on_unsupported != "error" and not (shape.declared is not None and shape.declared.static):
-            self.site._refuse(shape_key)
+            self.site._refuse(shape.key)
 
     def _note_daemon_error(self, error: errors.Error) -> None:
         self._last_error = str(error)
@@ -532,9 +531,9 @@ class Engine:
 def _forked() -> None:
     """A child process has none of the threads that held locks or worked on recordings."""
     for engine in list(_live):
-        engine._lock, engine._thread, engine._compiles = threading.RLock(), threading.local(), compiles.Compiles(engine)
+        engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         for shape in engine._shapes.values():
-            shape.pending.clear()
+            shape.forget_what_is_under_way()
 
 
 os.register_at_fork(after_in_child=_forked)

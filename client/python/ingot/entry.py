@@ -2,6 +2,7 @@
 """What one call site knows of its entries in the store, and of the calls under way for them."""
 
 import collections
+import enum
 import threading
 import typing
 
@@ -36,13 +37,32 @@ class Entry:
         return found
 
 
-class Shape:
-    """The calls of one structure: their entry, and what is under way for them."""
+class State(enum.Enum):
+    """What becomes of a call that no native code serves."""
 
-    def __init__(self, entry: Entry, declared: "gears.Declared | None" = None) -> None:
-        self.entry, self.declared = entry, declared
-        self.pending: "set[tuple[typing.Any, ...]]" = set()
+    LOOKING = enum.auto()
+    """It is looked up, and recorded if that finds nothing."""
+    RECORDING = enum.auto()
+    """A call of these sizes is being recorded, by another thread or an outer call: this one runs eagerly."""
+    PENDING = enum.auto()
+    """Recorded; native code is on its way, and calls run eagerly until it is here."""
+    REFUSED = enum.auto()
+    """Every call of the shape runs eagerly for good."""
+
+
+class Shape:
+    """The calls of one structure: their entry, and what is under way for them.
+
+    By sizes: LOOKING -> RECORDING -> PENDING -> LOOKING, which finds native code unless the compile failed; any of them ->
+    REFUSED, which holds for all sizes.
+    """
+
+    def __init__(self, key: bytes, entry: Entry, declared: "gears.Declared | None" = None) -> None:
+        self.key, self.entry, self.declared = key, entry, declared
+        self._under_way: "dict[tuple[typing.Any, ...], State]" = {}
+        self._lock = threading.Lock()
         self.eager_reason: "str | None" = None
+        """Why it is REFUSED."""
         self.value_failures = 0
         self.refusals = 0
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
@@ -53,18 +73,45 @@ class Shape:
         self.specialized: "set[str]" = set()
         """Graphs for whose gears code has been asked for."""
 
+    def state(self, sizes: "tuple[typing.Any, ...]") -> State:
+        """Of calls of these sizes."""
+        return State.REFUSED if self.eager_reason is not None else self._under_way.get(sizes, State.LOOKING)
+
+    def begin(self, sizes: "tuple[typing.Any, ...]") -> bool:
+        """LOOKING -> RECORDING, by one caller alone; False for all others."""
+        with self._lock:
+            if self.state(sizes) is not State.LOOKING:
+                return False
+            self._under_way[sizes] = State.RECORDING
+            return True
+
+    def sent(self, sizes: "tuple[typing.Any, ...]") -> None:
+        """RECORDING -> PENDING."""
+        self._under_way[sizes] = State.PENDING
+
+    def end(self, sizes: "tuple[typing.Any, ...]") -> None:
+        """-> LOOKING."""
+        self._under_way.pop(sizes, None)
+
+    def refuse(self, why: str) -> None:
+        """-> REFUSED."""
+        self.eager_reason = why
+
+    def forget_what_is_under_way(self) -> None:
+        """In a child process, where no thread works on it."""
+        self._lock, self._under_way = threading.Lock(), {}
+
     def may_defer(self) -> bool:
         """Whether a recording that computes nothing has a fair chance to be proved: a template is here, or on its way, since
         two recordings are needed to make one."""
         usable = self.entry.usable()
-        likely = any(variant.is_template for variant in usable) or len(usable) + len(self.pending) >= 2
+        likely = any(variant.is_template for variant in usable) or len(usable) + list(self._under_way.values()).count(State.PENDING) >= 2
         return likely and self.refused_proofs < _REFUSED_PROOFS_MAX
 
 
 class Job(typing.NamedTuple):
     """A recording on its way to the daemon."""
 
-    shape_key: bytes
     shape: Shape
     call: recording.Call
     sizes: "tuple[typing.Any, ...]"

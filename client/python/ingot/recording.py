@@ -26,6 +26,8 @@ class Call(typing.NamedTuple):
     tensors: "list[torch.Tensor]"
     names: "list[str]"
     objects: "list[typing.Any]"
+    shape_key: bytes
+    """Its structure, as call sites tell calls apart."""
 
     def sizes(self) -> "tuple[tuple[int, ...], ...]":
         """The sizes of every tensor."""
