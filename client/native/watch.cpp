@@ -48,7 +48,7 @@ Watch::DictWatch& Watch::OfDict(PyObject* dict) {
   const auto [it, fresh] = numbers_.emplace(dict, dicts_.size());
   if (fresh) {
     Hold(dict);
-    dict_states_.push_back({DictVersion(dict)});
+    dict_marks_.emplace_back(dict);
     dicts_.emplace_back().dict = dict;
   }
   return dicts_[it->second];
@@ -254,16 +254,14 @@ bool Watch::IsCurrent(const DictWatch& watch) {
 }
 
 bool Watch::DictsHold() const {
-  const uint64_t all = DictVersion::OfAll();
-  if (all != 0 && all == dicts_then_) return true;
+  const uint64_t writes = DictMark::Writes();
+  if (writes != 0 && writes == writes_then_) return true;
   for (size_t i = 0; i < dicts_.size(); ++i) {
-    const DictState& state = dict_states_[i];
-    const uint64_t now = state.version.Now();
-    if (now != 0 && now == state.then) continue;
+    if (dict_marks_[i].Holds()) continue;
     if (!IsCurrent(dicts_[i])) return false;
-    state.then = now;
+    dict_marks_[i].Set();
   }
-  dicts_then_ = all;
+  writes_then_ = writes;
   return true;
 }
 

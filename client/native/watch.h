@@ -7,7 +7,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <vector>
 
-#include "client/native/dict_version.h"
+#include "client/native/dict_mark.h"
 #include "client/native/python_ref.h"
 #include "client/native/reading.h"
 
@@ -45,12 +45,6 @@ class Watch {
     std::vector<Slot> slots;
     PyObject* owner = nullptr;
     std::optional<Digest> content;
-  };
-  /// The dict of the same number was right at `then`; apart from it, since all of them are walked
-  /// at every call.
-  struct DictState {
-    DictVersion version;
-    mutable uint64_t then = 0;
   };
   /// Slots are what the classes of the type have under names.
   struct TypeWatch {
@@ -143,8 +137,10 @@ class Watch {
   static bool IsCurrent(const AnswerWatch& watch);
   static bool IsCurrent(const OtherWatch& watch);
 
-  mutable uint64_t dicts_then_ = 0;  ///< DictVersion::OfAll() when every dict was right
-  std::vector<DictState> dict_states_;
+  mutable uint64_t writes_then_ = 0;  ///< DictMark::Writes() when every dict was right
+  /// Set when the dict of the same number was right; apart from it, since all of them are walked at
+  /// every call.
+  mutable std::vector<DictMark> dict_marks_;
   std::vector<DictWatch> dicts_;
   std::vector<TypeState> type_states_;
   std::vector<TypeWatch> types_;

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/dict_version.h"
+#include "client/native/dict_mark.h"
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <string_view>
+
+#include "client/native/inline_values.h"
 
 namespace ingot::client {
 
 #if PY_VERSION_HEX < 0x030C0000
 
-DictVersion::DictVersion(PyObject* dict)
-    : now_(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag) {}
+DictMark::DictMark(PyObject* dict)
+    : dict_(dict), now_(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag) {}
 
-uint64_t DictVersion::OfAll() { return 0; }
+bool DictMark::Holds() const { return then_ == *now_; }
+
+void DictMark::Set() { then_ = *now_; }
+
+uint64_t DictMark::Writes() { return 0; }
 
 #else
 
@@ -48,9 +55,17 @@ int Watcher() {
 
 constexpr uint64_t kUnknown = 0;
 
+/// Empty where the dict has values of its own.
+std::string_view InlineValues(PyObject* dict) {
+  size_t size = 0;
+  const void* values = IngotInlineValues(dict, &size);
+  return values == nullptr ? std::string_view()
+                           : std::string_view(static_cast<const char*>(values), size);
+}
+
 }  // namespace
 
-DictVersion::DictVersion(PyObject* dict) : now_(&kUnknown) {
+DictMark::DictMark(PyObject* dict) : dict_(dict), now_(&kUnknown) {
   const int watcher = Watcher();
   if (watcher < 0) return;
   std::weak_ptr<uint64_t>& known = TheCounts().of[dict];
@@ -66,7 +81,21 @@ DictVersion::DictVersion(PyObject* dict) : now_(&kUnknown) {
   now_ = counted_.get();
 }
 
-uint64_t DictVersion::OfAll() { return TheCounts().watcher < 0 ? 0 : TheCounts().all; }
+bool DictMark::Holds() const {
+  const uint64_t now = *now_;
+  return now != kUnknown && now == then_ && InlineValues(dict_) == values_;
+}
+
+void DictMark::Set() {
+  values_ = InlineValues(dict_);
+  then_ = *now_;
+}
+
+uint64_t DictMark::Writes() {
+  // What lies in objects is not counted.
+  const bool counts_all = PY_VERSION_HEX < 0x030D0000 && TheCounts().watcher >= 0;
+  return counts_all ? TheCounts().all : 0;
+}
 
 #endif
 
