@@ -221,7 +221,8 @@ constexpr Group kGroups[] = {
      "_get_deterministic_algorithms_warn_only _get_math_sdp_enabled _get_flash_sdp_enabled "
      "_get_mem_efficient_sdp_enabled "
      "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_cublas_allow_tf32 "
-     "_get_cudnn_allow_tf32 _cuda_isInBadFork "
+     "_get_cudnn_allow_tf32 _cuda_isInBadFork _cuda_isCurrentStreamCapturing "
+     "_cuda_getDeviceCount _cuda_isDriverSufficient _cuda_getCompiledVersion _cuda_hasPrimaryContext "
      "_get_privateuse1_backend_name _accelerator_getAccelerator _get_float32_matmul_precision "
      "get_num_threads"},
     // What these switch off is on again when the call ends, which is looked at then.

@@ -27,6 +27,15 @@ PythonRef CopyOf(PyObject* container) {
 
 }  // namespace
 
+// What grows in steps would leave blocks of every size between those that the run frees.
+ObservedLog::ObservedLog() {
+  constexpr size_t kReadsExpected = 4096;
+  objects_.reserve(kReadsExpected);
+  numbers_.reserve(kReadsExpected);
+  seen_.reserve(kReadsExpected);
+  reads_.reserve(kReadsExpected);
+}
+
 std::string ObservedLog::Line::ToText() const {
   if (code == nullptr) return {};
   const std::string_view file = ViewOf(code->co_filename);

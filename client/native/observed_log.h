@@ -48,6 +48,8 @@ class ObservedLog {
     Line line;
   };
 
+  ObservedLog();
+
   void set_line(Line line) { line_ = line; }
   const Line& line() const { return line_; }
 

@@ -297,7 +297,7 @@ std::optional<int64_t> StepWriter::ArgumentValue(const at::Tensor& tensor) {
   KnownTensor& known = tensors_.at(value);
   known.first_use = current_->name;
   lifted_ |= fresh;
-  if (fresh || (tensor.dim() <= 1 && bytes <= kSmallBytesMax)) {
+  if (fresh || (tensor.dim() == 0 && bytes <= kSmallBytesMax)) {
     known.elements = CopyElements(tensor);
   }
   return value;

@@ -3,9 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
@@ -35,8 +35,8 @@ struct KnownTensor {
   c10::SmallVector<int64_t, 5> strides;
   int64_t offset = 0;
   uint32_t storage = 0;
-  std::string name;              ///< of a bound foreign tensor
-  std::string first_use;         ///< operator that met a foreign tensor first
+  std::string name;                ///< of a bound foreign tensor
+  std::string first_use;           ///< operator that met a foreign tensor first
   std::optional<Buffer> elements;  ///< copied at first sight, contiguous
 };
 
@@ -45,7 +45,11 @@ struct KnownTensor {
 /// Belongs to the recording thread. Ids are positions and never change.
 class TensorTable {
  public:
-  TensorTable() { tensors_.reserve(1024); }
+  TensorTable() {
+    tensors_.reserve(kExpected);
+    by_impl_.reserve(kExpected);
+    by_storage_.reserve(kExpected);
+  }
 
   std::optional<uint32_t> Find(const at::Tensor& tensor) const;
   /// The tensor is strided and of a known element type, and Find() knows nothing of it.
@@ -64,6 +68,8 @@ class TensorTable {
   bool IsWritten(uint32_t value) const { return storages_[tensors_[value].storage].written; }
 
  private:
+  static constexpr size_t kExpected = 1024;
+
   struct KnownStorage {
     c10::weak_intrusive_ptr<c10::StorageImpl> impl;
     bool of_step = false;
@@ -73,8 +79,8 @@ class TensorTable {
 
   std::vector<KnownTensor> tensors_;
   std::vector<KnownStorage> storages_;
-  std::unordered_map<const c10::TensorImpl*, uint32_t> by_impl_;
-  std::unordered_map<const c10::StorageImpl*, uint32_t> by_storage_;
+  boost::unordered_flat_map<const c10::TensorImpl*, uint32_t> by_impl_;
+  boost::unordered_flat_map<const c10::StorageImpl*, uint32_t> by_storage_;
 };
 
 /// Copies the elements in logical order. The caller has made sure that no operator this runs is
