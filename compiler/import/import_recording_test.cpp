@@ -77,6 +77,21 @@ TEST(ImportRecording, MakesInPlaceStepsFunctional) {
 )");
 }
 
+// The artifact's own bytes are nobody's; results that are views of each other stay so.
+TEST(ImportRecording, GivesAwayOneCopyOfAConstant) {
+  RecordingBuilder r;
+  const uint32_t c = r.Constant("c", DType::kI64, {2}, std::string(16, '\1'));
+  const uint32_t part = r.View("aten::slice.Tensor", Args(V(c), I(0), I(0), I(1), I(1)), {1}, {1});
+  EXPECT_EQ(Body(r.Finish({part, c, part})),
+            R"(  %0 = aten.slice.Tensor(%c, 0, 0, 1, 1) : i64[1]
+  %1 = aten.clone(%c) : i64[2]
+  %2 = aten.slice.Tensor(%1, 0, 0, 1, 1) : i64[1]
+  %3 = ingot.shares(%1, -1) : i64[2]
+  return %2, %3, %2
+}
+)");
+}
+
 // y.half().add_(f32) computes in f32 and rounds into the f16 tensor.
 TEST(ImportRecording, CastsWhatAnInPlaceStepPromotes) {
   RecordingBuilder r;
@@ -300,11 +315,19 @@ TEST(ImportRecording, SaysWhyItRefuses) {
          r.Step("aten::batch_norm", Args(V(x), Nil(), Nil(), V(x), V(x), B(true), F(0.1), F(1e-5)),
                 Args(V(y)));
        }},
-      {"unsupported: step 1 (aten::neg_): written tensor names an element of memory twice",
+      {"unsupported: step 1 (aten::neg_): written tensor is, or is a view of, one that names",
        [](auto& r, uint32_t x) {
          const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)),
                                    {5, 2, 2}, {0, 2, 1});
          r.InPlace("aten::neg_", Args(V(y)));
+       }},
+      {"unsupported: step 2 (aten::neg_): written tensor is, or is a view of, one that names",
+       [](auto& r, uint32_t x) {
+         const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)),
+                                   {5, 2, 2}, {0, 2, 1});
+         const uint32_t z = r.View("aten::slice.Tensor", Args(V(y), I(0), I(0), I(1), I(1)),
+                                   {1, 2, 2}, {0, 2, 1});
+         r.InPlace("aten::neg_", Args(V(z)));
        }},
       {"unsupported: step 0 (aten::neg_): written memory is shared",
        [](auto& r, uint32_t x) {

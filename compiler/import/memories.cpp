@@ -118,8 +118,13 @@ Status Memories::Write(uint32_t id, ValueId value) {
     return Error(Code::kUnsupported,
                  "written memory is shared by tensors that are not views of each other");
   }
-  if (HasInternalOverlap(recording_.meta(id).type)) {
-    return Error(Code::kUnsupported, "written tensor names an element of memory twice");
+  // Undoing the views one by one, a write to one of the places would not reach the others.
+  for (uint32_t at = id;; at = cells_[at].view->parent) {
+    if (HasInternalOverlap(recording_.meta(at).type)) {
+      return Error(Code::kUnsupported,
+                   "written tensor is, or is a view of, one that names an element of memory twice");
+    }
+    if (!cells_[at].view) break;
   }
   std::vector<std::pair<uint32_t, ValueId>> updated = {{id, value}};
   while (cells_[updated.back().first].view) {
@@ -159,22 +164,32 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
       return Error(Code::kCorrupt, fmt::format("recording: output {} is used undefined", id));
     }
     const auto [memory, known] = *tensors;
-    const std::optional<size_t> source = SourceOf(memories_[memory]);
-    if (source && graph_.inputs[*source].kind == InputKind::kConstant) {
-      // A caller gets a copy: the tensor itself is part of the code.
-      TRY_ASSIGN(const ValueId value, Use(id));
-      values.push_back(value);
-      continue;
-    }
+    const size_t source = SourceOf(memories_[memory]).value_or(graph_.inputs.size());
+    const bool is_constant =
+        source < graph_.inputs.size() && graph_.inputs[source].kind == InputKind::kConstant;
+    const bool is_callers = source < graph_.inputs.size() && !is_constant;
+    // A caller gets a copy of a constant, which is part of the code; several tensors of its memory
+    // are views of one copy.
+    if (is_constant && known.size() > 1 && !first.contains(memory)) TRY(CopyConstant(memory));
     const auto [at, is_first] = first.emplace(memory, values.size());
-    if (is_first && memories_[memory].version > 0 && (source || known.size() > 1)) TRY(Settle(memory));
+    if (is_first && memories_[memory].version > 0 && (is_callers || known.size() > 1)) TRY(Settle(memory));
     TRY_ASSIGN(ValueId value, Use(id));
     const bool itself = graph_.InputIndex(value) >= 0 || (!is_first && ids[at->second] == id);
-    if (source && !itself) value = Shares(value, static_cast<int64_t>(*source));
-    if (!source && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
+    if (is_callers && !itself) value = Shares(value, static_cast<int64_t>(source));
+    if (!is_callers && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
     values.push_back(value);
   }
   return values;
+}
+
+// From now on the memory is a copy of itself, made by the call.
+Status Memories::CopyConstant(uint32_t memory) {
+  const uint32_t root = memories_[memory].root;
+  TRY_ASSIGN(const ValueId value, Use(root));
+  const NodeId copy = graph_.AddNode({"aten.clone", {Ref{value}}}, {recording_.meta(root).type});
+  cells_[root].value = graph_.node(copy).results[0];
+  cells_[root].version = ++memories_[memory].version;
+  return {};
 }
 
 ValueId Memories::Shares(ValueId value, int64_t with) {

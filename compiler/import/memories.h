@@ -62,6 +62,7 @@ class Memories {
   /// The position of the memory's root among the sources.
   std::optional<size_t> SourceOf(const Memory& memory) const;
   Status Settle(uint32_t memory);
+  Status CopyConstant(uint32_t memory);
   ValueId Shares(ValueId value, int64_t with);
 
   const Recording& recording_;

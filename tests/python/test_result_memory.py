@@ -78,3 +78,43 @@ def test_an_exported_file_returns_the_argument_itself(ingot, tmp_path):
     result = ingot.load(str(tmp_path / "f.ingot"))(x, y)
     assert result[0] is x and result[2] is y and result[1].data_ptr() == x[1:].data_ptr()
     assert x.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("make", [lambda: torch.tensor(2), lambda: torch.tensor([2, 3, 4]), lambda: torch.tensor([[1.0, 2.0]])])
+def test_views_of_one_constant_share_its_memory(ingot, make):
+    def function(x):
+        table = make()
+        return table, table.squeeze(-1), table.reshape(-1)[:1], x + table.reshape(-1)[0], table
+
+    def both(x):
+        table = make()
+        table.reshape(-1)[0] += 1
+        return table.view_as(table), x * table, table
+
+    step, _, first = served(ingot, function, lambda: [torch.ones(3)])
+    again = step(torch.ones(3))
+    assert [r.tolist() for r in first] == [r.tolist() for r in function(torch.ones(3))]
+    assert first[0] is first[4]
+    for result in (first, again):
+        assert len({r.untyped_storage().data_ptr() for r in result}) == 2
+        result[0].zero_()
+        assert result[2].item() == 0
+    assert first[0] is not again[0]
+    _, _, (seen, product, table) = served(ingot, both, lambda: [torch.ones(1)])
+    want = both(torch.ones(1))
+    assert [r.tolist() for r in (seen, product, table)] == [r.tolist() for r in want]
+    assert seen.untyped_storage().data_ptr() == table.untyped_storage().data_ptr() != product.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("view", [lambda a: a.unfold(0, 2, 1), lambda a: a[None].expand(3, 4), lambda a: a.as_strided((3, 2), (1, 1))])
+def test_a_write_to_a_part_of_a_view_that_overlaps_itself_reaches_every_place(ingot, view):
+    def function(x):
+        base = x + 0
+        part = view(base)
+        part[1].add_(1)
+        return part.clone(), base
+
+    step = ingot.compile(function, wait=True)
+    for _ in range(3):
+        result, want = step(torch.arange(4.0)), function(torch.arange(4.0))
+        assert [r.tolist() for r in result] == [r.tolist() for r in want]
