@@ -6,11 +6,13 @@
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
 #include "compiler/import/memories.h"
+#include "compiler/import/overlap.h"
 #include "compiler/import/positions.h"
 #include "compiler/import/recording.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
 namespace {
@@ -380,6 +382,32 @@ class Importer {
     return Number{std::get<double>(result)};
   }
 
+  /// Whether an operand that is not the written one shows elements of it. An operand that is the
+  /// written tensor, element by element, is read before it is written.
+  bool ReadsWhatItWrites(const StepCall& call, const std::string& op,
+                         const std::vector<uint32_t>& written) const {
+    const OpInfo* info = FindOp(op);
+    const bool is_pointwise = info != nullptr && info->op_class == OpClass::kPointwise;
+    bool reads = false;
+    for (uint32_t position = 0; position < call.args.size(); ++position) {
+      if (IsWritten(call, position)) continue;
+      ForEachId(call.args[position], [&](uint32_t id) {
+        const Meta& read = recording_.meta(id);
+        for (uint32_t target : written) {
+          const Meta& write = recording_.meta(target);
+          const bool is_same = read.offset == write.offset && read.type == write.type;
+          reads |= read.storage == write.storage && !(is_pointwise && is_same) &&
+                   MayOverlap(read, write);
+        }
+      });
+    }
+    return reads;
+  }
+
+  static bool IsWritten(const StepCall& call, uint32_t position) {
+    return std::find(call.writes.begin(), call.writes.end(), position) != call.writes.end();
+  }
+
   Status AddWritingStep(const StepCall& call) {
     if (call.op == "aten.detach_" || call.op == "aten.requires_grad_") return {};
     const std::optional<FunctionalForm> form = FindFunctionalForm(call.op);
@@ -393,6 +421,10 @@ class Importer {
     std::vector<uint32_t> written;
     for (uint32_t position : call.writes) {
       ForEachId(call.args[position], [&](uint32_t id) { written.push_back(id); });
+    }
+    if (ReadsWhatItWrites(call, form->op, written)) {
+      return Error(Code::kUnsupported,
+                   "reads memory that it also writes: what it finds there depends on the order");
     }
     TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
     if (!in_place) {

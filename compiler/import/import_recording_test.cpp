@@ -329,6 +329,11 @@ TEST(ImportRecording, SaysWhyItRefuses) {
                                    {1, 2, 2}, {0, 2, 1});
          r.InPlace("aten::neg_", Args(V(z)));
        }},
+      {"unsupported: step 1 (aten::add_.Tensor): reads memory that it also writes",
+       [](auto& r, uint32_t x) {
+         const uint32_t y = r.View("aten::t", Args(V(x)), {2, 2}, {1, 2});
+         r.InPlace("aten::add_.Tensor", Args(V(x), V(y), NumberOf(int64_t{1})));
+       }},
       {"unsupported: step 0 (aten::neg_): written memory is shared",
        [](auto& r, uint32_t x) {
          const uint32_t y = r.ViewOf(x, {2}, {1}, 1);

@@ -422,8 +422,23 @@ class Planner {
     const Dim bytes = type.Extent() * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
     const uint32_t copy =
         AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
-    PushCopy(copy, value);
+    PushCopy(EachOnce(copy, type), EachOnce(value, type));
     return copy;
+  }
+
+  // `value` without what an expanded dim of `type` repeats: memory is written once.
+  uint32_t EachOnce(uint32_t value, const Type& type) {
+    auto once = std::make_unique<proto::ValueT>(*plan_.values[value]);
+    bool repeats = false;
+    for (size_t i = 0; i < type.rank(); ++i) {
+      if (!type.strides[i].is_zero() || type.sizes[i].is_one()) continue;
+      once->sizes[i] = DimAt(Dim(1));
+      repeats = true;
+    }
+    if (!repeats) return value;
+    offsets_.push_back(Dim(offsets_[value]));
+    plan_.values.push_back(std::move(once));
+    return static_cast<uint32_t>(plan_.values.size() - 1);
   }
 
   // What ingot.shares says of an output: the value whose memory it lies in. kNoValue: its own.

@@ -118,3 +118,43 @@ def test_a_write_to_a_part_of_a_view_that_overlaps_itself_reaches_every_place(in
     for _ in range(3):
         result, want = step(torch.arange(4.0)), function(torch.arange(4.0))
         assert [r.tolist() for r in result] == [r.tolist() for r in want]
+
+
+def test_a_write_that_reads_what_it_writes_is_as_eager_makes_it(ingot):
+    def scalar(x):
+        y = x.clone()
+        y[:, 1] += y[0, 1]
+        return y
+
+    def rows(x):
+        y = x.clone()
+        y[:, 1:].add_(y[:, :-1])
+        return y
+
+    for function in (scalar, rows):
+        step = ingot.compile(function, wait=True)
+        for _ in range(3):
+            assert step(torch.arange(12.0).reshape(3, 4)).tolist() == function(torch.arange(12.0).reshape(3, 4)).tolist()
+
+
+def test_a_write_may_read_other_parts_of_its_memory(ingot):
+    def function(x):
+        y = x.clone()
+        y[:, :2].mul_(y[:, 2:])
+        y[0::2].add_(y[1::2])
+        y.mul_(y)
+        return y
+
+    _, _, result = served(ingot, function, lambda: [torch.arange(16.0).reshape(4, 4)])
+    assert result.tolist() == function(torch.arange(16.0).reshape(4, 4)).tolist()
+
+
+def test_an_expanded_constant_is_given_away_expanded(ingot):
+    table = torch.arange(3.0)
+
+    def function(x):
+        return torch.tensor(0.5).expand(x.shape), torch.tensor([1.0, 2.0])[:, None].expand(2, 4), x + 1
+
+    _, (x,), result = served(ingot, function, lambda: [table.clone()])
+    for got, want in zip(result, function(x)):
+        assert got.tolist() == want.tolist() and got.stride() == want.stride()

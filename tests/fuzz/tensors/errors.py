@@ -28,7 +28,7 @@ CREATES = set("""arange empty empty_like empty_strided eye full full_like linspa
 scalar_tensor zeros zeros_like""".split())
 GROWS = set("mul div mm bmm addmm baddbmm mv dot addcmul addcdiv pow convolution outer square prod cumprod lerp linear".split())
 STEEP = set("rsqrt log log2 log10 log1p reciprocal div pow atan2 sqrt addcdiv tan".split())
-CHOOSES = set("max min amax amin maximum minimum aminmax cummax cummin sort topk".split())
+CHOOSES = set("""max min amax amin maximum minimum aminmax cummax cummin sort topk clamp clamp_max clamp_min relu relu6 hardtanh threshold""".split())
 NORMS = set("""native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit_no_training
 var std var_mean std_mean cudnn_batch_norm _fused_rms_norm rms_norm""".split())
 
