@@ -202,3 +202,38 @@ print("{}")
 
 def test_a_process_that_ends_while_it_connects_ends_well(store, tmp_path):
     store.python(ENDING, INGOT_SOCKET=str(tmp_path / "s"))
+
+
+LAST = '''
+import atexit, json, sys, torch
+sys.path.insert(0, ".")
+import net, ingot
+model = net.Net().eval()
+
+@atexit.register
+def last():
+    step = ingot.compile(model)
+    with torch.no_grad():
+        print(json.dumps(dict(same=torch.equal(step(torch.ones(2, 16)), model(torch.ones(2, 16))))))
+'''
+
+
+def test_a_first_call_while_python_ends_is_answered(store, tmp_path):
+    folder = write(tmp_path / "code")
+    assert store.python(LAST, folder)["same"]
+    store.python(RUN.format(rows=4), folder)
+    assert store.python(LAST, folder)["same"]
+
+
+REFUSED = '''
+import json, os, time, torch, ingot
+step = ingot.compile(lambda x: x * time.time())
+with torch.no_grad():
+    step(torch.ones(2))
+step.wait()
+print(json.dumps(dict(refused=ingot.stats()["refusals"], store=os.path.exists(os.environ["INGOT_STORE_DIR"]))))
+'''
+
+
+def test_no_daemon_is_started_before_there_is_something_to_compile(store, tmp_path):
+    assert store.python(REFUSED) == {"refused": 1, "store": False}

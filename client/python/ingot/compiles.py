@@ -78,9 +78,10 @@ class Compiles:
                 if job.sibling is not None:
                     self._settle(job.sibling)
             finally:
-                self._end(job)
+                self.end(job)
 
-    def _end(self, job: Job) -> None:
+    def end(self, job: Job) -> None:
+        """Nobody works on it any more."""
         if not job.gears:
             job.shape.end(job.sizes)
         with self._lock:
@@ -128,7 +129,7 @@ class Compiles:
         """Sends a recording that went along with another, unless what came back serves it: it may be a template of others."""
         with self._engine._lock:
             is_served = self._engine._is_served(sibling.call)
-        self._end(sibling) if is_served else self._send(sibling)
+        self.end(sibling) if is_served else self._send(sibling)
 
     def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
         engine, entry = self._engine, job.shape.entry

@@ -23,9 +23,9 @@ class Link:
         self._config = config
         self._said: "set[str]" = set()
         self._begin()
-        self.nothing_stored: bool = _native.nothing_stored(config.store_dir, config.socket)
-        """When the link was made there was neither a store nor a daemon: until one answers there is nothing to ask for."""
-        self.open_soon()
+        self._nothing_stored = True
+        if not self.nothing_stored():
+            self.open_soon()  # Otherwise a daemon is started for the first compile: it would take time from the first call.
 
     def _begin(self) -> None:
         self._ready = threading.Event()
@@ -39,7 +39,7 @@ class Link:
     def forked(self) -> None:
         """In a child process: the parent's connection and the thread that opened it are not ours."""
         _of_parents.append(self._connection)
-        self.nothing_stored = False
+        self._nothing_stored = False
         self._begin()
 
     def open_soon(self) -> None:
@@ -49,7 +49,11 @@ class Link:
                 return
             self._opening = True
             self._ready.clear()
-        threading.Thread(target=self._open, name="ingot-connect", daemon=True).start()
+        try:
+            threading.Thread(target=self._open, name="ingot-connect", daemon=True).start()
+        except RuntimeError as e:  # Python starts none while it ends.
+            self._failure, self._failed_at, self._opening = errors.Unavailable(str(e)), time.monotonic(), False
+            self._ready.set()
 
     def _open(self) -> None:
         try:
@@ -60,9 +64,15 @@ class Link:
             self._failed_at = time.monotonic()
             self.say(self._failure)
         finally:
-            self._opening = self.nothing_stored = False
+            self._opening = self._nothing_stored = False
             self._ready.set()
         self.look_at_store()
+
+    def nothing_stored(self) -> bool:
+        """Whether there is neither a store nor a daemon: nothing to ask for."""
+        if self._nothing_stored:
+            self._nothing_stored = _native.nothing_stored(self._config.store_dir, self._config.socket)
+        return self._nothing_stored
 
     def say(self, error: errors.Error) -> None:
         """Warns that the daemon cannot be used, once for each kind of reason, whoever meets it."""

@@ -188,7 +188,7 @@ class Engine:
 
     def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
         entry = Entry(key)
-        if self._link.nothing_stored and self.config.on_miss == "compile" and not self.config.require_cached:
+        if self._link.nothing_stored() and self.config.on_miss == "compile" and not self.config.require_cached:
             self._last_miss = miss.nothing_stored(self.name)
             counters.add("entry_misses")
             return entry
@@ -332,11 +332,18 @@ class Engine:
         finally:
             if job is None:
                 shape.end(sizes)
-        if job is not None:
-            self._compiles.submit(job)
-            if self.config.wait and not self._compiles.is_holding():
-                job.done.wait(self.config.compile_ms_max / 1e3)
+        if job is not None and self._submit(job) and self.config.wait and not self._compiles.is_holding():
+            job.done.wait(self.config.compile_ms_max / 1e3)
         return result
+
+    def _submit(self, job: Job) -> bool:
+        try:
+            self._compiles.submit(job)
+        except RuntimeError as e:  # Python starts no thread while it ends: the answer is there.
+            self._compiles.end(job)
+            log.debug("%s: nothing is compiled: %s", self.name, e)
+            return False
+        return True
 
     def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call
                   ) -> "tuple[typing.Any, Job | None]":
@@ -392,8 +399,7 @@ class Engine:
         finally:
             run.complete_if_kept()
         counters.add("deferred")
-        self._compiles.submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
-        return True
+        return self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
 
     def _finish(self, run: recording.Recording, result: typing.Any, call: recording.Call, declared: "gears.Declared | None"
                 ) -> "tuple[recording.Captured, exporting.Proof | None]":
