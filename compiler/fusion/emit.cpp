@@ -389,7 +389,20 @@ class Emitter {
     return AppendOp(ScalarOp::kSelect, e.dtype, {inside, inner, outer});
   }
 
+  /// Without an index nothing is read. A check of one that does not depend on j would be made all
+  /// the same, once for each row.
+  bool HasNoIndex(const Expr& e) const {
+    for (size_t k = 1; k < e.args.size(); ++k) {
+      const Expr* index = &pool_[e.args[k]];
+      while (index->kind == ExprKind::kView) index = &pool_[index->args[0]];
+      if (std::ranges::any_of(index->sizes, [](const Dim& size) { return size.is_zero(); }))
+        return true;
+    }
+    return false;
+  }
+
   Id EmitGather(const Expr& e, CoordsId at, Id predicate) {
+    if (HasNoIndex(e)) return Append({.op = ScalarOp::kConst, .dtype = e.dtype});
     const Dims& table = pool_[e.args[0]].sizes;
     std::vector<Id> indices;
     for (size_t k = 1; k < e.args.size(); ++k) {
