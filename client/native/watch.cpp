@@ -13,7 +13,10 @@ namespace {
 
 /// Zero while a class has none: it gets one when it is next looked into.
 unsigned int VersionOf(PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0 ? type->tp_version_tag : 0;
+#if PY_VERSION_HEX < 0x030D0000
+  if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
+#endif
+  return type->tp_version_tag;
 }
 
 bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }
