@@ -58,7 +58,7 @@ class Engine:
             # A collective under way ends where it is first used: here.
             return self.site(*collectives.finished(args), **collectives.finished(kwargs))
         if name in ("unsupported", "failed"):
-            return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
+            return self._fall_back_from(name, detail, args, kwargs)
         call = self._taken_apart(args, kwargs)
         number = self._number(call)
         if number not in self._structures and len(self._structures) < self.config.shapes_max:
@@ -76,7 +76,7 @@ class Engine:
                     return result
                 name, _, detail = reason.partition(":")
                 if name in ("unsupported", "failed"):
-                    return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
+                    return self._fall_back_from(name, detail, args, kwargs)
         shape = self._shapes.get(number)
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
@@ -125,6 +125,10 @@ class Engine:
         if self.config.on_unsupported == "error" and name != "execution":
             raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + recording.advice(name))
         return self.target(*args, **kwargs)
+
+    def _fall_back_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        """The eager answer of a call that the call site cannot take, or whose native code failed."""
+        return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
 
     def _warn_once(self, name: str, text: str) -> None:
         if name not in self._warned:
@@ -389,15 +393,18 @@ class Engine:
         shape, sizes = self._shapes.get(self._number(call)), call.sizes()
         if shape is None or self.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
             return False
+        captured = None
         run = self._prepare(call, deferred=True)
         try:
             captured = run.finish(run.run())
         except Exception as e:  # The run that computes says it to the user.
             log.debug("%s: a deferred recording failed: %r", self.name, e)
-            shape.end(sizes)
-            return False
         finally:
+            if captured is None:
+                shape.end(sizes)
             run.complete_if_kept()
+        if captured is None:
+            return False
         counters.add("deferred")
         return self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
 
