@@ -28,7 +28,7 @@ std::optional<size_t> Memories::SourceOf(const Memory& memory) const {
 
 uint32_t Memories::AddMemory(uint32_t root) {
   const uint32_t memory = static_cast<uint32_t>(memories_.size());
-  memories_.push_back({root});
+  memories_.push_back({root, cells_[root].value});
   by_storage_[recording_.meta(root).storage].push_back(memory);
   return memory;
 }
@@ -174,6 +174,10 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
     const auto [at, is_first] = first.emplace(memory, values.size());
     if (is_first && memories_[memory].version > 0 && (is_callers || known.size() > 1)) TRY(Settle(memory));
     TRY_ASSIGN(ValueId value, Use(id));
+    if (memories_[memory].version > 0 && graph_.type(value).strides != recording_.meta(id).type.strides) {
+      TRY(Settle(memory));
+      TRY_ASSIGN(value, Use(id));
+    }
     const bool itself = graph_.InputIndex(value) >= 0 || (!is_first && ids[at->second] == id);
     if (is_callers && !itself) value = Shares(value, static_cast<int64_t>(source));
     if (!is_callers && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
@@ -199,14 +203,12 @@ ValueId Memories::Shares(ValueId value, int64_t with) {
 
 // Every tensor of the memory takes its view from the root again.
 Status Memories::Settle(uint32_t memory) {
-  const uint32_t root = memories_[memory].root;
+  const auto [root, made] = std::pair(memories_[memory].root, memories_[memory].made);
   Cell& cell = cells_[root];
-  const std::optional<size_t> source = SourceOf(memories_[memory]);
   const Type& type = recording_.meta(root).type;
-  if (source && graph_.type(cell.value) != type) {
-    // Views of it must lie as they do in the source's memory.
-    const ValueId before = graph_.inputs[*source].value;
-    const NodeId copy = graph_.AddNode({"aten.copy", {Ref{before}, Ref{cell.value}}}, {type});
+  if (graph_.type(cell.value) != type) {
+    // Results must lie as they do in eager's memory.
+    const NodeId copy = graph_.AddNode({"aten.copy", {Ref{made}, Ref{cell.value}}}, {type});
     cell.value = graph_.node(copy).results[0];
   }
   cell.version = ++memories_[memory].version;

@@ -52,6 +52,7 @@ class Memories {
   };
   struct Memory {
     uint32_t root = 0;
+    ValueId made = kNoValue;  ///< of the root, before any write
     uint64_t version = 0;
     /// Some alias is not a known view of the root: a write could not be followed.
     bool tangled = false;
