@@ -389,14 +389,19 @@ class Emitter {
     return AppendOp(ScalarOp::kSelect, e.dtype, {inside, inner, outer});
   }
 
-  /// Without an index nothing is read. A check of one that does not depend on j would be made all
-  /// the same, once for each row.
+  static bool IsEmpty(const Dims& sizes) {
+    return std::ranges::any_of(sizes, [](const Dim& size) { return size.is_zero(); });
+  }
+
+  /// Without an index nothing is read; where there is one but nothing to read by it, indexing does
+  /// not look at it and lookups in a table do. A check of an index that does not depend on j would
+  /// be made all the same, once for each row.
   bool HasNoIndex(const Expr& e) const {
+    if (e.check == loop::IndexCheck::kWrap && IsEmpty(e.sizes)) return true;
     for (size_t k = 1; k < e.args.size(); ++k) {
       const Expr* index = &pool_[e.args[k]];
       while (index->kind == ExprKind::kView) index = &pool_[index->args[0]];
-      if (std::ranges::any_of(index->sizes, [](const Dim& size) { return size.is_zero(); }))
-        return true;
+      if (IsEmpty(index->sizes)) return true;
     }
     return false;
   }
