@@ -125,6 +125,8 @@ class Generator:
                 name = self._value(what, first[0] if first else None)
                 first.append(name)
                 return name
+            if what == "s":
+                return first[0]
             if what == "D":
                 rank = self._runs[0].names[first[0]].dim() if first else 1
                 dims.append(str(self._random.randrange(-max(rank, 1), max(rank, 1))))

@@ -2,8 +2,8 @@
 """Statements that a random program is made of.
 
 In braces stands what the generator fills in: a value by its kind (x any, f floating, n number, i integer, b bool, l int64),
-y what broadcasts with the first value, w another value of its sizes, t something to write to, D one of the first value's dims,
-N its size along the last D, S a number, Z a size, C a small count, T an element type, SL a subscript of the first value.
+y what broadcasts with the first value, w another value of its sizes, s the first value again, t something to write to,
+D one of the first value's dims, N its size along the last D, S a number, Z a size, C a small count, T an element type, SL a subscript of the first value.
 """
 
 UNARY = """neg abs relu floor ceil round trunc sign square gelu silu mish elu softplus hardtanh hardswish hardsigmoid leaky_relu relu6
@@ -374,6 +374,13 @@ torch.where({b}, {t}, {y}, out={t})
 {t}[{l}] += {S}
 {t}[{b}] = {S}
 {t}[:, {l}] = {S}
+{t}[{SL}] += {s}[{SL}]
+{t}[{SL}].mul_({s}[{SL}])
+{t}[1:].add_({s}[:-1])
+{t}[..., 1::2].copy_({s}[..., ::2])
+{t}.add_({s}.transpose(0, -1))
+{t}.unfold(0, 2, 1)[0].add_({S})
+{t}[:1].expand({Z}, *{s}.shape[1:])[0].add_({S})
 {t} += {y}
 {t} *= {S}""".split("\n") * 2
 
