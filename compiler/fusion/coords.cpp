@@ -49,7 +49,11 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
   const Coords& at = coords_[id];
   std::vector<bool> used(shape_.extents.size());
   for (size_t k = 0; k < sizes.size(); ++k) {
-    if (sizes[k].is_one()) continue;
+    if (sizes[k].is_one()) {
+      // A loop over nothing may look past the one place.
+      if (!at[k].IsZero()) return false;
+      continue;
+    }
     const auto var = WholeVar(at[k]);
     if (!var || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
     used[*var] = true;

@@ -32,8 +32,9 @@ class Domain {
   const Coords& at(CoordsId id) const { return coords_[id]; }
   CoordsId identity() const { return 0; }
 
-  /// Each non-unit dim of `sizes` is one whole variable, and together they are all variables, or
-  /// all that are not folded: a value at these coordinates can be stored by the group.
+  /// Each non-unit dim of `sizes` is one whole variable, each other dim its first place, and together
+  /// they are all variables, or all that are not folded: a value at these coordinates can be stored
+  /// by the group.
   bool IsOwn(CoordsId id, const Dims& sizes) const;
   bool HasGathered(CoordsId id) const;
   /// The coordinates use variable `var`.

@@ -568,6 +568,20 @@ TEST(Fuse, ZeroSizesAndZeroDimResults) {
   EXPECT_EQ(run.Get(), Values{1});
 }
 
+TEST(Fuse, LoopsOverNoPartStoreNotTheWhole) {
+  Program run(R"(graph @f(%x: f32[1, 1]) {
+  %0 = aten.relu(%x) : f32[1, 1]
+  %1 = aten.slice.Tensor(%0, 0, 1, 1, 1) : f32[0, 1]
+  %2 = aten.sum(%1, none) : f32[]
+  return %2, %0
+})");
+  run.Set(0, {3});
+  const Status status = run.Go();
+  ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
+  EXPECT_EQ(run.Get(0), Values{0});
+  EXPECT_EQ(run.Get(1), Values{3}) << run.KernelText();
+}
+
 TEST(Fuse, NanAndInfinityGoThroughAsInTorch) {
   Program run(R"(graph @f(%x: f32[6]) {
   %0 = aten.relu(%x) : f32[6]
