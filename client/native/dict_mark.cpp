@@ -2,20 +2,14 @@
 #include "client/native/dict_mark.h"
 
 #include <boost/unordered/unordered_flat_map.hpp>
-#include <string_view>
 
-#include "client/native/inline_values.h"
+#include "client/native/python_ref.h"
 
 namespace ingot::client {
 
 #if PY_VERSION_HEX < 0x030C0000
 
-DictMark::DictMark(PyObject* dict)
-    : dict_(dict), now_(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag) {}
-
-bool DictMark::Holds() const { return then_ == *now_; }
-
-void DictMark::Set() { then_ = *now_; }
+DictMark::DictMark(PyObject* dict) : now_(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag) {}
 
 uint64_t DictMark::Writes() { return 0; }
 
@@ -39,9 +33,9 @@ int OnWrite(PyDict_WatchEvent event, PyObject* dict, PyObject* /*key*/, PyObject
   Counts& counts = TheCounts();
   const auto it = counts.of.find(dict);
   if (it == counts.of.end()) return 0;
-  ++counts.all;
-  if (const auto count = it->second.lock()) ++*count;
-  if (event == PyDict_EVENT_DEALLOCATED) counts.of.erase(it);
+  const auto count = it->second.lock();
+  if (count) ++counts.all, ++*count;
+  if (!count || event == PyDict_EVENT_DEALLOCATED) counts.of.erase(it);
   return 0;
 }
 
@@ -53,21 +47,30 @@ int Watcher() {
   return counts.watcher;
 }
 
-constexpr uint64_t kUnknown = 0;
-
-/// Empty where the dict has values of its own.
-std::string_view InlineValues(PyObject* dict) {
-  size_t size = 0;
-  const void* values = IngotInlineValues(dict, &size);
-  return values == nullptr ? std::string_view()
-                           : std::string_view(static_cast<const char*>(values), size);
+/// Gives an attributes' dict a table of its own, as taking its last entry away does. False where it
+/// shares one still: an empty one does.
+bool OwnsItsTable(PyObject* dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  const auto shares = [&] { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; };
+  if (shares() && PyDict_CheckExact(dict) && PyDict_GET_SIZE(dict) > 0) {
+    const PythonRef last(PyObject_CallMethod(dict, "popitem", nullptr));
+    if (last)
+      PyDict_SetItem(dict, PyTuple_GET_ITEM(last.get(), 0), PyTuple_GET_ITEM(last.get(), 1));
+    PyErr_Clear();
+  }
+  return !shares();
+#else
+  return dict != nullptr;
+#endif
 }
+
+const uint64_t kNobodyTells = 0;
 
 }  // namespace
 
-DictMark::DictMark(PyObject* dict) : dict_(dict), now_(&kUnknown) {
+DictMark::DictMark(PyObject* dict) : now_(&kNobodyTells) {
   const int watcher = Watcher();
-  if (watcher < 0) return;
+  if (watcher < 0 || !OwnsItsTable(dict)) return;
   std::weak_ptr<uint64_t>& known = TheCounts().of[dict];
   counted_ = known.lock();
   if (!counted_) {
@@ -81,21 +84,7 @@ DictMark::DictMark(PyObject* dict) : dict_(dict), now_(&kUnknown) {
   now_ = counted_.get();
 }
 
-bool DictMark::Holds() const {
-  const uint64_t now = *now_;
-  return now != kUnknown && now == then_ && InlineValues(dict_) == values_;
-}
-
-void DictMark::Set() {
-  values_ = InlineValues(dict_);
-  then_ = *now_;
-}
-
-uint64_t DictMark::Writes() {
-  // What lies in objects is not counted.
-  const bool counts_all = PY_VERSION_HEX < 0x030D0000 && TheCounts().watcher >= 0;
-  return counts_all ? TheCounts().all : 0;
-}
+uint64_t DictMark::Writes() { return TheCounts().all; }
 
 #endif
 

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 namespace ingot::client {
 
@@ -14,24 +13,25 @@ namespace ingot::client {
 ///
 /// Python 3.11 gives every dict a number that each write changes. Later versions drop it, and tell
 /// whoever asks for it of each write instead; those are counted here. Python 3.13 tells nobody of
-/// writes to attributes that lie in their object, so those are compared as a whole.
+/// writes to attributes that lie in their object, so these move to the dict.
 class DictMark {
  public:
   explicit DictMark(PyObject* dict);
 
   /// Nobody has written to the dict since Set(); false before that, and where nobody can tell.
-  bool Holds() const;
-  void Set();
+  bool Holds() const { return then_ != kUnknown && then_ == *now_; }
+  void Set() { then_ = *now_; }
 
-  /// Changes with every write to a dict that has a mark; 0 where nobody counts all of them.
+  /// Changes with every write to a dict whose mark is counted.
   static uint64_t Writes();
+  bool is_counted() const { return counted_ != nullptr; }
 
  private:
-  PyObject* dict_;
+  static constexpr uint64_t kUnknown = 0;
+
   const uint64_t* now_;
-  uint64_t then_ = 0;
+  uint64_t then_ = kUnknown;
   std::shared_ptr<uint64_t> counted_;  ///< where writes are counted; null where the dict has it
-  std::string values_;                 ///< those that lay in the object, as bytes
 };
 
 }  // namespace ingot::client

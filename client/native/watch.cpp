@@ -4,6 +4,8 @@
 #include <structmember.h>
 
 #include <algorithm>
+#include <ranges>
+#include <span>
 
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -11,7 +13,7 @@
 namespace ingot::client {
 namespace {
 
-/// Zero while a class has none: it gets one when it is next looked into.
+/// Zero while a class has none: it loses it when it, or a class that it inherits from, changes.
 unsigned int VersionOf(PyTypeObject* type) {
 #if PY_VERSION_HEX < 0x030D0000
   if ((type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) == 0) return 0;
@@ -19,22 +21,42 @@ unsigned int VersionOf(PyTypeObject* type) {
   return type->tp_version_tag;
 }
 
+/// Zero where Python has no number left.
+unsigned int MakeVersionOf(PyTypeObject* type) {
+#if PY_VERSION_HEX >= 0x030C0000
+  if (VersionOf(type) == 0) PyUnstable_Type_AssignVersionTag(type);
+#else
+  static PyObject* const any = PyUnicode_InternFromString("__class__");
+  if (VersionOf(type) == 0) _PyType_Lookup(type, any);
+#endif
+  return VersionOf(type);
+}
+
+/// Changes with every class that is registered with an abstract one.
+uint64_t RegistrationsNow() {
+  static PyObject* const ask = [] {
+    const PythonRef abc(PyImport_ImportModule("abc"));
+    return abc ? PyObject_GetAttrString(abc.get(), "get_cache_token") : nullptr;
+  }();
+  const PythonRef token(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
+  const uint64_t number = token ? PyLong_AsUnsignedLongLongMask(token.get()) : 0;
+  PyErr_Clear();
+  return number;
+}
+
 bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }
 
 /// The members of a set as they lie in its table, borrowed; null for free places.
-std::vector<PyObject*> TableOf(PyObject* set) {
+auto TableOf(PyObject* set) {
   constexpr Py_hash_t kDeleted = -1;
   const auto* own = reinterpret_cast<PySetObject*>(set);
-  std::vector<PyObject*> table;
-  table.reserve(static_cast<size_t>(own->mask) + 1);
-  for (Py_ssize_t i = 0; i <= own->mask; ++i)
-    table.push_back(own->table[i].hash == kDeleted ? nullptr : own->table[i].key);
-  return table;
+  return std::views::transform(
+      std::span(own->table, static_cast<size_t>(own->mask) + 1),
+      [](const setentry& entry) { return entry.hash == kDeleted ? nullptr : entry.key; });
 }
 
-/// The same object, or an equal number or text in its place, which is kept from then on.
-bool IsSame(PyObject* found, PythonRef& expected) {
-  if (found == expected.get()) return true;
+/// An equal number or text in the other's place, which is kept from then on.
+bool IsEqual(PyObject* found, PythonRef& expected) {
   if (found == nullptr || !expected || Py_TYPE(found) != Py_TYPE(expected.get())) return false;
   const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) ||
                         PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
@@ -45,13 +67,31 @@ bool IsSame(PyObject* found, PythonRef& expected) {
   return true;
 }
 
+bool IsSame(PyObject* found, PythonRef& expected) {
+  return found == expected.get() || IsEqual(found, expected);
+}
+
+/// PyTorch counts the devices once: without one, what asks CUDA fails until the process ends, and
+/// takes long to.
+bool FailsForGood(PyObject* callable) {
+  constexpr std::string_view kAsksCuda = "_cuda_";
+  if (!PyCFunction_Check(callable)) return false;
+  auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+  if (!std::string_view(function->m_ml->ml_name).starts_with(kAsksCuda)) return false;
+  const PythonRef native(PyImport_ImportModule("torch._C"));
+  const PythonRef devices(
+      native ? PyObject_CallMethod(native.get(), "_cuda_getDeviceCount", nullptr) : nullptr);
+  PyErr_Clear();
+  return devices && PyLong_Check(devices.get()) && PyObject_Not(devices.get()) == 1;
+}
+
 }  // namespace
 
 Watch::DictWatch& Watch::OfDict(PyObject* dict) {
   const auto [it, fresh] = numbers_.emplace(dict, dicts_.size());
   if (fresh) {
     Hold(dict);
-    dict_marks_.emplace_back(dict);
+    if (!dict_marks_.emplace_back(dict).is_counted()) uncounted_.push_back(dicts_.size());
     dicts_.emplace_back().dict = dict;
   }
   return dicts_[it->second];
@@ -129,7 +169,8 @@ bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
 /// False where what decides the content cannot be told by identity.
 bool Watch::AddContent(PyObject* holder, const Digest& content) {
   if (PyAnySet_CheckExact(holder)) {
-    std::vector<PyObject*> table = TableOf(holder);
+    const auto now = TableOf(holder);
+    std::vector<PyObject*> table(now.begin(), now.end());
     const auto is_fixed = [](PyObject* member) { return member == nullptr || IsValue(member); };
     if (!std::ranges::all_of(table, is_fixed)) return false;
     for (PyObject* member : table) Hold(member);
@@ -186,6 +227,9 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
     DictWatch& watch = OfDict(holder);
     watch.size = PyDict_GET_SIZE(holder);
     watch.keys = seen.content;
+  } else if (name == "registry") {
+    Hold(holder);
+    registries_.push_back({holder, *seen.content, RegistrationsNow()});
   } else if (name == "target") {
     AddOther(holder, Reading::kField, key, seen);
   } else if (name == "names" && PyFunction_Check(holder)) {
@@ -235,6 +279,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
     case Reading::kKeyAt: return;  // The keys are watched as a whole.
     case Reading::kValueAt: return AddOther(holder, reading, key, seen);
     case Reading::kAnswer:
+      if (!seen.object && FailsForGood(holder)) return;
       if (!seen.object) return AddOther(holder, reading, key, seen);
       Hold(holder);
       Hold(key);
@@ -257,13 +302,15 @@ bool Watch::IsCurrent(const DictWatch& watch) {
 }
 
 bool Watch::DictsHold() const {
-  const uint64_t writes = DictMark::Writes();
-  if (writes != 0 && writes == writes_then_) return true;
-  for (size_t i = 0; i < dicts_.size(); ++i) {
-    if (dict_marks_[i].Holds()) continue;
+  const auto holds = [this](size_t i) {
+    if (dict_marks_[i].Holds()) return true;
     if (!IsCurrent(dicts_[i])) return false;
     dict_marks_[i].Set();
-  }
+    return true;
+  };
+  const uint64_t writes = DictMark::Writes();
+  if (writes == writes_then_) return std::ranges::all_of(uncounted_, holds);
+  if (!std::ranges::all_of(std::views::iota(size_t{0}, dicts_.size()), holds)) return false;
   writes_then_ = writes;
   return true;
 }
@@ -288,8 +335,17 @@ bool Watch::IsCurrent(const ListWatch& watch) {
 
 bool Watch::IsCurrent(const SetWatch& watch) {
   static PyObject* const content = PyUnicode_InternFromString("content");
-  return TableOf(watch.set) == watch.table ||
+  return std::ranges::equal(TableOf(watch.set), watch.table) ||
          Look(watch.set, Reading::kField, content).content == watch.content;
+}
+
+bool Watch::IsCurrent(const RegistryWatch& watch) {
+  static PyObject* const registry = PyUnicode_InternFromString("registry");
+  const uint64_t now = RegistrationsNow();
+  if (now == watch.then) return true;
+  if (Look(watch.type, Reading::kField, registry).content != watch.content) return false;
+  watch.then = now;
+  return true;
 }
 
 bool Watch::IsCurrent(const AnswerWatch& watch) {
@@ -316,7 +372,7 @@ bool Watch::Holds() const {
     const unsigned int now = VersionOf(state.type);
     if (now != 0 && now == state.then) continue;
     if (!IsCurrent(types_[i], state.type)) return false;
-    state.then = VersionOf(state.type);
+    state.then = MakeVersionOf(state.type);
   }
   for (const FunctionWatch& watch : functions_) {
     const PyFunctionObject& function = *watch.function;
@@ -341,6 +397,7 @@ bool Watch::Holds() const {
   }
   const auto is_current = [](const auto& watch) { return IsCurrent(watch); };
   return std::ranges::all_of(lists_, is_current) && std::ranges::all_of(sets_, is_current) &&
+         std::ranges::all_of(registries_, is_current) &&
          std::ranges::all_of(answers_, is_current) && std::ranges::all_of(others_, is_current);
 }
 

@@ -94,6 +94,12 @@ class Watch {
     std::vector<PyObject*> table;
     Digest content;
   };
+  /// The classes that are registered with an abstract one.
+  struct RegistryWatch {
+    PyObject* type;
+    Digest content;
+    mutable uint64_t then;
+  };
   /// A tensor that is no weight: assigning its data gives it other sizes.
   struct TensorWatch {
     PyObject* tensor;
@@ -134,6 +140,7 @@ class Watch {
   static bool IsCurrent(const TypeWatch& watch, PyTypeObject* type);
   static bool IsCurrent(const ListWatch& watch);
   static bool IsCurrent(const SetWatch& watch);
+  static bool IsCurrent(const RegistryWatch& watch);
   static bool IsCurrent(const AnswerWatch& watch);
   static bool IsCurrent(const OtherWatch& watch);
 
@@ -142,6 +149,7 @@ class Watch {
   /// every call.
   mutable std::vector<DictMark> dict_marks_;
   std::vector<DictWatch> dicts_;
+  std::vector<size_t> uncounted_;  ///< dicts whose mark is not counted
   std::vector<TypeState> type_states_;
   std::vector<TypeWatch> types_;
   std::vector<OwnerWatch> owners_;
@@ -151,6 +159,7 @@ class Watch {
   std::vector<CellWatch> cells_;
   std::vector<MemberWatch> members_;
   std::vector<SetWatch> sets_;
+  std::vector<RegistryWatch> registries_;
   std::vector<TensorWatch> tensors_;
   std::vector<AnswerWatch> answers_;
   std::vector<OtherWatch> others_;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program changes in its own process after native code serves: never a stale answer, and back to native."""
 
+import abc
 import builtins
 import contextvars
 import dataclasses
@@ -48,6 +49,11 @@ def cached(key):
     return RATES[key]
 
 
+def kind():
+    return abc.ABCMeta("Kind", (), {"__module__": __name__})
+
+
+Kind = kind()
 RATES = {"a": 1.0}
 MARK = contextvars.ContextVar("mark", default=0.5)
 
@@ -80,6 +86,8 @@ class Model(torch.nn.Module):
         """What no dict holds, read by code made in C."""
         if Level.HIGH in self.levels and "a" in self.tags:
             x = x + 1
+        if isinstance(self.space, Kind):
+            x = x + 2
         x = x * self.slotted.rate + MARK.get() + len(helper.__name__)
         return x - 3 if int(self.level) == 1 and self.level.label() else x
 
@@ -126,6 +134,7 @@ CHANGES = {
     "the class of a slotted object": lambda m: setattr(m, "slotted", types.SimpleNamespace(rate=8.5)),
     "the name of a function": lambda m: setattr(helper, "__name__", "another helper"),
     "an enum member": lambda m: setattr(m, "level", Level.HIGH),
+    "a class registered with an abstract one": lambda m: Kind.register(types.SimpleNamespace),
     "the value of an enum member": lambda m: m.level.__dict__.update(_value_=9),
     "a context variable": lambda m: MARK.set(20.5),
     "a field of a dataclass": lambda m: setattr(m.settings, "power", 2),
@@ -154,6 +163,7 @@ CHANGES = {
 @pytest.fixture
 def restored():
     """Whatever a change does to shared things is undone."""
+    globals()["Kind"] = kind()
     saved = dict(globals())
     table, mark, fields = dict(TABLE), MARK.set(0.5), dict(Level.LOW.__dict__)
     methods = [(Model, "scaled", Model.scaled), (Part, "forward", Part.forward),
