@@ -37,8 +37,7 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
 }
 
 void BindRecorderClass(py::module_& m) {
-  // The module that tests the recorder alone has it as well.
-  py::class_<Recorder>(m, "Recorder", py::module_local(), "Notes the operators of one call on this thread.")
+  py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
       .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
       .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
@@ -70,6 +69,7 @@ void BindRecorderClass(py::module_& m) {
 }  // namespace
 
 void BindRecorder(py::module_& m) {
+  Recorder::Prepare();
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   BindRecorderClass(m);

@@ -5,7 +5,7 @@
 
 namespace ingot::client {
 
-/// Adds the classes Recorder and Profiler to an extension module.
+/// Adds the class Recorder to an extension module.
 void BindRecorder(pybind11::module_& m);
 
 }  // namespace ingot::client

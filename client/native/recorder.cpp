@@ -6,8 +6,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <pthread.h>
+
 #include <chrono>
 #include <exception>
+#include <future>
 #include <utility>
 
 #include "client/native/deferred_run.h"
@@ -110,21 +113,28 @@ void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   state->Note(op, below, stack);
 }
 
-// Registers the fallback on first use, for the life of the process: a process that never records
-// never touches the dispatcher. Gives the reason when somebody else owns the key.
-const std::optional<std::string>& RegisterFallback() {
-  static const std::optional<std::string> error = []() -> std::optional<std::string> {
-    try {
-      // Never destroyed: the dispatcher must not call into a library that is gone.
-      static auto* library =
-          new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
-      library->fallback(torch::CppFunction::makeFromBoxedFunction<&OnOperator>());
-      return std::nullopt;
-    } catch (const std::exception& e) {
-      return e.what();
-    }
+// For the life of the process. Gives the reason when somebody else owns the key.
+std::optional<std::string> RegisterFallback() {
+  try {
+    // Never destroyed: the dispatcher must not call into a library that is gone.
+    static auto* library =
+        new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
+    library->fallback(torch::CppFunction::makeFromBoxedFunction<&OnOperator>());
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+// It makes an entry for each of the dispatcher's operators, which takes milliseconds: begun by the
+// first who asks, beside it.
+const std::shared_future<std::optional<std::string>>& Registration() {
+  static const std::shared_future<std::optional<std::string>> registration = [] {
+    // A child process would have what the thread had locked, without the thread.
+    pthread_atfork([] { Registration().wait(); }, nullptr, nullptr);
+    return std::async(std::launch::async | std::launch::deferred, RegisterFallback).share();
   }();
-  return error;
+  return registration;
 }
 
 }  // namespace
@@ -164,9 +174,11 @@ void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet be
   if (auto refusal = writer.End(step, results, eager)) Refuse(std::move(*refusal));
 }
 
+void Recorder::Prepare() { Registration(); }
+
 Recorder::Recorder(std::optional<int64_t> deferred_above) : state_(std::make_shared<State>()) {
   if (deferred_above) state_->deferred.emplace(*deferred_above);
-  if (const auto& error = RegisterFallback()) state_->Refuse({"busy-key", *error});
+  if (const auto& error = Registration().get()) state_->Refuse({"busy-key", *error});
 }
 
 Recorder::~Recorder() {

@@ -44,6 +44,8 @@ struct Foreign {
 /// would do, the results are worth nothing.
 class Recorder {
  public:
+  /// Begins what the first recorder of the process would have to wait for.
+  static void Prepare();
   /// `deferred_above`: deferred, but for operators that read at most so many elements.
   explicit Recorder(std::optional<int64_t> deferred_above = std::nullopt);
   ~Recorder();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder alone, as the tests of it use it: its module, and one recorded call."""
+"""The recorder alone, as the tests of it use it: what decodes a recording, and one recorded call."""
 
 import importlib.util
 import os
@@ -26,13 +26,13 @@ def _load(name, path):
 
 @pytest.fixture(scope="session")
 def parts():
-    """The recorder's test module (client/native/recorder_test_module.cpp) ."""
+    """The recorder, and what its test module (client/native/recorder_test_module.cpp) adds."""
     build = pathlib.Path(os.environ.get("INGOT_BUILD_DIR", _ROOT / "build")) / "client" / "native"
     found = sorted(build.glob("_native_recorder_test*.so"))
     if not found:
         pytest.skip(f"no _native_recorder_test in {build}; build it or set INGOT_BUILD_DIR")
     native = _load("_native_recorder_test", found[0])
-    return types.SimpleNamespace(Recorder=native.Recorder, decode=native.decode)
+    return types.SimpleNamespace(Recorder=_native.Recorder, decode=native.decode)
 
 
 class Run:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads of this process that send recordings to the daemon and install what comes back."""
 
+import _thread
 import contextvars
 import logging
 import os
@@ -29,17 +30,19 @@ class _Line:
     def begin(self) -> None:
         """Empty, without a thread: at the start, and in a child process."""
         self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner, Job]]" = queue.SimpleQueue()
-        self._worker: "threading.Thread | None" = None
+        self._is_worked = False
         self._lock = threading.Lock()
 
     def add(self, runner: Runner, job: Job) -> None:
         with self._lock:
-            if self._worker is None or not self._worker.is_alive():
-                self._worker = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._worker.start()
+            if not self._is_worked:
+                # Thread.start() waits until the thread runs: for milliseconds, while those of PyTorch's last operator still spin.
+                _thread.start_new_thread(self._work, ())
+                self._is_worked = True
         self._queue.put((contextvars.copy_context(), runner, job))  # A record may name variables of the call's context.
 
     def _work(self) -> None:
+        threading.current_thread().name = self._name
         while True:
             context, runner, job = self._queue.get()
             try:
