@@ -92,10 +92,10 @@ void Observer::Operand(PyObject* value) {
   ValueWriter writer;
   writer.Write(value);
   const std::string_view module = ModuleOf(type);
-  const bool is_value = module == "operator" || module == "datetime" || module == "decimal" ||
-                        module == "re" || module == "uuid" || module == "torch" ||
-                        module == "numpy" || module.starts_with("numpy.") ||
-                        type == &PyDictProxy_Type;
+  // Not decimal's: what it computes follows a context of the thread.
+  const bool is_value = module == "operator" || module == "datetime" || module == "re" ||
+                        module == "uuid" || module == "torch" || module == "numpy" ||
+                        module.starts_with("numpy.") || type == &PyDictProxy_Type;
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
 }

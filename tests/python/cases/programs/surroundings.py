@@ -330,3 +330,10 @@ def fn(x):
     gc.collect()
     return x * (2 if gc.isenabled() else 3)
 mutations = ["gc.disable()", "gc.enable()"]
+
+# %% decimal_context
+import decimal
+native = None
+def fn(x):
+    return x * float(decimal.Decimal(1) / decimal.Decimal(3))
+mutations = ["decimal.getcontext().prec = 2", "decimal.getcontext().prec = 28"]
