@@ -21,10 +21,11 @@ struct Group {
 constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "",
-     "abs all any ascii bin chr divmod format hash hex max min oct ord pow print repr round sorted "
+     "abs all any ascii bin chr divmod format hex max min oct ord pow print repr round sorted "
      "sum aiter"},
     {Effect::kNothing, "", "callable isinstance issubclass"},
     {Effect::kAddress, "", "id"},
+    {Effect::kHash, "", "hash"},
     {Effect::kLength, "", "len"},
     {Effect::kGetAttribute, "", "getattr hasattr"},
     {Effect::kSetAttribute, "", "setattr"},
@@ -35,6 +36,13 @@ constexpr Group kGroups[] = {
     {Effect::kMakeClass, "", "__build_class__"},
     {Effect::kOwnDict, "", "vars"},
     {Effect::kGlobals, "", "globals"},
+    {Effect::kHash, "str.", "__hash__"},
+    {Effect::kHash, "bytes.", "__hash__"},
+    {Effect::kHash, "tuple.", "__hash__"},
+    {Effect::kHash, "frozenset.", "__hash__"},
+    {Effect::kHash, "NoneType.", "__hash__"},
+    {Effect::kHash, "object.", "__hash__"},
+    {Effect::kHash, "type.", "__hash__"},
     // -- values without state
     {Effect::kPure, "int.", "*"},
     {Effect::kPure, "float.", "*"},
@@ -126,7 +134,7 @@ constexpr Group kGroups[] = {
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
     {Effect::kNothing, "object.",
-     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ __hash__ __str__ __repr__ "
+     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ __str__ __repr__ "
      "__format__ __class__ __reduce_ex__"},
     {Effect::kNothing, "type.",
      "mro __instancecheck__ __subclasscheck__ __init__ __call__ __new__ __prepare__ __or__ "

@@ -210,7 +210,10 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
                                                          : std::string(type->tp_name));
       return kNone;
     }
+    consumer_ = object;
+    has_keywords_ = arguments.keyword_names != nullptr;
     if (effect != Effect::kNothing) DeepAll(arguments);
+    consumer_ = nullptr;
     Getters(arguments);
     return type == &PyType_Type ? kMade : kNone;
   }
@@ -285,6 +288,14 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
     bound.insert(bound.end(), given.values, given.values + given.count);
     arguments = {bound.data(), bound.size(), given.keyword_names};
   }
+  consumer_ = callable;
+  has_keywords_ = arguments.keyword_names != nullptr;
+  const int tag = CallByEffect(callable, arguments);
+  consumer_ = nullptr;
+  return tag;
+}
+
+int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
   PyObject* const* values = arguments.values;
   const size_t count = arguments.positional();
   const Effect effect = Callables::Shared().EffectOf(callable);
@@ -353,6 +364,10 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       }
       if (count > 0 && (IsAtom(values[0]) || log_.IsArgument(values[0])))
         Refuse("call", "id of an argument or a number");
+      break;
+    case Effect::kHash:
+      if (count > 0) Hash(values[0]);
+      DeepAll(arguments);
       break;
     case Effect::kAcquire:
       if (arguments.count > 1) Refuse("call", Callables::NameOf(callable) + " that may not wait");
@@ -460,6 +475,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
       break;
     }
     case Effect::kCallsSelf:
+      consumer_ = nullptr;
       if (arguments.count > 0)
         return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
       break;

@@ -113,6 +113,7 @@ void Observer::Deep(PyObject* root) {
       return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
                                      " parts is handed to native code");
     Operand(value);
+    if (PyAnySet_Check(value)) Order(value);
     if (PyList_Check(value) || PyTuple_Check(value)) {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
         waiting.push_back(PySequence_Fast_GET_ITEM(value, i));
@@ -184,8 +185,10 @@ void Observer::Contains(PyObject* container, PyObject* item) {
     Operand(item);
     return log_.NoteWhole(*number);
   }
+  is_unordered_ = true;
   Deep(container);
   Deep(item);
+  is_unordered_ = false;
 }
 
 void Observer::Subscript(PyObject* container, PyObject* key) {
@@ -263,6 +266,7 @@ void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* valu
 
 void Observer::Iterate(PyObject* value) {
   if (IsAtom(value)) return;
+  if (PyAnySet_Check(value)) Order(value);
   const auto number = log_.Find(value);
   if (number && IsContainer(value)) {
     NoteSpecial(Py_TYPE(value), value);

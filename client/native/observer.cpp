@@ -296,8 +296,10 @@ int Observer::Observe(const Instruction& in) {
     case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
     case Act::kContains: Contains(in.a, in.b); break;
     case Act::kCompare:
+      is_unordered_ = true;
       Deep(in.a);
       Deep(in.b);
+      is_unordered_ = false;
       break;
     case Act::kIdentity: Identity(in.a, in.b); break;
     case Act::kBinary:
@@ -306,9 +308,11 @@ int Observer::Observe(const Instruction& in) {
       break;
     case Act::kBinaryInPlace: {
       const auto number = log_.Find(in.a);
+      is_unordered_ = PyAnySet_Check(in.a);
       const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) ||
                            PyByteArray_Check(in.a);
       Deep(in.b);
+      is_unordered_ = false;
       if (!changes || PyFrozenSet_Check(in.a)) {
         Operand(in.a);
       } else if (number) {

@@ -132,10 +132,16 @@ class Observer final : private InstructionListener {
   void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   bool IsGuardedElsewhere(PyObject* value, const char* what);
 
+  // observe_hashes.cpp
+  void NoteHashSeed();
+  void Hash(PyObject* value);
+  void Order(PyObject* set);
+
   // observe_calls.cpp
   int Call(PyObject* callable, const Arguments& arguments);
   int CallType(PyTypeObject* type, const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
+  int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
   void CallPartial(PyObject* partial, const Arguments& arguments);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
@@ -148,6 +154,9 @@ class Observer final : private InstructionListener {
   void Exited(PyObject* exit);
 
   std::string own_;
+  PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
+  bool has_keywords_ = false;     ///< it is handed keywords
+  bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   ObservedLog log_;
   InstructionTrace trace_;

@@ -13,6 +13,7 @@
 #include "client/native/compiled.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
+#include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
@@ -201,6 +202,19 @@ PyObject* MappingOf(PyObject* view) {
   return is_view ? reinterpret_cast<View*>(view)->mapping : nullptr;
 }
 
+/// The members of a set one after the other.
+Digest DigestOfOrder(PyObject* set) {
+  Hasher hasher;
+  if (!PyAnySet_Check(set)) return hasher.Finish();
+  for (PyObject* member : TableOf(set)) {
+    if (member == nullptr) continue;
+    const Digest digest = DigestOfSeen(Of(member));
+    hasher.Add(digest.low);
+    hasher.Add(digest.high);
+  }
+  return hasher.Finish();
+}
+
 Digest DigestOfNames(PyObject* function) {
   Hasher hasher;
   for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
@@ -251,8 +265,9 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
   const bool is_cached =
       std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
-  const bool is_setting =
-      Callables::IsNative(callable) && Callables::Shared().EffectOf(callable) == Effect::kAnswer;
+  const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable)
+                                                      : Effect::kRefused;
+  const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
   Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
   PyErr_Clear();
@@ -267,6 +282,7 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "len") seen.content = DigestOfLength(holder);
   if (name == "keys") seen.content = DigestOfKeys(holder);
   if (name == "content") seen.content = DigestOfContent(holder);
+  if (name == "order") seen.content = DigestOfOrder(holder);
   if (name == "bases") seen.content = DigestOfBases(holder);
   if (name == "special") seen.content = DigestOfSpecial(holder);
   if (name == "names") seen.content = DigestOfNames(holder);
@@ -405,7 +421,7 @@ bool IsMadeInC(PyObject* value) {
 }  // namespace
 
 bool IsContentField(std::string_view name) {
-  constexpr std::array<std::string_view, 11> kNames = {"len",     "keys",  "content", "bases",
+  constexpr std::array<std::string_view, 12> kNames = {"len",     "keys",  "content", "bases", "order",
                                                        "special", "names", "grad",    "registry",
                                                        "context", "kind",  "address"};
   return std::ranges::find(kNames, name) != kNames.end();

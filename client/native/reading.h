@@ -29,8 +29,8 @@ enum class Reading : char {
 
 /// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
 /// "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
-/// "target", "mapping". Fields that are compared by content: "len", "keys", "content",
-/// "bases", "special" (functions that native code finds in a class), "context" (of a
+/// "target", "mapping". Fields that are compared by content: "len", "keys", "content", "order" (of the
+/// members of a set), "bases", "special" (functions that native code finds in a class), "context" (of a
 /// context variable), "names" (of a function), "grad" (whether a tensor requires grad), "registry"
 /// (of an abstract class).
 bool IsContentField(std::string_view name);

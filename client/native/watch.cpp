@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <ranges>
-#include <span>
 
 #include "client/native/origin.h"
+#include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -45,15 +45,6 @@ uint64_t RegistrationsNow() {
 }
 
 bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }
-
-/// The members of a set as they lie in its table, borrowed; null for free places.
-auto TableOf(PyObject* set) {
-  constexpr Py_hash_t kDeleted = -1;
-  const auto* own = reinterpret_cast<PySetObject*>(set);
-  return std::views::transform(
-      std::span(own->table, static_cast<size_t>(own->mask) + 1),
-      [](const setentry& entry) { return entry.hash == kDeleted ? nullptr : entry.key; });
-}
 
 /// An equal number or text in the other's place, which is kept from then on.
 bool IsEqual(PyObject* found, PythonRef& expected) {
@@ -167,7 +158,7 @@ bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
 }
 
 /// False where what decides the content cannot be told by identity.
-bool Watch::AddContent(PyObject* holder, const Digest& content) {
+bool Watch::AddContent(PyObject* holder, PyObject* field, const Digest& content) {
   if (PyAnySet_CheckExact(holder)) {
     const auto now = TableOf(holder);
     std::vector<PyObject*> table(now.begin(), now.end());
@@ -175,7 +166,8 @@ bool Watch::AddContent(PyObject* holder, const Digest& content) {
     if (!std::ranges::all_of(table, is_fixed)) return false;
     for (PyObject* member : table) Hold(member);
     Hold(holder);
-    sets_.push_back({holder, std::move(table), content});
+    Hold(field);
+    sets_.push_back({holder, std::move(table), field, content});
     return true;
   }
   const bool is_number_or_text = PyLong_Check(holder) || PyFloat_Check(holder) ||
@@ -234,7 +226,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
     AddOther(holder, Reading::kField, key, seen);
   } else if (name == "names" && PyFunction_Check(holder)) {
     AddNames(holder);
-  } else if (name == "content" && AddContent(holder, *seen.content)) {
+  } else if ((name == "content" || name == "order") && AddContent(holder, key, *seen.content)) {
     return;
   } else if (IsContentField(name) && !PyTuple_Check(holder)) {
     AddOther(holder, Reading::kField, key, seen);
@@ -334,9 +326,8 @@ bool Watch::IsCurrent(const ListWatch& watch) {
 }
 
 bool Watch::IsCurrent(const SetWatch& watch) {
-  static PyObject* const content = PyUnicode_InternFromString("content");
   return std::ranges::equal(TableOf(watch.set), watch.table) ||
-         Look(watch.set, Reading::kField, content).content == watch.content;
+         Look(watch.set, Reading::kField, watch.field).content == watch.content;
 }
 
 bool Watch::IsCurrent(const RegistryWatch& watch) {

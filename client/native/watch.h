@@ -92,6 +92,7 @@ class Watch {
   struct SetWatch {
     PyObject* set;
     std::vector<PyObject*> table;
+    PyObject* field;  ///< "content" or "order"
     Digest content;
   };
   /// The classes that are registered with an abstract one.
@@ -132,7 +133,7 @@ class Watch {
   void AddField(PyObject* holder, PyObject* key, const Seen& seen);
   void AddCell(PyObject* function, PyObject* name, const Seen& seen);
   bool AddMember(PyObject* holder, PyObject* name, const Seen& seen);
-  bool AddContent(PyObject* holder, const Digest& content);
+  bool AddContent(PyObject* holder, PyObject* field, const Digest& content);
   void AddNames(PyObject* function);
   void AddOther(PyObject* holder, Reading reading, PyObject* key, const Seen& seen);
   bool DictsHold() const;

@@ -3,6 +3,7 @@
 and across processes, and every step must look alike. See tests/fuzz/programs/twins.py for what a program says of itself."""
 
 import concurrent.futures
+import itertools
 import pathlib
 import queue
 import subprocess
@@ -26,22 +27,22 @@ def verdicts(tmp_path_factory, request):
               if item.fspath == request.node.fspath and "name" in getattr(getattr(item, "callspec", None), "params", ())]
     folder = tmp_path_factory.mktemp("programs")
     with children.temporary_store() as store:
-        nurseries: "queue.SimpleQueue[children.Nursery]" = queue.SimpleQueue()
-        made = [children.Nursery(store, ["twins"], seed) for seed in (1, 2)]
-        for one in made:
-            nurseries.put(one)
+        free: "queue.SimpleQueue[list[children.Nursery]]" = queue.SimpleQueue()
+        made = [children.Nursery.several(store, ["twins"]) for _ in range(2)]
+        for nurseries in made:
+            free.put(nurseries)
 
         def judge(name):
-            nursery = nurseries.get()
+            nurseries = free.get()
             try:
-                return twins.Judge(nursery, folder).judge(PROGRAMS[name], starts=1)
+                return twins.Judge(nurseries, folder).judge(PROGRAMS[name], starts=1)
             finally:
-                nurseries.put(nursery)
+                free.put(nurseries)
 
         with concurrent.futures.ThreadPoolExecutor(len(made)) as pool:
             yield dict(zip(wanted, pool.map(judge, wanted)))
-        for one in made:
-            one.close()
+        for nursery in itertools.chain(*made):
+            nursery.close()
 
 
 # Right, and not yet as a user expects: each says why.

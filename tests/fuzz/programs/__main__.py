@@ -104,10 +104,11 @@ def _kind(text: str) -> "tuple[str, ...]":
 def hunt(given: argparse.Namespace) -> int:
     print(f"seed {given.seed}", flush=True)
     with children.temporary_store() as store, tempfile.TemporaryDirectory() as folder:
-        nursery = children.Nursery(store, ["twins"])
-        found = Hunt(twins.Judge(nursery, pathlib.Path(folder)), given.keep, given.shrink)
+        nurseries = children.Nursery.several(store, ["twins"])
+        found = Hunt(twins.Judge(nurseries, pathlib.Path(folder)), given.keep, given.shrink)
         found.run(math.inf if given.programs else float(given.what[0]), given.programs or math.inf, given.seed)
-        nursery.close()
+        for nursery in nurseries:
+            nursery.close()
     totals = found.totals
     ran = max(1, totals["programs"] - totals["invalid"])
     print(f"{totals['programs']} programs ({totals['invalid']} invalid): {totals['wrong']} wrong, {totals['died']} crashed, {totals['hung']} hung, "

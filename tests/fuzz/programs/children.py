@@ -66,6 +66,11 @@ class Nursery:
         _send(self._process.stdin, pickle.dumps((function, argument, limit_s)))
         return Outcome(*pickle.loads(_receive(self._process.stdout)))
 
+    @classmethod
+    def several(cls, store: pathlib.Path, preload: "typing.Sequence[str]" = ()) -> "list[Nursery]":
+        """Two whose processes hash texts differently, as those of a user do."""
+        return [cls(store, preload, seed) for seed in (0, 1)]
+
     def close(self) -> None:
         assert self._process.stdin
         self._process.stdin.close()

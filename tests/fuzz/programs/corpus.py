@@ -22,8 +22,8 @@ def said(program: twins.Program, verdict: twins.Verdict) -> str:
 def judge(programs: "typing.Sequence[twins.Program]") -> int:
     totals: "collections.Counter[str]" = collections.Counter()
     with children.temporary_store() as store, tempfile.TemporaryDirectory() as folder:
-        nursery = children.Nursery(store, ["twins"])
-        one = twins.Judge(nursery, pathlib.Path(folder))
+        nurseries = children.Nursery.several(store, ["twins"])
+        one = twins.Judge(nurseries, pathlib.Path(folder))
         for program in programs:
             verdict = one.judge(program)
             how = said(program, verdict)
@@ -33,6 +33,7 @@ def judge(programs: "typing.Sequence[twins.Program]") -> int:
                 print(f"== {how} {program.name}: {verdict.text[:1500]}{' '.join(verdict.refusals)}", *verdict.needless[:1], sep="\n", flush=True)
             if len(programs) < 4:
                 print(verdict.report)
-        nursery.close()
+        for nursery in nurseries:
+            nursery.close()
     print(dict(totals))
     return 0 if totals["right"] == len(programs) else 1

@@ -128,13 +128,14 @@ class Verdict(typing.NamedTuple):
 class Judge:
     """Runs programs on one store and says what became of them."""
 
-    def __init__(self, nursery: children.Nursery, folder: pathlib.Path, limit_s: float = 60.0) -> None:
-        self._nursery, self._folder, self._limit_s = nursery, folder, limit_s
+    def __init__(self, nurseries: "typing.Sequence[children.Nursery]", folder: pathlib.Path, limit_s: float = 60.0) -> None:
+        self._nurseries, self._folder, self._limit_s = nurseries, folder, limit_s
         folder.mkdir(parents=True, exist_ok=True)
 
     def judge(self, program: Program, starts: "int | None" = 2) -> Verdict:
         """In process: calls, each change followed by two calls. Across processes (unless ``starts`` is None): one without changes, one that
-        begins with the needless ones, then for the last ``starts`` mutations one that begins with it; they share what the first has stored."""
+        begins with the needless ones, then for the last ``starts`` mutations one that begins with it; they share what the first has stored,
+        and come from one nursery after the other."""
         digest = hashlib.sha256(repr(program).encode()).hexdigest()[:12]
         for part in ("chain", "start"):
             (self._folder / f"{part}_{digest}.py").write_text(program.text)
@@ -153,21 +154,24 @@ class Judge:
         for number, steps in enumerate(starting):
             where = "first process" if number == 0 else f"a process that begins with {steps[:-2]}"
             hits = {len(steps) - 2, len(steps) - 1} if number == 1 and verdict.native else set()
-            expected = eager if steps == chain[:2] else self._eager(f"start_{digest}", steps)
+            expected = self._eager(f"start_{digest}", steps, number)
             if expected.how != "answered":
                 return Verdict("invalid", expected.text)
-            other = self._compare(f"start_{digest}", steps, expected, where, hits)
+            other = self._compare(f"start_{digest}", steps, expected, where, hits, number)
             if other.how != "right":
                 return other._replace(native=verdict.native, later=verdict.later, refusals=verdict.refusals)
             verdict = verdict._replace(needless=verdict.needless + other.needless)
         return verdict
 
-    def _eager(self, module: str, steps: "list[str | None]") -> children.Outcome:
-        return self._nursery.run("twins:play", Steps(str(self._folder), module, steps, False), self._limit_s)
+    def _run(self, process: int, steps: Steps) -> children.Outcome:
+        return self._nurseries[process % len(self._nurseries)].run("twins:play", steps, self._limit_s)
 
-    def _compare(self, module: str, steps: "list[str | None]", eager: children.Outcome, where: str, hits: "set[int]") -> Verdict:
+    def _eager(self, module: str, steps: "list[str | None]", process: int = 0) -> children.Outcome:
+        return self._run(process, Steps(str(self._folder), module, steps, False))
+
+    def _compare(self, module: str, steps: "list[str | None]", eager: children.Outcome, where: str, hits: "set[int]", process: int = 0) -> Verdict:
         """``hits``: the steps that must be native without a capture, where the second call was."""
-        found = self._nursery.run("twins:play", Steps(str(self._folder), module, steps, True), self._limit_s)
+        found = self._run(process, Steps(str(self._folder), module, steps, True))
         if found.how != "answered":
             return Verdict("wrong" if found.how == "raised" else found.how, f"{where}: {found.text}")
         seen, counts, report = found.value

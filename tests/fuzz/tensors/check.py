@@ -264,7 +264,7 @@ def _values_difference(a: torch.Tensor, b: torch.Tensor, bound: float, either_ze
     if a.is_floating_point() and bound:
         same |= (a.double() - b.double()).abs() <= bound
     elif a.is_floating_point() and not either_zero:
-        same &= a.signbit() == b.signbit()
+        same &= (a.signbit() == b.signbit()) | (a != a)  # Nobody says which sign a NaN has.
     if bool(same.all()):
         return None
     at = tuple((~same).nonzero()[0].tolist()) if same.dim() else ()

@@ -337,3 +337,41 @@ native = None
 def fn(x):
     return x * float(decimal.Decimal(1) / decimal.Decimal(3))
 mutations = ["decimal.getcontext().prec = 2", "decimal.getcontext().prec = 28"]
+
+# %% hash_of_a_text
+native = None
+def fn(x):
+    return x * (hash("a text") % 7 + "b".__hash__() % 5)
+
+# %% order_of_a_set
+native = None
+names = {"alpha", "beta", "gamma", "delta"}
+def fn(x):
+    for number, name in enumerate(names):
+        x = x + number * ord(name[0])
+    return x
+mutations = ["names.add('epsilon')", "names = frozenset(['p', 'q', 'r', 's'])"]
+
+# %% order_of_sets_made_by_the_run
+native = None
+letters = ["p", "q", "r", "s"]
+def fn(x):
+    found = set(letters)
+    found.add("t")
+    return x * ord("".join(found)[0]) + ord(list({"a", "b", "c", "d"})[0]) * ord(found.pop())
+mutations = ["letters.append('z')"]
+
+# %% order_of_numbers
+numbers = {8, 0}
+def fn(x):
+    for number in numbers:
+        x = x * 2 + number
+    return x
+mutations = ["numbers.add(16)", "numbers = {0, 8}"]
+
+# %% membership_has_no_order
+names = {"alpha", "beta", "gamma", "delta"}
+def fn(x):
+    return x * 2 if "beta" in names and names & {"alpha", "zeta"} else x * len(names)
+mutations = ["names.remove('beta')", "names = {'beta', 'zeta'}"]
+needless = ["names = {'delta', 'gamma', 'beta', 'alpha'}"]

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs from process to process without anybody writing it: hashes, and the order of sets
+// that follows from them.
+
+#include <algorithm>
+#include <array>
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/set_table.h"
+
+namespace ingot::client {
+namespace {
+
+bool IsNumber(PyObject* value) {
+  return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
+         PyComplex_CheckExact(value);
+}
+
+/// Native code that gives the same for the members of a set in any order.
+bool IsOrderFree(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kFree = {"any", "all",       "len", "bool",
+                                                     "set", "frozenset", "hash"};
+  constexpr std::array<std::string_view, 5> kOrdered = {"pop", "__iter__", "__repr__", "__str__",
+                                                        "__reduce__"};
+  if (std::ranges::find(kFree, name) != kFree.end()) return true;
+  for (std::string_view owner : {"set.", "frozenset."}) {
+    if (name.starts_with(owner))
+      return std::ranges::find(kOrdered, name.substr(owner.size())) == kOrdered.end();
+  }
+  return false;
+}
+
+/// Native code whose answer for members that are told apart by size alone does not depend on
+/// their order.
+bool IsOrdering(std::string_view name) {
+  return name == "sorted" || name == "min" || name == "max";
+}
+
+template <typename F>
+bool AllMembers(PyObject* set, F holds) {
+  return std::ranges::all_of(TableOf(set),
+                             [&](PyObject* member) { return member == nullptr || holds(member); });
+}
+
+}  // namespace
+
+/// Texts hash by a number that each process draws.
+void Observer::NoteHashSeed() {
+  static PyObject* const hash = [] {
+    const PythonRef builtins(PyImport_ImportModule("builtins"));
+    return builtins ? PyObject_GetAttrString(builtins.get(), "hash") : nullptr;
+  }();
+  static PyObject* const text = PyUnicode_InternFromString("ingot");
+  if (hash == nullptr || !PyCFunction_Check(hash)) return Refuse("call", "hash");
+  PyObject* values[] = {text};
+  Answer(hash, {values, 1, nullptr});
+}
+
+/// A hash is used for more than finding an equal object.
+void Observer::Hash(PyObject* value) {
+  static PyObject* const name = PyUnicode_InternFromString("__hash__");
+  if (IsNumber(value)) return;
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) Hash(PyTuple_GET_ITEM(value, i));
+    return;
+  }
+  if (PyFrozenSet_CheckExact(value)) {
+    for (PyObject* member : TableOf(value)) {
+      if (member != nullptr) Hash(member);
+    }
+    return;
+  }
+  if (PY_VERSION_HEX >= 0x030C0000 && value == Py_None) return;
+  PyObject* found = LookUpInClass(Py_TYPE(value), name);
+  if (found != nullptr && PyFunction_Check(found)) return;  // A frame of its own.
+  const bool follows_seed = PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
+                            ModuleOf(Py_TYPE(value)) == "datetime";
+  if (follows_seed) return NoteHashSeed();
+  if (!PyLong_Check(value) && !PyFloat_Check(value))
+    Refuse("call", std::string("hash of a ") + Py_TYPE(value)->tp_name + ", which is its address");
+}
+
+/// The members of a set are looked at one after the other.
+void Observer::Order(PyObject* set) {
+  if (is_unordered_ || refused_ || PySet_GET_SIZE(set) < 2) return;
+  if (consumer_ != nullptr) {
+    const std::string name = Callables::NameOf(consumer_);
+    if (IsOrderFree(name)) return;
+    const bool is_plain = AllMembers(set, [](PyObject* m) { return PyUnicode_CheckExact(m); }) ||
+                          AllMembers(set, [](PyObject* m) { return PyLong_CheckExact(m); });
+    if (IsOrdering(name) && is_plain && !has_keywords_) return;
+  }
+  const auto number = log_.Find(set);
+  if (number) log_.NoteField(*number, "order");
+  for (PyObject* member : TableOf(set)) {
+    // Text says in which order those from outside are, unless they look the same.
+    if (member != nullptr && !(number && IsAtom(member))) Hash(member);
+  }
+}
+
+}  // namespace ingot::client
