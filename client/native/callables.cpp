@@ -21,11 +21,12 @@ struct Group {
 constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "",
-     "abs all any ascii bin chr divmod format hex max min oct ord pow print repr round sorted "
+     "abs all any bin chr divmod hex max min oct ord pow print round sorted "
      "sum aiter"},
     {Effect::kNothing, "", "callable isinstance issubclass"},
     {Effect::kAddress, "", "id"},
     {Effect::kHash, "", "hash"},
+    {Effect::kText, "", "ascii format repr"},
     {Effect::kLength, "", "len"},
     {Effect::kGetAttribute, "", "getattr hasattr"},
     {Effect::kSetAttribute, "", "setattr"},
@@ -43,6 +44,8 @@ constexpr Group kGroups[] = {
     {Effect::kHash, "NoneType.", "__hash__"},
     {Effect::kHash, "object.", "__hash__"},
     {Effect::kHash, "type.", "__hash__"},
+    {Effect::kText, "str.", "format format_map __mod__"},
+    {Effect::kText, "object.", "__str__ __repr__ __format__"},
     // -- values without state
     {Effect::kPure, "int.", "*"},
     {Effect::kPure, "float.", "*"},
@@ -134,8 +137,8 @@ constexpr Group kGroups[] = {
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
     {Effect::kNothing, "object.",
-     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ __str__ __repr__ "
-     "__format__ __class__ __reduce_ex__"},
+     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ "
+     "__class__ __reduce_ex__"},
     {Effect::kNothing, "type.",
      "mro __instancecheck__ __subclasscheck__ __init__ __call__ __new__ __prepare__ __or__ "
      "__ror__"},
@@ -171,7 +174,7 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "sys.", "intern"},
     {Effect::kNothing, "sys.", "is_finalizing"},
     {Effect::kAnswer, "sys.", "getrecursionlimit"},
-    {Effect::kNothing, "_thread.", "get_ident"},
+    {Effect::kAnswer, "_thread.", "get_ident"},
     {Effect::kNothing, "_thread.lock.", "release __enter__ __exit__"},
     {Effect::kNothing, "_thread.RLock.", "release __enter__ __exit__"},
     {Effect::kAcquire, "_thread.lock.", "acquire"},

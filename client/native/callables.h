@@ -44,6 +44,7 @@ enum class Effect : uint8_t {
   kGlobals,
   kAddress,     ///< id()
   kHash,
+  kText,  ///< repr() and the like, of contents that may hold addresses
   kOffset,      ///< where in its memory a tensor lies, which no guard holds for those from outside
   kContent,     ///< reads what its first argument is by content
   kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one

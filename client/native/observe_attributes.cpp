@@ -21,6 +21,16 @@ std::string TextOf(PyTypeObject* type, PyObject* name) {
   return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
 }
 
+/// Where a program's text lies: that says nothing of what it does, and code that has moved is the
+/// same code.
+bool IsPlaceInText(PyTypeObject* type, PyObject* name) {
+  constexpr std::string_view kPlaces =
+      " co_filename co_firstlineno co_lines co_linetable co_lnotab co_positions f_lasti f_lineno "
+      "tb_lasti tb_lineno ";
+  const bool is_about_code = type == &PyCode_Type || type == &PyFrame_Type || type == &PyTraceBack_Type;
+  return is_about_code && kPlaces.find(" " + std::string(ViewOf(name)) + " ") != kPlaces.npos;
+}
+
 }  // namespace
 
 /// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no
@@ -129,6 +139,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
 
 void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyTypeObject* type = Py_TYPE(object);
+  if (IsPlaceInText(type, name)) return Refuse("foreign-attribute", TextOf(type, name));
   const auto number = log_.Find(object);
   PyObject* found = LookUp(type, name, object);
   if (refused_) return;

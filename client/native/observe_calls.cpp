@@ -212,7 +212,9 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     }
     consumer_ = object;
     has_keywords_ = arguments.keyword_names != nullptr;
+    is_text_ = type == &PyUnicode_Type;
     if (effect != Effect::kNothing) DeepAll(arguments);
+    is_text_ = false;
     consumer_ = nullptr;
     Getters(arguments);
     return type == &PyType_Type ? kMade : kNone;
@@ -364,6 +366,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       if (count > 0 && (IsAtom(values[0]) || log_.IsArgument(values[0])))
         Refuse("call", "id of an argument or a number");
+      break;
+    case Effect::kText:
+      for (size_t i = 0; i < arguments.count; ++i) Text(values[i]);
       break;
     case Effect::kHash:
       if (count > 0) Hash(values[0]);

@@ -18,6 +18,20 @@ bool IsContainer(PyObject* value) {
          PyAnySet_Check(value) || std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
 }
 
+/// Python's own way to put the object into words names its address.
+bool ShowsAddress(PyObject* value) {
+  if (PyCFunction_Check(value)) {
+    PyObject* self = PyCFunction_GET_SELF(value);
+    return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
+  }
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return PyFunction_Check(value) || PyMethod_Check(value) || PyGen_Check(value) ||
+         PyCell_Check(value) || PyCode_Check(value) || PyWeakref_CheckRef(value) ||
+         name == "method-wrapper" || name == "functools.partial" || name == "staticmethod" ||
+         name == "classmethod" ||
+         Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
+}
+
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
 bool IsPart(PyObject* value) {
   const std::string_view name = Py_TYPE(value)->tp_name;
@@ -114,6 +128,9 @@ void Observer::Deep(PyObject* root) {
                                      " parts is handed to native code");
     Operand(value);
     if (PyAnySet_Check(value)) Order(value);
+    if (is_text_ && ShowsAddress(value))
+      return Refuse("call", std::string("text of a ") + Py_TYPE(value)->tp_name +
+                                ", which says its address");
     if (PyList_Check(value) || PyTuple_Check(value)) {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
         waiting.push_back(PySequence_Fast_GET_ITEM(value, i));

@@ -305,6 +305,7 @@ int Observer::Observe(const Instruction& in) {
     case Act::kBinary:
       Operand(in.a);
       Operand(in.b);
+      if (PyUnicode_Check(in.a)) Text(in.b);
       break;
     case Act::kBinaryInPlace: {
       const auto number = log_.Find(in.a);
@@ -333,7 +334,7 @@ int Observer::Observe(const Instruction& in) {
     case Act::kIterate: Iterate(in.a); break;
     case Act::kTakeAll: Iterate(in.a); break;
     case Act::kNext: Next(in.a); break;
-    case Act::kFormat: Deep(in.a); break;
+    case Act::kFormat: Text(in.a); break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");
       LookUpSpecial(in.a, "__exit__");

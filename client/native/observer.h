@@ -132,10 +132,11 @@ class Observer final : private InstructionListener {
   void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   bool IsGuardedElsewhere(PyObject* value, const char* what);
 
-  // observe_hashes.cpp
+  // observe_addresses.cpp
   void NoteHashSeed();
   void Hash(PyObject* value);
   void Order(PyObject* set);
+  void Text(PyObject* value);
 
   // observe_calls.cpp
   int Call(PyObject* callable, const Arguments& arguments);
@@ -156,6 +157,7 @@ class Observer final : private InstructionListener {
   std::string own_;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
+  bool is_text_ = false;          ///< what is looked at is put into words
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   ObservedLog log_;

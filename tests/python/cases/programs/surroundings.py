@@ -375,3 +375,35 @@ def fn(x):
     return x * 2 if "beta" in names and names & {"alpha", "zeta"} else x * len(names)
 mutations = ["names.remove('beta')", "names = {'beta', 'zeta'}"]
 needless = ["names = {'delta', 'gamma', 'beta', 'alpha'}"]
+
+# %% text_that_says_an_address
+native = False
+class Key:
+    pass
+key = Key()
+def fn(x):
+    return x * bool(f"{key}")
+
+# %% text_of_parts_that_says_an_address
+native = False
+class Key:
+    pass
+keys = [Key()]
+def fn(x):
+    return x * bool(repr(keys))
+
+# %% text_of_a_function
+native = False
+def fn(x):
+    return x * bool("%s" % (fn,))
+
+# %% place_of_the_code
+native = None
+def fn(x):
+    return x * (sum(map(ord, fn.__code__.co_filename)) % 97) + fn.__code__.co_firstlineno
+
+# %% thread_of_the_call
+import threading
+native = None
+def fn(x):
+    return x * (threading.get_ident() % 97)

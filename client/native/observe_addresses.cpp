@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs from process to process without anybody writing it: hashes, and the order of sets
-// that follows from them.
+// What differs from process to process without anybody writing it: addresses, and the hashes and
+// the order of sets that follow from them.
 
 #include <algorithm>
 #include <array>
@@ -80,6 +80,13 @@ void Observer::Hash(PyObject* value) {
   if (follows_seed) return NoteHashSeed();
   if (!PyLong_Check(value) && !PyFloat_Check(value))
     Refuse("call", std::string("hash of a ") + Py_TYPE(value)->tp_name + ", which is its address");
+}
+
+/// The value is put into words.
+void Observer::Text(PyObject* value) {
+  is_text_ = true;
+  Deep(value);
+  is_text_ = false;
 }
 
 /// The members of a set are looked at one after the other.
