@@ -30,15 +30,15 @@ class _Line:
     def begin(self) -> None:
         """Empty, without a thread: at the start, and in a child process."""
         self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner, Job]]" = queue.SimpleQueue()
-        self._is_worked = False
+        self._has_thread = False
         self._lock = threading.Lock()
 
     def add(self, runner: Runner, job: Job) -> None:
         with self._lock:
-            if not self._is_worked:
+            if not self._has_thread:
                 # Thread.start() waits until the thread runs: for milliseconds, while those of PyTorch's last operator still spin.
                 _thread.start_new_thread(self._work, ())
-                self._is_worked = True
+                self._has_thread = True
         self._queue.put((contextvars.copy_context(), runner, job))  # A record may name variables of the call's context.
 
     def _work(self) -> None:
