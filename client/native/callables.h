@@ -43,8 +43,8 @@ enum class Effect : uint8_t {
   kOwnDict,  ///< vars()
   kGlobals,
   kAddress,     ///< id()
-  kHash,
-  kText,  ///< repr() and the like, of contents that may hold addresses
+  kHash,        ///< hash() and `__hash__`
+  kText,        ///< repr(), str.format and the like, of contents that may say addresses
   kOffset,      ///< where in its memory a tensor lies, which no guard holds for those from outside
   kContent,     ///< reads what its first argument is by content
   kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one

@@ -23,6 +23,23 @@ bool IsInstalled(PyObject* function) {
 
 bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 
+/// Whether a field of a format string ("{0.name}") leads to an attribute, which native code reads.
+bool NamesAttributes(std::string_view format) {
+  bool is_in_field = false;
+  for (size_t i = 0; i < format.size(); ++i) {
+    const char c = format[i];
+    if (c == '{') {
+      is_in_field = i + 1 < format.size() && format[i + 1] != '{';
+      if (!is_in_field) ++i;
+    } else if (c == ':' || c == '!' || c == '}') {
+      is_in_field = false;
+    } else if (c == '.' && is_in_field) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Arguments that a method takes elements from: what it takes now is what counts, not what they
 /// hold later.
 bool TakesElements(std::string_view name) {
@@ -368,6 +385,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
         Refuse("call", "id of an argument or a number");
       break;
     case Effect::kText:
+      if (count > 0 && PyUnicode_Check(values[0]) && NamesAttributes(ViewOf(values[0])) &&
+          Callables::NameOf(callable).starts_with("str.format"))
+        Refuse("call", Callables::NameOf(callable) + " that reads attributes");
       for (size_t i = 0; i < arguments.count; ++i) Text(values[i]);
       break;
     case Effect::kHash:

@@ -397,6 +397,24 @@ native = False
 def fn(x):
     return x * bool("%s" % (fn,))
 
+# %% format_that_reads_attributes
+native = None
+class Box:
+    kind = "a"
+box = Box()
+def fn(x):
+    return x * len("{0.kind}".format(box)) + len("{v:{w.kind}}{{.}}".format_map({"v": 1, "w": spec}))
+class Spec:
+    kind = "3"
+spec = Spec()
+mutations = ["box.kind = 'long'", "spec.kind = '7'"]
+
+# %% format_of_numbers
+shift = 1.25
+def fn(x):
+    return x * len("{:.3f} {{0.k}}".format(shift))
+mutations = ["shift = 1000.5"]
+
 # %% place_of_the_code
 native = None
 def fn(x):
