@@ -36,7 +36,12 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
   return py::bytes(reinterpret_cast<const char*>(buffer->data()), buffer->size());
 }
 
-void BindRecorderClass(py::module_& m) {
+}  // namespace
+
+void BindRecorder(py::module_& m) {
+  Recorder::Prepare();
+  m.def("in_meta_kernel", &MetaKernels::IsAsking,
+        "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
   py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
       .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
@@ -64,15 +69,6 @@ void BindRecorderClass(py::module_& m) {
       .def("finish", &Finish, py::arg("name"), py::arg("outputs"))
       .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
       .def_property_readonly("step_count", &Recorder::step_count);
-}
-
-}  // namespace
-
-void BindRecorder(py::module_& m) {
-  Recorder::Prepare();
-  m.def("in_meta_kernel", &MetaKernels::IsAsking,
-        "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
-  BindRecorderClass(m);
 }
 
 }  // namespace ingot::client

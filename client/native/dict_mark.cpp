@@ -48,8 +48,8 @@ int Watcher() {
 }
 
 /// Gives an attributes' dict a table of its own, as taking its last entry away does. False where it
-/// shares one still: an empty one does.
-bool OwnsItsTable(PyObject* dict) {
+/// shares one still: an empty one does. Before Python 3.13 nothing lies in the object by then.
+bool GiveOwnTable([[maybe_unused]] PyObject* dict) {
 #if PY_VERSION_HEX >= 0x030D0000
   const auto shares = [&] { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; };
   if (shares() && PyDict_CheckExact(dict) && PyDict_GET_SIZE(dict) > 0) {
@@ -60,7 +60,7 @@ bool OwnsItsTable(PyObject* dict) {
   }
   return !shares();
 #else
-  return dict != nullptr;
+  return true;
 #endif
 }
 
@@ -70,7 +70,7 @@ const uint64_t kNobodyTells = 0;
 
 DictMark::DictMark(PyObject* dict) : now_(&kNobodyTells) {
   const int watcher = Watcher();
-  if (watcher < 0 || !OwnsItsTable(dict)) return;
+  if (watcher < 0 || !GiveOwnTable(dict)) return;
   std::weak_ptr<uint64_t>& known = TheCounts().of[dict];
   counted_ = known.lock();
   if (!counted_) {
