@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/native/background_thread.h"
 #include "client/native/bind_observer.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
@@ -21,6 +22,13 @@ PYBIND11_MODULE(_native, m) {
   if (AddCompiledType(m.ptr()) != 0 || AddCallSiteType(m.ptr()) != 0 || AddCompiledModuleType(m.ptr()) != 0) {
     throw py::error_already_set();
   }
+  m.def("enter_background", &BackgroundThread::Enter,
+        "This thread of Ingot's runs Python from now on; False when it must not.");
+  m.def("leave_background", &BackgroundThread::Leave);
+  m.def("end_background", [](double seconds) {
+    return BackgroundThread::End(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
+  }, "Lets none of Ingot's threads begin any more; whether those that ran Python were out in time.");
+  m.def("forget_background", &BackgroundThread::Forget, "In a child process.");
   m.def("target_of", [](const py::object& value) {
     PyObject* target = CompiledTarget(value.ptr());
     return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);

@@ -3,30 +3,28 @@
 
 #include <Python.h>
 #include <cxxabi.h>
-#include <unistd.h>
+
+#include "client/native/background_thread.h"
 
 namespace ingot::client {
 
 /// Lets other threads run Python for as long as it lives; the thread that makes it holds the GIL.
-///
-/// An interpreter that is ending does not give the GIL back to a thread of the background: up to Python 3.13
-/// it ends that thread by unwinding, and a process whose answers are already printed dies of
-/// std::terminate() at the first destructor on the way. Here such a thread stays where it is until the
-/// process is gone, which is what Python 3.14 does.
 class WithoutGil {
  public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil() : is_background_(BackgroundThread::StepOut()), state_(PyEval_SaveThread()) {}
   ~WithoutGil() {
     try {
       PyEval_RestoreThread(state_);
     } catch (abi::__forced_unwind&) {
-      for (;;) pause();
+      StayForever();
     }
+    if (is_background_) BackgroundThread::StepIn();
   }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 
  private:
+  bool is_background_;
   PyThreadState* state_;
 };
 

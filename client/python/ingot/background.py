@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads of this process that send recordings to the daemon and install what comes back."""
+"""The threads of this process that send recordings to the daemon and install what comes back.
+
+An interpreter that ends unwinds the threads that still run Python, through whatever C++ they are in. So none of these is
+left there: ``end`` waits for those that run Python, and keeps those that wait for the daemon from coming back.
+"""
 
 import _thread
+import contextlib
 import contextvars
 import logging
 import os
@@ -9,15 +14,19 @@ import queue
 import threading
 import typing
 
+from ingot import _native
 from ingot.entry import Job
 
 log = logging.getLogger("ingot")
+_SECONDS_MAX = 10.0
 
 
 class Runner(typing.Protocol):
     """Whose job it is: the recordings of one call site (compiles.py)."""
 
     def run(self, job: Job) -> None: ...
+
+    def end(self, job: Job) -> None: ...
 
 
 class _Line:
@@ -30,28 +39,47 @@ class _Line:
     def begin(self) -> None:
         """Empty, without a thread: at the start, and in a child process."""
         self._queue: "queue.SimpleQueue[tuple[contextvars.Context, Runner, Job]]" = queue.SimpleQueue()
-        self._has_thread = False
+        self._has_thread = self.is_over = False
+        self._in_work: "tuple[Runner, Job] | None" = None
         self._lock = threading.Lock()
 
     def add(self, runner: Runner, job: Job) -> None:
         with self._lock:
+            if self.is_over:
+                return runner.end(job)
             if not self._has_thread:
                 # Thread.start() waits until the thread runs: for milliseconds, while those of PyTorch's last operator still spin.
                 _thread.start_new_thread(self._work, ())
                 self._has_thread = True
-        self._queue.put((contextvars.copy_context(), runner, job))  # A record may name variables of the call's context.
+            self._queue.put((contextvars.copy_context(), runner, job))  # A record may name variables of the call's context.
 
     def _work(self) -> None:
         threading.current_thread().name = self._name
         while True:
             context, runner, job = self._queue.get()
+            if not _native.enter_background():
+                return runner.end(job)
+            self._in_work = runner, job
             try:
                 context.run(runner.run, job)
             except Exception:  # a bug of ours must not end the thread that serves every call site
                 log.exception("compiling for a call site failed")
-                job.shape.end(job.sizes)
-                job.done.set()
+                runner.end(job)
+            self._in_work = None
             del context, runner, job  # The next may be long in coming.
+            _native.leave_background()
+
+    def end(self) -> None:
+        """Nobody works on any of them any more."""
+        with self._lock:
+            self.is_over = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                _, runner, job = self._queue.get_nowait()
+                runner.end(job)
+        if self._in_work is not None:
+            runner, job = self._in_work
+            runner.end(job)
 
 
 _recordings = _Line("ingot-compile")
@@ -63,7 +91,31 @@ def submit(runner: Runner, job: Job) -> None:
     (_gears if job.gears else _recordings).add(runner, job)
 
 
+def thread(work: "typing.Callable[[], None]", name: str) -> threading.Thread:
+    """A thread for one piece of work. RuntimeError where none starts any more, since the process is ending."""
+    if _recordings.is_over:
+        raise RuntimeError("the process is ending")
+
+    def run() -> None:
+        if _native.enter_background():
+            try:
+                work()
+            finally:
+                _native.leave_background()
+
+    return threading.Thread(target=run, name=name, daemon=True)
+
+
+def end() -> None:
+    """The process is about to end: what is under way stays undone, and what is submitted from now on as well."""
+    if not _native.end_background(_SECONDS_MAX):
+        log.debug("a background thread still runs Python after %s s", _SECONDS_MAX)
+    _recordings.end()
+    _gears.end()
+
+
 def _forked() -> None:
+    _native.forget_background()
     _recordings.begin()
     _gears.begin()
 

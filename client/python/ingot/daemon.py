@@ -8,7 +8,7 @@ import threading
 import time
 import typing
 
-from ingot import _native, errors
+from ingot import _native, background, errors
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -50,8 +50,8 @@ class Link:
             self._opening = True
             self._ready.clear()
         try:
-            threading.Thread(target=self._open, name="ingot-connect", daemon=True).start()
-        except RuntimeError as e:  # Python starts none while it ends.
+            background.thread(self._open, "ingot-connect").start()
+        except RuntimeError as e:
             self._failure, self._failed_at, self._opening = errors.Unavailable(str(e)), time.monotonic(), False
             self._ready.set()
 

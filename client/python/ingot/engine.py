@@ -13,7 +13,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, ahead, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, ahead, background, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
                    keys, miss, padding, paths, recording, report, signatures, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -557,3 +557,4 @@ def _finish() -> None:
     """A short script still fills the cache: compiles under way get a moment to be published."""
     for engine in list(_live):
         engine.wait(engine.config.exit_wait_ms_max / 1e3)
+    background.end()

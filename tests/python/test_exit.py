@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that ends while threads of Ingot are at work."""
+
+import socket
+
+JOBS = '''
+import json, sys, threading, time, types
+from ingot import _native, background
+
+class Runner:
+    """Jobs that run Python for a while."""
+    left = 0
+    def run(self, job):
+        job.begun.set()
+        while self.left < 200_000:
+            self.left += 1
+        job.done.set()
+    def end(self, job):
+        job.done.set()
+
+def job():
+    return types.SimpleNamespace(gears=(), begun=threading.Event(), done=threading.Event())
+
+sys.setswitchinterval(1e-5)
+runner = Runner()
+first, second, third = job(), job(), job()
+background.submit(runner, first)
+background.submit(runner, second)
+first.begun.wait()
+background.end()
+background.submit(runner, third)
+for one in (first, second, third):
+    one.done.wait()
+try:
+    background.thread(lambda: None, "late")
+    late = "started"
+except RuntimeError as e:
+    late = str(e)
+print(json.dumps(dict(left=runner.left, second=second.begun.is_set(), third=third.begun.is_set(), may=_native.enter_background(), late=late)))
+'''
+
+
+def test_the_end_waits_for_what_runs_python_and_lets_nothing_else_begin(store):
+    found = store.python(JOBS)
+    assert found == {"left": 200_000, "second": False, "third": False, "may": False, "late": "the process is ending"}
+
+
+def test_the_end_does_not_wait_for_the_daemon(store, tmp_path):
+    """One that takes the connection and never answers."""
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(str(tmp_path / "s"))
+    silent.listen(1)
+    found = store.python('''
+import json, torch, ingot
+from ingot import _native
+f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000))
+result = f(torch.ones(3)).tolist()
+print(json.dumps([result, _native.end_background(30.0)]), flush=True)
+import os; os._exit(0)
+''', INGOT_SOCKET=str(tmp_path / "s"))
+    silent.close()
+    assert found == [[3.0] * 3, True]
+
+
+def test_a_thread_that_comes_back_from_the_daemon_stays_where_it_is(store):
+    """A compile is under way when the process ends: nothing is installed any more, and nobody waits for it."""
+    found = store.python('''
+import json, torch, ingot
+from ingot import background
+f = ingot.compile(lambda x: (x * 2 + 1).relu().sum(0))
+x = torch.ones(3, 4)
+f(x)
+background.end()
+ended = f.wait(60)
+print(json.dumps([ended, f(x).tolist(), ingot.stats()["captures"]]))
+''')
+    assert found == [True, [9.0] * 4, found[2]] and found[2] >= 1
