@@ -16,7 +16,10 @@ namespace ingot::client {
 enum class Effect : uint8_t {
   kRefused,   ///< depends on or changes what a log cannot express
   kPure,      ///< a function of the contents of its arguments; what it returns is new or among them
-  kNothing,   ///< looks at types and identities only, or at nothing
+  kNothing,   ///< looks at identities only, or at nothing
+  kClass,     ///< asks of what class its first argument is
+  kArray,     ///< a function of the contents of numpy's arrays, unless it is told where to put the result
+  kFill,      ///< changes its first argument, which must be the run's own, by the contents of the others
   kOperator,  ///< an operator of PyTorch's: the dispatcher sees the tensors, containers are read
   kEscape,    ///< gives a tensor's memory away: escapes.h
   kToList,    ///< reads all of a tensor

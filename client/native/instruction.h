@@ -45,6 +45,7 @@ enum class Act : uint8_t {
   kCallExpanded,     ///< a is the callable, b its tuple of arguments, c its keywords or null
   kExit,             ///< calls a, the exit of a context
   kMakeFunction,     ///< the result is a new function
+  kGive,             ///< returns or yields a; told where native code takes it
   kUnsupported,      ///< known and never observed: async code
 };
 
@@ -86,6 +87,9 @@ class InstructionListener {
   virtual Wish OnEnter(const EnteredFrame& frame) = 0;
   /// Gives a tag, 0 where the result does not matter.
   virtual int OnInstruction(const Instruction& instruction) = 0;
+  /// Whether the instruction that was just told is native code that looks into what the Python code
+  /// it calls gives back.
+  virtual bool TakesResults() const = 0;
   /// What the instruction with this tag has left on the stack, told at the next one of the same
   /// frame; not told for an instruction that raised.
   virtual void OnResult(int tag, PyObject* result) = 0;

@@ -40,9 +40,7 @@ constexpr std::array<Act, 256> MakeTable() {
                        LOAD_ASSERTION_ERROR,
                        RETURN_GENERATOR,
                        LIST_TO_TUPLE,
-                       RETURN_VALUE,
                        SETUP_ANNOTATIONS,
-                       YIELD_VALUE,
                        POP_EXCEPT,
                        STORE_NAME,
                        DELETE_NAME,
@@ -123,6 +121,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[CALL] = Act::kCall;
   table[CALL_FUNCTION_EX] = Act::kCallExpanded;
   table[MAKE_FUNCTION] = Act::kMakeFunction;
+  table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
   return table;
 }
 
@@ -149,7 +148,9 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     bool observed;
-    int tag = 0;  ///< of an instruction whose result is waited for
+    bool gives;          ///< native code looks into what it gives back
+    bool takes = false;  ///< its instruction is such native code
+    int tag = 0;         ///< of an instruction whose result is waited for
   };
 
   InstructionListener* listener;
@@ -187,7 +188,8 @@ void InstructionTrace::State::Enter(PyFrameObject* object) {
     muted = 1;
     return;
   }
-  frames.push_back({frame, wish == InstructionListener::Wish::kObserve});
+  const bool gives = !frames.empty() && frames.back().takes;
+  frames.push_back({frame, wish == InstructionListener::Wish::kObserve, gives});
   object->f_trace_opcodes = frames.back().observed ? 1 : 0;
 }
 
@@ -325,9 +327,11 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
     if (!running) return;
   }
   Instruction instruction;
-  if (!Decode(frame, instruction)) return;
+  if (!Decode(frame, instruction) || (instruction.act == Act::kGive && !open.gives)) return;
   const int tag = listener->OnInstruction(instruction);
-  if (running && !frames.empty() && frames.back().frame == frame) frames.back().tag = tag;
+  if (!running || frames.empty() || frames.back().frame != frame) return;
+  frames.back().tag = tag;
+  frames.back().takes = listener->TakesResults();
 }
 
 namespace {

@@ -49,10 +49,8 @@ constexpr std::array<Act, 256> MakeTable() {
            LOAD_ASSERTION_ERROR,
            LOAD_LOCALS,
            RETURN_GENERATOR,
-           RETURN_VALUE,
            RETURN_CONST,
            SETUP_ANNOTATIONS,
-           YIELD_VALUE,
            POP_EXCEPT,
            STORE_NAME,
            DELETE_NAME,
@@ -117,6 +115,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[MATCH_CLASS] = Act::kMatchClass;
   table[WITH_EXCEPT_START] = Act::kExit;
   table[BEFORE_WITH] = Act::kEnter;
+  table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
   table[SEND] = table[FOR_ITER] = Act::kNext;
   table[LOAD_NAME] = table[LOAD_GLOBAL] = table[LOAD_FROM_DICT_OR_GLOBALS] = Act::kLoadGlobal;
@@ -324,6 +323,8 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     const CodeTable* table;  ///< null where the frame is not observed
+    bool gives;              ///< native code looks into what it gives back
+    bool takes = false;      ///< its instruction is such native code
     int tag = 0;             ///< of an instruction whose result is waited for
   };
 
@@ -492,7 +493,7 @@ void InstructionTrace::State::Enter() {
     PyErr_Clear();
     Tool::Get().Observe(code);
   }
-  frames.push_back({frame, table});
+  frames.push_back({frame, table, !frames.empty() && frames.back().takes});
 }
 
 void InstructionTrace::State::Leave() {
@@ -677,9 +678,11 @@ void InstructionTrace::State::Step(int offset) {
   }
   Instruction instruction;
   instruction.position = offset;
-  if (!Decode(frame, *entry, instruction)) return;
+  if (!Decode(frame, *entry, instruction) || (instruction.act == Act::kGive && !open.gives)) return;
   const int tag = listener->OnInstruction(instruction);
-  if (running && !frames.empty() && frames.back().frame == frame) frames.back().tag = tag;
+  if (!running || frames.empty() || frames.back().frame != frame) return;
+  frames.back().tag = tag;
+  frames.back().takes = listener->TakesResults();
 }
 
 InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) {

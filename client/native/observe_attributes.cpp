@@ -82,6 +82,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {
   const PythonRef text(PyUnicode_InternFromString(name));
   PyObject* found = LookUp(Py_TYPE(instance), text.get(), instance);
+  NoteType(instance);
   if (found == nullptr) return;
   if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
     return Refuse("call", Callables::NameOf(found));
@@ -143,6 +144,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   const auto number = log_.Find(object);
   PyObject* found = LookUp(type, name, object);
   if (refused_) return;
+  if (number && type->tp_dictoffset == 0) NoteType(object);  // The reading of a dict says it otherwise.
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (number && !IsImmutable(type)) log_.NoteRead(*number, Reading::kSlot, name);
@@ -269,7 +271,7 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     if (number) log_.NoteField(*number, "dict");
     return;
   }
-  if (IsNamed(name, "__class__")) return;
+  if (IsNamed(name, "__class__")) return ClassOf(object);
   if (IsTensor(object)) {
     const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
                             IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");

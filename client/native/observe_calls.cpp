@@ -50,6 +50,24 @@ bool TakesElements(std::string_view name) {
   return false;
 }
 
+/// Whether a function of numpy's is handed an array for its result: by name, or behind the others. Those of a
+/// ufunc are as many as it says; methods take it behind the array, the axis and the type.
+bool NamesOutput(PyObject* const* values, size_t count, PyObject* keyword_names, PyObject* ufunc = nullptr) {
+  constexpr size_t kOfMethods = 3;
+  for (Py_ssize_t i = 0; keyword_names != nullptr && i < PyTuple_GET_SIZE(keyword_names); ++i) {
+    if (ViewOf(PyTuple_GET_ITEM(keyword_names, i)) == "out" && values[count + static_cast<size_t>(i)] != Py_None)
+      return true;
+  }
+  const PythonRef most(ufunc == nullptr ? nullptr : PyObject_GetAttrString(ufunc, "nin"));
+  const size_t inputs = most ? PyLong_AsSize_t(most.get()) : kOfMethods;
+  return count > inputs;
+}
+
+/// A generator's values put into a list or tuple, which looks into none of them.
+bool IsCollected(PyTypeObject* type, PyObject* const* values, size_t count) {
+  return (type == &PyList_Type || type == &PyTuple_Type) && count == 1 && PyGen_Check(values[0]);
+}
+
 }  // namespace
 
 void Observer::DeepAll(const Arguments& arguments, size_t from) {
@@ -177,7 +195,10 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
              name == "operator.itemgetter" || name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
-    if (name != "numpy.ufunc" && arguments.count > 0) GetBy(callable, arguments.values[0]);
+    const bool is_ufunc = name == "numpy.ufunc";
+    if (is_ufunc && NamesOutput(arguments.values, arguments.positional(), arguments.keyword_names, callable))
+      Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
+    if (!is_ufunc && arguments.count > 0) GetBy(callable, arguments.values[0]);
   } else if (ModuleOf(type) == "torch._ops") {
     DeepAll(arguments);
   } else if (!IsImmutable(type)) {
@@ -220,7 +241,10 @@ void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
 int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (IsImmutable(type)) {
-    if (type == &PyType_Type && arguments.count == 1) return kNone;
+    if (type == &PyType_Type && arguments.count == 1) {
+      ClassOf(arguments.values[0]);
+      return kNone;
+    }
     const Effect effect = Callables::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
       Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name)
@@ -231,6 +255,8 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     has_keywords_ = arguments.keyword_names != nullptr;
     is_text_ = type == &PyUnicode_Type;
     if (effect != Effect::kNothing) DeepAll(arguments);
+    takes_results_ = !IsCollected(type, arguments.values, arguments.count);
+    if (PyType_IsSubtype(type, &PyDict_Type) && arguments.count > 0) Keys(arguments.values[0]);
     is_text_ = false;
     consumer_ = nullptr;
     Getters(arguments);
@@ -266,10 +292,12 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   const auto number = log_.Find(self);
   const std::string name = Callables::NameOf(callable);
   DeepAll(arguments, 1);
+  if (PyDict_Check(self) && arguments.count > 1) Keys(arguments.values[1]);
   if (!number) {
     IsGuardedElsewhere(self, "changed");
     return;
   }
+  if (reads) Deep(self);  // To find what it removes, or to put in order, it looks into the elements.
   if (refused_) return;
   if (arguments.keyword_names != nullptr)
     return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
@@ -320,6 +348,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
   const Effect effect = Callables::Shared().EffectOf(callable);
   switch (effect) {
     case Effect::kRefused: Refuse("call", Callables::NameOf(callable)); break;
+    case Effect::kClass:
+      takes_results_ = true;
+      if (count > 0) ClassOf(values[0]);
+      [[fallthrough]];
     case Effect::kNothing:
       for (size_t i = 0; i < count; ++i) {
         if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
@@ -327,9 +359,24 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       break;
     case Effect::kPure:
+      takes_results_ = true;
+      [[fallthrough]];
     case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
+      break;
+    case Effect::kArray:
+      DeepAll(arguments);
+      if (NamesOutput(arguments.values, count, arguments.keyword_names))
+        Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
+      break;
+    case Effect::kFill:
+      takes_results_ = true;
+      DeepAll(arguments, 1);
+      if (count > 1 && PyDict_Check(values[0])) Keys(values[1]);
+      if (count > 0 && (log_.IsOutside(values[0]) || log_.IsArgument(values[0])))
+        Refuse("side-effect", Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name +
+                                  " that existed before");
       break;
     case Effect::kMakeTensor: {
       PyObject* data = count > 0 ? values[0] : nullptr;
@@ -454,17 +501,22 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 1) StoreSubscript(values[0], values[1], nullptr);
       break;
     case Effect::kContains:
+      takes_results_ = true;
       if (count > 1) Contains(values[0], values[1]);
       break;
     case Effect::kGetEntry:
       if (count > 1) Contains(values[0], values[1]);
       break;
     case Effect::kWhole:
+      takes_results_ = true;
       if (count > 0) Iterate(values[0]);
       DeepAll(arguments, 1);
       break;
-    case Effect::kAdd: Change(callable, arguments, false); break;
-    case Effect::kChange: Change(callable, arguments, true); break;
+    case Effect::kAdd:
+    case Effect::kChange:
+      takes_results_ = true;
+      Change(callable, arguments, effect == Effect::kChange);
+      break;
     case Effect::kIterate: DeepAll(arguments); break;
     case Effect::kNext:
       if (count > 0) Next(values[0]);

@@ -4,7 +4,9 @@
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
 #include "client/native/observer.h"
+#include "client/native/live_groups.h"
 #include "client/native/origin.h"
+#include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
@@ -13,9 +15,24 @@ namespace {
 
 constexpr size_t kDeepMax = 100'000;
 
+bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
+
+bool IsDeque(PyObject* value) {
+  return std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
+}
+
 bool IsContainer(PyObject* value) {
   return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) ||
-         PyAnySet_Check(value) || std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
+         PyAnySet_Check(value) || IsDeque(value);
+}
+
+bool IsMappingView(PyObject* value) {
+  return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) ||
+         PyDictValues_Check(value) || PyDictItems_Check(value);
+}
+
+bool IsNamespace(PyTypeObject* type) {
+  return std::string_view(type->tp_name) == "types.SimpleNamespace";
 }
 
 /// Python's own way to put the object into words names its address.
@@ -66,11 +83,16 @@ void Observer::Write(Number holder, Reading reading, PyObject* key, const char* 
   log_.NoteWrite(holder, reading, key, name, value);
 }
 
+/// An object may be given another class, which is another than a changed class.
+void Observer::NoteType(PyObject* instance) {
+  if (IsImmutable(Py_TYPE(instance)) || PyType_Check(instance)) return;
+  if (const auto number = log_.Find(instance)) log_.NoteField(*number, "type");
+}
+
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
 void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
-  if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 ||
-      fresh_.contains(reinterpret_cast<PyObject*>(type)))
-    return;
+  if (IsImmutable(type) || fresh_.contains(reinterpret_cast<PyObject*>(type))) return;
+  if (Py_TYPE(instance) == type) NoteType(instance);
   auto number = TypeNumber(type);
   if (!number) {
     if (const auto holder = log_.Find(instance)) {
@@ -81,6 +103,28 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (number) log_.NoteField(*number, "special");
 }
 
+/// Somebody asks of which class it is, and may be answered by the class itself (`__call__`, `__class__`).
+void Observer::ClassOf(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  if (PyType_Check(value) || PyModule_Check(value) || IsImmutable(type)) return;
+  NoteType(value);
+  for (const char* name : {"__call__", "__class__"}) {
+    const PythonRef text(PyUnicode_InternFromString(name));
+    LookUp(type, text.get(), value);
+  }
+}
+
+/// What native code that fills a dict asks of an object that is none.
+void Observer::Keys(PyObject* value) {
+  static PyObject* const keys = PyUnicode_InternFromString("keys");
+  const bool is_object = NativeBase(Py_TYPE(value)) == &PyBaseObject_Type && !IsAtom(value) &&
+                         !IsPart(value) && !IsTensor(value);
+  if (is_object) LoadAttribute(value, keys);
+}
+
+/// An object that native code looks at from outside: its class's functions, which show what they read, or
+/// the parts that its native base has, which this must read. A native base that nobody has looked at is
+/// refused.
 void Observer::Operand(PyObject* value) {
   if (IsAtom(value) || IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
@@ -88,21 +132,21 @@ void Observer::Operand(PyObject* value) {
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
   if (IsContainer(value)) return log_.NoteWhole(*number);
-  if (Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) ||
-      PyDictItems_Check(value)) {
+  if (IsMappingView(value)) {
     log_.NoteField(*number, "mapping");
     static PyObject* const mapping = PyUnicode_InternFromString("mapping");
     return Operand(Look(value, Reading::kField, mapping).object.get());
   }
   if (IsPart(value)) return;
   PyTypeObject* type = Py_TYPE(value);
-  if (type->tp_iternext != nullptr && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0)
-    return Refuse("outside-iterator", type->tp_name);
   const bool is_subclass =
       PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
-  if (is_subclass || PyObject_CheckBuffer(value)) return log_.NoteField(*number, "content");
-  if (OwnDict(value) != nullptr || !((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0))
-    return;  // Attributes are read one by one.
+  if (is_subclass || PyObject_CheckBuffer(value) || IdentityOfGroupObject(value))
+    return log_.NoteField(*number, "content");
+  PyTypeObject* native = NativeBase(type);
+  if (native == &PyBaseObject_Type) return;  // Attributes are read one by one.
+  if (IsNamespace(native)) return log_.NoteField(*number, "dict");
+  if (native->tp_iternext != nullptr) return Refuse("outside-iterator", type->tp_name);
   ValueWriter writer;
   writer.Write(value);
   const std::string_view module = ModuleOf(type);
@@ -131,6 +175,10 @@ void Observer::Deep(PyObject* root) {
     if (is_text_ && ShowsAddress(value))
       return Refuse("call", std::string("text of a ") + Py_TYPE(value)->tp_name +
                                 ", which says its address");
+    const auto push_all = [&](const PythonRef& list) {
+      for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i)
+        waiting.push_back(PyList_GET_ITEM(list.get(), i));
+    };
     if (PyList_Check(value) || PyTuple_Check(value)) {
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
         waiting.push_back(PySequence_Fast_GET_ITEM(value, i));
@@ -141,6 +189,20 @@ void Observer::Deep(PyObject* root) {
         waiting.push_back(key);
         waiting.push_back(item);
       }
+    } else if (PyAnySet_Check(value)) {
+      for (PyObject* member : TableOf(value)) {
+        if (member != nullptr) waiting.push_back(member);
+      }
+    } else if (IsDeque(value)) {
+      push_all(PythonRef(PySequence_List(value)));
+    } else if (IsNamespace(NativeBase(Py_TYPE(value)))) {
+      waiting.push_back(OwnDict(value));
+    } else if (PyWeakref_CheckRef(value)) {
+      if (const auto number = log_.Find(value)) log_.NoteField(*number, "target");
+      waiting.push_back(TargetOf(value).get());  // Somebody else keeps it alive.
+    } else if (IsMappingView(value)) {
+      static PyObject* const mapping = PyUnicode_InternFromString("mapping");
+      waiting.push_back(Look(value, Reading::kField, mapping).object.get());
     } else {
       Callee(value);
     }

@@ -16,19 +16,20 @@ PyObject* ModuleNamed(PyObject* name) {
   return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
 }
 
+/// Whether objects of a type made in C are changed by `+=` and its like.
+bool ChangesInPlace(PyTypeObject* type) {
+  const PyNumberMethods* number = type->tp_as_number;
+  const PySequenceMethods* sequence = type->tp_as_sequence;
+  return (number != nullptr && (number->nb_inplace_add != nullptr || number->nb_inplace_or != nullptr)) ||
+         (sequence != nullptr && (sequence->sq_inplace_concat != nullptr || sequence->sq_inplace_repeat != nullptr));
+}
+
 PythonRef ImportCode() {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_frozen_importlib");
   const PythonRef function(module ? PyObject_GetAttrString(module, "_find_and_load") : nullptr);
   PythonRef code(function ? PyObject_GetAttrString(function.get(), "__code__") : nullptr);
   PyErr_Clear();
   return code;
-}
-
-PyObject* NameOfGlobals(PyObject* globals) {
-  static PyObject* const key = PyUnicode_InternFromString("__name__");
-  PyObject* name = PyDict_GetItemWithError(globals, key);
-  PyErr_Clear();
-  return name;
 }
 
 /// Code of PyTorch's that keeps books of its own: what it reads there steers no answer.
@@ -230,7 +231,7 @@ void Observer::Explain(const EnteredFrame& frame) {
   if (!log_.IsOutside(function)) {
     const auto path = ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module),
                                                  ViewOf(frame.function->func_qualname));
-    if (path && !path->ends_with(':')) log_.AddRoot(function, *path);
+    if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "kind");
   }
   if (refused_) return;
   if (!log_.IsOutside(function)) {
@@ -269,6 +270,7 @@ void Observer::NoteFunction(PyObject* function) {
 
 int Observer::OnInstruction(const Instruction& in) {
   aliased_ = PythonRef();
+  takes_results_ = false;
   const int tag = refused_ ? kNone : Observe(in);
   return aliased_ ? kAliased : tag;
 }
@@ -294,9 +296,12 @@ int Observer::Observe(const Instruction& in) {
     case Act::kSubscript: Subscript(in.a, in.b); break;
     case Act::kStoreSubscript: StoreSubscript(in.a, in.b, in.c); break;
     case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
-    case Act::kContains: Contains(in.a, in.b); break;
+    case Act::kContains:
+      takes_results_ = true;
+      Contains(in.a, in.b);
+      break;
     case Act::kCompare:
-      is_unordered_ = true;
+      takes_results_ = is_unordered_ = true;
       Deep(in.a);
       Deep(in.b);
       is_unordered_ = false;
@@ -316,6 +321,9 @@ int Observer::Observe(const Instruction& in) {
       is_unordered_ = false;
       if (!changes || PyFrozenSet_Check(in.a)) {
         Operand(in.a);
+        const bool exists = number || log_.IsArgument(in.a);
+        if (exists && !IsTensor(in.a) && ChangesInPlace(NativeBase(Py_TYPE(in.a))))
+          Refuse("side-effect", std::string("a ") + Py_TYPE(in.a)->tp_name + " was changed in place");
       } else if (number) {
         const std::string name = std::string(PyList_Check(in.a)   ? "list."
                                              : PyDict_Check(in.a) ? "dict."
@@ -332,15 +340,24 @@ int Observer::Observe(const Instruction& in) {
     case Act::kTruth: Truth(in.a); break;
     case Act::kLength: Length(in.a); break;
     case Act::kIterate: Iterate(in.a); break;
-    case Act::kTakeAll: Iterate(in.a); break;
-    case Act::kNext: Next(in.a); break;
+    case Act::kTakeAll:
+      takes_results_ = true;
+      Iterate(in.a);
+      Keys(in.a);
+      break;
+    case Act::kNext:
+      // A generator's values go to Python code; `filter` and `groupby` look at what they are given.
+      takes_results_ = !PyGen_Check(in.a);
+      Next(in.a);
+      break;
+    case Act::kGive: Deep(in.a); break;
     case Act::kFormat: Text(in.a); break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");
       LookUpSpecial(in.a, "__exit__");
       break;
     }
-    case Act::kExit: break;  // Its code was looked up where the context was entered.
+    case Act::kExit: takes_results_ = true; break;  // Its code was looked up where the context was entered.
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);

@@ -83,6 +83,7 @@ class Observer final : private InstructionListener {
 
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
+  bool TakesResults() const override { return takes_results_; }
   int Observe(const Instruction& instruction);
   void OnResult(int tag, PyObject* result) override;
 
@@ -119,6 +120,9 @@ class Observer final : private InstructionListener {
 
   // observe_values.cpp
   void Operand(PyObject* value);
+  void NoteType(PyObject* instance);
+  void ClassOf(PyObject* value);
+  void Keys(PyObject* value);
   void Deep(PyObject* value);
   void Callee(PyObject* value);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
@@ -157,6 +161,7 @@ class Observer final : private InstructionListener {
   std::string own_;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
+  bool takes_results_ = false;    ///< it looks into what Python code gives it
   bool is_text_ = false;          ///< what is looked at is put into words
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs

@@ -52,6 +52,13 @@ std::string_view QualnameOf(PyTypeObject* type) {
   return name.substr(name.rfind('.') + 1);
 }
 
+PyObject* NameOfGlobals(PyObject* globals) {
+  static PyObject* const key = PyUnicode_InternFromString("__name__");
+  PyObject* name = PyDict_GetItemWithError(globals, key);
+  PyErr_Clear();
+  return name;
+}
+
 bool IsTorchName(std::string_view module) { return module == "torch" || module.starts_with("torch."); }
 
 bool IsStandardName(std::string_view module) {

@@ -21,6 +21,8 @@ PyObject* DictOf(PyTypeObject* type);
 std::string_view ModuleOf(PyTypeObject* type);
 /// `__qualname__` of a class.
 std::string_view QualnameOf(PyTypeObject* type);
+/// `__name__` among the variables of a module; borrowed, null where there is none.
+PyObject* NameOfGlobals(PyObject* globals);
 /// "torch" or "torch.something".
 bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.

@@ -162,7 +162,7 @@ bool IsSpecial(std::string_view name) {
          std::ranges::find(kOthers, name) == kOthers.end();
 }
 
-/// Functions of Python code that native code finds under special names.
+/// What native code finds under special names.
 Digest DigestOfSpecial(PyObject* type) {
   Hasher hasher;
   PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
@@ -172,7 +172,8 @@ Digest DigestOfSpecial(PyObject* type) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(DictOf(base), &at, &key, &value)) {
-      if (!PyFunction_Check(value) || !IsSpecial(ViewOf(key))) continue;
+      const bool is_method = value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
+      if (!is_method || !PyUnicode_Check(key) || !IsSpecial(ViewOf(key))) continue;
       const Digest digest = DigestOfSeen(Of(value));
       hasher.AddField(ViewOf(key));
       hasher.Add(digest.low);
@@ -439,6 +440,16 @@ PyObject* OwnDict(PyObject* holder) {
   return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
 }
 
+PyTypeObject* NativeBase(PyTypeObject* type) {
+  // Only classes that a class statement makes have this deallocator, whatever their bases are.
+  static const destructor of_classes = [] {
+    const PythonRef made(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "Plain"));
+    return made ? reinterpret_cast<PyTypeObject*>(made.get())->tp_dealloc : nullptr;
+  }();
+  while (type->tp_base != nullptr && type->tp_dealloc == of_classes) type = type->tp_base;
+  return type;
+}
+
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 bool IsAtom(PyObject* value) {
@@ -482,6 +493,7 @@ Digest DigestOfSeen(const Seen& seen) {
     const Digest code = DigestOfCode(function->func_code);
     hasher.AddField("function");
     hasher.AddField(ViewOf(function->func_qualname));
+    hasher.AddField(ViewOf(NameOfGlobals(function->func_globals)));  // Two modules may hold the same text.
     hasher.Add(code.low);
     hasher.Add(code.high);
   } else if (PyModule_Check(value)) {

@@ -52,6 +52,10 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key);
 /// The own dict of a module, class or instance, borrowed; null where it has none.
 PyObject* OwnDict(PyObject* holder);
 
+/// The nearest class of those it comes from that no class statement made: `object` for a plain one, `dict` for
+/// a dict of a class of its own. What native code knows of the object beyond its attributes lies there.
+PyTypeObject* NativeBase(PyTypeObject* type);
+
 /// The definition of a class's attribute without binding it, borrowed; null where no class has it.
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 

@@ -154,6 +154,7 @@ void ValueWriter::WriteFunction(PyObject* function) {
   const auto* own = reinterpret_cast<PyFunctionObject*>(function);
   WriteNameText(own->func_module);
   WriteNameText(own->func_qualname);
+  WriteText(ViewOf(NameOfGlobals(own->func_globals)));
   const Digest digest = DigestOfCode(PyFunction_GET_CODE(function));
   AppendLittle(bytes_, digest.low);
   AppendLittle(bytes_, digest.high);

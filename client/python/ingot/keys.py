@@ -58,6 +58,7 @@ def _function_items(function: typing.Any) -> "list[Item]":
     plain = paths.plain_function(function)
     if plain is not None:
         items.append((f"code {function_name(function)}", _native.digest_code(plain.__code__), ""))
+        items.append(_item("globals", str(plain.__globals__.get("__name__"))))  # Two modules may hold the same text.
         if plain.__defaults__ or plain.__kwdefaults__:
             items.append(_value_item("defaults", (plain.__defaults__, plain.__kwdefaults__)))
     return items

@@ -57,7 +57,8 @@ class Camera:
         if type(value) in PLAIN:
             return Picture("plain", name, -1, value)
         if isinstance(value, (float, complex, np.generic)):
-            return Picture("number", name, -1, value.item() if isinstance(value, np.generic) else value)
+            plain = value.item() if isinstance(value, np.generic) else complex(value) if isinstance(value, complex) else float(value)
+            return Picture("number", name, -1, plain)
         if isinstance(value, SPELT):
             return Picture("spelt", name, -1, getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value))
         if isinstance(value, types.MethodType):  # Made anew whenever it is looked up.
