@@ -41,6 +41,7 @@ enum class Act : uint8_t {
   kMatchClass,       ///< a is the subject, b the class, c the names
   kImport,           ///< name
   kImportFrom,       ///< name of module a
+  kTakeApart,        ///< a is a bound method, of which kCall sees the parts
   kCall,             ///< a is the callable, args and keyword_names as in vectorcall
   kCallExpanded,     ///< a is the callable, b its tuple of arguments, c its keywords or null
   kExit,             ///< calls a, the exit of a context

@@ -73,7 +73,6 @@ constexpr std::array<Act, 256> MakeTable() {
                        SET_ADD,
                        MAP_ADD,
                        RESUME,
-                       PRECALL,
                        KW_NAMES,
                        EXTENDED_ARG,
                        PREP_RERAISE_STAR}) {
@@ -118,6 +117,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[IMPORT_NAME] = Act::kImport;
   table[IMPORT_FROM] = Act::kImportFrom;
   table[FORMAT_VALUE] = Act::kFormat;
+  table[PRECALL] = Act::kTakeApart;
   table[CALL] = Act::kCall;
   table[CALL_FUNCTION_EX] = Act::kCallExpanded;
   table[MAKE_FUNCTION] = Act::kMakeFunction;
@@ -279,6 +279,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.b = top[-1];
       break;
     case FORMAT_VALUE: out.a = (oparg & 4) != 0 ? top[-2] : top[-1]; break;
+    case PRECALL:
+      out.a = top[-oparg - 2] == nullptr ? top[-oparg - 1] : nullptr;
+      if (out.a == nullptr || !PyMethod_Check(out.a)) out.act = Act::kHarmless;
+      break;
     case CALL: DecodeCall(oparg, top, out); break;
     case CALL_FUNCTION_EX:
       out.c = (oparg & 1) != 0 ? top[-1] : nullptr;
@@ -313,7 +317,7 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
   out.builtins = frame->f_builtins;
   out.function = frame->f_func;
   DecodeOperands(frame, op, oparg, top, out);
-  return true;
+  return out.act != Act::kHarmless;
 }
 
 void InstructionTrace::State::Step(PyFrameObject* object) {

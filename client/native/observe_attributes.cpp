@@ -31,6 +31,36 @@ bool IsPlaceInText(PyTypeObject* type, PyObject* name) {
   return is_about_code && kPlaces.find(" " + std::string(ViewOf(name)) + " ") != kPlaces.npos;
 }
 
+/// The field of a part of a program (reading.h) that an attribute made in C shows; empty where it stays what it
+/// is as long as the part does, null for one that nobody has looked at.
+const char* FieldOfPart(PyObject* part, std::string_view name) {
+  struct Shown {
+    std::string_view name;
+    const char* field;
+  };
+  const auto find = [name](std::initializer_list<Shown> all) -> const char* {
+    for (const Shown& one : all) {
+      if (one.name == name) return one.field;
+    }
+    return nullptr;
+  };
+  if (PyFunction_Check(part))
+    return find({{"__code__", "code"}, {"__defaults__", "defaults"}, {"__kwdefaults__", "kwdefaults"},
+                 {"__globals__", "globals"}, {"__name__", "names"}, {"__qualname__", "names"},
+                 {"__doc__", "names"}, {"__module__", "names"}, {"__annotations__", "annotations"}});
+  if (PyMethod_Check(part)) return find({{"__func__", "func"}, {"__self__", "self"}});
+  if (PyObject_TypeCheck(part, &PyProperty_Type))
+    return find({{"fget", "get"}, {"fset", "set"}, {"fdel", "delete"}, {"__isabstractmethod__", "get"}});
+  if (Py_TYPE(part) == &PyStaticMethod_Type || Py_TYPE(part) == &PyClassMethod_Type)
+    return find({{"__func__", "wrapped"}, {"__wrapped__", "wrapped"}, {"__isabstractmethod__", "wrapped"}});
+  if (std::string_view(Py_TYPE(part)->tp_name) == "functools.partial")
+    return find({{"func", "func"}, {"args", "args"}, {"keywords", "keywords"}});
+  if (PyCFunction_Check(part) && name == "__self__") return "self";
+  const bool is_fixed = PyCode_Check(part) || Callables::IsNative(part) || PyContextVar_CheckExact(part) ||
+                        std::string_view(Py_TYPE(part)->tp_name) == "types.GenericAlias";
+  return is_fixed && name != "__self__" ? "" : nullptr;
+}
+
 }  // namespace
 
 /// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no
@@ -117,9 +147,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
   if (type->tp_getattro == PyObject_GenericGetAttr) return LoadGeneric(object, name, false);
   if (type == &PySuper_Type) return LoadFromSuper(object, name);
   if (PyMethod_Check(object)) {
-    const auto number = log_.Find(object);
-    if (number) log_.NoteField(*number, "func");
-    if (number) log_.NoteField(*number, "self");
+    TakeApart(object);
     return LoadAttribute(PyMethod_GET_FUNCTION(object), name);
   }
   static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
@@ -142,14 +170,21 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyTypeObject* type = Py_TYPE(object);
   if (IsPlaceInText(type, name)) return Refuse("foreign-attribute", TextOf(type, name));
   const auto number = log_.Find(object);
+  // What no reading has led to is the run's own, or something has led to it that nobody saw.
+  const bool is_explained = number || NativeBase(type) == type || IsTensor(object) || log_.IsArgument(object) ||
+                            ModuleOf(type).starts_with("ingot.") || made_.Contain(object);
+  if (!is_explained)
+    return Refuse("unexplained-object", TextOf(type, name) + " of an object that existed before, to which nothing led");
   PyObject* found = LookUp(type, name, object);
   if (refused_) return;
   if (number && type->tp_dictoffset == 0) NoteType(object);  // The reading of a dict says it otherwise.
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-      if (number && !IsImmutable(type)) log_.NoteRead(*number, Reading::kSlot, name);
-      if (number && PyFunction_Check(object)) return log_.NoteField(*number, "names");
-      if (number && IsImmutable(type)) Operand(object);
+      if (number && !IsImmutable(type)) {
+        log_.NoteRead(*number, Reading::kSlot, name);
+      } else if (number) {
+        Getter(object, name);
+      }
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
     } else {
@@ -227,6 +262,9 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
     if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
     return;
   }
+  const bool is_native_getter = of_meta != nullptr && (PyObject_TypeCheck(of_meta, &PyGetSetDescr_Type) ||
+                                                       PyObject_TypeCheck(of_meta, &PyMemberDescr_Type));
+  if (is_native_getter) return LoadPartOfType(type, name);
   if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) return Bind(of_meta);
   PyObject* found = LookUp(type, name, object);
   if (refused_) return;
@@ -240,6 +278,21 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   } else if (!IsImmutable(meta)) {
     LookUpSpecial(object, "__getattr__");
   }
+}
+
+/// What `type` itself keeps of a class.
+void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
+  if (IsImmutable(type)) return;
+  const auto number = TypeNumber(type);
+  if (!number) return;
+  if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__")) return log_.NoteField(*number, "names");
+  PyObject* own = DictOf(type);
+  const bool is_own = own != nullptr && PyDict_GetItemWithError(own, name) != nullptr;
+  PyErr_Clear();
+  for (const char* entry : {"__doc__", "__module__", "__annotations__", "__abstractmethods__"}) {
+    if (IsNamed(name, entry) && is_own) return log_.NoteRead(*number, Reading::kAttribute, name);
+  }
+  Refuse("foreign-attribute", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)));
 }
 
 /// Attributes of super(): each class behind the given one is asked by itself.
@@ -286,19 +339,13 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     return;
   }
   if (!number) return;
-  if (PyFunction_Check(object)) {
-    for (const auto& [attribute, field] :
-         {std::pair("__code__", "code"), std::pair("__defaults__", "defaults"),
-          std::pair("__kwdefaults__", "kwdefaults"), std::pair("__globals__", "globals")}) {
-      if (IsNamed(name, attribute)) return log_.NoteField(*number, field);
-    }
-    if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__"))
-      return log_.NoteField(*number, "names");
-    if (IsNamed(name, "__closure__")) Refuse("foreign-attribute", "function.__closure__");
-    return;
+  if (!IsPart(object)) {
+    if (IsNamed(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
+    return Operand(object);
   }
-  if (IsNamed(name, "__weakref__")) return Refuse("foreign-attribute", "__weakref__");
-  Operand(object);
+  const char* field = FieldOfPart(object, ViewOf(name));
+  if (field == nullptr) return Refuse("foreign-attribute", TextOf(Py_TYPE(object), name));
+  if (*field != 0) log_.NoteField(*number, field);
 }
 
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {

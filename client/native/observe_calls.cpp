@@ -144,6 +144,14 @@ void Observer::Getters(const Arguments& arguments) {
   }
 }
 
+/// A bound method is two objects.
+void Observer::TakeApart(PyObject* method) {
+  const auto number = log_.Find(method);
+  if (!number) return;
+  log_.NoteField(*number, "func");
+  log_.NoteField(*number, "self");
+}
+
 int Observer::Call(PyObject* callable, const Arguments& arguments) {
   if (callable == nullptr) return kNone;
   if (PyFunction_Check(callable)) {
@@ -152,10 +160,7 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
     return kNone;
   }
   if (PyMethod_Check(callable)) {
-    if (const auto number = log_.Find(callable)) {
-      log_.NoteField(*number, "func");
-      log_.NoteField(*number, "self");
-    }
+    TakeApart(callable);
     std::vector<PyObject*> values{PyMethod_GET_SELF(callable)};
     values.insert(values.end(), arguments.values, arguments.values + arguments.count);
     return Call(PyMethod_GET_FUNCTION(callable),
@@ -322,15 +327,15 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   // A bound method says its object first, as an unbound one does.
   std::vector<PyObject*> bound;
   Arguments arguments = given;
-  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  PyObject* self = SelfOf(callable);
   PythonRef held;
   if (Py_TYPE(callable) == BoundSlotType()) {
+    if (log_.IsOutside(callable)) Refuse("call", Callables::NameOf(callable) + ", bound before");
     held = PythonRef(PyObject_GetAttrString(callable, "__self__"));
     PyErr_Clear();
     self = held.get();
   }
-  if (self != nullptr && !PyModule_Check(self) &&
-      !(PyType_Check(self) && PyCFunction_Check(callable))) {
+  if (self != nullptr && !(PyType_Check(self) && PyCFunction_Check(callable))) {
     bound.push_back(self);
     bound.insert(bound.end(), given.values, given.values + given.count);
     arguments = {bound.data(), bound.size(), given.keyword_names};

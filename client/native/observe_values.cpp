@@ -49,8 +49,10 @@ bool ShowsAddress(PyObject* value) {
          Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
+}  // namespace
+
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
-bool IsPart(PyObject* value) {
+bool Observer::IsPart(PyObject* value) {
   const std::string_view name = Py_TYPE(value)->tp_name;
   return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) ||
          PyMethod_Check(value) || PyCode_Check(value) || PyCell_Check(value) ||
@@ -59,10 +61,9 @@ bool IsPart(PyObject* value) {
          name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
          CompiledTarget(value) != nullptr || name == "types.GenericAlias" ||
-         PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value);
+         PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) || PyCapsule_CheckExact(value) ||
+         name.find("pybind11_detail_function_record") != std::string_view::npos;
 }
-
-}  // namespace
 
 /// An argument's structure may not be changed; what the run made may. True where it is an argument.
 bool Observer::IsGuardedElsewhere(PyObject* value, const char* what) {
@@ -209,6 +210,14 @@ void Observer::Deep(PyObject* root) {
   }
 }
 
+/// What a function made in C is bound to, borrowed; null for one that is not.
+PyObject* Observer::SelfOf(PyObject* bound) {
+  PyObject* self = PyCFunction_Check(bound) ? PyCFunction_GET_SELF(bound) : nullptr;
+  if (self == nullptr || PyModule_Check(self)) return nullptr;
+  if (const auto number = log_.Find(bound)) log_.NoteField(*number, "self");
+  return self;
+}
+
 /// Something that native code may call.
 void Observer::Callee(PyObject* value) {
   if (PyFunction_Check(value) || PyType_Check(value)) {
@@ -220,10 +229,7 @@ void Observer::Callee(PyObject* value) {
     return;
   }
   if (PyMethod_Check(value)) {
-    if (const auto number = log_.Find(value)) {
-      log_.NoteField(*number, "func");
-      log_.NoteField(*number, "self");
-    }
+    TakeApart(value);
     return Callee(PyMethod_GET_FUNCTION(value));
   }
   if (!Callables::IsNative(value)) return;
@@ -233,8 +239,8 @@ void Observer::Callee(PyObject* value) {
     case Effect::kOperator:
     case Effect::kWhole:
     case Effect::kLength: {
-      PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
-      if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) Deep(self);
+      PyObject* self = SelfOf(value);
+      if (self != nullptr && !PyType_Check(self)) Deep(self);
       return;
     }
     default: Refuse("call", Callables::NameOf(value) + ", handed to native code");

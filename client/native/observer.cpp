@@ -92,11 +92,14 @@ Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   } else {
     LookUpSpecial(target, "__call__");
   }
-  return trace_.Start();
+  TRY(trace_.Start());
+  made_.Start();
+  return {};
 }
 
 void Observer::Stop() {
   trace_.Stop();
+  made_.Stop();
   static PyObject* const context = PyUnicode_InternFromString("context");
   for (const auto& [number, before] : borrowed_contexts_) {
     const Seen now = Look(log_.At(number), Reading::kField, context);
@@ -119,6 +122,7 @@ void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
   refused_ = Refused{std::move(name), WithLine(std::move(detail))};
   trace_.Mute();
+  made_.Stop();
   hooks_.refuse(*refused_);
 }
 
@@ -376,6 +380,7 @@ int Observer::Observe(const Instruction& in) {
     }
     case Act::kImport: Import(in); return kImported;
     case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
+    case Act::kTakeApart: TakeApart(in.a); break;
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
     case Act::kCallExpanded: {
       std::vector<PyObject*> values;

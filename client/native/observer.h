@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/native/instruction.h"
+#include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
 
 namespace ingot::client {
@@ -109,6 +110,7 @@ class Observer final : private InstructionListener {
   void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
   void LoadFromModule(PyObject* module, PyObject* name);
   void LoadFromType(PyTypeObject* type, PyObject* name);
+  void LoadPartOfType(PyTypeObject* type, PyObject* name);
   void LoadFromSuper(PyObject* object, PyObject* name);
   void Bind(PyObject* descriptor);
   void Getter(PyObject* object, PyObject* name);
@@ -121,6 +123,8 @@ class Observer final : private InstructionListener {
   // observe_values.cpp
   void Operand(PyObject* value);
   void NoteType(PyObject* instance);
+  static bool IsPart(PyObject* value);
+  PyObject* SelfOf(PyObject* bound);
   void ClassOf(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);
@@ -143,6 +147,7 @@ class Observer final : private InstructionListener {
   void Text(PyObject* value);
 
   // observe_calls.cpp
+  void TakeApart(PyObject* method);
   int Call(PyObject* callable, const Arguments& arguments);
   int CallType(PyTypeObject* type, const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
@@ -167,6 +172,7 @@ class Observer final : private InstructionListener {
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   ObservedLog log_;
   InstructionTrace trace_;
+  MadeObjects made_;
   uint64_t instructions_max_ = 0;
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;

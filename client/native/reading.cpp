@@ -82,6 +82,7 @@ Seen FunctionField(PyObject* holder, std::string_view name) {
   if (name == "code") return Of(PyFunction_GET_CODE(holder));
   if (name == "globals") return Of(PyFunction_GET_GLOBALS(holder));
   if (name == "defaults") return Of(PyFunction_GET_DEFAULTS(holder));
+  if (name == "annotations") return Of(PyFunction_GetAnnotations(holder));
   if (name == "kwdefaults") return Of(PyFunction_GET_KW_DEFAULTS(holder));
   return {};
 }
@@ -218,6 +219,11 @@ Digest DigestOfOrder(PyObject* set) {
 
 Digest DigestOfNames(PyObject* function) {
   Hasher hasher;
+  if (PyType_Check(function)) {
+    hasher.AddField(reinterpret_cast<PyTypeObject*>(function)->tp_name);
+    hasher.AddField(QualnameOf(reinterpret_cast<PyTypeObject*>(function)));
+    return hasher.Finish();
+  }
   for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
     const PythonRef text(PyObject_GetAttrString(function, name));
     PyErr_Clear();

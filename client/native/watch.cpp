@@ -222,7 +222,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "registry") {
     Hold(holder);
     registries_.push_back({holder, *seen.content, RegistrationsNow()});
-  } else if (name == "target") {
+  } else if (name == "target" || name == "annotations") {
     AddOther(holder, Reading::kField, key, seen);
   } else if (name == "names" && PyFunction_Check(holder)) {
     AddNames(holder);
