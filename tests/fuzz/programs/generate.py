@@ -25,6 +25,26 @@ def helper(v):
 def cached(n):
     return n * 1.5
 """
+CLASSES = """class Own:
+    scale = 2.0
+    def __init__(self, v):
+        self.v = v
+    def __eq__(self, other):
+        return self.v == other.v
+    __hash__ = None
+    def __str__(self):
+        return f"<{self.v}>"
+    def __iter__(self):
+        return iter([("a", self.v)])
+    def get(self):
+        return self.v
+    def keys(self):
+        return ["v"]
+    def __getitem__(self, name):
+        return getattr(self, name)
+class Sub(Own):
+    scale = 4.0
+"""
 STYLES = ["plain", "closure", "method", "callable", "module", "wrapped"]
 
 
@@ -52,6 +72,8 @@ class Maker:
     def make(self) -> twins.Program:
         style = self._pick(STYLES)
         found = [self._place(style) for _ in range(self._draw(st.integers(1, 3)))]
+        if any(place.kind.name == "object" for place in found):
+            self._top.insert(0, CLASSES.strip())
         body = [line for place in found for line in self._uses(place)]
         around: "list[str]" = []
         if self._chance(3):

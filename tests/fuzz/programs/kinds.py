@@ -428,6 +428,103 @@ h = h + len(list({e}.parameters()))
           "{e}.forward = lambda v: v * 3", "{e}[0] = torch.nn.Sigmoid()", "{e}.append(torch.nn.Identity())", "{e}.bias = None",
           "{e}.weight = torch.nn.Parameter(torch.ones(4, 4))", "{e}.requires_grad_(False)", "{e}.eps = 1.0"],
          ["{e}.eval()"]),
+    Kind("rows",
+         ["[[2.0, 5.0], [1.0, 9.0]]", "{'a': [2.0], 'b': [1.0, 3.0]}", "([1.0], [4.0, 2.0])", "collections.deque([[3.0], [1.0]])",
+          "[types.SimpleNamespace(a=1.0), types.SimpleNamespace(a=2.0)]", "[(1.0, {'a': 2.0}), (1.0, {'a': 3.0})]"],
+         _split("""
+rows = list({e}.values()) if isinstance({e}, dict) else list({e})
+if [1.0] in rows:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+if {e} == [[2.0, 5.0], [1.0, 9.0]] or {e} == ([1.0], [4.0, 2.0]):
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+for row in sorted({e}.values() if isinstance({e}, dict) else {e}, key=str):
+    h = h * 2 + len(str(row))
+
+h = h + len(max({e}.values() if isinstance({e}, dict) else {e}, key=lambda row: len(str(row))).__class__.__name__)
+
+h = h + sum(len(row) for row in {e} if isinstance(row, (list, str)))
+
+h = h + len(max((str(row) for row in {e}), default=''))
+
+rows = map(lambda i: list({e}.values() if isinstance({e}, dict) else {e})[i], [0, 1])
+if next(rows) == next(rows):
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+if any([2.0] == row for row in ({e}.values() if isinstance({e}, dict) else {e})):
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+h = h + len(repr({e})) + len(f"{{{e}}}")
+
+def walk(rows):
+    yield from rows.values() if isinstance(rows, dict) else rows
+h = h + len([row for row in walk({e}) if row]) + list(walk({e})).count([1.0])
+
+h = h + sum(sum((row for row in ({e}.values() if isinstance({e}, dict) else {e}) if isinstance(row, list)), []))
+
+h = h + len('%s' % ({e},)) + len('{{}}'.format({e}))
+"""),
+         ["next(iter({e}.values() if isinstance({e}, dict) else {e})).append(7.0)", "next(iter({e})).a = 9.0", "{e}[0][1]['a'] = 3.0",
+          "{e}[0][0] = 1.0", "{e}['a'][0] = 8.0", "{e}.append([6.0])", "{e}['z'] = [1.0]"],
+         ["{e}[0].append(1.0)"]),
+    Kind("object",
+         ["Own(2.0)", "Own([1.0])", "Sub(3.0)", "Own('ab')"],
+         _split("""
+if {e}:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+if {e} == Own(2.0):
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+if Own(3.0) in [{e}, Own(1.0)]:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+h = h + len(str({e})) + len(f"{{{e}}}")
+
+h = h + len(sorted([{e}, {e}], key=lambda o: str(o.v)))
+
+h = h + sum(map(len, map(str, map(operator.attrgetter('v'), [{e}]))))
+
+if isinstance({e}, Sub):
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+h = h + (2.0 if callable({e}) else 3.0)
+
+h = h + len(type({e}).__name__) + len({e}.__class__.__mro__)
+
+h = h + len(dict({e})) + len(list({e}))
+
+h = h + (lambda **names: len(names))(**{e})
+
+get = {e}.get
+h = h + len(str(get()))
+
+h = h + len(str(vars({e}))) + len(str(getattr({e}, 'w', None)))
+
+h = h + {e}.scale
+"""),
+         ["{e}.v = 9.0", "{e}.v = [1.0, 2.0]", "{e}.v.append(2.0)", "{e}.__class__ = Sub", "{e}.w = 4.0", "Own.__bool__ = lambda self: False",
+          "Own.__call__ = lambda self: 0", "Own.scale = 7.0", "{e}.scale = 5.0", "Own.__eq__ = lambda self, other: True",
+          "{e}.keys = lambda: ['q', 'r', 's']", "Own.__str__ = lambda self: 'other'", "Own.__iter__ = lambda self: iter('abcd')",
+          "Own.__name__ = 'Another'"],
+         ["{e}.v = 1.0"]),
 ]
 
 AROUND = _split("""
