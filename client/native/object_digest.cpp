@@ -91,8 +91,14 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
     PyErr_Clear();
     return false;
   }
+  const std::string_view format = view.format == nullptr ? "" : view.format;
+  // Arrays of objects hold addresses.
+  if (format.find('O') != format.npos || format.find('P') != format.npos) {
+    PyBuffer_Release(&view);
+    return false;
+  }
   WriteTag('B');
-  WriteText(view.format == nullptr ? "" : view.format);
+  WriteText(format);
   for (int i = 0; i < view.ndim && view.shape != nullptr; ++i) {
     AppendLittle(bytes_, static_cast<int64_t>(view.shape[i]));
   }
@@ -119,6 +125,10 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
     WriteFields(value, {"__wrapped__"});
   } else if (name == "property") {
     WriteFields(value, {"fget"});
+  } else if (name == "re.Pattern") {  // Its text ends after 200 characters.
+    WriteFields(value, {"pattern", "flags"});
+  } else if (name == "re.Match") {
+    WriteFields(value, {"string", "re", "pos", "endpos", "regs"});
   } else if (module == "torch._ops") {
     WriteText(ReprOf(value));
   } else if (module == "torch._library.custom_ops") {
@@ -156,7 +166,11 @@ bool ValueWriter::WriteSlots(PyObject* value) {
 void ValueWriter::WriteElements(PyObject* value) {
   if (PyDict_Check(value)) WriteDict(value);
   if (PyAnySet_Check(value)) WriteSet(value);
-  if (PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value)) WriteText(ReprOf(value));
+  // Not by the text that the class makes of itself.
+  if (PyLong_Check(value)) WriteInteger(value);
+  if (PyFloat_Check(value)) AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));
+  if (PyUnicode_Check(value)) WriteText(ViewOf(value));
+  if (PyBytes_Check(value)) WriteText({PyBytes_AS_STRING(value), static_cast<size_t>(PyBytes_GET_SIZE(value))});
   if (PyList_Check(value)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) Write(PyList_GET_ITEM(value, i));
   }

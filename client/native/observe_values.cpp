@@ -142,8 +142,7 @@ void Observer::Operand(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   const bool is_subclass =
       PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
-  if (is_subclass || PyObject_CheckBuffer(value) || IdentityOfGroupObject(value))
-    return log_.NoteField(*number, "content");
+  if (is_subclass || IdentityOfGroupObject(value)) return log_.NoteField(*number, "content");
   PyTypeObject* native = NativeBase(type);
   if (native == &PyBaseObject_Type) return;  // Attributes are read one by one.
   if (IsNamespace(native)) return log_.NoteField(*number, "dict");
@@ -154,7 +153,7 @@ void Observer::Operand(PyObject* value) {
   // Not decimal's: what it computes follows a context of the thread.
   const bool is_value = module == "operator" || module == "datetime" || module == "re" ||
                         module == "uuid" || module == "torch" || module == "numpy" ||
-                        module.starts_with("numpy.") || type == &PyDictProxy_Type;
+                        module.starts_with("numpy.") || PyObject_CheckBuffer(value);
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
 }

@@ -368,6 +368,7 @@ int Observer::Observe(const Instruction& in) {
       PyObject* positional = PyType_Check(in.b)
                                  ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args)
                                  : nullptr;
+      if (positional != nullptr) Deep(positional);
       for (Py_ssize_t i = 0;
            positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
            ++i) {

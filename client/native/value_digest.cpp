@@ -37,6 +37,16 @@ void ValueWriter::WriteNameText(PyObject* name) {
   WriteText(name != nullptr && PyUnicode_Check(name) ? ViewOf(name) : std::string_view("?"));
 }
 
+void ValueWriter::WriteInteger(PyObject* value) {
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow == 0) return WriteText(std::to_string(number));
+  constexpr int kBase = 16;  // Python gives decimal digits up to some number alone.
+  const PythonRef digits(PyNumber_ToBase(value, kBase));
+  PyErr_Clear();
+  WriteText(ViewOf(digits.get()));
+}
+
 bool ValueWriter::WriteScalar(PyObject* value) {
   if (value == Py_None || value == Py_Ellipsis) {
     WriteTag(value == Py_None ? 'N' : '.');
@@ -44,9 +54,7 @@ bool ValueWriter::WriteScalar(PyObject* value) {
     WriteTag(value == Py_True ? 'T' : 'F');
   } else if (PyLong_CheckExact(value)) {
     WriteTag('i');
-    int overflow = 0;
-    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    WriteText(overflow == 0 ? std::to_string(number) : ReprOf(value));
+    WriteInteger(value);
   } else if (PyFloat_CheckExact(value)) {
     WriteTag('f');
     AppendLittle(bytes_, PyFloat_AS_DOUBLE(value));

@@ -36,6 +36,7 @@ class ValueWriter {
   void WriteText(std::string_view text);
   void WriteName(PyObject* object, const char* attribute);
   void WriteNameText(PyObject* name);
+  void WriteInteger(PyObject* value);
   bool WriteScalar(PyObject* value);
   bool WriteContainer(PyObject* value);
   bool WriteNamed(PyObject* value);
