@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/observed_log.h"
 
+#include "client/native/field_content.h"
 #include "client/native/origin.h"
 
 namespace ingot::client {

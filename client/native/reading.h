@@ -27,13 +27,9 @@ enum class Reading : char {
   kAnswer = '(',     ///< what a call gives; the key is a tuple of plain arguments
 };
 
-/// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
-/// "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
-/// "target", "mapping". Fields that are compared by content: "len", "keys", "content", "order" (of the
-/// members of a set), "bases", "special" (functions that native code finds in a class), "context" (of a
-/// context variable), "names" (of a function), "grad" (whether a tensor requires grad), "registry"
-/// (of an abstract class).
-bool IsContentField(std::string_view name);
+// Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
+// "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
+// "target", "mapping", "annotations". Others are compared by content: field_content.h.
 
 /// Every sigil.
 constexpr std::string_view kSigils = ".[~$%!@#(";
@@ -61,11 +57,6 @@ PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 
 /// Numbers, strings, None, element types and the like: compared by value, never followed.
 bool IsAtom(PyObject* value);
-
-/// Digest of a value as it is compared: atoms by value, functions by name and code, classes,
-/// modules and functions made in C by name, tensors by metadata, everything else by its class.
-/// Places inside it have digests of their own.
-Digest DigestOfSeen(const Seen& seen);
 
 /// Whether text can say a key: not an object as the key of a dict.
 bool HasName(Reading reading, PyObject* key);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"

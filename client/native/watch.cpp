@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"

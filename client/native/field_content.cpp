@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/field_content.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <vector>
+
+#include "client/native/code_digest.h"
+#include "client/native/live_groups.h"
+#include "client/native/origin.h"
+#include "client/native/set_table.h"
+#include "client/native/tensor_facts.h"
+#include "client/native/value_digest.h"
+
+namespace ingot::client {
+namespace {
+
+Digest DigestOfObject(PyObject* value) {
+  return DigestOfSeen({PythonRef::Borrow(value), std::nullopt});
+}
+
+Digest DigestOfContent(PyObject* value) {
+  ValueWriter writer;
+  writer.Write(value);
+  return writer.Finish();
+}
+
+Digest DigestOfLength(PyObject* holder) {
+  Hasher hasher;
+  const Py_ssize_t length = PyDict_Check(holder) ? PyDict_GET_SIZE(holder) : PyObject_Size(holder);
+  PyErr_Clear();
+  hasher.Add(static_cast<uint64_t>(length));
+  return hasher.Finish();
+}
+
+/// Keys in their order; atoms by value, others by what they are.
+Digest DigestOfKeys(PyObject* dict) {
+  Hasher hasher;
+  const auto add = [&](PyObject* key) {
+    const bool is_value = PyTuple_CheckExact(key) || PyFrozenSet_CheckExact(key);
+    const Digest digest = is_value ? DigestOfContent(key) : DigestOfObject(key);
+    hasher.Add(digest.low);
+    hasher.Add(digest.high);
+  };
+  if (PyODict_Check(dict)) {
+    // It keeps an order of its own, which its own iterator gives.
+    const PythonRef iterator(PyODict_Type.tp_iter(dict));
+    while (iterator) {
+      const PythonRef key(PyIter_Next(iterator.get()));
+      if (!key) break;
+      add(key.get());
+    }
+    PyErr_Clear();
+    return hasher.Finish();
+  }
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Check(dict) && PyDict_Next(dict, &at, &key, &value)) add(key);
+  return hasher.Finish();
+}
+
+Digest DigestOfBases(PyObject* type) {
+  Hasher hasher;
+  PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
+  for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    hasher.AddField(std::string(ModuleOf(base)) + ":" + std::string(QualnameOf(base)));
+  }
+  return hasher.Finish();
+}
+
+Digest DigestOfMeta(PyObject* value) {
+  ValueWriter writer;
+  writer.Write(value);
+  Hasher hasher;
+  const Digest digest = writer.Finish();
+  hasher.Add(digest.low);
+  hasher.Add(digest.high);
+  hasher.Add(static_cast<uint64_t>(IsTensor(value) && RequiresGrad(value)));
+  return hasher.Finish();
+}
+
+/// Found by native code alone; what an instruction looks up by name is a place of its own.
+bool IsSpecial(std::string_view name) {
+  constexpr std::array<std::string_view, 21> kOthers = {
+      "__doc__",     "__module__",    "__qualname__",     "__init_subclass__", "__del__",
+      "__reduce__",  "__reduce_ex__", "__init__",         "__new__",           "__post_init__",
+      "__call__",    "__getattr__",   "__getattribute__", "__setattr__",       "__delattr__",
+      "__enter__",   "__exit__",      "__set_name__",     "__class_getitem__", "__getstate__",
+      "__setstate__"};
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
+         std::ranges::find(kOthers, name) == kOthers.end();
+}
+
+/// What native code finds under special names.
+Digest DigestOfSpecial(PyObject* type) {
+  Hasher hasher;
+  PyObject* order = PyType_Check(type) ? reinterpret_cast<PyTypeObject*>(type)->tp_mro : nullptr;
+  for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    if ((base->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0 || DictOf(base) == nullptr) continue;
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(DictOf(base), &at, &key, &value)) {
+      const bool is_method =
+          value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
+      if (!is_method || !PyUnicode_Check(key) || !IsSpecial(ViewOf(key))) continue;
+      const Digest digest = DigestOfObject(value);
+      hasher.AddField(ViewOf(key));
+      hasher.Add(digest.low);
+      hasher.Add(digest.high);
+    }
+  }
+  return hasher.Finish();
+}
+
+Digest DigestOfContext(PyObject* variable) {
+  PyObject* value = nullptr;
+  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0)
+    PyErr_Clear();
+  const PythonRef held(value);
+  return held ? DigestOfContent(held.get()) : DigestOf("unset");
+}
+
+/// The members of a set one after the other.
+Digest DigestOfOrder(PyObject* set) {
+  Hasher hasher;
+  if (!PyAnySet_Check(set)) return hasher.Finish();
+  for (PyObject* member : TableOf(set)) {
+    if (member == nullptr) continue;
+    const Digest digest = DigestOfObject(member);
+    hasher.Add(digest.low);
+    hasher.Add(digest.high);
+  }
+  return hasher.Finish();
+}
+
+Digest DigestOfNames(PyObject* function) {
+  Hasher hasher;
+  if (PyType_Check(function)) {
+    hasher.AddField(reinterpret_cast<PyTypeObject*>(function)->tp_name);
+    hasher.AddField(QualnameOf(reinterpret_cast<PyTypeObject*>(function)));
+    return hasher.Finish();
+  }
+  for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
+    const PythonRef text(PyObject_GetAttrString(function, name));
+    PyErr_Clear();
+    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get())
+                                                        : std::string_view("?"));
+  }
+  return hasher.Finish();
+}
+
+/// Classes registered with an abstract one, by name.
+Digest DigestOfRegistry(PyObject* type) {
+  const PythonRef module(PyImport_ImportModule("_abc"));
+  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
+                              : nullptr);
+  std::vector<std::string> names;
+  const PythonRef iterator(dump && PyTuple_Check(dump.get())
+                               ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
+                               : nullptr);
+  while (iterator) {
+    const PythonRef reference(PyIter_Next(iterator.get()));
+    if (!reference) break;
+    const PythonRef one = TargetOf(reference.get());
+    if (!one || !PyType_Check(one.get())) continue;
+    auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
+    names.push_back(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+  }
+  PyErr_Clear();
+  std::ranges::sort(names);
+  Hasher hasher;
+  for (const std::string& name : names) hasher.AddField(name);
+  return hasher.Finish();
+}
+
+Digest DigestOfGrad(PyObject* holder) {
+  return DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
+}
+
+Digest DigestOfAddress(PyObject* holder) {
+  return DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder)));
+}
+
+void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
+  const PythonRef name(PyObject_GetAttrString(value, attribute));
+  PyErr_Clear();
+  hasher.AddField(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
+}
+
+bool IsMadeInC(PyObject* value) {
+  return PyCFunction_Check(value) || PyObject_TypeCheck(value, &PyMethodDescr_Type) ||
+         PyObject_TypeCheck(value, &PyWrapperDescr_Type) ||
+         PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
+         PyObject_TypeCheck(value, &PyMemberDescr_Type) ||
+         PyObject_TypeCheck(value, &PyClassMethodDescr_Type);
+}
+
+struct ContentField {
+  std::string_view name;
+  Digest (*of)(PyObject* holder);
+};
+
+constexpr ContentField kContentFields[] = {
+    {"len", DigestOfLength},  {"keys", DigestOfKeys},       {"content", DigestOfContent},
+    {"order", DigestOfOrder}, {"bases", DigestOfBases},     {"special", DigestOfSpecial},
+    {"names", DigestOfNames}, {"grad", DigestOfGrad},       {"registry", DigestOfRegistry},
+    {"kind", DigestOfObject}, {"address", DigestOfAddress}, {"context", DigestOfContext},
+};
+
+const ContentField* FindField(std::string_view name) {
+  const auto* found = std::ranges::find(kContentFields, name, &ContentField::name);
+  return found == std::end(kContentFields) ? nullptr : found;
+}
+
+}  // namespace
+
+bool IsContentField(std::string_view name) { return FindField(name) != nullptr; }
+
+std::optional<Digest> ContentOf(PyObject* holder, std::string_view field) {
+  const ContentField* found = FindField(field);
+  return found == nullptr ? std::nullopt : std::optional(found->of(holder));
+}
+
+Digest DigestOfSeen(const Seen& seen) {
+  if (seen.content) return *seen.content;
+  PyObject* value = seen.object.get();
+  if (value == nullptr) return DigestOf("absent");
+  if (IsAtom(value)) return DigestOfContent(value);
+  if (PyCode_Check(value)) return DigestOfCode(value);
+  Hasher hasher;
+  if (PyFunction_Check(value)) {
+    const auto* function = reinterpret_cast<PyFunctionObject*>(value);
+    const Digest code = DigestOfCode(function->func_code);
+    hasher.AddField("function");
+    hasher.AddField(ViewOf(function->func_qualname));
+    hasher.AddField(
+        ViewOf(NameOfGlobals(function->func_globals)));  // Two modules may hold the same text.
+    hasher.Add(code.low);
+    hasher.Add(code.high);
+  } else if (PyModule_Check(value)) {
+    hasher.AddField("module");
+    AddName(hasher, value, "__name__");
+  } else if (IsMadeInC(value)) {
+    hasher.AddField("native");
+    AddName(hasher, value, "__qualname__");
+  } else if (IsTensor(value)) {
+    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor")
+                                         : std::string_view(Py_TYPE(value)->tp_name));
+    const Digest meta = DigestOfMeta(value);
+    hasher.Add(meta.low);
+    hasher.Add(meta.high);
+  } else {
+    auto* type = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value) : Py_TYPE(value);
+    hasher.AddField(PyType_Check(value) ? std::string_view("class") : std::string_view("object"));
+    hasher.AddField(ModuleOf(type));
+    hasher.AddField(QualnameOf(type));
+    if (const auto group = IdentityOfGroupObject(value)) hasher.AddField(*group);
+  }
+  return hasher.Finish();
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "client/native/reading.h"
+
+namespace ingot::client {
+
+/// Whether a field (reading.h) is compared by content: "len", "keys", "content", "order" (of the
+/// members of a set), "bases", "special" (what native code finds in a class under special names),
+/// "context" (of a context variable), "names" (of a function or class), "grad" (whether a tensor
+/// requires grad), "registry" (of an abstract class), "kind" (what the object is), "address".
+bool IsContentField(std::string_view name);
+
+/// Digest of such a field of an object; nothing for a field that leads to an object. Needs the GIL;
+/// leaves no Python error set.
+std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
+
+/// Digest of a value as it is compared: atoms by value, functions by name, code and module,
+/// classes, modules and functions made in C by name, tensors by metadata, everything else by its
+/// class. Places inside it have digests of their own.
+Digest DigestOfSeen(const Seen& seen);
+
+}  // namespace ingot::client
