@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/made_objects.h"
 
+#include <algorithm>
+
 namespace ingot::client {
 namespace {
 
@@ -88,13 +90,16 @@ void MadeObjects::Stop() {
   g_hook.Leave();
   blocks_ = {};
   known_ = {};
-  known_count_ = 0;
 }
 
 bool MadeObjects::Contain(PyObject* instance) {
   if (!is_running_) return true;
-  for (; known_count_ < blocks_.size(); ++known_count_) known_.insert(blocks_[known_count_]);
-  return known_.contains(reinterpret_cast<char*>(instance) - HeaderSize(Py_TYPE(instance)));
+  const void* block = reinterpret_cast<char*>(instance) - HeaderSize(Py_TYPE(instance));
+  if (known_.contains(block)) return true;
+  // Most are looked at soon after they were made.
+  if (std::find(blocks_.rbegin(), blocks_.rend(), block) == blocks_.rend()) return false;
+  known_.insert(block);
+  return true;
 }
 
 }  // namespace ingot::client

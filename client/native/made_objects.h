@@ -27,9 +27,8 @@ class MadeObjects {
   bool Contain(PyObject* instance);
 
  private:
-  std::vector<const void*> blocks_;  ///< in the order in which they were handed out
-  size_t known_count_ = 0;           ///< of the blocks that are in `known_`
-  boost::unordered_flat_set<const void*> known_;
+  std::vector<const void*> blocks_;               ///< in the order in which they were handed out
+  boost::unordered_flat_set<const void*> known_;  ///< blocks that were asked for and found
   bool is_running_ = false;
 };
 
