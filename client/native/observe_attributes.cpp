@@ -11,8 +11,6 @@
 namespace ingot::client {
 namespace {
 
-bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
-
 bool IsNamed(PyObject* name, const char* text) {
   return PyUnicode_CompareWithASCIIString(name, text) == 0;
 }

@@ -21,8 +21,6 @@ bool IsInstalled(PyObject* function) {
   return ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
 }
 
-bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
-
 /// Whether a field of a format string ("{0.name}") leads to an attribute, which native code reads.
 bool NamesAttributes(std::string_view format) {
   bool is_in_field = false;

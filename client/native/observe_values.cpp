@@ -15,8 +15,6 @@ namespace {
 
 constexpr size_t kDeepMax = 100'000;
 
-bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
-
 bool IsDeque(PyObject* value) {
   return std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
 }
@@ -222,7 +220,7 @@ void Observer::Callee(PyObject* value) {
   if (PyFunction_Check(value) || PyType_Check(value)) {
     if (PyType_Check(value)) {
       auto* type = reinterpret_cast<PyTypeObject*>(value);
-      if ((type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0) return;
+      if (IsImmutable(type)) return;
       NoteSpecial(type, value);
     }
     return;

@@ -29,6 +29,17 @@ class Runner(typing.Protocol):
     def end(self, job: Job) -> None: ...
 
 
+@contextlib.contextmanager
+def _running_python() -> "typing.Iterator[bool]":
+    """The process does not end while this lasts; False where it is ending already."""
+    may_run = _native.enter_background()
+    try:
+        yield may_run
+    finally:
+        if may_run:
+            _native.leave_background()
+
+
 class _Line:
     """Jobs that one thread does in turn."""
 
@@ -57,17 +68,17 @@ class _Line:
         threading.current_thread().name = self._name
         while True:
             context, runner, job = self._queue.get()
-            if not _native.enter_background():
-                return runner.end(job)
-            self._in_work = runner, job
-            try:
-                context.run(runner.run, job)
-            except Exception:  # a bug of ours must not end the thread that serves every call site
-                log.exception("compiling for a call site failed")
-                runner.end(job)
-            self._in_work = None
-            del context, runner, job  # The next may be long in coming.
-            _native.leave_background()
+            with _running_python() as may_run:
+                if not may_run:
+                    return runner.end(job)
+                self._in_work = runner, job
+                try:
+                    context.run(runner.run, job)
+                except Exception:  # a bug of ours must not end the thread that serves every call site
+                    log.exception("compiling for a call site failed")
+                    runner.end(job)
+                self._in_work = None
+                del context, runner, job  # The next may be long in coming.
 
     def end(self) -> None:
         """Nobody works on any of them any more."""
@@ -97,11 +108,9 @@ def thread(work: "typing.Callable[[], None]", name: str) -> threading.Thread:
         raise RuntimeError("the process is ending")
 
     def run() -> None:
-        if _native.enter_background():
-            try:
+        with _running_python() as may_run:
+            if may_run:
                 work()
-            finally:
-                _native.leave_background()
 
     return threading.Thread(target=run, name=name, daemon=True)
 
