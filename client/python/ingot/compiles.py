@@ -93,11 +93,15 @@ class Compiles:
         config, entry = engine.config, job.shape.entry
         connection = engine._link.get(config.connect_ms_max)
 
+        # A point of the proof makes the template at once, of nothing but this range.
+        beside = job.proof.points[0] if job.proof is not None else job.sibling.captured if job.sibling is not None else None
+        sibling = beside.recording if beside is not None else b""
+
         def send(captured: recording.Captured, claim: str = "", degree: int = 0) -> "dict[str, typing.Any]":
             return typing.cast("dict[str, typing.Any]", connection.compile(
                 entry.key.components, captured.recording, captured.signature, captured.record,
                 gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
-                job.gears, job.sibling.captured.recording if job.sibling is not None else b"", config.numerics == "eager"))
+                job.gears, sibling, config.numerics == "eager"))
 
         reply = send(job.captured)
         counters.add_seconds("compile", time.perf_counter() - began)
@@ -105,7 +109,7 @@ class Compiles:
         self._accept(job, reply)
         engine._link.look_at_store()
         if job.proof is not None:
-            proved, why = exporting.prove(job.proof, send)
+            proved, why = exporting.prove(reply, job.captured, job.proof, send)
             if proved is not None:
                 counters.add("ranges")
                 counters.add(_OUTCOMES[proved["outcome"]])

@@ -234,16 +234,18 @@ def _restored(tensors: "list[torch.Tensor]") -> "typing.Iterator[None]":
 Send = typing.Callable[[recording.Captured, str, int], "dict[str, typing.Any]"]
 
 
-def prove(proof: Proof, send: Send) -> "tuple[dict[str, typing.Any] | None, str | None]":
-    """Sends the recordings that prove the range, then the claim: the reply that carries it, or None and why there is none."""
-    template = None
-    for captured in proof.points:
-        reply = send(captured, "", 0)
-        variant = reply["variant"]
-        if variant["kind"] != 1 or template not in (None, variant["graph"]):
+def prove(example: "dict[str, typing.Any]", captured: recording.Captured, proof: Proof,
+          send: Send) -> "tuple[dict[str, typing.Any] | None, str | None]":
+    """Sends the recordings that prove the range, then the claim: the reply that carries it, or None and why there is none.
+
+    ``example`` is the answer to ``captured``, which is one of the points: they determine the template's integers together.
+    """
+    template = example["variant"]["graph"]
+    for point in proof.points:
+        variant = send(point, "", 0)["variant"]
+        if variant["kind"] != 1 or variant["graph"] != template:
             return None, "no range is proved: its recordings are no instances of one template"
-        template = variant["graph"]
-    reply = send(proof.points[0], proof.range.text, proof.range.degree)
+    reply = send(captured, proof.range.text, proof.range.degree)
     if reply["variant"]["graph"] != template or not reply["variant"]["range"]:
         return None, f"no range is proved: the daemon did not take {proof.range.text}"
     return reply, None

@@ -78,6 +78,8 @@ class Generator:
         sizes = plain + small
         if pick.random() < 0.3:
             pick.shuffle(sizes)
+        elif pick.random() < 0.2:   # what is special is seen before what is plain
+            sizes = small + plain
         if pick.random() < 0.3:   # only one of them changes
             fixed = pick.randint(2, 9)
             sizes = [(n, fixed) for n in dict.fromkeys(n for n, _ in sizes)]
