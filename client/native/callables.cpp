@@ -150,7 +150,7 @@ constexpr Group kGroups[] = {
      "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ "
      "__class__ __reduce_ex__"},
     {Effect::kNothing, "type.",
-     "mro __instancecheck__ __subclasscheck__ __init__ __call__ __new__ __prepare__ __or__ "
+     "mro __instancecheck__ __subclasscheck__ __init__ __new__ __prepare__ __or__ "
      "__ror__"},
     {Effect::kText, "BaseException.", "__str__ __repr__"},
     {Effect::kFill, "BaseException.", "__init__ with_traceback add_note"},
@@ -158,6 +158,7 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "super.", "__init__"},
     {Effect::kCallsSelf, "function.", "__call__ __get__"},
     {Effect::kCallsSelf, "method.", "__call__"},
+    {Effect::kConstruct, "type.", "__call__"},
     {Effect::kNothing, "function.", "__get__"},
     {Effect::kNothing, "property.", "__get__ getter setter deleter"},
     {Effect::kRegistry, "_abc.", "_abc_instancecheck _abc_subclasscheck"},
@@ -181,7 +182,8 @@ constexpr Group kGroups[] = {
     {Effect::kNext, "generator.", "send throw close __next__ __iter__"},
     {Effect::kContext, "_contextvars.ContextVar.", "get"},
     {Effect::kSetContext, "_contextvars.ContextVar.", "set reset"},
-    {Effect::kNothing, "_warnings.", "warn warn_explicit _filters_mutated"},
+    {Effect::kWarn, "_warnings.", "warn warn_explicit"},
+    {Effect::kNothing, "_warnings.", "_filters_mutated"},
     {Effect::kPure, "sys.", "intern"},
     {Effect::kNothing, "sys.", "is_finalizing"},
     {Effect::kAnswer, "sys.", "getrecursionlimit"},

@@ -66,6 +66,7 @@ Digest DigestOfBases(PyObject* type) {
   for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
     hasher.AddField(std::string(ModuleOf(base)) + ":" + std::string(QualnameOf(base)));
+    if (!IsImmutable(base) && !HasOwnName(reinterpret_cast<PyObject*>(base))) hasher.AddField("made elsewhere");
   }
   return hasher.Finish();
 }
@@ -243,6 +244,8 @@ Digest DigestOfSeen(const Seen& seen) {
   } else if (PyModule_Check(value)) {
     hasher.AddField("module");
     AddName(hasher, value, "__name__");
+    hasher.AddField(ModuleOf(Py_TYPE(value)));
+    if (!HasOwnName(value)) hasher.AddField("made elsewhere");
   } else if (IsMadeInC(value)) {
     hasher.AddField("native");
     AddName(hasher, value, "__qualname__");
@@ -257,6 +260,7 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField(PyType_Check(value) ? std::string_view("class") : std::string_view("object"));
     hasher.AddField(ModuleOf(type));
     hasher.AddField(QualnameOf(type));
+    if (!IsImmutable(type) && !HasOwnName(reinterpret_cast<PyObject*>(type))) hasher.AddField("made elsewhere");
     if (const auto group = IdentityOfGroupObject(value)) hasher.AddField(*group);
   }
   return hasher.Finish();

@@ -44,7 +44,6 @@ constexpr std::array<Act, 256> MakeTable() {
            MATCH_SEQUENCE,
            PUSH_EXC_INFO,
            CHECK_EXC_MATCH,
-           CHECK_EG_MATCH,
            LOAD_BUILD_CLASS,
            LOAD_ASSERTION_ERROR,
            LOAD_LOCALS,
@@ -114,6 +113,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[GET_LEN] = Act::kLength;
   table[MATCH_CLASS] = Act::kMatchClass;
   table[WITH_EXCEPT_START] = Act::kExit;
+  table[CHECK_EG_MATCH] = Act::kUnsupported;
   table[BEFORE_WITH] = Act::kEnter;
   table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;

@@ -125,6 +125,10 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
     WriteFields(value, {"__wrapped__"});
   } else if (name == "property") {
     WriteFields(value, {"fget"});
+  } else if (name == "types.GenericAlias") {
+    WriteFields(value, {"__origin__", "__args__"});
+  } else if (name == "types.UnionType") {
+    WriteFields(value, {"__args__"});
   } else if (name == "re.Pattern") {  // Its text ends after 200 characters.
     WriteFields(value, {"pattern", "flags"});
   } else if (name == "re.Match") {

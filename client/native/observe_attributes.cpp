@@ -54,8 +54,7 @@ const char* FieldOfPart(PyObject* part, std::string_view name) {
   if (std::string_view(Py_TYPE(part)->tp_name) == "functools.partial")
     return find({{"func", "func"}, {"args", "args"}, {"keywords", "keywords"}});
   if (PyCFunction_Check(part) && name == "__self__") return "self";
-  const bool is_fixed = PyCode_Check(part) || Callables::IsNative(part) || PyContextVar_CheckExact(part) ||
-                        std::string_view(Py_TYPE(part)->tp_name) == "types.GenericAlias";
+  const bool is_fixed = PyCode_Check(part) || Callables::IsNative(part) || PyContextVar_CheckExact(part);
   return is_fixed && name != "__self__" ? "" : nullptr;
 }
 
@@ -160,7 +159,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
          reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
-  if (std::string_view(type->tp_name) == "types.GenericAlias") return;
+  if (std::string_view(type->tp_name) == "types.GenericAlias") return Operand(object);
   Refuse("foreign-attribute", TextOf(type, name));
 }
 
@@ -173,9 +172,14 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
                             ModuleOf(type).starts_with("ingot.") || made_.Contain(object);
   if (!is_explained)
     return Refuse("unexplained-object", TextOf(type, name) + " of an object that existed before, to which nothing led");
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  LookUp(type, getattribute, object);  // Not there, or not the class's own; it may get one.
   PyObject* found = LookUp(type, name, object);
+  NoteProtocol(found);
   if (refused_) return;
-  if (number && type->tp_dictoffset == 0) NoteType(object);  // The reading of a dict says it otherwise.
+  // A class that has a name is told by what the place of its object holds; of others there may be many.
+  const auto of_type = number ? log_.Find(reinterpret_cast<PyObject*>(type)) : std::nullopt;
+  if (number && (type->tp_dictoffset == 0 || (of_type && !log_.IsNamed(*of_type)))) NoteType(object);
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (number && !IsImmutable(type)) {
@@ -205,12 +209,24 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   }
   if (is_there) return;
   if (found != nullptr) return Bind(found);
-  if (!has_hook) return;
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  if (!has_hook) {
+    LookUp(type, getattr, object);
+    return;
+  }
   PyObject* hook = LookUp(type, getattr, object);
   if (hook == nullptr || !Callables::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
   PyObject* values[] = {object, name};  // `__getattr__ = dict.__getitem__`
   CallNative(hook, {values, 2, nullptr});
+}
+
+/// Whether an object that a class has under a name is a descriptor, its own class says, which may change.
+void Observer::NoteProtocol(PyObject* found) {
+  if (found == nullptr || IsImmutable(Py_TYPE(found)) || PyType_Check(found)) return;
+  for (const char* name : {"__get__", "__set__", "__delete__"}) {
+    const PythonRef text(PyUnicode_InternFromString(name));
+    LookUp(Py_TYPE(found), text.get(), found);
+  }
 }
 
 /// What reading through a descriptor reads of the descriptor itself.
@@ -240,6 +256,7 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
   PyTypeObject* type = Py_TYPE(module);
   const auto number = ModuleNumber(module);
   if (!number) return;
+  log_.NoteField(*number, "type");
   if (type != &PyModule_Type) LookUp(type, name, module);
   log_.NoteRead(*number, Reading::kAttribute, name);
   PyObject* dict = PyModule_GetDict(module);
@@ -265,6 +282,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   if (is_native_getter) return LoadPartOfType(type, name);
   if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) return Bind(of_meta);
   PyObject* found = LookUp(type, name, object);
+  NoteProtocol(found);
   if (refused_) return;
   if (found != nullptr) {
     // A property is its own value here, and runs nothing.
@@ -299,6 +317,10 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
   PyErr_Clear();
   if (!own || !PyType_Check(own.get())) return;
+  if (const auto number = IsImmutable(reinterpret_cast<PyTypeObject*>(own.get()))
+                              ? std::nullopt
+                              : TypeNumber(reinterpret_cast<PyTypeObject*>(own.get())))
+    log_.NoteField(*number, "bases");
   PyObject* order = reinterpret_cast<PyTypeObject*>(own.get())->tp_mro;
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {

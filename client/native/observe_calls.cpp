@@ -80,7 +80,7 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
     const PythonRef module(PyObject_GetAttrString(callable, "__module__"));
     PyErr_Clear();
     const auto path =
-        ObservedLog::CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
+        CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
   }
   const bool is_plain =
@@ -199,6 +199,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
     const bool is_ufunc = name == "numpy.ufunc";
+    if (!is_ufunc) Operand(callable);
     if (is_ufunc && NamesOutput(arguments.values, arguments.positional(), arguments.keyword_names, callable))
       Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
     if (!is_ufunc && arguments.count > 0) GetBy(callable, arguments.values[0]);
@@ -267,8 +268,6 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   }
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* const call = PyUnicode_InternFromString("__call__");
-  static PyObject* const make = PyUnicode_InternFromString("__new__");
-  static PyObject* const init = PyUnicode_InternFromString("__init__");
   if (!IsImmutable(meta)) {
     PyObject* found = LookUp(meta, call, object);
     if (found != nullptr && PyFunction_Check(found)) {
@@ -276,16 +275,33 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
       return kNone;
     }
   }
-  for (PyObject* name : {make, init}) {
-    PyObject* found = LookUp(type, name, object);
-    if (refused_ || found == nullptr) return kNone;
-    Bind(found);
-    if (PyFunction_Check(found)) EnterFunction(found);
-  }
+  return Construct(type, arguments);
+}
+
+/// What `type.__call__` does: it asks the class itself how its objects are made.
+int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
+  if (IsImmutable(type)) return CallType(type, arguments);
+  LookUpConstruction(type);
   // What the class takes over from one made in C reads its arguments there.
   if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
     DeepAll(arguments);
   return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNone;
+}
+
+void Observer::LookUpConstruction(PyTypeObject* type) {
+  auto* object = reinterpret_cast<PyObject*>(type);
+  for (const char* name : {"__new__", "__init__"}) {
+    const PythonRef text(PyUnicode_InternFromString(name));
+    PyObject* found = LookUp(type, text.get(), object);
+    if (refused_ || found == nullptr) return;
+    Bind(found);
+    if (PyFunction_Check(found)) EnterFunction(found);
+  }
+  // Native calls make no such object, and nothing goes when they end.
+  static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
+  LookUp(type, finalizer, object);
+  if (OwnFinalizer(type) != nullptr)
+    Refuse("finalizer", std::string(QualnameOf(type)) + ".__del__ runs when an object goes");
 }
 
 /// A method of a container that changes it.
@@ -358,7 +374,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kNothing:
       for (size_t i = 0; i < count; ++i) {
         if (PyType_Check(values[i])) NoteSpecial(Py_TYPE(values[i]), values[i]);
-        if (PyTuple_Check(values[i])) Deep(values[i]);  // The classes that `isinstance` is given.
+        // The classes that `isinstance` is given.
+        if (PyTuple_Check(values[i]) || ModuleOf(Py_TYPE(values[i])) == "types") Deep(values[i]);
       }
       break;
     case Effect::kPure:
@@ -524,7 +541,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kNext:
       if (count > 0) Next(values[0]);
       break;
-    case Effect::kImport: return kImported;
+    case Effect::kImport:
+      if (count > 0) Import(values[0]);
+      return kImported;
     case Effect::kMakeClass: ++classes_in_making_; return kMadeClass;
     case Effect::kOwnDict: {
       if (count == 0) break;
@@ -552,6 +571,22 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       log_.NoteField(*number, "context");
       static PyObject* const context = PyUnicode_InternFromString("context");
       borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
+      break;
+    }
+    case Effect::kConstruct:
+      consumer_ = nullptr;
+      if (arguments.count > 0 && PyType_Check(values[0])) {
+        return Construct(reinterpret_cast<PyTypeObject*>(values[0]), {values + 1, arguments.count - 1, arguments.keyword_names});
+      }
+      break;
+    case Effect::kWarn: {
+      // A filter may make an error of it.
+      static PyObject* const filters = PyUnicode_InternFromString("filters");
+      DeepAll(arguments);
+      const PythonRef warnings(PyImport_ImportModule("warnings"));
+      if (!warnings) return PyErr_Clear(), kNone;
+      LoadFromModule(warnings.get(), filters);
+      if (PyObject* list = PyDict_GetItemWithError(PyModule_GetDict(warnings.get()), filters)) Deep(list);
       break;
     }
     case Effect::kCallsSelf:

@@ -10,6 +10,8 @@
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
+#include <cmath>
+
 namespace ingot::client {
 namespace {
 
@@ -58,7 +60,7 @@ bool Observer::IsPart(PyObject* value) {
          Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type ||
          name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
-         CompiledTarget(value) != nullptr || name == "types.GenericAlias" ||
+         CompiledTarget(value) != nullptr ||
          PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) || PyCapsule_CheckExact(value) ||
          name.find("pybind11_detail_function_record") != std::string_view::npos;
 }
@@ -107,6 +109,7 @@ void Observer::ClassOf(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   if (PyType_Check(value) || PyModule_Check(value) || IsImmutable(type)) return;
   NoteType(value);
+  if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
   for (const char* name : {"__call__", "__class__"}) {
     const PythonRef text(PyUnicode_InternFromString(name));
     LookUp(type, text.get(), value);
@@ -149,11 +152,18 @@ void Observer::Operand(PyObject* value) {
   writer.Write(value);
   const std::string_view module = ModuleOf(type);
   // Not decimal's: what it computes follows a context of the thread.
-  const bool is_value = module == "operator" || module == "datetime" || module == "re" ||
+  const bool is_value = module == "operator" || module == "types" || module == "datetime" || module == "re" ||
                         module == "uuid" || module == "torch" || module == "numpy" ||
                         module.starts_with("numpy.") || PyObject_CheckBuffer(value);
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
+}
+
+/// Containers compare their elements by identity first, which matters for what does not equal itself.
+void Observer::DeepCompared(PyObject* root) {
+  is_compared_ = true;
+  Deep(root);
+  is_compared_ = false;
 }
 
 /// Everything that native code can find by walking into a value.
@@ -164,6 +174,8 @@ void Observer::Deep(PyObject* root) {
   while (!waiting.empty() && !refused_) {
     PyObject* value = waiting.back();
     waiting.pop_back();
+    if (is_compared_ && value != root && PyFloat_CheckExact(value) && std::isnan(PyFloat_AS_DOUBLE(value)))
+      return Refuse("value-identity", "a NaN is looked for in a container");
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
     if (met.size() > kDeepMax)
       return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
@@ -222,6 +234,7 @@ void Observer::Callee(PyObject* value) {
       auto* type = reinterpret_cast<PyTypeObject*>(value);
       if (IsImmutable(type)) return;
       NoteSpecial(type, value);
+      LookUpConstruction(type);
     }
     return;
   }
@@ -268,8 +281,8 @@ void Observer::Contains(PyObject* container, PyObject* item) {
     return log_.NoteWhole(*number);
   }
   is_unordered_ = true;
-  Deep(container);
-  Deep(item);
+  DeepCompared(container);
+  DeepCompared(item);
   is_unordered_ = false;
 }
 

@@ -44,40 +44,13 @@ std::string ObservedLog::Line::ToText() const {
          std::to_string(PyCode_Addr2Line(code, position));
 }
 
-std::optional<std::string> ObservedLog::CanonicalPath(PyObject* object, std::string_view module,
-                                                      std::string_view qualname) {
-  if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;
-  const PythonRef name(
-      PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
-  PythonRef held = PythonRef::Borrow(
-      name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
-  std::string path = std::string(module) + ":";
-  for (size_t at = 0; held && at < qualname.size();) {
-    const size_t end = std::min(qualname.find('.', at), qualname.size());
-    const PythonRef part(
-        PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
-    AppendStep(path, Reading::kAttribute, part.get());
-    held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
-    at = end + 1;
-  }
-  PyErr_Clear();
-  if (held.get() == object) return path;
-  // The function of a static or class method.
-  const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||
-                              Py_TYPE(held.get()) == &PyClassMethod_Type);
-  PyObject* const wrapped = Interned("wrapped");
-  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object)
-    return std::nullopt;
-  AppendStep(path, Reading::kField, wrapped);
-  return path;
-}
-
 ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
   const auto [it, fresh] = numbers_.emplace(object, static_cast<Number>(objects_.size()));
   if (fresh) {
     objects_.emplace_back();
     objects_.back().value = PythonRef::Borrow(object);
     objects_.back().path = std::move(path);
+    objects_.back().is_named = true;
   } else if (path.starts_with("object:")) {
     other_roots_.emplace_back(std::move(path), it->second);
   }
@@ -171,9 +144,17 @@ void ObservedLog::Follow(Number holder, const Read& read) {
     auto* type = reinterpret_cast<PyTypeObject*>(value);
     object.path = CanonicalPath(value, ModuleOf(type), QualnameOf(type)).value_or("");
   }
+  object.is_named = !object.path.empty();
   object.parent = holder;
   object.reading = read.reading;
   object.key = read.key.get();
+}
+
+void ObservedLog::NoteImport(Number table, PyObject* name) {
+  for (const Import& known : imports_) {
+    if (PyUnicode_Compare(known.name.get(), name) == 0) return;
+  }
+  imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
 bool ObservedLog::Settle() {
@@ -188,6 +169,9 @@ bool ObservedLog::Settle() {
       continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
     holds = holds && is_value && DigestOfSeen(now) == digests_.back();
+  }
+  for (const Import& one : imports_) {
+    holds = holds && DigestOfSeen(Look(At(one.table), Reading::kItem, one.name.get())) == one.module;
   }
   return holds;
 }
@@ -206,6 +190,12 @@ Digest ObservedLog::Fingerprint() const {
     hasher.Add(digests_[i].low);
     hasher.Add(digests_[i].high);
   }
+  for (const Import& one : imports_) {
+    hasher.AddField(ViewOf(one.name.get()));
+    hasher.Add(one.module.low);
+    hasher.Add(one.module.high);
+  }
+  for (const Write& write : writes_) hasher.Add(static_cast<uint64_t>(write.holder));
   PyErr_Clear();
   for (const auto& [one, other] : apart_) hasher.Add(static_cast<uint64_t>(one) << 32 | other);
   for (const auto& [path, number] : other_roots_) {
@@ -279,6 +269,24 @@ void ObservedLog::NoteWhole(Number holder) {
   }
 }
 
+void ObservedLog::Release() {
+  for (const Write& write : writes_) PathOf(write.holder);
+  for (Object& object : objects_) object.value = PythonRef(), object.key = nullptr;
+  numbers_.clear();
+  seen_.clear();
+  before_.clear();
+  reads_.clear();
+  imports_.clear();
+  apart_.clear();
+  held_.clear();
+}
+
+/// The log holds what it names: what a write lets go would end too late.
+void ObservedLog::CheckGoes(PyObject* value) {
+  if (value != nullptr && OwnFinalizer(Py_TYPE(value)) != nullptr && problem_.empty())
+    problem_ = std::string(QualnameOf(Py_TYPE(value))) + ".__del__ may run when an object goes";
+}
+
 void ObservedLog::KeepBefore(PyObject* container) {
   if (!before_.contains(container)) before_.emplace(container, CopyOf(container));
 }
@@ -286,6 +294,7 @@ void ObservedLog::KeepBefore(PyObject* container) {
 void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name,
                             PyObject* value) {
   PyObject* object = At(holder);
+  CheckGoes(Look(object, reading, key).object.get());
   const bool is_sequence = reading == Reading::kItem && !PyDict_Check(object);
   if (is_sequence) {
     KeepBefore(object);
@@ -308,6 +317,10 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
 
 void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
   KeepBefore(At(holder));
+  const PythonRef before = CopyOf(At(holder));
+  const PythonRef items(before && PyDict_Check(before.get()) ? PyDict_Values(before.get()) : before ? PySequence_List(before.get()) : nullptr);
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i)
     PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));

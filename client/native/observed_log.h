@@ -53,11 +53,6 @@ class ObservedLog {
   void set_line(Line line) { line_ = line; }
   const Line& line() const { return line_; }
 
-  /// The path by which a module (empty `qualname`), class or function names itself, where it leads
-  /// to the object.
-  static std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module,
-                                                  std::string_view qualname);
-
   /// Makes an object outside. `path` is the text of a path that leads to it.
   Number AddRoot(PyObject* object, std::string path);
   /// An argument's own structure, which the call's shape holds: read freely, never written.
@@ -76,16 +71,30 @@ class ObservedLog {
   /// it.
   void NoteWhole(Number holder);
   void NoteLength(Number holder);
+  /// An import of what sys.modules (`table`) has: where it is not loaded yet, the import will load it.
+  void NoteImport(Number table, PyObject* name);
 
   /// Notes a change before it happens.
   void NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   void NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count);
+
+  struct Import {
+    Number table;
+    PythonRef name;
+    Digest module;
+  };
+  const std::vector<Import>& imports() const { return imports_; }
 
   /// Two outside objects were held against each other and are not one.
   void NoteApart(Number one, Number other) { apart_.emplace_back(one, other); }
   const std::vector<std::pair<Number, Number>>& apart() const { return apart_; }
   /// Further paths that were given for roots.
   const std::vector<std::pair<std::string, Number>>& other_roots() const { return other_roots_; }
+
+  /// Lets go of every object, once the run cannot become a record; writes stay.
+  void Release();
+  /// Whether a class, module or root is found by its own name.
+  bool IsNamed(Number number) const { return objects_[number].is_named; }
 
   /// Says of every read what its place holds now that the run has ended, by digest; false when one
   /// holds something else than was read there, or another object of the same kind.
@@ -106,6 +115,7 @@ class ObservedLog {
     PythonRef value;
     mutable std::string path;  ///< empty: not yet put into words
     Number parent = 0;
+    bool is_named = false;  ///< by a path that is its own
     Reading reading = Reading::kAttribute;
     PyObject* key = nullptr;  ///< borrowed from the read that led here
   };
@@ -127,6 +137,7 @@ class ObservedLog {
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
   void Follow(Number holder, const Read& read);
   void KeepBefore(PyObject* container);
+  void CheckGoes(PyObject* value);
 
   std::vector<Object> objects_;
   boost::unordered_flat_map<PyObject*, Number> numbers_;
@@ -139,6 +150,7 @@ class ObservedLog {
   std::vector<Read> reads_;
   std::vector<Digest> digests_;
   std::vector<Write> writes_;
+  std::vector<Import> imports_;
   std::vector<std::pair<Number, Number>> apart_;
   std::vector<std::pair<std::string, Number>> other_roots_;
   std::vector<PythonRef> held_;

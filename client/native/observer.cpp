@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/escapes.h"
+#include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
 
@@ -14,6 +15,22 @@ namespace {
 
 PyObject* ModuleNamed(PyObject* name) {
   return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+}
+
+Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }
+
+/// Values of which Python keeps one: equal ones are the same object.
+bool IsOnlyOne(PyObject* value) {
+  constexpr long kSmallestKept = -5, kLargestKept = 256;
+  int overflow = 0;
+  if (PyLong_CheckExact(value)) {
+    const long number = PyLong_AsLongAndOverflow(value, &overflow);
+    return overflow == 0 && number >= kSmallestKept && number <= kLargestKept;
+  }
+  const bool may_be_many = PyFloat_CheckExact(value) || PyComplex_CheckExact(value) || PyUnicode_CheckExact(value) ||
+                           PyBytes_CheckExact(value) || PyRange_Check(value) || PySlice_Check(value) ||
+                           std::string_view(Py_TYPE(value)->tp_name) == "torch.device";
+  return !may_be_many;
 }
 
 /// Whether objects of a type made in C are changed by `+=` and its like.
@@ -92,9 +109,17 @@ Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   } else {
     LookUpSpecial(target, "__call__");
   }
+  NoteOperators();
   TRY(trace_.Start());
   made_.Start();
   return {};
+}
+
+/// What `+` and its like do to tensors: instructions find it in their classes, and so may a patch.
+void Observer::NoteOperators() {
+  for (PyTypeObject* type : TensorTypes()) {
+    if (const auto number = TypeNumber(type)) log_.NoteField(*number, "special");
+  }
 }
 
 void Observer::Stop() {
@@ -102,11 +127,18 @@ void Observer::Stop() {
   made_.Stop();
   static PyObject* const context = PyUnicode_InternFromString("context");
   for (const auto& [number, before] : borrowed_contexts_) {
+    if (refused_) break;
     const Seen now = Look(log_.At(number), Reading::kField, context);
     if (now.content != before)
       Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();
+  for (const PythonRef& name : imports_to_come_) {
+    // Whether it is found the next time is written in files, paths and finders.
+    if (ModuleNamed(name.get()) == nullptr) Refuse("import", std::string(ViewOf(name.get())) + " could not be imported");
+  }
+  PyErr_Clear();
+  imports_to_come_.clear();
   // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
   for (auto* set : {&entered_, &fresh_}) set->clear();
   for (auto* pairs : {&loaded_globals_, &loaded_attributes_}) pairs->clear();
@@ -163,11 +195,12 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     const auto path =
         function == nullptr || log_.IsOutside(function)
             ? std::nullopt
-            : ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module),
+            : CanonicalPath(function, ViewOf(frame.function->func_module),
                                          ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
     return Wish::kMute;
   }
+  if (reinterpret_cast<PyObject*>(frame.code) == import_code_.get()) Import(frame.first);
   auto it = wishes_.find(frame.code);
   if (it == wishes_.end()) {
     Wish wish = Wish::kObserve;
@@ -196,11 +229,16 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
       return Wish::kSkip;
     }
   }
-  // Finalizers run when an object goes, whatever runs then; nothing takes what they give.
+  // Finalizers run when an object goes, whatever runs then, and nothing takes what they give: those of libraries
+  // tidy up. A program's own would have to run when a native call ends what it never made.
   const bool is_finalizer =
       frame.first != nullptr && !log_.IsOutside(reinterpret_cast<PyObject*>(frame.function)) &&
       (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
-  if (it->second == Wish::kObserve && is_finalizer) return Wish::kMute;
+  if (it->second == Wish::kObserve && is_finalizer) {
+    if (IsOfLibrary(reinterpret_cast<PyObject*>(frame.function))) return Wish::kMute;
+    Refuse("finalizer", std::string(ViewOf(frame.code->co_qualname)) + " ran when an object went");
+    return Wish::kSkip;
+  }
   if (it->second == Wish::kObserve) Explain(frame);
   return refused_ ? Wish::kSkip : it->second;
 }
@@ -233,7 +271,7 @@ void Observer::Explain(const EnteredFrame& frame) {
     }
   }
   if (!log_.IsOutside(function)) {
-    const auto path = ObservedLog::CanonicalPath(function, ViewOf(frame.function->func_module),
+    const auto path = CanonicalPath(function, ViewOf(frame.function->func_module),
                                                  ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "kind");
   }
@@ -276,6 +314,9 @@ int Observer::OnInstruction(const Instruction& in) {
   aliased_ = PythonRef();
   takes_results_ = false;
   const int tag = refused_ ? kNone : Observe(in);
+  if (!refused_ && !log_.problem().empty()) Refuse("side-effect", log_.problem());
+  // What the instruction lets go must go.
+  if (refused_) log_.Release();
   return aliased_ ? kAliased : tag;
 }
 
@@ -286,6 +327,7 @@ int Observer::Observe(const Instruction& in) {
   }
   log_.set_line({in.code, in.position});
   frame_globals_ = in.globals;
+  frame_builtins_ = in.builtins;
   switch (in.act) {
     case Act::kHarmless: break;
     case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
@@ -306,8 +348,8 @@ int Observer::Observe(const Instruction& in) {
       break;
     case Act::kCompare:
       takes_results_ = is_unordered_ = true;
-      Deep(in.a);
-      Deep(in.b);
+      DeepCompared(in.a);
+      DeepCompared(in.b);
       is_unordered_ = false;
       break;
     case Act::kIdentity: Identity(in.a, in.b); break;
@@ -377,9 +419,10 @@ int Observer::Observe(const Instruction& in) {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i)
         LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
       Deep(in.a);
+      ClassOf(in.a);
       break;
     }
-    case Act::kImport: Import(in); return kImported;
+    case Act::kImport: Import(in.name); return kImported;
     case Act::kImportFrom: LoadAttribute(in.a, in.name); break;
     case Act::kTakeApart: TakeApart(in.a); break;
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
@@ -412,7 +455,7 @@ int Observer::Observe(const Instruction& in) {
     }
     case Act::kMakeFunction: return kMade;
     case Act::kUnsupported:
-      Refuse("instruction", std::string(in.opcode) + "async or interactive code");
+      Refuse("instruction", std::string(in.opcode) + "async or interactive code, or except*");
       break;
     case Act::kUnknown:
       Refuse("instruction", "an instruction that this version of Ingot does not know");
@@ -421,9 +464,14 @@ int Observer::Observe(const Instruction& in) {
   return kNone;
 }
 
-/// Objects reached by two paths are in the record as one; those that are not one matter where
-/// somebody asks.
+/// Objects reached by two paths are in the record as one; those that are not one matter where somebody asks. Of
+/// values a record says what they are and not which of several equal ones.
 void Observer::Identity(PyObject* one, PyObject* other) {
+  if (IsAtom(one) && IsAtom(other)) {
+    const bool is_told = IsOnlyOne(one) || IsOnlyOne(other) || DigestOfValue(one) != DigestOfValue(other);
+    if (!is_told) Refuse("value-identity", std::string("equal values (") + Py_TYPE(one)->tp_name + ") are held against each other by `is`");
+    return;
+  }
   if (IsAtom(one) || IsAtom(other) || one == other) {
     if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one))
       Refuse("argument-identity", "two arguments are held against each other");
@@ -436,17 +484,26 @@ void Observer::Identity(PyObject* one, PyObject* other) {
   if (is_argument) Refuse("argument-identity", "arguments are held against each other");
 }
 
-/// What sys.modules holds, where the module is there already.
-void Observer::Import(const Instruction& in) {
+/// What sys.modules holds under a name that is imported, where the module is there already. An import that is
+/// still to come counts from the next recording on, if it finds one.
+void Observer::Import(PyObject* name) {
   static PyObject* const sys = PyUnicode_InternFromString("sys");
   static PyObject* const modules = PyUnicode_InternFromString("modules");
+  static PyObject* const import = PyUnicode_InternFromString("__import__");
+  if (frame_builtins_ != nullptr) {
+    if (const auto builtins = ModuleOfGlobals(frame_builtins_)) log_.NoteRead(*builtins, Reading::kAttribute, import);
+  }
   PyObject* module = ModuleNamed(sys);
   PyObject* table = PyImport_GetModuleDict();
-  if (module == nullptr || PyDict_GetItemWithError(table, in.name) == nullptr) return PyErr_Clear();
-  const auto number = ModuleNumber(module);
-  if (!number) return;
+  const auto number = module == nullptr ? std::nullopt : ModuleNumber(module);
+  if (!number || name == nullptr || !PyUnicode_CheckExact(name)) return PyErr_Clear();
   log_.NoteRead(*number, Reading::kAttribute, modules);
-  if (const auto dict = log_.Find(table)) log_.NoteRead(*dict, Reading::kItem, in.name);
+  if (PyDict_GetItemWithError(table, name) == nullptr) {
+    imports_to_come_.push_back(PythonRef::Borrow(name));
+  } else if (const auto dict = log_.Find(table)) {
+    log_.NoteImport(*dict, name);
+  }
+  PyErr_Clear();
 }
 
 void Observer::OnResult(int tag, PyObject* result) {
@@ -474,7 +531,7 @@ std::optional<ObservedLog::Number> Observer::TypeNumber(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (const auto number = log_.Find(object)) return number;
   if (fresh_.contains(object)) return std::nullopt;
-  const auto path = ObservedLog::CanonicalPath(object, ModuleOf(type), QualnameOf(type));
+  const auto path = CanonicalPath(object, ModuleOf(type), QualnameOf(type));
   if (!path || path->ends_with(':')) return std::nullopt;
   return log_.AddRoot(object, *path);
 }

@@ -89,6 +89,7 @@ class Observer final : private InstructionListener {
   void OnResult(int tag, PyObject* result) override;
 
   // observer.cpp: frames, names, cells
+  void NoteOperators();
   void Explain(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
   void NoteFunction(PyObject* function);
@@ -112,6 +113,7 @@ class Observer final : private InstructionListener {
   void LoadFromType(PyTypeObject* type, PyObject* name);
   void LoadPartOfType(PyTypeObject* type, PyObject* name);
   void LoadFromSuper(PyObject* object, PyObject* name);
+  void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor);
   void Getter(PyObject* object, PyObject* name);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
@@ -128,6 +130,7 @@ class Observer final : private InstructionListener {
   void ClassOf(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);
+  void DeepCompared(PyObject* value);
   void Callee(PyObject* value);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
   void Length(PyObject* value);
@@ -150,6 +153,8 @@ class Observer final : private InstructionListener {
   void TakeApart(PyObject* method);
   int Call(PyObject* callable, const Arguments& arguments);
   int CallType(PyTypeObject* type, const Arguments& arguments);
+  int Construct(PyTypeObject* type, const Arguments& arguments);
+  void LookUpConstruction(PyTypeObject* type);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
@@ -160,7 +165,7 @@ class Observer final : private InstructionListener {
   void Getters(const Arguments& arguments);
   void GetBy(PyObject* getter, PyObject* subject);
   void Identity(PyObject* one, PyObject* other);
-  void Import(const Instruction& instruction);
+  void Import(PyObject* name);
   void Exited(PyObject* exit);
 
   std::string own_;
@@ -168,8 +173,10 @@ class Observer final : private InstructionListener {
   bool has_keywords_ = false;     ///< it is handed keywords
   bool takes_results_ = false;    ///< it looks into what Python code gives it
   bool is_text_ = false;          ///< what is looked at is put into words
+  bool is_compared_ = false;     ///< what is looked at is held against something else
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
+  PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
   InstructionTrace trace_;
   MadeObjects made_;
@@ -196,6 +203,7 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_map<Number, Digest>
       borrowed_contexts_;  ///< context variables that were set, with their values before
   PythonRef import_code_;
+  std::vector<PythonRef> imports_to_come_;  ///< names that sys.modules lacked when they were imported
 };
 
 }  // namespace ingot::client

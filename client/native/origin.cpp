@@ -73,4 +73,19 @@ bool IsStandardName(std::string_view module) {
   return known->emplace(top, found).first->second;
 }
 
+bool IsOfLibrary(PyObject* function) {
+  if (!PyFunction_Check(function)) return true;
+  const std::string_view module = ViewOf(NameOfGlobals(PyFunction_GET_GLOBALS(function)));
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return IsTorchName(module) || IsStandardName(module) ||
+         ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
+}
+
+PyObject* OwnFinalizer(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__del__");
+  if (IsImmutable(type) || type->tp_finalize == nullptr) return nullptr;
+  PyObject* found = _PyType_Lookup(type, name);
+  return found == nullptr || IsOfLibrary(found) ? nullptr : found;
+}
+
 }  // namespace ingot::client

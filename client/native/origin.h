@@ -32,4 +32,9 @@ bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.
 bool IsStandardName(std::string_view module);
 
+/// A function of PyTorch, of Python itself or of another installed library.
+bool IsOfLibrary(PyObject* function);
+/// The `__del__` of a program's own class, borrowed; null where there is none.
+PyObject* OwnFinalizer(PyTypeObject* type);
+
 }  // namespace ingot::client

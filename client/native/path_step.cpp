@@ -195,4 +195,40 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
   return step;
 }
 
+std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname) {
+  if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;
+  const PythonRef name(
+      PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
+  PythonRef held = PythonRef::Borrow(
+      name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
+  std::string path = std::string(module) + ":";
+  for (size_t at = 0; held && at < qualname.size();) {
+    const size_t end = std::min(qualname.find('.', at), qualname.size());
+    const PythonRef part(
+        PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
+    AppendStep(path, Reading::kAttribute, part.get());
+    held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
+    at = end + 1;
+  }
+  PyErr_Clear();
+  if (held.get() == object) return path;
+  // The function of a static or class method.
+  const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||
+                              Py_TYPE(held.get()) == &PyClassMethod_Type);
+  static PyObject* const wrapped = PyUnicode_InternFromString("wrapped");
+  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object)
+    return std::nullopt;
+  AppendStep(path, Reading::kField, wrapped);
+  return path;
+}
+
+bool HasOwnName(PyObject* value) {
+  if (PyType_Check(value)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(value);
+    return CanonicalPath(value, ModuleOf(type), QualnameOf(type)).has_value();
+  }
+  PyObject* name = PyModule_Check(value) ? NameOfGlobals(PyModule_GetDict(value)) : nullptr;
+  return name != nullptr && CanonicalPath(value, ViewOf(name), "").has_value();
+}
+
 }  // namespace ingot::client

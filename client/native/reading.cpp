@@ -59,20 +59,21 @@ Seen CellOf(PyObject* holder, PyObject* name) {
   return {};
 }
 
-Seen FunctionField(PyObject* holder, std::string_view name) {
-  if (name == "code") return Of(PyFunction_GET_CODE(holder));
-  if (name == "globals") return Of(PyFunction_GET_GLOBALS(holder));
-  if (name == "defaults") return Of(PyFunction_GET_DEFAULTS(holder));
-  if (name == "annotations") return Of(PyFunction_GetAnnotations(holder));
-  if (name == "kwdefaults") return Of(PyFunction_GET_KW_DEFAULTS(holder));
-  return {};
-}
-
 /// Members and getters of types made in C, none of which runs a program's code.
 Seen NativeField(PyObject* holder, const char* attribute) {
   Seen seen{PythonRef(PyObject_GetAttrString(holder, attribute)), std::nullopt};
   PyErr_Clear();
   return seen;
+}
+
+Seen FunctionField(PyObject* holder, std::string_view name) {
+  if (name == "code") return Of(PyFunction_GET_CODE(holder));
+  if (name == "globals") return Of(PyFunction_GET_GLOBALS(holder));
+  if (name == "defaults") return Of(PyFunction_GET_DEFAULTS(holder));
+  if (name == "kwdefaults") return Of(PyFunction_GET_KW_DEFAULTS(holder));
+  // Made when they are first asked for: what is there before is not what the function would read.
+  if (name == "annotations") return NativeField(holder, "__annotations__");
+  return {};
 }
 
 bool IsNamed(PyObject* holder, std::string_view type) { return Py_TYPE(holder)->tp_name == type; }

@@ -65,6 +65,11 @@ bool HasName(Reading reading, PyObject* key);
 /// that has no name.
 bool AppendStep(std::string& path, Reading reading, PyObject* key);
 
+/// The path by which a module (empty `qualname`), class or function names itself, where it leads to the object.
+std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname);
+/// Whether a module or class is what its own name leads to; of those made by a function there may be many.
+bool HasOwnName(PyObject* value);
+
 /// One step of a path's text. Behind a module's colon an attribute needs no dot.
 struct Step {
   Reading reading;

@@ -2,7 +2,9 @@
 #include "client/native/record.h"
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "client/native/callables.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -37,14 +39,15 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   return "part";
 }
 
-/// Objects whose being the same one matters beyond their names: tensors, containers, instances of
-/// Python classes.
+/// Whether being the same object matters beyond what a record says of it. Of values nobody tells two apart
+/// (Observer::Identity), what has a name of its own is told by it, and what is made in C and bound to nothing is
+/// there once.
 bool HasIdentity(PyObject* value) {
-  if (value == nullptr || IsAtom(value) || PyType_Check(value) || PyModule_Check(value))
-    return false;
-  const bool is_container = PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value);
-  return is_container || IsTensor(value) ||
-         (Py_TYPE(value)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
+  if (value == nullptr || IsAtom(value) || PyCode_Check(value)) return false;
+  if (PyType_Check(value) || PyModule_Check(value)) return !HasOwnName(value);
+  if (!Callables::IsNative(value)) return true;
+  PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
+  return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
 }
 
 }  // namespace
@@ -91,6 +94,14 @@ Record Record::Of(const ObservedLog& log) {
   for (const auto& [path, number] : log.other_roots()) {
     const std::string both = path + std::string(kIs) + log.PathOf(number);
     rows.push_back({"same", both, DigestOf(both), {}});
+  }
+  for (const ObservedLog::Import& one : log.imports()) {
+    std::string where = log.PathOf(one.table);
+    if (AppendStep(where, Reading::kItem, one.name.get())) rows.push_back({"import", std::move(where), one.module, {}});
+  }
+  for (const ObservedLog::Write& write : log.writes()) {
+    const std::string& where = log.PathOf(write.holder);
+    rows.push_back({"alone", where, DigestOf(where), {}});
   }
   return Record(std::move(rows));
 }
@@ -174,10 +185,43 @@ PythonRef PathReader::Resolve(std::string_view path) {
   return std::move(Look(place->holder.get(), place->step.reading, place->step.key.get()).object);
 }
 
+namespace {
+
+/// Objects that the run writes to, and every place that leads to one: a place that did not while the run was
+/// recorded would show what it wrote.
+class Written {
+ public:
+  Written(const Record& record, PathReader& reader) {
+    for (const RecordRow& row : record.rows()) {
+      if (row.kind != "alone") continue;
+      if (PythonRef object = reader.Resolve(row.where)) rows_.emplace(object.get(), &row), held_.push_back(std::move(object));
+    }
+    if (rows_.empty()) return;
+    for (const RecordRow& row : record.rows()) {
+      if (row.kind == "same") known_.insert(std::string_view(row.where).substr(0, row.where.find(kIs)));
+    }
+  }
+
+  /// The row of an object that a place must not lead to, or null.
+  const RecordRow* Find(PyObject* object, std::string_view where) const {
+    if (rows_.empty() || object == nullptr || known_.contains(where)) return nullptr;
+    const auto it = rows_.find(object);
+    return it == rows_.end() || it->second->where == where ? nullptr : it->second;
+  }
+
+ private:
+  std::unordered_map<PyObject*, const RecordRow*> rows_;
+  std::unordered_set<std::string_view> known_;
+  std::vector<PythonRef> held_;
+};
+
+}  // namespace
+
 std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
                                                 Watch* watch) {
+  const Written written(record, reader);
   for (const RecordRow& row : record.rows()) {
-    if (row.kind == "opaque" || row.kind == "custom_op") continue;
+    if (row.kind == "opaque" || row.kind == "custom_op" || row.kind == "alone") continue;
     if (row.kind == "same" || row.kind == "apart") {
       const size_t middle = row.where.find(kIs);
       if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
@@ -192,8 +236,10 @@ std::optional<RecordDifference> FirstDifference(const Record& record, PathReader
     const auto place = reader.PlaceOf(row.where);
     if (!place) return RecordDifference{row, std::nullopt};
     const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
-    // A module that an import statement found and that is not loaded here yet, it will load.
-    const bool is_to_come = seen.is_absent() && row.where.starts_with("sys:modules[");
+    if (const RecordRow* alone = written.Find(seen.object.get(), row.where))
+      return RecordDifference{*alone, row.where + " is the same object"};
+    // A module that an import found and that is not loaded here yet, it will load.
+    const bool is_to_come = seen.is_absent() && row.kind == "import";
     if (!is_to_come && DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};
     if (watch != nullptr)
       watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), seen);

@@ -16,6 +16,10 @@ bool IsTensor(PyObject* value) { return THPVariable_Check(value); }
 
 bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 
+std::array<PyTypeObject*, 2> TensorTypes() {
+  return {reinterpret_cast<PyTypeObject*>(THPVariableClass), reinterpret_cast<PyTypeObject*>(ParameterClass)};
+}
+
 bool RequiresGrad(PyObject* tensor) { return THPVariable_Unpack(tensor).requires_grad(); }
 
 uint64_t MetadataOf(PyObject* value) {

@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <array>
+
 #include <cstdint>
 
 namespace ingot::client {
@@ -12,6 +14,8 @@ namespace ingot::client {
 bool IsTensor(PyObject* value);
 /// torch.Tensor itself, not a subclass; a Parameter is one.
 bool IsPlainTensor(PyObject* value);
+/// The classes of plain tensors, borrowed: torch.Tensor and torch.nn.Parameter.
+std::array<PyTypeObject*, 2> TensorTypes();
 bool RequiresGrad(PyObject* tensor);
 /// A hash of element type, sizes, strides, device and whether it requires grad.
 uint64_t MetadataOf(PyObject* tensor);

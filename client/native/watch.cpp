@@ -210,6 +210,9 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "special" || name == "bases") {
     OfType(reinterpret_cast<PyTypeObject*>(holder)).contents.emplace_back(key, *seen.content);
     Hold(key);
+  } else if (name == "type" && PyModule_Check(holder)) {
+    Hold(holder);
+    owners_.push_back({holder, Py_TYPE(holder), nullptr, nullptr});
   } else if (name == "type" || name == "dict") {
     AddOwner(holder);
   } else if (name == "len" && PyDict_Check(holder)) {
@@ -223,7 +226,8 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "registry") {
     Hold(holder);
     registries_.push_back({holder, *seen.content, RegistrationsNow()});
-  } else if (name == "target" || name == "annotations") {
+  } else if (name == "target" || name == "annotations" ||
+             std::string_view(Py_TYPE(holder)->tp_name) == "functools.partial") {
     AddOther(holder, Reading::kField, key, seen);
   } else if (name == "names" && PyFunction_Check(holder)) {
     AddNames(holder);

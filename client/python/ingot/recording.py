@@ -79,7 +79,7 @@ class Refused(Exception):
 
 
 MAY_PASS = frozenset(["call", "side-effect", "result", "unbound-tensor", "unexplained-code", "unexplained-class", "unexplained-global",
-                      "unexplained-object", "unexplained-module", "outside-iterator", "foreign-type", "foreign-attribute", "traced", "exception", "uninitialized"])
+                      "unexplained-object", "unexplained-module", "outside-iterator", "foreign-type", "foreign-attribute", "import", "traced", "exception", "uninitialized"])
 """Refusals that may be of a first call alone."""
 
 _ADVICE = {
