@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/arguments.h"
 
+#include "client/native/tensor_facts.h"
+
 #include <ATen/autocast_mode.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
@@ -106,7 +108,9 @@ class Flattener {
       Raw(static_cast<uint32_t>(first));
       return;
     }
-    Tag('X');
+    // A program may ask whether it is a Parameter, and for attributes that it has or lacks.
+    Tag(Py_TYPE(value) == TensorTypes()[1] ? 'P' : 'X');
+    if (HasOwnAttributes(value)) Tag('.');
     Raw(static_cast<uint8_t>(tensor.scalar_type()));
     Raw(static_cast<uint8_t>(tensor.dim()));
     out_.tensors.push_back(&tensor);

@@ -212,6 +212,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   if (!has_hook) {
     LookUp(type, getattr, object);
+    if (!number && IsTensor(object) && log_.IsArgument(object) && HasOwnAttributes(object))
+      Refuse("argument-attribute", TextOf(type, name) + " of an argument, which another call's may have");
     return;
   }
   PyObject* hook = LookUp(type, getattr, object);

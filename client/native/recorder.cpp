@@ -357,6 +357,8 @@ Status Recorder::State::CheckBindings() const {
     if (known.origin == Origin::kForeign && known.binding == Binding::kNone) {
       return Error(Code::kUnsupported, DescribeForeign(known) + ", is not bound");
     }
+    if (known.held.defined() && known.held.requires_grad() != known.requires_grad)
+      return Error(Code::kUnsupported, "metadata-change: whether a tensor from outside requires a gradient changed");
   }
   return {};
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "client/native/call_checks.h"
 #include "proto/group_slot.h"
 
 namespace ingot::client {
@@ -108,6 +109,10 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
   lifted_ = false;
   if (entry.facts.is_refused_communication) {
     Refuse("communication", "cannot be replayed");
+    return refusal_;
+  }
+  if (auto why = UnfaithfulCall(op.schema(), entry.facts, args, tensors_)) {
+    Refuse(std::move(why->name), why->detail);
     return refusal_;
   }
   for (size_t i = 0; i < args.size(); ++i) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/tensor_facts.h"
 
+#include "client/native/origin.h"
+
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -15,6 +17,19 @@ namespace ingot::client {
 bool IsTensor(PyObject* value) { return THPVariable_Check(value); }
 
 bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
+
+bool HasOwnAttributes(PyObject* tensor) {
+  PyObject* const* place = _PyObject_GetDictPtr(tensor);
+  PyObject* dict = place == nullptr ? nullptr : *place;
+  if (dict == nullptr || PyDict_GET_SIZE(dict) == 0) return false;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (PyDict_Next(dict, &at, &key, &value)) {
+    const std::string_view name = ViewOf(key);
+    if (!name.starts_with("_dynamo_") && !name.starts_with("_ingot_")) return true;
+  }
+  return false;
+}
 
 std::array<PyTypeObject*, 2> TensorTypes() {
   return {reinterpret_cast<PyTypeObject*>(THPVariableClass), reinterpret_cast<PyTypeObject*>(ParameterClass)};

@@ -41,6 +41,7 @@ uint32_t TensorTable::Add(const at::Tensor& tensor, Origin origin) {
   known.sizes.append(tensor.sizes().begin(), tensor.sizes().end());
   known.strides.append(tensor.strides().begin(), tensor.strides().end());
   known.offset = tensor.storage_offset();
+  known.requires_grad = tensor.requires_grad();
   known.storage = StorageOf(tensor, origin);
   const uint32_t value = size();
   tensors_.push_back(std::move(known));
@@ -80,6 +81,7 @@ const char* TensorTable::Changed(const at::Tensor& tensor, uint32_t value) const
   if (!same(tensor.strides(), known.strides)) return "strides";
   if (tensor.storage_offset() != known.offset) return "offset";
   if (tensor.scalar_type() != known.scalar_type) return "element type";
+  if (tensor.requires_grad() != known.requires_grad) return "requirement of a gradient";
   const auto storage = by_storage_.find(tensor.storage().unsafeGetStorageImpl());
   if (storage == by_storage_.end() || storage->second != known.storage) return "storage";
   return nullptr;

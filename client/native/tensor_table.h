@@ -34,6 +34,7 @@ struct KnownTensor {
   c10::SmallVector<int64_t, 5> sizes;
   c10::SmallVector<int64_t, 5> strides;
   int64_t offset = 0;
+  bool requires_grad = false;
   uint32_t storage = 0;
   std::string name;                ///< of a bound foreign tensor
   std::string first_use;           ///< operator that met a foreign tensor first

@@ -7,6 +7,7 @@ import platform
 import sys
 import types
 import typing
+import warnings
 
 import torch
 
@@ -99,7 +100,10 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         if id(value) in seen:
             return f"tensor {seen[id(value)]}"
         seen[id(value)] = len(seen)
-        return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}"
+        kind = " parameter" if type(value) is torch.nn.Parameter else ""
+        if any(not name.startswith(("_dynamo_", "_ingot_")) for name in vars(value)):
+            kind += " with attributes"
+        return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
     if isinstance(value, (tuple, list)) and depth < 32:
         inner = ", ".join(describe(v, seen, depth + 1) for v in value)
         kind = "" if type(value) in (tuple, list) else type(value).__qualname__
@@ -144,7 +148,25 @@ def _environment() -> "list[Item]":
     return [*_fixed_environment(), _item("grad_mode", mode), _item("autocast", str(torch.is_autocast_enabled("cpu"))),
             _item("default_dtype", str(torch.get_default_dtype())),
             _item("deterministic", str(torch.are_deterministic_algorithms_enabled())),
-            _item("matmul_precision", torch.get_float32_matmul_precision())]
+            _item("matmul_precision", torch.get_float32_matmul_precision()), *_unusual()]
+
+
+def _unusual() -> "typing.Iterator[Item]":
+    """What changes answers without anybody reading it, and is as Python and PyTorch have it nearly everywhere."""
+    overridden = _overridden(len(torch.library._impls))  # type: ignore[attr-defined]
+    if overridden:
+        yield _item("overridden operators", ", ".join(overridden))
+    if sys.get_int_max_str_digits() != sys.int_info.default_max_str_digits:
+        yield _item("int_max_str_digits", str(sys.get_int_max_str_digits()))
+    if any(action == "error" for action, *_ in warnings.filters):
+        yield _item("warnings", "error")
+
+
+@functools.lru_cache(maxsize=1)
+def _overridden(count: int) -> "tuple[str, ...]":
+    """PyTorch's operators that a program computes in another way, of so many registrations: they only grow."""
+    mine = ("/CPU", "/CompositeImplicitAutograd", "/CompositeExplicitAutograd")
+    return tuple(sorted(name for name in torch.library._impls if name.startswith("aten/") and name.endswith(mine)))  # type: ignore[attr-defined]
 
 
 def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item]":

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that a graph would answer otherwise than eager does are eager; what a program may ask of a tensor argument tells calls apart."""
+
+import pytest
+import torch
+
+
+def _tensors(value):
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _assert_alike(found, wanted):
+    assert [leaf for leaf in torch.utils._pytree.tree_leaves(found) if not isinstance(leaf, torch.Tensor)] == [
+        leaf for leaf in torch.utils._pytree.tree_leaves(wanted) if not isinstance(leaf, torch.Tensor)]
+    for a, b in zip(_tensors(found), _tensors(wanted), strict=True):
+        assert a.requires_grad == b.requires_grad and type(a) is type(b)
+        torch.testing.assert_close(a.detach(), b.detach(), equal_nan=True)
+
+
+def _check(ingot, function, *calls):
+    step = ingot.compile(function, wait=True)
+    for call in calls:
+        for _ in range(3):
+            args, again = call(), call()
+            torch.manual_seed(0)
+            wanted = function(*args)
+            torch.manual_seed(0)
+            found = step(*again)
+            _assert_alike(found, wanted)
+            _assert_alike(again, args)
+    return step
+
+
+def _foreach(name, *arguments):
+    def run(*tensors):
+        getattr(torch, name)(*[[tensors[i] for i in a] if isinstance(a, tuple) else a for a in arguments])
+        return tensors[0]
+    return run
+
+
+def _changed(change):
+    def run(x):
+        change(x)
+        return x
+    return run
+
+
+EAGER = {
+    "an offset into memory from before": ("storage-offset", lambda x: x.as_strided((2,), (1,), 1) * 2,
+                                          lambda: (torch.arange(4.),), lambda: (torch.arange(6.)[2:],)),
+    "one tensor twice in a list that is written": ("overlapping-writes", _foreach("_foreach_add_", (0, 0), 1), lambda: (torch.ones(3),)),
+    "a list that is written, out of step with the one that is read": (
+        "overlapping-writes", _foreach("_foreach_add_", (0, 1), (1, 0)), lambda: (torch.ones(3), torch.ones(3))),
+    "numbers drawn into every second place": ("random-layout", _changed(lambda x: x[::2].normal_()), lambda: (torch.zeros(40),)),
+    "numbers drawn into a transposed tensor": ("random-layout", _changed(lambda x: x.t().bernoulli_(0.5)), lambda: (torch.zeros(2, 2),)),
+    "a sum into integers": ("result-type", lambda x, y: torch.sum(x, 0, out=y),
+                            lambda: (torch.tensor([.5, .5, 1.5, 300]), torch.tensor(0, dtype=torch.int32))),
+    "a cumulative sum into integers": ("result-type", lambda x, y: torch.cumsum(x, 0, out=y),
+                                       lambda: (torch.tensor([.5, .5, 1.5]), torch.zeros(3, dtype=torch.int32))),
+    "a result that is made to require a gradient": ("gradient", lambda x: x.clone().requires_grad_(), lambda: (torch.ones(3),)),
+    "a new tensor that requires a gradient": ("gradient", lambda x: torch.zeros(2, requires_grad=True), lambda: (torch.ones(3),)),
+    "an argument that is made to require a gradient": ("gradient", _changed(lambda x: x.requires_grad_()), lambda: (torch.ones(3),)),
+    "an argument with attributes that is asked for them": (
+        "argument-attribute", lambda x: x * getattr(x, "scale", 1), lambda: (_with(torch.ones(3), scale=2),), lambda: (_with(torch.ones(3), scale=5),)),
+}
+
+
+def _with(tensor, **attributes):
+    for name, value in attributes.items():
+        setattr(tensor, name, value)
+    return tensor
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_is_eager(ingot, name):
+    why, function, *calls = EAGER[name]
+    before = ingot.stats()["native_calls"]
+    step = _check(ingot, function, *calls)
+    assert ingot.stats()["native_calls"] == before
+    assert why in step.why_miss()
+
+
+def _parameter():
+    return (torch.nn.Parameter(torch.ones(3), requires_grad=False),)
+
+
+TOLD_APART = {
+    "a Parameter from a tensor": (lambda x: x * 2 if isinstance(x, torch.nn.Parameter) else x * 3, _parameter, lambda: (torch.ones(3),)),
+    "a tensor from a Parameter": (lambda x: x * 2 if type(x) is torch.nn.Parameter else x * 3, lambda: (torch.ones(3),), _parameter),
+    "a Buffer from a tensor": (lambda x: x * 2 if isinstance(x, torch.nn.Buffer) else x * 3, lambda: (torch.ones(3),),
+                               lambda: (torch.nn.Buffer(torch.ones(3)),)),
+    "one with an attribute from one without": (lambda x: x * getattr(x, "scale", 1), lambda: (torch.ones(3),),
+                                               lambda: (_with(torch.ones(3), scale=2),)),
+}
+
+
+@pytest.mark.parametrize("name", TOLD_APART)
+def test_is_told_apart(ingot, name):
+    before = ingot.stats()["native_calls"]
+    _check(ingot, *TOLD_APART[name])
+    assert ingot.stats()["native_calls"] > before
+
+
+def test_ordinary_writes_of_lists_are_native(ingot):
+    step = _check(ingot, _foreach("_foreach_add_", (0, 1), 1), lambda: (torch.ones(3), torch.ones(4)))
+    assert step.variants
