@@ -10,6 +10,7 @@
 #include "client/native/code_digest.h"
 #include "client/native/live_groups.h"
 #include "client/native/module_state.h"
+#include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
@@ -62,6 +63,9 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
 void BindState(py::module_& m) {
   m.def("structure_of", Structure, py::arg("root"), py::arg("name"));
   m.def("digest_value", ValueState);
+  m.def(
+      "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
+      "Whether a program has given a tensor attributes; marks of sizes that change are none.");
   m.def("set_live_groups", SetLiveGroups, "Names of process groups here, and what they are everywhere.");
   m.def("digest_code", [](py::handle code) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");

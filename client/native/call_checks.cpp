@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/call_checks.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -8,7 +9,8 @@ namespace ingot::client {
 namespace {
 
 const void* MemoryOf(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
+                                                  : nullptr;
 }
 
 std::string_view BaseName(const OperatorFacts& facts) {
@@ -17,14 +19,19 @@ std::string_view BaseName(const OperatorFacts& facts) {
   return base.substr(0, base.find('.'));
 }
 
-/// It counts from the start of a storage, which is another in each call where the tensor was not made in the run.
-bool CountsFromStorage(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args, const TensorTable& tensors) {
+/// It counts from the start of a storage, which is another in each call where the tensor was not
+/// made in the run.
+bool CountsFromStorage(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args,
+                       const TensorTable& tensors) {
   const std::string_view base = BaseName(facts);
-  const bool is_geometry = base == "as_strided" || base == "as_strided_" || base == "as_strided_copy";
-  return is_geometry && !args.empty() && args[0].isTensor() && !tensors.IsStorageOfStep(args[0].toTensor());
+  const bool is_geometry =
+      base == "as_strided" || base == "as_strided_" || base == "as_strided_copy";
+  return is_geometry && !args.empty() && args[0].isTensor() &&
+         !tensors.IsStorageOfStep(args[0].toTensor());
 }
 
-/// Elements of a list are written one after the other; one that lies in the memory of another sees what that wrote.
+/// Elements of a list are written one after the other; one that lies in the memory of another sees
+/// what that wrote.
 bool WritesMeet(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args) {
   std::unordered_map<const void*, size_t> written;
   for (const uint8_t position : facts.writes) {
@@ -59,10 +66,13 @@ bool DrawsIntoGaps(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args) 
 /// `sum(x, out=y)` computes in the element type of `y`.
 bool ComputesInTypeOfResult(const c10::FunctionSchema& schema, const OperatorFacts& facts,
                             c10::ArrayRef<c10::IValue> args) {
-  if (facts.writes.size() != 1 || !args[facts.writes[0]].isTensor() || !args[0].isTensor()) return false;
+  if (facts.writes.size() != 1 || !args[facts.writes[0]].isTensor() || !args[0].isTensor())
+    return false;
   const auto dtype = schema.argumentIndexWithName("dtype");
-  if (!schema.arguments()[facts.writes[0]].is_out() || !dtype || !args[*dtype].isNone()) return false;
-  const at::ScalarType from = args[0].toTensor().scalar_type(), to = args[facts.writes[0]].toTensor().scalar_type();
+  if (!schema.arguments()[facts.writes[0]].is_out() || !dtype || !args[*dtype].isNone())
+    return false;
+  const at::ScalarType from = args[0].toTensor().scalar_type(),
+                       to = args[facts.writes[0]].toTensor().scalar_type();
   const bool is_natural = from == to || (at::isIntegralType(from, true) && to == at::kLong);
   return !is_natural;
 }
@@ -74,8 +84,10 @@ std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const O
   if (CountsFromStorage(facts, args, tensors))
     return Refusal{"storage-offset", "counts from the start of memory that existed before"};
   if (facts.writes.empty()) return std::nullopt;
-  if (WritesMeet(facts, args)) return Refusal{"overlapping-writes", "writes tensors that share memory, one after the other"};
-  if (DrawsIntoGaps(facts, args)) return Refusal{"random-layout", "draws numbers into a tensor that is not contiguous"};
+  if (WritesMeet(facts, args))
+    return Refusal{"overlapping-writes", "writes tensors that share memory, one after the other"};
+  if (DrawsIntoGaps(facts, args))
+    return Refusal{"random-layout", "draws numbers into a tensor that is not contiguous"};
   if (ComputesInTypeOfResult(schema, facts, args))
     return Refusal{"result-type", "computes in the element type of `out`, which is another"};
   return std::nullopt;

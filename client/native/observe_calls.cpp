@@ -576,7 +576,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kConstruct:
       consumer_ = nullptr;
       if (arguments.count > 0 && PyType_Check(values[0])) {
-        return Construct(reinterpret_cast<PyTypeObject*>(values[0]), {values + 1, arguments.count - 1, arguments.keyword_names});
+        return Construct(reinterpret_cast<PyTypeObject*>(values[0]),
+                         {values + 1, arguments.count - 1, arguments.keyword_names});
       }
       break;
     case Effect::kWarn: {

@@ -318,7 +318,9 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
 void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
   KeepBefore(At(holder));
   const PythonRef before = CopyOf(At(holder));
-  const PythonRef items(before && PyDict_Check(before.get()) ? PyDict_Values(before.get()) : before ? PySequence_List(before.get()) : nullptr);
+  const PythonRef items(!before                      ? nullptr
+                        : PyDict_Check(before.get()) ? PyDict_Values(before.get())
+                                                     : PySequence_List(before.get()));
   PyErr_Clear();
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));

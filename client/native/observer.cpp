@@ -135,7 +135,8 @@ void Observer::Stop() {
   borrowed_contexts_.clear();
   for (const PythonRef& name : imports_to_come_) {
     // Whether it is found the next time is written in files, paths and finders.
-    if (ModuleNamed(name.get()) == nullptr) Refuse("import", std::string(ViewOf(name.get())) + " could not be imported");
+    if (ModuleNamed(name.get()) == nullptr)
+      Refuse("import", std::string(ViewOf(name.get())) + " could not be imported");
   }
   PyErr_Clear();
   imports_to_come_.clear();
@@ -469,7 +470,9 @@ int Observer::Observe(const Instruction& in) {
 void Observer::Identity(PyObject* one, PyObject* other) {
   if (IsAtom(one) && IsAtom(other)) {
     const bool is_told = IsOnlyOne(one) || IsOnlyOne(other) || DigestOfValue(one) != DigestOfValue(other);
-    if (!is_told) Refuse("value-identity", std::string("equal values (") + Py_TYPE(one)->tp_name + ") are held against each other by `is`");
+    if (!is_told)
+      Refuse("value-identity",
+             std::string("equal values (") + Py_TYPE(one)->tp_name + ") are held against each other by `is`");
     return;
   }
   if (IsAtom(one) || IsAtom(other) || one == other) {

@@ -194,7 +194,10 @@ class Written {
   Written(const Record& record, PathReader& reader) {
     for (const RecordRow& row : record.rows()) {
       if (row.kind != "alone") continue;
-      if (PythonRef object = reader.Resolve(row.where)) rows_.emplace(object.get(), &row), held_.push_back(std::move(object));
+      PythonRef object = reader.Resolve(row.where);
+      if (!object) continue;
+      rows_.emplace(object.get(), &row);
+      held_.push_back(std::move(object));
     }
     if (rows_.empty()) return;
     for (const RecordRow& row : record.rows()) {

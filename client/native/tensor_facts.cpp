@@ -26,7 +26,9 @@ bool HasOwnAttributes(PyObject* tensor) {
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
     const std::string_view name = ViewOf(key);
-    if (!name.starts_with("_dynamo_") && !name.starts_with("_ingot_")) return true;
+    const bool is_mark =
+        name.starts_with("_ingot_") || name.find("_dynamo_") != name.npos || name == "_specialize_on";
+    if (!is_mark) return true;
   }
   return false;
 }

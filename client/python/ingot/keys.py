@@ -101,7 +101,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
             return f"tensor {seen[id(value)]}"
         seen[id(value)] = len(seen)
         kind = " parameter" if type(value) is torch.nn.Parameter else ""
-        if any(not name.startswith(("_dynamo_", "_ingot_")) for name in vars(value)):
+        if _native.has_own_attributes(value):
             kind += " with attributes"
         return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
     if isinstance(value, (tuple, list)) and depth < 32:

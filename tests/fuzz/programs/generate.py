@@ -8,8 +8,8 @@ import kinds
 import layers
 import twins
 
-HEADER = """import array, builtins, collections, contextlib, contextvars, dataclasses, functools, itertools, math, operator, os, random
-import threading, types, weakref
+HEADER = """import array, builtins, collections, contextlib, contextvars, copy, dataclasses, functools, itertools, math, operator, os, random
+import re, threading, types, weakref
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -44,6 +44,16 @@ CLASSES = """class Own:
         return getattr(self, name)
 class Sub(Own):
     scale = 4.0
+def read(value):
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (Own, types.SimpleNamespace)):
+        return value.v if isinstance(value.v, float) else len(value.v)
+    if isinstance(value, re.Pattern):
+        return len(value.findall('abab'))
+    if isinstance(value, tuple):
+        return value[0] + len(value[1])
+    return value() if callable(value) else sum(value)
 """
 STYLES = ["plain", "closure", "method", "callable", "module", "wrapped"]
 
@@ -72,7 +82,7 @@ class Maker:
     def make(self) -> twins.Program:
         style = self._pick(STYLES)
         found = [self._place(style) for _ in range(self._draw(st.integers(1, 3)))]
-        if any(place.kind.name == "object" for place in found):
+        if any(place.kind.name in ("object", "shared") for place in found):
             self._top.insert(0, CLASSES.strip())
         body = [line for place in found for line in self._uses(place)]
         around: "list[str]" = []

@@ -523,8 +523,35 @@ h = h + {e}.scale
          ["{e}.v = 9.0", "{e}.v = [1.0, 2.0]", "{e}.v.append(2.0)", "{e}.__class__ = Sub", "{e}.w = 4.0", "Own.__bool__ = lambda self: False",
           "Own.__call__ = lambda self: 0", "Own.scale = 7.0", "{e}.scale = 5.0", "Own.__eq__ = lambda self, other: True",
           "{e}.keys = lambda: ['q', 'r', 's']", "Own.__str__ = lambda self: 'other'", "Own.__iter__ = lambda self: iter('abcd')",
-          "Own.__name__ = 'Another'"],
+          "Own.__name__ = 'Another'", "Own.__getattribute__ = lambda self, name: 6.0", "Own.__getattr__ = lambda self, name: 6.0",
+          "Own.__init__ = lambda self, v: setattr(self, 'v', 8.0)", "Own.__del__ = lambda self: None", "Sub.__bases__ = (Own,)"],
          ["{e}.v = 1.0"]),
+    Kind("shared",
+         ["[a := types.SimpleNamespace(v=2.0), a]", "[a := collections.deque([2.0]), a]", "[a := functools.partial(max, 2.0, 1.0), a]",
+          "[a := bytearray(b'ab'), a]", "[a := (1.0, [2.0]), a]", "[a := Own(2.0), a]", "[a := [2.0], [2.0]]", "[a := (lambda v=2.0: v), a]",
+          "[a := re.compile('a'), a]", "[a := {'v': 2.0}.values(), a]", "[a := Own(2.0), Own(2.0)]"],
+         _split("""
+h = h + float(read({e}[0])) * 2 + float(read({e}[1]))
+
+if {e}[0] is {e}[1]:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+first, second = {e}
+h = h + float(read(second))
+
+if {e}[0] == {e}[1]:
+    h = h + 1
+else:
+    h = h * 2 - 1
+
+h = h + sum(map(float, map(read, {e})))
+"""),
+         ["{e}[1] = type({e}[1])(v=7.0) if isinstance({e}[1], types.SimpleNamespace) else type({e}[1])({e}[1]) if isinstance({e}[1], (list, tuple, bytearray)) else 7.0",
+          "{e}[1] = functools.partial(max, 9.0, 1.0)", "{e}[1] = (lambda v=9.0: v)", "{e}[1] = {e}[0]", "{e}[0], {e}[1] = {e}[1], {e}[0]",
+          "{e}[1] = collections.deque([9.0])", "{e}[1] = Own(9.0)", "{e}[1] = copy.copy({e}[0])", "{e}[0].append(4.0)", "{e}[1].v = 5.0", "{e}[1][1].append(4.0)"],
+         ["kept = {e}[0].v\n{e}[0].v = 6.0\nh = h + float(read({e}[1]))\n{e}[0].v = kept", "{e}[0].append(6.0)\nh = h + len({e}[1])\n{e}[0].pop()"]),
 ]
 
 AROUND = _split("""
