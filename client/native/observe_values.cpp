@@ -200,8 +200,14 @@ void Observer::Deep(PyObject* root) {
         waiting.push_back(item);
       }
     } else if (PyAnySet_Check(value)) {
+      const bool is_outside = log_.IsOutside(value);
       for (PyObject* member : TableOf(value)) {
-        if (member != nullptr) waiting.push_back(member);
+        if (member == nullptr) continue;
+        // No path leads to it: which one it is, nobody could say the next time.
+        const bool is_known = IsAtom(member) || IsPart(member) || PyTuple_Check(member) || PyFrozenSet_Check(member);
+        if (is_outside && !is_known && Py_TYPE(member)->tp_hash == PyBaseObject_Type.tp_hash)
+          return Refuse("unexplained-object", std::string("a ") + Py_TYPE(member)->tp_name + " in a set from before");
+        waiting.push_back(member);
       }
     } else if (IsDeque(value)) {
       push_all(PythonRef(PySequence_List(value)));

@@ -195,7 +195,6 @@ Digest ObservedLog::Fingerprint() const {
     hasher.Add(one.module.low);
     hasher.Add(one.module.high);
   }
-  for (const Write& write : writes_) hasher.Add(static_cast<uint64_t>(write.holder));
   PyErr_Clear();
   for (const auto& [one, other] : apart_) hasher.Add(static_cast<uint64_t>(one) << 32 | other);
   for (const auto& [path, number] : other_roots_) {

@@ -2,7 +2,7 @@
 #include "client/native/record.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <boost/unordered/unordered_flat_map.hpp>
 
 #include "client/native/callables.h"
 #include "client/native/field_content.h"
@@ -99,10 +99,6 @@ Record Record::Of(const ObservedLog& log) {
     std::string where = log.PathOf(one.table);
     if (AppendStep(where, Reading::kItem, one.name.get())) rows.push_back({"import", std::move(where), one.module, {}});
   }
-  for (const ObservedLog::Write& write : log.writes()) {
-    const std::string& where = log.PathOf(write.holder);
-    rows.push_back({"alone", where, DigestOf(where), {}});
-  }
   return Record(std::move(rows));
 }
 
@@ -187,34 +183,44 @@ PythonRef PathReader::Resolve(std::string_view path) {
 
 namespace {
 
-/// Objects that the run writes to, and every place that leads to one: a place that did not while the run was
-/// recorded would show what it wrote.
-class Written {
+/// Which places lead to one object and which to two, as a record has it: places that it does not name as the same
+/// have two, which native code may hold against each other and of which a run may write one.
+class Partition {
  public:
-  Written(const Record& record, PathReader& reader) {
+  Partition(const Record& record, const PathReader& reader) {
     for (const RecordRow& row : record.rows()) {
-      if (row.kind != "alone") continue;
-      PythonRef object = reader.Resolve(row.where);
-      if (!object) continue;
-      rows_.emplace(object.get(), &row);
-      held_.push_back(std::move(object));
+      if (row.kind != "same") continue;
+      const std::string_view both = row.where;
+      const size_t middle = both.find(kIs);
+      if (middle != both.npos) same_.emplace(both.substr(0, middle), both.substr(middle + kIs.size()));
     }
-    if (rows_.empty()) return;
-    for (const RecordRow& row : record.rows()) {
-      if (row.kind == "same") known_.insert(std::string_view(row.where).substr(0, row.where.find(kIs)));
+    for (const auto& [path, root] : reader.roots()) {
+      const auto [it, fresh] = places_.emplace(root, Named(path));
+      if (!fresh) same_.emplace(path, it->second);
     }
   }
 
-  /// The row of an object that a place must not lead to, or null.
-  const RecordRow* Find(PyObject* object, std::string_view where) const {
-    if (rows_.empty() || object == nullptr || known_.contains(where)) return nullptr;
-    const auto it = rows_.find(object);
-    return it == rows_.end() || it->second->where == where ? nullptr : it->second;
+  /// Another place that leads to the object and should not, or nothing.
+  std::optional<std::string_view> Add(PyObject* object, std::string_view where) {
+    if (object == nullptr || !MayMeet(object)) return std::nullopt;
+    const auto [it, fresh] = places_.emplace(object, Named(where));
+    // An address must stay its own as long as others are compared with it.
+    if (fresh) held_.push_back(PythonRef::Borrow(object));
+    return it->second == Named(where) ? std::nullopt : std::optional(it->second);
   }
 
  private:
-  std::unordered_map<PyObject*, const RecordRow*> rows_;
-  std::unordered_set<std::string_view> known_;
+  /// Tuples and the like are compared by what they hold.
+  static bool MayMeet(PyObject* object) {
+    return HasIdentity(object) && !PyTuple_Check(object) && !PyFrozenSet_Check(object) && !Callables::IsNative(object);
+  }
+  std::string_view Named(std::string_view where) const {
+    for (auto it = same_.find(where); it != same_.end(); it = same_.find(where)) where = it->second;
+    return where;
+  }
+
+  boost::unordered_flat_map<PyObject*, std::string_view> places_;
+  boost::unordered_flat_map<std::string_view, std::string_view> same_;
   std::vector<PythonRef> held_;
 };
 
@@ -222,9 +228,9 @@ class Written {
 
 std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
                                                 Watch* watch) {
-  const Written written(record, reader);
+  Partition partition(record, reader);
   for (const RecordRow& row : record.rows()) {
-    if (row.kind == "opaque" || row.kind == "custom_op" || row.kind == "alone") continue;
+    if (row.kind == "opaque" || row.kind == "custom_op") continue;
     if (row.kind == "same" || row.kind == "apart") {
       const size_t middle = row.where.find(kIs);
       if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
@@ -239,8 +245,8 @@ std::optional<RecordDifference> FirstDifference(const Record& record, PathReader
     const auto place = reader.PlaceOf(row.where);
     if (!place) return RecordDifference{row, std::nullopt};
     const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
-    if (const RecordRow* alone = written.Find(seen.object.get(), row.where))
-      return RecordDifference{*alone, row.where + " is the same object"};
+    if (const auto other = partition.Add(seen.object.get(), row.where))
+      return RecordDifference{row, "the same object as " + std::string(*other)};
     // A module that an import found and that is not loaded here yet, it will load.
     const bool is_to_come = seen.is_absent() && row.kind == "import";
     if (!is_to_come && DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};

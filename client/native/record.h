@@ -48,6 +48,7 @@ class PathReader {
   explicit PathReader(std::unordered_map<std::string, PyObject*> roots)
       : roots_(std::move(roots)) {}
 
+  const std::unordered_map<std::string, PyObject*>& roots() const { return roots_; }
   /// What a path leads to, or null.
   PythonRef Resolve(std::string_view path);
   /// The holder of the last step of a path and that step; nothing when the way there is gone.

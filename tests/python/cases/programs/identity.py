@@ -835,3 +835,240 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ['p.a = 2', 'p.b = 1.', 'p.b = float("nan"); q.b = p.b', 'q.b = float("nan")']
 native = None
+
+# %% in_list
+class A: pass
+a, b, c = A(), A(), A()
+st = {"sel": a, "l": [b, c]}
+def fn(x): return x * (2 if st["sel"] in st["l"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["l"][0] = a', 'st["l"][0] = b', 'st["sel"] = c']
+native = None
+
+# %% eq_plain
+class A: pass
+a, b = A(), A()
+st = {"p": a, "q": b}
+def fn(x): return x * (2 if st["p"] == st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = a', 'st["q"] = b']
+native = None
+
+# %% ne_plain
+class A: pass
+a, b = A(), A()
+st = {"p": a, "q": b}
+def fn(x): return x * (2 if st["p"] != st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = a']
+native = None
+
+# %% dict_key
+class A: pass
+a, b = A(), A()
+d = {a: 2}
+st = {"s": b}
+def fn(x): return x * d.get(st["s"], 7)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["s"] = a', 'st["s"] = b']
+native = None
+
+# %% set_member
+class A: pass
+a, b = A(), A()
+d = {a}
+st = {"s": b}
+def fn(x): return x * (2 if st["s"] in d else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["s"] = a', 'd.add(b); st["s"] = b']
+native = None
+
+# %% list_index
+class A: pass
+a, b, c = A(), A(), A()
+l = [a, b, c]
+st = {"s": b}
+def fn(x): return x * l.index(st["s"])
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["s"] = c', 'l[0] = c']
+native = None
+
+# %% list_count
+class A: pass
+a, b, c = A(), A(), A()
+l = [a, b, c]
+st = {"s": A()}
+def fn(x): return x * l.count(st["s"])
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["s"] = c', 'l[0] = c']
+native = None
+
+# %% tuple_eq
+class A: pass
+a, b = A(), A()
+st = {"p": (1, a), "q": (1, b)}
+def fn(x): return x * (2 if st["p"] == st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = (1, a)']
+native = None
+
+# %% fn_eq
+def g(): return 1
+def mk(v):
+    def h(): return v
+    return h
+a, b = mk(1), mk(2)
+st = {"p": a, "q": b}
+def fn(x): return x * (2 if st["p"] == st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = a']
+native = None
+
+# %% is_plain
+class A: pass
+a, b = A(), A()
+st = {"p": a, "q": b}
+def fn(x): return x * (2 if st["p"] is st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = a', 'st["q"] = b']
+native = None
+
+# %% is_in_loop
+class A: pass
+ns = [A(), A(), A()]
+st = {"s": A()}
+def fn(x):
+    n = 0
+    for o in ns:
+        if o is st["s"]: n += 1
+    return x * n
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['ns[1] = st["s"]', 'st["s"] = A()']
+native = None
+
+# %% remove_obj
+class A: pass
+a, b = A(), A()
+l = [a, b]
+st = {"s": A()}
+def fn(x):
+    k = list(l)
+    if st["s"] in k: k.remove(st["s"])
+    return x * len(k)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["s"] = a']
+native = None
+
+# %% len_set_of
+class A: pass
+a, b = A(), A()
+l = [a, b]
+def fn(x): return x * len(set(l))
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['l[1] = a', 'l[1] = b']
+native = None
+
+# %% dict_from
+class A: pass
+a, b = A(), A()
+l = [a, b]
+def fn(x): return x * len({o: 1 for o in l})
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['l[1] = a']
+native = None
+
+# %% id_len
+class A: pass
+a, b = A(), A()
+l = [a, b]
+def fn(x): return x * len({id(o) for o in l})
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['l[1] = a']
+native = None
+
+# %% modules_dedup
+a = torch.nn.Linear(3, 3).requires_grad_(False); b = torch.nn.Linear(3, 3).requires_grad_(False)
+for m in (a, b): torch.nn.init.ones_(m.weight); torch.nn.init.zeros_(m.bias)
+net = torch.nn.ModuleList([a, b])
+def fn(x): return x * len(list(net.modules())) + len(list(net.parameters()))
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['net[1] = a', 'net[1] = b']
+native = None
+
+# %% dataclass_eq_false
+@dataclasses.dataclass(eq=False)
+class A: v: int
+a, b = A(1), A(1)
+st = {"p": a, "q": b}
+def fn(x): return x * (2 if st["p"] == st["q"] else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['st["q"] = a']
+native = None
+
+# %% visited
+class N:
+    def __init__(s, v): s.v = v; s.next = None
+a, b, c = N(1), N(2), N(3)
+a.next = b; b.next = c
+def fn(x):
+    seen, n, t = set(), a, 0
+    while n is not None and n not in seen:
+        seen.add(n); t += n.v; n = n.next
+    return x * t
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ['c.next = a', 'c.next = N(5)', 'c.next.next = b']
+native = None
