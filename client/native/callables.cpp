@@ -215,6 +215,7 @@ constexpr Group kGroups[] = {
     {Effect::kOperator, "torch._C._special.", "*"},
     {Effect::kOperator, "torch._C._sparse.", "*"},
     {Effect::kOperator, "torch._ops.*", "*"},
+    {Effect::kApply, "torch._C._FunctionBase.", "apply"},
     {Effect::kOperator, "torch._C._FunctionBase.", "*"},
     {Effect::kOperator, "torch._C.", "_jit_invoke"},
     // -- settings of the thread that the shape or the key of a call holds, or that have one value

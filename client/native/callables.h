@@ -54,6 +54,7 @@ enum class Effect : uint8_t {
   kAcquire,     ///< a lock that is waited for
   kContext,     ///< reads a context variable
   kSetContext,  ///< changes a context variable, which is as before when the call ends
+  kApply,       ///< calls a class's `forward`
   kConstruct,   ///< makes an object of its first argument, a class, with the others
   kWarn,        ///< writes a message, or raises it where a filter says so
   kCallsSelf,   ///< a bound call: its first argument is called with the others

@@ -573,6 +573,17 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
       break;
     }
+    case Effect::kApply:
+      DeepAll(arguments);
+      // Bound to a class, which is no argument then.
+      if (PyObject* owner = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+          owner != nullptr && PyType_Check(owner)) {
+        for (const char* name : {"forward", "setup_context"}) {
+          const PythonRef text(PyUnicode_InternFromString(name));
+          LoadFromType(reinterpret_cast<PyTypeObject*>(owner), text.get());
+        }
+      }
+      break;
     case Effect::kConstruct:
       consumer_ = nullptr;
       if (arguments.count > 0 && PyType_Check(values[0])) {

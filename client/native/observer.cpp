@@ -196,8 +196,7 @@ InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
     const auto path =
         function == nullptr || log_.IsOutside(function)
             ? std::nullopt
-            : CanonicalPath(function, ViewOf(frame.function->func_module),
-                                         ViewOf(frame.function->func_qualname));
+            : CanonicalPath(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
     if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "code");
     return Wish::kMute;
   }
@@ -272,9 +271,7 @@ void Observer::Explain(const EnteredFrame& frame) {
     }
   }
   if (!log_.IsOutside(function)) {
-    const auto path = CanonicalPath(function, ViewOf(frame.function->func_module),
-                                                 ViewOf(frame.function->func_qualname));
-    if (path && !path->ends_with(':')) log_.NoteField(log_.AddRoot(function, *path), "kind");
+    NoteByName(function, ViewOf(frame.function->func_module), ViewOf(frame.function->func_qualname));
   }
   if (refused_) return;
   if (!log_.IsOutside(function)) {
@@ -282,6 +279,28 @@ void Observer::Explain(const EnteredFrame& frame) {
                                           " was called by native code, and no name leads to it");
   }
   EnterFunction(function);
+}
+
+/// Native code calls a function that its own name leads to: every place on the way there counts, as it does where
+/// Python code looks the name up.
+void Observer::NoteByName(PyObject* function, std::string_view module, std::string_view qualname) {
+  const auto path = CanonicalPath(function, module, qualname);
+  if (!path || path->ends_with(':')) return;
+  const PythonRef name(PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
+  PyObject* holder = ModuleNamed(name.get());
+  for (size_t at = 0; holder != nullptr && at < qualname.size();) {
+    const size_t end = std::min(qualname.find('.', at), qualname.size());
+    const PythonRef part(PyUnicode_InternFromString(std::string(qualname.substr(at, end - at)).c_str()));
+    const auto number = PyModule_Check(holder) ? ModuleNumber(holder)
+                        : PyType_Check(holder) ? TypeNumber(reinterpret_cast<PyTypeObject*>(holder))
+                                               : log_.Find(holder);
+    if (!number) return;
+    log_.NoteRead(*number, Reading::kAttribute, part.get());
+    holder = Look(holder, Reading::kAttribute, part.get()).object.get();  // Which keeps it.
+    at = end + 1;
+  }
+  if (holder == nullptr || holder == function) return;
+  if (const auto wrapper = log_.Find(holder)) log_.NoteField(*wrapper, "wrapped");
 }
 
 void Observer::EnterFunction(PyObject* function) {

@@ -92,6 +92,7 @@ class Observer final : private InstructionListener {
   void NoteOperators();
   void Explain(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
+  void NoteByName(PyObject* function, std::string_view module, std::string_view qualname);
   void NoteFunction(PyObject* function);
   void LoadGlobal(const Instruction& instruction);
   void StoreGlobal(const Instruction& instruction);

@@ -48,7 +48,7 @@ def python_kernels(name: str) -> "dict[str, typing.Any]":
     definition = custom_ops.OPDEFS.get(name)
     if definition is not None:
         found["init"] = definition._init_fn
-        found.update((str(key), fn) for key, fn in sorted(definition._backend_fns.items()))
+        found.update((str(key), fn) for key, fn in sorted(definition._backend_fns.items(), key=lambda item: str(item[0])))  # None: any device.
     entry = simple_registry.singleton._data.get(name)
     fake = getattr(getattr(entry, "fake_impl", None), "kernel", None)
     if fake is not None:
