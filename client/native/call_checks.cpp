@@ -19,15 +19,14 @@ std::string_view BaseName(const OperatorFacts& facts) {
   return base.substr(0, base.find('.'));
 }
 
-/// It counts from the start of a storage, which is another in each call where the tensor was not
-/// made in the run.
-bool CountsFromStorage(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args,
-                       const TensorTable& tensors) {
+/// An offset counts from the start of a storage, which is another in each call where the tensor was not made in the
+/// run; a view of one element there would be a copy.
+bool CountsFromStorage(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args, const TensorTable& tensors) {
   const std::string_view base = BaseName(facts);
-  const bool is_geometry =
-      base == "as_strided" || base == "as_strided_" || base == "as_strided_copy";
-  return is_geometry && !args.empty() && args[0].isTensor() &&
-         !tensors.IsStorageOfStep(args[0].toTensor());
+  const bool is_geometry = base == "as_strided" || base == "as_strided_" || base == "as_strided_copy";
+  if (!is_geometry || args.size() < 4 || tensors.IsStorageOfStep(args[0].toTensor())) return false;
+  const auto sizes = args[1].toIntVector();
+  return !args[3].isNone() || std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; });
 }
 
 /// Elements of a list are written one after the other; one that lies in the memory of another sees

@@ -48,6 +48,7 @@ def _changed(change):
 EAGER = {
     "an offset into memory from before": ("storage-offset", lambda x: x.as_strided((2,), (1,), 1) * 2,
                                           lambda: (torch.arange(4.),), lambda: (torch.arange(6.)[2:],)),
+    "one element of memory from before": ("storage-offset", lambda x: x.as_strided((1,), (1,)), lambda: (torch.ones(2, 2),)),
     "one tensor twice in a list that is written": ("overlapping-writes", _foreach("_foreach_add_", (0, 0), 1), lambda: (torch.ones(3),)),
     "a list that is written, out of step with the one that is read": (
         "overlapping-writes", _foreach("_foreach_add_", (0, 1), (1, 0)), lambda: (torch.ones(3), torch.ones(3))),
