@@ -177,6 +177,17 @@ Digest DigestOfRegistry(PyObject* type) {
   return hasher.Finish();
 }
 
+/// The filters of `warnings`, where one of them makes an error of a warning: others decide what is printed.
+Digest DigestOfErrors(PyObject* module) {
+  PyObject* filters = PyModule_Check(module) ? PyDict_GetItemString(PyModule_GetDict(module), "filters") : nullptr;
+  bool any = false;
+  for (Py_ssize_t i = 0; filters != nullptr && PyList_Check(filters) && i < PyList_GET_SIZE(filters); ++i) {
+    PyObject* one = PyList_GET_ITEM(filters, i);
+    any |= PyTuple_Check(one) && PyTuple_GET_SIZE(one) > 0 && ViewOf(PyTuple_GET_ITEM(one, 0)) == "error";
+  }
+  return any ? DigestOfContent(filters) : DigestOf("none");
+}
+
 Digest DigestOfGrad(PyObject* holder) {
   return DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
 }
@@ -209,6 +220,7 @@ constexpr ContentField kContentFields[] = {
     {"order", DigestOfOrder}, {"bases", DigestOfBases},     {"special", DigestOfSpecial},
     {"names", DigestOfNames}, {"grad", DigestOfGrad},       {"registry", DigestOfRegistry},
     {"kind", DigestOfObject}, {"address", DigestOfAddress}, {"context", DigestOfContext},
+    {"errors", DigestOfErrors},
 };
 
 const ContentField* FindField(std::string_view name) {

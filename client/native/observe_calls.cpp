@@ -592,13 +592,11 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       break;
     case Effect::kWarn: {
-      // A filter may make an error of it.
-      static PyObject* const filters = PyUnicode_InternFromString("filters");
       DeepAll(arguments);
       const PythonRef warnings(PyImport_ImportModule("warnings"));
-      if (!warnings) return PyErr_Clear(), kNone;
-      LoadFromModule(warnings.get(), filters);
-      if (PyObject* list = PyDict_GetItemWithError(PyModule_GetDict(warnings.get()), filters)) Deep(list);
+      PyErr_Clear();
+      // A filter may make an error of it.
+      if (const auto number = warnings ? ModuleNumber(warnings.get()) : std::nullopt) log_.NoteField(*number, "errors");
       break;
     }
     case Effect::kCallsSelf:
