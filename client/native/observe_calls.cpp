@@ -66,6 +66,30 @@ bool IsCollected(PyTypeObject* type, PyObject* const* values, size_t count) {
   return (type == &PyList_Type || type == &PyTuple_Type) && count == 1 && PyGen_Check(values[0]);
 }
 
+/// What an attrgetter or itemgetter gets: a tuple, or null.
+PythonRef KeysOf(PyObject* getter) {
+  const PythonRef parts(PyObject_CallMethod(getter, "__reduce__", nullptr));
+  PyErr_Clear();
+  PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1
+                       ? PyTuple_GET_ITEM(parts.get(), 1)
+                       : nullptr;
+  return PythonRef::Borrow(keys != nullptr && PyTuple_Check(keys) ? keys : nullptr);
+}
+
+/// What lies in an object under a name or key; None where only code of a program could tell.
+PythonRef PartOf(PyObject* subject, PyObject* key, bool is_item) {
+  if (!is_item) {
+    Seen own = Look(subject, Reading::kAttribute, key);
+    PyObject* of_class = PyUnicode_Check(key) ? LookUpInClass(Py_TYPE(subject), key) : nullptr;
+    PyObject* found = own.object ? own.object.get() : of_class;
+    return PythonRef::Borrow(found == nullptr ? Py_None : found);
+  }
+  const bool is_plain = PyTuple_CheckExact(subject) || PyList_CheckExact(subject) || PyDict_CheckExact(subject);
+  PythonRef part(is_plain ? PyObject_GetItem(subject, key) : Py_NewRef(Py_None));
+  PyErr_Clear();
+  return part ? std::move(part) : PythonRef::Borrow(Py_None);
+}
+
 }  // namespace
 
 void Observer::DeepAll(const Arguments& arguments, size_t from) {
@@ -99,15 +123,11 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
 
 /// operator.attrgetter and itemgetter look into what native code hands them.
 void Observer::GetBy(PyObject* getter, PyObject* subject) {
-  const PythonRef parts(PyObject_CallMethod(getter, "__reduce__", nullptr));
-  PyErr_Clear();
-  PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1
-                       ? PyTuple_GET_ITEM(parts.get(), 1)
-                       : nullptr;
   const bool is_item = std::string_view(Py_TYPE(getter)->tp_name) == "operator.itemgetter";
-  if (keys == nullptr || !PyTuple_Check(keys)) return Refuse("call", Py_TYPE(getter)->tp_name);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keys, i);
+  const PythonRef keys = KeysOf(getter);
+  if (!keys) return Refuse("call", Py_TYPE(getter)->tp_name);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
     if (is_item) {
       Subscript(subject, key);
     } else if (PyUnicode_Check(key) && ViewOf(key).find('.') == std::string_view::npos) {
@@ -136,8 +156,14 @@ void Observer::Getters(const Arguments& arguments) {
       if (!is_plain) continue;
       const PythonRef items(PySequence_List(one));
       PyErr_Clear();
-      for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()); ++n)
-        GetBy(getter, PyList_GET_ITEM(items.get(), n));
+      // What it gives, native code takes, and may look into.
+      for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()) && !refused_; ++n) {
+        PyObject* subject = PyList_GET_ITEM(items.get(), n);
+        GetBy(getter, subject);
+        const PythonRef keys = KeysOf(getter);
+        for (Py_ssize_t k = 0; keys && k < PyTuple_GET_SIZE(keys.get()); ++k)
+          Deep(PartOf(subject, PyTuple_GET_ITEM(keys.get(), k), name == "operator.itemgetter").get());
+      }
     }
   }
 }

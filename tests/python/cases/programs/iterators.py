@@ -275,3 +275,20 @@ mutations = ["sys.setswitchinterval(2.0)", "sys.setswitchinterval(0.005)"]
 def fn(x):
     return x * 2 if sys.exc_info()[0] is None else x * 3
 mutations = ["keep = fn"]
+
+# %% text_of_what_a_getter_gets
+class Own:
+    def __init__(self, v):
+        self.v = v
+kept = [Own([1.0])]
+def fn(x): return x + sum(map(len, map(str, map(operator.attrgetter('v'), kept))))
+def inputs():
+    return (torch.arange(4.0),)
+mutations = ['kept[0].v.append(2.0)', 'kept[0].v[0] = 100.0']
+
+# %% elements_of_what_a_getter_gets
+rows = [[[1.0], 2], [[3.0, 4.0], 5]]
+def fn(x): return x + sum(map(sum, map(operator.itemgetter(0), rows)))
+def inputs():
+    return (torch.arange(4.0),)
+mutations = ['rows[1][0].append(2.0)', 'rows[0][0][0] = 100.0']
