@@ -38,6 +38,9 @@ enum class Act : uint8_t {
   kNext,             ///< next(a)
   kFormat,           ///< format(a)
   kEnter,            ///< enters a as a context
+  kRaise,            ///< raises a, an exception or its class
+  kCatch,            ///< whether exception a is one of b, a class or a tuple of them
+  kMatchShape,       ///< whether a is a sequence or mapping to `match`
   kMatchClass,       ///< a is the subject, b the class, c the names
   kImport,           ///< name
   kImportFrom,       ///< name of module a

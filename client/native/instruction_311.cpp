@@ -31,10 +31,7 @@ constexpr std::array<Act, 256> MakeTable() {
                        POP_TOP,
                        PUSH_NULL,
                        NOP,
-                       MATCH_MAPPING,
-                       MATCH_SEQUENCE,
                        PUSH_EXC_INFO,
-                       CHECK_EXC_MATCH,
                        LOAD_BUILD_CLASS,
                        LOAD_ASSERTION_ERROR,
                        RETURN_GENERATOR,
@@ -61,7 +58,6 @@ constexpr std::array<Act, 256> MakeTable() {
                        POP_JUMP_BACKWARD_IF_NONE,
                        POP_JUMP_BACKWARD_IF_NOT_NONE,
                        RERAISE,
-                       RAISE_VARARGS,
                        COPY_FREE_VARS,
                        LOAD_FAST,
                        STORE_FAST,
@@ -98,6 +94,9 @@ constexpr std::array<Act, 256> MakeTable() {
   table[MATCH_CLASS] = Act::kMatchClass;
   table[WITH_EXCEPT_START] = Act::kExit;
   table[CHECK_EG_MATCH] = Act::kUnsupported;
+  table[CHECK_EXC_MATCH] = Act::kCatch;
+  table[RAISE_VARARGS] = Act::kRaise;
+  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
   table[BEFORE_WITH] = Act::kEnter;
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
   table[SEND] = table[FOR_ITER] = Act::kNext;
@@ -256,6 +255,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = top[-1];
       out.b = top[-2];
       break;
+    case MATCH_SEQUENCE:
+    case MATCH_MAPPING: out.a = top[-1]; break;
+    case RAISE_VARARGS: out.a = oparg > 0 ? top[-oparg] : nullptr; break;
+    case CHECK_EXC_MATCH:
     case COMPARE_OP:
     case IS_OP:
       out.a = top[-2];

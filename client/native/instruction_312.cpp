@@ -40,10 +40,7 @@ constexpr std::array<Act, 256> MakeTable() {
            END_FOR,
            END_SEND,
            CLEANUP_THROW,
-           MATCH_MAPPING,
-           MATCH_SEQUENCE,
            PUSH_EXC_INFO,
-           CHECK_EXC_MATCH,
            LOAD_BUILD_CLASS,
            LOAD_ASSERTION_ERROR,
            LOAD_LOCALS,
@@ -69,7 +66,6 @@ constexpr std::array<Act, 256> MakeTable() {
            POP_JUMP_IF_NONE,
            POP_JUMP_IF_NOT_NONE,
            RERAISE,
-           RAISE_VARARGS,
            COPY_FREE_VARS,
            LOAD_FAST,
            LOAD_FAST_CHECK,
@@ -114,6 +110,9 @@ constexpr std::array<Act, 256> MakeTable() {
   table[MATCH_CLASS] = Act::kMatchClass;
   table[WITH_EXCEPT_START] = Act::kExit;
   table[CHECK_EG_MATCH] = Act::kUnsupported;
+  table[CHECK_EXC_MATCH] = Act::kCatch;
+  table[RAISE_VARARGS] = Act::kRaise;
+  table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
   table[BEFORE_WITH] = Act::kEnter;
   table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
@@ -591,6 +590,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = top[-1];
       out.b = top[-2];
       break;
+    case MATCH_SEQUENCE:
+    case MATCH_MAPPING: out.a = top[-1]; break;
+    case RAISE_VARARGS: out.a = argument > 0 ? top[-argument] : nullptr; break;
+    case CHECK_EXC_MATCH:
     case COMPARE_OP:
     case IS_OP:
       out.a = top[-2];

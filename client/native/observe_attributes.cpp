@@ -181,6 +181,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   const auto of_type = number ? log_.Find(reinterpret_cast<PyObject*>(type)) : std::nullopt;
   if (number && (type->tp_dictoffset == 0 || (of_type && !log_.IsNamed(*of_type)))) NoteType(object);
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
+    if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) NoteType(object);
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
       if (number && !IsImmutable(type)) {
         log_.NoteRead(*number, Reading::kSlot, name);
@@ -241,6 +242,7 @@ void Observer::Bind(PyObject* found) {
     if (number) log_.NoteField(*number, "get");
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
     PyErr_Clear();
+    if (get && !PyFunction_Check(get.get())) NoteType(get.get());
     if (get) Callee(get.get());
   } else if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
     if (number) log_.NoteField(*number, "wrapped");
@@ -272,6 +274,9 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
 void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   auto* object = reinterpret_cast<PyObject*>(type);
   PyTypeObject* meta = Py_TYPE(object);
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  NoteType(object);
+  LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
   if (IsNamed(name, "__dict__"))
     return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
@@ -376,6 +381,7 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
   const char* how = value == nullptr ? "delattr" : "setattr";
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  NoteType(object);
   if (!PyType_Check(object) && !IsImmutable(type)) {
     PyObject* general = LookUp(type, value == nullptr ? delattr : setattr, object);
     if (general != nullptr && PyFunction_Check(general))

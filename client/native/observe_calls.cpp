@@ -234,6 +234,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (!IsImmutable(type)) {
     static PyObject* const call = PyUnicode_InternFromString("__call__");
     PyObject* found = LookUp(type, call, callable);
+    NoteType(callable);
     if (refused_ || found == nullptr) return kNone;
     if (PyFunction_Check(found)) {
       EnterFunction(found);
@@ -294,6 +295,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   }
   PyTypeObject* meta = Py_TYPE(object);
   static PyObject* const call = PyUnicode_InternFromString("__call__");
+  NoteType(object);
   if (!IsImmutable(meta)) {
     PyObject* found = LookUp(meta, call, object);
     if (found != nullptr && PyFunction_Check(found)) {
@@ -570,7 +572,19 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kImport:
       if (count > 0) Import(values[0]);
       return kImported;
-    case Effect::kMakeClass: ++classes_in_making_; return kMadeClass;
+    case Effect::kMakeClass:
+      // What a class statement asks of the bases and their metaclasses.
+      for (size_t i = 2; i < arguments.count && !refused_; ++i) {
+        if (!PyType_Check(values[i])) continue;
+        static PyObject* const hook = PyUnicode_InternFromString("__init_subclass__");
+        auto* base = reinterpret_cast<PyTypeObject*>(values[i]);
+        NoteType(values[i]);
+        if (!IsImmutable(base) && !PyType_IsSubtype(base, &PyType_Type)) LoadFromType(base, hook);
+        PyTypeObject* meta = PyType_IsSubtype(base, &PyType_Type) ? base : Py_TYPE(values[i]);
+        if (!IsImmutable(meta)) LookUpConstruction(meta);
+      }
+      ++classes_in_making_;
+      return kMadeClass;
     case Effect::kOwnDict: {
       if (count == 0) break;
       const auto number =

@@ -86,7 +86,8 @@ void Observer::Write(Number holder, Reading reading, PyObject* key, const char* 
 
 /// An object may be given another class, which is another than a changed class.
 void Observer::NoteType(PyObject* instance) {
-  if (IsImmutable(Py_TYPE(instance)) || PyType_Check(instance)) return;
+  if (IsImmutable(Py_TYPE(instance))) return;
+  if (PyType_Check(instance)) TypeNumber(reinterpret_cast<PyTypeObject*>(instance));
   if (const auto number = log_.Find(instance)) log_.NoteField(*number, "type");
 }
 
@@ -104,12 +105,28 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (number) log_.NoteField(*number, "special");
 }
 
-/// Somebody asks of which class it is, and may be answered by the class itself (`__call__`, `__class__`).
+/// Whether `match` takes it for a sequence or mapping is said by its class, which may be registered as one.
+void Observer::NoteShape(PyObject* value) {
+  ClassOf(value);
+  if (IsImmutable(Py_TYPE(value))) return;
+  const PythonRef abc(PyImport_ImportModule("collections.abc"));
+  for (const char* name : {"Sequence", "MutableSequence", "Mapping", "MutableMapping"}) {
+    const PythonRef type(abc ? PyObject_GetAttrString(abc.get(), name) : nullptr);
+    const auto number = type ? TypeNumber(reinterpret_cast<PyTypeObject*>(type.get())) : std::nullopt;
+    if (number) log_.NoteField(*number, "registry");
+  }
+  PyErr_Clear();
+}
+
+/// Somebody asks of which class it is, or from which it comes, and may be answered by the class itself (`__call__`,
+/// `__class__`).
 void Observer::ClassOf(PyObject* value) {
-  PyTypeObject* type = Py_TYPE(value);
-  if (PyType_Check(value) || PyModule_Check(value) || IsImmutable(type)) return;
+  PyTypeObject* type = PyType_Check(value) ? reinterpret_cast<PyTypeObject*>(value) : Py_TYPE(value);
+  if (PyModule_Check(value)) return;
   NoteType(value);
+  if (IsImmutable(type)) return;
   if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+  if (PyType_Check(value)) return;
   for (const char* name : {"__call__", "__class__"}) {
     const PythonRef text(PyUnicode_InternFromString(name));
     LookUp(type, text.get(), value);
@@ -130,7 +147,7 @@ void Observer::Keys(PyObject* value) {
 void Observer::Operand(PyObject* value) {
   if (IsAtom(value) || IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
-  if (!PyType_Check(value) && !PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
+  if (!PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
   const auto number = log_.Find(value);
   if (!number || IsTensor(value)) return;
   if (IsContainer(value)) return log_.NoteWhole(*number);
@@ -274,7 +291,9 @@ void Observer::Length(PyObject* value) {
 }
 
 void Observer::Truth(PyObject* value) {
-  if (IsAtom(value) || IsPart(value)) return;
+  if (IsAtom(value)) return;
+  if (PyType_Check(value)) NoteSpecial(Py_TYPE(value), value);
+  if (IsPart(value)) return;
   Length(value);
 }
 
@@ -284,8 +303,14 @@ void Observer::Contains(PyObject* container, PyObject* item) {
   if (number && PyDict_Check(container)) {
     NoteSpecial(Py_TYPE(container), container);
     if (IsAtom(item)) return log_.NoteRead(*number, Reading::kItem, item);
-    Operand(item);
-    return log_.NoteWhole(*number);
+    DeepCompared(item);
+    log_.NoteWhole(*number);
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(container, &at, &key, &value)) {
+      if (PyTuple_Check(key)) DeepCompared(key);
+    }
+    return;
   }
   is_unordered_ = true;
   DeepCompared(container);

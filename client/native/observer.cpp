@@ -424,6 +424,17 @@ int Observer::Observe(const Instruction& in) {
       break;
     }
     case Act::kExit: takes_results_ = true; break;  // Its code was looked up where the context was entered.
+    case Act::kRaise:
+      if (in.a != nullptr) Operand(in.a);
+      if (in.a != nullptr && PyType_Check(in.a) && !IsImmutable(reinterpret_cast<PyTypeObject*>(in.a)))
+        LookUpConstruction(reinterpret_cast<PyTypeObject*>(in.a));
+      break;
+    case Act::kCatch:
+      ClassOf(PyType_Check(in.a) ? in.a : reinterpret_cast<PyObject*>(Py_TYPE(in.a)));
+      NoteType(in.a);
+      if (PyTuple_Check(in.b)) Deep(in.b);
+      break;
+    case Act::kMatchShape: NoteShape(in.a); break;
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);
@@ -533,6 +544,7 @@ void Observer::OnResult(int tag, PyObject* result) {
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
   if (tag == kMadeClass && classes_in_making_ > 0) --classes_in_making_;
+  if (tag == kMadeClass && PyType_Check(result)) NoteNamed(result);
   if (tag == kMade || tag == kMadeClass) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
@@ -543,6 +555,19 @@ void Observer::OnResult(int tag, PyObject* result) {
   if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known) {
     Refuse("unexplained-result",
            std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
+  }
+}
+
+/// Descriptors in the body of a class statement are told their names.
+void Observer::NoteNamed(PyObject* made) {
+  static PyObject* const set_name = PyUnicode_InternFromString("__set_name__");
+  PyObject* dict = DictOf(reinterpret_cast<PyTypeObject*>(made));
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  while (dict != nullptr && PyDict_Next(dict, &at, &key, &value)) {
+    if (IsImmutable(Py_TYPE(value)) || PyType_Check(value)) continue;
+    LookUp(Py_TYPE(value), set_name, value);
+    NoteType(value);
   }
 }
 

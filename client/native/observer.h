@@ -90,6 +90,7 @@ class Observer final : private InstructionListener {
 
   // observer.cpp: frames, names, cells
   void NoteOperators();
+  void NoteNamed(PyObject* made);
   void Explain(const EnteredFrame& frame);
   void EnterFunction(PyObject* function);
   void NoteByName(PyObject* function, std::string_view module, std::string_view qualname);
@@ -129,6 +130,7 @@ class Observer final : private InstructionListener {
   static bool IsPart(PyObject* value);
   PyObject* SelfOf(PyObject* bound);
   void ClassOf(PyObject* value);
+  void NoteShape(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);
   void DeepCompared(PyObject* value);

@@ -210,7 +210,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "special" || name == "bases") {
     OfType(reinterpret_cast<PyTypeObject*>(holder)).contents.emplace_back(key, *seen.content);
     Hold(key);
-  } else if (name == "type" && PyModule_Check(holder)) {
+  } else if (name == "type" && (PyModule_Check(holder) || PyType_Check(holder))) {
     Hold(holder);
     owners_.push_back({holder, Py_TYPE(holder), nullptr, nullptr});
   } else if (name == "type" || name == "dict") {
