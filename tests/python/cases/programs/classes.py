@@ -848,7 +848,8 @@ def fn(x):
 
 def inputs():
     return (torch.arange(3.0),)
-mutations = ['def nn(m, n, b, d): c = type.__new__(m, n, b, d); c.z = 30; return c\nM.__new__ = nn', 'M.__init__ = lambda c, *a: setattr(c, "z", 7)', 'M.__prepare__ = classmethod(lambda m, *a: {"w": 1})', 'M.z = property(lambda c: 55)']
+mutations = ['def nn(m, n, b, d): c = type.__new__(m, n, b, d); c.z = 30; return c\nM.__new__ = nn', 'M.__init__ = lambda c, *a: setattr(c, "z", 7)',
+             'M.__prepare__ = classmethod(lambda m, *a: {"w": 1})', 'M.z = property(lambda c: 55)']
 native = None
 
 # %% q13
