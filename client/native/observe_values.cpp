@@ -255,7 +255,6 @@ void Observer::Callee(PyObject* value) {
   if (PyFunction_Check(value) || PyType_Check(value)) {
     if (PyType_Check(value)) {
       auto* type = reinterpret_cast<PyTypeObject*>(value);
-      if (type == &PyType_Type) return Refuse("call", "type, handed to native code");
       if (IsImmutable(type)) return;
       NoteSpecial(type, value);
       LookUpConstruction(type);

@@ -22,18 +22,6 @@ import weakref
 import torch
 
 
-# %% map_type
-class A:
-    def __init__(s, v): s.v = v
-l = [A(1), A(2)]
-def fn(x): return x * len(list(map(str, map(type, l)))[0])
-
-
-def inputs():
-    return (torch.arange(3.0),)
-mutations = ['A.__qualname__ = "Abcdefgh"']
-native = None
-
 # %% map_filter
 class A:
     def __init__(s, v): s.v = v
