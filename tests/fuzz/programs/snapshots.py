@@ -16,6 +16,7 @@ import logging
 import pathlib
 import random
 import re
+import sys
 import threading
 import types
 import typing
@@ -76,7 +77,10 @@ class Camera:
             return Picture("tensor", name, number, {"dtype": str(value.dtype), "shape": value.shape, "values": value.copy()})
         if isinstance(value, type):
             return self._class(name, number, value)
-        return self._inner(name, number, contents(value))
+        parts = contents(value)
+        if isinstance(value, (set, frozenset)):  # Its order is that of addresses: members met before come first, as they were met.
+            parts.update(enumerate(sorted(_ordered(value), key=lambda item: self._numbers.get(id(item), sys.maxsize))))
+        return self._inner(name, number, parts)
 
     def take_all(self, values: "dict[str, typing.Any]") -> Picture:
         """Several values under names."""

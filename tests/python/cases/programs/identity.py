@@ -895,7 +895,7 @@ def fn(x): return x * (2 if st["s"] in d else 3)
 
 def inputs():
     return (torch.arange(3.0),)
-mutations = ['st["s"] = a']
+mutations = ['st["s"] = a', 'd.add(b); st["s"] = b']
 native = None
 
 # %% list_index
