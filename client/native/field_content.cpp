@@ -16,10 +16,6 @@
 namespace ingot::client {
 namespace {
 
-Digest DigestOfObject(PyObject* value) {
-  return DigestOfSeen({PythonRef::Borrow(value), std::nullopt});
-}
-
 Digest DigestOfContent(PyObject* value) {
   ValueWriter writer;
   writer.Write(value);
@@ -39,7 +35,7 @@ Digest DigestOfKeys(PyObject* dict) {
   Hasher hasher;
   const auto add = [&](PyObject* key) {
     const bool is_value = PyTuple_CheckExact(key) || PyFrozenSet_CheckExact(key);
-    const Digest digest = is_value ? DigestOfContent(key) : DigestOfObject(key);
+    const Digest digest = is_value ? DigestOfContent(key) : DigestOfValue(key);
     hasher.Add(digest.low);
     hasher.Add(digest.high);
   };
@@ -107,7 +103,7 @@ Digest DigestOfSpecial(PyObject* type) {
       const bool is_method =
           value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
       if (!is_method || !PyUnicode_Check(key) || !IsSpecial(ViewOf(key))) continue;
-      const Digest digest = DigestOfObject(value);
+      const Digest digest = DigestOfValue(value);
       hasher.AddField(ViewOf(key));
       hasher.Add(digest.low);
       hasher.Add(digest.high);
@@ -130,7 +126,7 @@ Digest DigestOfOrder(PyObject* set) {
   if (!PyAnySet_Check(set)) return hasher.Finish();
   for (PyObject* member : TableOf(set)) {
     if (member == nullptr) continue;
-    const Digest digest = DigestOfObject(member);
+    const Digest digest = DigestOfValue(member);
     hasher.Add(digest.low);
     hasher.Add(digest.high);
   }
@@ -219,7 +215,7 @@ constexpr ContentField kContentFields[] = {
     {"len", DigestOfLength},  {"keys", DigestOfKeys},       {"content", DigestOfContent},
     {"order", DigestOfOrder}, {"bases", DigestOfBases},     {"special", DigestOfSpecial},
     {"names", DigestOfNames}, {"grad", DigestOfGrad},       {"registry", DigestOfRegistry},
-    {"kind", DigestOfObject}, {"address", DigestOfAddress}, {"context", DigestOfContext},
+    {"kind", DigestOfValue}, {"address", DigestOfAddress}, {"context", DigestOfContext},
     {"errors", DigestOfErrors},
 };
 
@@ -277,5 +273,7 @@ Digest DigestOfSeen(const Seen& seen) {
   }
   return hasher.Finish();
 }
+
+Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }
 
 }  // namespace ingot::client

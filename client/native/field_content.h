@@ -23,4 +23,7 @@ std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 /// class. Places inside it have digests of their own.
 Digest DigestOfSeen(const Seen& seen);
 
+/// The same of an object that was found somewhere; null: absent.
+Digest DigestOfValue(PyObject* value);
+
 }  // namespace ingot::client

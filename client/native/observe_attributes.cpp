@@ -88,6 +88,11 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   return found;
 }
 
+PyObject* Observer::LookUp(PyTypeObject* type, const char* name, PyObject* instance) {
+  const PythonRef text(PyUnicode_InternFromString(name));
+  return LookUp(type, text.get(), instance);
+}
+
 /// A class that no name leads to, of an object that the run has made (autograd's contexts): its
 /// bases have names.
 void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
@@ -107,8 +112,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
 }
 
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {
-  const PythonRef text(PyUnicode_InternFromString(name));
-  PyObject* found = LookUp(Py_TYPE(instance), text.get(), instance);
+  PyObject* found = LookUp(Py_TYPE(instance), name, instance);
   NoteType(instance);
   if (found == nullptr) return;
   if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
@@ -226,10 +230,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
 /// Whether an object that a class has under a name is a descriptor, its own class says, which may change.
 void Observer::NoteProtocol(PyObject* found) {
   if (found == nullptr || IsImmutable(Py_TYPE(found)) || PyType_Check(found)) return;
-  for (const char* name : {"__get__", "__set__", "__delete__"}) {
-    const PythonRef text(PyUnicode_InternFromString(name));
-    LookUp(Py_TYPE(found), text.get(), found);
-  }
+  for (const char* name : {"__get__", "__set__", "__delete__"}) LookUp(Py_TYPE(found), name, found);
 }
 
 /// What reading through a descriptor reads of the descriptor itself.
@@ -324,10 +325,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
   PyErr_Clear();
   if (!own || !PyType_Check(own.get())) return;
-  if (const auto number = IsImmutable(reinterpret_cast<PyTypeObject*>(own.get()))
-                              ? std::nullopt
-                              : TypeNumber(reinterpret_cast<PyTypeObject*>(own.get())))
-    log_.NoteField(*number, "bases");
+  NoteBases(reinterpret_cast<PyTypeObject*>(own.get()));
   PyObject* order = reinterpret_cast<PyTypeObject*>(own.get())->tp_mro;
   bool behind = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {

@@ -14,13 +14,6 @@
 namespace ingot::client {
 namespace {
 
-/// Whether a function is code of an installed library.
-bool IsInstalled(PyObject* function) {
-  if (!PyFunction_Check(function)) return false;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  return ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
-}
-
 /// Whether a field of a format string ("{0.name}") leads to an attribute, which native code reads.
 bool NamesAttributes(std::string_view format) {
   bool is_in_field = false;
@@ -157,10 +150,10 @@ void Observer::Getters(const Arguments& arguments) {
       const PythonRef items(PySequence_List(one));
       PyErr_Clear();
       // What it gives, native code takes, and may look into.
+      const PythonRef keys = KeysOf(getter);
       for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()) && !refused_; ++n) {
         PyObject* subject = PyList_GET_ITEM(items.get(), n);
         GetBy(getter, subject);
-        const PythonRef keys = KeysOf(getter);
         for (Py_ssize_t k = 0; keys && k < PyTuple_GET_SIZE(keys.get()); ++k)
           Deep(PartOf(subject, PyTuple_GET_ITEM(keys.get(), k), name == "operator.itemgetter").get());
       }
@@ -319,15 +312,13 @@ int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
 void Observer::LookUpConstruction(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   for (const char* name : {"__new__", "__init__"}) {
-    const PythonRef text(PyUnicode_InternFromString(name));
-    PyObject* found = LookUp(type, text.get(), object);
+    PyObject* found = LookUp(type, name, object);
     if (refused_ || found == nullptr) return;
     Bind(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }
   // Native calls make no such object, and nothing goes when they end.
-  static PyObject* const finalizer = PyUnicode_InternFromString("__del__");
-  LookUp(type, finalizer, object);
+  LookUp(type, "__del__", object);
   if (OwnFinalizer(type) != nullptr)
     Refuse("finalizer", std::string(QualnameOf(type)) + ".__del__ runs when an object goes");
 }

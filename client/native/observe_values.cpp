@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer reads containers and values.
 
+#include <cmath>
+
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
 #include "client/native/observer.h"
@@ -9,8 +11,6 @@
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
-
-#include <cmath>
 
 namespace ingot::client {
 namespace {
@@ -105,6 +105,12 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (number) log_.NoteField(*number, "special");
 }
 
+/// From which classes it comes, in order.
+void Observer::NoteBases(PyTypeObject* type) {
+  const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
+  if (number) log_.NoteField(*number, "bases");
+}
+
 /// Whether `match` takes it for a sequence or mapping is said by its class, which may be registered as one.
 void Observer::NoteShape(PyObject* value) {
   ClassOf(value);
@@ -125,12 +131,9 @@ void Observer::ClassOf(PyObject* value) {
   if (PyModule_Check(value)) return;
   NoteType(value);
   if (IsImmutable(type)) return;
-  if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+  NoteBases(type);
   if (PyType_Check(value)) return;
-  for (const char* name : {"__call__", "__class__"}) {
-    const PythonRef text(PyUnicode_InternFromString(name));
-    LookUp(type, text.get(), value);
-  }
+  for (const char* name : {"__call__", "__class__"}) LookUp(type, name, value);
 }
 
 /// What native code that fills a dict asks of an object that is none.

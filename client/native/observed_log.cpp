@@ -269,8 +269,17 @@ void ObservedLog::NoteWhole(Number holder) {
 }
 
 void ObservedLog::Release() {
-  for (const Write& write : writes_) PathOf(write.holder);
+  std::vector<PythonRef> kept;
+  for (const Write& write : writes_) {
+    PathOf(write.holder);
+    kept.push_back(PythonRef::Borrow(At(write.holder)));
+  }
   for (Object& object : objects_) object.value = PythonRef(), object.key = nullptr;
+  for (size_t i = 0; i < writes_.size(); ++i) objects_[writes_[i].holder].value = std::move(kept[i]);
+  // Lines point into the code.
+  for (Read& read : reads_) {
+    if (read.seen.object && PyCode_Check(read.seen.object.get())) code_.push_back(std::move(read.seen.object));
+  }
   numbers_.clear();
   seen_.clear();
   before_.clear();
@@ -287,7 +296,15 @@ void ObservedLog::CheckGoes(PyObject* value) {
 }
 
 void ObservedLog::KeepBefore(PyObject* container) {
-  if (!before_.contains(container)) before_.emplace(container, CopyOf(container));
+  const auto [it, fresh] = before_.emplace(container, PythonRef());
+  if (!fresh) return;
+  it->second = CopyOf(container);
+  // What the run itself puts in and takes out again it has made, or somebody else holds it.
+  const PythonRef items(!it->second                      ? nullptr
+                        : PyDict_Check(it->second.get()) ? PyDict_Values(it->second.get())
+                                                         : PySequence_List(it->second.get()));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
 }
 
 void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name,
@@ -316,12 +333,6 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
 
 void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
   KeepBefore(At(holder));
-  const PythonRef before = CopyOf(At(holder));
-  const PythonRef items(!before                      ? nullptr
-                        : PyDict_Check(before.get()) ? PyDict_Values(before.get())
-                                                     : PySequence_List(before.get()));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i)
     PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));

@@ -91,7 +91,7 @@ class ObservedLog {
   /// Further paths that were given for roots.
   const std::vector<std::pair<std::string, Number>>& other_roots() const { return other_roots_; }
 
-  /// Lets go of every object, once the run cannot become a record; writes stay.
+  /// Lets go of what it has read, once the run cannot become a record; writes and what they changed stay.
   void Release();
   /// Whether a class, module or root is found by its own name.
   bool IsNamed(Number number) const { return objects_[number].is_named; }
@@ -154,6 +154,7 @@ class ObservedLog {
   std::vector<std::pair<Number, Number>> apart_;
   std::vector<std::pair<std::string, Number>> other_roots_;
   std::vector<PythonRef> held_;
+  std::vector<PythonRef> code_;  ///< of lines, once the reads are gone
   Line line_;
   std::string problem_;
 };

@@ -17,8 +17,6 @@ PyObject* ModuleNamed(PyObject* name) {
   return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
 }
 
-Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }
-
 /// Values of which Python keeps one: equal ones are the same object.
 bool IsOnlyOne(PyObject* value) {
   constexpr long kSmallestKept = -5, kLargestKept = 256;

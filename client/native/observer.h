@@ -105,6 +105,7 @@ class Observer final : private InstructionListener {
 
   // observe_attributes.cpp
   PyObject* LookUp(PyTypeObject* type, PyObject* name, PyObject* instance);
+  PyObject* LookUp(PyTypeObject* type, const char* name, PyObject* instance);
   void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
   void LoadAttribute(PyObject* object, PyObject* name);
@@ -130,6 +131,7 @@ class Observer final : private InstructionListener {
   static bool IsPart(PyObject* value);
   PyObject* SelfOf(PyObject* bound);
   void ClassOf(PyObject* value);
+  void NoteBases(PyTypeObject* type);
   void NoteShape(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);

@@ -73,12 +73,16 @@ bool IsStandardName(std::string_view module) {
   return known->emplace(top, found).first->second;
 }
 
+bool IsInstalled(PyObject* function) {
+  if (!PyFunction_Check(function)) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
+}
+
 bool IsOfLibrary(PyObject* function) {
   if (!PyFunction_Check(function)) return true;
   const std::string_view module = ViewOf(NameOfGlobals(PyFunction_GET_GLOBALS(function)));
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  return IsTorchName(module) || IsStandardName(module) ||
-         ViewOf(code->co_filename).find("-packages/") != std::string_view::npos;
+  return IsTorchName(module) || IsStandardName(module) || IsInstalled(function);
 }
 
 PyObject* OwnFinalizer(PyTypeObject* type) {

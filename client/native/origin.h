@@ -32,6 +32,8 @@ bool IsTorchName(std::string_view module);
 /// A module of Python's standard library, builtins included; `__main__` is not.
 bool IsStandardName(std::string_view module);
 
+/// A Python function of an installed library.
+bool IsInstalled(PyObject* function);
 /// A function of PyTorch, of Python itself or of another installed library.
 bool IsOfLibrary(PyObject* function);
 /// The `__del__` of a program's own class, borrowed; null where there is none.

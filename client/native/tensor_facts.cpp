@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/tensor_facts.h"
 
-#include "client/native/origin.h"
-
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -10,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "client/native/meta_results.h"
+#include "client/native/origin.h"
 #include "client/native/recorder.h"
 
 namespace ingot::client {

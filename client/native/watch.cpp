@@ -52,9 +52,7 @@ bool IsEqual(PyObject* found, PythonRef& expected) {
   if (found == nullptr || !expected || Py_TYPE(found) != Py_TYPE(expected.get())) return false;
   const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) ||
                         PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
-  if (!is_value || DigestOfSeen({PythonRef::Borrow(found), std::nullopt}) !=
-                       DigestOfSeen({PythonRef::Borrow(expected.get()), std::nullopt}))
-    return false;
+  if (!is_value || DigestOfValue(found) != DigestOfValue(expected.get())) return false;
   expected = PythonRef::Borrow(found);
   return true;
 }

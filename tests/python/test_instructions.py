@@ -218,3 +218,17 @@ def test_nothing_is_seen_after_the_end_or_of_other_threads():
     assert 0 < seen == observer.instructions
     observer.settle()
     assert not any(width in row[1] for row in observer.record([]).rows())
+
+
+def test_writes_outlive_a_refusal():
+    import time
+
+    def change():
+        STATE.number = 5
+        time.time()
+        STATE.number = 3
+
+    observer, _ = observed(change)
+    assert observer.refused is not None and observer.refused[0] == "call"
+    written, = observer.writes()
+    assert written[0] is STATE and written[1].endswith(":STATE") and written[2] == "setattr" and "test_instructions.py:" in written[4]
