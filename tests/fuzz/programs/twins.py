@@ -13,6 +13,7 @@ Statements may call ``step``: the function as it is called, compiled or not.
 """
 
 import ast
+import contextlib
 import hashlib
 import importlib
 import os
@@ -23,6 +24,7 @@ import sys
 import typing
 
 import children
+import rounding
 import snapshots
 
 PROTOCOL = ("inputs", "keywords", "mutations", "needless", "native", "grad", "step")
@@ -35,6 +37,8 @@ class Steps(typing.NamedTuple):
     module: str
     steps: "list[str | None]"
     compiled: bool
+    nudged: bool = False
+    """Whether operators round otherwise (rounding.py)."""
 
 
 class Seen(typing.NamedTuple):
@@ -62,7 +66,7 @@ def play(plan: Steps) -> "tuple[list[Seen], dict[str, typing.Any], str]":
     fn = ingot.compile(module.fn, wait=True, config=ingot.Config(first_lookup_ms_max=20_000, connect_ms_max=20_000)) if plan.compiled else module.fn
     module.step = fn
     seen = []
-    with getattr(torch, getattr(module, "grad", "no_grad"))():
+    with getattr(torch, getattr(module, "grad", "no_grad"))(), rounding.Nudged() if plan.nudged else contextlib.nullcontext():
         for step in plan.steps:
             before = ingot.stats()
             picture = _take(module, fn, step)
@@ -166,8 +170,8 @@ class Judge:
     def _run(self, process: int, steps: Steps) -> children.Outcome:
         return self._nurseries[process % len(self._nurseries)].run("twins:play", steps, self._limit_s)
 
-    def _eager(self, module: str, steps: "list[str | None]", process: int = 0) -> children.Outcome:
-        return self._run(process, Steps(str(self._folder), module, steps, False))
+    def _eager(self, module: str, steps: "list[str | None]", process: int = 0, nudged: bool = False) -> children.Outcome:
+        return self._run(process, Steps(str(self._folder), module, steps, False, nudged))
 
     def _compare(self, module: str, steps: "list[str | None]", eager: children.Outcome, where: str, hits: "set[int]", process: int = 0) -> Verdict:
         """``hits``: the steps that must be native without a capture, where the second call was."""
@@ -180,8 +184,13 @@ class Judge:
         native = len(calls) > 1 and seen[calls[1]].native == 1
         again = [seen[number].native for number in calls[3:] if steps[number - 1] is None and steps[number - 2] is not None]
         verdict = Verdict("right", "", native, sum(again) / len(again) if again else float(native), refusals, (), f"{report}\n{found.text}")
+        nudged: "children.Outcome | None" = None
         for number, (expected, got) in enumerate(zip(eager.value[0], seen)):
             differs = snapshots.difference(expected.picture, got.picture)
+            if differs and nudged is None:
+                nudged = self._eager(module, steps, process, nudged=True)
+            if differs and nudged.how == "answered":
+                differs = snapshots.difference(expected.picture, got.picture, nudged.value[0][number].picture)
             if differs:
                 done = " | ".join("call" if step is None else step for step in steps[:number + 1])
                 return verdict._replace(how="wrong", text=f"{where}, after {done}\n{differs} ({'native' if got.native else 'eager'} call)")

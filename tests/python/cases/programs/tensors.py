@@ -322,3 +322,17 @@ def fn(x):
 def inputs():
     return (torch.arange(float(size)),)
 mutations = ["rotary.cos.neg_()", "size = 6", "size = 12", "rotary.cos = rotary.cos * 2", "size = 4"]
+
+
+# %% a_norm_too_steep_to_compare
+# What rounds otherwise is far apart after this norm, and right.
+norm = torch.nn.LayerNorm(4)
+
+
+def fn(x):
+    return norm(torch.tanh(x + 7.0) * 30).norm()
+
+
+def inputs():
+    return (torch.arange(4.0) / 100,)
+mutations = ["norm.eps = 1e-9"]
