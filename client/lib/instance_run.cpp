@@ -379,12 +379,14 @@ const at::Tensor& Instance::TensorOf(uint32_t value) {
 
 at::Tensor Instance::OutputOf(uint32_t value) {
   const at::Tensor& tensor = TensorOf(value);
-  // A view of what requires grad requires it too, in every mode: autograd makes it.
+  // What shares memory with an argument or a weight is a view of it to autograd, which keeps their
+  // versions together and gives what requires grad a view that does, in every mode.
   const Shape& shape = shapes_[value];
   const proto::Storage& storage = image_->storage(shape.storage);
-  const at::Tensor* const owner = storage.kind() == proto::StorageKind::Input ? inputs_[storage.index()]
-                                                                              : &owners_[shape.storage];
-  if (owner->defined() && owner->requires_grad() && owner->scalar_type() == tensor.scalar_type()) {
+  const at::Tensor* const owner = storage.kind() == proto::StorageKind::Input    ? inputs_[storage.index()]
+                                  : storage.kind() == proto::StorageKind::Weight ? &owners_[shape.storage]
+                                                                                 : nullptr;
+  if (owner != nullptr && owner->defined() && owner->scalar_type() == tensor.scalar_type()) {
     return owner->as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   }
   if (tensor.use_count() == 1 && !is_fixed_[value]) return tensor;

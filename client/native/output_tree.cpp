@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/output_tree.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <map>
 #include <string_view>
 
 namespace ingot::client {
@@ -27,7 +29,15 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   std::unique_ptr<OutputTree> tree(new OutputTree);
   PyObject* second = PyTuple_GET_ITEM(spec, 1);
   const std::string_view name(kind);
-  if (name == "leaf" || name == "detached" || name == "input") {
+  if ((name == "view" || name == "part" || name == "detached") && PyTuple_GET_SIZE(spec) == 3) {
+    tree->kind_ = name == "view" ? Kind::kView : name == "part" ? Kind::kPart : Kind::kDetached;
+    tree->number_ = PyLong_AsSize_t(second);
+    tree->base_ = PyLong_AsSize_t(PyTuple_GET_ITEM(spec, 2));
+    if (PyErr_Occurred() || tree->number_ >= leaf_count || *tree->base_ >= leaf_count) {
+      PyErr_Clear();
+      return Invalid("a view of a tensor that the artifact does not return");
+    }
+  } else if (name == "leaf" || name == "detached" || name == "input") {
     tree->kind_ = name == "leaf" ? Kind::kLeaf : name == "input" ? Kind::kInput : Kind::kDetached;
     tree->number_ = PyLong_AsSize_t(second);
     if (PyErr_Occurred() || tree->number_ >= (name == "input" ? input_count : leaf_count)) {
@@ -77,37 +87,77 @@ Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count, size_t i
 
 OutputTree::~OutputTree() { Py_XDECREF(object_); }
 
-PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves, const Inputs& inputs) const {
-  Kept kept;
-  PyObject* built = BuildOne(leaves, inputs, kept);
-  for (PyObject* object : kept) Py_XDECREF(object);
+struct OutputTree::Building {
+  std::vector<at::Tensor>& leaves;
+  const std::vector<const at::Tensor*>& inputs;
+  std::vector<PyObject*> kept;
+  std::vector<bool> linked;                 ///< leaves that are what they shall be
+  std::map<size_t, at::Tensor> whole = {};  ///< what parts are views of, by their j
+};
+
+PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves,
+                            const std::vector<const at::Tensor*>& inputs) const {
+  Building building{leaves, inputs, {}, std::vector<bool>(leaves.size())};
+  PyObject* built = nullptr;
+  try {
+    built = BuildOne(building);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  for (PyObject* object : building.kept) Py_XDECREF(object);
   return built;
 }
 
-PyObject* OutputTree::BuildOne(std::vector<at::Tensor>& leaves, const Inputs& inputs,
-                               Kept& kept) const {
+void OutputTree::Link(Building& building) const {
+  if (kind_ == Kind::kLeaf || building.linked[number_]) return;
+  building.linked[number_] = true;
+  at::Tensor& leaf = building.leaves[number_];
+  if (leaf.is_inference()) return;  // Nobody looks at their versions.
+  if (!base_) {
+    if (leaf.is_view()) leaf = leaf.detach();
+    return;
+  }
+  const at::Tensor& other = building.leaves[*base_];
+  if (!leaf.is_alias_of(other) || leaf.scalar_type() != other.scalar_type()) return;
+  at::Tensor base = other;
+  if (kind_ == Kind::kPart) {
+    at::Tensor& whole = building.whole[*base_];
+    if (!whole.defined()) {
+      const auto count = static_cast<int64_t>(leaf.storage().nbytes() / leaf.element_size());
+      whole = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(leaf.storage()), leaf.key_set(), leaf.dtype());
+      whole.unsafeGetTensorImpl()->set_sizes_contiguous({count});
+    }
+    base = whole;
+  }
+  leaf = base.as_strided(leaf.sizes(), leaf.strides(), leaf.storage_offset());
+  if (kind_ == Kind::kDetached) leaf = leaf.detach();
+}
+
+PyObject* OutputTree::BuildOne(Building& building) const {
+  auto& [leaves, inputs, kept, linked, whole] = building;
   if (kind_ == Kind::kSame) {
     if (number_ < kept.size() && kept[number_] != nullptr) return Py_NewRef(kept[number_]);
     PyErr_SetString(PyExc_RuntimeError, "a result repeats an object that has not been built");
     return nullptr;
   }
   if (kind_ == Kind::kKeep) {
-    PyObject* value = children_[0]->BuildOne(leaves, inputs, kept);
+    PyObject* value = children_[0]->BuildOne(building);
     if (value == nullptr) return nullptr;
     if (kept.size() <= number_) kept.resize(number_ + 1, nullptr);
     Py_XSETREF(kept[number_], Py_NewRef(value));
     return value;
   }
-  if (kind_ == Kind::kDetached && leaves[number_].requires_grad())
-    leaves[number_] = leaves[number_].detach();
-  if (kind_ == Kind::kLeaf || kind_ == Kind::kDetached) return THPVariable_Wrap(leaves[number_]);
   if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs[number_]);
+  if (kind_ <= Kind::kPart) {
+    Link(building);
+    return THPVariable_Wrap(leaves[number_]);
+  }
   if (kind_ == Kind::kConst) return Py_NewRef(object_);
   const auto count = static_cast<Py_ssize_t>(children_.size());
   if (kind_ == Kind::kDict) {
     PyObject* dict = PyDict_New();
     for (Py_ssize_t i = 0; dict != nullptr && i < count; ++i) {
-      PyObject* value = children_[i]->BuildOne(leaves, inputs, kept);
+      PyObject* value = children_[i]->BuildOne(building);
       if (value == nullptr || PyDict_SetItem(dict, PyList_GET_ITEM(object_, i), value) != 0) {
         Py_CLEAR(dict);
       }
@@ -117,7 +167,7 @@ PyObject* OutputTree::BuildOne(std::vector<at::Tensor>& leaves, const Inputs& in
   }
   PyObject* sequence = kind_ == Kind::kTuple ? PyTuple_New(count) : PyList_New(count);
   for (Py_ssize_t i = 0; sequence != nullptr && i < count; ++i) {
-    PyObject* value = children_[i]->BuildOne(leaves, inputs, kept);
+    PyObject* value = children_[i]->BuildOne(building);
     if (value == nullptr) {
       Py_DECREF(sequence);
       return nullptr;

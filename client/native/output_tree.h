@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -13,13 +14,15 @@ namespace ingot::client {
 
 /// How the tensors of a run become the Python value the user's function returns.
 ///
-/// Built from nested tuples: ("leaf", i) | ("detached", i) | ("input", i) | ("const", object) |
-/// ("tuple"|"list", [children]) |
+/// Built from nested tuples: ("leaf", i) | ("detached", i) | ("detached"|"view"|"part", i, j) |
+/// ("input", i) | ("const", object) | ("tuple"|"list", [children]) |
 /// ("dict", [keys], [children]) | ("call", callable, [children]) | ("keep", n, tree): built here
 /// and known as number n |
 /// ("same", n): what was kept under that number before.
-/// An input is the very object that the call passed; a leaf that occurs twice is one object; a
-/// detached one never requires grad.
+/// An input is the very object that the call passed; a leaf that occurs twice is one object. To
+/// autograd a view is one of leaf j, parts with one j are views of one tensor that is not returned,
+/// and a detached leaf shares the version of leaf j or, without j, of an argument or a weight, and
+/// nothing else.
 /// Needs the GIL for everything.
 class OutputTree {
  public:
@@ -27,20 +30,34 @@ class OutputTree {
   static Result<std::unique_ptr<OutputTree>> Parse(PyObject* spec, size_t leaf_count,
                                                    size_t input_count);
   ~OutputTree();
-  /// A new reference, or null with a Python error set. Detaches leaves.
+  /// A new reference, or null with a Python error set. Links leaves.
   PyObject* Build(std::vector<at::Tensor>& leaves,
                   const std::vector<const at::Tensor*>& inputs) const;
 
  private:
-  enum class Kind { kLeaf, kDetached, kInput, kConst, kTuple, kList, kDict, kCall, kKeep, kSame };
-  using Kept = std::vector<PyObject*>;
-  using Inputs = std::vector<const at::Tensor*>;
-  PyObject* BuildOne(std::vector<at::Tensor>& leaves, const Inputs& inputs, Kept& kept) const;
+  enum class Kind {
+    kLeaf,
+    kDetached,
+    kView,
+    kPart,
+    kInput,
+    kConst,
+    kTuple,
+    kList,
+    kDict,
+    kCall,
+    kKeep,
+    kSame
+  };
+  struct Building;
+  PyObject* BuildOne(Building& building) const;
+  void Link(Building& building) const;
   OutputTree() = default;
   Status ParseChildren(PyObject* children, size_t leaf_count, size_t input_count);
 
   Kind kind_ = Kind::kConst;
   size_t number_ = 0;           ///< of a leaf or an input, or under which something is kept
+  std::optional<size_t> base_;  ///< leaf j
   PyObject* object_ = nullptr;  ///< constant, callable, or list of keys (owned)
   std::vector<std::unique_ptr<OutputTree>> children_;
 };

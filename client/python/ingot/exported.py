@@ -109,7 +109,7 @@ class Loaded:
         if match.order is not None:
             tensors = [tensors[i] for i in match.order]
         number, leaves = self._function.run(match.structure, tensors)
-        return _build(self._outputs[match.structure][number], leaves, tensors, {})
+        return _Building(leaves, tensors).build(self._outputs[match.structure][number])
 
     def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
         described = signatures.Describer()
@@ -136,29 +136,54 @@ class _Match(typing.NamedTuple):
     """Kept: shapes hold their addresses."""
 
 
-def _build(node: "tuple[typing.Any, ...]", leaves: "list[torch.Tensor]", inputs: "list[torch.Tensor]", kept: "dict[int, typing.Any]") -> typing.Any:
+class _Building:
     """What client/native/output_tree.h builds for a call site."""
-    kind = node[0]
-    if kind == "leaf":
-        return leaves[node[1]]
-    if kind == "detached":
-        leaves[node[1]] = leaves[node[1]].detach() if leaves[node[1]].requires_grad else leaves[node[1]]
-        return leaves[node[1]]
-    if kind == "input":
-        return inputs[node[1]]
-    if kind == "const":
-        return node[1]
-    if kind == "same":
-        return kept[node[1]]
-    if kind == "keep":
-        kept[node[1]] = _build(node[2], leaves, inputs, kept)
-        return kept[node[1]]
-    inner = [_build(child, leaves, inputs, kept) for child in node[-1]]
-    if kind == "dict":
-        return dict(zip(node[1], inner))
-    if kind == "call":
-        return node[1](inner)
-    return tuple(inner) if kind == "tuple" else inner
+
+    def __init__(self, leaves: "list[torch.Tensor]", inputs: "list[torch.Tensor]") -> None:
+        self._leaves, self._inputs = leaves, inputs
+        self._kept: "dict[int, typing.Any]" = {}
+        self._linked: "set[int]" = set()
+        self._whole: "dict[int, torch.Tensor]" = {}
+
+    def build(self, node: "tuple[typing.Any, ...]") -> typing.Any:
+        kind = node[0]
+        if kind in ("leaf", "detached", "view", "part"):
+            self._link(*node)
+            return self._leaves[node[1]]
+        if kind == "input":
+            return self._inputs[node[1]]
+        if kind == "const":
+            return node[1]
+        if kind == "same":
+            return self._kept[node[1]]
+        if kind == "keep":
+            self._kept[node[1]] = self.build(node[2])
+            return self._kept[node[1]]
+        inner = [self.build(child) for child in node[-1]]
+        if kind == "dict":
+            return dict(zip(node[1], inner))
+        if kind == "call":
+            return node[1](inner)
+        return tuple(inner) if kind == "tuple" else inner
+
+    def _link(self, kind: str, i: int, j: "int | None" = None) -> None:
+        leaf = self._leaves[i]
+        if kind == "leaf" or i in self._linked or leaf.is_inference():
+            return
+        self._linked.add(i)
+        if j is None:
+            self._leaves[i] = leaf.detach() if leaf._is_view() else leaf
+            return
+        base = self._leaves[j]
+        if not torch._C._is_alias_of(leaf, base) or leaf.dtype != base.dtype:
+            return
+        if kind == "part":
+            if j not in self._whole:
+                memory = leaf.untyped_storage()
+                self._whole[j] = leaf.new_empty(0).set_(memory, 0, (memory.nbytes() // leaf.element_size(),), (1,))
+            base = self._whole[j]
+        view = base.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
+        self._leaves[i] = view.detach() if kind == "detached" else view
 
 
 def load(path: "str | os.PathLike[str]") -> Loaded:

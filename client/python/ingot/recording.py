@@ -180,7 +180,7 @@ class Recording:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
         encoder.found_in_arguments(self._declared)
-        encoder.find_detached([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
+        encoder.find_links([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:

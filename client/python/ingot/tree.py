@@ -46,15 +46,29 @@ class Encoder:
                 spec.pop("p", None)
                 spec["input"] = known[id(tensor)]
 
-    def find_detached(self, owners: "typing.Sequence[torch.Tensor]") -> None:
-        """Says which tensors of the result share memory with one of these and are no views of it to autograd: a view of what
-        requires grad requires it too, in every mode."""
+    def find_links(self, owners: "typing.Sequence[torch.Tensor]") -> None:
+        """Says which tensors of the result share memory with one of these, or with each other, and what they are to each other for
+        autograd: a write to one is a write to the others, and a view of what requires grad requires it too, in every mode."""
+        made: "dict[int, tuple[torch.Tensor, Spec]]" = {}
         for tensor, spec in self._specs:
-            if "p" in spec or "input" in spec or not owners:
+            if "p" in spec or "input" in spec or tensor.is_inference():
                 continue
             owner = next((owner for owner in owners if torch._C._is_alias_of(tensor, owner)), None)
-            if owner is not None and not owner.is_inference() and tensor._base is not (owner if owner._base is None else owner._base):
-                spec["detached"] = True
+            if owner is None:
+                made.setdefault(spec["i"], (tensor, spec))
+            elif not owner.is_inference() and tensor._base is not (owner if owner._base is None else owner._base):
+                spec["link"] = ["detached"]
+        for i, (tensor, spec) in made.items():
+            base = tensor._base
+            whole = next((j for j, (other, _) in made.items() if other is base), None)
+            parts = [j for j, (other, _) in made.items() if base is not None and other._base is base]
+            others = [j for j, (other, _) in made.items() if j < i and other._base is not tensor and torch._C._is_alias_of(tensor, other)]
+            if whole is not None:
+                spec["link"] = ["view", whole]
+            elif len(parts) > 1:
+                spec["link"] = ["part", parts[0]]
+            elif others:
+                spec["link"] = ["detached", others[0]]
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""
@@ -241,7 +255,8 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
             return ("input", spec["input"])
         if "p" in spec and not loaded:
             return ("const", paths.resolve(spec["p"], roots))
-        return ("detached" if spec.get("detached") else "leaf", spec["i"])
+        how, *base = spec.get("link", ("leaf",))
+        return (how, spec["i"], *base)
     if kind == "same":
         return ("same", spec["n"])
     if kind == "const":

@@ -381,3 +381,53 @@ def fn(x):
         return x + torch.tensor(loop)
     except ValueError as error:
         return x, str(error)
+
+
+# %% results_that_share_memory_are_written_later
+grad = "enable_grad"
+p = torch.nn.Parameter(torch.ones(2))
+
+
+def fn(x):
+    y = x * 2
+    return y[:2], y[2:], y, y.detach()
+mutations = ["kept = step(torch.arange(4.0)); kept[0].mul_(p); seen = [(t.requires_grad, t._version) for t in kept]"]
+
+
+# %% parts_of_what_is_not_returned_are_written_later
+grad = "enable_grad"
+p = torch.nn.Parameter(torch.ones(2))
+
+
+def fn(x):
+    y = x * 2
+    return {"first": y[:2], "second": y[1:3]}
+mutations = ["kept = step(torch.arange(4.0)); kept['first'].mul_(p); seen = [(t.requires_grad, t._version) for t in kept.values()]"]
+
+
+# %% views_of_arguments_and_globals_are_written_later
+grad = "enable_grad"
+p = torch.nn.Parameter(torch.ones(2))
+w = torch.arange(4.0)
+
+
+def fn(x):
+    return x[:2], w[2:], x, w.detach()
+mutations = ["x = torch.arange(4.0); kept = step(x); kept[0].mul_(p); kept[1].mul_(p); seen = [(t.requires_grad, t._version) for t in (x, w, *kept)]",
+             "w = torch.ones(4)"]
+
+
+# %% an_argument_saved_for_backward_is_written_through_a_result
+grad = "enable_grad"
+p = torch.nn.Parameter(torch.ones(4))
+
+
+def fn(x):
+    return x[:2]
+mutations = ["""x = torch.ones(4)
+loss = (x * p).sum()
+step(x).add_(1)
+try:
+    loss.backward()
+except RuntimeError as e:
+    said = type(e).__name__"""]
