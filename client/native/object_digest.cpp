@@ -125,6 +125,10 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
     WriteFields(value, {"__wrapped__"});
   } else if (name == "property") {
     WriteFields(value, {"fget"});
+  } else if (name.ends_with("_tuplegetter")) {  // Its place in the tuple is in what it says to pickle.
+    const PythonRef parts(PyObject_CallMethod(value, "__reduce__", nullptr));
+    PyErr_Clear();
+    if (parts) Write(PyTuple_GET_ITEM(parts.get(), 1));
   } else if (name == "types.GenericAlias") {
     WriteFields(value, {"__origin__", "__args__"});
   } else if (name == "types.UnionType") {

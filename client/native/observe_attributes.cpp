@@ -195,7 +195,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
     } else {
-      Bind(found);
+      Bind(found, object);
       if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number)
         log_.NoteWhole(*number);
     }
@@ -213,7 +213,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
     if (!is_field) Refuse("argument-attribute", TextOf(type, name) + " of an argument");
   }
   if (is_there) return;
-  if (found != nullptr) return Bind(found);
+  if (found != nullptr) return Bind(found, object);
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   if (!has_hook) {
     LookUp(type, getattr, object);
@@ -233,8 +233,9 @@ void Observer::NoteProtocol(PyObject* found) {
   for (const char* name : {"__get__", "__set__", "__delete__"}) LookUp(Py_TYPE(found), name, found);
 }
 
-/// What reading through a descriptor reads of the descriptor itself.
-void Observer::Bind(PyObject* found) {
+/// What reading through a descriptor reads of the descriptor itself, and what native code that it calls reads of the
+/// object.
+void Observer::Bind(PyObject* found, PyObject* object) {
   PyTypeObject* type = Py_TYPE(found);
   const auto number = log_.Find(found);
   if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr)
@@ -244,12 +245,18 @@ void Observer::Bind(PyObject* found) {
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
     PyErr_Clear();
     if (get && !PyFunction_Check(get.get())) NoteType(get.get());
-    if (get) Callee(get.get());
+    if (get && object != nullptr && !PyFunction_Check(get.get())) {
+      Call(get.get(), {&object, 1, nullptr});
+    } else if (get) {
+      Callee(get.get());
+    }
   } else if (type == &PyStaticMethod_Type || type == &PyClassMethod_Type) {
     if (number) log_.NoteField(*number, "wrapped");
   } else if (!IsImmutable(type)) {
     LookUpSpecial(found, "__get__");
-  } else if (!std::string_view(type->tp_name).ends_with("_tuplegetter") && type != &PyMethod_Type &&
+  } else if (std::string_view(type->tp_name).ends_with("_tuplegetter")) {
+    Operand(found);
+  } else if (type != &PyMethod_Type &&
              !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") &&
              std::string_view(type->tp_name) != "instancemethod" &&
              !PyType_IsSubtype(type, CompiledType())) {
@@ -323,6 +330,7 @@ void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
 void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   const PythonRef after(PyObject_GetAttrString(object, "__thisclass__"));
   const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
+  const PythonRef self(PyObject_GetAttrString(object, "__self__"));
   PyErr_Clear();
   if (!own || !PyType_Check(own.get())) return;
   NoteBases(reinterpret_cast<PyTypeObject*>(own.get()));
@@ -336,7 +344,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
       if (number) log_.NoteRead(*number, Reading::kAttribute, name);
       PyObject* found =
           DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
-      if (found != nullptr) return Bind(found);
+      if (found != nullptr) return Bind(found, self.get());
     }
     behind = behind || one == after.get();
   }

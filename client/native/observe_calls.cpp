@@ -202,7 +202,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
     PyErr_Clear();
     if (number) log_.NoteField(*number, "wrapped");
-    if (wrapped) EnterFunction(wrapped.get());
+    if (wrapped) Call(wrapped.get(), arguments);
     DeepAll(arguments);
     // A library's is taken for a function of its arguments, which may be more than text can say.
     if (!number || (wrapped && IsInstalled(wrapped.get()))) return kSetting;
@@ -269,6 +269,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
       ClassOf(arguments.values[0]);
       return kNone;
     }
+    if (type == &PySuper_Type && arguments.count == 0) LoadClassCell();
     const Effect effect = Callables::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
       Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name)

@@ -222,20 +222,11 @@ void ObservedLog::NoteWhole(Number holder) {
     return;
   }
   if (PyAnySet_Check(object)) return NoteField(holder, "content");
+  // The length or the keys alone may have been noted.
+  if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
   PyObject* const mark = Interned(is_dict ? "keys" : "len");
-  if (!seen_.insert(Place{object, mark, Reading::kField}).second) {
-    if (kept == before_.end() && !is_dict) {
-      // The length alone may have been noted.
-      if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
-    } else {
-      return;
-    }
-  } else {
+  if (seen_.insert(Place{object, mark, Reading::kField}).second)
     Add(holder, Reading::kField, mark, Look(source, Reading::kField, mark));
-    if (!is_dict) {
-      seen_.insert(Place{object, Interned("whole"), Reading::kField});
-    }
-  }
   if (is_dict) {
     Py_ssize_t at = 0, number = 0;
     PyObject *key, *value;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "client/native/callables.h"
+#include "client/native/compiled.h"
 #include "client/native/escapes.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
@@ -100,10 +101,12 @@ Observer::Observer(std::string own)
 
 Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   instructions_max_ = instructions_max;
-  if (PyFunction_Check(target)) {
-    EnterFunction(target);
+  while (PyObject* const wrapped = CompiledTarget(target)) target = wrapped;
+  PyObject* const function = PyMethod_Check(target) ? PyMethod_GET_FUNCTION(target) : target;
+  if (PyFunction_Check(function)) {
+    EnterFunction(function);
   } else if (PyMethod_Check(target)) {
-    EnterFunction(PyMethod_GET_FUNCTION(target));
+    Refuse("call", std::string("a method of a ") + Py_TYPE(function)->tp_name);
   } else {
     LookUpSpecial(target, "__call__");
   }
@@ -157,6 +160,37 @@ void Observer::Refuse(std::string name, std::string detail) {
   hooks_.refuse(*refused_);
 }
 
+/// Python's frames stand above: an exception of C++ must not pass through them.
+template <typename Step>
+void Observer::Guard(Step step) {
+  try {
+    try {
+      step();
+    } catch (const std::exception& e) {
+      PyErr_Clear();
+      Refuse("internal", std::string("the observer failed: ") + e.what());
+    }
+  } catch (const std::exception&) {
+    PyErr_Clear();  // Nobody could be told; it is refused.
+  }
+}
+
+InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
+  Wish wish = Wish::kSkip;
+  Guard([&] { wish = Enter(frame); });
+  return wish;
+}
+
+int Observer::OnInstruction(const Instruction& instruction) {
+  int tag = kNone;
+  Guard([&] { tag = See(instruction); });
+  return tag;
+}
+
+void Observer::OnResult(int tag, PyObject* result) {
+  Guard([&] { SeeResult(tag, result); });
+}
+
 std::string Observer::WithLine(std::string detail) const {
   if (const std::string where = log_.line().ToText(); !where.empty()) detail += " (" + where + ")";
   return detail;
@@ -184,7 +218,7 @@ void Observer::Escape(PyObject* tensor, std::string_view name, std::string_view 
 // -- frames
 // ------------------------------------------------------------------------------------------
 
-InstructionListener::Wish Observer::OnEnter(const EnteredFrame& frame) {
+InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
   if (IsInMetaKernel()) return Wish::kMute;
   if (refused_) return Wish::kSkip;
   if (IsInOperator()) {
@@ -323,12 +357,35 @@ void Observer::NoteFunction(PyObject* function) {
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get());
        ++i) {
     // The code, which the log holds, keeps the name alive.
-    cells_.emplace(PyTuple_GET_ITEM(cells, i),
-                   std::pair(*number, PyTuple_GET_ITEM(names.get(), i)));
+    const auto [it, fresh] = cells_.emplace(PyTuple_GET_ITEM(cells, i),
+                                            CellOf{*number, PyTuple_GET_ITEM(names.get(), i), i});
+    if (fresh || it->second.function == *number) continue;
+    // That two functions share it is read as well.
+    NoteCell(it->second);
+    NoteCell({*number, nullptr, i});
   }
 }
 
-int Observer::OnInstruction(const Instruction& in) {
+void Observer::NoteCell(const CellOf& cell) {
+  log_.NoteField(cell.function, "closure");
+  const PythonRef index(PyLong_FromSsize_t(cell.index));
+  if (const auto number = log_.Find(PyFunction_GET_CLOSURE(log_.At(cell.function))))
+    log_.NoteRead(*number, Reading::kItem, index.get());
+}
+
+/// `super()` finds its class in a variable of the function that calls it.
+void Observer::LoadClassCell() {
+  PyObject* function = reinterpret_cast<PyObject*>(frame_function_);
+  PyObject* cells = function == nullptr ? nullptr : PyFunction_GET_CLOSURE(function);
+  if (cells == nullptr) return;
+  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i) {
+    if (ViewOf(PyTuple_GET_ITEM(names.get(), i)) == "__class__") LoadCell(PyTuple_GET_ITEM(cells, i));
+  }
+}
+
+int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
   takes_results_ = false;
   const int tag = refused_ ? kNone : Observe(in);
@@ -346,6 +403,7 @@ int Observer::Observe(const Instruction& in) {
   log_.set_line({in.code, in.position});
   frame_globals_ = in.globals;
   frame_builtins_ = in.builtins;
+  frame_function_ = in.function;
   switch (in.act) {
     case Act::kHarmless: break;
     case Act::kLoadAttribute: LoadAttribute(in.a, in.name); break;
@@ -537,7 +595,7 @@ void Observer::Import(PyObject* name) {
   PyErr_Clear();
 }
 
-void Observer::OnResult(int tag, PyObject* result) {
+void Observer::SeeResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
@@ -637,7 +695,7 @@ void Observer::StoreGlobal(const Instruction& in) {
 
 void Observer::LoadCell(PyObject* cell) {
   const auto it = cells_.find(cell);
-  if (it != cells_.end()) log_.NoteRead(it->second.first, Reading::kCell, it->second.second);
+  if (it != cells_.end()) log_.NoteRead(it->second.function, Reading::kCell, it->second.name);
 }
 
 void Observer::StoreCell(PyObject* cell, PyObject* value) {
@@ -645,7 +703,7 @@ void Observer::StoreCell(PyObject* cell, PyObject* value) {
   if (it == cells_.end()) return;
   if (value == nullptr)
     return Refuse("side-effect", "a variable of an enclosing function was deleted");
-  Write(it->second.first, Reading::kCell, it->second.second, "setcell", value);
+  Write(it->second.function, Reading::kCell, it->second.name, "setcell", value);
 }
 
 }  // namespace ingot::client

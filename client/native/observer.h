@@ -61,6 +61,18 @@ class Observer final : private InstructionListener {
   uint64_t instruction_count() const { return trace_.count(); }
 
  private:
+  /// A cell's place: the variable of a function, which is its closure's cell of that index.
+  struct CellOf {
+    ObservedLog::Number function;
+    PyObject* name;
+    Py_ssize_t index;
+  };
+  void NoteCell(const CellOf& cell);
+  template <typename Step>
+  void Guard(Step step);
+  Wish Enter(const EnteredFrame& frame);
+  int See(const Instruction& instruction);
+  void SeeResult(int tag, PyObject* result);
   using Number = ObservedLog::Number;
   /// Why the result of an instruction is waited for.
   enum Tag : int {
@@ -98,6 +110,7 @@ class Observer final : private InstructionListener {
   void LoadGlobal(const Instruction& instruction);
   void StoreGlobal(const Instruction& instruction);
   void LoadCell(PyObject* cell);
+  void LoadClassCell();
   void StoreCell(PyObject* cell, PyObject* value);
   std::optional<Number> ModuleNumber(PyObject* module);
   std::optional<Number> ModuleOfGlobals(PyObject* globals);
@@ -117,7 +130,7 @@ class Observer final : private InstructionListener {
   void LoadPartOfType(PyTypeObject* type, PyObject* name);
   void LoadFromSuper(PyObject* object, PyObject* name);
   void NoteProtocol(PyObject* found);
-  void Bind(PyObject* descriptor);
+  void Bind(PyObject* descriptor, PyObject* object = nullptr);
   void Getter(PyObject* object, PyObject* name);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
 
@@ -181,6 +194,7 @@ class Observer final : private InstructionListener {
   bool is_compared_ = false;     ///< what is looked at is held against something else
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
+  PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
   InstructionTrace trace_;
@@ -190,8 +204,7 @@ class Observer final : private InstructionListener {
   std::optional<Refused> refused_;
   Hooks hooks_;
   PythonRef aliased_;  ///< whose `data` the instruction that runs gives
-  boost::unordered_flat_map<PyObject*, std::pair<Number, PyObject*>>
-      cells_;  ///< cell -> its function and variable
+  boost::unordered_flat_map<PyObject*, CellOf> cells_;
   boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;  ///< globals -> module
   boost::unordered_flat_set<PyObject*> fresh_;  ///< functions and classes that the run has made
   using Pair = std::pair<const void*, const void*>;

@@ -71,6 +71,7 @@ Seen FunctionField(PyObject* holder, std::string_view name) {
   if (name == "globals") return Of(PyFunction_GET_GLOBALS(holder));
   if (name == "defaults") return Of(PyFunction_GET_DEFAULTS(holder));
   if (name == "kwdefaults") return Of(PyFunction_GET_KW_DEFAULTS(holder));
+  if (name == "closure") return Of(PyFunction_GET_CLOSURE(holder));
   // Made when they are first asked for: what is there before is not what the function would read.
   if (name == "annotations") return NativeField(holder, "__annotations__");
   return {};

@@ -28,7 +28,7 @@ enum class Reading : char {
 };
 
 // Fields that lead to objects: "type", "dict", "code", "globals", "defaults", "kwdefaults",
-// "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
+// "closure", "self", "func", "args", "keywords", "get", "set", "delete", "wrapped", "factory", "contents",
 // "target", "mapping", "annotations". Others are compared by content: field_content.h.
 
 /// Every sigil.

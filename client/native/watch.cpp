@@ -211,6 +211,8 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "type" && (PyModule_Check(holder) || PyType_Check(holder))) {
     Hold(holder);
     owners_.push_back({holder, Py_TYPE(holder), nullptr, nullptr});
+  } else if (name == "closure") {  // A function keeps its closure.
+    Hold(holder);
   } else if (name == "type" || name == "dict") {
     AddOwner(holder);
   } else if (name == "len" && PyDict_Check(holder)) {

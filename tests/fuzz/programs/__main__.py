@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A differential fuzzer of ordinary Python programs: each is compared with eager, call by call, in process and across processes.
 
+One of three is generated as it is, one gets changes that are drawn from what it reaches, and one is a kept program with such changes.
+
 usage: tools/fuzz programs SECONDS [--seed N] [--shrink N] [--keep FOLDER]
        tests/fuzz/programs --programs N --seed N      (so many programs, however long they take)
        tests/fuzz/programs NAME ...       (judges the programs of tests/python/cases/programs with such names)
@@ -38,6 +40,7 @@ class Hunt:
     def __init__(self, judge: twins.Judge, folder: pathlib.Path, shrinks: int) -> None:
         self._judge, self._folder, self._shrinks = judge, folder, shrinks
         self._seen: "set[str]" = set()
+        self._kept = kept_programs()
         self.totals: "collections.Counter[str]" = collections.Counter()
         self.refusals: "collections.Counter[str]" = collections.Counter()
 
@@ -51,6 +54,7 @@ class Hunt:
             if over() or program.text in self._seen:
                 return
             self._seen.add(program.text)
+            program = self._varied(program)
             verdict = self._judge.judge(program)
             self._count(verdict)
             if verdict.how in FAILED:
@@ -61,6 +65,11 @@ class Hunt:
         while not over():
             hypothesis.seed(seed)(settings(hypothesis.given(generate.programs())(one)))()
             seed += 1
+
+    def _varied(self, program: twins.Program) -> twins.Program:
+        chance = random.Random(program.text)
+        way = chance.randrange(3)
+        return program if way == 0 else self._judge.changed(program if way == 1 else chance.choice(self._kept), chance.randrange(10**9), 4)
 
     def _shrunk(self, program: twins.Program, verdict: twins.Verdict) -> "tuple[twins.Program, twins.Verdict]":
         self._shrinks -= 1
@@ -101,6 +110,10 @@ def _kind(text: str) -> "tuple[str, ...]":
     return tuple(re.findall(r"^\.?(\w*)[^\n]*\((\w+) call\)$", text, flags=re.MULTILINE)[:1])
 
 
+def kept_programs() -> "list[twins.Program]":
+    return [program for file in sorted(CASES.glob("*.py")) for program in twins.cells(file)]
+
+
 def hunt(given: argparse.Namespace) -> int:
     print(f"seed {given.seed}", flush=True)
     with children.temporary_store() as store, tempfile.TemporaryDirectory() as folder:
@@ -129,7 +142,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.programs or given.what[0].replace(".", "").isdigit():
         return hunt(given)
-    return corpus.judge([program for file in sorted(CASES.glob("*.py")) for program in twins.cells(file) if any(name in program.name for name in given.what)])
+    return corpus.judge([program for program in kept_programs() if any(name in program.name for name in given.what)])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import re
 import sys
 import typing
 
+import changes
 import children
 import rounding
 import snapshots
@@ -166,6 +167,15 @@ class Judge:
                 return other._replace(native=verdict.native, later=verdict.later, refusals=verdict.refusals)
             verdict = verdict._replace(needless=verdict.needless + other.needless)
         return verdict
+
+    def changed(self, kept: Program, seed: int, count: int) -> Program:
+        """The program with changes that are drawn from what it reaches in place of its own (changes.py)."""
+        module = f"draw_{hashlib.sha256(kept.text.encode()).hexdigest()[:12]}"
+        (self._folder / f"{module}.py").write_text(kept.text)
+        drawn = self._nurseries[0].run("changes:draw", changes.Draw(str(self._folder), module, PROTOCOL, seed, count), self._limit_s)
+        if drawn.how != "answered" or not drawn.value:
+            return kept
+        return program(kept.name, f"{kept.text}\nmutations = {drawn.value!r}\nneedless = []\nnative = None\n")
 
     def _run(self, process: int, steps: Steps) -> children.Outcome:
         return self._nurseries[process % len(self._nurseries)].run("twins:play", steps, self._limit_s)
