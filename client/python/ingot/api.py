@@ -3,6 +3,7 @@
 
 import functools
 import os
+import types
 import typing
 
 import torch
@@ -28,6 +29,8 @@ def _wrap(fn: typing.Any, config: Config) -> typing.Any:
     if keys.is_builtin(fn):
         raise errors.Invalid(f"ingot.compile cannot see into the builtin {fn.__name__!r}: wrap it in a Python function")
     fn = _native.target_of(fn)
+    if type(fn) is types.MethodType:  # Its function may be compiled already.
+        fn = types.MethodType(_native.target_of(fn.__func__), fn.__self__)
     if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise errors.Unsupported(f"ingot.compile found a TorchScript program ({fn.original_name if hasattr(fn, 'original_name') else fn.name}), "
                                  "whose code it cannot see: pass the module or function that was scripted")

@@ -43,6 +43,7 @@ class Engine:
         self._last_error: "str | None" = None
         self._warned: "set[str]" = set()
         self._parameters = keys.parameter_names(target)
+        self._ended = False
         self.site._set_verify(config.verify_every())
         _live.add(self)
         if not configuration.disabled():
@@ -51,7 +52,7 @@ class Engine:
     # -- the way of a call that native code did not serve ------------------------------------------
 
     def _miss(self, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        if configuration.disabled() or torch.compiler.is_compiling():
+        if self._ended or configuration.disabled() or torch.compiler.is_compiling():
             return self.target(*args, **kwargs)
         name, _, detail = reason.partition(":")
         if detail == "subclass" and collectives.holds_any((args, kwargs)):
@@ -537,6 +538,14 @@ class Engine:
         exported.save(path, self.name, [(self._structures.get(number), [v for v in shape.entry.usable() if v.program is not None])
                                         for number, shape in self._shapes.items()], weights)
 
+    def end(self) -> None:
+        """Lets go of what is watched: it would keep a program's files open when the interpreter takes modules apart. Calls are eager."""
+        with self._lock:
+            self._ended = True
+            self.site._reset()
+            self._entries.clear()
+            self._shapes.clear()
+
     def _bound_variants(self) -> "typing.Iterator[binding.Variant]":
         return (v for entry in self._entries.values() for v in entry.usable() if v.program is not None)
 
@@ -558,3 +567,5 @@ def _finish() -> None:
     for engine in list(_live):
         engine.wait(engine.config.exit_wait_ms_max / 1e3)
     background.end()
+    for engine in list(_live):
+        engine.end()

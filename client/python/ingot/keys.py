@@ -59,7 +59,10 @@ def _function_items(function: typing.Any) -> "list[Item]":
     plain = paths.plain_function(function)
     if plain is not None:
         items.append((f"code {function_name(function)}", _native.digest_code(plain.__code__), ""))
-        items.append(_item("globals", str(plain.__globals__.get("__name__"))))  # Two modules may hold the same text.
+        # Two modules may hold the same text, and two copies of one module other values.
+        name = str(plain.__globals__.get("__name__"))
+        is_found = getattr(sys.modules.get(name), "__dict__", None) is plain.__globals__
+        items.append(_item("globals", name if is_found else f"{name}, a copy that is not the one in sys.modules"))
         if plain.__defaults__ or plain.__kwdefaults__:
             items.append(_value_item("defaults", (plain.__defaults__, plain.__kwdefaults__)))
     return items

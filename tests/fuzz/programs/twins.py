@@ -14,6 +14,7 @@ Statements may call ``step``: the function as it is called, compiled or not.
 
 import ast
 import contextlib
+import gc
 import hashlib
 import importlib
 import os
@@ -73,7 +74,10 @@ def play(plan: Steps) -> "tuple[list[Seen], dict[str, typing.Any], str]":
             picture = _take(module, fn, step)
             after = ingot.stats()
             seen.append(Seen(picture, after["native_calls"] - before["native_calls"], after["captures"] - before["captures"]))
-    report = f"{fn.report()}\nwhy: {fn.why_miss()}" if plan.compiled else ""
+    report = ""
+    if plan.compiled:
+        with contextlib.suppress(Exception):  # A module keeps its own names.
+            report = f"{fn.report()}\nwhy: {fn.why_miss()}"
     return seen, ingot.stats(), report
 
 
@@ -82,6 +86,7 @@ def _take(module: typing.Any, fn: typing.Any, step: "str | None") -> snapshots.P
     try:
         if step is not None:
             exec(compile(step, "<mutation>", "exec"), vars(module))
+            gc.collect()  # What goes, goes now.
             outcome: "dict[str, typing.Any]" = {}
         else:
             args, kwargs = module.inputs(), getattr(module, "keywords", dict)()
