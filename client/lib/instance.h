@@ -105,6 +105,8 @@ class Instance {
   at::Tensor MakeTensor(uint32_t value);
   void SetLate(uint32_t value, at::Tensor tensor);
   void Free(uint32_t storage);
+  template <typename Visit>
+  void EachWritten(Visit visit) const;
   void BumpVersions();
   void EndCollectives();
 

@@ -84,6 +84,20 @@ bool Equal(const ScalarText& a, const ScalarText& b) {
 
 }  // namespace
 
+/// What the program writes of arguments and weights.
+template <typename Visit>
+void Instance::EachWritten(Visit visit) const {
+  if (inputs_ == nullptr) return;
+  for (const uint32_t input : image_->written_inputs) visit(*inputs_[input]);
+  for (uint32_t i = 0; i < image_->storage_count() && !image_->written_weights.empty(); ++i) {
+    const proto::Storage& storage = image_->storage(i);
+    if (storage.kind() != proto::StorageKind::Weight) continue;
+    for (const uint32_t weight : image_->written_weights) {
+      if (weight == storage.index()) visit(owners_[i]);
+    }
+  }
+}
+
 RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
                          std::string& why,
                          bool check_values) {
@@ -92,6 +106,11 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   Done done = Done::kNo;
   try {
     BeginCall(inputs);
+    if (!c10::InferenceMode::is_enabled()) {
+      EachWritten([](const at::Tensor& tensor) {
+        TORCH_CHECK(!tensor.is_inference(), "an inference tensor is written outside of inference mode");
+      });
+    }
     done = RunSteps(why);
     const RunOutcome outcome = Finish(done, outputs);
     EndCall();
@@ -168,18 +187,9 @@ void Instance::EndCollectives() {
 }
 
 void Instance::BumpVersions() {
-  const auto bump = [](const at::Tensor& tensor) {
+  EachWritten([](const at::Tensor& tensor) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
-  };
-  if (inputs_ == nullptr) return;
-  for (const uint32_t input : image_->written_inputs) bump(*inputs_[input]);
-  for (uint32_t i = 0; i < image_->storage_count() && !image_->written_weights.empty(); ++i) {
-    const proto::Storage& storage = image_->storage(i);
-    if (storage.kind() != proto::StorageKind::Weight) continue;
-    for (const uint32_t weight : image_->written_weights) {
-      if (weight == storage.index()) bump(owners_[i]);
-    }
-  }
+  });
 }
 
 Instance::Done Instance::RunSteps(std::string& why) {

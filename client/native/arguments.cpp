@@ -93,7 +93,7 @@ class Flattener {
   void TensorValue(PyObject* value, const std::string& name) {
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
-    if (tensor.layout() != at::kStrided) {
+    if (tensor.layout() != at::kStrided || tensor.is_nested()) {
       out_.unsupported = "layout";
     } else if (tensor.device().type() != at::kCPU) {
       out_.unsupported = "device";

@@ -200,10 +200,11 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
   return nullptr;
 }
 
-/// While an outer function is being recorded (or any mode watches the dispatcher), the operators
-/// of this one belong to it.
+/// While an outer function is being recorded or traced (or any mode watches the dispatcher), the
+/// operators of this one belong to it.
 bool IsWatched() {
-  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::TESTING_ONLY_GenericMode) ||
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Tracer) ||
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::TESTING_ONLY_GenericMode) ||
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python);
 }
 

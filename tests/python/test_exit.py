@@ -75,3 +75,21 @@ ended = f.wait(60)
 print(json.dumps([ended, f(x).tolist(), ingot.stats()["captures"]]))
 ''')
     assert found == [True, [9.0] * 4, found[2]] and found[2] >= 1
+
+
+WATCHED = '''
+import json, torch, ingot
+log = open("log.txt", "w")
+f = ingot.compile(lambda x: x * 2, wait=True)
+with torch.no_grad():
+    f(torch.ones(2))
+    f(torch.ones(2))
+log.write("written at the end")
+print(json.dumps(ingot.stats()["native_calls"]))
+'''
+
+
+def test_what_is_watched_does_not_keep_a_programs_files_open(store, tmp_path):
+    for calls in (1, 2):
+        assert store.python(WATCHED, tmp_path) == calls
+        assert (tmp_path / "log.txt").read_text() == "written at the end"

@@ -167,7 +167,7 @@ HELD: "list[tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]]" = [
     (np.random.Generator, lambda v: {"state": repr(v.bit_generator.state)}),
     (np.random.RandomState, lambda v: {"state": repr(v.get_state())}),
     (torch.Generator, lambda v: {"state": v.get_state()}),
-    (weakref.ref, lambda v: {"target": v()}),
+    (weakref.ref, lambda v: {}),  # What is watched lives a little longer.
     (io.StringIO, lambda v: {"text": v.getvalue(), "position": v.tell()}),
     (logging.Logger, lambda v: {"name": v.name, "level": v.level}),
     (BaseException, lambda v: {"args": v.args, "text": str(v), "cause": type(v.__cause__)}),

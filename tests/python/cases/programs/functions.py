@@ -343,3 +343,132 @@ window = slice(1, 3)
 def fn(x):
     return x[window] * (window.stop - window.start)
 mutations = ["window = slice(0, 2)", "window = slice(2, 4)"]
+
+
+# %% two_functions_share_a_variable
+def make(rate):
+    def down(x):
+        return x - rate
+
+    def scale(x):
+        return x * rate
+
+    def put(v):
+        nonlocal rate
+        rate = v
+    return down, scale, put
+
+
+down, scale, put = make(2.0)
+other_down, other_scale, other_put = make(3.0)
+
+
+def fn(x):
+    return scale(down(x))
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["scale = other_scale", "other_put(2.0)", "other_put(5.0)", "put(4.0)", "down = other_down", "scale.__closure__[0].cell_contents = 1.5"]
+
+
+# %% one_writes_the_variable_that_another_reads
+def make(rate):
+    def scale(x):
+        return x * rate
+
+    def put(v):
+        nonlocal rate
+        rate = v
+    return scale, put
+
+
+scale, put = make(2.0)
+other_scale, other_put = make(3.0)
+
+
+def fn(x):
+    put(4.0)
+    return scale(x)
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["scale = other_scale", "put = other_put", "scale, put = make(7.0)"]
+
+
+# %% super_finds_its_class_in_a_variable
+class A:
+    def go(self, x):
+        return x + 1
+
+
+class B(A):
+    def go(self, x):
+        return super().go(x) * 2
+
+
+class C(A):
+    def go(self, x):
+        return super().go(x) * 3
+
+
+class D(B, C):
+    pass
+
+
+d = D()
+
+
+def fn(x):
+    return d.go(x)
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["B.go.__closure__[0].cell_contents = C", "B.go.__closure__[0].cell_contents = B"]
+
+
+# %% anything_may_be_cached
+class Scaler:
+    def scale(self, k, extra=1.0):
+        return k * extra
+
+
+get = functools.lru_cache(functools.partial(Scaler().scale, 3.0))
+
+
+def fn(x):
+    return x * get()
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["get = functools.lru_cache(functools.partial(Scaler().scale, 4.0))", "get = functools.lru_cache(functools.partial(get))",
+             "Scaler.scale = lambda self, k, extra=1.0: 9.0; get.cache_clear()"]
+native = None
+
+
+# %% recursion_that_does_not_end
+def down(*args, **more):
+    return down(*args, **more)
+
+
+class Truth:
+    def __bool__(self):
+        return bool(self)
+
+
+truth = Truth()
+
+
+def fn(x):
+    try:
+        return x * (2 if truth else 3)
+    except RecursionError:
+        pass
+    try:
+        return down(x, k=1)
+    except RecursionError:
+        return x - 1
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["Truth.__bool__ = lambda self: True", "Truth.__bool__ = lambda self: False", "down = lambda *args, **more: args[0] * 7"]
+native = None

@@ -521,3 +521,44 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ['eg.exceptions[0].args = (7,)', 'eg.exceptions[1].args = (9,)']
 native = None
+
+
+# %% fields_of_named_tuples_change_places
+Pair = collections.namedtuple("Pair", "a b")
+pair = Pair(1.0, 2.0)
+
+
+def fn(x):
+    return x * pair.a
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["Pair.a = Pair.b", "pair = Pair(3.0, 4.0)", "Pair.a = property(lambda self: 5.0)"]
+
+
+# %% properties_whose_getters_are_made_in_c
+class Holder:
+    first = property(operator.attrgetter("u"))
+    size = property(len)
+
+    def __init__(self):
+        self.u, self.v = 1.0, 2.0
+
+    def __len__(self):
+        return 3
+
+
+class Row(tuple):
+    head = property(operator.itemgetter(0))
+
+
+holder, row = Holder(), Row((1.0, 2.0))
+
+
+def fn(x):
+    return x * holder.first + holder.size - row.head
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["Holder.first = property(operator.attrgetter('v'))", "holder.v = 7.0", "Holder.__len__ = lambda self: 5", "row = Row((3.0,))",
+             "Row.head = property(operator.itemgetter(-1))", "Row.__getitem__ = lambda self, i: 9.0"]

@@ -336,3 +336,24 @@ def fn(x):
 def inputs():
     return (torch.arange(4.0) / 100,)
 mutations = ["norm.eps = 1e-9"]
+
+
+# %% an_inference_tensor_is_written
+total = torch.zeros(4)
+
+
+def fn(x):
+    total.add_(x)
+    return total * 2
+mutations = ["with torch.inference_mode():\n    total = torch.ones(4)", "total = torch.ones(4)"]
+
+
+# %% views_of_inference_tensors
+grad = "enable_grad"
+w = torch.ones(4)
+
+
+def fn(x):
+    return w[:2], x[1:]
+mutations = ["with torch.inference_mode():\n    w = torch.ones(4)", "seen = [t.is_inference() for t in step(torch.ones(4))]",
+             "with torch.inference_mode():\n    made = torch.ones(4)\nseen = [t.is_inference() for t in step(made)]"]

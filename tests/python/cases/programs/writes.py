@@ -499,3 +499,30 @@ def helper(x): return x * 2
 def fn(x):
     return helper(x) + 1
 mutations = ["helper.calls = 100"]
+
+
+# %% one_item_written_and_another_read
+buffer = [0.0, 1.0]
+
+
+def fn(x):
+    buffer[0] = 3.0
+    return x * buffer[1]
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["buffer[1] = 7.0", "buffer = [0.0, 2.0]", "buffer.append(1.0)", "del buffer[1]"]
+
+
+# %% one_item_written_and_all_read
+ring = collections.deque([0.0, 1.0, 2.0])
+
+
+def fn(x):
+    n = len(ring)
+    ring[0] = 5.0
+    return x * sum(ring) + n
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["ring[1] = 7.0", "ring.append(9.0)", "ring.rotate(1)"]
