@@ -70,7 +70,10 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   const auto known = looked_up_.find({type, name});
   if (known != looked_up_.end() && has_version && known->second == type->tp_version_tag)
     return found;
-  if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return found;
+  if (fresh_.contains(reinterpret_cast<PyObject*>(type))) {
+    LookUpInBases(type, name);
+    return found;
+  }
   auto number = TypeNumber(type);
   if (!number && instance != nullptr) {
     if (const auto holder = log_.Find(instance)) {
@@ -93,22 +96,25 @@ PyObject* Observer::LookUp(PyTypeObject* type, const char* name, PyObject* insta
   return LookUp(type, text.get(), instance);
 }
 
-/// A class that no name leads to, of an object that the run has made (autograd's contexts): its
-/// bases have names.
+/// A class that the run has made, or one that no name leads to, of an object that the run has made
+/// (autograd's contexts): its bases have names.
 void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
-  PyObject* own = DictOf(type);
-  const bool is_own = own == nullptr || PyDict_GetItemWithError(own, name) != nullptr;
-  for (Py_ssize_t i = 1; !is_own && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (IsImmutable(base)) continue;
-    const auto number = TypeNumber(base);
-    if (!number) break;
-    log_.NoteRead(*number, Reading::kAttribute, name);
-    if (PyDict_GetItemWithError(DictOf(base), name) != nullptr) return;
+    const bool is_made = fresh_.contains(reinterpret_cast<PyObject*>(base));
+    const auto number = is_made || i == 0 ? std::nullopt : TypeNumber(base);
+    if (number) {
+      log_.NoteField(*number, "bases");
+      log_.NoteRead(*number, Reading::kAttribute, name);
+    }
+    PyObject* const own = DictOf(base);
+    const bool is_own = own == nullptr || PyDict_GetItemWithError(own, name) != nullptr;
+    if (!is_made && !number && (is_own || i > 0))
+      return Refuse("unexplained-class", std::string(QualnameOf(base)) + ", which no name leads to");
+    if (is_own) return;
   }
   PyErr_Clear();
-  if (is_own)
-    Refuse("unexplained-class", std::string(QualnameOf(type)) + ", which no name leads to");
 }
 
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {

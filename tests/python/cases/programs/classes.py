@@ -928,3 +928,74 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ['collections.abc.MutableMapping.register(S)']
 native = None
+
+
+# %% classes_made_in_the_call_have_bases_from_before
+class A:
+    z = 2
+
+
+class A2:
+    z = 5
+
+
+class B(A):
+    def go(self):
+        return self.z
+
+    def __eq__(self, other):
+        return False
+
+
+class C:
+    z = 3
+
+
+def fn(x):
+    class K(B, C):
+        pass
+    return x * K().go() * K.z + (K() == 2)
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["B.__bases__ = (A2,)", "B.z = 9", "del B.z", "A2.z = 11", "B.__eq__ = lambda self, other: True", "B.go = lambda self: 4", "C.z = 8"]
+
+
+# %% metaclasses_of_classes_made_in_the_call
+class Meta(type):
+    scale = 2
+
+    def __call__(cls, *args):
+        return super().__call__(*args)
+
+
+class Base(metaclass=Meta):
+    q = 1
+
+
+def fn(x):
+    class K(Base):
+        pass
+    return x * K.scale + K().q
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["Meta.scale = 3", "Base.q = 7"]
+
+
+# %% modules_of_classes_made_in_the_call
+class Layer(torch.nn.Module):
+    k = 2.0
+
+    def forward(self, x):
+        return x * self.k
+
+
+def fn(x):
+    class Wide(Layer):
+        pass
+    return Wide()(x)
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["Layer.k = 5.0", "Layer.forward = lambda self, x: x + 1"]
