@@ -93,7 +93,8 @@ void Observer::NoteType(PyObject* instance) {
 
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
 void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
-  if (IsImmutable(type) || fresh_.contains(reinterpret_cast<PyObject*>(type))) return;
+  if (IsImmutable(type)) return;
+  if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "special");
   if (Py_TYPE(instance) == type) NoteType(instance);
   auto number = TypeNumber(type);
   if (!number) {
@@ -107,8 +108,18 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
 
 /// From which classes it comes, in order.
 void Observer::NoteBases(PyTypeObject* type) {
-  const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
-  if (number) log_.NoteField(*number, "bases");
+  if (IsImmutable(type)) return;
+  if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "bases");
+  if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
+}
+
+/// A field of the classes from before that a class of the run's own comes from.
+void Observer::NoteOfBases(PyTypeObject* type, const char* field) {
+  for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    const auto number = IsImmutable(base) ? std::nullopt : TypeNumber(base);
+    if (number) log_.NoteField(*number, field);
+  }
 }
 
 /// Whether `match` takes it for a sequence or mapping is said by its class, which may be registered as one.

@@ -145,6 +145,7 @@ class Observer final : private InstructionListener {
   PyObject* SelfOf(PyObject* bound);
   void ClassOf(PyObject* value);
   void NoteBases(PyTypeObject* type);
+  void NoteOfBases(PyTypeObject* type, const char* field);
   void NoteShape(PyObject* value);
   void Keys(PyObject* value);
   void Deep(PyObject* value);

@@ -261,7 +261,7 @@ class Rules:
             texts += [f"{e}.train(not {e}.training)", f"{e}.register_buffer('made', torch.ones(4))", f"{e}.register_forward_hook(lambda m, i, o: o * 2)",
                       f"{e}.register_forward_pre_hook(lambda m, i: (i[0] + 1,))", f"{e}.forward = lambda *args, **more: args[0] * 3", f"{e}.requires_grad_(False)",
                       f"{e}.double()", f"{e}.add_module('made', torch.nn.Identity())"]
-        if type(value).__flags__ & 1 << 9 and not isinstance(value, type) and hasattr(value, "__dict__"):
+        if type(value).__flags__ & 1 << 9 and not isinstance(value, (type, torch.Tensor)) and hasattr(value, "__dict__"):
             name = self._chance.choice(list(SPECIAL))
             names = [key for key in vars(value) if isinstance(key, str) and key.isidentifier()] or ["v"]
             texts += [f"{e}.__class__ = type('Heir', (type({e}),), {{}})", f"{e}.__class__ = type('Heir', (type({e}),), {{{name!r}: {SPECIAL[name]}}})",

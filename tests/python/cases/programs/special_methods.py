@@ -154,3 +154,32 @@ named = Named()
 def fn(x):
     return x * len(f"{named:xyz}{named!r}{named!s}"), str(named)
 mutations = ["named.label = 'abcd'"]
+
+
+# %% special_methods_of_bases_of_classes_made_in_the_call
+class B:
+    def __init__(self, v):
+        self.v = v
+
+    def __lt__(self, other):
+        return self.v < other.v
+
+    def __iter__(self):
+        return iter([1.0, 2.0])
+
+    def __enter__(self):
+        return self.v
+
+    def __exit__(self, *error):
+        return True
+
+
+def fn(x):
+    class K(B):
+        pass
+    with K(2.0) as h:
+        x = x * h
+    x = x * (2 if K(1.0) else 3) + sorted([K(3.0), K(2.0)])[0].v
+    return x * sum(K(0.0))
+mutations = ["B.__bool__ = lambda self: False", "B.__lt__ = lambda self, other: self.v > other.v", "B.__iter__ = lambda self: iter([5.0])",
+             "B.__enter__ = lambda self: 7.0", "B.__init__ = lambda self, v: setattr(self, 'v', 9.0)"]
