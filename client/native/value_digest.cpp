@@ -102,7 +102,9 @@ void ValueWriter::WriteSet(PyObject* set) {
     const PythonRef item(PyIter_Next(iterator.get()));
     if (!item) break;
     ValueWriter member;
+    member.depth_ = depth_;
     member.Write(item.get());
+    opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
     digests.push_back(member.Finish());
   }
   PyErr_Clear();

@@ -60,10 +60,16 @@ class Engine:
             return self.site(*collectives.finished(args), **collectives.finished(kwargs))
         if name in ("unsupported", "failed"):
             return self._fall_back_from(name, detail, args, kwargs)
-        call = self._taken_apart(args, kwargs)
-        number = self._number(call)
-        if number not in self._structures and len(self._structures) < self.config.shapes_max:
-            self._structures[number] = signatures.structure(call, self._parameters)
+        try:
+            call = self._taken_apart(args, kwargs)
+            number = self._number(call)
+            if number not in self._structures and len(self._structures) < self.config.shapes_max:
+                self._structures[number] = signatures.structure(call, self._parameters)
+        except errors.Error:
+            raise
+        except Exception as e:  # a bug of ours must not become the user's
+            log.exception("taking the arguments of %s apart failed", self.name)
+            return self._fall_back("internal", repr(e), args, kwargs)
         known = number in self._shapes
         if name in ("new", "stale", "objects") or not known:
             try:

@@ -129,7 +129,8 @@ class Walk:
         if not self._is_own(value):
             return
         for name, item in list(vars(value).items()):
-            if name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__slots__"):
+            is_own = not name.startswith("_") or name.startswith("__")  # What libraries keep in a class is theirs.
+            if is_own and name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__", "__slots__"):
                 yield Place(f"vars({e})[{name!r}]", f"{e}.{name} = {{v}}", f"del {e}.{name}", item)
 
     def _of_items(self, e: str, value: typing.Any) -> "typing.Iterator[Place]":

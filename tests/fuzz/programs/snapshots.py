@@ -213,6 +213,9 @@ def of_module(module: types.ModuleType, hidden: typing.Container[str]) -> "dict[
 TOLERANCE = {"torch.float64": 1e-9, "torch.float32": 2e-5, "torch.float16": 4e-3, "torch.bfloat16": 3e-2, "float64": 1e-9, "float32": 2e-5}
 
 
+ADDRESS = re.compile("0x[0-9a-f]{6,}")
+
+
 def _values_differ(a: typing.Any, b: typing.Any, dtype: str, nudged: typing.Any) -> bool:
     if isinstance(a, np.ndarray) and a.dtype.kind not in "biufc":
         return a.tobytes() != b.tobytes()
@@ -247,6 +250,8 @@ def difference(expected: Picture, found: Picture, nudged: "Picture | None" = Non
             elif _values_differ(a[name], b[name], a["dtype"], _beside(nudged, name)) if name == "values" else a[name] != b.get(name):
                 return f"{where}: {name} {_flat(a[name])}, but {_flat(b.get(name))}"
         return None
+    if isinstance(a, str) and isinstance(b, str):
+        a, b = ADDRESS.sub("0x", a), ADDRESS.sub("0x", b)
     if not isinstance(a, dict):
         return None if a == b else f"{where}: {a!r}, but {b!r}"
     if list(a) != list(b):

@@ -1072,3 +1072,23 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ['c.next = a', 'c.next = N(5)', 'c.next.next = b']
 native = None
+
+
+# %% a_set_that_holds_itself
+class Link:
+    def __init__(self, v):
+        self.v = v
+
+
+one = Link([1])
+links = frozenset([one])
+
+
+def fn(x):
+    return x * (2 if links == frozenset([Link([1])]) else 3)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["one.v[0] = links"]
+native = None
