@@ -186,7 +186,7 @@ void Observer::Operand(PyObject* value) {
   const bool is_value = module == "operator" || module == "types" || module == "datetime" || module == "re" ||
                         module == "uuid" || module == "torch" || module == "numpy" ||
                         module.starts_with("numpy.") || PyObject_CheckBuffer(value) ||
-                        std::string_view(type->tp_name) == "_collections._tuplegetter";
+                        std::string_view(type->tp_name).ends_with("_tuplegetter");
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
 }
