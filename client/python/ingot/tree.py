@@ -191,16 +191,22 @@ def _state(value: typing.Any) -> "dict[str, typing.Any]":
 
 
 def _class_name(kind: type) -> Spec:
-    if "<locals>" in kind.__qualname__ or getattr(sys.modules.get(kind.__module__), kind.__qualname__.partition(".")[0], None) is None:
+    name = {"m": kind.__module__, "q": kind.__qualname__}
+    if _named(name) is not kind:
         raise errors.Unsupported(f"a {kind.__qualname__}, a class that another process cannot find by name")
-    return {"m": kind.__module__, "q": kind.__qualname__}
+    return name
+
+
+def _named(spec: Spec) -> typing.Any:
+    value: typing.Any = sys.modules.get(spec["m"])
+    for part in spec["q"].split("."):
+        value = getattr(value, part, None)
+    return value
 
 
 def find_class(spec: Spec) -> typing.Any:
     """The class a spec names, among what is loaded; NotFound otherwise."""
-    value: typing.Any = sys.modules.get(spec["m"])
-    for part in spec["q"].split("."):
-        value = getattr(value, part, None)
+    value = _named(spec)
     if not isinstance(value, type):
         raise errors.NotFound(f"class {spec['m']}.{spec['q']} is not loaded in this process")
     return value

@@ -431,3 +431,18 @@ try:
     loss.backward()
 except RuntimeError as e:
     said = type(e).__name__"""]
+
+
+# %% classes_that_change_names
+class Plain:
+    def __init__(self, y):
+        self.y = y
+
+
+class Other(Plain):
+    pass
+
+
+def fn(x):
+    return Plain(x * 2)
+mutations = ["Plain, Other = Other, Plain", "Plain, Other = Other, Plain"]
