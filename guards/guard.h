@@ -25,7 +25,7 @@ struct Property {
 ///
 /// `value` is a polynomial over variables: below kFirstProperty the symbols s0, s1, ..., from there
 /// on the properties of the set that holds the guard. A guard on a stride says nothing where the
-/// dimension has size 1 or the tensor is empty: such strides are never used.
+/// tensor is empty: such strides are never used.
 struct Guard {
   enum class Kind : uint8_t {
     kDType,      ///< input has `dtype`

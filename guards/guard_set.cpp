@@ -46,16 +46,15 @@ std::optional<int64_t> Evaluate(const Dim& value, std::span<const Property> prop
   return sum;
 }
 
-/// The value asks for a stride of a dimension of size 1 or of an empty tensor.
-bool AsksForUnusedStride(const Dim& value, std::span<const Property> properties, const Call& call) {
+/// The value asks for a stride of an empty tensor.
+bool AsksForStrideOfNothing(const Dim& value, std::span<const Property> properties, const Call& call) {
   for (const Dim::Term& term : value.terms()) {
     for (const uint16_t variable : term.symbols) {
       if (variable < Guard::kFirstProperty) continue;
       const Property& property = properties[variable - Guard::kFirstProperty];
       if (property.kind != Property::Kind::kStride || property.input >= call.tensors.size()) continue;
       const std::span<const int64_t> sizes = call.tensors[property.input].sizes;
-      if (property.dim >= sizes.size()) continue;
-      if (sizes[property.dim] == 1 || std::ranges::find(sizes, 0) != sizes.end()) return true;
+      if (std::ranges::find(sizes, 0) != sizes.end()) return true;
     }
   }
   return false;
@@ -132,7 +131,7 @@ bool GuardSet::Holds(const Guard& guard, const Call& call) const {
       return guard.input < call.scalars.size() && call.scalars[guard.input] == guard.text;
     default: break;
   }
-  if (!properties_.empty() && AsksForUnusedStride(guard.value, properties_, call)) return true;
+  if (!properties_.empty() && AsksForStrideOfNothing(guard.value, properties_, call)) return true;
   const std::optional<int64_t> value = Evaluate(guard.value, properties_, call);
   return value && NumberHolds(guard, *value);
 }

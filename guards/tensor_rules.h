@@ -30,7 +30,7 @@ class TensorRules {
     for (uint32_t i = 0; i < rule.rank; ++i) {
       if (sizes[i] != ValueOf(size[i], symbols)) return false;
       is_empty |= sizes[i] == 0;
-      strides_hold &= sizes[i] == 1 || stride[i].kind == Kind::kFree || strides[i] == ValueOf(stride[i], symbols);
+      strides_hold &= stride[i].kind == Kind::kFree || strides[i] == ValueOf(stride[i], symbols);
     }
     return strides_hold || is_empty;
   }

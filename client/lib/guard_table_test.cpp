@@ -187,8 +187,7 @@ bool MayRun(const Case& made, const std::vector<at::Tensor>& tensors) {
       if (tensor.size(d) != like.sizes[static_cast<size_t>(d)].Eval(symbols)) return false;
     }
     for (int64_t d = 0; d < tensor.dim(); ++d) {
-      const bool used = tensor.numel() > 0 && tensor.size(d) > 1;
-      if (used && tensor.stride(d) != like.strides[static_cast<size_t>(d)].Eval(symbols)) return false;
+      if (tensor.numel() > 0 && tensor.stride(d) != like.strides[static_cast<size_t>(d)].Eval(symbols)) return false;
     }
   }
   return true;

@@ -303,6 +303,15 @@ bool Instance::UsesPlannedMemory(const at::Tensor& tensor) const {
   const Bytes constants = image_->artifact->constants();
   if (address >= arena_address_ && address < arena_address_ + arena_bytes_) return true;
   if (address >= constants.data() && address < constants.data() + constants.size()) return true;
+  // Some operators give their operand back, or a view of it, and do not say so (einsum): to the plan a result is memory
+  // of its own.
+  for (const uint32_t storage : output_storages_) {
+    const auto* const base = static_cast<const uint8_t*>(bases_[storage]);
+    if (address >= base && address < base + storage_bytes_[storage]) return true;
+  }
+  for (const uint32_t storage : returned_storages_) {
+    if (owners_[storage].defined() && owners_[storage].storage().is_alias_of(tensor.storage())) return true;
+  }
   if (image_->written_inputs.empty() && image_->written_weights.empty()) return false;
   // The result may look at an input or weight that a later step writes.
   for (uint32_t i = 0; i < image_->storage_count(); ++i) {

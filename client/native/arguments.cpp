@@ -108,7 +108,9 @@ class Flattener {
       Raw(static_cast<uint32_t>(first));
       return;
     }
-    // A program may ask whether it is a Parameter, and for attributes that it has or lacks.
+    // A program may ask whether it is a Parameter, for attributes that it has or lacks, and for marks of autograd.
+    if (tensor.requires_grad()) Tag('g');
+    if (tensor.is_inference()) Tag('I');
     Tag(Py_TYPE(value) == TensorTypes()[1] ? 'P' : 'X');
     if (HasOwnAttributes(value)) Tag('.');
     Raw(static_cast<uint8_t>(tensor.scalar_type()));

@@ -368,6 +368,9 @@ void Observer::Getter(PyObject* object, PyObject* name) {
     const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
                             IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
+    // Of an argument, that it requires grad is known, and not which operator made it.
+    if (is_of_grad && !IsNamed(name, "requires_grad") && RequiresGrad(object) && log_.IsArgument(object))
+      return Refuse("argument-attribute", TextOf(Py_TYPE(object), name) + " of an argument that requires grad");
     const std::string_view text = ViewOf(name);
     if (const std::string_view escape = EscapeOf(text); !escape.empty())
       return Escape(object, escape, text);

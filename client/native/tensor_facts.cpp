@@ -51,6 +51,7 @@ uint64_t MetadataOf(PyObject* value) {
   add(static_cast<uint64_t>(tensor.dim()));
   for (const int64_t size : tensor.sizes()) add(static_cast<uint64_t>(size));
   for (const int64_t stride : tensor.strides()) add(static_cast<uint64_t>(stride));
+  add(tensor.is_inference() ? 1 : 0);
   return hash;
 }
 

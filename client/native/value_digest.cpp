@@ -182,6 +182,7 @@ void ValueWriter::WriteTensor(PyObject* value) {
   if (tensor.layout() != at::kStrided) return;
   for (int64_t size : tensor.sizes()) AppendLittle(bytes_, size);
   for (int64_t stride : tensor.strides()) AppendLittle(bytes_, stride);
+  if (tensor.is_inference()) WriteTag('I');
 }
 
 bool ValueWriter::WriteNamed(PyObject* value) {

@@ -156,7 +156,8 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
   for (const uint32_t id : ids) {
     if (IsDefined(id)) sharing[cells_[id].memory].insert(id);
   }
-  std::unordered_map<uint32_t, size_t> first;  // result in each memory
+  std::unordered_map<uint32_t, size_t> first;           // result in each memory
+  std::unordered_map<uint32_t, size_t> first_by_storage;  // among memories that the call has made
   std::vector<ValueId> values;
   for (const uint32_t id : ids) {
     const auto tensors = IsDefined(id) ? sharing.find(cells_[id].memory) : sharing.end();
@@ -181,9 +182,29 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
     const bool itself = graph_.InputIndex(value) >= 0 || (!is_first && ids[at->second] == id);
     if (is_callers && !itself) value = Shares(value, static_cast<int64_t>(source));
     if (!is_callers && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
+    if (!is_callers && !is_constant && is_first) {
+      // A view that cannot be taken again is a memory of its own here, and was none when it was recorded.
+      const auto [other, is_alone] = first_by_storage.emplace(recording_.meta(id).storage, values.size());
+      if (const std::optional<size_t> callers = CallersAround(id)) {
+        value = Shares(value, static_cast<int64_t>(*callers));
+      } else if (!is_alone) {
+        value = Shares(value, -1 - static_cast<int64_t>(other->second));
+      }
+    }
     values.push_back(value);
   }
   return values;
+}
+
+// The input or weight whose recorded memory a tensor meets.
+std::optional<size_t> Memories::CallersAround(uint32_t id) const {
+  const Meta& meta = recording_.meta(id);
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const Meta& other = recording_.meta(sources_[i]);
+    const bool meets = meta.storage == other.storage && meta.first_byte < other.end_byte && other.first_byte < meta.end_byte;
+    if (meets && graph_.inputs[i].kind != InputKind::kConstant) return i;
+  }
+  return std::nullopt;
 }
 
 // From now on the memory is a copy of itself, made by the call.

@@ -61,6 +61,7 @@ class Memories {
 
   uint32_t AddMemory(uint32_t root);
   /// The position of the memory's root among the sources.
+  std::optional<size_t> CallersAround(uint32_t id) const;
   std::optional<size_t> SourceOf(const Memory& memory) const;
   Status Settle(uint32_t memory);
   Status CopyConstant(uint32_t memory);

@@ -116,7 +116,9 @@ TEST(Positions, OfAsStridedBeginWithItsOperand) {
   %2 = aten.view(%0, [8]) : f32[8]
   %3 = aten.slice.Tensor(%2, 0, 2, 8, 1) : f32[6]
   %4 = aten.as_strided(%3, [2, 2], [3, 1], none) : f32[2, 2] strides [3, 1]
-  return %1, %4
+  %5 = ingot.shares(%1, 0) : f32[3, 4] strides [2, 1]
+  %6 = ingot.shares(%4, 0) : f32[2, 2] strides [3, 1]
+  return %5, %6
 }
 )");
 }

@@ -104,6 +104,8 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
             return f"tensor {seen[id(value)]}"
         seen[id(value)] = len(seen)
         kind = " parameter" if type(value) is torch.nn.Parameter else ""
+        kind += " that requires grad" if value.requires_grad else ""
+        kind += " of inference" if value.is_inference() else ""
         if _native.has_own_attributes(value):
             kind += " with attributes"
         return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"

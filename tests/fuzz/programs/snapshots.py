@@ -233,6 +233,8 @@ def _values_differ(a: typing.Any, b: typing.Any, dtype: str, nudged: typing.Any)
 def difference(expected: Picture, found: Picture, nudged: "Picture | None" = None, where: str = "") -> "str | None":
     """The first place where two pictures say different things, in words; None where there is none. ``nudged`` is what was expected where
     operators round otherwise: values may be as far apart as a few times that."""
+    if not (isinstance(expected, Picture) and isinstance(found, Picture)):
+        return None if expected is found or expected == found or expected != expected and found != found else f"{where}: {expected}, but {found}"
     if (expected.kind, expected.type) != (found.kind, found.type):
         return f"{where or 'value'}: {_short(expected)}, but {_short(found)}"
     if expected.number != found.number:
