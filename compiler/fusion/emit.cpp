@@ -227,6 +227,7 @@ class Emitter {
     if (const Id same = FindSame(inst, row, block); same != kNone) return same;
     const Id id = static_cast<Id>(draft_.kernel.insts.size());
     is_row_.push_back(row || loop::IsReduce(inst.op));
+    is_load_.push_back(inst.op == ScalarOp::kLoad);
     cost_.push_back(row ? 0 : std::min(cost, 1000u));
     draft_.kernel.blocks[block].insts.push_back(id);
     draft_.kernel.insts.push_back(std::move(inst));
@@ -411,8 +412,14 @@ class Emitter {
     const Dims& table = pool_[e.args[0]].sizes;
     std::vector<Id> indices;
     for (size_t k = 1; k < e.args.size(); ++k) {
-      const Id raw = EmitArg(e, k, at, predicate);
+      Id raw = EmitArg(e, k, at, predicate);
       if (raw == kNone) return kNone;
+      if (predicate != kNone && !is_load_[raw]) {
+        // Computed from positions, it may be anything where nothing is asked for; a load gives 0 there.
+        const DType dtype = pool_[e.args[k]].dtype;
+        raw = AppendOp(ScalarOp::kSelect, dtype, {predicate, raw, Append({.op = ScalarOp::kConst, .dtype = dtype})});
+        if (raw == kNone) return kNone;
+      }
       Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};
       for (size_t d = 0; d < e.map.size(); ++d) {
         if (!e.map[d].gathered.empty() && e.map[d].gathered[0].first == k - 1) {
@@ -485,6 +492,7 @@ class Emitter {
     const size_t block = row ? 2 * (stage_ - 1) : 2 * stage_ - 1;
     const Id id = static_cast<Id>(draft_.kernel.insts.size());
     is_row_.push_back(row);
+    is_load_.push_back(false);
     cost_.push_back(0);
     draft_.kernel.blocks[block].insts.push_back(id);
     draft_.kernel.insts.push_back(std::move(inst));
@@ -533,6 +541,7 @@ class Emitter {
       draft_.kernel.blocks[kept.block].insts.push_back(
           static_cast<Id>(draft_.kernel.insts.size()));
       is_row_.push_back(false);
+      is_load_.push_back(false);
       cost_.push_back(0);
       draft_.kernel.insts.push_back(std::move(store));
     }
@@ -560,7 +569,7 @@ class Emitter {
   std::map<std::pair<ExprId, CoordsId>, size_t> depth_;
   std::vector<Fold> folds_;
   size_t stage_ = 1;
-  std::vector<bool> is_row_;
+  std::vector<bool> is_row_, is_load_;
   std::vector<unsigned> cost_;
   std::map<Key, Id> row_memo_, loop_memo_;
   std::map<Key, Kept> kept_;

@@ -201,7 +201,8 @@ std::optional<size_t> Memories::CallersAround(uint32_t id) const {
   const Meta& meta = recording_.meta(id);
   for (size_t i = 0; i < sources_.size(); ++i) {
     const Meta& other = recording_.meta(sources_[i]);
-    const bool meets = meta.storage == other.storage && meta.first_byte < other.end_byte && other.first_byte < meta.end_byte;
+    const bool meets = meta.storage == other.storage && meta.first_byte < other.end_byte &&
+                       other.first_byte < meta.end_byte;
     if (meets && graph_.inputs[i].kind != InputKind::kConstant) return i;
   }
   return std::nullopt;

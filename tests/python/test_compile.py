@@ -701,3 +701,48 @@ def test_a_trace_of_torch_jit_sees_the_operators(ingot):
         step(torch.ones(3))
         traced = torch.jit.trace(lambda x: step(x) + x, torch.ones(3))
     assert traced(torch.arange(3.0)).tolist() == [1.0, 5.0, 9.0]
+
+
+def test_results_of_as_strided_lie_in_their_argument(ingot):
+    def windows(x):
+        return x.as_strided((3, 2), (2, 1)), 5
+
+    step = check(ingot, windows, torch.arange(8.0))
+    x = torch.arange(8.0)
+    with torch.no_grad():
+        step(x)[0].zero_()
+    assert x.tolist() == [0, 0, 0, 0, 0, 0, 6, 7]
+
+
+def test_equal_results_are_two_where_an_operator_gives_a_view_and_does_not_say_so(ingot):
+    def diagonals(a, b):
+        return torch.einsum("ii->i", a @ b), a @ b
+
+    step = check(ingot, diagonals, torch.ones(2, 2), torch.ones(2, 2))
+    with torch.no_grad():
+        diagonal, whole = step(torch.ones(2, 2), torch.ones(2, 2))
+    whole.zero_()
+    assert diagonal.tolist() == [2.0, 2.0]
+
+
+def test_strides_of_dimensions_of_size_one_are_guarded(ingot):
+    def layout(x):
+        return x * 2 if x.stride(1) == 1 else x * 3
+
+    step = ingot.compile(layout, wait=True)
+    with torch.no_grad():
+        for x in (torch.ones(3, 1), torch.ones(3, 1), torch.ones(3, 7)[:, :1].as_strided((3, 1), (1, 7)), torch.ones(3, 1)):
+            assert_same(step(x), layout(x))
+
+
+def test_marks_of_autograd_are_part_of_a_call(ingot):
+    def marks(x):
+        return x.is_leaf, x.grad_fn is None, x.requires_grad, x.is_inference(), x.detach() * 2
+
+    step = ingot.compile(marks, wait=True)
+    made = torch.ones(3, requires_grad=True) * 2
+    with torch.inference_mode():
+        inferred = torch.ones(3)
+    with torch.no_grad():
+        for x in (torch.ones(3), torch.ones(3), made, made, inferred, inferred, torch.ones(3, requires_grad=True)):
+            assert_same(step(x), marks(x))

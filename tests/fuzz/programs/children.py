@@ -64,7 +64,11 @@ class Nursery:
         """``function`` is "module:name" beside this file; ``argument`` and its result are pickled."""
         assert self._process.stdin and self._process.stdout
         _send(self._process.stdin, pickle.dumps((function, argument, limit_s)))
-        return Outcome(*pickle.loads(_receive(self._process.stdout)))
+        data = _receive(self._process.stdout)
+        try:
+            return Outcome(*pickle.loads(data))
+        except Exception as e:  # It holds something of a class that only the child has.
+            return Outcome("raised", None, f"an answer that cannot be read here: {e!r}")
 
     @classmethod
     def several(cls, store: pathlib.Path, preload: "typing.Sequence[str]" = ()) -> "list[Nursery]":
