@@ -216,3 +216,17 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ['del a["k"]', 'm.maps.insert(0, {"j": 50})']
 native = None
+
+
+# %% keywords_of_a_partial_that_native_code_calls
+scaled = functools.partial(max, 1.0, key=None)
+
+
+def fn(x):
+    return x * list(map(scaled, [2.0, 0.5]))[0]
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["scaled.keywords['key'] = lambda v: -v", "scaled.keywords['key'] = None"]
+native = None
