@@ -383,6 +383,7 @@ void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* valu
     return;
   }
   Operand(key);
+  if (value != nullptr && PySlice_Check(key)) Deep(value);  // Its elements are taken, not itself.
   NoteSpecial(Py_TYPE(container), container);
   static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
   static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");

@@ -526,3 +526,18 @@ def fn(x):
 def inputs():
     return (torch.arange(3.0),)
 mutations = ["ring[1] = 7.0", "ring.append(9.0)", "ring.rotate(1)"]
+
+
+# %% a_slice_takes_what_a_list_from_before_holds
+source = [4.0, 5.0]
+
+
+def fn(x):
+    own = [1.0, 2.0, 3.0]
+    own[:2] = source
+    return x * own[0] + len(own)
+
+
+def inputs():
+    return (torch.arange(3.0),)
+mutations = ["source[0] = 9.0", "source.append(1.0)", "source = (7.0,)"]
