@@ -11,6 +11,7 @@
 #include "client/lib/weight_file.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
+#include "client/native/output_tree.h"
 #include "client/native/tensor_table.h"
 #include "client/native/without_gil.h"
 
@@ -135,6 +136,18 @@ size_t Save(const std::string& path, const std::string& name,
 
 void BindExported(py::module_& m) {
   m.def("arguments_of", ArgumentsOf);
+  py::class_<OutputTree>(m, "OutputTree", "How result tensors become what a function returns (output_tree.h).")
+      .def(py::init([](py::handle spec, size_t leaf_count, size_t input_count) {
+             return Unwrap(OutputTree::Parse(spec.ptr(), leaf_count, input_count));
+           }),
+           py::arg("spec"), py::arg("leaf_count"), py::arg("input_count"))
+      .def("build", [](const OutputTree& tree, std::vector<at::Tensor> leaves, const std::vector<at::Tensor>& inputs) {
+        std::vector<const at::Tensor*> pointers;
+        for (const at::Tensor& input : inputs) pointers.push_back(&input);
+        PyObject* built = tree.Build(leaves, pointers);
+        if (built == nullptr) throw py::error_already_set();
+        return py::reinterpret_steal<py::object>(built);
+      }, py::arg("leaves"), py::arg("inputs"));
   py::class_<ExportedFunction>(m, "ExportedFunction", "A bound exported file; thread-safe.")
       .def_static("load",
                   [](const std::string& path) { return Unwrap(ExportedFunction::Load(path)); })

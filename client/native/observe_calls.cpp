@@ -244,17 +244,23 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   return kNone;
 }
 
-void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
+/// What it holds, read; the function is null where it is none.
+Observer::Partial Observer::TakeApartPartial(PyObject* partial) {
   if (const auto number = log_.Find(partial)) {
     for (const char* field : {"func", "args", "keywords"}) log_.NoteField(*number, field);
   }
-  const PythonRef function(PyObject_GetAttrString(partial, "func"));
-  const PythonRef bound(PyObject_GetAttrString(partial, "args"));
+  Partial parts{PythonRef(PyObject_GetAttrString(partial, "func")), PythonRef(PyObject_GetAttrString(partial, "args"))};
   const PythonRef named(PyObject_GetAttrString(partial, "keywords"));
   PyErr_Clear();
-  if (!function || !bound || !named) return;
-  Iterate(bound.get());
+  if (!parts.function || !parts.bound || !named) return {};
+  Iterate(parts.bound.get());
   Iterate(named.get());
+  return parts;
+}
+
+void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
+  const auto [function, bound] = TakeApartPartial(partial);
+  if (!function) return;
   std::vector<PyObject*> values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i)
     values.push_back(PyTuple_GET_ITEM(bound.get(), i));
@@ -272,8 +278,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     if (type == &PySuper_Type && arguments.count == 0) LoadClassCell();
     const Effect effect = Callables::Shared().EffectOfType(type);
     if (effect == Effect::kRefused) {
-      Refuse("call", Callables::NameOf(object) == "type" ? std::string(type->tp_name)
-                                                         : std::string(type->tp_name));
+      Refuse("call", type->tp_name);
       return kNone;
     }
     consumer_ = object;

@@ -281,14 +281,7 @@ void Observer::Callee(PyObject* value) {
     return Callee(PyMethod_GET_FUNCTION(value));
   }
   if (std::string_view(Py_TYPE(value)->tp_name) == "functools.partial") {
-    const auto number = log_.Find(value);
-    for (const char* field : {"func", "args", "keywords"}) {
-      if (number) log_.NoteField(*number, field);
-      const PythonRef held(PyObject_GetAttrString(value, field));
-      PyErr_Clear();
-      if (held && field[0] == 'f') Callee(held.get());
-      if (held && field[0] != 'f') Iterate(held.get());
-    }
+    if (const Partial partial = TakeApartPartial(value); partial.function) Callee(partial.function.get());
     return;
   }
   if (!Callables::IsNative(value)) return;

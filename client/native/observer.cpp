@@ -18,6 +18,17 @@ PyObject* ModuleNamed(PyObject* name) {
   return name == nullptr ? nullptr : PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
 }
 
+/// Variables that a function has from those around it: `visit(cell, name, index)`.
+template <typename Visit>
+void EachCell(PyObject* function, Visit visit) {
+  PyObject* cells = PyFunction_GET_CLOSURE(function);
+  if (cells == nullptr) return;
+  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i)
+    visit(PyTuple_GET_ITEM(cells, i), PyTuple_GET_ITEM(names.get(), i), i);
+}
+
 /// Values of which Python keeps one: equal ones are the same object.
 bool IsOnlyOne(PyObject* value) {
   constexpr long kSmallestKept = -5, kLargestKept = 256;
@@ -350,20 +361,15 @@ void Observer::NoteFunction(PyObject* function) {
     log_.NoteField(*number, field);
     if (const auto inner = log_.Find(held)) log_.NoteWhole(*inner);
   }
-  PyObject* cells = PyFunction_GET_CLOSURE(function);
-  if (cells == nullptr) return;
-  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get());
-       ++i) {
+  EachCell(function, [&](PyObject* cell, PyObject* name, Py_ssize_t index) {
     // The code, which the log holds, keeps the name alive.
-    const auto [it, fresh] = cells_.emplace(PyTuple_GET_ITEM(cells, i),
-                                            CellOf{*number, PyTuple_GET_ITEM(names.get(), i), i});
-    if (fresh || it->second.function == *number) continue;
+    const CellOf own{*number, name, index};
+    const auto [it, fresh] = cells_.emplace(cell, own);
+    if (fresh || it->second.function == *number) return;
     // That two functions share it is read as well.
     NoteCell(it->second);
-    NoteCell({*number, nullptr, i});
-  }
+    NoteCell(own);
+  });
 }
 
 void Observer::NoteCell(const CellOf& cell) {
@@ -375,14 +381,10 @@ void Observer::NoteCell(const CellOf& cell) {
 
 /// `super()` finds its class in a variable of the function that calls it.
 void Observer::LoadClassCell() {
-  PyObject* function = reinterpret_cast<PyObject*>(frame_function_);
-  PyObject* cells = function == nullptr ? nullptr : PyFunction_GET_CLOSURE(function);
-  if (cells == nullptr) return;
-  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i) {
-    if (ViewOf(PyTuple_GET_ITEM(names.get(), i)) == "__class__") LoadCell(PyTuple_GET_ITEM(cells, i));
-  }
+  if (frame_function_ == nullptr) return;
+  EachCell(reinterpret_cast<PyObject*>(frame_function_), [this](PyObject* cell, PyObject* name, Py_ssize_t) {
+    if (ViewOf(name) == "__class__") LoadCell(cell);
+  });
 }
 
 int Observer::See(const Instruction& in) {

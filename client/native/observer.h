@@ -61,19 +61,13 @@ class Observer final : private InstructionListener {
   uint64_t instruction_count() const { return trace_.count(); }
 
  private:
+  using Number = ObservedLog::Number;
   /// A cell's place: the variable of a function, which is its closure's cell of that index.
   struct CellOf {
-    ObservedLog::Number function;
+    Number function;
     PyObject* name;
     Py_ssize_t index;
   };
-  void NoteCell(const CellOf& cell);
-  template <typename Step>
-  void Guard(Step step);
-  Wish Enter(const EnteredFrame& frame);
-  int See(const Instruction& instruction);
-  void SeeResult(int tag, PyObject* result);
-  using Number = ObservedLog::Number;
   /// Why the result of an instruction is waited for.
   enum Tag : int {
     kNone,
@@ -101,6 +95,11 @@ class Observer final : private InstructionListener {
   void OnResult(int tag, PyObject* result) override;
 
   // observer.cpp: frames, names, cells
+  template <typename Step>
+  void Guard(Step step);
+  Wish Enter(const EnteredFrame& frame);
+  int See(const Instruction& instruction);
+  void SeeResult(int tag, PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
   void Explain(const EnteredFrame& frame);
@@ -109,6 +108,7 @@ class Observer final : private InstructionListener {
   void NoteFunction(PyObject* function);
   void LoadGlobal(const Instruction& instruction);
   void StoreGlobal(const Instruction& instruction);
+  void NoteCell(const CellOf& cell);
   void LoadCell(PyObject* cell);
   void LoadClassCell();
   void StoreCell(PyObject* cell, PyObject* value);
@@ -177,6 +177,10 @@ class Observer final : private InstructionListener {
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
+  struct Partial {
+    PythonRef function, bound;
+  };
+  Partial TakeApartPartial(PyObject* partial);
   void CallPartial(PyObject* partial, const Arguments& arguments);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void DeepAll(const Arguments& arguments, size_t from = 0);

@@ -109,15 +109,15 @@ PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves,
 }
 
 void OutputTree::Link(Building& building) const {
+  at::Tensor& leaf = building.leaves.at(number_);
   if (kind_ == Kind::kLeaf || building.linked[number_]) return;
   building.linked[number_] = true;
-  at::Tensor& leaf = building.leaves[number_];
   if (leaf.is_inference()) return;  // Nobody looks at their versions.
   if (!base_) {
     if (leaf.is_view()) leaf = leaf.detach();
     return;
   }
-  const at::Tensor& other = building.leaves[*base_];
+  const at::Tensor& other = building.leaves.at(*base_);
   if (!leaf.is_alias_of(other) || leaf.scalar_type() != other.scalar_type()) return;
   at::Tensor base = other;
   if (kind_ == Kind::kPart) {
@@ -147,10 +147,10 @@ PyObject* OutputTree::BuildOne(Building& building) const {
     Py_XSETREF(kept[number_], Py_NewRef(value));
     return value;
   }
-  if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs[number_]);
+  if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs.at(number_));
   if (kind_ <= Kind::kPart) {
     Link(building);
-    return THPVariable_Wrap(leaves[number_]);
+    return THPVariable_Wrap(leaves.at(number_));
   }
   if (kind_ == Kind::kConst) return Py_NewRef(object_);
   const auto count = static_cast<Py_ssize_t>(children_.size());

@@ -92,7 +92,7 @@ class Loaded:
         self._function = _native.ExportedFunction.load(os.fspath(path))
         self.name: str = self._function.name
         roots = paths.Roots(self, ())
-        self._outputs = [[tree.decode(json.loads(text), roots, loaded=True) for text in texts] for texts in self._function.outputs]
+        self._outputs: "list[list[typing.Any]]" = [[tree.decode(json.loads(text), roots, loaded=True) for text in texts] for texts in self._function.outputs]
         self._known: "dict[bytes, _Match]" = {}
 
     @property
@@ -109,7 +109,10 @@ class Loaded:
         if match.order is not None:
             tensors = [tensors[i] for i in match.order]
         number, leaves = self._function.run(match.structure, tensors)
-        return _Building(leaves, tensors).build(self._outputs[match.structure][number])
+        trees = self._outputs[match.structure]
+        if isinstance(trees[number], tuple):
+            trees[number] = _native.OutputTree(trees[number], len(leaves), len(tensors))
+        return trees[number].build(leaves, tensors)
 
     def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
         described = signatures.Describer()
@@ -134,56 +137,6 @@ class _Match(typing.NamedTuple):
     """Where its tensors stand in the call; None: as they are."""
     classes: "list[type]"
     """Kept: shapes hold their addresses."""
-
-
-class _Building:
-    """What client/native/output_tree.h builds for a call site."""
-
-    def __init__(self, leaves: "list[torch.Tensor]", inputs: "list[torch.Tensor]") -> None:
-        self._leaves, self._inputs = leaves, inputs
-        self._kept: "dict[int, typing.Any]" = {}
-        self._linked: "set[int]" = set()
-        self._whole: "dict[int, torch.Tensor]" = {}
-
-    def build(self, node: "tuple[typing.Any, ...]") -> typing.Any:
-        kind = node[0]
-        if kind in ("leaf", "detached", "view", "part"):
-            self._link(*node)
-            return self._leaves[node[1]]
-        if kind == "input":
-            return self._inputs[node[1]]
-        if kind == "const":
-            return node[1]
-        if kind == "same":
-            return self._kept[node[1]]
-        if kind == "keep":
-            self._kept[node[1]] = self.build(node[2])
-            return self._kept[node[1]]
-        inner = [self.build(child) for child in node[-1]]
-        if kind == "dict":
-            return dict(zip(node[1], inner))
-        if kind == "call":
-            return node[1](inner)
-        return tuple(inner) if kind == "tuple" else inner
-
-    def _link(self, kind: str, i: int, j: "int | None" = None) -> None:
-        leaf = self._leaves[i]
-        if kind == "leaf" or i in self._linked or leaf.is_inference():
-            return
-        self._linked.add(i)
-        if j is None:
-            self._leaves[i] = leaf.detach() if leaf._is_view() else leaf
-            return
-        base = self._leaves[j]
-        if not torch._C._is_alias_of(leaf, base) or leaf.dtype != base.dtype:
-            return
-        if kind == "part":
-            if j not in self._whole:
-                memory = leaf.untyped_storage()
-                self._whole[j] = leaf.new_empty(0).set_(memory, 0, (memory.nbytes() // leaf.element_size(),), (1,))
-            base = self._whole[j]
-        view = base.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
-        self._leaves[i] = view.detach() if kind == "detached" else view
 
 
 def load(path: "str | os.PathLike[str]") -> Loaded:

@@ -58,17 +58,20 @@ class Encoder:
                 made.setdefault(spec["i"], (tensor, spec))
             elif not owner.is_inference() and tensor._base is not (owner if owner._base is None else owner._base):
                 spec["link"] = ["detached"]
+        memories: "dict[int, list[tuple[int, torch.Tensor, torch.Tensor | None, Spec]]]" = {}
         for i, (tensor, spec) in made.items():
-            base = tensor._base
-            whole = next((j for j, (other, _) in made.items() if other is base), None)
-            parts = [j for j, (other, _) in made.items() if base is not None and other._base is base]
-            others = [j for j, (other, _) in made.items() if j < i and other._base is not tensor and torch._C._is_alias_of(tensor, other)]
-            if whole is not None:
-                spec["link"] = ["view", whole]
-            elif len(parts) > 1:
-                spec["link"] = ["part", parts[0]]
-            elif others:
-                spec["link"] = ["detached", others[0]]
+            memories.setdefault(tensor.untyped_storage()._cdata, []).append((i, tensor, tensor._base, spec))
+        for shared in memories.values():
+            for at, (_, tensor, base, spec) in enumerate(shared):
+                whole = next((j for j, other, _, _ in shared if other is base), None)
+                parts = [j for j, _, of, _ in shared if base is not None and of is base]
+                others = [j for j, _, of, _ in shared[:at] if of is not tensor]
+                if whole is not None:
+                    spec["link"] = ["view", whole]
+                elif len(parts) > 1:
+                    spec["link"] = ["part", parts[0]]
+                elif others:
+                    spec["link"] = ["detached", others[0]]
 
     def encode(self, value: typing.Any, depth: int = 0) -> Spec:
         """Unsupported names the type that cannot be rebuilt."""

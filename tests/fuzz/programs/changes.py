@@ -84,7 +84,7 @@ class Walk:
     def _is_own(self, value: typing.Any) -> bool:
         """Not what the program has imported."""
         if isinstance(value, types.ModuleType):
-            return value.__name__ == "module" or value.__spec__ is None
+            return value.__spec__ is None
         if isinstance(value, (type, types.FunctionType)):
             return value.__module__ == self._module.__name__
         return not isinstance(value, types.BuiltinFunctionType)

@@ -61,7 +61,8 @@ class Camera:
             plain = value.item() if isinstance(value, np.generic) else complex(value) if isinstance(value, complex) else float(value)
             return Picture("number", name, -1, plain)
         if isinstance(value, SPELT):
-            return Picture("spelt", name, -1, getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value))
+            said = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value)
+            return Picture("spelt", name, -1, said if type(said) is str else type_name(type(said)))  # Changes may put anything there.
         if isinstance(value, types.MethodType):  # Made anew whenever it is looked up.
             return self._inner(name, -1, {"function": value.__func__, "self": value.__self__})
         if type(value) is tuple:
@@ -233,8 +234,6 @@ def _values_differ(a: typing.Any, b: typing.Any, dtype: str, nudged: typing.Any)
 def difference(expected: Picture, found: Picture, nudged: "Picture | None" = None, where: str = "") -> "str | None":
     """The first place where two pictures say different things, in words; None where there is none. ``nudged`` is what was expected where
     operators round otherwise: values may be as far apart as a few times that."""
-    if not (isinstance(expected, Picture) and isinstance(found, Picture)):
-        return None if expected is found or expected == found or expected != expected and found != found else f"{where}: {expected}, but {found}"
     if (expected.kind, expected.type) != (found.kind, found.type):
         return f"{where or 'value'}: {_short(expected)}, but {_short(found)}"
     if expected.number != found.number:
