@@ -1,25 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is raised and what is caught, by classes that change."""
-import array
-import collections
-import contextvars
-import copy
-import dataclasses
-import datetime
-import enum
-import fractions
-import functools
-import importlib
-import itertools
-import math
-import operator
-import re
-import sys
-import types
-import warnings
-import weakref
 
 import torch
+
+
+def inputs():
+    return (torch.arange(3.0),)
 
 
 # %% t12
@@ -30,12 +16,9 @@ def fn(x):
     try: raise e
     except E1: return x - 1
     except E2: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['e.__class__ = E2']
 native = None
+
 
 # %% u25
 class E1(Exception): pass
@@ -45,12 +28,9 @@ def fn(x):
     try: raise e
     except E2: return x * 5
     except E1: return x + 1
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['e.__class__ = E2', 'e.__class__ = E1']
 native = None
+
 
 # %% u26
 class E1(Exception): pass
@@ -63,12 +43,9 @@ def fn(x):
     try: s.go()
     except E1: return x + 1
     except E2: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['s.err.__class__ = E2']
 native = None
+
 
 # %% e2
 E = (KeyError,)
@@ -77,12 +54,9 @@ def fn(x):
     try: return x * d["b"]
     except E: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E = (ValueError,)']
 native = None
+
 
 # %% e9
 C = (ValueError,)
@@ -91,12 +65,9 @@ def fn(x):
     try: return x * d["a"]
     except C: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['del d["a"]', 'C = (KeyError,)', 'C = (ValueError,)', 'C = KeyError']
 native = None
+
 
 # %% e4
 class C: errs = (KeyError,)
@@ -105,12 +76,9 @@ def fn(x):
     try: raise KeyError
     except c.errs: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['C.errs = (ValueError,)', 'c.errs = (KeyError,)']
 native = None
+
 
 # %% e8
 C = (ValueError, (KeyError,))
@@ -118,12 +86,9 @@ def fn(x):
     try: raise KeyError
     except C[1]: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['C = (ValueError, (OSError,))']
 native = None
+
 
 # %% e3
 E = (KeyError, ValueError)
@@ -131,12 +96,9 @@ def fn(x):
     try: raise KeyError
     except E: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E = (ValueError, OSError)', 'E = (ValueError, LookupError)']
 native = None
+
 
 # %% q8
 def run(fn, catch=(ValueError,)):
@@ -145,12 +107,9 @@ def run(fn, catch=(ValueError,)):
     except Exception: return 3
 def bad(): raise ValueError
 def fn(x): return x * run(bad)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['run.__defaults__ = ((KeyError,),)']
 native = None
+
 
 # %% q9
 def mk(catch):
@@ -162,12 +121,9 @@ def mk(catch):
 run = mk((ValueError,))
 def bad(): raise ValueError
 def fn(x): return x * run(bad)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['run.__closure__[0].cell_contents = (KeyError,)']
 native = None
+
 
 # %% q7
 class A(Exception): pass
@@ -176,12 +132,9 @@ def fn(x):
     try: raise A()
     except ERR["fatal"]: return x * 0
     except ERR["retry"]: return x * 2
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['ERR["fatal"] = (A,)', 'ERR["fatal"] = (ValueError, KeyError); ERR["retry"] = (KeyError, A)', 'ERR["retry"] = ()']
 native = None
+
 
 # %% q10
 C = (ValueError,)
@@ -189,12 +142,9 @@ def bad(): return 1
 def fn(x):
     try: return x * bad()
     except C: return x * 7
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['C = 3', 'bad.__code__ = (lambda: 1 / 0).__code__', 'C = (ZeroDivisionError,)', 'C = (ValueError,)']
 native = None
+
 
 # %% e7
 class E1(Exception): pass
@@ -205,12 +155,9 @@ def fn(x):
     try: raise E3
     except C: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['C = (E2,)', 'E3.__bases__ = (E2,)', 'C = (E1,)']
 native = None
+
 
 # %% t8
 class E1(Exception): pass
@@ -220,12 +167,9 @@ def fn(x):
     try: raise E3
     except E1: return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E3.__bases__ = (E2,)', 'E3.__bases__ = (E1,)']
 native = None
+
 
 # %% t9
 class E1(Exception): pass
@@ -235,12 +179,9 @@ def fn(x):
     try: raise E3
     except (E1, ValueError): return x - 1
     except Exception: return x + 50
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E3.__bases__ = (E2,)', 'E3.__bases__ = (E1,)']
 native = None
+
 
 # %% v22
 class E1(Exception): pass
@@ -250,48 +191,36 @@ def fn(x):
     try: raise E3()
     except E2: return x * 2
     except E1: return x * 3
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E3.__bases__ = (E2,)', 'E3.__bases__ = (E2, E1)']
 native = None
+
 
 # %% v25
 class E1(Exception): v = 3
 def fn(x):
     try: raise E1
     except Exception as e: return x * e.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E1.__init__ = lambda s: setattr(s, "v", 10)']
 native = None
+
 
 # %% v24
 class E1(Exception): v = 3
 def fn(x):
     try: raise E1
     except Exception as e: return x * getattr(e, "v", 9)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E1.__new__ = lambda c: KeyError()']
 native = None
+
 
 # %% q16
 class E(Exception): w = 1
 def fn(x):
     try: raise E
     except Exception as e: return x * e.w
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E.__new__ = lambda c: Exception.__new__(type("Z", (E,), {"w": 5}))']
 native = None
+
 
 # %% u27
 class E1(Exception):
@@ -299,12 +228,9 @@ class E1(Exception):
 def fn(x):
     try: raise E1
     except Exception as e: return x + e.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E1.__init__ = lambda s: setattr(s, "v", 10)', 'E1.__new__ = lambda c: ValueError()']
 native = None
+
 
 # %% q15
 class B(Exception): pass
@@ -314,9 +240,5 @@ class E(B): w = 1
 def fn(x):
     try: raise E
     except Exception as e: return x * e.w
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E.__bases__ = (B2,)']
 native = None

@@ -1,25 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects and classes that are given another class, metaclasses, bases and hooks of class statements."""
-import array
 import collections
-import contextvars
-import copy
-import dataclasses
-import datetime
-import enum
-import fractions
 import functools
-import importlib
-import itertools
-import math
-import operator
-import re
-import sys
 import types
-import warnings
-import weakref
 
 import torch
+
+
+def inputs():
+    return (torch.arange(3.0),)
 
 
 # %% n4
@@ -29,12 +18,9 @@ class Mul:
     def __call__(s, x): return x * 10
 a = Add()
 def fn(x): return a(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = Mul', 'a.__class__ = Add']
 native = None
+
 
 # %% n1
 class Add:
@@ -44,12 +30,9 @@ class Mul:
 class Ctx: strat = Add()
 c = Ctx()
 def fn(x): return c.strat(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['Ctx.strat.__class__ = Mul']
 native = None
+
 
 # %% n5
 class Add:
@@ -58,12 +41,9 @@ class Mul:
     def __call__(s, x): return x * 10
 L = [Add()]; D = {"k": Add()}
 def fn(x): return D["k"](L[0](x))
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['L[0].__class__ = Mul', 'D["k"].__class__ = Mul']
 native = None
+
 
 # %% n6
 class Add:
@@ -72,12 +52,9 @@ class Mul:
     def __call__(s, x): return x * 10
 def g(x, s=Add()): return s(x)
 def fn(x): return g(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['g.__defaults__[0].__class__ = Mul']
 native = None
+
 
 # %% n9
 class Add:
@@ -87,12 +64,9 @@ class Mul:
 a = Add(); 
 ns = types.SimpleNamespace(s=a)
 def fn(x): return ns.s(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['ns.s = Mul()', 'ns.s = a', 'a.__class__ = Mul']
 native = None
+
 
 # %% t31
 class In:
@@ -104,12 +78,9 @@ class A:
     def go(s, x): return s.act(s.acts["a"](x))
 a = A()
 def fn(x): return a.go(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.act.__class__ = In2', 'a.acts["a"].__class__ = In2']
 native = None
+
 
 # %% m21
 class A:
@@ -120,12 +91,9 @@ holder = types.SimpleNamespace(fns={"a": [A()]})
 def fn(x):
     for fn in holder.fns["a"]: x = fn(x)
     return x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['holder.fns["a"][0].__class__ = B']
 native = None
+
 
 # %% m11
 class A:
@@ -135,12 +103,9 @@ class B:
 a = A()
 def run(x, fn): return fn(x)
 def fn(x): return run(x, a)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = B']
 native = None
+
 
 # %% m13
 class A:
@@ -149,12 +114,9 @@ class B:
     def __call__(s, x): return x * 10
 a = A(); p = functools.partial(a)
 def fn(x): return p(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = B']
 native = None
+
 
 # %% m18
 class A:
@@ -163,12 +125,9 @@ class B:
     def __call__(s, *x, **k): return x[0] * 10
 a = A()
 def fn(x): return a(*[x], **{"z": 1})
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = B']
 native = None
+
 
 # %% m17
 class A:
@@ -179,12 +138,9 @@ class B:
     def __call__(s, x): return x * 10
 a = A()
 def fn(x): return a(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = B']
 native = None
+
 
 # %% m15
 class A:
@@ -195,12 +151,9 @@ class C(B):
     def __call__(s, x): return x * 10
 a = B()
 def fn(x): return a(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = C', 'a.__class__ = A']
 native = None
+
 
 # %% q12
 class Norm:
@@ -214,12 +167,9 @@ class Compose:
         return x
 c = Compose([Norm(), Scale()])
 def fn(x): return c(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['c.t.reverse()', 'c.t[0], c.t[1] = Norm(), Norm()', 'c.t[1].__class__ = Scale']
 native = None
+
 
 # %% t23
 class A:
@@ -228,12 +178,9 @@ class B:
     def __call__(s, m, a, o): return o * 10
 m = torch.nn.Identity(); hk = A(); m.register_forward_hook(hk)
 def fn(x): return m(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['hk.__class__ = B']
 native = None
+
 
 # %% q11
 class A(torch.nn.Module):
@@ -242,12 +189,9 @@ class B(torch.nn.Module):
     def __call__(s, x): return x * 10
 a = A()
 def fn(x): return a(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.__class__ = B']
 native = None
+
 
 # %% t30
 class In:
@@ -258,12 +202,9 @@ inn = In()
 class A: __call__ = inn
 a = A()
 def fn(x): return a(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['inn.__class__ = In2', 'A.__call__ = In()']
 native = None
+
 
 # %% t27
 class A:
@@ -274,12 +215,9 @@ g = A()
 class K: v = property(g)
 k = K()
 def fn(x): return x * k.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['g.__class__ = B']
 native = None
+
 
 # %% u28
 class A:
@@ -300,24 +238,18 @@ k = K2()
 def fn(x):
     k.w = 2
     return x * K().v + k.z
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['g.__class__ = B', 'st.__class__ = SB']
 native = None
+
 
 # %% v1
 class K: v = property(lambda s: 8)
 class K3: v = 4
 k = K()
 def fn(x): return x * k.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k.__class__ = K3']
 native = None
+
 
 # %% v2
 class K: 
@@ -328,12 +260,9 @@ class K3:
     def v(s): return 4
 k = K()
 def fn(x): return x * k.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k.__class__ = K3']
 native = None
+
 
 # %% v3
 class K: 
@@ -344,12 +273,9 @@ class K3:
     def v(s): return 4
 k = K()
 def fn(x): return x * getattr(k, "v")
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k.__class__ = K3']
 native = None
+
 
 # %% v4
 L = []
@@ -365,12 +291,9 @@ class K3:
     def v(s, q): L.append(4)
 k = K()
 def fn(x): k.v = 3; return x * L.pop()
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k.__class__ = K3']
 native = None
+
 
 # %% q3
 class K:
@@ -388,24 +311,18 @@ k = K()
 def fn(x):
     del k.v
     return x * st["n"]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k.__class__ = K2']
 native = None
+
 
 # %% v11
 class M1(torch.nn.Module): v = property(lambda s: 1)
 class M2(torch.nn.Module): v = property(lambda s: 10)
 m = M1()
 def fn(x): return x * m.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['m.__class__ = M2']
 native = None
+
 
 # %% q2
 class B: v = property(lambda s: 1)
@@ -413,24 +330,18 @@ class K(B): pass
 class K2(B): v = property(lambda s: 10)
 L = [K()]
 def fn(x): return x * sum(k.v for k in L)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['L[0].__class__ = K2', 'L.append(K2())', 'L[1].__class__ = K']
 native = None
+
 
 # %% q4
 class K: v = property(lambda s: 1)
 class K2: v = property(lambda s: 10)
 h = {"k": K()}
 def fn(x): return x * h["k"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['h["k"] = K2()', 'h["k"].__class__ = K', 'h["k"] = K()']
 native = None
+
 
 # %% w19
 class K:
@@ -442,12 +353,9 @@ o = K()
 def fn(x):
     o.z = 1
     return x * st["q"]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['object.__setattr__(o, "__class__", K3)']
 native = None
+
 
 # %% w20
 class K:
@@ -459,12 +367,9 @@ o = K()
 def fn(x):
     del o.z
     return x * st["q"]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['o.__class__ = K3']
 native = None
+
 
 # %% w17
 L = []
@@ -475,12 +380,9 @@ o = K()
 def fn(x):
     L.clear(); o.z = 1
     return x * len(L)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['o.__class__ = K3']
 native = None
+
 
 # %% v17
 L = []
@@ -499,24 +401,18 @@ def fn(x):
     L.clear()
     O[0][1] = 2; del O[1][1]; O[2].z = 1; del O[3].z
     return x * sum(L), tuple(L)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = []
 native = None
+
 
 # %% u2
 class E1: pass
 class E2: pass
 class E3(E1): pass
 def fn(x): return x if issubclass(E3, E1) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E3.__bases__ = (E2,)', 'E3.__bases__ = (E2, E1)']
 native = None
+
 
 # %% u3
 class G: pass
@@ -524,36 +420,27 @@ class G2: pass
 class E1(G): pass
 class E3(E1): pass
 def fn(x): return x if issubclass(E3, G) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E1.__bases__ = (G2,)']
 native = None
+
 
 # %% u7
 class G: pass
 class G2: pass
 class E3(G2): pass
 def fn(x): return x if issubclass(E3, G) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['E3.__bases__ = (G,)']
 native = None
+
 
 # %% t7
 class A: pass
 class B(A): pass
 T = (A,)
 def fn(x): return x if issubclass(B, T) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['T = (int,)', 'T = (int, (A,))', 'B.__bases__ = (type("Q", (), {}),)']
 native = None
+
 
 # %% x14
 class G: pass
@@ -561,12 +448,9 @@ class A: pass
 class B(G): pass
 q = [A]
 def fn(x): return x if issubclass(q[0], G) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['q[0] = B', 'B.__bases__ = (A,)']
 native = None
+
 
 # %% u20
 class M(type):
@@ -575,12 +459,9 @@ class M2(type):
     def make(c, x): return x * 10
 class K(metaclass=M): pass
 def fn(x): return K.make(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% m20
 class M1(type):
@@ -589,12 +470,9 @@ class M2(type):
     def __call__(c, x): return x * 10
 class K(metaclass=M1): pass
 def fn(x): return K(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% t18
 class M(type):
@@ -605,12 +483,9 @@ class K(metaclass=M):
     def __init__(s, v): s.v = v
 def fn(x):
     o = K(2); return x * o.v + o.k
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2', 'K.__class__ = M']
 native = None
+
 
 # %% u23
 class M(type):
@@ -621,12 +496,9 @@ class K(metaclass=M):
     k = 1
     def __init__(s, v): s.v = v
 def fn(x): o = K(2); return x * o.v + o.k
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% t19
 class M(type):
@@ -636,24 +508,18 @@ class M2(type):
     k = property(lambda c: 50)
 class K(metaclass=M): k = 2
 def fn(x): return x * K.k + len(type(K).__name__)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% u22
 class M(type): w = 1
 class M2(type): w = 10
 class K(metaclass=M): pass
 def fn(x): return x * type(K).w
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% u18
 class M(type): pass
@@ -661,12 +527,9 @@ class M2(type):
     def __getattr__(c, n): return 5
 class K(metaclass=M): pass
 def fn(x): return x * getattr(K, "zz", 1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% u19
 class M(type):
@@ -675,12 +538,9 @@ class M(type):
 class M2(type): pass
 class K(metaclass=M): pass
 def fn(x): return x if K == 3 else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% u21
 class M(type):
@@ -691,12 +551,9 @@ class M2(type):
     def __bool__(c): return False
 class K(metaclass=M): pass
 def fn(x): return K + x if K else x - 1
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% t20
 class M(type):
@@ -717,12 +574,9 @@ class K3(metaclass=M): pass
 class K4(metaclass=M): pass
 class K5(metaclass=M): pass
 def fn(x): return x * len(K1) + sum(K2) + K3[0] + (1 in K4) + isinstance(3, K5)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K1.__class__ = M2', 'K2.__class__ = M2', 'K3.__class__ = M2', 'K4.__class__ = M2', 'K5.__class__ = M2']
 native = None
+
 
 # %% u17
 class M(type): pass
@@ -731,56 +585,41 @@ class M2(type):
     def __instancecheck__(c, o): return True
 class K(metaclass=M): pass
 def fn(x): return x if issubclass(int, K) else -x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['K.__class__ = M2']
 native = None
+
 
 # %% w21
 class M(type): pass
 class P(metaclass=M): pass
 def fn(x): return x * (5 if P else 1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['M.__bool__ = lambda c: False']
 native = None
+
 
 # %% w22
 class M(type): pass
 class P(metaclass=M): pass
 def fn(x): return x * (5 if P else 1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['M.__len__ = lambda c: 0']
 native = None
+
 
 # %% w23
 class M(type): pass
 class P(metaclass=M): pass
 def fn(x): return x * (5 if P == 3 else 1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['M.__eq__ = lambda c, o: True; M.__hash__ = type.__hash__']
 native = None
+
 
 # %% w24
 class M(type): pass
 class P(metaclass=M): k = 1
 def fn(x): return x * P.k
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['M.__getattribute__ = lambda c, n: 7 if n == "k" else type.__getattribute__(c, n)']
 native = None
+
 
 # %% w27
 class M(type): pass
@@ -788,24 +627,18 @@ class P(metaclass=M): pass
 class Q(metaclass=M): pass
 D = {P: 1.}
 def fn(x): return x * D.get(Q, 5.)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['M.__hash__ = lambda c: type.__hash__(P); M.__eq__ = lambda c, o: True']
 native = None
+
 
 # %% u12
 class B: z = 2
 def fn(x):
     class K(B): pass
     return x * K.z
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['B.__init_subclass__ = classmethod(lambda cls: setattr(cls, "z", 100))']
 native = None
+
 
 # %% u11
 class B:
@@ -813,12 +646,9 @@ class B:
 def fn(x):
     class K(B): pass
     return x * K.z
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['B.__init_subclass__ = classmethod(lambda cls: setattr(cls, "z", 100))', 'B.z = 5; del B.__init_subclass__']
 native = None
+
 
 # %% t16
 class B1: 
@@ -830,12 +660,9 @@ base = [B1]
 def fn(x):
     class K(base[0]): j = base[0].k
     return x * K.k + K.z + K.j
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['base[0] = B2', 'base[0] = B1; B1.k = 4', 'B1.__init_subclass__ = classmethod(lambda cls: setattr(cls, "z", 100))']
 native = None
+
 
 # %% u13
 class M(type):
@@ -844,13 +671,10 @@ class B(metaclass=M): pass
 def fn(x):
     class K(B): pass
     return x * K.z
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['def nn(m, n, b, d): c = type.__new__(m, n, b, d); c.z = 30; return c\nM.__new__ = nn', 'M.__init__ = lambda c, *a: setattr(c, "z", 7)',
              'M.__prepare__ = classmethod(lambda m, *a: {"w": 1})', 'M.z = property(lambda c: 55)']
 native = None
+
 
 # %% q13
 class M(type): pass
@@ -860,12 +684,9 @@ class B(metaclass=M): q = 1
 def fn(x):
     class K(B): pass
     return x * K.q
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['B.__class__ = M2']
 native = None
+
 
 # %% q14
 class D:
@@ -875,12 +696,9 @@ d = D()
 def fn(x):
     class K: z = d
     return x * K.z
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['D.__set_name__ = lambda s, o, n: setattr(s, "n", 9)']
 native = None
+
 
 # %% u10
 class D:
@@ -891,12 +709,9 @@ d = D()
 def fn(x):
     class K: z = d
     return x * K.q
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['D.__set_name__ = lambda s, o, n: setattr(o, "q", 9)', 'd.__class__ = D2']
 native = None
+
 
 # %% v18
 class S:
@@ -907,12 +722,9 @@ def fn(x):
     match o:
         case [a, b]: return x * a + b
         case _: return x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['collections.abc.Sequence.register(S)']
 native = None
+
 
 # %% v19
 class S:
@@ -922,10 +734,6 @@ def fn(x):
     match o:
         case {"a": v}: return x * v
         case _: return x
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['collections.abc.MutableMapping.register(S)']
 native = None
 
@@ -955,9 +763,6 @@ def fn(x):
     class K(B, C):
         pass
     return x * K().go() * K.z + (K() == 2)
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ["B.__bases__ = (A2,)", "B.z = 9", "del B.z", "A2.z = 11", "B.__eq__ = lambda self, other: True", "B.go = lambda self: 4", "C.z = 8"]
 
 
@@ -977,9 +782,6 @@ def fn(x):
     class K(Base):
         pass
     return x * K.scale + K().q
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ["Meta.scale = 3", "Base.q = 7"]
 
 
@@ -995,7 +797,4 @@ def fn(x):
     class Wide(Layer):
         pass
     return Wide()(x)
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ["Layer.k = 5.0", "Layer.forward = lambda self, x: x + 1"]

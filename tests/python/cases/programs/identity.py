@@ -3,23 +3,18 @@
 import array
 import collections
 import contextvars
-import copy
 import dataclasses
 import datetime
-import enum
-import fractions
 import functools
-import importlib
-import itertools
 import math
-import operator
 import re
-import sys
 import types
-import warnings
-import weakref
 
 import torch
+
+
+def inputs():
+    return (torch.arange(3.0),)
 
 
 # %% z4
@@ -32,12 +27,9 @@ class L(torch.nn.Module):
 a = mk(2)
 net = torch.nn.Sequential(L(a), L(a))
 def fn(x): return net(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['net[1].a = mk(5)']
 native = None
+
 
 # %% t26
 cfg = types.SimpleNamespace(lr=2)
@@ -46,23 +38,17 @@ class Layer(torch.nn.Module):
     def forward(s, x): return x * s.cfg.lr
 net = torch.nn.Sequential(Layer(cfg), Layer(cfg))
 def fn(x): return net(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['net[1].cfg = types.SimpleNamespace(lr=5)', 'net[1].cfg.lr = 7']
 native = None
+
 
 # %% q5
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=11)
 a.me = a
 def fn(x): return x * a.me.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.me = b', 'a.me = a']
 native = None
+
 
 # %% q9
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=2)
@@ -70,23 +56,17 @@ st = {"p": a, "q": a}
 def fn(x):
     st["p"].v = 5
     return x * st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.v = 2; st["q"] = b']
 native = None
+
 
 # %% z9
 t, u = (1, [2]), (1, [9])
 st = {"p": t, "q": t}
 def fn(x): return x * st["p"][1][0] + st["q"][1][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = u', 'u[1][0] = 4']
 native = None
+
 
 # %% v7
 def mkf(v):
@@ -95,12 +75,9 @@ def mkf(v):
 a, b = mkf(2), mkf(7)
 st = {"p": a, "q": a}
 def fn(x): return st["p"](x) + st["q"](x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% z6
 def g(x, k=2): return x * k
@@ -108,23 +85,17 @@ def cp(k): return types.FunctionType(g.__code__, g.__globals__, "g", (k,))
 a = cp(2)
 st = {"p": a, "q": a}
 def fn(x): return st["p"](x) + st["q"](x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = cp(7)']
 native = None
+
 
 # %% al_cls
 a = type('A', (), {'v': 2}); b = type('A', (), {'v': 7})
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"].v + st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% v2
 def mkc(v):
@@ -134,12 +105,9 @@ def mkc(v):
 A, B = mkc(2), mkc(7)
 st = {"p": A, "q": A}
 def fn(x): return x * st["p"].v + st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = B']
 native = None
+
 
 # %% v5
 def mkc(v):
@@ -149,12 +117,9 @@ def mkc(v):
 A, B = mkc(2), mkc(7)
 st = {"p": A, "q": A}
 def fn(x): return x * st["p"]().v + st["q"]().v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = B']
 native = None
+
 
 # %% v6
 def mkc(v):
@@ -164,12 +129,9 @@ def mkc(v):
 A, B = mkc(2), mkc(7)
 o, q = A(), A()
 def fn(x): return x * o.v + q.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['q.__class__ = B']
 native = None
+
 
 # %% z7
 class A: v = 2
@@ -177,90 +139,66 @@ class B: v = 7
 B.__name__ = B.__qualname__ = "A"
 o, q = A(), A()
 def fn(x): return x * o.v + q.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['q.__class__ = B']
 native = None
+
 
 # %% v3
 m, n = types.ModuleType("mm"), types.ModuleType("mm"); m.v = 2; n.v = 7
 st = {"p": m, "q": m}
 def fn(x): return x * st["p"].v + st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = n']
 native = None
+
 
 # %% s12
 m = types.ModuleType("mm"); m.v = 2; m.me = m
 n = types.ModuleType("mm"); n.v = 7
 def fn(x): return x * m.me.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['m.me = n']
 native = None
+
 
 # %% q12
 a, b, c = [types.SimpleNamespace(v=i) for i in (1, 2, 7)]
 a.next = b; b.prev = a
 def fn(x): return x * a.next.prev.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['b.prev = c', 'c.v = 9']
 native = None
+
 
 # %% s9
 a, b, c = [types.SimpleNamespace(v=i) for i in (1, 2, 7)]
 a.kids = [b]; b.parent = a
 def fn(x): return x * a.kids[0].parent.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['b.parent = c']
 native = None
+
 
 # %% s6
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=3)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"].v + st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b', 'b.v = 8']
 native = None
+
 
 # %% s7
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=3)
 class Hd: pass
 h = Hd(); h.p = a; h.q = a
 def fn(x): return x * h.p.v + h.q.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['h.q = b', 'b.v = 8']
 native = None
+
 
 # %% s8
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=3)
 r = types.SimpleNamespace(p=a, q=a)
 def fn(x): return x * r.p.v + r.q.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['r.q = b', 'b.v = 8']
 native = None
+
 
 # %% t27
 class A: pass
@@ -269,12 +207,9 @@ class Hook:
 c = types.SimpleNamespace(v=2)
 h = [Hook(c), Hook(c)]
 def fn(x): return x * h[0].ns.v + h[1].ns.v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['h[1] = Hook(types.SimpleNamespace(v=9))']
 native = None
+
 
 # %% t29
 def mk(c):
@@ -282,57 +217,42 @@ def mk(c):
     return fn
 other = types.SimpleNamespace(v=2)
 fn = mk(other)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['other = types.SimpleNamespace(v=9)', 'fn.__closure__[0].cell_contents = types.SimpleNamespace(v=4)']
 native = None
+
 
 # %% mt1
 def m(s, x): return x * s.v
 o = types.SimpleNamespace(v=2); o.m = types.MethodType(m, o)
 def fn(x): return o.m(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['o.m = types.MethodType(m, types.SimpleNamespace(v=11))']
 native = None
+
 
 # %% mt5
 def m(s, x): return x * s.v
 o = types.SimpleNamespace(v=2); o.m = types.MethodType(m, o)
 def fn(x): return o.m(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['o.m = types.MethodType(m, types.SimpleNamespace(v=2))', 'o.m.__self__.v = 9']
 native = None
+
 
 # %% mt6
 def m(s, x): return x * s.v
 o = types.SimpleNamespace(v=2); o.m = functools.partial(m, o)
 def fn(x): return o.m(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['o.m = functools.partial(m, types.SimpleNamespace(v=11))']
 native = None
+
 
 # %% q3
 def m(s, x): return x * s.v
 a, b = types.SimpleNamespace(v=2), types.SimpleNamespace(v=11)
 a.p = functools.partial(m, a)
 def fn(x): return a.p(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a.p = functools.partial(m, b)', 'b.v = 3']
 native = None
+
 
 # %% v8
 act = functools.partial(torch.mul, other=torch.ones(3))
@@ -341,12 +261,9 @@ class L(torch.nn.Module):
     def forward(s, x): return s.a(x)
 net = torch.nn.Sequential(L(act), L(act))
 def fn(x): return net(x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['net[1].a = functools.partial(torch.mul, other=torch.full((3,), 5.))']
 native = None
+
 
 # %% t30
 d, e = collections.deque([2]), collections.deque([9])
@@ -355,222 +272,162 @@ s1, s2 = {1}, {1, 2}
 a1, a2 = array.array("i", [1]), array.array("i", [5])
 st = {"d": [d, d], "b": [b1, b1], "s": [s1, s1], "a": [a1, a1]}
 def fn(x): return x * st["d"][0][0] + st["d"][1][0] + st["b"][0][0] + st["b"][1][0] + sum(st["s"][0]) + sum(st["s"][1]) + st["a"][0][0] + st["a"][1][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["d"][1] = e', 'st["b"][1] = b2', 'st["s"][1] = s2', 'st["a"][1] = a2']
 native = None
+
 
 # %% t32
 l1, l2 = threading_l = [types.MappingProxyType({"v": 2}), types.MappingProxyType({"v": 7})]
 q1, q2 = collections.UserDict(v=2), collections.UserDict(v=7)
 st = {"m": [l1, l1], "q": [q1, q1]}
 def fn(x): return x * st["m"][0]["v"] + st["m"][1]["v"] + st["q"][0]["v"] + st["q"][1]["v"]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["m"][1] = l2', 'st["q"][1] = q2']
 native = None
+
 
 # %% t33
 cv1, cv2 = contextvars.ContextVar("a", default=2), contextvars.ContextVar("b", default=9)
 st = [cv1, cv1]
 def fn(x): return x * st[0].get() + st[1].get()
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st[1] = cv2', 'cv2.set(11)']
 native = None
+
 
 # %% al_simplens
 a = types.SimpleNamespace(v=2); b = types.SimpleNamespace(v=7)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"].v + st["q"].v
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_deque
 a = collections.deque([2]); b = collections.deque([9])
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"][0] + st["q"][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_bytearray
 a = bytearray(b'a'); b = bytearray(b'z')
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"][0] + st["q"][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_memview
 a = memoryview(b'a'); b = memoryview(b'z')
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"][0] + st["q"][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_array
 a = array.array('i', [1]); b = array.array('i', [5])
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"][0] + st["q"][0]
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_mproxy
 a = types.MappingProxyType({'v': 2}); b = types.MappingProxyType({'v': 7})
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"]['v'] + st["q"]['v']
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_ctxvar
 a = contextvars.ContextVar('a', default=2); b = contextvars.ContextVar('a', default=8)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"].get() + st["q"].get()
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_partial
 a = functools.partial(max, 2); b = functools.partial(max, 9)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"](1) + st["q"](1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_lru
 a = functools.lru_cache(lambda: 2); b = functools.lru_cache(lambda: 7)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"]() + st["q"]()
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_pattern
 a = re.compile('a'); b = re.compile('b')
 st = {"p": a, "q": a}
 def fn(x): return x * len(st["p"].findall('abb')) + len(st["q"].findall('abb'))
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_timedelta
 a = datetime.timedelta(seconds=1); b = datetime.timedelta(seconds=5)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"].seconds + st["q"].seconds
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% v12
 d = datetime.date(2020, 1, 2)
 st = {"p": d, "q": d}
 def fn(x): return x * st["p"].day + st["q"].day
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = datetime.date(2020, 1, 9)']
 native = None
+
 
 # %% al_size
 a = torch.Size([1, 2]); b = torch.Size([1, 2, 3])
 st = {"p": a, "q": a}
 def fn(x): return x * len(st["p"]) + len(st["q"])
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% v9
 sz = torch.Size([3])
 st = {"p": sz, "q": sz}
 def fn(x): return x.reshape(st["p"]).sum() + torch.zeros(st["q"])
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = torch.Size([1])']
 native = None
+
 
 # %% al_dview
 a = {'a': 1}.values(); b = {'a': 6}.values()
 st = {"p": a, "q": a}
 def fn(x): return x * sum(st["p"]) + sum(st["q"])
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_bmeth
 a = [1].count; b = [1, 1, 1].count
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"](1) + st["q"](1)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al_proxy
 a = types.MethodType(lambda s: s, 3); b = types.MethodType(lambda s: s, 8)
 st = {"p": a, "q": a}
 def fn(x): return x * st["p"]() + st["q"]()
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% v11
 class C:
@@ -580,23 +437,17 @@ a, b = C(2), C(7)
 k = a.m
 st = {"p": k, "q": k}
 def fn(x): return st["p"](x) + st["q"](x)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b.m']
 native = None
+
 
 # %% al_gen
 a = types.GenericAlias(list, (int,)); b = types.GenericAlias(list, (int, str))
 st = {"p": a, "q": a}
 def fn(x): return x * len(st["p"].__args__) + len(st["q"].__args__)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = b']
 native = None
+
 
 # %% al1
 l = [1]
@@ -606,12 +457,9 @@ def fn(x):
     r = x * len(m[1])
     m[0].pop()
     return r
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['m[1] = m[0]']
 native = None
+
 
 # %% z11
 class C: pass
@@ -621,12 +469,9 @@ def fn(x):
     old = st[0].v; st[0].v = 3
     try: return x * st[1].v
     finally: st[0].v = old
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st[1] = a', 'st[1] = c']
 native = None
+
 
 # %% al2
 a = {"k": 1}; b = {"k": 1}
@@ -636,12 +481,9 @@ def fn(x):
     r = x * st.b["k"]
     st.a["k"] = 1
     return r
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st.b = st.a']
 native = None
+
 
 # %% al3
 class O: pass
@@ -652,12 +494,9 @@ def fn(x):
     r = x * st[1].v
     st[0].v = 1
     return r
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st[1] = st[0]']
 native = None
+
 
 # %% al6
 s, t = {1}, {1}
@@ -667,12 +506,9 @@ def fn(x):
     r = x * len(st[1])
     st[0].discard(2)
     return r
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st[1] = st[0]']
 native = None
+
 
 # %% al8
 d1, d2 = collections.deque([1]), collections.deque([1])
@@ -682,146 +518,107 @@ def fn(x):
     r = x * len(st[1])
     st[0].pop()
     return r
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st[1] = st[0]']
 native = None
+
 
 # %% is_big
 SENT = 10**6
 st = {"s": SENT}
 def fn(x): return x * (2 if st["s"] is SENT else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = int(str(10**6))']
 native = None
+
 
 # %% is_int
 a = [1000]
 b = a[0]
 def fn(x): return x * (2 if a[0] is b else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a[0] = int("1000")', 'a[0] = b']
 native = None
+
 
 # %% is_str
 a = ["hello world"]
 b = a[0]
 def fn(x): return x * (2 if a[0] is b else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a[0] = "".join(["hello ", "world"])']
 native = None
+
 
 # %% is_tuple
 a = [(1, 2)]
 b = a[0]
 def fn(x): return x * (2 if a[0] is b else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a[0] = tuple([1, 2])']
 native = None
+
 
 # %% u4
 sent = {"v": (1, 2)}
 keep = sent["v"]
 def fn(x): return x * (2 if sent["v"] is keep else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['sent["v"] = (1, int("2"))']
 native = None
+
 
 # %% is_bytes
 SENT = b"sentinel"
 st = {"s": SENT}
 def fn(x): return x * (2 if st["s"] is SENT else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = bytes(bytearray(b"sentinel"))']
 native = None
+
 
 # %% nan5
 n = math.nan
 k = [n]
 def fn(x): return x * (2 if k[0] is n else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['k[0] = float("nan")']
 native = None
+
 
 # %% nan1
 a = [float("nan")]
 n = a[0]
 def fn(x): return x * (2 if n in a else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['a[0] = float("nan")', 'a[0] = n']
 native = None
+
 
 # %% nan8
 @dataclasses.dataclass
 class C: a: float
 p, q = C(math.nan), C(math.nan)
 def fn(x): return x * (2 if p == q else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['q.a = float("nan")']
 native = None
+
 
 # %% nan2
 n = float("nan")
 t = (n, 1)
 st = {"u": (n, 1)}
 def fn(x): return x * (2 if t == st["u"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["u"] = (float("nan"), 1)']
 native = None
+
 
 # %% nan3
 d = {"a": float("nan")}
 e = {"a": d["a"]}
 def fn(x): return x * (2 if d == e else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['e["a"] = float("nan")']
 native = None
+
 
 # %% nan7
 st = types.SimpleNamespace(v=float("nan"))
 n = st.v
 def fn(x): return x * (st.v is n) + [n].index(st.v) if [n].count(st.v) else x - 1
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st.v = float("nan")']
 native = None
+
 
 # %% dc_eqorder
 @dataclasses.dataclass(order=True)
@@ -829,48 +626,36 @@ class C:
     a: int; b: float = 0.
 p, q = C(1), C(2)
 def fn(x): return x * (2 if p < q else 3) + (p == q)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['p.a = 2', 'p.b = 1.', 'p.b = float("nan"); q.b = p.b', 'q.b = float("nan")']
 native = None
+
 
 # %% in_list
 class A: pass
 a, b, c = A(), A(), A()
 st = {"sel": a, "l": [b, c]}
 def fn(x): return x * (2 if st["sel"] in st["l"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["l"][0] = a', 'st["l"][0] = b', 'st["sel"] = c']
 native = None
+
 
 # %% eq_plain
 class A: pass
 a, b = A(), A()
 st = {"p": a, "q": b}
 def fn(x): return x * (2 if st["p"] == st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = a', 'st["q"] = b']
 native = None
+
 
 # %% ne_plain
 class A: pass
 a, b = A(), A()
 st = {"p": a, "q": b}
 def fn(x): return x * (2 if st["p"] != st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = a']
 native = None
+
 
 # %% dict_key
 class A: pass
@@ -878,12 +663,9 @@ a, b = A(), A()
 d = {a: 2}
 st = {"s": b}
 def fn(x): return x * d.get(st["s"], 7)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = a', 'st["s"] = b']
 native = None
+
 
 # %% set_member
 class A: pass
@@ -891,12 +673,9 @@ a, b = A(), A()
 d = {a}
 st = {"s": b}
 def fn(x): return x * (2 if st["s"] in d else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = a', 'd.add(b); st["s"] = b']
 native = None
+
 
 # %% list_index
 class A: pass
@@ -904,12 +683,9 @@ a, b, c = A(), A(), A()
 l = [a, b, c]
 st = {"s": b}
 def fn(x): return x * l.index(st["s"])
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = c', 'l[0] = c']
 native = None
+
 
 # %% list_count
 class A: pass
@@ -917,24 +693,18 @@ a, b, c = A(), A(), A()
 l = [a, b, c]
 st = {"s": A()}
 def fn(x): return x * l.count(st["s"])
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = c', 'l[0] = c']
 native = None
+
 
 # %% tuple_eq
 class A: pass
 a, b = A(), A()
 st = {"p": (1, a), "q": (1, b)}
 def fn(x): return x * (2 if st["p"] == st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = (1, a)']
 native = None
+
 
 # %% fn_eq
 def g(): return 1
@@ -944,24 +714,18 @@ def mk(v):
 a, b = mk(1), mk(2)
 st = {"p": a, "q": b}
 def fn(x): return x * (2 if st["p"] == st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = a']
 native = None
+
 
 # %% is_plain
 class A: pass
 a, b = A(), A()
 st = {"p": a, "q": b}
 def fn(x): return x * (2 if st["p"] is st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = a', 'st["q"] = b']
 native = None
+
 
 # %% is_in_loop
 class A: pass
@@ -972,12 +736,9 @@ def fn(x):
     for o in ns:
         if o is st["s"]: n += 1
     return x * n
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['ns[1] = st["s"]', 'st["s"] = A()']
 native = None
+
 
 # %% remove_obj
 class A: pass
@@ -988,60 +749,45 @@ def fn(x):
     k = list(l)
     if st["s"] in k: k.remove(st["s"])
     return x * len(k)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["s"] = a']
 native = None
+
 
 # %% len_set_of
 class A: pass
 a, b = A(), A()
 l = [a, b]
 def fn(x): return x * len(set(l))
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['l[1] = a', 'l[1] = b']
 native = None
+
 
 # %% dict_from
 class A: pass
 a, b = A(), A()
 l = [a, b]
 def fn(x): return x * len({o: 1 for o in l})
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['l[1] = a']
 native = None
+
 
 # %% id_len
 class A: pass
 a, b = A(), A()
 l = [a, b]
 def fn(x): return x * len({id(o) for o in l})
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['l[1] = a']
 native = None
+
 
 # %% modules_dedup
 a = torch.nn.Linear(3, 3).requires_grad_(False); b = torch.nn.Linear(3, 3).requires_grad_(False)
 for m in (a, b): torch.nn.init.ones_(m.weight); torch.nn.init.zeros_(m.bias)
 net = torch.nn.ModuleList([a, b])
 def fn(x): return x * len(list(net.modules())) + len(list(net.parameters()))
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['net[1] = a', 'net[1] = b']
 native = None
+
 
 # %% dataclass_eq_false
 @dataclasses.dataclass(eq=False)
@@ -1049,12 +795,9 @@ class A: v: int
 a, b = A(1), A(1)
 st = {"p": a, "q": b}
 def fn(x): return x * (2 if st["p"] == st["q"] else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['st["q"] = a']
 native = None
+
 
 # %% visited
 class N:
@@ -1066,10 +809,6 @@ def fn(x):
     while n is not None and n not in seen:
         seen.add(n); t += n.v; n = n.next
     return x * t
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ['c.next = a', 'c.next = N(5)', 'c.next.next = b']
 native = None
 
@@ -1086,9 +825,5 @@ links = frozenset([one])
 
 def fn(x):
     return x * (2 if links == frozenset([Link([1])]) else 3)
-
-
-def inputs():
-    return (torch.arange(3.0),)
 mutations = ["one.v[0] = links"]
 native = None
