@@ -60,7 +60,7 @@ class Encoder:
                 spec["link"] = ["detached"]
         memories: "dict[int, list[tuple[int, torch.Tensor, torch.Tensor | None, Spec]]]" = {}
         for i, (tensor, spec) in made.items():
-            memories.setdefault(tensor.untyped_storage()._cdata, []).append((i, tensor, tensor._base, spec))
+            memories.setdefault(torch._C._storage_address(tensor), []).append((i, tensor, tensor._base, spec))
         for shared in memories.values():
             for at, (_, tensor, base, spec) in enumerate(shared):
                 whole = next((j for j, other, _, _ in shared if other is base), None)
