@@ -274,6 +274,13 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
   Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
+  for (const auto& [shape, variants] : self->variants) {
+    for (const auto& variant : variants) {
+      // A call that runs it holds it too, and what it holds is in use.
+      if (variant.use_count() > 1) continue;
+      if (const int stop = variant->Traverse(visit, arg)) return stop;
+    }
+  }
   return 0;
 }
 

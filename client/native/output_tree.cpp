@@ -87,6 +87,14 @@ Status OutputTree::ParseChildren(PyObject* children, size_t leaf_count, size_t i
 
 OutputTree::~OutputTree() { Py_XDECREF(object_); }
 
+int OutputTree::Traverse(visitproc visit, void* arg) const {
+  Py_VISIT(object_);
+  for (const auto& child : children_) {
+    if (const int stop = child->Traverse(visit, arg)) return stop;
+  }
+  return 0;
+}
+
 struct OutputTree::Building {
   std::vector<at::Tensor>& leaves;
   const std::vector<const at::Tensor*>& inputs;

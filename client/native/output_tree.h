@@ -33,6 +33,8 @@ class OutputTree {
   /// A new reference, or null with a Python error set. Links leaves.
   PyObject* Build(std::vector<at::Tensor>& leaves,
                   const std::vector<const at::Tensor*>& inputs) const;
+  /// For Python's collector of cycles.
+  int Traverse(visitproc visit, void* arg) const;
 
  private:
   enum class Kind {

@@ -53,6 +53,12 @@ void BoundVariant::AddObject(const std::shared_ptr<BoundVariant>& variant, PyObj
   variant->objects_.push_back(reference);
 }
 
+int BoundVariant::Traverse(visitproc visit, void* arg) const {
+  for (PyObject* object : objects_) Py_VISIT(object);
+  if (const int stop = outputs_->Traverse(visit, arg)) return stop;
+  return watch_.use_count() == 1 ? watch_->Traverse(visit, arg) : 0;
+}
+
 void BoundVariant::AddProven(std::vector<int64_t> symbols) {
   const auto at = std::lower_bound(proven_.begin(), proven_.end(), symbols);
   if (at == proven_.end() || *at != symbols) proven_.insert(at, std::move(symbols));

@@ -57,6 +57,8 @@ class BoundVariant {
   /// A template runs only sizes that a recording has proved, or that lie in its proved range.
   bool IsProven(const int64_t* symbols, size_t count) const;
   bool AnyWeightRequiresGrad() const;
+  /// For Python's collector of cycles: each reference that this owns, and nobody else.
+  int Traverse(visitproc visit, void* arg) const;
 
   Program& program() { return *program_; }
   GuardPolicy& policy() { return policy_; }

@@ -357,6 +357,22 @@ bool Watch::IsCurrent(const OtherWatch& watch) {
   return IsSame(seen.object.get(), expected);
 }
 
+int Watch::Traverse(visitproc visit, void* arg) const {
+  const auto visit_each = [&](const auto& places) {
+    for (const auto& place : places) Py_VISIT(place.expected.get());
+    return 0;
+  };
+  int stop = visit_each(cells_);
+  if (stop == 0) stop = visit_each(members_);
+  if (stop == 0) stop = visit_each(answers_);
+  for (auto dict = dicts_.begin(); stop == 0 && dict != dicts_.end(); ++dict) stop = visit_each(dict->slots);
+  for (auto type = types_.begin(); stop == 0 && type != types_.end(); ++type) stop = visit_each(type->slots);
+  for (auto list = lists_.begin(); stop == 0 && list != lists_.end(); ++list) stop = visit_each(list->items);
+  if (stop != 0) return stop;
+  for (const PythonRef& object : held_) Py_VISIT(object.get());
+  return 0;
+}
+
 bool Watch::Holds() const {
   for (const OwnerWatch& watch : owners_) {
     if (Py_TYPE(watch.object) != watch.type) return false;

@@ -31,6 +31,8 @@ class Watch {
   /// not kept.
   void Borrow(PyObject* object) { borrowed_.insert(object); }
   bool Holds() const;
+  /// For Python's collector of cycles: each reference that this owns, once.
+  int Traverse(visitproc visit, void* arg) const;
 
  private:
   struct Slot {

@@ -380,6 +380,24 @@ def test_it_does_not_outlive_its_users(ingot):
     assert [reference() for reference in found] == [None, None, None] or found[1]() is None
 
 
+@pytest.mark.parametrize("make", [lambda ingot, block: ingot.compile(block.twice), lambda ingot, block: ingot.compile(block)])
+def test_what_its_owner_keeps_goes_with_its_owner(ingot, make):
+    def alive():
+        block = Block().eval()
+        block.__dict__["step"] = step = make(ingot, block)
+        before = ingot.stats()["native_calls"]
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(step(torch.ones(2, 8)), make(ingot, block)(torch.ones(2, 8)))
+                step.wait()
+        assert ingot.stats()["native_calls"] > before, step.report()
+        return weakref.ref(block)
+
+    found = alive()
+    gc.collect()
+    assert found() is None
+
+
 # -- functions and methods --------------------------------------------------------------------------
 
 

@@ -243,7 +243,7 @@ class Rules:
         texts = []
         if isinstance(value, torch.Tensor):
             texts += [f"{e}.add_(1)", f"{e}.mul_(-2)", f"{e}.zero_()", f"{e}.data = {e}.data + 1", f"{e}.requires_grad_(not {e}.requires_grad)",
-                      f"{e}.data = {e}.data.double()", f"{e}.t_()", f"{e}.own = 2.0", f"{e}.resize_(2)", f"{e}.data = {e}.data.flip(0)", f"{e}.unsqueeze_(0)"]
+                      f"{e}.data = {e}.data.double()", f"{e}.t_()", f"{e}.own = 2.0", f"{e}.resize_(min(1, {e}.numel()))", f"{e}.data = {e}.data.flip(0)", f"{e}.unsqueeze_(0)"]
         elif isinstance(value, types.FunctionType):
             texts += [f"{e}.__code__ = {e}.__code__.replace(co_consts=tuple(part * 2 if type(part) is float else part for part in {e}.__code__.co_consts))",
                       f"{e}.__code__ = (lambda *args, **more: 2.0).__code__", f"{e}.__name__ = 'other'", f"{e}.own = 2.0", f"{e}.__defaults__ = (2.0,)",
