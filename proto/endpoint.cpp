@@ -52,15 +52,29 @@ Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket) {
   Endpoint endpoint;
   if (store_dir.empty()) store_dir = DefaultStore();
   std::error_code failed;
-  // Two spellings of one directory must meet at one socket.
-  const std::filesystem::path absolute = std::filesystem::weakly_canonical(store_dir, failed);
-  endpoint.store_dir = failed ? store_dir : absolute.string();
-  endpoint.socket = socket.empty() ? DefaultSocket(endpoint.store_dir) : std::move(socket);
+  // Two spellings of one directory must meet at one socket, and a daemon has a working directory of its own.
+  const auto whole = [&](const std::string& path) {
+    const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+    const std::filesystem::path canonical =
+        failed ? std::filesystem::path(path) : std::filesystem::weakly_canonical(absolute, failed);
+    return failed ? path : canonical.string();
+  };
+  endpoint.store_dir = whole(store_dir);
+  endpoint.socket = std::filesystem::absolute(
+                        socket.empty() ? DefaultSocket(endpoint.store_dir) : std::move(socket), failed)
+                        .string();
   if (endpoint.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return Error(Code::kInvalid,
                  fmt::format("socket path '{}' has {} bytes, the system allows {}; set INGOT_SOCKET",
                              endpoint.socket, endpoint.socket.size(),
                              sizeof(sockaddr_un::sun_path) - 1));
+  }
+  // A daemon makes its socket anew, which removes what has the name.
+  struct stat facts;
+  if (lstat(endpoint.socket.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
+    return Error(Code::kInvalid,
+                 fmt::format("socket path '{}' names something that is no socket; set INGOT_SOCKET to a name that is free",
+                             endpoint.socket));
   }
   return endpoint;
 }

@@ -18,7 +18,8 @@ struct Endpoint {
 
 /// Fills what is empty: INGOT_STORE_DIR, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot;
 /// INGOT_SOCKET, else $XDG_RUNTIME_DIR/ingot/<digest of the store directory>.sock, else the same
-/// under <tmp>/ingot-<uid>. kInvalid when the socket's path is longer than the system allows.
+/// under <tmp>/ingot-<uid>. Both are absolute. kInvalid when the socket's path is longer than the
+/// system allows, or names what is no socket.
 Result<Endpoint> ResolveEndpoint(std::string store_dir = {}, std::string socket = {});
 
 /// Creates the directory a socket lives in, mode 0700, following no link at its last part.

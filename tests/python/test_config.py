@@ -7,9 +7,11 @@ import json
 import logging
 import pathlib
 import pickle
+import subprocess
 
 import pytest
 import torch
+from conftest import BIN
 
 
 @pytest.fixture
@@ -119,6 +121,22 @@ def test_a_daemon_that_does_not_start_is_said_once(store):
     assert len(said) == 1 and "/proc/none" in said[0], said
     said = about_the_store(store.python(UNUSABLE, INGOT_SOCKET="/tmp/" + "long" * 40))
     assert len(said) == 1 and "cannot be used" in said[0], said
+
+
+def test_a_socket_name_that_is_taken_is_left_alone(store, tmp_path):
+    taken = tmp_path / "notes.txt"
+    taken.write_text("of the user")
+    said = about_the_store(store.python(UNUSABLE, INGOT_SOCKET=str(taken)))
+    assert len(said) == 1 and str(taken) in said[0] and "no socket" in said[0], said
+    assert taken.read_text() == "of the user" and sorted(tmp_path.iterdir()) == [taken]
+
+
+def test_names_without_a_folder_are_of_the_process_that_has_them(store, tmp_path):
+    store.python(UNUSABLE, tmp_path, INGOT_STORE_DIR="own", INGOT_SOCKET="ingot.sock")
+    env = {**store.env, "INGOT_STORE_DIR": "own", "INGOT_SOCKET": "ingot.sock"}
+    done = subprocess.run([str(BIN / "ingot"), "daemon", "stop"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "own").is_dir() and not pathlib.Path("/own").exists()
 
 
 def test_a_usable_store_says_nothing(store):
