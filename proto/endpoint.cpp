@@ -73,7 +73,8 @@ Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket) {
   struct stat facts;
   if (lstat(endpoint.socket.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
     return Error(Code::kInvalid,
-                 fmt::format("socket path '{}' names something that is no socket; set INGOT_SOCKET to a name that is free",
+                 fmt::format("socket path '{}' names something that is no socket; "
+                             "set INGOT_SOCKET to a name that is free",
                              endpoint.socket));
   }
   return endpoint;
