@@ -10,6 +10,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -34,6 +35,8 @@ class Flattener {
     if (autocast) out_.unsupported = "autocast";
     // A mode of the program's own (torch.device as a context) sees every call, and may change it.
     if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) out_.unsupported = "function-mode";
+    // Tangents may lie in arguments, weights and whatever else a call reads.
+    if (torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr) out_.unsupported = "forward-mode";
   }
 
   void Value(PyObject* value, const std::string& name) {

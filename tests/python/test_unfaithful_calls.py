@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 
 def _tensors(value):
@@ -105,3 +106,20 @@ def test_is_told_apart(ingot, name):
 def test_ordinary_writes_of_lists_are_native(ingot):
     step = _check(ingot, _foreach("_foreach_add_", (0, 1), 1), lambda: (torch.ones(3), torch.ones(4)))
     assert step.variants
+
+
+def test_calls_within_a_level_of_forward_mode_are_eager(ingot):
+    """Tangents may lie in arguments, in weights and in whatever else a call reads."""
+    weight, x = torch.full((3,), 2.0), torch.ones(3)
+    step = ingot.compile(lambda x: torch.sin(x) * weight, wait=True)
+    with torch.no_grad():
+        for _ in range(2):
+            step(x)
+    native = ingot.stats()["native_calls"]
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(step(forward_ad.make_dual(x, x))).tangent
+    torch.testing.assert_close(tangent, torch.cos(x) * 2)
+    assert ingot.stats()["native_calls"] == native and "forward-mode" in step.why_miss()
+    with torch.no_grad():
+        torch.testing.assert_close(step(x), torch.sin(x) * 2)
+    assert ingot.stats()["native_calls"] == native + 1

@@ -128,9 +128,12 @@ class Engine:
         """The eager answer, counted, said once for each reason."""
         counters.add("fallbacks")
         counters.add(f"refused_{name}")
-        self._warn_once(name, f"{self.name} runs eagerly: {name}" + (f" ({detail})" if detail and detail != name else "") + recording.advice(name))
+        why = name + (f" ({detail})" if detail and detail != name else "") + recording.advice(name)
+        if name != "on_miss":  # There the miss itself says why.
+            self._last_miss = miss.Miss("refused", why)
+        self._warn_once(name, f"{self.name} runs eagerly: {why}")
         if self.config.on_unsupported == "error" and name != "execution":
-            raise errors.Unsupported(f"{self.name}: {name}" + (f" ({detail})" if detail != name else "") + recording.advice(name))
+            raise errors.Unsupported(f"{self.name}: {why}")
         return self.target(*args, **kwargs)
 
     def _fall_back_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:

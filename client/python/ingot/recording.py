@@ -87,6 +87,7 @@ _ADVICE = {
     "requires-grad": "; call it under torch.no_grad() or torch.inference_mode()",
     "autocast": "; cast the model instead, e.g. model.to(torch.bfloat16)",
     "function-mode": "; leave the torch function mode (torch.device, set_default_device) before the call",
+    "forward-mode": "; leave the level of forward-mode differentiation before the call",
     "device": "; only CPU tensors are served",
     "call": "; move the call out of the function, or say ingot.mark_pure of it if it depends on its arguments alone",
     "side-effect": "; return the value instead of storing it",
