@@ -6,7 +6,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, effects, errors, groups, paths, tree
+from ingot import _native, dependencies, effects, errors, groups, memories, paths, tree
 
 
 class Variant:
@@ -49,6 +49,8 @@ class Variant:
         weights = [_weight(path, roots) for path in self.signature["weights"]]
         if len({id(weight) for weight in weights}) != len(weights):
             raise errors.Incompatible("two weights of the recording are one tensor here")
+        if memories.overlaps(weights) != self.signature.get("overlaps", []):
+            raise errors.Incompatible("weights share memory in another way than those of the recording")
         self._watch = _native.Watch()
         for weight in weights:
             self._watch.leave(weight)  # The program checks those itself.

@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, counters, dependencies, effects, errors, groups, paths, tree
+from ingot import _native, collectives, counters, dependencies, effects, errors, groups, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
@@ -113,6 +113,7 @@ class Recording:
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
         self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
+        self._weights: "list[torch.Tensor]" = []
         self.observer = self._observe()
 
     def _observe(self) -> typing.Any:
@@ -180,6 +181,7 @@ class Recording:
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
+        overlaps = memories.overlaps(self._weights)
         encoder.found_in_arguments(self._declared)
         encoder.find_links([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
         try:
@@ -188,7 +190,8 @@ class Recording:
             self._check_refusal()
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
-                     "leaves": len(encoder.leaves), "groups": self._recorder.groups}
+                     "leaves": len(encoder.leaves), "groups": self._recorder.groups,
+                     **({"overlaps": overlaps} if overlaps else {})}
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer,
                         dependencies.of_operators(self._recorder.foreign_operators()))
 
@@ -222,6 +225,7 @@ class Recording:
             elif path is not None:
                 self._recorder.declare_weight(value, paths.to_text(path))
                 weights.append(path)
+                self._weights.append(tensor)
             else:
                 raise Refused("unbound-tensor", f"a tensor of sizes {list(tensor.shape)} that no path leads to"
                               + (" was changed in place" if written else ""))

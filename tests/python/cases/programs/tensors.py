@@ -357,3 +357,34 @@ def fn(x):
     return w[:2], x[1:]
 mutations = ["with torch.inference_mode():\n    w = torch.ones(4)", "seen = [t.is_inference() for t in step(torch.ones(4))]",
              "with torch.inference_mode():\n    made = torch.ones(4)\nseen = [t.is_inference() for t in step(made)]"]
+
+
+# %% view_of_what_is_written
+a = torch.ones(3); b = a[:]
+def fn(x): a.add_(1); return x + b
+mutations = ['b = torch.ones(3)', 'b = a[:]']
+native = None
+
+
+# %% data_of_what_is_written
+a = torch.ones(3); b = torch.ones(3)
+def fn(x): a.add_(1); return x + b
+mutations = ['b.data = a', 'b.data = torch.ones(3)']
+native = None
+
+
+# %% part_of_what_is_written
+a = torch.ones(4); b = torch.ones(3)
+def fn(x): a.add_(1); return x + b
+mutations = ['b = a[:3]', 'b = a[1:]']
+native = None
+
+
+# %% buffer_that_is_a_view_of_another
+class M(torch.nn.Module):
+    def __init__(s): super().__init__(); s.register_buffer("cache", torch.zeros(3)); s.register_buffer("v", s.cache[:])
+    def forward(s, x): s.cache += 1; return x + s.v
+fn = M()
+mutations = ['f.v = torch.zeros(3)']
+native = None
+
