@@ -152,6 +152,21 @@ def test_what_a_file_cannot_check_is_refused_by_name(ingot, block, tmp_path):
         ingot.compile(lambda x: x).export(tmp_path / "f.ingot")
 
 
+def test_what_follows_a_mode_is_refused(ingot, tmp_path):
+    """A loaded file does not know in which mode it was recorded."""
+    step, x = ingot.compile(lambda x: x * (2 if torch.is_grad_enabled() else 3), wait=True), t(3)
+    for _ in range(2):
+        step(x)
+    step.export(tmp_path / "one.ingot")
+    torch.testing.assert_close(ingot.load(tmp_path / "one.ingot")(x), x * 2)
+    with torch.no_grad():
+        for _ in range(2):
+            step(x)
+    with pytest.raises(ingot.Unsupported, match="in another mode of PyTorch"):
+        step.export(tmp_path / "two.ingot")
+    assert not os.path.exists(tmp_path / "two.ingot")
+
+
 def test_calls_that_are_not_native_are_said(ingot, tmp_path, caplog):
     def fn(x, flag):
         return x + (float(x.numpy()[0]) if flag else 1)

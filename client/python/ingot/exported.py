@@ -32,6 +32,10 @@ def save(path: "str | os.PathLike[str]", name: str, structures: "typing.Iterable
         if not isinstance(structure, str):
             raise errors.Unsupported(f"{name}: an exported file cannot check that {structure}")
         listed = found.setdefault(structure, [])
+        known, given = ({variant.graph for variant in some} for some in (listed, variants))
+        if known and not (known <= given or given <= known):
+            raise errors.Unsupported(f"{name} does other things with the same arguments in another mode of PyTorch (gradients, inference, "
+                                     "default dtype), which an exported file cannot check; call it in one mode only before exporting it")
         listed += [variant for variant in variants if variant not in listed]
     if not found:
         raise errors.NotFound(f"{name} has no variant yet: call it first, then wait()")
