@@ -452,6 +452,36 @@ def test_padding_that_changes_the_answer_is_given_up(ingot):
             torch.testing.assert_close(step(y), y.mean(0))
 
 
+def test_nothing_is_padded_where_a_call_writes(ingot):
+    """A filled copy would be written in the argument's place, and a module's buffer twice where the answers are compared."""
+    seen = torch.zeros(())
+
+    def step(x):
+        seen.add_(1)
+        return x.mul_(2)
+
+    compiled, x = ingot.compile(step, wait=True, on_miss="pad"), torch.ones(8, 4)
+    ingot.set_dim_gears(x, {0: [4, 8]}, pad=0)
+    with torch.no_grad():
+        for calls, rows in enumerate((8, 8, 4, 5, 5, 5, 3, 3), 1):
+            x = torch.ones(rows, 4)
+            torch.testing.assert_close(compiled(x), torch.full((rows, 4), 2.0))
+            torch.testing.assert_close(x, torch.full((rows, 4), 2.0))
+            assert seen == calls
+    assert ingot.stats().get("padded_calls", 0) == 0
+
+
+def test_padding_is_given_up_where_values_decide_the_size(ingot):
+    step = ingot.compile(lambda x: x[x > 0], wait=True, on_miss="pad")
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for number, columns in enumerate([8, 4, 16, 5, 5, 5, 5, 5]):
+            x = torch.randn(3, columns)
+            if number == 0:
+                ingot.set_dim_gears(x, {1: [4, 8, 16]}, pad=0)
+            torch.testing.assert_close(step(x), x[x > 0])
+
+
 def test_fixed_dims_get_code_of_their_own(ingot):
     step = ingot.compile(lambda x: x * 2 + 1, wait=True)
     with torch.no_grad():

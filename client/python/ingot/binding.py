@@ -66,6 +66,10 @@ class Variant:
             self.program = _native.Program.bind(self.artifact, weights, names)
             self._weights, self._group_names = weights, names
 
+    def writes(self) -> bool:
+        """Whether a call changes arguments, weights or objects."""
+        return bool(self.signature["writes"]) or any(self.artifact.writes().values())
+
     def _is_verifiable(self) -> bool:
         """A call can be answered twice; other ranks would see a collective twice."""
         return not self.signature["writes"] and not self.signature.get("groups")

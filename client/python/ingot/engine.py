@@ -314,7 +314,7 @@ class Engine:
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
         declared, sizes = shape.declared, call.sizes()
         assert declared is not None
-        if self.config.on_miss == "pad" and not self._padded.is_refused(sizes):
+        if self.config.on_miss == "pad" and not self._padded.is_refused(sizes) and self._padded.may_fill(shape.entry.usable()):
             gear = declared.above(sizes)
             filled = padding.filled_up(declared, call.tensors, gear) if gear is not None else None
             if filled is not None:

@@ -5,31 +5,39 @@ import typing
 
 import torch
 
-from ingot import gears
+from ingot import binding, gears
 
 
 class Padded:
     """Which sizes of one call site may be filled up, and what their answers look like."""
 
     def __init__(self) -> None:
-        self._shapes: "dict[gears.Sizes, list[torch.Size] | None]" = {}
-        """For sizes tried: the sizes of the answer's tensors, or None where padding changed the answer."""
+        self._shapes: "dict[gears.Sizes, tuple[list[torch.Size], list[torch.Size]] | None]" = {}
+        """For sizes tried: the sizes of the padded answer's tensors and of eager's, or None where padding changed the answer."""
 
     def is_refused(self, sizes: gears.Sizes) -> bool:
         """Whether padding these sizes gave another answer than eager."""
         return sizes in self._shapes and self._shapes[sizes] is None
 
+    @staticmethod
+    def may_fill(variants: "typing.Sequence[binding.Variant]") -> bool:
+        """What a call writes, it would write to the filled copy, and twice where its answer is compared."""
+        return len(variants) > 0 and not any(variant.writes() for variant in variants)
+
     def answer(self, sizes: gears.Sizes, padded: typing.Any, eager: "typing.Callable[[], typing.Any]") -> typing.Any:
         """The padded answer cut to size; the first time it is compared with eager's, which decides for good."""
-        known = self._shapes.get(sizes)
+        known, whole = self._shapes.get(sizes), [leaf.shape for leaf in _leaves(padded)]
         if known is None:
             expected = eager()
-            leaves = _leaves(expected)
-            cut = _cut(padded, [leaf.shape for leaf in leaves])
-            right = cut is not None and all(_close(a, b) for a, b in zip(_leaves(cut), leaves))
-            self._shapes[sizes] = [leaf.shape for leaf in leaves] if right else None
+            shapes = [leaf.shape for leaf in _leaves(expected)]
+            cut = _cut(padded, shapes)
+            right = cut is not None and all(_close(a, b) for a, b in zip(_leaves(cut), _leaves(expected)))
+            self._shapes[sizes] = (whole, shapes) if right else None
             return expected
-        return _cut(padded, known)
+        if whole != known[0]:  # The values decide how many there are.
+            self._shapes[sizes] = None
+            return eager()
+        return _cut(padded, known[1])
 
 
 def filled_up(declared: gears.Declared, tensors: "typing.Sequence[torch.Tensor]", gear: "tuple[int, ...]") -> "list[torch.Tensor] | None":
