@@ -29,6 +29,12 @@ constexpr std::string_view kMetadataOps[] = {
     "aten.result_type.Tensor", "aten.result_type.Scalar",
 };
 
+// Operators that return a view of their operand, or the operand itself, where its layout or type
+// allows it, and a copy where not.
+constexpr std::string_view kViewsOrCopies[] = {
+    "aten.contiguous", "aten.reshape", "aten.reshape_as", "aten.ravel", "aten.flatten.using_ints", "aten.type_as",
+};
+
 // Batch statistics are written although the schemas do not say so.
 constexpr std::string_view kRunningStatistics[] = {
     "aten.batch_norm", "aten.native_batch_norm", "aten.cudnn_batch_norm", "aten.instance_norm",
@@ -300,10 +306,29 @@ class Importer {
       same_layout &= graph_.type(value).strides == recording_.meta(id).type.strides;
     }
     if (types.size() == 1 && !same_layout) {
+      if (CopiedThen(call, ids[0])) TRY(CopyOperand(node));
       return std::vector<ValueId>{AddViewNode(graph_, std::move(node), std::move(types[0]))};
     }
     const NodeId id = graph_.AddNode(std::move(node), std::move(types));
     return graph_.node(id).results;
+  }
+
+  /// A view where the layout allows one, which it did not: with the layout of now it would be one, and results that are
+  /// memories of their own would share theirs.
+  bool CopiedThen(const StepCall& call, uint32_t result) const {
+    const bool may_copy = IsOneOf(kViewsOrCopies, call.op) || call.op.starts_with("aten.to.");
+    return may_copy && call.operands.size() == 1 &&
+           recording_.meta(call.operands[0]).storage != recording_.meta(result).storage;
+  }
+
+  Status CopyOperand(Node& node) {
+    auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+    if (operand == nullptr) return Error(Code::kCorrupt, "takes no tensor");
+    const Type& type = graph_.type(operand->id);
+    const NodeId copy = graph_.AddNode({"aten.clone", {*operand, Name("contiguous_format")}},
+                                       {Type::Contiguous(type.dtype, type.sizes)});
+    *operand = Ref{graph_.node(copy).results[0]};
+    return {};
   }
 
   /// as_strided counts from the start of a storage, which is another in each call and in compiled code; here

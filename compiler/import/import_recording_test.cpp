@@ -226,6 +226,26 @@ TEST(ImportRecording, DropsStepsThatReturnTheirOperand) {
   EXPECT_EQ(Body(r.Finish({x})), "  return %x\n}\n");
 }
 
+// The value after the write is contiguous, what was copied was not: the results are two memories.
+TEST(ImportRecording, CopiesWhatWasCopiedInAnotherLayout) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {2, 3}, {4, 1});
+  r.InPlace("aten::add_.Scalar", Args(V(x), I(1), I(1)));
+  const uint32_t a = r.Fresh(DType::kF32, {2, 3});
+  const uint32_t b = r.Fresh(DType::kF32, {6});
+  r.Step("aten::contiguous", Args(V(x), Text("contiguous_format")), Args(V(a)));
+  r.Step("aten::reshape", Args(V(x), IntList({-1})), Args(V(b)));
+  EXPECT_EQ(Body(r.Finish({a, b})), R"(  %0 = aten.add.Scalar(%x, 1, 1) : f32[2, 3]
+  %1 = aten.clone(%0, "contiguous_format") : f32[2, 3]
+  %2 = aten.contiguous(%1, "contiguous_format") : f32[2, 3]
+  %3 = aten.clone(%0, "contiguous_format") : f32[2, 3]
+  %4 = aten.reshape(%3, [-1]) : f32[6]
+  write %x = %0
+  return %2, %4
+}
+)");
+}
+
 TEST(ImportRecording, KeepsRandomSteps) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {4});

@@ -123,3 +123,17 @@ def test_calls_within_a_level_of_forward_mode_are_eager(ingot):
     with torch.no_grad():
         torch.testing.assert_close(step(x), torch.sin(x) * 2)
     assert ingot.stats()["native_calls"] == native + 1
+
+
+@pytest.mark.parametrize("copy", [lambda x: x.contiguous(), lambda x: x.reshape(-1), lambda x: x.flatten()])
+def test_copies_in_another_layout_do_not_share_memory(ingot, copy):
+    def step(x):
+        x += 1
+        return copy(x), copy(x)
+
+    compiled, native = ingot.compile(step, wait=True), ingot.stats()["native_calls"]
+    for _ in range(3):
+        one, other = compiled(torch.zeros(4, 12)[:, 3:9])
+        one.add_(1)
+        assert torch.all(one == 2) and torch.all(other == 1)
+    assert ingot.stats()["native_calls"] > native
