@@ -40,7 +40,7 @@ class Flattener {
   }
 
   void Value(PyObject* value, const std::string& name) {
-    if (THPVariable_Check(value)) {
+    if (IsTensor(value)) {
       TensorValue(value, name);
     } else if (value == Py_None) {
       Tag('N');

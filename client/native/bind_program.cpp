@@ -6,6 +6,7 @@
 
 #include "client/lib/program.h"
 #include "client/native/bindings.h"
+#include "client/native/tensor_facts.h"
 #include "client/native/without_gil.h"
 #include "guards/manifest_guards.h"
 
@@ -17,7 +18,7 @@ namespace {
 std::vector<at::Tensor> Tensors(const py::list& list) {
   std::vector<at::Tensor> tensors;
   for (py::handle item : list) {
-    if (!THPVariable_Check(item.ptr())) throw py::type_error("expected a list of tensors");
+    if (!IsTensor(item.ptr())) throw py::type_error("expected a list of tensors");
     tensors.push_back(THPVariable_Unpack(item.ptr()));
   }
   return tensors;

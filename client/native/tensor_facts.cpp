@@ -13,7 +13,10 @@
 
 namespace ingot::client {
 
-bool IsTensor(PyObject* value) { return THPVariable_Check(value); }
+// By type, where torch's own check asks the object for its class, which runs a user's code.
+bool IsTensor(PyObject* value) {
+  return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass));
+}
 
 bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 

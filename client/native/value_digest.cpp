@@ -13,6 +13,7 @@
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
+#include "client/native/tensor_facts.h"
 
 namespace ingot::client {
 namespace {
@@ -210,7 +211,7 @@ bool ValueWriter::WriteNamed(PyObject* value) {
     const Digest digest = DigestOfCode(value);
     AppendLittle(bytes_, digest.low);
     AppendLittle(bytes_, digest.high);
-  } else if (THPVariable_Check(value)) {
+  } else if (IsTensor(value)) {
     WriteTensor(value);
   } else {
     return false;

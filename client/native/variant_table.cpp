@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "client/native/tensor_facts.h"
+
 namespace ingot::client {
 
 void RunInputs::Clear() {
@@ -78,7 +80,7 @@ bool BoundVariant::Fetch(const std::vector<PyObject*>& objects, RunInputs& input
     PyObject* found = path.Follow(objects);
     if (found == nullptr) return false;
     inputs.held.push_back(found);
-    if (!THPVariable_Check(found)) return false;
+    if (!IsTensor(found)) return false;
     inputs.tensors.push_back(&THPVariable_Unpack(found));
   }
   return true;

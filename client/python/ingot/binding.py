@@ -91,6 +91,6 @@ class Variant:
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
     value = paths.resolve(path, roots)
-    if not isinstance(value, torch.Tensor):
+    if not issubclass(type(value), torch.Tensor):
         raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor when it was recorded")
     return value

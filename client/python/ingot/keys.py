@@ -99,7 +99,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
     ``seen`` numbers the tensors of one call by identity, so that one passed twice is told from two.
     """
     seen = {} if seen is None else seen
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):
         if id(value) in seen:
             return f"tensor {seen[id(value)]}"
         seen[id(value)] = len(seen)

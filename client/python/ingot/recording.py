@@ -252,9 +252,9 @@ def _add_argument(observer: typing.Any, value: typing.Any, depth: int) -> None:
     """The structure that the call's shape holds, as client/native/arguments.cpp takes it apart."""
     if depth > _DEPTH_MAX:
         return
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):
         observer.add_argument(value)
-    elif type(value) in (list, tuple) or isinstance(value, tuple):
+    elif type(value) is list or issubclass(type(value), tuple):
         observer.add_argument(value)
         for item in value:
             _add_argument(observer, item, depth + 1)

@@ -33,7 +33,7 @@ class Describer:
     def _node(self, value: typing.Any, path: str, depth: int) -> "dict[str, typing.Any]":
         if depth > _DEPTH_MAX:
             raise errors.Unsupported(f"'{path}' is nested too deep")
-        if isinstance(value, torch.Tensor):
+        if issubclass(type(value), torch.Tensor):
             number = self._numbers.setdefault(id(value), len(self.tensors))
             if number == len(self.tensors):
                 self.tensors.append(value)
@@ -58,7 +58,7 @@ class Describer:
                 if type(key) not in (str, int):
                     raise errors.Unsupported(f"'{path}' has a key of type {type(key).__name__}, a file checks str and int")
             return {"t": "dict", "k": list(value), "c": [self._node(child, f"{path}[{key!r}]", depth + 1) for key, child in value.items()]}
-        if isinstance(value, tuple):
+        if issubclass(type(value), tuple):
             return {"t": "named", **self._class(kind), "c": self._nodes(value, path, depth)}
         if dataclasses.is_dataclass(kind):
             fields = list(kind.__dataclass_fields__)

@@ -77,7 +77,7 @@ class Encoder:
         """Unsupported names the type that cannot be rebuilt."""
         if depth > _DEPTH_MAX:
             raise errors.Unsupported("it is nested too deep or contains itself")
-        if isinstance(value, torch.Tensor):
+        if issubclass(type(value), torch.Tensor):
             return self._encode_tensor(value, depth)
         if value is None or type(value) in (bool, int, str):
             return {"t": "const", "v": value}
@@ -147,7 +147,7 @@ class Encoder:
         kind = type(value)
         if kind is complex or callable(value) or kind.__module__ == "builtins":
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
-        if isinstance(value, tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
+        if issubclass(type(value), tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
             return {"t": "sequence", **_class_name(kind), "c": [self.encode(v, depth + 1) for v in value]}
         base = next(b for b in kind.__mro__ if b in _BASES or not b.__flags__ & _HEAP)
         if base not in _BASES or kind.__flags__ & _HEAP == 0:
