@@ -89,7 +89,7 @@ def _take(module: typing.Any, fn: typing.Any, step: "str | None") -> snapshots.P
             gc.collect()  # What goes, goes now.
             outcome: "dict[str, typing.Any]" = {}
         else:
-            args, kwargs = module.inputs(), getattr(module, "keywords", dict)()
+            args, kwargs = tuple(module.inputs()), dict(getattr(module, "keywords", dict)())
             result = fn(*args, **kwargs)
             outcome = {"result": list(result) if hasattr(result, "__next__") else result}
     except Exception as e:
