@@ -147,8 +147,9 @@ constexpr Group kGroups[] = {
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
     {Effect::kNothing, "object.",
-     "__init__ __new__ __init_subclass__ __subclasshook__ __eq__ __ne__ "
-     "__class__ __reduce_ex__"},
+     "__init__ __init_subclass__ __subclasshook__ __eq__ __ne__ __class__"},
+    {Effect::kReduce, "object.", "__reduce__ __reduce_ex__ __getstate__"},
+    {Effect::kAllocate, "object.", "__new__"},
     {Effect::kNothing, "type.",
      "mro __instancecheck__ __subclasscheck__ __init__ __new__ __prepare__ __or__ "
      "__ror__"},

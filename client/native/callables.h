@@ -55,6 +55,8 @@ enum class Effect : uint8_t {
   kContext,     ///< reads a context variable
   kSetContext,  ///< changes a context variable, which is as before when the call ends
   kApply,       ///< calls a class's `forward`
+  kReduce,      ///< reads all that its first argument holds, to make another of it
+  kAllocate,    ///< makes an empty object of its first argument, a class
   kConstruct,   ///< makes an object of its first argument, a class, with the others
   kWarn,        ///< writes a message, or raises it where a filter says so
   kCallsSelf,   ///< a bound call: its first argument is called with the others

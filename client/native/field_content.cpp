@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <iterator>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "client/native/code_digest.h"
@@ -22,12 +25,28 @@ Digest DigestOfContent(PyObject* value) {
   return writer.Finish();
 }
 
+PyObject* InternedMaxlen() {
+  static PyObject* const name = PyUnicode_InternFromString("maxlen");
+  return name;
+}
+
+/// How many elements, and of a deque how many it may have.
 Digest DigestOfLength(PyObject* holder) {
   Hasher hasher;
-  const Py_ssize_t length = PyDict_Check(holder) ? PyDict_GET_SIZE(holder) : PyObject_Size(holder);
-  PyErr_Clear();
-  hasher.Add(static_cast<uint64_t>(length));
+  hasher.Add(static_cast<uint64_t>(SizeOf(holder)));
+  if (std::string_view(NativeBase(Py_TYPE(holder))->tp_name) == "collections.deque") {
+    const PythonRef most(PyObject_GenericGetAttr(holder, InternedMaxlen()));
+    PyErr_Clear();
+    if (most && most.get() != Py_None) hasher.Add(static_cast<uint64_t>(PyLong_AsSsize_t(most.get())));
+  }
   return hasher.Finish();
+}
+
+/// Whether objects can be made of a class, or parts of it are abstract.
+Digest DigestOfAbstract(PyObject* type) {
+  const bool is_abstract =
+      PyType_Check(type) && (reinterpret_cast<PyTypeObject*>(type)->tp_flags & Py_TPFLAGS_IS_ABSTRACT) != 0;
+  return DigestOf(is_abstract ? "abstract" : "whole");
 }
 
 /// Keys in their order; atoms by value, others by what they are.
@@ -78,18 +97,6 @@ Digest DigestOfMeta(PyObject* value) {
   return hasher.Finish();
 }
 
-/// Found by native code alone; what an instruction looks up by name is a place of its own.
-bool IsSpecial(std::string_view name) {
-  constexpr std::array<std::string_view, 21> kOthers = {
-      "__doc__",     "__module__",    "__qualname__",     "__init_subclass__", "__del__",
-      "__reduce__",  "__reduce_ex__", "__init__",         "__new__",           "__post_init__",
-      "__call__",    "__getattr__",   "__getattribute__", "__setattr__",       "__delattr__",
-      "__enter__",   "__exit__",      "__set_name__",     "__class_getitem__", "__getstate__",
-      "__setstate__"};
-  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
-         std::ranges::find(kOthers, name) == kOthers.end();
-}
-
 /// What native code finds under special names.
 Digest DigestOfSpecial(PyObject* type) {
   Hasher hasher;
@@ -102,7 +109,7 @@ Digest DigestOfSpecial(PyObject* type) {
     while (PyDict_Next(DictOf(base), &at, &key, &value)) {
       const bool is_method =
           value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
-      if (!is_method || !PyUnicode_Check(key) || !IsSpecial(ViewOf(key))) continue;
+      if (!is_method || !PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
       const Digest digest = DigestOfValue(value);
       hasher.AddField(ViewOf(key));
       hasher.Add(digest.low);
@@ -149,12 +156,12 @@ Digest DigestOfNames(PyObject* function) {
   return hasher.Finish();
 }
 
-/// Classes registered with an abstract one, by name.
-Digest DigestOfRegistry(PyObject* type) {
+/// Adds the names of classes that are registered with this one, with what is registered, or with what comes from it.
+void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordered_flat_set<PyObject*>& met) {
+  if (!met.insert(type).second) return;
   const PythonRef module(PyImport_ImportModule("_abc"));
   const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
                               : nullptr);
-  std::vector<std::string> names;
   const PythonRef iterator(dump && PyTuple_Check(dump.get())
                                ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
                                : nullptr);
@@ -164,10 +171,21 @@ Digest DigestOfRegistry(PyObject* type) {
     const PythonRef one = TargetOf(reference.get());
     if (!one || !PyType_Check(one.get())) continue;
     auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
-    names.push_back(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+    names.insert(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+    AddRegistered(one.get(), names, met);
   }
   PyErr_Clear();
-  std::ranges::sort(names);
+  const PythonRef heirs(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
+  for (Py_ssize_t i = 0; heirs && i < PyList_GET_SIZE(heirs.get()); ++i)
+    AddRegistered(PyList_GET_ITEM(heirs.get(), i), names, met);
+  PyErr_Clear();
+}
+
+/// Classes that an abstract one takes for its heirs because they are registered, by name.
+Digest DigestOfRegistry(PyObject* type) {
+  std::set<std::string> names;
+  boost::unordered_flat_set<PyObject*> met;
+  AddRegistered(type, names, met);
   Hasher hasher;
   for (const std::string& name : names) hasher.AddField(name);
   return hasher.Finish();
@@ -216,7 +234,7 @@ constexpr ContentField kContentFields[] = {
     {"order", DigestOfOrder}, {"bases", DigestOfBases},     {"special", DigestOfSpecial},
     {"names", DigestOfNames}, {"grad", DigestOfGrad},       {"registry", DigestOfRegistry},
     {"kind", DigestOfValue}, {"address", DigestOfAddress}, {"context", DigestOfContext},
-    {"errors", DigestOfErrors},
+    {"errors", DigestOfErrors}, {"abstract", DigestOfAbstract},
 };
 
 const ContentField* FindField(std::string_view name) {
@@ -225,6 +243,18 @@ const ContentField* FindField(std::string_view name) {
 }
 
 }  // namespace
+
+/// Found by native code alone; what an instruction looks up by name is a place of its own.
+bool IsSpecialName(std::string_view name) {
+  constexpr std::array<std::string_view, 21> kOthers = {
+      "__doc__",     "__module__",    "__qualname__",     "__init_subclass__", "__del__",
+      "__reduce__",  "__reduce_ex__", "__init__",         "__new__",           "__post_init__",
+      "__call__",    "__getattr__",   "__getattribute__", "__setattr__",       "__delattr__",
+      "__enter__",   "__exit__",      "__set_name__",     "__class_getitem__", "__getstate__",
+      "__setstate__"};
+  return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
+         std::ranges::find(kOthers, name) == kOthers.end();
+}
 
 bool IsContentField(std::string_view name) { return FindField(name) != nullptr; }
 

@@ -99,6 +99,17 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   }
   WriteTag('B');
   WriteText(format);
+  AppendLittle(bytes_, static_cast<uint8_t>(view.readonly));
+  for (int i = 0; i < view.ndim && view.strides != nullptr; ++i) {
+    AppendLittle(bytes_, static_cast<int64_t>(view.strides[i]));
+  }
+  // Whose memory it is, a program can ask of both.
+  const bool is_array = ModuleOf(Py_TYPE(value)) == "numpy";
+  const PythonRef owner(PyMemoryView_Check(value) || is_array
+                            ? PyObject_GetAttrString(value, is_array ? "base" : "obj")
+                            : nullptr);
+  PyErr_Clear();
+  if (owner) WriteText(Py_TYPE(owner.get())->tp_name);
   for (int i = 0; i < view.ndim && view.shape != nullptr; ++i) {
     AppendLittle(bytes_, static_cast<int64_t>(view.shape[i]));
   }

@@ -125,6 +125,7 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
     return Refuse("call", Callables::NameOf(found));
   }
   Bind(found);
+  CalledFromClass(found);
   if (PyFunction_Check(found)) EnterFunction(found);
 }
 
@@ -169,7 +170,13 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
          reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
-  if (std::string_view(type->tp_name) == "types.GenericAlias") return Operand(object);
+  if (std::string_view(type->tp_name) == "types.GenericAlias") {
+    Operand(object);
+    // What it does not have itself it asks of the class that it is made of.
+    const PythonRef origin(PyObject_GetAttrString(object, "__origin__"));
+    PyErr_Clear();
+    return origin ? LoadAttribute(origin.get(), name) : void();
+  }
   Refuse("foreign-attribute", TextOf(type, name));
 }
 
@@ -282,6 +289,7 @@ void Observer::LoadFromModule(PyObject* module, PyObject* name) {
   if (IsNamed(name, "__dict__")) return log_.NoteField(*number, "dict");
   static PyObject* const hook = PyUnicode_InternFromString("__getattr__");
   log_.NoteRead(*number, Reading::kAttribute, hook);
+  CalledFromClass(PyDict_GetItemWithError(dict, hook));
   if (type != &PyModule_Type) LookUpSpecial(module, "__getattr__");
 }
 

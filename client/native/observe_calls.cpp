@@ -189,6 +189,11 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
 }
 
 int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
+  const Depth depth(*this);
+  if (!depth.is_bounded()) {
+    Refuse("call", "an object whose class calls others without end");
+    return kNone;
+  }
   PyTypeObject* type = Py_TYPE(callable);
   const std::string_view name = type->tp_name;
   const auto number = log_.Find(callable);
@@ -290,6 +295,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     is_text_ = false;
     consumer_ = nullptr;
     Getters(arguments);
+    if (type == &PyType_Type) NoteMaking(arguments);
     return type == &PyType_Type ? kMade : kNone;
   }
   PyTypeObject* meta = Py_TYPE(object);
@@ -297,6 +303,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   NoteType(object);
   if (!IsImmutable(meta)) {
     PyObject* found = LookUp(meta, call, object);
+    CalledFromClass(found);
     if (found != nullptr && PyFunction_Check(found)) {
       EnterFunction(found);
       return kNone;
@@ -312,7 +319,26 @@ int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
   // What the class takes over from one made in C reads its arguments there.
   if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
     DeepAll(arguments);
-  return PyType_IsSubtype(type, &PyType_Type) ? kMade : kNone;
+  if (!PyType_IsSubtype(type, &PyType_Type)) return kNone;
+  NoteMaking(arguments);
+  return kMade;
+}
+
+/// What `type(name, bases, namespace)` asks of the bases and of what is in the namespace.
+void Observer::NoteMaking(const Arguments& arguments) {
+  if (arguments.positional() != 3) return;
+  static PyObject* const hook = PyUnicode_InternFromString("__init_subclass__");
+  static PyObject* const set_name = PyUnicode_InternFromString("__set_name__");
+  PyObject *bases = arguments.values[1], *space = arguments.values[2], *key, *value;
+  for (Py_ssize_t i = 0; PyTuple_Check(bases) && i < PyTuple_GET_SIZE(bases); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(bases, i);
+    if (PyType_Check(base)) LoadFromType(reinterpret_cast<PyTypeObject*>(base), hook);
+  }
+  for (Py_ssize_t at = 0; PyDict_Check(space) && PyDict_Next(space, &at, &key, &value);) {
+    if (IsImmutable(Py_TYPE(value)) || PyType_Check(value)) continue;
+    LookUp(Py_TYPE(value), set_name, value);
+    NoteType(value);
+  }
 }
 
 void Observer::LookUpConstruction(PyTypeObject* type) {
@@ -321,8 +347,10 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
     PyObject* found = LookUp(type, name, object);
     if (refused_ || found == nullptr) return;
     Bind(found);
+    CalledFromClass(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }
+  if (const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type)) log_.NoteField(*number, "abstract");
   // Native calls make no such object, and nothing goes when they end.
   LookUp(type, "__del__", object);
   if (OwnFinalizer(type) != nullptr)
@@ -419,6 +447,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       takes_results_ = true;
       DeepAll(arguments, 1);
       if (count > 1 && PyDict_Check(values[0])) Keys(values[1]);
+      // A counter is filled by its own functions, where its class has such.
+      if (count > 1 && PyDict_Check(values[0]) && !IsImmutable(Py_TYPE(values[0]))) {
+        for (const char* name : {"get", "__setitem__"}) LookUp(Py_TYPE(values[0]), name, values[0]);
+      }
       if (count > 0 && (log_.IsOutside(values[0]) || log_.IsArgument(values[0])))
         Refuse("side-effect", Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name +
                                   " that existed before");
@@ -462,6 +494,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 0 && PyType_Check(values[0])) {
         const auto number = TypeNumber(reinterpret_cast<PyTypeObject*>(values[0]));
         if (number) log_.NoteField(*number, "registry");
+        if (number) log_.NoteField(*number, "special");
       }
       break;
     case Effect::kAddress:
@@ -578,7 +611,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
         NoteType(values[i]);
         if (!IsImmutable(base) && !PyType_IsSubtype(base, &PyType_Type)) LoadFromType(base, hook);
         PyTypeObject* meta = PyType_IsSubtype(base, &PyType_Type) ? base : Py_TYPE(values[i]);
-        if (!IsImmutable(meta)) LookUpConstruction(meta);
+        if (IsImmutable(meta)) continue;
+        LookUpConstruction(meta);
+        for (const char* name : {"__prepare__", "mro"}) LookUp(meta, name, reinterpret_cast<PyObject*>(meta));
       }
       ++classes_in_making_;
       return kMadeClass;
@@ -621,6 +656,16 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
         }
       }
       break;
+    case Effect::kReduce:
+      if (count > 0) State(values[0]);
+      break;
+    case Effect::kAllocate: {
+      const bool is_class = count > 0 && PyType_Check(values[0]);
+      auto* type = is_class ? reinterpret_cast<PyTypeObject*>(values[0]) : nullptr;
+      if (const auto number = type != nullptr && !IsImmutable(type) ? TypeNumber(type) : std::nullopt)
+        log_.NoteField(*number, "abstract");
+      break;
+    }
     case Effect::kConstruct:
       consumer_ = nullptr;
       if (arguments.count > 0 && PyType_Check(values[0])) {

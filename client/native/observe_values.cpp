@@ -5,6 +5,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/field_content.h"
 #include "client/native/observer.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
@@ -94,6 +95,7 @@ void Observer::NoteType(PyObject* instance) {
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
 void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (IsImmutable(type)) return;
+  LookIntoSpecial(type);
   if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "special");
   if (Py_TYPE(instance) == type) NoteType(instance);
   auto number = TypeNumber(type);
@@ -104,6 +106,40 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
     }
   }
   if (number) log_.NoteField(*number, "special");
+}
+
+/// What lies under special names and is no function shows nothing when it is called.
+void Observer::LookIntoSpecial(PyTypeObject* type) {
+  const auto [known, fresh] = looked_into_.try_emplace(type, type->tp_version_tag);
+  if (!fresh && known->second == type->tp_version_tag && type->tp_version_tag != 0) return;
+  known->second = type->tp_version_tag;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (IsImmutable(base) || DictOf(base) == nullptr) continue;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
+      if (PyUnicode_Check(key) && IsSpecialName(ViewOf(key))) CalledFromClass(value);
+    }
+  }
+}
+
+/// Something that native code finds in a class and calls: a function shows itself, and what a type made in C has is
+/// known by that type; what is bound to something else reads there.
+void Observer::CalledFromClass(PyObject* found) {
+  if (found == nullptr || refused_ || PyFunction_Check(found) || PyType_Check(found) || IsAtom(found)) return;
+  const bool is_wrapper = Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
+  if (is_wrapper) {
+    const PythonRef wrapped(PyObject_GetAttrString(found, "__func__"));
+    PyErr_Clear();
+    return CalledFromClass(wrapped.get());
+  }
+  PyObject* const self = PyCFunction_Check(found) ? SelfOf(found) : nullptr;
+  const bool is_of_type = PyObject_TypeCheck(found, &PyMethodDescr_Type) ||
+                          PyObject_TypeCheck(found, &PyWrapperDescr_Type) ||
+                          PyObject_TypeCheck(found, &PyClassMethodDescr_Type) ||
+                          (PyCFunction_Check(found) && (self == nullptr || PyType_Check(self)));
+  if (Py_TYPE(found) == BoundSlotType()) return Refuse("call", Callables::NameOf(found) + ", bound before");
+  if (!is_of_type && PyCallable_Check(found)) Callee(found);
 }
 
 /// From which classes it comes, in order.
@@ -152,7 +188,8 @@ void Observer::Keys(PyObject* value) {
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   const bool is_object = NativeBase(Py_TYPE(value)) == &PyBaseObject_Type && !IsAtom(value) &&
                          !IsPart(value) && !IsTensor(value);
-  if (is_object) LoadAttribute(value, keys);
+  // A dict with an iterator of its own is asked like an object.
+  if (is_object || (PyDict_Check(value) && !IsImmutable(Py_TYPE(value)))) LoadAttribute(value, keys);
 }
 
 /// An object that native code looks at from outside: its class's functions, which show what they read, or
@@ -196,6 +233,32 @@ void Observer::DeepCompared(PyObject* root) {
   is_compared_ = true;
   Deep(root);
   is_compared_ = false;
+}
+
+/// All that an object holds: attributes, slots, elements, as copying and pickling take it.
+void Observer::State(PyObject* object) {
+  if (IsAtom(object) || PyType_Check(object)) return;
+  if (log_.IsArgument(object)) return Refuse("argument-attribute", "all attributes of an argument");
+  PyTypeObject* type = Py_TYPE(object);
+  for (const char* name : {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__new__"})
+    CalledFromClass(LookUp(type, name, object));
+  const auto number = log_.Find(object);
+  if (!number || refused_) return;
+  NoteType(object);
+  if (IsContainer(object)) log_.NoteWhole(*number);
+  else if (NativeBase(type) != &PyBaseObject_Type) Operand(object);
+  if (PyObject* dict = OwnDict(object)) {
+    log_.NoteField(*number, "dict");
+    if (const auto held = log_.Find(dict)) log_.NoteWhole(*held);
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (IsImmutable(base) || DictOf(base) == nullptr) continue;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
+      if (PyObject_TypeCheck(value, &PyMemberDescr_Type)) log_.NoteRead(*number, Reading::kSlot, key);
+    }
+  }
 }
 
 /// Everything that native code can find by walking into a value.
@@ -251,6 +314,11 @@ void Observer::Deep(PyObject* root) {
     } else if (IsMappingView(value)) {
       static PyObject* const mapping = PyUnicode_InternFromString("mapping");
       waiting.push_back(Look(value, Reading::kField, mapping).object.get());
+    } else if (std::string_view(Py_TYPE(value)->tp_name) == "types.UnionType") {
+      const PythonRef members(PyObject_GetAttrString(value, "__args__"));
+      PyErr_Clear();
+      for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members.get()); ++i)
+        waiting.push_back(PyTuple_GET_ITEM(members.get(), i));  // The union holds them.
     } else {
       Callee(value);
     }
@@ -280,7 +348,18 @@ void Observer::Callee(PyObject* value) {
     TakeApart(value);
     return Callee(PyMethod_GET_FUNCTION(value));
   }
-  if (std::string_view(Py_TYPE(value)->tp_name) == "functools.partial") {
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  if (name.ends_with("_lru_cache_wrapper") || name == "operator.methodcaller" ||
+      (Py_TYPE(value) == BoundSlotType() && log_.IsOutside(value)))
+    return Refuse("call", Callables::NameOf(value) + ", handed to native code");
+  const bool is_partial = std::string_view(NativeBase(Py_TYPE(value))->tp_name) == "functools.partial";
+  if (!is_partial && !IsImmutable(Py_TYPE(value)) && !IsTensor(value)) {
+    const Depth depth(*this);
+    if (!depth.is_bounded()) return Refuse("call", "an object whose class calls others without end");
+    NoteType(value);
+    return CalledFromClass(LookUp(Py_TYPE(value), "__call__", value));
+  }
+  if (is_partial) {
     if (const Partial partial = TakeApartPartial(value); partial.function) Callee(partial.function.get());
     return;
   }
@@ -341,7 +420,9 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
   if (PyType_Check(container)) {
     static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
     NoteSpecial(Py_TYPE(container), container);
-    return LoadFromType(reinterpret_cast<PyTypeObject*>(container), name);
+    auto* type = reinterpret_cast<PyTypeObject*>(container);
+    if (!IsImmutable(type)) CalledFromClass(LookUpInClass(type, name));
+    return LoadFromType(type, name);
   }
   Operand(key);
   const auto number = log_.Find(container);
@@ -357,7 +438,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     return;
   }
   if (IsContainer(container) && PyLong_Check(key)) {
-    const Py_ssize_t count = PyObject_Size(container);
+    const Py_ssize_t count = SizeOf(container);
     Py_ssize_t at = PyLong_AsSsize_t(key);
     PyErr_Clear();
     if (at < 0) at += count;
@@ -422,6 +503,10 @@ void Observer::Iterate(PyObject* value) {
 }
 
 void Observer::Next(PyObject* iterator) {
+  // What a generator that hands on to it looks for when it is sent something, or ended.
+  if (!IsImmutable(Py_TYPE(iterator))) {
+    for (const char* name : {"send", "throw", "close"}) LookUp(Py_TYPE(iterator), name, iterator);
+  }
   if (!log_.IsOutside(iterator)) return;
   NoteSpecial(Py_TYPE(iterator), iterator);
   const bool is_users = (Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;

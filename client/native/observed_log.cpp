@@ -227,6 +227,8 @@ void ObservedLog::NoteWhole(Number holder) {
   PyObject* const mark = Interned(is_dict ? "keys" : "len");
   if (seen_.insert(Place{object, mark, Reading::kField}).second)
     Add(holder, Reading::kField, mark, Look(source, Reading::kField, mark));
+  if (is_dict && std::string_view(NativeBase(Py_TYPE(object))->tp_name) == "collections.defaultdict")
+    NoteField(holder, "factory");
   if (is_dict) {
     Py_ssize_t at = 0, number = 0;
     PyObject *key, *value;
@@ -245,8 +247,7 @@ void ObservedLog::NoteWhole(Number holder) {
     }
     return;
   }
-  const Py_ssize_t count = PyObject_Size(source);
-  PyErr_Clear();
+  const Py_ssize_t count = SizeOf(source);
   for (Py_ssize_t i = 0; i < count; ++i) {
     const PythonRef index(PyLong_FromSsize_t(i));
     // Numbers above 256 are objects of their own each time: the place is noted under the position.

@@ -442,6 +442,7 @@ int Observer::Observe(const Instruction& in) {
       const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) ||
                            PyByteArray_Check(in.a);
       Deep(in.b);
+      if (PyDict_Check(in.a)) Keys(in.b);
       is_unordered_ = false;
       if (!changes || PyFrozenSet_Check(in.a)) {
         Operand(in.a);

@@ -152,6 +152,8 @@ class Observer final : private InstructionListener {
   void DeepCompared(PyObject* value);
   void Callee(PyObject* value);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
+  void LookIntoSpecial(PyTypeObject* type);
+  void CalledFromClass(PyObject* found);
   void Length(PyObject* value);
   void Truth(PyObject* value);
   void Contains(PyObject* container, PyObject* item);
@@ -174,6 +176,8 @@ class Observer final : private InstructionListener {
   int CallType(PyTypeObject* type, const Arguments& arguments);
   int Construct(PyTypeObject* type, const Arguments& arguments);
   void LookUpConstruction(PyTypeObject* type);
+  void State(PyObject* object);
+  void NoteMaking(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
@@ -192,6 +196,20 @@ class Observer final : private InstructionListener {
   void Exited(PyObject* exit);
 
   std::string own_;
+  /// Calls that lead from one object's class to another object.
+  class Depth {
+   public:
+    explicit Depth(Observer& observer) : observer_(observer) { ++observer_.call_depth_; }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+    ~Depth() { --observer_.call_depth_; }
+    bool is_bounded() const { return observer_.call_depth_ < kCallDepthMax; }
+
+   private:
+    static constexpr int kCallDepthMax = 64;
+    Observer& observer_;
+  };
+  int call_depth_ = 0;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
   bool takes_results_ = false;    ///< it looks into what Python code gives it
@@ -221,6 +239,7 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_set<Pair> loaded_attributes_;
   size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right
   boost::unordered_flat_map<Pair, unsigned int> looked_up_;
+  boost::unordered_flat_map<PyTypeObject*, unsigned int> looked_into_;  ///< classes, by version
   std::vector<PythonRef> held_;  ///< keeps what is known by address alive
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
   boost::unordered_flat_map<Number, Digest>

@@ -39,7 +39,7 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
                : Seen();
   }
   // deque: its own item access runs no code of a program.
-  PySequenceMethods* methods = Py_TYPE(holder)->tp_as_sequence;
+  PySequenceMethods* methods = NativeBase(Py_TYPE(holder))->tp_as_sequence;
   if (methods == nullptr || methods->sq_item == nullptr || at < 0) return {};
   Seen seen{PythonRef(methods->sq_item(holder, at)), std::nullopt};
   PyErr_Clear();
@@ -157,6 +157,16 @@ PyTypeObject* NativeBase(PyTypeObject* type) {
   }();
   while (type->tp_base != nullptr && type->tp_dealloc == of_classes) type = type->tp_base;
   return type;
+}
+
+Py_ssize_t SizeOf(PyObject* container) {
+  const PyTypeObject* native = NativeBase(Py_TYPE(container));
+  const lenfunc of_mapping = native->tp_as_mapping == nullptr ? nullptr : native->tp_as_mapping->mp_length;
+  const lenfunc of_sequence = native->tp_as_sequence == nullptr ? nullptr : native->tp_as_sequence->sq_length;
+  const lenfunc length = of_sequence != nullptr ? of_sequence : of_mapping;
+  const Py_ssize_t size = length == nullptr ? -1 : length(container);
+  PyErr_Clear();
+  return size;
 }
 
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }

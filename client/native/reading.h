@@ -52,6 +52,9 @@ PyObject* OwnDict(PyObject* holder);
 /// a dict of a class of its own. What native code knows of the object beyond its attributes lies there.
 PyTypeObject* NativeBase(PyTypeObject* type);
 
+/// How many elements a container has, whatever its class says of its length; -1 for what is none.
+Py_ssize_t SizeOf(PyObject* container);
+
 /// The definition of a class's attribute without binding it, borrowed; null where no class has it.
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 

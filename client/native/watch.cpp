@@ -205,7 +205,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   const std::string_view name = ViewOf(key);
   if (name == "code" || name == "defaults" || name == "kwdefaults") {
     if (PyFunction_Check(holder)) AddFunction(holder);
-  } else if (name == "special" || name == "bases") {
+  } else if (name == "special" || name == "bases" || name == "abstract") {
     OfType(reinterpret_cast<PyTypeObject*>(holder)).contents.emplace_back(key, *seen.content);
     Hold(key);
   } else if (name == "type" && (PyModule_Check(holder) || PyType_Check(holder))) {
@@ -226,7 +226,7 @@ void Watch::AddField(PyObject* holder, PyObject* key, const Seen& seen) {
   } else if (name == "registry") {
     Hold(holder);
     registries_.push_back({holder, *seen.content, RegistrationsNow()});
-  } else if (name == "target" || name == "annotations" ||
+  } else if (name == "target" || name == "annotations" || name == "factory" ||
              std::string_view(Py_TYPE(holder)->tp_name) == "functools.partial") {
     AddOther(holder, Reading::kField, key, seen);
   } else if (name == "names" && PyFunction_Check(holder)) {
