@@ -78,7 +78,7 @@ Results MeanAll(const Rule& r) {
   return Shaped(r, Mean(r.pool, r.Operand(0, t), Mask(r.call.TypeAt(0)->rank(), true)));
 }
 
-/// Distances from the mean and the sum of their squares: two passes, as precise as the data allows.
+/// Distances from the mean and the sum of their squares: two passes, as precise as the type allows.
 struct Centred {
   ExprId values = kNoExpr;
   ExprId sum_of_squares = kNoExpr;
@@ -95,21 +95,18 @@ Centred Centre(ExprPool& p, ExprId x, const Mask& mask) {
 template <bool root>
 Results Variance(const Rule& r, double correction) {
   const auto mask = MaskAt(r, 1);
-  const DType t = ComputeType(r.result().dtype);
+  if (!guards::IsFloat(r.result().dtype)) return {};
+  // As torch does: squares of values of any size are finite, and the mean's rounding adds nothing.
+  constexpr DType t = DType::kF64;
   ExprPool& p = r.pool;
   const ExprId x = r.Operand(0, t);
-  if (!mask || x == kNoExpr || !guards::IsFloat(t)) return {};
+  if (!mask || x == kNoExpr) return {};
   const Dim count = Count(p, x, *mask);
   // Fewer elements than the correction divide by zero: torch clamps, and warns.
   if (!count.is_const() || static_cast<double>(count.const_value()) <= correction) return {};
-  const auto elements = static_cast<double>(count.const_value());
-  // What the rounding of the mean adds to every square is taken out again: torch works in f64.
-  const Centred centred = Centre(p, x, *mask);
-  const ExprId rest = p.Reduce(Op::kReduceSum, t, centred.values, *mask);
-  const ExprId added = p.Map(Op::kDiv, {p.Map(Op::kMul, {rest, rest}), p.Float(elements, t)});
-  const ExprId squares = p.Map(Op::kMax, {p.Map(Op::kSub, {centred.sum_of_squares, added}), p.Float(0, t)});
-  const ExprId variance = p.Map(Op::kDiv, {squares, p.Float(elements - correction, t)});
-  return Shaped(r, root ? p.Map(Op::kSqrt, {variance}) : variance);
+  const double divisor = static_cast<double>(count.const_value()) - correction;
+  const ExprId variance = p.Map(Op::kDiv, {Centre(p, x, *mask).sum_of_squares, p.Float(divisor, t)});
+  return Shaped(r, p.Cast(root ? p.Map(Op::kSqrt, {variance}) : variance, r.result().dtype));
 }
 /// var.dim(x, dim, unbiased, keepdim)
 template <bool root>

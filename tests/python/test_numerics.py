@@ -99,6 +99,19 @@ def test_sums_are_no_worse_than_eager(ingot, data, dims, dtype):
     no_worse(served(ingot, function, x), function(x), function(x.double()), lambda part: {2: digit ** 2, 3: digit}.get(part, 0))
 
 
+@pytest.mark.parametrize("dims", [(1,), (0,)], ids=("rows", "columns"))
+def test_variances_of_values_whose_squares_are_no_floats(ingot, dims):
+    """Eager's are finite, for it works in double precision."""
+    def spread(x):
+        return x.std(dims), x.std(dims, correction=0), x.mul(1e-12).var(dims)
+
+    torch.manual_seed(0)
+    x = torch.randn(64, 48) * 1e30
+    want = spread(x)
+    assert all(part.isfinite().all() for part in want)
+    no_worse(served(ingot, spread, x), want, spread(x.double()))
+
+
 def test_many_equal_values(ingot):
     """The running sums of 2^26 numbers were one percent off."""
     def total(x):
