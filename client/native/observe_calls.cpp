@@ -650,7 +650,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       // Bound to a class, which is no argument then.
       if (PyObject* owner = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
           owner != nullptr && PyType_Check(owner)) {
-        for (const char* name : {"forward", "setup_context"}) {
+        for (const char* name : {"_backward_cls", "forward", "setup_context"}) {
           const PythonRef text(PyUnicode_InternFromString(name));
           LoadFromType(reinterpret_cast<PyTypeObject*>(owner), text.get());
         }

@@ -242,6 +242,8 @@ void Observer::State(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   for (const char* name : {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__new__"})
     CalledFromClass(LookUp(type, name, object));
+  // Which slots there are is kept with the class once it has been asked.
+  if (PyObject* slots = LookUp(type, "__slotnames__", object)) Deep(slots);
   const auto number = log_.Find(object);
   if (!number || refused_) return;
   NoteType(object);

@@ -192,21 +192,21 @@ class Partition {
       if (row.kind != "same") continue;
       const std::string_view both = row.where;
       const size_t middle = both.find(kIs);
-      if (middle != both.npos) same_.emplace(both.substr(0, middle), both.substr(middle + kIs.size()));
+      if (middle != both.npos) Join(both.substr(0, middle), both.substr(middle + kIs.size()));
     }
     for (const auto& [path, root] : reader.roots()) {
-      const auto [it, fresh] = places_.emplace(root, Named(path));
-      if (!fresh) same_.emplace(path, it->second);
+      const auto [it, fresh] = places_.emplace(root, path);
+      if (!fresh) Join(path, it->second);
     }
   }
 
   /// Another place that leads to the object and should not, or nothing.
   std::optional<std::string_view> Add(PyObject* object, std::string_view where) {
     if (object == nullptr || !MayMeet(object)) return std::nullopt;
-    const auto [it, fresh] = places_.emplace(object, Named(where));
+    const auto [it, fresh] = places_.emplace(object, where);
     // An address must stay its own as long as others are compared with it.
     if (fresh) held_.push_back(PythonRef::Borrow(object));
-    return it->second == Named(where) ? std::nullopt : std::optional(it->second);
+    return Named(it->second) == Named(where) ? std::nullopt : std::optional(it->second);
   }
 
  private:
@@ -214,6 +214,13 @@ class Partition {
   static bool MayMeet(PyObject* object) {
     return HasIdentity(object) && !PyTuple_Check(object) && !PyFrozenSet_Check(object) && !Callables::IsNative(object);
   }
+  /// Links what two places are named by, and nothing to itself: the links end.
+  void Join(std::string_view one, std::string_view other) {
+    one = Named(one);
+    other = Named(other);
+    if (one != other) same_.emplace(one, other);
+  }
+  /// The one place that stands for all that lead to its object.
   std::string_view Named(std::string_view where) const {
     for (auto it = same_.find(where); it != same_.end(); it = same_.find(where)) where = it->second;
     return where;

@@ -29,6 +29,7 @@ PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented)
 SPELT = (range, slice, torch.Size, torch.dtype, torch.device, torch.layout, np.dtype, types.BuiltinFunctionType, types.MethodDescriptorType,
          types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodWrapperType, types.ModuleType,
          contextvars.Token, pathlib.PurePath, re.Pattern)
+WEAK = {weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet}
 DEPTH_MAX = 40
 """Deeper than that a picture says only that there is more."""
 
@@ -168,7 +169,6 @@ HELD: "list[tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]]" = [
     (np.random.Generator, lambda v: {"state": repr(v.bit_generator.state)}),
     (np.random.RandomState, lambda v: {"state": repr(v.get_state())}),
     (torch.Generator, lambda v: {"state": v.get_state()}),
-    (weakref.ref, lambda v: {}),  # What is watched lives a little longer.
     (io.StringIO, lambda v: {"text": v.getvalue(), "position": v.tell()}),
     (logging.Logger, lambda v: {"name": v.name, "level": v.level}),
     (RecursionError, lambda v: {}),  # Its text says where the stack happened to end.
@@ -182,7 +182,9 @@ HELD: "list[tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]]" = [
 
 
 def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
-    """Everything that an object holds, by name."""
+    """Everything that an object holds, by name; nothing of what holds others weakly, since what is watched lives a little longer."""
+    if not WEAK.isdisjoint(type(value).__mro__):
+        return {}
     parts: "dict[typing.Any, typing.Any]" = {}
     for held, how in HELD:
         if isinstance(value, held):

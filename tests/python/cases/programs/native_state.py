@@ -41,9 +41,11 @@ native = None
 
 
 # %% abstract_class
-class O:
-    def __init__(self, v): self.v = v
-def fn(x): return O(x * 2).v
+class O:  # Python 3.13 looks at the flag in the first calls only where there is an __init__.
+    pass
+def fn(x):
+    o = O(); o.v = x * 2
+    return o.v
 mutations = ['O.__abstractmethods__ = frozenset({"a"})']
 native = None
 
@@ -417,3 +419,43 @@ def fn(x): return x * C("aab")["a"]
 mutations = ['C.get = lambda s, k, d=None: 5']
 native = None
 
+
+
+# %% class_of_an_argument_that_another_class_comes_to_hold
+@dataclasses.dataclass
+class P:
+    v: object
+    w: object = None
+    def __post_init__(self): self.w = self.v
+@dataclasses.dataclass
+class Q:
+    v: object
+    w: object = None
+    def __post_init__(self): self.w = self.v
+def of(v):
+    class Meta(type):
+        def __getattr__(cls, name): return cls.table[0]
+    class Of(metaclass=Meta): table = [v]
+    return Of
+p, q = P([1.0, 2.0]), Q(of(set()))
+def fn(x, q): return x + len(q.w.v) + p.w[0]
+def inputs(): return torch.ones(2), q
+mutations = ['P.w = q.v', 'P.w = None']
+native = None
+
+
+# %% backward_class_of_a_function
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 2
+def fn(x): return F.apply(x)
+mutations = ['kept = F._backward_cls; F._backward_cls = property(lambda self: 2.0)', 'F._backward_cls = kept']
+native = None
+
+
+# %% slots_that_copy_knows
+class C: __slots__ = ("v",)
+copy.copy(C()); c = C(); c.v = 2.0
+def fn(x): return x * copy.copy(c).v
+mutations = ['C.__slotnames__[0] = torch.ones(4)', 'C.__slotnames__[0] = "v"']
+native = None
