@@ -2,6 +2,7 @@
 """A compiled module still is one: to its users, to PyTorch's machinery and to the module it is part of."""
 
 import abc
+import contextlib
 import copy
 import functools
 import gc
@@ -439,3 +440,30 @@ def test_every_verb_is_there(ingot, block):
             assert getattr(step, verb) is not None, verb
         for internal in ("target", "site", "name", "_compiles"):
             assert not hasattr(step, internal), internal
+
+
+@pytest.mark.parametrize("reason", ["a read that is refused", "an argument that is refused", "a result that is refused", "an error"])
+def test_callers_are_not_kept_after_a_call(ingot, reason):
+    """What a refusal leaves behind holds no frame, whose variables would live as long as the function."""
+    held = {}
+
+    def function(x, given=None):
+        if reason == "an error":
+            raise ValueError(x)
+        return (x + float(held["t"]()), id(x)) if reason == "a read that is refused" else {held["o"]: x} if reason == "a result that is refused" else x + 1
+
+    class Local:
+        pass
+
+    tensor, held["o"] = torch.ones(()), Local()
+    held["t"] = weakref.ref(tensor)
+    step = ingot.compile(function, wait=True)
+
+    def call():
+        local = Local()
+        with contextlib.suppress(ValueError), torch.no_grad():
+            step(torch.ones(2), *([weakref.ref(local)] if reason == "an argument that is refused" else []))
+        return weakref.ref(local)
+
+    gone = [call() for _ in range(4)]
+    assert [ref() for ref in gone] == [None] * 4

@@ -94,7 +94,7 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
             raise
         if run.observer.writes():
             raise recording.Refused("side-effect", f"Python state was changed, beside {e}") from None
-        refused = e
+        refused = e.with_traceback(None)  # Else it and this frame would hold each other.
     try:
         return _export(run, target, call, config, declared, refused)
     except Exception as e:

@@ -80,4 +80,4 @@ def structure(call: "Call", names: "typing.Sequence[str]") -> "str | errors.Unsu
     try:
         return Describer().call(call.args, call.kwargs, names)
     except errors.Unsupported as e:
-        return e
+        return errors.Unsupported(str(e))  # It is kept, and this one's traceback holds the frames of all callers.
