@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <unordered_set>
 
 #include "client/native/arguments.h"
@@ -162,7 +163,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       reason = "unproven";
       continue;
     }
-    if (at::GradMode::is_enabled() && variant->AnyWeightRequiresGrad()) {
+    if (at::GradMode::is_enabled() && variant->AnyWeightIsTracked()) {
       reason = "unsupported:requires-grad";
       return nullptr;
     }
@@ -171,6 +172,8 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       return nullptr;
     }
     if (verified != nullptr) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
+    std::optional<at::NoGradGuard> without_gradients;
+    if (variant->turns_gradients_off()) without_gradients.emplace();
     switch (RunVariant(*variant, frame, asks)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
@@ -361,6 +364,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
     variant->AddFetch(std::move(path).value());
   }
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
+  variant->set_untracked(parts["untracked"].cast<std::vector<int64_t>>());
   for (py::handle symbols : parts["proven"]) variant->AddProven(Integers(symbols.ptr()));
   variant->set_heavy(parts["heavy"].cast<bool>());
   auto policy = GuardPolicy::Parse(parts["guards"].cast<std::string>());

@@ -96,9 +96,16 @@ bool BoundVariant::IsProven(const int64_t* symbols, size_t count) const {
   return !range_.empty() && range_.Holds({symbols, count});
 }
 
-bool BoundVariant::AnyWeightRequiresGrad() const {
-  return std::any_of(weights_.begin(), weights_.end(),
-                     [](const at::Tensor& weight) { return weight.requires_grad(); });
+bool BoundVariant::AnyWeightIsTracked() const {
+  auto untracked = untracked_.begin();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (untracked != untracked_.end() && *untracked == static_cast<int64_t>(i)) {
+      ++untracked;
+    } else if (weights_[i].requires_grad()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace ingot::client

@@ -39,6 +39,8 @@ class BoundVariant {
   static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
   void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
+  /// Weights, by number, whose gradients the function turns off itself: those may require one in any mode.
+  void set_untracked(std::vector<int64_t> untracked) { untracked_ = std::move(untracked); }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
   void set_verifiable(bool verifiable) { verifiable_ = verifiable; }
@@ -56,7 +58,10 @@ class BoundVariant {
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
   /// A template runs only sizes that a recording has proved, or that lie in its proved range.
   bool IsProven(const int64_t* symbols, size_t count) const;
-  bool AnyWeightRequiresGrad() const;
+  /// Whether a weight requires grad and eager would track it in the mode in which this was recorded.
+  bool AnyWeightIsTracked() const;
+  /// What this runs, eager runs without gradients whatever the caller's mode.
+  bool turns_gradients_off() const { return !untracked_.empty(); }
   /// For Python's collector of cycles: each reference that this owns, and nobody else.
   int Traverse(visitproc visit, void* arg) const;
 
@@ -76,6 +81,7 @@ class BoundVariant {
   std::vector<ObjectPath> fetches_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
   std::vector<at::Tensor> weights_;
+  std::vector<int64_t> untracked_;            ///< ascending
   std::vector<std::vector<int64_t>> proven_;  ///< sorted
   guards::GuardSet range_;                    ///< empty: only what is in proven_
   GuardPolicy policy_;

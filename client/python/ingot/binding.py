@@ -85,7 +85,7 @@ class Variant:
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
                 "input_count": len(self.signature["inputs"]), "watch": watch,
                 "objects": list(roots.objects), "fetches": fetches,
-                "weights": self._weights, "proven": self.proven, "range": self.range, "guards": guards,
+                "weights": self._weights, "untracked": self.signature.get("untracked", []), "proven": self.proven, "range": self.range, "guards": guards,
                 "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
 
 

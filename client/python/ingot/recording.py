@@ -182,6 +182,8 @@ class Recording:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
         overlaps = memories.overlaps(self._weights)
+        # Used in a no_grad of the function's own, or the recorder had refused them.
+        untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
         encoder.found_in_arguments(self._declared)
         encoder.find_links([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
         try:
@@ -191,7 +193,7 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
-                     **({"overlaps": overlaps} if overlaps else {})}
+                     **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {})}
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer,
                         dependencies.of_operators(self._recorder.foreign_operators()))
 

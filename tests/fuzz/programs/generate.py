@@ -182,21 +182,22 @@ class Maker:
         params, own = ", ".join(["x", *self._params, *(["*", *self._kwonly] if self._kwonly else [])]), list(self._own)
         said = [line for line in body if line.startswith("global ")]  # These go first.
         inner = [*said, "h = x * 1.0", *(line for line in body if line not in said)]
+        quiet = ["@torch.no_grad()"] if self._chance(6) else []  # The caller's mode is another then.
         if style in ("method", "callable", "module"):
             method = {"method": "run", "callable": "__call__", "module": "forward"}[style]
             base = "(torch.nn.Module)" if style == "module" else ""
             init = [*(["super().__init__()"] if base else []), *(f"self.{name} = {name}" for name in own), "self.unread = 0"]
             lines = [f"class Owner{base}:", f"    def __init__({', '.join(['self', *own])}):", *(f"        {line}" for line in init),
-                     f"    def {method}(self, {params}):", *(f"        {line}" for line in inner),
+                     *(f"    {line}" for line in quiet), f"    def {method}(self, {params}):", *(f"        {line}" for line in inner),
                      f"owner = Owner({', '.join(own)})", "fn = owner.run" if style == "method" else "fn = owner"]
         elif style == "closure":
-            lines = [f"def make({', '.join(own)}):", f"    def fn({params}):", *(f"        {line}" for line in inner), "    return fn", f"fn = make({', '.join(own)})"]
+            lines = [f"def make({', '.join(own)}):", *(f"    {line}" for line in quiet), f"    def fn({params}):", *(f"        {line}" for line in inner), "    return fn", f"fn = make({', '.join(own)})"]
         else:
-            lines = [f"def fn({params}):", *(f"    {line}" for line in inner)]
+            lines = [*quiet, f"def fn({params}):", *(f"    {line}" for line in inner)]
             if style == "wrapped":
                 lines = ["def wrapped(f):", "    @functools.wraps(f)", "    def wrapper(*args, **kwargs):", "        return f(*args, **kwargs)",
                          "    return wrapper", "@wrapped", *lines]
-        return lines
+        return [*lines, *(['grad = "enable_grad"'] if quiet else [])]
 
 
 def _built(steps: "list[layers.Layer]", value: str) -> str:

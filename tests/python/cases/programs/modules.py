@@ -388,3 +388,54 @@ fn = Net().eval()
 grad = "enable_grad"
 native = None
 mutations = ["fn.requires_grad_(False)", "fn.k = 3.0"]
+
+
+# %% gradients_turned_off_by_the_method_itself
+grad = "enable_grad"
+class Quiet(Net):
+    @torch.no_grad()
+    def forward(self, x): return super().forward(x), self.a.weight[:2], x[:1]
+fn = Quiet()
+mutations = ["fn.a.weight.requires_grad_(False)", "fn.a.weight.requires_grad_()", "fn.k = 3.0",
+             "kept = step(torch.ones(2, 4)); seen = [(t.requires_grad, t.is_leaf, t._version) for t in kept]"]
+
+
+# %% gradients_turned_off_for_some_weights
+grad = "enable_grad"
+fixed, free = nn.Linear(4, 4), torch.ones(4)
+def fn(x):
+    with torch.no_grad(): y = fixed(x)
+    return y * free
+mutations = ["free.requires_grad_()", "seen = [step(torch.ones(2, 4)).requires_grad]", "free.requires_grad_(False)",
+             "seen = [step(torch.ones(2, 4)).requires_grad]"]
+
+
+# %% gradients_turned_off_to_change_a_weight
+grad = "enable_grad"
+w = torch.ones(4, requires_grad=True)
+def fn(x):
+    with torch.no_grad(): w.mul_(0.9)
+    return x + 1
+mutations = ["seen = w.grad_fn, w.requires_grad, w._version", "w = torch.ones(4)", "w.requires_grad_()"]
+
+
+# %% gradients_turned_off_and_on_again
+grad = "enable_grad"
+w = torch.ones(4, requires_grad=True)
+on = False
+def fn(x):
+    with torch.no_grad():
+        y = x * w
+        with torch.set_grad_enabled(on): z = x * w
+    return y, z
+mutations = ["on = True", "w.requires_grad_(False)", "on = False"]
+
+
+# %% a_view_of_a_weight_made_without_gradients
+grad = "enable_grad"
+w = torch.ones(4, requires_grad=True)
+def fn(x):
+    with torch.no_grad(): v = w[:2]
+    return v, x * 2
+mutations = ["v, _ = step(torch.ones(2, 4))\nv.mul_(2)"]
+native = None
