@@ -191,7 +191,8 @@ class Maker:
                      *(f"    {line}" for line in quiet), f"    def {method}(self, {params}):", *(f"        {line}" for line in inner),
                      f"owner = Owner({', '.join(own)})", "fn = owner.run" if style == "method" else "fn = owner"]
         elif style == "closure":
-            lines = [f"def make({', '.join(own)}):", *(f"    {line}" for line in quiet), f"    def fn({params}):", *(f"        {line}" for line in inner), "    return fn", f"fn = make({', '.join(own)})"]
+            lines = [f"def make({', '.join(own)}):", *(f"    {line}" for line in quiet), f"    def fn({params}):",
+                     *(f"        {line}" for line in inner), "    return fn", f"fn = make({', '.join(own)})"]
         else:
             lines = [*quiet, f"def fn({params}):", *(f"    {line}" for line in inner)]
             if style == "wrapped":
