@@ -10,6 +10,7 @@
 #include "client/native/code_digest.h"
 #include "client/native/live_groups.h"
 #include "client/native/module_state.h"
+#include "client/native/reading.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
@@ -66,6 +67,13 @@ void BindState(py::module_& m) {
   m.def(
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
       "Whether a program has given a tensor attributes; marks of sizes that change are none.");
+  m.def(
+      "native_base",
+      [](py::type type) {
+        auto* base = NativeBase(reinterpret_cast<PyTypeObject*>(type.ptr()));
+        return py::reinterpret_borrow<py::type>(reinterpret_cast<PyObject*>(base));
+      },
+      "The nearest of a class and those it comes from that no class statement made.");
   m.def("set_live_groups", SetLiveGroups, "Names of process groups here, and what they are everywhere.");
   m.def("digest_code", [](py::handle code) {
     if (!PyCode_Check(code.ptr())) throw py::type_error("digest_code takes a code object");

@@ -2,6 +2,7 @@
 #include "client/native/call_site.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <structmember.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -173,7 +174,12 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
     }
     if (verified != nullptr) Counters().verify_skipped.fetch_add(1, std::memory_order_relaxed);
     std::optional<at::NoGradGuard> without_gradients;
-    if (variant->turns_gradients_off()) without_gradients.emplace();
+    std::optional<c10::InferenceMode> in_inference;
+    if (variant->makes_inference()) {
+      in_inference.emplace();
+    } else if (variant->turns_gradients_off()) {
+      without_gradients.emplace();
+    }
     switch (RunVariant(*variant, frame, asks)) {
       case RunOutcome::kServed:
         Counters().native_calls.fetch_add(1, std::memory_order_relaxed);
@@ -364,6 +370,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
     variant->AddFetch(std::move(path).value());
   }
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
+  variant->set_makes_inference(parts["makes_inference"].cast<bool>());
   variant->set_untracked(parts["untracked"].cast<std::vector<int64_t>>());
   for (py::handle symbols : parts["proven"]) variant->AddProven(Integers(symbols.ptr()));
   variant->set_heavy(parts["heavy"].cast<bool>());

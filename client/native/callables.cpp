@@ -254,6 +254,7 @@ constexpr Group kGroups[] = {
     {Effect::kNothing, "torch._C.",
      "_set_grad_enabled _push_on_torch_function_stack _pop_torch_function_stack "
      "_log_api_usage_once _set_torch_function_mode"},
+    {Effect::kMode, "torch._C.", "__enter__ __exit__"},
     {Effect::kNothing, "torch._C._profiler.", "*"},
     {Effect::kPure, "torch._C.", "_get_tensor_type_dummy _jit_is_script_object parse_schema"},
 };

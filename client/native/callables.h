@@ -59,6 +59,7 @@ enum class Effect : uint8_t {
   kAllocate,    ///< makes an empty object of its first argument, a class
   kConstruct,   ///< makes an object of its first argument, a class, with the others
   kWarn,        ///< writes a message, or raises it where a filter says so
+  kMode,        ///< enters or leaves a mode of the thread, its first argument
   kCallsSelf,   ///< a bound call: its first argument is called with the others
 };
 

@@ -681,6 +681,13 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (const auto number = warnings ? ModuleNumber(warnings.get()) : std::nullopt) log_.NoteField(*number, "errors");
       break;
     }
+    case Effect::kMode: {
+      // pybind11's classes share the names of such functions, whose first argument is pybind11's own. The results say
+      // whether they were made in inference mode.
+      const std::string mode = count > 1 ? Callables::NameOf(values[1]) : "";
+      if (mode != "torch._C._InferenceMode") Refuse("call", Callables::NameOf(callable) + " of " + mode);
+      break;
+    }
     case Effect::kCallsSelf:
       consumer_ = nullptr;
       if (arguments.count > 0)

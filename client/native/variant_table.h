@@ -41,6 +41,8 @@ class BoundVariant {
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
   /// Weights, by number, whose gradients the function turns off itself: those may require one in any mode.
   void set_untracked(std::vector<int64_t> untracked) { untracked_ = std::move(untracked); }
+  /// The function makes its results in an inference mode of its own.
+  void set_makes_inference(bool makes_inference) { makes_inference_ = makes_inference; }
   void AddProven(std::vector<int64_t> symbols);
   void set_heavy(bool heavy) { heavy_ = heavy; }
   void set_verifiable(bool verifiable) { verifiable_ = verifiable; }
@@ -62,6 +64,7 @@ class BoundVariant {
   bool AnyWeightIsTracked() const;
   /// What this runs, eager runs without gradients whatever the caller's mode.
   bool turns_gradients_off() const { return !untracked_.empty(); }
+  bool makes_inference() const { return makes_inference_; }
   /// For Python's collector of cycles: each reference that this owns, and nobody else.
   int Traverse(visitproc visit, void* arg) const;
 
@@ -85,6 +88,7 @@ class BoundVariant {
   std::vector<std::vector<int64_t>> proven_;  ///< sorted
   guards::GuardSet range_;                    ///< empty: only what is in proven_
   GuardPolicy policy_;
+  bool makes_inference_ = false;
   bool heavy_ = false;
   bool verifiable_ = true;
 };

@@ -85,8 +85,9 @@ class Variant:
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
                 "input_count": len(self.signature["inputs"]), "watch": watch,
                 "objects": list(roots.objects), "fetches": fetches,
-                "weights": self._weights, "untracked": self.signature.get("untracked", []), "proven": self.proven, "range": self.range, "guards": guards,
-                "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
+                "weights": self._weights, "untracked": self.signature.get("untracked", []),
+                "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven, "range": self.range,
+                "guards": guards, "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
 
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:

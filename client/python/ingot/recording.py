@@ -133,7 +133,7 @@ class Recording:
             self._declared.append(tensor)
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
-        grad_mode = torch.is_grad_enabled()
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
             self._start_observing()
@@ -147,8 +147,8 @@ class Recording:
             finally:
                 self._stop_observing()
                 recorder.stop()
-        if torch.is_grad_enabled() != grad_mode:
-            recorder.refuse("side-effect", "the grad mode was changed")
+        if (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) != modes:
+            recorder.refuse("side-effect", "the grad mode or the inference mode was changed")
         return result
 
     def _start_observing(self) -> None:
@@ -185,7 +185,9 @@ class Recording:
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
         encoder.found_in_arguments(self._declared)
-        encoder.find_links([*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())])
+        owners = [*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())]
+        encoder.find_links(owners)
+        makes_inference = _makes_inference(encoder.leaves, owners)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:
@@ -193,7 +195,8 @@ class Recording:
             raise Refused("recorder", str(e)) from None
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
-                     **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {})}
+                     **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
+                     **({"makes_inference": True} if makes_inference else {})}
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer,
                         dependencies.of_operators(self._recorder.foreign_operators()))
 
@@ -232,6 +235,17 @@ class Recording:
                 raise Refused("unbound-tensor", f"a tensor of sizes {list(tensor.shape)} that no path leads to"
                               + (" was changed in place" if written else ""))
         return weights
+
+
+def _makes_inference(leaves: "typing.Sequence[torch.Tensor]", owners: "typing.Sequence[torch.Tensor]") -> bool:
+    """Whether results are made in an inference mode of the function's own; Refused where native code would make some in another mode."""
+    mode = torch.is_inference_mode_enabled()
+    if all(leaf.is_inference() == mode for leaf in leaves):
+        return False
+    made = {leaf.is_inference() for leaf in leaves if not any(torch._C._is_alias_of(leaf, owner) for owner in owners)}
+    if len(made) > 1 or mode and False in made:
+        raise Refused("result", "tensors made in inference mode, and others that are not")
+    return not mode and True in made
 
 
 _LIST_MAX = 64

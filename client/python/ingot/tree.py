@@ -14,7 +14,7 @@ import typing
 
 import torch
 
-from ingot import collectives, errors, paths
+from ingot import _native, collectives, errors, paths
 
 Spec = typing.Dict[str, typing.Any]
 _DEPTH_MAX = 32
@@ -149,8 +149,8 @@ class Encoder:
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
         if issubclass(type(value), tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
             return {"t": "sequence", **_class_name(kind), "c": [self.encode(v, depth + 1) for v in value]}
-        base = next(b for b in kind.__mro__ if b in _BASES or not b.__flags__ & _HEAP)
-        if base not in _BASES or kind.__flags__ & _HEAP == 0:
+        base = _native.native_base(kind)
+        if base is kind or base not in _BASES:
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
         spec: Spec = {"t": "object", **_class_name(kind), "b": base.__name__}
         if base in (dict, collections.OrderedDict):
@@ -163,10 +163,6 @@ class Encoder:
         state = _state(value)
         spec["k"], spec["c"] = list(state), [self.encode(v, depth + 1) for v in state.values()]
         return spec
-
-
-_HEAP = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: a class that Python code made."""
 
 
 def _key(key: typing.Any) -> typing.Any:

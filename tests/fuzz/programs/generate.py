@@ -182,7 +182,7 @@ class Maker:
         params, own = ", ".join(["x", *self._params, *(["*", *self._kwonly] if self._kwonly else [])]), list(self._own)
         said = [line for line in body if line.startswith("global ")]  # These go first.
         inner = [*said, "h = x * 1.0", *(line for line in body if line not in said)]
-        quiet = ["@torch.no_grad()"] if self._chance(6) else []  # The caller's mode is another then.
+        quiet = [self._pick(["@torch.no_grad()", "@torch.inference_mode()"])] if self._chance(6) else []  # The caller's mode is another then.
         if style in ("method", "callable", "module"):
             method = {"method": "run", "callable": "__call__", "module": "forward"}[style]
             base = "(torch.nn.Module)" if style == "module" else ""

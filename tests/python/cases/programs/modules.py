@@ -439,3 +439,60 @@ def fn(x):
     return v, x * 2
 mutations = ["v, _ = step(torch.ones(2, 4))\nv.mul_(2)"]
 native = None
+
+
+# %% inference_mode_of_the_method_itself
+grad = "enable_grad"
+class Quick(Net):
+    @torch.inference_mode()
+    def forward(self, x): return super().forward(x), self.a.weight[:2], x[:1], torch.is_inference_mode_enabled()
+fn = Quick()
+mutations = ["seen = [(t.is_inference(), t.requires_grad, t.is_leaf) for t in step(*inputs())[:3]]", "fn.k = 3.0",
+             "fn.a.weight.requires_grad_(False)", "with torch.inference_mode(): seen = [t.is_inference() for t in step(*inputs())[:3]]"]
+
+
+# %% inference_mode_for_a_part
+grad = "enable_grad"
+w = nn.Linear(4, 4)
+inner = True
+def fn(x):
+    with torch.inference_mode(inner): y = w(x)
+    return y * 2
+mutations = ["seen = step(*inputs()).is_inference()", "inner = False", "seen = step(*inputs()).requires_grad", "inner = True"]
+
+
+# %% inference_mode_for_some_results
+def fn(x):
+    with torch.inference_mode(): y = x * 2
+    return y, x * 3
+mutations = ["seen = [t.is_inference() for t in step(*inputs())]"]
+native = False
+
+
+# %% inference_mode_turned_off
+grad = "inference_mode"
+def fn(x):
+    with torch.inference_mode(False): return x * 2, torch.is_inference_mode_enabled()
+mutations = ["seen = [t.is_inference() for t in step(*inputs())[:1]]"]
+native = False
+
+
+# %% inference_mode_that_is_left_on
+class Guard:
+    def __enter__(self): self.mode = torch._C._InferenceMode(True); self.mode.__enter__()
+    def __exit__(self, *args): self.mode.__exit__(*args)
+guard = Guard()
+def fn(x):
+    with guard: y = x * 2
+    return y
+mutations = ["seen = step(*inputs()).is_inference(), torch.is_inference_mode_enabled()"]
+native = None
+
+
+# %% writes_in_an_inference_mode_of_its_own
+w = torch.ones(4)
+@torch.inference_mode()
+def fn(x):
+    w.mul_(2)
+    return x.add_(w)
+mutations = ["seen = w.is_inference(), step(*inputs()).is_inference()", "w = torch.ones(4)"]

@@ -446,3 +446,14 @@ class Other(Plain):
 def fn(x):
     return Plain(x * 2)
 mutations = ["Plain, Other = Other, Plain", "Plain, Other = Other, Plain"]
+
+
+# %% objects_that_extensions_make
+class Guard:
+    def __init__(self, made): self.made = made
+kept = Guard(None)
+def fn(x):
+    kept.made = torch._C._InferenceMode(False)
+    return x * 2
+mutations = ["seen = type(kept.made).__name__"]
+native = False
