@@ -6,7 +6,7 @@ import typing
 
 import torch
 
-from ingot import _native, dependencies, effects, errors, groups, memories, paths, tree
+from ingot import _native, dependencies, effects, errors, groups, kinds, memories, paths, tree
 
 
 class Variant:
@@ -92,6 +92,6 @@ class Variant:
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
     value = paths.resolve(path, roots)
-    if not issubclass(type(value), torch.Tensor):
+    if not kinds.is_tensor(value):
         raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor when it was recorded")
     return value

@@ -12,6 +12,8 @@ import typing
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ingot import kinds
+
 _MODULE = "torch.distributed._functional_collectives"
 # What these read is the same before and after the wait.
 _METADATA = frozenset(getattr(torch.Tensor, name).__get__ for name in ("shape", "dtype", "device", "ndim", "layout",
@@ -68,7 +70,7 @@ def _map(value: typing.Any, change: "typing.Callable[[typing.Any], typing.Any]",
     kind = async_type()
     if kind is None or depth > 8:
         return value
-    if isinstance(value, kind):
+    if kinds.is_a(value, kind):
         return change(value)
     if type(value) in (tuple, list):
         return type(value)(_map(item, change, depth + 1) for item in value)

@@ -9,7 +9,7 @@ import collections
 import functools
 import typing
 
-from ingot import errors, paths, tree
+from ingot import errors, kinds, paths, tree
 
 Write = typing.Tuple[typing.Any, str, str, typing.Tuple[typing.Any, ...], str]
 """(holder, its path, operation, values, line) as the observer lists them."""
@@ -39,18 +39,18 @@ def _set_cell(function: typing.Any, name: str, value: typing.Any) -> None:
 def _operation(name: str, holder: typing.Any) -> "typing.Callable[..., typing.Any]":
     """One operation on its holder; runs no code of a class."""
     if name in ("setattr", "setslot", "delattr", "delslot"):
-        owner = type if isinstance(holder, type) else object
+        owner = type if kinds.is_a(holder, type) else object
         change: typing.Any = owner.__setattr__ if name.startswith("set") else owner.__delattr__
         return functools.partial(change, holder)
     if name == "setcell":
         return functools.partial(_set_cell, holder)
     owner_name, _, method = name.rpartition(".")
     if name in ("setitem", "delitem"):
-        owner_name = next((n for n, o in _OWNERS.items() if n in ("list", "dict", "collections.deque") and isinstance(holder, o)), "?")
-        if isinstance(holder, collections.OrderedDict):
+        owner_name = next((n for n, o in _OWNERS.items() if n in ("list", "dict", "collections.deque") and kinds.is_a(holder, o)), "?")
+        if kinds.is_a(holder, collections.OrderedDict):
             owner_name = "collections.OrderedDict"
         method = f"__{name}__"
-    if owner_name not in _OWNERS or not isinstance(holder, _OWNERS[owner_name]):
+    if owner_name not in _OWNERS or not kinds.is_a(holder, _OWNERS[owner_name]):
         raise errors.Incompatible(f"{name} does not fit a {type(holder).__name__}")
     return functools.partial(getattr(_OWNERS[owner_name], method), holder)
 

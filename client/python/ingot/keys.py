@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from ingot import _native, gears, groups, paths
+from ingot import _native, gears, groups, kinds, paths
 from ingot.config import Config
 
 Item = typing.Tuple[str, str, str]
@@ -99,7 +99,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
     ``seen`` numbers the tensors of one call by identity, so that one passed twice is told from two.
     """
     seen = {} if seen is None else seen
-    if issubclass(type(value), torch.Tensor):
+    if kinds.is_tensor(value):
         if id(value) in seen:
             return f"tensor {seen[id(value)]}"
         seen[id(value)] = len(seen)

@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, counters, dependencies, effects, errors, groups, memories, paths, tree
+from ingot import _native, collectives, counters, dependencies, effects, errors, groups, kinds, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
@@ -216,7 +216,7 @@ class Recording:
         if not path.startswith("object:"):
             return False
         number = int(_NUMBER.match(path, len("object:")).group())  # type: ignore[union-attr]
-        return not isinstance(self._call.objects[number], torch.nn.Module)
+        return not kinds.is_a(self._call.objects[number], torch.nn.Module)
 
     def _bind_foreigns(self) -> "list[paths.Path]":
         """Paths of the weights in source order; tensors inside object arguments become inputs."""
@@ -268,9 +268,9 @@ def _add_argument(observer: typing.Any, value: typing.Any, depth: int) -> None:
     """The structure that the call's shape holds, as client/native/arguments.cpp takes it apart."""
     if depth > _DEPTH_MAX:
         return
-    if issubclass(type(value), torch.Tensor):
+    if kinds.is_tensor(value):
         observer.add_argument(value)
-    elif type(value) is list or issubclass(type(value), tuple):
+    elif type(value) is list or kinds.is_a(value, tuple):
         observer.add_argument(value)
         for item in value:
             _add_argument(observer, item, depth + 1)

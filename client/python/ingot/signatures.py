@@ -7,7 +7,7 @@ import typing
 
 import torch
 
-from ingot import errors
+from ingot import errors, kinds
 
 if typing.TYPE_CHECKING:
     from ingot.recording import Call
@@ -33,7 +33,7 @@ class Describer:
     def _node(self, value: typing.Any, path: str, depth: int) -> "dict[str, typing.Any]":
         if depth > _DEPTH_MAX:
             raise errors.Unsupported(f"'{path}' is nested too deep")
-        if issubclass(type(value), torch.Tensor):
+        if kinds.is_tensor(value):
             number = self._numbers.setdefault(id(value), len(self.tensors))
             if number == len(self.tensors):
                 self.tensors.append(value)
@@ -49,7 +49,7 @@ class Describer:
             return {"t": "float", "v": value.hex()}
         if kind is str:
             return {"t": "text", "v": value}
-        if isinstance(value, (torch.dtype, torch.device)):
+        if kinds.is_a(value, (torch.dtype, torch.device)):
             return {"t": kind.__name__, "v": str(value)}
         if kind in (tuple, list):
             return {"t": kind.__name__, "c": self._nodes(value, path, depth)}
@@ -58,7 +58,7 @@ class Describer:
                 if type(key) not in (str, int):
                     raise errors.Unsupported(f"'{path}' has a key of type {type(key).__name__}, a file checks str and int")
             return {"t": "dict", "k": list(value), "c": [self._node(child, f"{path}[{key!r}]", depth + 1) for key, child in value.items()]}
-        if issubclass(type(value), tuple):
+        if kinds.is_a(value, tuple):
             return {"t": "named", **self._class(kind), "c": self._nodes(value, path, depth)}
         if dataclasses.is_dataclass(kind):
             fields = list(kind.__dataclass_fields__)

@@ -14,7 +14,7 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, errors, paths
+from ingot import _native, collectives, errors, kinds, paths
 
 Spec = typing.Dict[str, typing.Any]
 _DEPTH_MAX = 32
@@ -77,16 +77,16 @@ class Encoder:
         """Unsupported names the type that cannot be rebuilt."""
         if depth > _DEPTH_MAX:
             raise errors.Unsupported("it is nested too deep or contains itself")
-        if issubclass(type(value), torch.Tensor):
+        if kinds.is_tensor(value):
             return self._encode_tensor(value, depth)
         if value is None or type(value) in (bool, int, str):
             return {"t": "const", "v": value}
         if type(value) is float:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}
-        if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+        if kinds.is_a(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
             return {"t": type(value).__name__, "v": str(value)}
         path = self._path_of(value)
-        if isinstance(value, type) and "<locals>" not in value.__qualname__:
+        if kinds.is_a(value, type) and "<locals>" not in value.__qualname__:
             return {"t": "class", **_class_name(value)}
         if path is not None:
             return {"t": "path", "p": path}
@@ -147,7 +147,7 @@ class Encoder:
         kind = type(value)
         if kind is complex or callable(value) or kind.__module__ == "builtins":
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
-        if issubclass(type(value), tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
+        if kinds.is_a(value, tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
             return {"t": "sequence", **_class_name(kind), "c": [self.encode(v, depth + 1) for v in value]}
         base = _native.native_base(kind)
         if base is kind or base not in _BASES:

@@ -457,3 +457,28 @@ def fn(x):
     return x * 2
 mutations = ["seen = type(kept.made).__name__"]
 native = False
+
+
+# %% result_whose_class_sees_every_read
+asked = []
+class E:
+    def __init__(self, v): self.v = v
+    def __getattribute__(self, name):
+        asked.append(name)
+        return object.__getattribute__(self, name)
+def fn(x): return E(x * 2)
+native = None
+
+
+# %% object_that_is_written_and_sees_every_read
+asked = []
+class E:
+    v = None
+    def __getattribute__(self, name):
+        asked.append(name)
+        return object.__getattribute__(self, name)
+e = E()
+def fn(x):
+    e.v = x * 2
+    return x + 1
+native = None
