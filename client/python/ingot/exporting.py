@@ -13,7 +13,7 @@ import typing
 
 import torch
 
-from ingot import gears, paths, ranges, recording
+from ingot import gears, memories, paths, ranges, recording
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -180,8 +180,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """Same sizes, strides and elements in memory of its own: a recording may write it."""
     if tensor.numel() == 0:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    flat = tensor.detach().as_strided((extent,), (1,), tensor.storage_offset()).clone()
+    flat = tensor.detach().as_strided((memories.extent(tensor),), (1,), tensor.storage_offset()).clone()
     return flat.as_strided(tensor.shape, tensor.stride())
 
 

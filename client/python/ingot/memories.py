@@ -13,13 +13,12 @@ def overlaps(tensors: "typing.Sequence[torch.Tensor]") -> "list[list[int]]":
     for begins, j in sorted((tensor.data_ptr(), j) for j, tensor in enumerate(tensors) if tensor.numel() > 0):
         if begins < widest_ends:
             found.append([widest, j, begins - tensors[widest].data_ptr()])
-        ends = begins + _extent(tensors[j])
+        ends = begins + extent(tensors[j]) * tensors[j].element_size()
         if ends > widest_ends:
             widest, widest_ends = j, ends
     return found
 
 
-def _extent(tensor: torch.Tensor) -> int:
-    """Bytes from the first element to the end of the last."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return (last + 1) * tensor.element_size()
+def extent(tensor: torch.Tensor) -> int:
+    """Elements from the first to the last in memory, of a tensor that has some."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))

@@ -114,6 +114,7 @@ class Recording:
         self._inputs: "list[paths.Path | None]" = []
         self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
         self._weights: "list[torch.Tensor]" = []
+        self._writes_weights = False
         self.observer = self._observe()
 
     def _observe(self) -> typing.Any:
@@ -181,7 +182,7 @@ class Recording:
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
-        overlaps = memories.overlaps(self._weights)
+        overlaps = memories.overlaps(self._weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
         encoder.found_in_arguments(self._declared)
@@ -231,6 +232,7 @@ class Recording:
                 self._recorder.declare_weight(value, paths.to_text(path))
                 weights.append(path)
                 self._weights.append(tensor)
+                self._writes_weights |= bool(written)
             else:
                 raise Refused("unbound-tensor", f"a tensor of sizes {list(tensor.shape)} that no path leads to"
                               + (" was changed in place" if written else ""))
