@@ -190,10 +190,7 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
 
 int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   const Depth depth(*this);
-  if (!depth.is_bounded()) {
-    Refuse("call", "an object whose class calls others without end");
-    return kNone;
-  }
+  if (refused_) return kNone;
   PyTypeObject* type = Py_TYPE(callable);
   const std::string_view name = type->tp_name;
   const auto number = log_.Find(callable);
@@ -341,6 +338,11 @@ void Observer::NoteMaking(const Arguments& arguments) {
   }
 }
 
+/// Whether objects can be made of a class, which its allocation looks at.
+void Observer::NoteAbstract(PyTypeObject* type) {
+  if (const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type)) log_.NoteField(*number, "abstract");
+}
+
 void Observer::LookUpConstruction(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   for (const char* name : {"__new__", "__init__"}) {
@@ -350,7 +352,7 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
     CalledFromClass(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }
-  if (const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type)) log_.NoteField(*number, "abstract");
+  NoteAbstract(type);
   // Native calls make no such object, and nothing goes when they end.
   LookUp(type, "__del__", object);
   if (OwnFinalizer(type) != nullptr)
@@ -659,13 +661,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kReduce:
       if (count > 0) State(values[0]);
       break;
-    case Effect::kAllocate: {
-      const bool is_class = count > 0 && PyType_Check(values[0]);
-      auto* type = is_class ? reinterpret_cast<PyTypeObject*>(values[0]) : nullptr;
-      if (const auto number = type != nullptr && !IsImmutable(type) ? TypeNumber(type) : std::nullopt)
-        log_.NoteField(*number, "abstract");
+    case Effect::kAllocate:
+      if (count > 0 && PyType_Check(values[0])) NoteAbstract(reinterpret_cast<PyTypeObject*>(values[0]));
       break;
-    }
     case Effect::kConstruct:
       consumer_ = nullptr;
       if (arguments.count > 0 && PyType_Check(values[0])) {

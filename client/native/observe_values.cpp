@@ -357,7 +357,7 @@ void Observer::Callee(PyObject* value) {
   const bool is_partial = std::string_view(NativeBase(Py_TYPE(value))->tp_name) == "functools.partial";
   if (!is_partial && !IsImmutable(Py_TYPE(value)) && !IsTensor(value)) {
     const Depth depth(*this);
-    if (!depth.is_bounded()) return Refuse("call", "an object whose class calls others without end");
+    if (refused_) return;
     NoteType(value);
     return CalledFromClass(LookUp(Py_TYPE(value), "__call__", value));
   }

@@ -178,6 +178,7 @@ class Observer final : private InstructionListener {
   void LookUpConstruction(PyTypeObject* type);
   void State(PyObject* object);
   void NoteMaking(const Arguments& arguments);
+  void NoteAbstract(PyTypeObject* type);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
@@ -196,14 +197,16 @@ class Observer final : private InstructionListener {
   void Exited(PyObject* exit);
 
   std::string own_;
-  /// Calls that lead from one object's class to another object.
+  /// Calls that lead from one object's class to another object; refuses those without end.
   class Depth {
    public:
-    explicit Depth(Observer& observer) : observer_(observer) { ++observer_.call_depth_; }
+    explicit Depth(Observer& observer) : observer_(observer) {
+      if (++observer_.call_depth_ >= kCallDepthMax)
+        observer_.Refuse("call", "an object whose class calls others without end");
+    }
     Depth(const Depth&) = delete;
     Depth& operator=(const Depth&) = delete;
     ~Depth() { --observer_.call_depth_; }
-    bool is_bounded() const { return observer_.call_depth_ < kCallDepthMax; }
 
    private:
     static constexpr int kCallDepthMax = 64;
