@@ -30,6 +30,7 @@ struct CompileService::Request {
   std::string function;
   std::string text;      ///< The recording's graph.
   std::string sibling;   ///< That of the recording that came along; "" without one.
+  std::optional<Graphs::Ranged> ranged;  ///< The template that the recording makes by itself.
   Digest graph;          ///< Its canonical digest.
   CompilerFacts facts;
   EntryRef entry;        ///< As it was when the request came; nullptr when absent.
@@ -100,6 +101,14 @@ Status CompileService::Prepare(Request& request) const {
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
   TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
+  if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
+    auto ranged = core_.graphs.Lift(request.message.recording, request.message.eager_numerics);
+    if (!ranged) LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
+    if (ranged) {
+      for (const std::string& why : ranged->fixed) LogDebug("fixed a size", {{"function", request.function}, {"reason", why}});
+      request.ranged = std::move(ranged).value();
+    }
+  }
   request.message.recording = {};
   if (!request.message.sibling.empty()) {
     // One that is no graph hears so when it comes by itself.
@@ -178,7 +187,8 @@ std::optional<CompileService::Candidate> CompileService::InstanceOf(const Reques
                     .graph = GraphOf(*stored.variant),
                     .proven = *symbols,
                     .symbol_count = symbols->size(),
-                    .range = RangeFor(request, *text, *symbols)},
+                    .range = request.ranged && request.ranged->text == *text ? request.ranged->range
+                                                                             : RangeFor(request, *text, *symbols)},
                    std::move(text).value(),
                    {}};
 }
@@ -231,6 +241,7 @@ std::string CompileService::RangeFor(const Request& request, const std::string& 
 /// Puts the template that the recording shares with its sibling, or with a stored exact variant, in front of it.
 void CompileService::AddTemplates(Request& request) {
   if (!request.message.dynamic) return;
+  if (AddRanged(request)) return;
   if (!request.sibling.empty() && AddTemplate(request, request.sibling)) return;
   if (request.entry == nullptr) return;
   for (const auto& stored : request.entry->record.variants) {
@@ -240,6 +251,21 @@ void CompileService::AddTemplates(Request& request) {
     const Result<std::string> text = core_.artifacts.GetText({stored->text_low, stored->text_high});
     if (text && AddTemplate(request, *text)) return;
   }
+}
+
+/// False when the recording makes no template by itself.
+bool CompileService::AddRanged(Request& request) const {
+  if (!request.ranged) return false;
+  const auto digest = core_.graphs.DigestOf(request.ranged->text);
+  if (!digest) return false;
+  NewVariant variant{.kind = proto::VariantKind::Template,
+                     .graph = *digest,
+                     .proven = request.ranged->symbols,
+                     .symbol_count = request.ranged->symbols.size(),
+                     .range = request.ranged->range};
+  request.candidates.insert(request.candidates.begin(), {std::move(variant), request.ranged->text,
+                                                         GraphKey(*digest, request.facts).ToDigest()});
+  return true;
 }
 
 /// False when the recording and the other graph are no instances of one template.

@@ -38,6 +38,7 @@ class CompileService {
   bool ServeProven(Request& request, const proto::StoredVariantT& stored);
   Status FindGeared(Request& request) const;
   void AddTemplates(Request& request);
+  bool AddRanged(Request& request) const;
   bool AddTemplate(Request& request, const std::string& other) const;
   void Attempt(RequestRef request);
   void Lead(const RequestRef& request, const Candidate& candidate);

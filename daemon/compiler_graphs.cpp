@@ -2,6 +2,7 @@
 #include "daemon/compiler_graphs.h"
 
 #include "compiler/import/import.h"
+#include "compiler/import/lift.h"
 #include "compiler/import/range.h"
 #include "compiler/ir/text.h"
 
@@ -11,6 +12,12 @@ Result<std::string> CompilerGraphs::Import(Bytes recording, bool eager_numerics)
   TRY_ASSIGN(compiler::Graph graph, compiler::ImportRecording(recording));
   graph.eager_numerics = eager_numerics;
   return compiler::Print(graph);
+}
+
+Result<Graphs::Ranged> CompilerGraphs::Lift(Bytes recording, bool eager_numerics) const {
+  TRY_ASSIGN(compiler::Lifted lifted, compiler::Lift(recording));
+  lifted.graph.eager_numerics = eager_numerics;
+  return Ranged{compiler::Print(lifted.graph), lifted.range.ToText(), std::move(lifted.seen), std::move(lifted.fixed)};
 }
 
 Result<std::string> CompilerGraphs::Unify(std::string_view a, std::string_view b) const {

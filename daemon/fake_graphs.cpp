@@ -27,6 +27,10 @@ Result<std::string> FakeGraphs::Import(Bytes recording, bool /*eager_numerics*/)
   return text;
 }
 
+Result<Graphs::Ranged> FakeGraphs::Lift(Bytes, bool) const {
+  return Error(Code::kUnsupported, "the recording does not follow its sizes");
+}
+
 Result<std::string> FakeGraphs::Unify(std::string_view a, std::string_view b) const {
   const Words first = Split(a);
   const Words second = Split(b);

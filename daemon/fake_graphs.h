@@ -10,6 +10,7 @@ namespace ingot::daemon {
 class FakeGraphs final : public Graphs {
  public:
   Result<std::string> Import(Bytes recording, bool eager_numerics) const override;
+  Result<Ranged> Lift(Bytes recording, bool eager_numerics) const override;
   Result<std::string> Unify(std::string_view a, std::string_view b) const override;
   Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,
                                          std::string_view exact) const override;

@@ -21,6 +21,15 @@ class Graphs {
   virtual ~Graphs() = default;
   /// Graph of a recording, with or without `eager_numerics`. kCorrupt, kUnsupported.
   virtual Result<std::string> Import(Bytes recording, bool eager_numerics) const = 0;
+  /// A template and the conditions under which every call is an instance of it.
+  struct Ranged {
+    std::string text;
+    std::string range;             ///< over its symbols
+    std::vector<int64_t> symbols;  ///< the recording's
+    std::vector<std::string> fixed;  ///< why sizes are numbers
+  };
+  /// The template of one recording that followed its sizes (compiler/import/lift.h).
+  virtual Result<Ranged> Lift(Bytes recording, bool eager_numerics) const = 0;
   /// The template of which both are instances; kUnsupported says where they part.
   virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
   virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,

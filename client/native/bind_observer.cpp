@@ -100,6 +100,12 @@ void BindObserver(py::module_& m) {
                              })
       .def_property_readonly("instructions", &Observer::instruction_count)
       .def("path_of", &PathOf, "The path of an object from before, or None.")
+      .def("fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
+           "An integer becomes part of what every call does, as it is.")
+      .def_property_readonly("sizes_lost",
+                             [](Observer& o) -> py::object {
+                               return o.sizes().lost() ? py::object(py::str(*o.sizes().lost())) : py::none();
+                             })
       .def("is_argument",
            [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)

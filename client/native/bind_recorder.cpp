@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/bind_recorder.h"
 
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "client/native/meta_results.h"
+#include "client/native/observer.h"
 #include "client/native/recorder.h"
 
 namespace ingot::client {
@@ -34,6 +36,17 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
   Result<Buffer> buffer = recorder.Finish(name, outputs);
   if (!buffer) throw std::runtime_error(buffer.error().ToText());
   return py::bytes(reinterpret_cast<const char*>(buffer->data()), buffer->size());
+}
+
+void FollowSizes(Recorder& recorder, Observer& observer) {
+  observer.FollowSizes(&recorder.int_log(), [&recorder](PyObject* tensor) -> std::optional<uint32_t> {
+    return THPVariable_Check(tensor) ? recorder.ValueOf(THPVariable_Unpack(tensor)) : std::nullopt;
+  });
+}
+
+void NoteSizes(Recorder& recorder, Observer& observer) {
+  if (auto notes = observer.sizes().Notes()) recorder.NoteSizes(std::move(*notes));
+  observer.sizes().End();
 }
 
 }  // namespace
@@ -68,6 +81,9 @@ void BindRecorder(py::module_& m) {
       .def("value_of", &Recorder::ValueOf, py::arg("tensor"))
       .def("finish", &Finish, py::arg("name"), py::arg("outputs"))
       .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
+      .def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
+           "Before the run: its observer follows what Python computes with sizes.")
+      .def("note_sizes", &NoteSizes, py::arg("observer"), "After the run, before finish(): what the observer has followed.")
       .def_property_readonly("step_count", &Recorder::step_count);
 }
 

@@ -50,6 +50,7 @@ enum class Act : uint8_t {
   kExit,             ///< calls a, the exit of a context
   kMakeFunction,     ///< the result is a new function
   kGive,             ///< returns or yields a; told where native code takes it
+  kHash,             ///< looks at args for whether they are equal: members of a set, keys of a dict
   kUnsupported,      ///< known and never observed: async code
 };
 
@@ -70,6 +71,18 @@ struct Instruction {
   PyObject* const* args = nullptr;
   size_t arg_count = 0;               ///< with those of keywords
   PyObject* keyword_names = nullptr;  ///< a tuple or null
+  /// kBinary, kBinaryInPlace: as BINARY_OP counts (kBinaryAdd, ...); kCompare: Py_LT, ...; kUnary: 1
+  /// for a minus.
+  int operation = 0;
+  PyObject** top = nullptr;  ///< one past the operands on the stack
+};
+
+enum BinaryOperation : int {
+  kBinaryAdd = 0,
+  kBinaryFloorDivide = 2,
+  kBinaryMultiply = 5,
+  kBinaryRemainder = 6,
+  kBinarySubtract = 10,
 };
 
 /// A Python function that begins or goes on to run.
@@ -95,8 +108,8 @@ class InstructionListener {
   /// it calls gives back.
   virtual bool TakesResults() const = 0;
   /// What the instruction with this tag has left on the stack, told at the next one of the same
-  /// frame; not told for an instruction that raised.
-  virtual void OnResult(int tag, PyObject* result) = 0;
+  /// frame; not told for an instruction that raised. A new reference takes its place; null leaves it.
+  virtual PyObject* OnResult(int tag, PyObject* result) = 0;
 };
 
 /// Shows the instructions of this thread to a listener: how, depends on the version of Python

@@ -45,8 +45,6 @@ constexpr std::array<Act, 256> MakeTable() {
                        COPY,
                        BUILD_TUPLE,
                        BUILD_LIST,
-                       BUILD_SET,
-                       BUILD_MAP,
                        BUILD_STRING,
                        BUILD_SLICE,
                        BUILD_CONST_KEY_MAP,
@@ -65,8 +63,6 @@ constexpr std::array<Act, 256> MakeTable() {
                        MAKE_CELL,
                        LOAD_CLOSURE,
                        LIST_APPEND,
-                       SET_ADD,
-                       MAP_ADD,
                        RESUME,
                        KW_NAMES,
                        EXTENDED_ARG,
@@ -121,6 +117,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[CALL_FUNCTION_EX] = Act::kCallExpanded;
   table[MAKE_FUNCTION] = Act::kMakeFunction;
   table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
+  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = Act::kHash;
   return table;
 }
 
@@ -263,6 +260,24 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
     case IS_OP:
       out.a = top[-2];
       out.b = top[-1];
+      out.operation = oparg;
+      break;
+    case UNARY_NEGATIVE:
+      out.a = top[-1];
+      out.operation = 1;
+      break;
+    case BUILD_SET:
+      out.args = top - oparg;
+      out.arg_count = static_cast<size_t>(oparg);
+      break;
+    case BUILD_MAP:
+      out.args = top - 2 * oparg;
+      out.arg_count = 2 * static_cast<size_t>(oparg);
+      break;
+    case SET_ADD:
+    case MAP_ADD:
+      out.args = top - (op == SET_ADD ? 1 : 2);
+      out.arg_count = 1;
       break;
     case CONTAINS_OP:
       out.a = top[-1];
@@ -272,6 +287,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = top[-2];
       out.b = top[-1];
       out.name = InPlaceName(oparg);
+      out.operation = oparg >= kFirstInPlace ? oparg - kFirstInPlace : oparg;
       if (out.name != nullptr) out.act = Act::kBinaryInPlace;
       break;
     case LOAD_DEREF:
@@ -319,6 +335,7 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
   out.function = frame->f_func;
+  out.top = top;
   DecodeOperands(frame, op, oparg, top, out);
   return out.act != Act::kHarmless;
 }
@@ -330,7 +347,8 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
   Open& open = frames.back();
   if (open.frame != frame || !open.observed) return;
   if (const int tag = std::exchange(open.tag, 0); tag != 0) {
-    listener->OnResult(tag, frame->localsplus[frame->stacktop - 1]);
+    PyObject*& slot = frame->localsplus[frame->stacktop - 1];
+    if (PyObject* other = listener->OnResult(tag, slot)) Py_SETREF(slot, other);
     if (!running) return;
   }
   Instruction instruction;

@@ -55,8 +55,6 @@ constexpr std::array<Act, 256> MakeTable() {
            COPY,
            BUILD_TUPLE,
            BUILD_LIST,
-           BUILD_SET,
-           BUILD_MAP,
            BUILD_STRING,
            BUILD_SLICE,
            BUILD_CONST_KEY_MAP,
@@ -74,8 +72,6 @@ constexpr std::array<Act, 256> MakeTable() {
            DELETE_FAST,
            MAKE_CELL,
            LIST_APPEND,
-           SET_ADD,
-           MAP_ADD,
            EXTENDED_ARG,
 #if PY_VERSION_HEX >= 0x030D0000
            // A branch takes what TO_BOOL left.
@@ -115,6 +111,7 @@ constexpr std::array<Act, 256> MakeTable() {
   table[MATCH_SEQUENCE] = table[MATCH_MAPPING] = Act::kMatchShape;
   table[BEFORE_WITH] = Act::kEnter;
   table[RETURN_VALUE] = table[YIELD_VALUE] = Act::kGive;
+  table[BUILD_SET] = table[BUILD_MAP] = table[SET_ADD] = table[MAP_ADD] = Act::kHash;
   table[GET_ITER] = table[GET_YIELD_FROM_ITER] = Act::kIterate;
   table[SEND] = table[FOR_ITER] = Act::kNext;
   table[LOAD_NAME] = table[LOAD_GLOBAL] = table[LOAD_FROM_DICT_OR_GLOBALS] = Act::kLoadGlobal;
@@ -598,6 +595,24 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
     case IS_OP:
       out.a = top[-2];
       out.b = top[-1];
+      out.operation = op == COMPARE_OP ? argument >> (kIs313 ? 5 : 4) : 0;
+      break;
+    case UNARY_NEGATIVE:
+      out.a = top[-1];
+      out.operation = 1;
+      break;
+    case BUILD_SET:
+      out.args = top - argument;
+      out.arg_count = static_cast<size_t>(argument);
+      break;
+    case BUILD_MAP:
+      out.args = top - 2 * argument;
+      out.arg_count = 2 * static_cast<size_t>(argument);
+      break;
+    case SET_ADD:
+    case MAP_ADD:
+      out.args = top - (op == SET_ADD ? 1 : 2);
+      out.arg_count = 1;
       break;
     case CONTAINS_OP:
       out.a = top[-1];
@@ -607,6 +622,7 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = top[-2];
       out.b = top[-1];
       out.name = InPlaceName(argument);
+      out.operation = argument >= kFirstInPlace ? argument - kFirstInPlace : argument;
       if (out.name != nullptr) out.act = Act::kBinaryInPlace;
       break;
     case LOAD_DEREF:
@@ -658,6 +674,7 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable
   out.builtins = frame->f_builtins;
   out.function = FunctionOfFrame(frame);
   made = PythonRef();
+  out.top = top;
   if (out.act != Act::kUnknown) DecodeOperands(frame, entry.op, entry.argument, top, out);
   if (PyErr_Occurred() != nullptr) {
     // super() or a slice that cannot be made: the instruction raises the same.
@@ -676,7 +693,8 @@ void InstructionTrace::State::Step(int offset) {
   const CodeTable::Entry* entry = open.table->At(offset);
   if (entry == nullptr) return;
   if (const int tag = std::exchange(open.tag, 0); tag != 0 && !entry->handles && entry->depth > 0) {
-    listener->OnResult(tag, frame->localsplus[CodeOf(frame)->co_nlocalsplus + entry->depth - 1]);
+    PyObject*& slot = frame->localsplus[CodeOf(frame)->co_nlocalsplus + entry->depth - 1];
+    if (PyObject* other = listener->OnResult(tag, slot)) Py_SETREF(slot, other);
     if (!running) return;
   }
   Instruction instruction;

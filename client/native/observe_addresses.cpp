@@ -61,7 +61,7 @@ void Observer::NoteHashSeed() {
 /// A hash is used for more than finding an equal object.
 void Observer::Hash(PyObject* value) {
   static PyObject* const name = PyUnicode_InternFromString("__hash__");
-  if (IsNumber(value)) return;
+  if (IsNumber(value)) return LookAt(value);
   if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) Hash(PyTuple_GET_ITEM(value, i));
     return;

@@ -130,7 +130,10 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
 }
 
 void Observer::LoadAttribute(PyObject* object, PyObject* name) {
-  if (!PyUnicode_Check(name) || IsAtom(object) || IsCached(object, name)) return;
+  if (!PyUnicode_Check(name) || IsAtom(object)) return;
+  const bool is_by_native_code = follows_sizes_ && !is_followed_ && IsTensor(object);
+  if (is_by_native_code && (IsNamed(name, "shape") || IsNamed(name, "nbytes"))) FixTensor(object);
+  if (IsCached(object, name)) return;
   LoadUncached(object, name);
   // The log holds what is outside, and names are held here: addresses stay their own.
   if (log_.IsOutside(object) && log_.writes().size() == loaded_before_writes_ &&

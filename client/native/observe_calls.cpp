@@ -106,6 +106,7 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
         return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) ||
                value == Py_None;
       });
+  for (size_t i = 0; i < arguments.count; ++i) LookAt(arguments.values[i]);
   if (!number || !is_plain)
     return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
   const PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));

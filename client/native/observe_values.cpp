@@ -196,7 +196,8 @@ void Observer::Keys(PyObject* value) {
 /// the parts that its native base has, which this must read. A native base that nobody has looked at is
 /// refused.
 void Observer::Operand(PyObject* value) {
-  if (IsAtom(value) || IsPlainTensor(value)) return;
+  if (IsAtom(value)) return LookAt(value);
+  if (IsPlainTensor(value)) return;
   if (IsTensor(value)) CheckClass(value);
   if (!PyModule_Check(value)) NoteSpecial(Py_TYPE(value), value);
   const auto number = log_.Find(value);
@@ -265,7 +266,8 @@ void Observer::State(PyObject* object) {
 
 /// Everything that native code can find by walking into a value.
 void Observer::Deep(PyObject* root) {
-  if (IsAtom(root) || IsPlainTensor(root)) return;
+  if (IsAtom(root)) return LookAt(root);
+  if (IsPlainTensor(root)) return;
   std::vector<PyObject*> waiting{root};
   boost::unordered_flat_set<PyObject*> met;
   while (!waiting.empty() && !refused_) {
@@ -273,7 +275,9 @@ void Observer::Deep(PyObject* root) {
     waiting.pop_back();
     if (is_compared_ && value != root && PyFloat_CheckExact(value) && std::isnan(PyFloat_AS_DOUBLE(value)))
       return Refuse("value-identity", "a NaN is looked for in a container");
+    if (IsAtom(value)) LookAt(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
+    if (PySlice_Check(value)) LookInto(value);
     if (met.size() > kDeepMax)
       return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
                                      " parts is handed to native code");
@@ -366,7 +370,9 @@ void Observer::Callee(PyObject* value) {
     return;
   }
   if (!Callables::IsNative(value)) return;
-  switch (Callables::Shared().EffectOf(value)) {
+  const Effect effect = Callables::Shared().EffectOf(value);
+  if (effect == Effect::kOperator || effect == Effect::kLength) sizes_.GiveUp(Callables::NameOf(value) + ", handed to native code at " + Where());
+  switch (effect) {
     case Effect::kPure:
     case Effect::kNothing:
     case Effect::kOperator:
@@ -390,13 +396,14 @@ void Observer::Length(PyObject* value) {
 }
 
 void Observer::Truth(PyObject* value) {
-  if (IsAtom(value)) return;
+  if (IsAtom(value)) return LookAt(value);
   if (PyType_Check(value)) NoteSpecial(Py_TYPE(value), value);
   if (IsPart(value)) return;
   Length(value);
 }
 
 void Observer::Contains(PyObject* container, PyObject* item) {
+  LookAt(item);
   const auto number = log_.Find(container);
   if (number && Py_TYPE(container) == &PyDictProxy_Type) Operand(container);
   if (number && PyDict_Check(container)) {

@@ -152,6 +152,7 @@ void Observer::Stop() {
   }
   PyErr_Clear();
   imports_to_come_.clear();
+  EndFollowing();
   // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
   for (auto* set : {&entered_, &fresh_}) set->clear();
   for (auto* pairs : {&loaded_globals_, &loaded_attributes_}) pairs->clear();
@@ -198,8 +199,13 @@ int Observer::OnInstruction(const Instruction& instruction) {
   return tag;
 }
 
-void Observer::OnResult(int tag, PyObject* result) {
-  Guard([&] { SeeResult(tag, result); });
+PyObject* Observer::OnResult(int tag, PyObject* result) {
+  PyObject* other = nullptr;
+  Guard([&] {
+    SeeResult(tag & kTagMask, result);
+    if (tag > kTagMask) other = FollowResult(static_cast<size_t>(tag >> kTagBits) - 1, result);
+  });
+  return other;
 }
 
 std::string Observer::WithLine(std::string detail) const {
@@ -390,11 +396,13 @@ void Observer::LoadClassCell() {
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
   takes_results_ = false;
+  const size_t awaited = refused_ ? 0 : Follow(in);
   const int tag = refused_ ? kNone : Observe(in);
+  passed_on_.clear();
   if (!refused_ && !log_.problem().empty()) Refuse("side-effect", log_.problem());
   // What the instruction lets go must go.
   if (refused_) log_.Release();
-  return aliased_ ? kAliased : tag;
+  return (aliased_ ? static_cast<int>(kAliased) : tag) | static_cast<int>(awaited << kTagBits);
 }
 
 int Observer::Observe(const Instruction& in) {
@@ -476,6 +484,7 @@ int Observer::Observe(const Instruction& in) {
       Next(in.a);
       break;
     case Act::kGive: Deep(in.a); break;
+    case Act::kHash: break;  // Their own functions are frames of their own.
     case Act::kFormat: Text(in.a); break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");

@@ -14,6 +14,7 @@
 #include "client/native/instruction.h"
 #include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
+#include "client/native/size_terms.h"
 
 namespace ingot::client {
 
@@ -59,6 +60,16 @@ class Observer final : private InstructionListener {
   };
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   uint64_t instruction_count() const { return trace_.count(); }
+  /// From now on follows what is computed with sizes. `log` is of the recorder of the same run and
+  /// lives as long as this.
+  void FollowSizes(const IntLog* log, SizeTerms::TensorValue value_of) {
+    int_log_ = log;
+    sizes_.set_value_of(std::move(value_of));
+    follows_sizes_ = true;
+  }
+  SizeTerms& sizes() { return sizes_; }
+  /// After the run: an integer becomes part of what every call does, as it is.
+  void FixValue(PyObject* value) { LookAt(value); }
 
  private:
   using Number = ObservedLog::Number;
@@ -92,7 +103,7 @@ class Observer final : private InstructionListener {
   int OnInstruction(const Instruction& instruction) override;
   bool TakesResults() const override { return takes_results_; }
   int Observe(const Instruction& instruction);
-  void OnResult(int tag, PyObject* result) override;
+  PyObject* OnResult(int tag, PyObject* result) override;
 
   // observer.cpp: frames, names, cells
   template <typename Step>
@@ -164,6 +175,52 @@ class Observer final : private InstructionListener {
   void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   bool IsGuardedElsewhere(PyObject* value, const char* what);
 
+  // observe_sizes.cpp
+  struct Awaited {
+    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart };
+    struct Given {
+      SizeTerms::Term term;
+      bool is_size;  ///< not a plain number
+    };
+    Kind kind = kDone;
+    SizeTerms::Term term = 0;
+    std::vector<PythonRef> tensors;  ///< kPart: the tensor and its key
+    std::string name;
+    std::vector<Given> given;  ///< the integers that were passed, in order; empty where none is a size
+    std::optional<int64_t> dim;  ///< the only other argument
+    bool is_plain = false;       ///< no other argument
+    bool is_positional = true;
+    size_t ints_before = 0;
+    size_t steps_before = 0;
+  };
+  std::string Where() const;
+  void LookAt(PyObject* value);
+  void LookInto(PyObject* value);
+  void FixTensor(PyObject* tensor);
+  void FixTensors(const std::vector<PythonRef>& tensors);
+  void PassOn(PyObject* value);
+  size_t Await(Awaited awaited);
+  std::optional<SizeTerms::Term> TermOf(PyObject* value);
+  size_t Follow(const Instruction& instruction);
+  size_t FollowOne(const Instruction& instruction);
+  static std::vector<PythonRef> Held(PyObject* one, PyObject* other = nullptr);
+  size_t AwaitTerm(std::optional<SizeTerms::Term> term, std::initializer_list<PyObject*> of);
+  size_t FollowBinary(const Instruction& instruction);
+  void NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b);
+  void FollowCompare(const Instruction& instruction);
+  void FollowIdentity(const Instruction& instruction);
+  size_t AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names);
+  size_t FollowPart(PyObject* tensor, PyObject* key, PyObject* value);
+  size_t FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names);
+  size_t FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names, PyObject* keyword_names);
+  size_t FollowExtreme(bool is_min, const std::vector<PyObject*>& values);
+  size_t FollowFold(bool is_product, PyObject* value);
+  PyObject* FollowResult(size_t number, PyObject* result);
+  PyObject* SizesOf(const Awaited& awaited, PyObject* result);
+  void ExplainInts(const Awaited& awaited);
+  void ExplainPart(const Awaited& awaited);
+  void EndFollowing();
+
   // observe_addresses.cpp
   void NoteHashSeed();
   void Hash(PyObject* value);
@@ -212,6 +269,15 @@ class Observer final : private InstructionListener {
     static constexpr int kCallDepthMax = 64;
     Observer& observer_;
   };
+  static constexpr int kTagBits = 8;  ///< of a result; above them the number of what is awaited
+  static constexpr int kTagMask = (1 << kTagBits) - 1;
+  SizeTerms sizes_;
+  bool follows_sizes_ = false;
+  bool is_followed_ = false;           ///< the attribute that is loaded is awaited
+  const IntLog* int_log_ = nullptr;
+  std::vector<Awaited> awaited_;
+  size_t open_store_ = 0;              ///< number of a store that leaves no result
+  std::vector<PyObject*> passed_on_;   ///< integers that the instruction hands on unseen
   int call_depth_ = 0;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords

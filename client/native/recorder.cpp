@@ -66,6 +66,7 @@ struct Recorder::State {
   std::optional<DeferredRun> deferred;
   std::vector<std::pair<uint32_t, std::string>> inputs;
   std::vector<uint32_t> weights;
+  std::optional<SizeNotes> sizes;
   Clock::time_point started;
   uint64_t eager_ns = 0;
   std::optional<SmallBlocks> small_blocks;  // while recording
@@ -258,6 +259,10 @@ std::vector<std::string> Recorder::ForeignOperators() const {
 
 bool Recorder::IsInsideOperator() { return operators_open > 0; }
 
+const IntLog& Recorder::int_log() const { return state_->writer.int_log(); }
+
+void Recorder::NoteSizes(SizeNotes notes) { state_->sizes = std::move(notes); }
+
 size_t Recorder::step_count() const { return state_->writer.steps().size(); }
 
 std::vector<Foreign> Recorder::Foreigns() const {
@@ -413,9 +418,22 @@ Buffer Recorder::State::Write(const std::string& name, const std::vector<uint32_
   const auto source_offsets = builder.CreateVector(sources);
   const auto step_offsets = builder.CreateVector(writer.steps());
   const auto output_offsets = builder.CreateVector(outputs);
+  flatbuffers::Offset<flatbuffers::Vector<const proto::SizeExpr*>> exprs;
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<proto::SizeGuard>>> guards;
+  flatbuffers::Offset<flatbuffers::Vector<const proto::SizedInt*>> ints;
+  if (sizes) {
+    exprs = builder.CreateVectorOfStructs(sizes->exprs);
+    std::vector<flatbuffers::Offset<proto::SizeGuard>> offsets;
+    for (const SizeNotes::Guard& guard : sizes->guards) {
+      offsets.push_back(proto::CreateSizeGuard(builder, guard.relation, guard.left, guard.right,
+                                               builder.CreateSharedString(guard.where)));
+    }
+    guards = builder.CreateVector(offsets);
+    ints = builder.CreateVectorOfStructs(sizes->ints);
+  }
   proto::FinishRecordingBuffer(
       builder, proto::CreateRecording(builder, name_offset, meta_offsets, source_offsets,
-                                      step_offsets, output_offsets, eager_ns));
+                                      step_offsets, output_offsets, eager_ns, sizes.has_value(), exprs, guards, ints));
   return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 

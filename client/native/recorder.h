@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "client/native/int_log.h"
 
 namespace ingot::client {
 
@@ -91,6 +92,10 @@ class Recorder {
   /// Identities of the process groups that steps communicate in, by the slot they name.
   const std::vector<std::string>& Groups() const;
   size_t step_count() const;
+  /// The integers operators were called with so far; lives as long as the recorder.
+  const IntLog& int_log() const;
+  /// What the run did with sizes, before Finish().
+  void NoteSizes(SizeNotes notes);
   /// Whether this thread runs an operator that is being noted: Python code that runs now is its kernel.
   static bool IsInsideOperator();
 

@@ -115,7 +115,9 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
     Refuse(std::move(why->name), why->detail);
     return refusal_;
   }
+  step.ints_before = int_log_.ints.size();
   for (size_t i = 0; i < args.size(); ++i) {
+    argument_ = static_cast<uint16_t>(i);
     step.args.push_back(WriteArgument(args[i], entry.facts.roles[i]));
     if (refusal_) return refusal_;
   }
@@ -149,7 +151,11 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
     written_results.push_back(WriteResult(result));
     if (refusal_) return refusal_;
   }
-  if (step.is_skipped) return std::nullopt;
+  if (step.is_skipped) {
+    int_log_.ints.resize(step.ints_before);
+    return std::nullopt;
+  }
+  int_log_.steps.push_back(&step.facts->name);
   const auto args = builder_.CreateVector(step.args.data(), step.args.size());
   const auto outs = builder_.CreateVector(written_results.data(), written_results.size());
   const auto writes = builder_.CreateVector(step.facts->writes);
@@ -189,7 +195,9 @@ StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRol
 
 StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
   switch (role) {
-    case ArgRole::kPlain: return WriteInts(ArgKind::Int, value);
+    case ArgRole::kPlain:
+      LogInts(value);
+      return WriteInts(ArgKind::Int, value);
     case ArgRole::kLayout: return WriteText(NameOf(static_cast<c10::Layout>(value)));
     case ArgRole::kMemoryFormat: return WriteText(NameOf(static_cast<c10::MemoryFormat>(value)));
     case ArgRole::kDType:
@@ -225,6 +233,7 @@ StepWriter::ArgOffset StepWriter::WriteNumber(const at::Tensor& number) {
     case c10::ScalarType::Long:
       kind = 1;
       ints.push_back(*static_cast<const int64_t*>(number.const_data_ptr()));
+      LogInts(ints);
       break;
     case c10::ScalarType::Double:
       kind = 2;
@@ -241,7 +250,11 @@ StepWriter::ArgOffset StepWriter::WriteNumber(const at::Tensor& number) {
 }
 
 StepWriter::ArgOffset StepWriter::WriteList(const c10::IValue& value) {
-  if (value.isIntList()) return WriteInts(ArgKind::IntList, value.toIntVector());
+  if (value.isIntList()) {
+    const std::vector<int64_t> listed = value.toIntVector();
+    LogInts(listed);
+    return WriteInts(ArgKind::IntList, listed);
+  }
   if (value.isDoubleList()) return WriteFloats(ArgKind::FloatList, value.toDoubleVector());
   std::vector<int64_t> ints;
   if (value.isBoolList()) {
@@ -269,6 +282,7 @@ StepWriter::ArgOffset StepWriter::WriteList(const c10::IValue& value) {
     }
   }
   if (of_tensors) return WriteInts(ArgKind::ValueList, ints);
+  if (!of_floats) LogInts(ints);
   return of_floats ? WriteFloats(ArgKind::FloatList, floats) : WriteInts(ArgKind::IntList, ints);
 }
 
@@ -358,6 +372,12 @@ std::optional<int64_t> StepWriter::ResultValue(const at::Tensor& tensor) {
 StepWriter::ArgOffset StepWriter::WriteInts(ArgKind kind, c10::IntArrayRef ints) {
   const auto vector = builder_.CreateVector(ints.data(), ints.size());
   return proto::CreateArg(builder_, kind, 0, vector);
+}
+
+void StepWriter::LogInts(c10::IntArrayRef ints) {
+  const auto step = static_cast<uint32_t>(steps_.size());
+  for (size_t i = 0; i < ints.size() && i <= UINT16_MAX; ++i)
+    int_log_.ints.push_back({step, argument_, static_cast<uint16_t>(i), ints[i]});
 }
 
 StepWriter::ArgOffset StepWriter::WriteFloats(ArgKind kind, c10::ArrayRef<double> floats) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/native/int_log.h"
 #include "client/native/operator_facts.h"
 #include "client/native/recorder.h"
 #include "client/native/tensor_table.h"
@@ -23,6 +24,7 @@ struct PendingStep {
   c10::SmallVector<flatbuffers::Offset<proto::Arg>, 8> args;
   c10::SmallVector<std::pair<at::Tensor, uint32_t>, 2> written;
   bool is_random = false;
+  size_t ints_before = 0;  ///< entries of the IntLog
   /// The call makes no step: it lifts a fresh constant.
   bool is_skipped = false;
 };
@@ -52,6 +54,7 @@ class StepWriter {
   const TensorTable& tensors() const { return tensors_; }
   flatbuffers::FlatBufferBuilder& builder() { return builder_; }
   const std::vector<flatbuffers::Offset<proto::Step>>& steps() const { return steps_; }
+  const IntLog& int_log() const { return int_log_; }
   /// Names of the operators called that are not PyTorch's, in no order.
   std::vector<std::string> ForeignOperators() const;
 
@@ -89,6 +92,10 @@ class StepWriter {
   OperatorEntry* last_entry_ = nullptr;
   const OperatorFacts* current_ = nullptr;  // operator being read or finished
   bool lifted_ = false;                     // the call's argument was a fresh constant
+  void LogInts(c10::IntArrayRef ints);
+
+  IntLog int_log_;
+  uint16_t argument_ = 0;  // that is being written
   std::optional<Refusal> refusal_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
+#include "compiler/import/imported_graph.h"
 #include "compiler/import/memories.h"
 #include "compiler/import/overlap.h"
 #include "compiler/import/positions.h"
@@ -58,6 +59,7 @@ void ForEachId(const Arg& arg, Fn&& fn) {
 /// One step with checked parts; tensors are still recording ids.
 struct StepCall {
   const proto::Step* raw = nullptr;
+  int32_t number = 0;
   std::string op;
   std::vector<Arg> args;
   std::vector<Arg> results;
@@ -72,10 +74,10 @@ struct StepCall {
 
 class Importer {
  public:
-  explicit Importer(Recording recording)
-      : recording_(std::move(recording)), memories_(recording_, graph_) {}
+  explicit Importer(Recording& recording)
+      : recording_(recording), memories_(recording_, graph_), value_of_(recording_.metas().size(), kNoValue) {}
 
-  Result<Graph> Run() {
+  Result<ImportedGraph> Run() {
     if (recording_.root().name()) graph_.name = recording_.root().name()->str();
     TRY(AddSources());
     for (size_t i = 0; i < recording_.step_count(); ++i) {
@@ -94,7 +96,7 @@ class Importer {
       return Error(Code::kUnsupported, fmt::format("{} {}", op, fault->rule));
     }
     TRY(Verify(graph_));
-    return std::move(graph_);
+    return ImportedGraph{std::move(graph_), std::move(value_of_)};
   }
 
  private:
@@ -122,6 +124,7 @@ class Importer {
       std::string name = source->name() ? source->name()->str() : "";
       const ValueId value = graph_.AddInput(kind, std::move(name), type, std::move(data));
       TRY(memories_.DefineSource(id, value, kind == InputKind::kInput));
+      value_of_[id] = value;
     }
     return {};
   }
@@ -141,6 +144,7 @@ class Importer {
   Result<StepCall> ReadStep(size_t i) {
     StepCall call;
     call.raw = &recording_.step(i);
+    call.number = static_cast<int32_t>(i);
     const std::optional<std::string> op = GraphOpName(call.raw->op()->string_view());
     if (!op) return Error(Code::kCorrupt, "is no operator name");
     // These names belong to nodes that no recording may forge.
@@ -235,6 +239,7 @@ class Importer {
 
   Node MakeNode(const StepCall& call, std::string op, std::vector<Arg> args) const {
     Node node{std::move(op), std::move(args)};
+    node.step = call.number;
     if (call.raw->is_random()) node.effects |= kRandom;
     if (call.raw->is_opaque() || IsCommunication(node.op)) node.effects |= kOpaque;
     node.eager_s = static_cast<float>(call.raw->eager_ns()) * 1e-9f;
@@ -297,6 +302,7 @@ class Importer {
                                           std::vector<Arg> args) {
     if (call.op == "aten.as_strided" && ids.size() == 1) TRY(PlaceInOperand(call, ids[0], args));
     Node node = MakeNode(call, call.op, std::move(args));
+    if (call.op == "aten.as_strided") node.step = -1;
     std::vector<Type> types;
     for (uint32_t id : ids) types.push_back(recording_.meta(id).type);
     // After a write an operand's strides may differ from those seen; views then follow them.
@@ -358,6 +364,7 @@ class Importer {
 
   /// A view that cannot be taken again is a memory of its own next to its parent's: neither may be written.
   void DefineResult(const StepCall& call, uint32_t id, ValueId value) {
+    value_of_[id] = value;
     const Meta& meta = recording_.meta(id);
     for (size_t i = 0; i < call.args.size(); ++i) {
       const auto* ref = std::get_if<Ref>(&call.args[i]);
@@ -455,7 +462,9 @@ class Importer {
     if (!in_place) {
       for (size_t i = call.writes.size(); i-- > 0;) args.erase(args.begin() + call.writes[i]);
     }
-    TRY(AddFunctional(MakeNode(call, form->op, std::move(args)), written));
+    Node node = MakeNode(call, form->op, std::move(args));
+    if (!in_place) node.step = -1;  // Its arguments have moved.
+    TRY(AddFunctional(std::move(node), written));
     for (uint32_t id : call.made) TRY(DefineWrittenResult(id, written));
     return {};
   }
@@ -497,21 +506,26 @@ class Importer {
       }
       TRY_ASSIGN(const ValueId value, memories_.Use(source));
       memories_.DefineView(id, value, TakenView{source, {}, {}, 0});
+      value_of_[id] = value;
       return {};
     }
     return Error(Code::kUnsupported, "returns a tensor other than the one it writes");
   }
 
-  Recording recording_;
+  Recording& recording_;
   Graph graph_;
   Memories memories_;
+  std::vector<ValueId> value_of_;  ///< of each recorded value when it was made
 };
 
 }  // namespace
 
 Result<Graph> ImportRecording(Bytes bytes) {
   TRY_ASSIGN(Recording recording, Recording::Open(bytes));
-  return Importer(std::move(recording)).Run();
+  TRY_ASSIGN(ImportedGraph imported, Importer(recording).Run());
+  return std::move(imported.graph);
 }
+
+Result<ImportedGraph> Import(Recording& recording) { return Importer(recording).Run(); }
 
 }  // namespace ingot::compiler

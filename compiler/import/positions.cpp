@@ -12,16 +12,7 @@
 namespace ingot::compiler {
 namespace {
 
-/// Where an operator takes positions along a dim of its first operand.
-struct Rule {
-  std::string_view op;
-  size_t dim_arg;
-  size_t index_arg = 0;  ///< one element, as select takes it; 0 = none
-  size_t start_arg = 0;  ///< the start of a part, as narrow takes it; 0 = none
-  size_t slice_arg = 0;  ///< start, end and step, as slice takes them; 0 = none
-};
-
-constexpr Rule kRules[] = {
+constexpr Positions kRules[] = {
     {.op = "aten.select.int", .dim_arg = 1, .index_arg = 2},
     {.op = "aten.select_copy.int", .dim_arg = 1, .index_arg = 2},
     {.op = "aten.select_scatter", .dim_arg = 2, .index_arg = 3},
@@ -74,9 +65,14 @@ void CountSlice(std::vector<Arg>& args, size_t at, int64_t size) {
 
 }  // namespace
 
+std::optional<Positions> PositionsOf(std::string_view op) {
+  const auto rule = std::ranges::find(kRules, op, &Positions::op);
+  return rule == std::end(kRules) ? std::nullopt : std::optional(*rule);
+}
+
 Status CountFromFront(std::string_view op, const Recording& recording, std::vector<Arg>& args) {
-  const auto rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& r) { return r.op == op; });
-  const Ref* operand = rule == std::end(kRules) || args.empty() ? nullptr : std::get_if<Ref>(&args[0]);
+  const std::optional<Positions> rule = PositionsOf(op);
+  const Ref* operand = !rule || args.empty() ? nullptr : std::get_if<Ref>(&args[0]);
   if (operand == nullptr) return {};
   const Dims& sizes = recording.meta(operand->id).type.sizes;
   const std::optional<int64_t> named = IsAbsent(args, rule->dim_arg) ? 0 : IntAt(args, rule->dim_arg);

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "compiler/import/recording.h"
 #include "compiler/ir/graph.h"
 
 namespace ingot::compiler {
+
+/// Where an operator takes positions along a dim of its first operand; argument numbers, 0 = none.
+struct Positions {
+  std::string_view op;
+  size_t dim_arg;
+  size_t index_arg = 0;  ///< one element, as select takes it
+  size_t start_arg = 0;  ///< the start of a part, as narrow takes it; its length follows
+  size_t slice_arg = 0;  ///< start, end and step, as slice takes them
+};
+/// None for an operator that takes no positions.
+std::optional<Positions> PositionsOf(std::string_view op);
 
 /// Counts the positions that a recorded call carries from the front and writes them out: starts and
 /// ends of slices lie in [0, size], indices in [0, size). -3 of 8 is 5 and -3 of 12 is 9, so that two

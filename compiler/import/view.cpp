@@ -117,6 +117,8 @@ std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, co
     node.op = view.op == "aten.slice.Tensor" ? "aten.slice_scatter"
               : view.op == "aten.select.int" ? "aten.select_scatter"
                                              : "aten.diagonal_scatter";
+    node.step = view.step;
+    node.step_shift = 1;
     node.args.insert(node.args.end(), view.args.begin() + 1, view.args.end());
     return node;
   }
@@ -159,6 +161,7 @@ std::optional<TakenView> MakeView(const Node& step, uint32_t parent, size_t pare
   view.op = step.op;
   view.args = step.args;
   view.parent_arg = parent_arg;
+  view.step = step.step;
   return view;
 }
 
@@ -176,6 +179,7 @@ ValueId AddViewNode(Graph& graph, Node node, Type type) {
 ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& type) {
   Node node{view.op, view.args};
   node.args[view.parent_arg] = Ref{parent};
+  node.step = view.step;
   return AddViewNode(graph, std::move(node), type);
 }
 
@@ -194,7 +198,9 @@ Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_m
   if (std::find(std::begin(kReshapes), std::end(kReshapes), view.op) != std::end(kReshapes) &&
       meta.type.Elements() == parent_meta.type.Elements()) {
     const Type type = Type::Contiguous(parent_meta.type.dtype, parent_meta.type.sizes);
-    return AddViewNode(graph, {"aten.reshape", {Ref{value}, type.sizes}}, type);
+    Node node{"aten.reshape", {Ref{value}, type.sizes}};
+    node.sizes_of = static_cast<int32_t>(view.parent);
+    return AddViewNode(graph, std::move(node), type);
   }
   TRY_ASSIGN(Node scatter, StridedScatter(graph, view, parent_meta, meta, parent, value));
   const NodeId id = graph.AddNode(std::move(scatter), {graph.type(parent)});

@@ -19,6 +19,8 @@ struct TakenView {
   std::string op;
   std::vector<Arg> args;  ///< as in Node; args[parent_arg] is replaced at each use
   size_t parent_arg = 0;
+  /// The step whose arguments `args` are; -1 where they were told from where the elements lie.
+  int32_t step = -1;
 
   bool is_same() const { return op.empty(); }
 };
@@ -38,6 +40,7 @@ ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& 
 
 /// The parent after `value` was written through the view: scatters into `parent`, or undoes the
 /// view where it keeps all elements. kUnsupported where neither is possible.
+/// `parent` is a recorded value with the sizes of `parent_meta`.
 Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
                        ValueId parent, ValueId value);
 

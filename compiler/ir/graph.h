@@ -91,6 +91,12 @@ struct Node {
   int16_t inplace = -1;
   /// Seconds eager needed, for reports; 0 when unknown. Not part of text or key.
   float eager_s = 0;
+  /// While a recording is imported: the step whose arguments these are, from the one after
+  /// `step_shift` on; -1 = none. Not part of text or key.
+  int32_t step = -1;
+  int32_t step_shift = 0;
+  /// While a recording is imported: the recorded value whose sizes the list among the arguments repeats; -1 = none.
+  int32_t sizes_of = -1;
 };
 
 enum class InputKind : uint8_t {

@@ -7,6 +7,7 @@
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/ops.h"
+#include "compiler/ops/size_ties.h"
 
 namespace ingot::compiler {
 namespace {
@@ -93,9 +94,12 @@ std::optional<Dims> Broadcast(const Dims& a, const Dims& b) {
   const size_t offset = longer.size() - shorter.size();
   for (size_t i = 0; i < shorter.size(); ++i) {
     Dim& size = sizes[offset + i];
-    if (size == shorter[i] || shorter[i].is_one()) continue;
-    if (!size.is_one()) return std::nullopt;
-    size = shorter[i];
+    if (shorter[i].is_one()) continue;
+    if (size.is_one()) {
+      size = shorter[i];
+    } else if (!SameSize(size, shorter[i])) {
+      return std::nullopt;
+    }
   }
   return sizes;
 }
@@ -118,7 +122,7 @@ std::optional<Dims> ResolveSizes(const Dim& elements, Dims sizes) {
     }
   }
   if (!open) {
-    if (known != elements) return std::nullopt;
+    if (!SameSize(known, elements)) return std::nullopt;
     return sizes;
   }
   if (known.is_zero()) return std::nullopt;

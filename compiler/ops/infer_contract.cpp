@@ -2,6 +2,7 @@
 // Inference of matrix products, convolutions and attention.
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
+#include "compiler/ops/size_ties.h"
 
 namespace ingot::compiler {
 namespace {
@@ -18,7 +19,7 @@ std::optional<Dims> Product(const Dims& a, const Dims& b) {
   if (a.empty() || b.empty()) return std::nullopt;
   const Dim& inner_a = a.back();
   const Dim& inner_b = b.size() == 1 ? b[0] : b[b.size() - 2];
-  if (inner_a != inner_b) return std::nullopt;
+  if (!SameSize(inner_a, inner_b)) return std::nullopt;
   const Dims batch_a(a.begin(), a.end() - std::min<size_t>(a.size(), 2));
   const Dims batch_b(b.begin(), b.end() - std::min<size_t>(b.size(), 2));
   std::optional<Dims> sizes = Broadcast(batch_a, batch_b);
@@ -34,7 +35,7 @@ bool InferLinear(const Call& call, Results& results) {
   const Type* input = call.TypeAt(0);
   const Type* weight = call.TypeAt(1);
   if (!input || !weight || input->sizes.empty() || weight->sizes.empty()) return false;
-  if (weight->rank() > 2 || input->sizes.back() != weight->sizes.back()) return false;
+  if (weight->rank() > 2 || !SameSize(input->sizes.back(), weight->sizes.back())) return false;
   Dims sizes(input->sizes.begin(), input->sizes.end() - 1);
   if (weight->rank() == 2) sizes.push_back(weight->sizes[0]);
   return Push(input->dtype, std::move(sizes), results);

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
+#include "compiler/ops/size_ties.h"
 
 namespace ingot::compiler {
 namespace {
@@ -115,6 +116,9 @@ bool InferCat(const Call& call, Results& results) {
     const Type& type = *(*types)[i];
     // Empty tensors of rank 1 are skipped by torch; left alone.
     if (type.rank() != sizes.size()) return false;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (d != *at && !SameSize(sizes[d], type.sizes[d])) return false;
+    }
     sizes[*at] = sizes[*at] + type.sizes[*at];
     dtype = PromoteTypes(dtype, type.dtype);
   }
@@ -128,7 +132,12 @@ bool InferStack(const Call& call, Results& results) {
   const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), sizes.size() + 1);
   if (!at) return false;
   DType dtype = types->front()->dtype;
-  for (const Type* type : *types) dtype = PromoteTypes(dtype, type->dtype);
+  for (const Type* type : *types) {
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (type->rank() != sizes.size() || !SameSize(sizes[d], type->sizes[d])) return false;
+    }
+    dtype = PromoteTypes(dtype, type->dtype);
+  }
   sizes.insert(sizes.begin() + *at, Dim(static_cast<int64_t>(types->size())));
   return Push(dtype, std::move(sizes), results);
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
+#include "compiler/ops/size_ties.h"
 
 namespace ingot::compiler {
 namespace {
@@ -56,12 +57,10 @@ bool Expanded(const Type& type, const Dims& wanted, Results& results) {
   Dims sizes = wanted, strides(wanted.size(), Dim(0));
   for (size_t i = 0; i < type.rank(); ++i) {
     Dim& size = sizes[offset + i];
-    if (size == Dim(-1) || size == type.sizes[i]) {
-      size = type.sizes[i];
-      strides[offset + i] = type.strides[i];
-    } else if (!type.sizes[i].is_one()) {
-      return false;
-    }
+    if (type.sizes[i].is_one() && size != Dim(-1) && !size.is_one()) continue;
+    if (size != Dim(-1) && !SameSize(size, type.sizes[i])) return false;
+    size = type.sizes[i];
+    strides[offset + i] = type.strides[i];
   }
   return Push(type, std::move(sizes), std::move(strides), results);
 }

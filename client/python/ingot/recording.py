@@ -155,6 +155,7 @@ class Recording:
     def _start_observing(self) -> None:
         # The observer keeps its hooks: they must not lead back to it.
         recorder = self._recorder
+        recorder.follow_sizes(self.observer)
         self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
         self.observer.start(self._function, self._config.instructions_max)
 
@@ -170,7 +171,7 @@ class Recording:
         aliased = next((path for path in map(self.observer.path_of, self._call.tensors) if path), None)
         if aliased is not None:
             raise Refused("aliased-input", f"an argument is also {paths.to_text(aliased)}")
-        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument)
+        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self.observer.fix)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
@@ -189,6 +190,7 @@ class Recording:
         owners = [*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())]
         encoder.find_links(owners)
         makes_inference = _makes_inference(encoder.leaves, owners)
+        self._recorder.note_sizes(self.observer)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
         except RuntimeError as e:

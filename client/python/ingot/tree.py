@@ -30,9 +30,10 @@ class Encoder:
     """
 
     def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]", inputs: "typing.Sequence[torch.Tensor]" = (),
-                 is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False) -> None:
+                 is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False,
+                 fix: "typing.Callable[[typing.Any], None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
-        self._path_of, self._is_argument = path_of, is_argument
+        self._path_of, self._is_argument, self._fix = path_of, is_argument, fix
         self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
         self._numbers: "dict[int, int]" = {}
         self._shared: "dict[int, tuple[typing.Any, Spec]]" = {}
@@ -80,6 +81,7 @@ class Encoder:
         if kinds.is_tensor(value):
             return self._encode_tensor(value, depth)
         if value is None or type(value) in (bool, int, str):
+            self._fix(value)
             return {"t": "const", "v": value}
         if type(value) is float:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}

@@ -1,0 +1,690 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer follows integers that are made of sizes. What it models gives a term or a guard;
+// whatever else looks at such an integer fixes its value: every reading of a value passes LookAt().
+
+#include <algorithm>
+#include <utility>
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+using Op = SizeTerms::Op;
+using Relation = SizeTerms::Relation;
+
+constexpr size_t kFlatMax = 4096;
+constexpr int kDepthMax = 8;
+
+/// Integers in order of what native code is given, with those inside of tuples, lists, slices and
+/// dicts. False where there are too many.
+bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
+  if (value == nullptr) return true;
+  if (out.size() > kFlatMax || depth > kDepthMax) return false;
+  if (PyLong_CheckExact(value)) {
+    out.push_back(value);
+  } else if (PyTuple_Check(value) || PyList_Check(value)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+      if (!Flatten(PySequence_Fast_GET_ITEM(value, i), out, depth + 1)) return false;
+    }
+  } else if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return Flatten(slice->start, out, depth + 1) && Flatten(slice->stop, out, depth + 1) &&
+           Flatten(slice->step, out, depth + 1);
+  } else if (PyDict_Check(value)) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);) {
+      if (!Flatten(key, out, depth + 1) || !Flatten(item, out, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<int64_t> IntOf(PyObject* value) {
+  int overflow = 0;
+  if (!PyLong_CheckExact(value)) return std::nullopt;
+  const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+  return overflow == 0 ? std::optional(number) : std::nullopt;
+}
+
+bool IsOneOf(std::initializer_list<std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// What is known of a tensor whatever its sizes are.
+bool IsWithoutSizes(std::string_view name) {
+  return IsOneOf({"dtype", "device", "layout", "ndim", "itemsize", "requires_grad", "is_leaf", "grad_fn", "grad", "data", "T", "mT", "H",
+                  "mH", "real", "imag", "names", "retains_grad", "output_nr", "_version", "is_nested", "is_sparse", "is_cpu", "is_cuda",
+                  "is_xpu", "is_mps", "is_meta", "is_mkldnn", "is_quantized", "is_sparse_csr", "is_xla", "is_vulkan", "is_ipu", "is_hpu",
+                  "is_mtia", "is_maia", "is_neg", "_backward_hooks", "_grad", "name"},
+                 name);
+}
+
+/// Functions of tensors that give numbers or truths whatever the sizes are, or that compare elements, which the
+/// recorder guards.
+bool AnswersWithoutSizes(std::string_view name) {
+  return IsOneOf({"dim", "ndimension", "element_size", "is_floating_point", "is_complex", "is_signed", "is_inference", "get_device",
+                  "is_conj", "is_neg", "item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "_is_zerotensor", "is_coalesced",
+                  "is_tensor", "is_grad_enabled", "_is_view", "can_cast", "__torch_function__", "is_pinned", "is_shared", "requires_grad_",
+                  "tolist", "type", "__contains__", "has_names", "is_distributed", "__complex__", "promote_types", "_nnpack_available"},
+                 name);
+}
+
+/// The last part of its name.
+std::string_view ShortNameOf(PyObject* callable) {
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  const PyTypeObject* type = Py_TYPE(callable);
+  const bool is_descriptor = type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
+                             type == &PyGetSetDescr_Type;
+  return is_descriptor ? ViewOf(reinterpret_cast<PyDescrObject*>(callable)->d_name) : std::string_view();
+}
+
+/// Types that keep the objects they are given and look at none.
+bool KeepsObjects(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  return type == &PyTuple_Type || type == &PyList_Type || type == &PySlice_Type || type == &PyEnum_Type || type == &PyZip_Type ||
+         type == &PyReversed_Type || name == "torch.Size" || name == "types.SimpleNamespace";
+}
+
+bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) == "torch.Size"; }
+
+}  // namespace
+
+std::string Observer::Where() const { return log_.line().ToText(); }
+
+/// Native code looks at the value of an integer.
+void Observer::LookAt(PyObject* value) {
+  const auto term = sizes_.Find(value);
+  if (term && std::ranges::find(passed_on_, value) == passed_on_.end()) sizes_.Fix(*term, Where());
+}
+
+void Observer::LookInto(PyObject* value) {
+  std::vector<PyObject*> flat;
+  if (sizes_.empty()) return;
+  if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
+  for (PyObject* one : flat) LookAt(one);
+}
+
+/// All that Python could learn of a tensor's sizes stays as it was.
+void Observer::FixTensor(PyObject* tensor) {
+  const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));
+  const PythonRef strides(PyObject_CallMethod(tensor, "stride", nullptr));
+  PyErr_Clear();
+  if (!sizes || !strides || !PyTuple_Check(sizes.get()) || !PyTuple_Check(strides.get()))
+    return sizes_.GiveUp("a tensor without sizes at " + Where());
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes.get()); ++i) {
+    const auto size = IntOf(PyTuple_GET_ITEM(sizes.get(), i)), stride = IntOf(PyTuple_GET_ITEM(strides.get(), i));
+    if (!size || !stride) return sizes_.GiveUp("a tensor with symbolic sizes at " + Where());
+    sizes_.Fix(sizes_.OfTensor(Op::Size, tensor, i, *size), Where());
+    sizes_.Fix(sizes_.OfTensor(Op::Stride, tensor, i, *stride), Where());
+  }
+}
+
+void Observer::FixTensors(const std::vector<PythonRef>& tensors) {
+  for (const PythonRef& tensor : tensors) FixTensor(tensor.get());
+}
+
+void Observer::PassOn(PyObject* value) {
+  if (sizes_.empty()) return;
+  std::vector<PyObject*> flat;
+  if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
+  for (PyObject* one : flat) {
+    if (sizes_.Find(one)) passed_on_.push_back(one);
+  }
+}
+
+size_t Observer::Await(Awaited awaited) {
+  awaited_.push_back(std::move(awaited));
+  return awaited_.size();
+}
+
+/// The term of an integer, whatever it is.
+std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
+  if (const auto term = sizes_.Find(value)) return term;
+  const auto number = IntOf(value);
+  return number ? std::optional(sizes_.Number(*number)) : std::nullopt;
+}
+
+/// Before the instruction runs and before the log sees it. Gives the number of what awaits its
+/// result, 0 for nothing.
+size_t Observer::Follow(const Instruction& in) {
+  is_followed_ = false;
+  if (!follows_sizes_ || sizes_.lost()) return 0;
+  if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
+  const size_t awaited = FollowOne(in);
+  const bool is_store = awaited != 0 && in.act == Act::kStoreSubscript;
+  if (is_store) open_store_ = awaited;
+  return is_store ? 0 : awaited;
+}
+
+size_t Observer::FollowOne(const Instruction& in) {
+  switch (in.act) {
+    case Act::kLoadAttribute:
+      if (in.a == nullptr || !IsTensor(in.a) || IsWithoutSizes(ViewOf(in.name))) return 0;
+      is_followed_ = true;
+      return Await({.kind = Awaited::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
+    case Act::kBinary:
+    case Act::kBinaryInPlace: return FollowBinary(in);
+    case Act::kUnary: {
+      const auto term = sizes_.Find(in.a);
+      if (!term || in.operation != 1) return 0;
+      PassOn(in.a);
+      return AwaitTerm(sizes_.Combine(Op::Sub, sizes_.Number(0), *term), {in.a});
+    }
+    case Act::kCompare: FollowCompare(in); return 0;
+    case Act::kIdentity: FollowIdentity(in); return 0;
+    case Act::kTruth:
+      if (const auto term = sizes_.Find(in.a)) {
+        sizes_.Guard(sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal, *term, sizes_.Number(0), Where());
+        PassOn(in.a);
+      }
+      return 0;
+    case Act::kSubscript:
+      if (IsTensor(in.a)) return FollowPart(in.a, in.b, nullptr);
+      LookInto(in.b);
+      return 0;
+    case Act::kStoreSubscript:
+      if (IsTensor(in.a)) return FollowPart(in.a, in.b, in.c);
+      LookInto(in.b);
+      return 0;
+    case Act::kDeleteSubscript: LookInto(in.b); return 0;
+    case Act::kHash:
+      for (size_t i = 0; i < in.arg_count; ++i) LookInto(in.args[i]);
+      return 0;
+    case Act::kCall: return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
+    case Act::kCallExpanded: {
+      if (in.a == nullptr || PyFunction_Check(in.a) || (!PyTuple_Check(in.b) && !PyList_Check(in.b))) return 0;
+      std::vector<PyObject*> values;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
+      const bool has_names = in.c != nullptr && PyDict_Check(in.c) && PyDict_GET_SIZE(in.c) > 0;
+      const PythonRef names(has_names ? PySequence_Tuple(in.c) : nullptr);
+      PyErr_Clear();
+      for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i)
+        values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names.get(), i)));
+      return FollowCall(in.a, values.data(), values.size(), names.get());
+    }
+    default: return 0;
+  }
+}
+
+std::vector<PythonRef> Observer::Held(PyObject* one, PyObject* other) {
+  std::vector<PythonRef> held;
+  for (PyObject* value : {one, other}) {
+    if (value != nullptr) held.push_back(PythonRef::Borrow(value));
+  }
+  return held;
+}
+
+size_t Observer::AwaitTerm(std::optional<SizeTerms::Term> term, std::initializer_list<PyObject*> of) {
+  if (!term) {
+    passed_on_.clear();
+    for (PyObject* value : of) LookAt(value);
+    return 0;
+  }
+  return Await({.kind = Awaited::kTerm, .term = *term});
+}
+
+size_t Observer::FollowBinary(const Instruction& in) {
+  const bool has_term = sizes_.Find(in.a) || sizes_.Find(in.b);
+  if (IsTensor(in.a) || IsTensor(in.b)) {
+    if (!has_term) return 0;
+    PyObject* values[] = {in.a, in.b};
+    return AwaitOperator("binary", values, 2, nullptr);
+  }
+  if (has_term && PyLong_CheckExact(in.a) && PyLong_CheckExact(in.b)) {
+    const auto a = TermOf(in.a), b = TermOf(in.b);
+    std::optional<Op> op;
+    if (in.operation == kBinaryAdd) op = Op::Add;
+    if (in.operation == kBinarySubtract) op = Op::Sub;
+    if (in.operation == kBinaryMultiply) op = Op::Mul;
+    if (in.operation == kBinaryFloorDivide) op = Op::FloorDiv;
+    if (in.operation == kBinaryRemainder) op = Op::Mod;
+    if (!a || !b || !op) return 0;
+    PassOn(in.a);
+    PassOn(in.b);
+    return AwaitTerm(sizes_.Combine(*op, *a, *b), {in.a, in.b});
+  }
+  // Joined or repeated, elements stay the objects they are.
+  const auto is_list = [](PyObject* value) { return PyTuple_Check(value) || PyList_Check(value); };
+  if (in.operation == kBinaryAdd && is_list(in.a) && is_list(in.b)) {
+    PassOn(in.a);
+    PassOn(in.b);
+  } else if (in.operation == kBinaryMultiply && (is_list(in.a) || is_list(in.b))) {
+    PassOn(is_list(in.a) ? in.a : in.b);
+  }
+  return 0;
+}
+
+void Observer::NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b) {
+  const int64_t x = sizes_.ValueOf(a), y = sizes_.ValueOf(b);
+  const auto guard = [&](bool holds, Relation yes, SizeTerms::Term l, SizeTerms::Term r, Relation no, SizeTerms::Term nl, SizeTerms::Term nr) {
+    holds ? sizes_.Guard(yes, l, r, Where()) : sizes_.Guard(no, nl, nr, Where());
+  };
+  switch (operation) {
+    case Py_EQ: guard(x == y, Relation::Equal, a, b, Relation::NotEqual, a, b); break;
+    case Py_NE: guard(x == y, Relation::Equal, a, b, Relation::NotEqual, a, b); break;
+    case Py_LT: guard(x < y, Relation::Less, a, b, Relation::LessOrEqual, b, a); break;
+    case Py_GE: guard(x < y, Relation::Less, a, b, Relation::LessOrEqual, b, a); break;
+    case Py_LE: guard(x <= y, Relation::LessOrEqual, a, b, Relation::Less, b, a); break;
+    default: guard(x <= y, Relation::LessOrEqual, a, b, Relation::Less, b, a); break;
+  }
+}
+
+void Observer::FollowCompare(const Instruction& in) {
+  if (sizes_.empty() || in.operation > Py_GE) return;
+  const bool has_term = sizes_.Find(in.a) || sizes_.Find(in.b);
+  if (has_term && PyLong_CheckExact(in.a) && PyLong_CheckExact(in.b)) {
+    const auto a = TermOf(in.a), b = TermOf(in.b);
+    if (!a || !b) return;
+    NoteCompared(in.operation, *a, *b);
+    PassOn(in.a);
+    PassOn(in.b);
+    return;
+  }
+  // Tuples and sizes are compared element by element up to the first that differ.
+  if (!PyTuple_Check(in.a) || !PyTuple_Check(in.b) || (in.operation != Py_EQ && in.operation != Py_NE)) return;
+  const Py_ssize_t count = PyTuple_GET_SIZE(in.a);
+  const auto is_int = [](PyObject* tuple) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+      if (!PyLong_CheckExact(PyTuple_GET_ITEM(tuple, i))) return false;
+    }
+    return true;
+  };
+  if (!is_int(in.a) || !is_int(in.b)) return;
+  if (count == PyTuple_GET_SIZE(in.b)) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      const auto a = TermOf(PyTuple_GET_ITEM(in.a, i)), b = TermOf(PyTuple_GET_ITEM(in.b, i));
+      if (!a || !b) return;
+      NoteCompared(Py_EQ, *a, *b);
+      if (sizes_.ValueOf(*a) != sizes_.ValueOf(*b)) break;
+    }
+  }
+  PassOn(in.a);
+  PassOn(in.b);
+}
+
+/// Equal small integers are one object to a program: here they are compared as that.
+void Observer::FollowIdentity(const Instruction& in) {
+  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b) || (!sizes_.Find(in.a) && !sizes_.Find(in.b))) return;
+  for (int i = 1; i <= 2; ++i) {
+    LookAt(in.top[-i]);
+    const auto value = IntOf(in.top[-i]);
+    if (!value || !sizes_.Find(in.top[-i])) continue;
+    PyObject* kept = PyLong_FromLongLong(*value);
+    if (kept != nullptr) Py_SETREF(in.top[-i], kept);
+  }
+}
+
+/// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
+size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names) {
+  Awaited awaited{.kind = Awaited::kOperator, .name = std::string(name)};
+  std::vector<PyObject*> flat;
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i] == nullptr) continue;
+    if (IsTensor(values[i])) awaited.tensors.push_back(PythonRef::Borrow(values[i]));
+    if (PyTuple_Check(values[i]) || PyList_Check(values[i])) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(values[i]) && k < 64; ++k) {
+        PyObject* item = PySequence_Fast_GET_ITEM(values[i], k);
+        if (IsTensor(item)) awaited.tensors.push_back(PythonRef::Borrow(item));
+      }
+    }
+    if (!Flatten(values[i], flat)) sizes_.GiveUp("too many integers at " + Where());
+  }
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  for (PyObject* one : flat) {
+    const auto term = has_term ? TermOf(one) : std::nullopt;
+    if (!term) continue;
+    const bool is_size = sizes_.Find(one).has_value();
+    if (is_size) passed_on_.push_back(one);
+    awaited.given.push_back({*term, is_size});
+  }
+  awaited.is_positional = keyword_names == nullptr || PyTuple_GET_SIZE(keyword_names) == 0;
+  awaited.is_plain = count == 1;
+  if (count == 2) awaited.dim = IntOf(values[1]);
+  if (awaited.tensors.empty() && !has_term) return 0;
+  if (int_log_ != nullptr) {
+    awaited.ints_before = int_log_->ints.size();
+    awaited.steps_before = int_log_->steps.size();
+  }
+  return Await(std::move(awaited));
+}
+
+size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
+  if (sizes_.empty()) return 0;
+  std::vector<PyObject*> flat;
+  if (!Flatten(key, flat)) sizes_.GiveUp("too many integers at " + Where());
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  if (value != nullptr) LookInto(value);
+  if (!has_term) return 0;
+  Awaited awaited{.kind = Awaited::kPart, .tensors = Held(tensor, key)};
+  if (int_log_ != nullptr) {
+    awaited.ints_before = int_log_->ints.size();
+    awaited.steps_before = int_log_->steps.size();
+  }
+  PassOn(key);
+  return Await(std::move(awaited));
+}
+
+size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names) {
+  if (callable == nullptr || PyFunction_Check(callable)) return 0;
+  if (PyMethod_Check(callable)) {
+    if (PyFunction_Check(PyMethod_GET_FUNCTION(callable))) return 0;
+    std::vector<PyObject*> all{PyMethod_GET_SELF(callable)};
+    all.insert(all.end(), values, values + count);
+    return FollowCall(PyMethod_GET_FUNCTION(callable), all.data(), all.size(), keyword_names);
+  }
+  const size_t names = keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
+  if (PyType_Check(callable)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(callable);
+    if (type == &PyLong_Type && count == 1) {
+      PassOn(values[0]);  // The same object.
+    } else if (type == &PyBool_Type && count == 1 && sizes_.Find(values[0])) {
+      const auto term = *sizes_.Find(values[0]);
+      sizes_.Guard(sizes_.ValueOf(term) != 0 ? Relation::NotEqual : Relation::Equal, term, sizes_.Number(0), Where());
+      PassOn(values[0]);
+    } else if (KeepsObjects(type) && names == 0) {
+      for (size_t i = 0; i < count; ++i) PassOn(values[i]);
+    }
+    return 0;
+  }
+  if (!Callables::IsNative(callable)) {
+    const bool is_operator = ModuleOf(Py_TYPE(callable)) == "torch._ops";
+    return is_operator ? AwaitOperator("op", values, count, keyword_names) : 0;
+  }
+  std::vector<PyObject*> all;
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  if (self != nullptr && !PyModule_Check(self) && !PyType_Check(self)) all.push_back(self);
+  all.insert(all.end(), values, values + count);
+  return FollowNative(callable, all, names, keyword_names);
+}
+
+size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names, PyObject* keyword_names) {
+  const Effect effect = Callables::Shared().EffectOf(callable);
+  const size_t positional = values.size() - names;
+  switch (effect) {
+    case Effect::kOperator:
+    case Effect::kToList:
+    case Effect::kOffset: return AwaitOperator(ShortNameOf(callable), values.data(), values.size(), keyword_names);
+    case Effect::kLength:
+      if (positional != 1 || !IsTensor(values[0])) return 0;
+      return AwaitOperator("len", values.data(), 1, nullptr);
+    case Effect::kGetAttribute:
+      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || IsWithoutSizes(ViewOf(values[1]))) return 0;
+      is_followed_ = true;
+      return Await({.kind = Awaited::kAttribute, .tensors = Held(values[0]), .name = std::string(ViewOf(values[1]))});
+    case Effect::kAdd:
+      if (positional > 0 && !log_.IsOutside(values[0]) && !log_.IsArgument(values[0]) && PyList_Check(values[0])) {
+        const std::string_view name = ShortNameOf(callable);
+        if (name == "append" || name == "extend") PassOn(values.back());
+        if (name == "insert" && positional == 3) PassOn(values[2]);
+      }
+      return 0;
+    case Effect::kPure: {
+      if (sizes_.empty()) return 0;
+      const std::string name = Callables::NameOf(callable);
+      if (names == 0 && (name == "min" || name == "max")) return FollowExtreme(name == "min", values);
+      const bool is_product = name == "math.prod" || name == "torch.Size.numel";
+      if (names == 0 && positional == 1 && (is_product || name == "sum")) return FollowFold(is_product, values[0]);
+      return 0;
+    }
+    default: return 0;
+  }
+}
+
+size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values) {
+  std::vector<PyObject*> flat;
+  if (values.size() == 1 && (PyTuple_Check(values[0]) || PyList_Check(values[0]))) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values[0]); ++i) flat.push_back(PySequence_Fast_GET_ITEM(values[0], i));
+  } else if (values.size() > 1) {
+    flat = values;
+  }
+  const auto is_int = [](PyObject* value) { return PyLong_CheckExact(value); };
+  const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
+  if (!has_term || !std::ranges::all_of(flat, is_int)) return 0;
+  std::optional<SizeTerms::Term> best;
+  for (PyObject* one : flat) {
+    const auto term = TermOf(one);
+    if (!term) return 0;
+    if (!best || (is_min ? sizes_.ValueOf(*term) < sizes_.ValueOf(*best) : sizes_.ValueOf(*term) > sizes_.ValueOf(*best))) best = term;
+  }
+  for (PyObject* one : flat) {
+    const auto term = *TermOf(one);
+    is_min ? sizes_.Guard(Relation::LessOrEqual, *best, term, Where()) : sizes_.Guard(Relation::LessOrEqual, term, *best, Where());
+    PassOn(one);
+  }
+  return Await({.kind = Awaited::kTerm, .term = *best});
+}
+
+size_t Observer::FollowFold(bool is_product, PyObject* value) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return 0;
+  std::optional<SizeTerms::Term> term = sizes_.Number(is_product ? 1 : 0);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    const auto one = TermOf(PySequence_Fast_GET_ITEM(value, i));
+    if (!one || !term) return 0;
+    term = sizes_.Combine(is_product ? Op::Mul : Op::Add, *term, *one);
+  }
+  if (!term) return 0;
+  PassOn(value);
+  return Await({.kind = Awaited::kTerm, .term = *term});
+}
+
+// -- results
+// -------------------------------------------------------------------------------------------
+
+/// Gives what takes the result's place, a new reference, or null.
+PyObject* Observer::FollowResult(size_t number, PyObject* result) {
+  if (number >= awaited_.size() || refused_ || sizes_.lost()) return nullptr;
+  const Awaited awaited = std::move(awaited_[number]);
+  awaited_[number].kind = Awaited::kDone;
+  switch (awaited.kind) {
+    case Awaited::kTerm: {
+      const auto value = result == nullptr ? std::nullopt : IntOf(result);
+      if (value && *value == sizes_.ValueOf(awaited.term)) return sizes_.Make(awaited.term, Where());
+      sizes_.GiveUp("a computation with sizes gave another number at " + Where());
+      return nullptr;
+    }
+    case Awaited::kAttribute: return SizesOf(awaited, result);
+    case Awaited::kOperator: {
+      ExplainInts(awaited);
+      return SizesOf(awaited, result);
+    }
+    case Awaited::kPart: ExplainPart(awaited); return nullptr;
+    case Awaited::kDone: break;
+  }
+  return nullptr;
+}
+
+/// The result of looking at a tensor: what says sizes becomes terms.
+PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
+  if (result == nullptr || awaited.tensors.empty()) return nullptr;
+  PyObject* tensor = awaited.tensors[0].get();
+  const std::string_view name = awaited.name;
+  if (IsSize(result) || (name == "stride" && PyTuple_Check(result))) {
+    const Op op = name == "stride" ? Op::Stride : Op::Size;
+    if (op == Op::Size && name != "shape" && name != "size") return FixTensors(awaited.tensors), nullptr;
+    // Nobody else has seen it yet.
+    if (Py_REFCNT(result) != 1) return FixTensors(awaited.tensors), nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) {
+      const auto value = IntOf(PyTuple_GET_ITEM(result, i));
+      if (!value) return FixTensors(awaited.tensors), nullptr;
+      PyObject* made = sizes_.Make(sizes_.OfTensor(op, tensor, i, *value), Where());
+      if (made == nullptr) continue;
+      PyObject* old = PyTuple_GET_ITEM(result, i);
+      PyTuple_SET_ITEM(result, i, made);
+      Py_DECREF(old);
+    }
+    return nullptr;
+  }
+  const bool is_number = PyLong_Check(result) || PyFloat_Check(result);  // A bool is an int.
+  if (!is_number && !PyUnicode_Check(result) && !(PyTuple_Check(result) && PyTuple_GET_SIZE(result) > 0 &&
+                                                  PyLong_Check(PyTuple_GET_ITEM(result, 0))))
+    return nullptr;
+  if (AnswersWithoutSizes(name)) return nullptr;
+  const auto value = IntOf(result);
+  if (value && (name == "numel" || name == "nelement"))
+    return sizes_.Make(sizes_.OfTensor(Op::Elements, tensor, 0, *value), Where());
+  if (value && (name == "len" || name == "__len__"))
+    return sizes_.Make(sizes_.OfTensor(Op::Size, tensor, 0, *value), Where());
+  if (value && (name == "size" || name == "stride")) {
+    const PythonRef rank(PyObject_CallMethod(tensor, "dim", nullptr));
+    PyErr_Clear();
+    const auto dims = rank ? IntOf(rank.get()) : std::nullopt;
+    const bool has_dim = awaited.dim.has_value() && dims && *awaited.dim >= -*dims && *awaited.dim < *dims;
+    if (!has_dim) return FixTensors(awaited.tensors), nullptr;
+    const int64_t dim = *awaited.dim < 0 ? *awaited.dim + *dims : *awaited.dim;
+    return sizes_.Make(sizes_.OfTensor(name == "size" ? Op::Size : Op::Stride, tensor, dim, *value), Where());
+  }
+  if (PyBool_Check(result) && name == "is_contiguous" && awaited.is_plain) {
+    const auto term = sizes_.OfTensor(Op::IsContiguous, tensor, 0, result == Py_True ? 1 : 0);
+    sizes_.Fix(term, Where());
+    return nullptr;
+  }
+  FixTensors(awaited.tensors);
+  return nullptr;
+}
+
+/// Finds each size that was passed among the integers of the operators that ran; what cannot be told
+/// for sure is fixed.
+void Observer::ExplainInts(const Awaited& awaited) {
+  if (awaited.given.empty()) return;
+  const auto fix = [&](size_t i) {
+    if (awaited.given[i].is_size) sizes_.Fix(awaited.given[i].term, Where());
+  };
+  if (int_log_ == nullptr) {
+    for (size_t i = 0; i < awaited.given.size(); ++i) fix(i);
+    return;
+  }
+  const std::vector<IntLog::Entry> entries(int_log_->ints.begin() + static_cast<long>(std::min(awaited.ints_before, int_log_->ints.size())),
+                                           int_log_->ints.end());
+  const auto value = [&](size_t i) { return sizes_.ValueOf(awaited.given[i].term); };
+  bool alike = entries.size() == awaited.given.size() && int_log_->steps.size() == awaited.steps_before + 1;
+  for (size_t i = 0; alike && i < entries.size(); ++i) alike = entries[i].value == value(i);
+  for (size_t i = 0; i < awaited.given.size(); ++i) {
+    if (!awaited.given[i].is_size) continue;
+    if (alike) {
+      sizes_.Explain(entries[i], awaited.given[i].term);
+      continue;
+    }
+    // As many of its value were given as came through: they keep their order.
+    size_t given = 0, rank = 0, came = 0;
+    const IntLog::Entry* found = nullptr;
+    for (size_t k = 0; k < awaited.given.size(); ++k) {
+      if (value(k) != value(i)) continue;
+      rank += k < i ? 1 : 0;
+      ++given;
+    }
+    for (const IntLog::Entry& entry : entries) {
+      if (entry.value != value(i)) continue;
+      if (came++ == rank) found = &entry;
+    }
+    if (given == came && found != nullptr && (given == 1 || awaited.is_positional)) {
+      sizes_.Explain(*found, awaited.given[i].term);
+    } else {
+      fix(i);
+    }
+  }
+}
+
+/// `tensor[key]`: one operator for each part of the key, none for a slice that takes all.
+void Observer::ExplainPart(const Awaited& awaited) {
+  PyObject* tensor = awaited.tensors[0].get();
+  PyObject* key = awaited.tensors[1].get();
+  const auto give_up = [&] { LookInto(key); };
+  if (int_log_ == nullptr) return give_up();
+  std::vector<PyObject*> parts;
+  if (PyTuple_Check(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(PyTuple_GET_ITEM(key, i));
+  } else {
+    parts.push_back(key);
+  }
+  const PythonRef rank_object(PyObject_CallMethod(tensor, "dim", nullptr));
+  PyErr_Clear();
+  const int64_t rank = rank_object ? IntOf(rank_object.get()).value_or(-1) : -1;
+  int64_t taken = 0;
+  for (PyObject* part : parts) {
+    if (part == Py_None || part == Py_Ellipsis) continue;
+    // Masks take as many dims as they have; lists become tensors.
+    const bool is_known = PySlice_Check(part) || PyLong_CheckExact(part);
+    if (IsTensor(part)) {
+      const PythonRef type(PyObject_GetAttrString(part, "dtype"));
+      const PythonRef text(type ? PyObject_Str(type.get()) : nullptr);
+      PyErr_Clear();
+      if (!text || ViewOf(text.get()) == "torch.bool" || ViewOf(text.get()) == "torch.uint8") return give_up();
+    } else if (!is_known) {
+      return give_up();
+    }
+    ++taken;
+  }
+  if (taken > rank) return give_up();
+  size_t at = awaited.ints_before;
+  const auto take = [&](std::string_view op, size_t count) -> const IntLog::Entry* {
+    if (at + count > int_log_->ints.size()) return nullptr;
+    const IntLog::Entry* first = &int_log_->ints[at];
+    if (first->step >= int_log_->steps.size() || *int_log_->steps[first->step] != op) return nullptr;
+    for (size_t i = 0; i < count; ++i) {
+      if (first[i].step != first->step) return nullptr;
+    }
+    return first;
+  };
+  int64_t dim = 0;
+  for (PyObject* part : parts) {
+    if (part == Py_Ellipsis) {
+      dim += rank - taken;
+      continue;
+    }
+    if (part == Py_None) {
+      if (take("aten::unsqueeze", 1) != nullptr) ++at;
+      continue;
+    }
+    if (PyLong_CheckExact(part)) {
+      const IntLog::Entry* entry = take("aten::select.int", 2);
+      const auto term = sizes_.Find(part);
+      if (term && (entry == nullptr || entry[1].value != sizes_.ValueOf(*term))) return give_up();
+      if (term) sizes_.Explain(entry[1], *term);
+      if (entry != nullptr) at += 2;
+    } else if (PySlice_Check(part)) {
+      const auto* slice = reinterpret_cast<PySliceObject*>(part);
+      const auto bound = [](PyObject* object, int64_t otherwise) { return object == Py_None ? std::optional(otherwise) : IntOf(object); };
+      const auto start = bound(slice->start, 0), stop = bound(slice->stop, INT64_MAX), step = bound(slice->step, 1);
+      if (!start || !stop || !step) return give_up();
+      const IntLog::Entry* entry = take("aten::slice.Tensor", 4);
+      const bool is_it = entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
+      if (is_it) {
+        if (const auto term = sizes_.Find(slice->start)) sizes_.Explain(entry[1], *term);
+        if (const auto term = sizes_.Find(slice->stop)) sizes_.Explain(entry[2], *term);
+        if (const auto term = sizes_.Find(slice->step)) sizes_.Explain(entry[3], *term);
+        at += 4;
+      } else {
+        // It takes all of the dim.
+        LookAt(slice->start);
+        LookAt(slice->step);
+        const auto term = sizes_.Find(slice->stop);
+        const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
+        PyErr_Clear();
+        const auto all = size ? IntOf(size.get()) : std::nullopt;
+        if (*start != 0 || *step != 1 || !all || (*stop != *all && *stop != INT64_MAX)) return give_up();
+        if (term) sizes_.Guard(Relation::Equal, *term, sizes_.OfTensor(Op::Size, tensor, dim, *all), Where());
+      }
+    }
+    ++dim;
+  }
+}
+
+/// What nobody came back to: the instruction raised, or the run ended in it.
+void Observer::EndFollowing() {
+  if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
+  for (const Awaited& awaited : awaited_) {
+    for (const Awaited::Given& given : awaited.given) {
+      if (awaited.kind != Awaited::kDone && given.is_size) sizes_.Fix(given.term, "a call that raised");
+    }
+    if (awaited.kind == Awaited::kTerm) continue;
+    if (awaited.kind == Awaited::kPart && awaited.tensors.size() > 1) LookInto(awaited.tensors[1].get());
+  }
+  awaited_.clear();
+  passed_on_.clear();
+}
+
+}  // namespace ingot::client

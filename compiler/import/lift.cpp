@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/lift.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "compiler/import/functional_name.h"
+#include "compiler/import/import.h"
+#include "compiler/import/imported_graph.h"
+#include "compiler/import/operator_sizes.h"
+#include "compiler/import/positions.h"
+#include "compiler/import/sizes.h"
+#include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
+#include "compiler/ops/infer.h"
+
+namespace ingot::compiler {
+namespace {
+
+constexpr size_t kWalksMax = 200;
+constexpr size_t kTermsMax = 64;
+
+/// Results that say where elements lie or how many there are, and that no guard of the graph compares.
+constexpr std::string_view kSizeQuestions[] = {
+    "aten.size.int", "aten.stride.int", "aten.numel", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_numel",
+    "aten.sym_storage_offset", "aten.storage_offset", "aten.is_contiguous", "aten.is_same_size", "aten.equal", "aten.allclose",
+};
+
+/// Arguments the importer makes that hold no sizes, or sizes of their own results.
+constexpr std::string_view kWithoutSizes[] = {"aten.permute", "aten.to.dtype", "aten.clone", "aten.copy", "ingot.shares", "guard.equal"};
+
+template <size_t N>
+bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
+  return std::ranges::find(list, op) != std::end(list);
+}
+
+Error Corrupt(std::string what) { return Error(Code::kCorrupt, "recording: " + std::move(what)); }
+
+bool IsConst(const Type& type) {
+  const auto is_const = [](const Dim& dim) { return dim.is_const(); };
+  return std::ranges::all_of(type.sizes, is_const) && std::ranges::all_of(type.strides, is_const);
+}
+
+/// Dense strides with the dims nested in memory as in `like`, whose sizes and strides are numbers.
+Dims NestedAs(const Type& like, const Dims& sizes) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    return std::pair(like.strides[a].const_value(), like.sizes[a].const_value()) <
+           std::pair(like.strides[b].const_value(), like.sizes[b].const_value());
+  });
+  Dims out(sizes.size());
+  Dim stride = 1;
+  for (const size_t i : order) {
+    out[i] = stride;
+    stride = stride * sizes[i];
+  }
+  return out;
+}
+
+class Lifter {
+ public:
+  Lifter(Recording& recording, const ImportedGraph& imported)
+      : recording_(recording), imported_(imported), exact_(imported.graph), sizes_(InputSizes(imported.graph)) {}
+
+  Result<Lifted> Run() {
+    if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
+    TRY(ReadSizedInts());
+    for (size_t walk = 0; walk < kWalksMax; ++walk) {
+      sizes_.BeginWalk();
+      if (sizes_.seen().empty()) return Error(Code::kUnsupported, "no size may differ: " + WhyFixed());
+      TRY(Walk());
+      if (sizes_.changed()) continue;
+      TRY_ASSIGN(guards::GuardSet range, sizes_.Conditions());
+      if (range.empty()) return Error(Code::kInternal, "a range without conditions");
+      TRY(Verify(out_));
+      TRY(CheckInstance());
+      return Lifted{std::move(out_), std::move(range), sizes_.seen(), sizes_.fixed()};
+    }
+    return Error(Code::kUnsupported, "its sizes are tied to each other in too many ways");
+  }
+
+ private:
+  static std::vector<int64_t> InputSizes(const Graph& graph) {
+    std::vector<int64_t> values;
+    for (const Input& input : graph.inputs) {
+      if (input.kind != InputKind::kInput) continue;
+      for (const Dim& size : graph.type(input.value).sizes) values.push_back(size.const_value());
+    }
+    return values;
+  }
+
+  std::string WhyFixed() const { return sizes_.fixed().empty() ? "all are 0 or 1" : sizes_.fixed().front(); }
+
+  static uint64_t Place(uint64_t step, uint64_t arg, uint64_t index) { return step << 32 | arg << 16 | index; }
+
+  Status ReadSizedInts() {
+    const auto* ints = recording_.root().sized_ints();
+    const auto* exprs = recording_.root().size_exprs();
+    const size_t expr_count = exprs ? exprs->size() : 0;
+    step_nodes_.assign(recording_.step_count(), false);
+    for (const NodeId id : exact_.order()) {
+      const int32_t step = exact_.node(id).step;
+      if (step >= 0 && static_cast<size_t>(step) < step_nodes_.size()) step_nodes_[static_cast<size_t>(step)] = true;
+    }
+    for (size_t i = 0; ints && i < ints->size(); ++i) {
+      const proto::SizedInt& sized = *ints->Get(static_cast<uint32_t>(i));
+      if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF || sized.expr() >= expr_count)
+        return Corrupt("an integer of no step");
+      sized_[Place(sized.step(), sized.arg(), sized.index())] = sized.expr();
+    }
+    return {};
+  }
+
+  Status Walk() {
+    out_ = exact_;
+    terms_.clear();
+    lifted_.assign(exact_.value_count(), false);
+    AddInputs();
+    for (const NodeId id : exact_.order()) TRY(AddNode(id));
+    for (size_t step = 0; step < recording_.step_count(); ++step) {
+      if (!step_nodes_[step]) TRY(NoteDropped(step));
+    }
+    return NoteGuards();
+  }
+
+  void AddInputs() {
+    out_.symbols.assign(sizes_.seen().size(), {~0u, 0});
+    for (uint32_t i = 0; i < exact_.inputs.size(); ++i) {
+      const ValueId id = exact_.inputs[i].value;
+      lifted_[id] = true;
+      if (exact_.inputs[i].kind != InputKind::kInput) continue;
+      Type& type = out_.value(id).type;
+      for (uint32_t d = 0; d < type.rank(); ++d) {
+        type.sizes[d] = sizes_.Of(type.sizes[d].const_value());
+        for (uint16_t s = 0; s < out_.symbols.size(); ++s) {
+          if (out_.symbols[s].input == ~0u && type.sizes[d] == Dim::Symbol(s)) out_.symbols[s] = {i, d};
+        }
+      }
+      const Type& exact = exact_.type(id);
+      for (const Dims& strides : {guards::ContiguousStrides(type.sizes), NestedAs(exact, type.sizes)}) {
+        if (!Matches(strides, exact.strides, exact.sizes)) continue;
+        type.strides = AsSeen(strides, exact);
+        break;
+      }
+    }
+  }
+
+  /// The numbers are those that were seen; strides of dims of size 1 address nothing.
+  bool Matches(const Dims& dims, const Dims& exact, const Dims& exact_sizes = {}) const {
+    if (dims.size() != exact.size()) return false;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const bool counts = exact_sizes.empty() || !exact_sizes[i].is_one();
+      if (counts && sizes_.Seen(dims[i]) != exact[i].const_value()) return false;
+    }
+    return true;
+  }
+
+  /// The strides, except those that address nothing and were others.
+  Dims AsSeen(Dims strides, const Type& exact) const {
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (sizes_.Seen(strides[i]) != exact.strides[i].const_value()) strides[i] = exact.strides[i];
+    }
+    return strides;
+  }
+
+  // -- nodes ---------------------------------------------------------------------------------------
+
+  void FixType(const Type& type, const std::string& why) {
+    for (const Dim& dim : type.sizes) sizes_.Fix(dim, why);
+    for (const Dim& dim : type.strides) sizes_.Fix(dim, why);
+  }
+
+  void FixOperands(const Node& node, const std::string& why) {
+    ForEachOperand(node, [&](ValueId id) { FixType(out_.type(id), why); });
+    for (const Arg& arg : node.args) {
+      if (const auto* dim = std::get_if<Dim>(&arg)) sizes_.Fix(*dim, why);
+      if (const auto* dims = std::get_if<Dims>(&arg)) {
+        for (const Dim& dim : *dims) sizes_.Fix(dim, why);
+      }
+      if (const auto* number = std::get_if<Number>(&arg)) {
+        if (const auto* dim = std::get_if<Dim>(&number->value)) sizes_.Fix(*dim, why);
+      }
+    }
+  }
+
+  static bool HasInts(const Node& node) {
+    return std::ranges::any_of(node.args, [](const Arg& arg) {
+      const auto* number = std::get_if<Number>(&arg);
+      return std::holds_alternative<Dim>(arg) || (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
+             (number && std::holds_alternative<Dim>(number->value));
+    });
+  }
+
+  Status LiftArgs(Node& node) {
+    if (node.step < 0) {
+      if (node.sizes_of >= 0) {
+        const ValueId like = imported_.value_of[static_cast<size_t>(node.sizes_of)];
+        auto* dims = node.args.size() > 1 ? std::get_if<Dims>(&node.args[1]) : nullptr;
+        if (like != kNoValue && lifted_[like] && dims && Matches(out_.type(like).sizes, *dims)) {
+          *dims = out_.type(like).sizes;
+          return {};
+        }
+      }
+      if (HasInts(node) && !IsOneOf(kWithoutSizes, node.op)) sizes_.FixAll("how memory is written before " + node.op);
+      return {};
+    }
+    const uint64_t step = static_cast<uint64_t>(node.step);
+    for (size_t i = 0; i < node.args.size(); ++i) {
+      if (static_cast<int64_t>(i) < node.step_shift) continue;
+      const uint64_t arg = i - static_cast<uint64_t>(node.step_shift);
+      if (auto* dim = std::get_if<Dim>(&node.args[i])) TRY(LiftInt(step, arg, 0, *dim));
+      if (auto* number = std::get_if<Number>(&node.args[i])) {
+        if (auto* dim = std::get_if<Dim>(&number->value)) TRY(LiftInt(step, arg, 0, *dim));
+      }
+      if (auto* dims = std::get_if<Dims>(&node.args[i])) {
+        for (size_t k = 0; k < dims->size(); ++k) TRY(LiftInt(step, arg, k, (*dims)[k]));
+      }
+    }
+    return LiftPositions(node, static_cast<size_t>(node.step));
+  }
+
+  Status LiftInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value) {
+    const auto found = sized_.find(Place(step, arg, index));
+    if (found == sized_.end()) return {};
+    TRY_ASSIGN(const Dim term, TermAt(found->second));
+    // A position that was counted from the end is looked at by LiftPositions.
+    if (sizes_.Seen(term) == value.const_value()) value = term;
+    return {};
+  }
+
+  /// The integer as it was recorded, before positions were counted from the front.
+  Result<std::optional<Dim>> RecordedInt(size_t step, size_t arg) {
+    const auto* args = recording_.step(step).args();
+    if (args == nullptr || arg >= args->size()) return std::optional<Dim>();
+    TRY_ASSIGN(const Arg raw, recording_.ReadArg(*args->Get(static_cast<uint32_t>(arg))));
+    const Dim* value = std::get_if<Dim>(&raw);
+    if (value == nullptr) return std::optional<Dim>();
+    const auto found = sized_.find(Place(step, arg, 0));
+    if (found == sized_.end()) return std::optional<Dim>(*value);
+    TRY_ASSIGN(const Dim term, TermAt(found->second));
+    if (sizes_.Seen(term) != value->const_value()) return Corrupt("an integer has two values");
+    return std::optional<Dim>(term);
+  }
+
+  Status LiftPositions(Node& node, size_t step) {
+    const auto places = PositionsOf(node.op);
+    const auto* operand = places && !node.args.empty() ? std::get_if<Ref>(&node.args[0]) : nullptr;
+    if (operand == nullptr) return {};
+    const Dims& of = out_.type(operand->id).sizes;
+    const auto* named = places->dim_arg < node.args.size() ? std::get_if<Dim>(&node.args[places->dim_arg]) : nullptr;
+    const auto dim = named == nullptr ? WrapDim(0, of.size()) : named->is_const() ? WrapDim(named->const_value(), of.size()) : std::nullopt;
+    if (!dim || *dim >= of.size()) {
+      FixOperands(node, node.op + " along a dim that sizes decide");
+      return {};
+    }
+    const Dim size = of[*dim];
+    const auto recorded = [&](size_t arg) { return RecordedInt(step, arg - static_cast<size_t>(node.step_shift)); };
+    if (const size_t at = places->index_arg + places->start_arg; at != 0) {
+      if (at >= node.args.size()) return {};
+      TRY_ASSIGN(const std::optional<Dim> raw, recorded(at));
+      if (!raw) return {};
+      const Dim from_front = Front(*raw, size);
+      const Dim* length = places->start_arg != 0 && at + 1 < node.args.size() ? std::get_if<Dim>(&node.args[at + 1]) : nullptr;
+      const Dim taken = places->start_arg == 0 ? Dim(1) : length ? *length : Dim(0);
+      if (!sizes_.AtLeastZero(from_front) || !sizes_.AtLeastZero(size - from_front - taken)) return Corrupt("a position outside of its dim");
+      node.args[at] = from_front;
+      return {};
+    }
+    const size_t at = places->slice_arg;
+    if (at + 1 >= node.args.size()) return {};
+    TRY_ASSIGN(const std::optional<Dim> start, recorded(at));
+    TRY_ASSIGN(const std::optional<Dim> end, recorded(at + 1));
+    const Dim first = Clamped(start ? Front(*start, size) : Dim(0), Dim(0), size);
+    node.args[at] = first;
+    node.args[at + 1] = Clamped(end ? Front(*end, size) : size, first, size);
+    return {};
+  }
+
+  Dim Front(const Dim& position, const Dim& size) {
+    if (position == Dim(INT64_MAX)) return size;
+    if (sizes_.Seen(position) >= 0) {
+      sizes_.AtLeastZero(position);
+      return position;
+    }
+    sizes_.AtLeastZero(Dim(-1) - position);
+    return position + size;
+  }
+
+  Dim Clamped(const Dim& position, const Dim& low, const Dim& high) {
+    if (position == low || position == high) return position;
+    const int64_t at = sizes_.Seen(position);
+    if (at < sizes_.Seen(low)) {
+      sizes_.AtLeastZero(low - position - Dim(1));
+      return low;
+    }
+    if (at > sizes_.Seen(high)) {
+      sizes_.AtLeastZero(position - high - Dim(1));
+      return high;
+    }
+    sizes_.AtLeastZero(position - low);
+    sizes_.AtLeastZero(high - position);
+    return position;
+  }
+
+  Status AddNode(NodeId id) {
+    Node& node = out_.node(id);
+    TRY(LiftArgs(node));
+    if (node.op == "guard.shape") {
+      FixOperands(node, "sizes that depend on data");
+      return {};
+    }
+    if (node.op == "guard.equal" || node.results.empty()) return {};
+    if (!TakesSizes(node)) {
+      for (const ValueId result : node.results) lifted_[result] = true;
+      return {};
+    }
+    const auto inferred = NoteOperator(out_, node, sizes_) ? InferNode(node) : std::nullopt;
+    const bool known = inferred && inferred->size() == node.results.size();
+    if (!known) FixOperands(node, node.op);
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId result = node.results[i];
+      lifted_[result] = true;
+      if (known && !LiftResult(node, result, (*inferred)[i])) FixOperands(node, "the layout of " + node.op);
+    }
+    return {};
+  }
+
+  bool TakesSizes(const Node& node) const {
+    bool takes = false;
+    ForEachOperand(node, [&](ValueId id) { takes |= !IsConst(out_.type(id)); });
+    for (const Arg& arg : node.args) {
+      if (const auto* dim = std::get_if<Dim>(&arg)) takes |= !dim->is_const();
+      if (const auto* dims = std::get_if<Dims>(&arg)) takes |= !std::ranges::all_of(*dims, [](const Dim& d) { return d.is_const(); });
+      const auto* number = std::get_if<Number>(&arg);
+      if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) takes |= !dim->is_const();
+    }
+    return takes;
+  }
+
+  /// Inference, and for slices what their bounds say now that they lie within.
+  std::optional<std::vector<Inferred>> InferNode(const Node& node) {
+    if (node.op != "aten.slice.Tensor") return Infer(out_, node);
+    const auto* operand = std::get_if<Ref>(&node.args[0]);
+    const auto at = [&](size_t i) { return i < node.args.size() ? std::get_if<Dim>(&node.args[i]) : nullptr; };
+    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_one())) return Infer(out_, node);
+    Type type = out_.type(operand->id);
+    const auto dim = WrapDim(at(1) ? at(1)->const_value() : 0, type.rank());
+    if (!dim || *dim >= type.rank()) return std::nullopt;
+    type.sizes[*dim] = *at(3) - *at(2);
+    return std::vector<Inferred>{{type.dtype, type.sizes, type.strides}};
+  }
+
+  bool LiftResult(const Node& node, ValueId result, const Inferred& inferred) {
+    const Type& exact = exact_.type(result);
+    Type& type = out_.value(result).type;
+    if (!Matches(inferred.sizes, exact.sizes)) return false;
+    type.sizes = inferred.sizes;
+    for (const Dim& size : type.sizes) {
+      // Empty tensors take ways of their own.
+      if (!size.is_const() && sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
+    }
+    std::vector<Dims> guesses;
+    if (inferred.strides) guesses.push_back(*inferred.strides);
+    if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
+    guesses.push_back(guards::ContiguousStrides(type.sizes));
+    guesses.push_back(NestedAs(exact, type.sizes));
+    for (const Dims& strides : guesses) {
+      if (!Matches(strides, exact.strides, exact.sizes)) continue;
+      type.strides = AsSeen(strides, exact);
+      return true;
+    }
+    return false;
+  }
+
+  /// A reshape that is a view at every size, where it was one.
+  const Dims* ViewOf(const Node& node, const Dims& sizes) {
+    const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+    if (operand == nullptr || (node.op != "aten.reshape" && node.op != "aten.flatten.using_ints")) return nullptr;
+    view_ = ViewStrides(out_.type(operand->id), sizes);
+    return view_ ? &*view_ : nullptr;
+  }
+
+  // -- what left no node ---------------------------------------------------------------------------
+
+  Status NoteDropped(size_t step) {
+    const proto::Step& raw = recording_.step(step);
+    const std::string op = GraphOpName(raw.op()->string_view()).value_or("");
+    const auto each_operand = [&](auto visit) -> Status {
+      if (!raw.args()) return {};
+      for (const proto::Arg* arg : *raw.args()) {
+        TRY_ASSIGN(const Arg read, recording_.ReadArg(*arg));
+        const auto* ref = std::get_if<Ref>(&read);
+        const ValueId value = ref ? imported_.value_of[ref->id] : kNoValue;
+        if (value != kNoValue) visit(value);
+      }
+      return {};
+    };
+    // It returned its operand, which it does where that lies as asked.
+    if (op == "aten.contiguous" || op.starts_with("aten.to.")) {
+      TRY(each_operand([&](ValueId value) {
+        const Type& type = out_.type(value);
+        if (!type.IsContiguous() && op == "aten.contiguous") FixType(type, op);
+      }));
+    } else if (IsOneOf(kSizeQuestions, op)) {
+      TRY(each_operand([&](ValueId value) { FixType(out_.type(value), op); }));
+    }
+    const auto* args = raw.args();
+    for (size_t arg = 0; args && arg < args->size(); ++arg) {
+      const auto* ints = args->Get(static_cast<uint32_t>(arg))->ints();
+      for (size_t k = 0; ints && k < ints->size() && k <= 0xFFFF; ++k) {
+        const auto found = sized_.find(Place(step, arg, k));
+        if (found == sized_.end()) continue;
+        TRY_ASSIGN(const Dim term, TermAt(found->second));
+        sizes_.Fix(term, op);
+      }
+    }
+    return {};
+  }
+
+  // -- what Python asked ---------------------------------------------------------------------------
+
+  Result<Dim> TermAt(uint32_t index) {
+    const auto* exprs = recording_.root().size_exprs();
+    if (exprs == nullptr || index >= exprs->size()) return Corrupt("a size that is not there");
+    // Each entry names earlier ones only, so that filling up ends.
+    while (terms_.size() <= index) {
+      TRY_ASSIGN(Dim term, MakeTerm(*exprs->Get(static_cast<uint32_t>(terms_.size())), terms_.size()));
+      terms_.push_back(std::move(term));
+    }
+    return terms_[index];
+  }
+
+  Result<Dim> MakeTerm(const proto::SizeExpr& expr, size_t own) {
+    using Op = proto::SizeOp;
+    const auto op = expr.op();
+    if (op == Op::Number) return Dim(expr.a());
+    if (op == Op::Size || op == Op::Stride || op == Op::Elements || op == Op::IsContiguous) return TensorTerm(expr);
+    if (op > Op::Max) return Corrupt("a size made in an unknown way");
+    if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own || static_cast<uint64_t>(expr.b()) >= own)
+      return Corrupt("a size made of later ones");
+    const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
+    if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
+      Dim made = op == Op::Add ? a + b : op == Op::Sub ? a - b : a * b;
+      if (made.terms().size() <= kTermsMax && DegreeOf(made) <= 4) return made;
+      FixBoth(a, b, "a long computation with sizes");
+      return Dim(sizes_.Seen(made));
+    }
+    const int64_t x = sizes_.Seen(a), y = sizes_.Seen(b);
+    if (op == Op::Min || op == Op::Max) {
+      const bool takes_a = op == Op::Min ? x <= y : x >= y;
+      const Dim less = (op == Op::Min) == takes_a ? b - a : a - b;
+      sizes_.AtLeastZero(less);
+      return takes_a ? a : b;
+    }
+    if (y == 0) return Corrupt("a size divided by zero");
+    if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
+    const int64_t remainder = ((x % y) + y) % y;
+    if (op == Op::Mod && b.is_const() && y > 0) {
+      // A remainder that has been asked for is nearly always compared with a number.
+      sizes_.Modulo(a, y, remainder, true);
+      return Dim(remainder);
+    }
+    FixBoth(a, b, op == Op::Mod ? "a remainder of sizes" : "a quotient of sizes");
+    return Dim(op == Op::Mod ? (y < 0 && remainder != 0 ? remainder + y : remainder) : FloorDiv(x, y));
+  }
+
+  static int64_t FloorDiv(int64_t x, int64_t y) {
+    if (y == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
+    const int64_t quotient = x / y;
+    return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
+  }
+
+  static size_t DegreeOf(const Dim& dim) {
+    size_t degree = 0;
+    for (const Dim::Term& term : dim.terms()) degree = std::max(degree, term.symbols.size());
+    return degree;
+  }
+
+  void FixBoth(const Dim& a, const Dim& b, const std::string& why) {
+    sizes_.Fix(a, why);
+    sizes_.Fix(b, why);
+  }
+
+  Result<Dim> TensorTerm(const proto::SizeExpr& expr) {
+    using Op = proto::SizeOp;
+    if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size()) return Corrupt("a size of no value");
+    const size_t id = static_cast<size_t>(expr.a());
+    const Type& exact = recording_.meta(static_cast<uint32_t>(id)).type;
+    const bool has_dim = expr.op() == Op::Size || expr.op() == Op::Stride;
+    if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank())) return Corrupt("a size of a dim that is not there");
+    const size_t dim = static_cast<size_t>(expr.b());
+    const ValueId value = imported_.value_of[id];
+    // A value without a node has the sizes of what it was made of: nobody has followed them.
+    const bool known = value != kNoValue && lifted_[value] && Matches(out_.type(value).sizes, exact.sizes);
+    if (!known) sizes_.FixAll("sizes of a tensor that left no node");
+    const Type& type = known ? out_.type(value) : exact;
+    switch (expr.op()) {
+      case Op::Size: return type.sizes[dim];
+      case Op::Elements: return type.Elements();
+      case Op::Stride:
+        if (sizes_.Seen(type.strides[dim]) != exact.strides[dim].const_value()) {
+          FixType(type, "strides of a tensor");
+          return exact.strides[dim];
+        }
+        return type.strides[dim];
+      default: break;
+    }
+    const bool is_contiguous = exact.IsContiguous();
+    if (is_contiguous != type.IsContiguous()) FixType(type, "whether a tensor is contiguous");
+    for (const Dim& size : type.sizes) {
+      if (!size.is_const() && !is_contiguous) sizes_.AtLeastZero(size - Dim(2));
+    }
+    return Dim(is_contiguous ? 1 : 0);
+  }
+
+  Status NoteGuards() {
+    const auto* all = recording_.root().size_guards();
+    for (size_t i = 0; all && i < all->size(); ++i) {
+      const proto::SizeGuard& guard = *all->Get(static_cast<uint32_t>(i));
+      TRY_ASSIGN(const Dim left, TermAt(guard.left()));
+      TRY_ASSIGN(const Dim right, TermAt(guard.right()));
+      const std::string where = guard.where() ? guard.where()->str() : "";
+      bool holds = false;
+      switch (guard.relation()) {
+        case proto::SizeRelation::Equal:
+          if (right.is_const() && !left.is_const()) sizes_.Fix(left - right, where);
+          holds = SameSize(left, right);
+          break;
+        case proto::SizeRelation::NotEqual: holds = sizes_.NotEqual(left, right); break;
+        case proto::SizeRelation::Less: holds = sizes_.AtLeastZero(right - left - Dim(1)); break;
+        case proto::SizeRelation::LessOrEqual: holds = sizes_.AtLeastZero(right - left); break;
+        default: return Corrupt("an unknown relation of sizes");
+      }
+      if (!holds) return Corrupt("sizes contradict what was asked of them");
+    }
+    return {};
+  }
+
+  /// The template at the sizes seen is the recording.
+  Status CheckInstance() const {
+    const Graph instance = Instantiate(out_, sizes_.seen());
+    if (Print(instance) == Print(exact_)) return {};
+    return Error(Code::kInternal, "a template of one recording is not that recording at its sizes");
+  }
+
+  Recording& recording_;
+  const ImportedGraph& imported_;
+  const Graph& exact_;
+  Sizes sizes_;
+  Graph out_;
+  std::vector<bool> lifted_;      ///< values whose types are those of this walk
+  std::vector<bool> step_nodes_;  ///< steps that made a node
+  std::unordered_map<uint64_t, uint32_t> sized_;
+  Dims terms_;
+  std::optional<Dims> view_;
+};
+
+}  // namespace
+
+Result<Lifted> Lift(Bytes bytes) {
+  TRY_ASSIGN(Recording recording, Recording::Open(bytes));
+  TRY_ASSIGN(const ImportedGraph imported, Import(recording));
+  return Lifter(recording, imported).Run();
+}
+
+}  // namespace ingot::compiler

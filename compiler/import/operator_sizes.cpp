@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/operator_sizes.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "compiler/ops/call.h"
+#include "compiler/ops/infer.h"
+#include "compiler/ops/ops.h"
+
+namespace ingot::compiler {
+namespace {
+
+using Rule = bool (*)(const Call& call, Sizes& sizes);
+
+bool IsConst(const Dims& dims) {
+  return std::ranges::all_of(dims, [](const Dim& dim) { return dim.is_const(); });
+}
+
+/// `small` broadcasts to `large` without making it larger.
+bool Fits(const Dims& small, const Dims& large) {
+  if (small.size() > large.size()) return false;
+  const size_t offset = large.size() - small.size();
+  for (size_t i = 0; i < small.size(); ++i) {
+    if (!small[i].is_one() && !SameSize(small[i], large[offset + i])) return false;
+  }
+  return true;
+}
+
+bool SameFrom(const Dims& a, size_t at, const Dims& b) {
+  if (at + b.size() != a.size()) return false;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (!SameSize(a[at + i], b[i])) return false;
+  }
+  return true;
+}
+
+/// Argument `at` is absent or a vector of `size` elements.
+bool IsVector(const Call& call, size_t at, const Dim& size) {
+  const Type* type = call.TypeAt(at);
+  return type == nullptr ? call.IsNone(at) : type->rank() == 1 && SameSize(type->sizes[0], size);
+}
+
+bool Nothing(const Call&, Sizes&) { return true; }
+
+bool Copy(const Call& call, Sizes&) {
+  const Type *to = call.TypeAt(0), *from = call.TypeAt(1);
+  return to && from && Fits(from->sizes, to->sizes);
+}
+
+bool Normalized(const Call& call, Sizes&) {
+  const Type* type = call.TypeAt(0);
+  const auto shape = call.DimsAt(1);
+  if (!type || !shape || shape->size() > type->rank()) return false;
+  if (!SameFrom(type->sizes, type->rank() - shape->size(), *shape)) return false;
+  for (const size_t at : {2, 3}) {
+    const Type* weight = call.TypeAt(at);
+    if (weight && !SameFrom(weight->sizes, 0, *shape)) return false;
+  }
+  return true;
+}
+
+/// Channels, which are dim 1, are as many as the vectors at `from` up to `to` are long.
+bool Channels(const Call& call, size_t from, size_t to) {
+  const Type* type = call.TypeAt(0);
+  if (!type || type->rank() < 2) return false;
+  bool known = type->sizes[1].is_const();
+  for (size_t at = from; at < to; ++at) {
+    if (!IsVector(call, at, type->sizes[1])) return false;
+    known |= call.TypeAt(at) != nullptr;
+  }
+  return known;
+}
+
+bool GroupNorm(const Call& call, Sizes&) { return call.IntAt(1) && Channels(call, 2, 4); }
+bool BatchNorm(const Call& call, Sizes&) { return Channels(call, 1, 5); }
+
+bool TopK(const Call& call, Sizes& sizes) {
+  const Type* type = call.TypeAt(0);
+  const auto k = call.DimAt(1);
+  const auto at = type ? WrapDim(call.IntAt(2).value_or(-1), type->rank()) : std::nullopt;
+  return k && at && *at < type->rank() && sizes.AtLeastZero(type->sizes[*at] - *k);
+}
+
+bool Gather(const Call& call, Sizes&) {
+  const Type *type = call.TypeAt(0), *index = call.TypeAt(2);
+  const auto dim = type ? call.IntAt(1) : std::nullopt;
+  const auto at = dim ? WrapDim(*dim, type->rank()) : std::nullopt;
+  if (!at || !index || index->rank() != type->rank()) return false;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (i != *at && !SameSize(type->sizes[i], index->sizes[i])) return false;
+  }
+  return true;
+}
+
+bool IndexCopy(const Call& call, Sizes&) {
+  const Type *type = call.TypeAt(0), *index = call.TypeAt(2), *source = call.TypeAt(3);
+  const auto dim = type ? call.IntAt(1) : std::nullopt;
+  const auto at = dim ? WrapDim(*dim, type->rank()) : std::nullopt;
+  if (!at || !index || !source || source->rank() != type->rank()) return false;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (!SameSize(source->sizes[i], i == *at ? index->Elements() : type->sizes[i])) return false;
+  }
+  return true;
+}
+
+bool IndexPut(const Call& call, Sizes&) {
+  const Type* values = call.TypeAt(2);
+  if (!values) return false;
+  Node index{"aten.index.Tensor", {call.node().args[0], call.node().args[1]}};
+  const auto picked = Infer(call.graph(), index);
+  return picked && Fits(values->sizes, picked->front().sizes);
+}
+
+bool Pad(const Call& call, Sizes& sizes) {
+  const Type* type = call.TypeAt(0);
+  const auto pad = call.DimsAt(1);
+  if (!type || !pad || pad->size() % 2 != 0 || pad->size() / 2 > type->rank()) return false;
+  const bool is_constant = call.node().op == "aten.constant_pad_nd" || call.NameAt(2).value_or("constant") == "constant";
+  for (size_t i = 0; i < pad->size(); ++i) {
+    if (!(*pad)[i].is_const()) return false;
+    // Others take what they pad with from within.
+    if (!is_constant && !sizes.AtLeastZero(type->sizes[type->rank() - 1 - i / 2] - (*pad)[i] - Dim(1))) return false;
+  }
+  return true;
+}
+
+bool Linear(const Call& call, Sizes&) {
+  const Type* weight = call.TypeAt(1);
+  return weight && !weight->sizes.empty() && (call.IsNone(2) || IsVector(call, 2, weight->sizes[0]));
+}
+
+bool Addmm(const Call& call, Sizes&) {
+  const Type* bias = call.TypeAt(0);
+  const auto product = Infer(call.graph(), call.node());
+  return bias && product && Fits(bias->sizes, product->front().sizes);
+}
+
+bool Conv(const Call& call, Sizes&) {
+  const Type *input = call.TypeAt(0), *weight = call.TypeAt(1);
+  if (!input || !weight || weight->rank() < 3 || input->rank() + 1 < weight->rank()) return false;
+  const Dim& channels = input->sizes[input->rank() - weight->rank() + 1];
+  const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
+  return groups && IsConst(weight->sizes) && SameSize(channels, weight->sizes[1] * Dim(*groups)) &&
+         IsVector(call, 2, weight->sizes[0]);
+}
+
+bool Attention(const Call& call, Sizes&) {
+  const Type *query = call.TypeAt(0), *key = call.TypeAt(1), *value = call.TypeAt(2);
+  if (!query || !key || !value || query->rank() < 3 || key->rank() != query->rank() || value->rank() != query->rank()) return false;
+  const size_t rank = query->rank();
+  const bool has_groups = call.BoolAt(7).value_or(false);
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    const bool may_differ = has_groups && i + 3 == rank;
+    if (may_differ && query->sizes[i].is_const() && key->sizes[i].is_const() && value->sizes[i] == key->sizes[i]) continue;
+    if (!SameSize(query->sizes[i], key->sizes[i]) || !SameSize(key->sizes[i], value->sizes[i])) return false;
+  }
+  if (!SameSize(query->sizes[rank - 1], key->sizes[rank - 1]) || !SameSize(key->sizes[rank - 2], value->sizes[rank - 2])) return false;
+  const Type* mask = call.TypeAt(3);
+  if (!mask) return call.IsNone(3);
+  Dims scores(query->sizes.begin(), query->sizes.end() - 1);
+  scores.push_back(key->sizes[rank - 2]);
+  return Fits(mask->sizes, scores);
+}
+
+bool SplitSizes(const Call& call, Sizes&) {
+  const Type* type = call.TypeAt(0);
+  const auto lengths = call.DimsAt(1);
+  const auto at = type ? WrapDim(call.IntAt(2).value_or(0), type->rank()) : std::nullopt;
+  if (!at || !lengths || *at >= type->rank()) return false;
+  Dim sum;
+  for (const Dim& length : *lengths) sum = sum + length;
+  return SameSize(sum, type->sizes[*at]);
+}
+
+bool Range(const Call& call, Sizes& sizes) {
+  const auto inferred = Infer(call.graph(), call.node());
+  return inferred && sizes.AtLeastZero(inferred->front().sizes[0]);
+}
+
+bool IndexSelect(const Call& call, Sizes&) {
+  const Type* index = call.TypeAt(2);
+  return index && index->rank() <= 1;
+}
+
+struct Entry {
+  std::string_view op;
+  Rule rule;
+};
+
+// Operators whose inference does not say all.
+constexpr Entry kEntries[] = {
+    {"aten.copy", Copy},
+    {"aten.layer_norm", Normalized},
+    {"aten.rms_norm", Normalized},
+    {"aten.group_norm", GroupNorm},
+    {"aten.batch_norm", BatchNorm},
+    {"aten.topk", TopK},
+    {"aten.embedding", Nothing},
+    {"aten.index.Tensor", Nothing},
+    {"aten.index_select", IndexSelect},
+    {"aten.gather", Gather},
+    {"aten.index_copy", IndexCopy},
+    {"aten.index_add", IndexCopy},
+    {"aten.index_put", IndexPut},
+    {"aten.cat", Nothing},
+    {"aten.concat", Nothing},
+    {"aten.concatenate", Nothing},
+    {"aten.stack", Nothing},
+    {"aten.repeat", Nothing},
+    {"aten.repeat_interleave.self_int", Nothing},
+    {"aten.flip", Nothing},
+    {"aten.roll", Nothing},
+    {"aten.tril", Nothing},
+    {"aten.triu", Nothing},
+    {"aten.slice_scatter", Nothing},
+    {"aten.select_scatter", Nothing},
+    {"aten.pad", Pad},
+    {"aten.constant_pad_nd", Pad},
+    {"aten.linear", Linear},
+    {"aten.mm", Nothing},
+    {"aten.bmm", Nothing},
+    {"aten.mv", Nothing},
+    {"aten.dot", Nothing},
+    {"aten.matmul", Nothing},
+    {"aten.outer", Nothing},
+    {"aten.addmm", Addmm},
+    {"aten.baddbmm", Addmm},
+    {"aten.conv1d", Conv},
+    {"aten.conv2d", Conv},
+    {"aten.conv3d", Conv},
+    {"aten.scaled_dot_product_attention", Attention},
+    {"aten.split.sizes", SplitSizes},
+    {"aten.split", SplitSizes},
+    {"aten.split_with_sizes", SplitSizes},
+    {"aten.arange", Range},
+    {"aten.arange.start", Range},
+    {"aten.arange.start_step", Range},
+};
+
+}  // namespace
+
+bool NoteOperator(const Graph& graph, const Node& node, Sizes& sizes) {
+  const OpInfo* op = FindOp(node.op);
+  if (op == nullptr || op->infer == nullptr) return false;
+  const auto entry = std::ranges::find(kEntries, node.op, &Entry::op);
+  if (entry != std::end(kEntries)) return entry->rule(Call(graph, node), sizes);
+  switch (op->op_class) {
+    case OpClass::kPointwise:
+    case OpClass::kView:
+    case OpClass::kReduction:
+    case OpClass::kCreation: return true;
+    default: return false;
+  }
+}
+
+}  // namespace ingot::compiler

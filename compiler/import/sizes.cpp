@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ingot::compiler {
+namespace {
+
+constexpr size_t kSymbolsMax = 64;
+constexpr size_t kFixedMax = 32;
+using Kind = guards::Guard::Kind;
+
+bool Uses(const Dim& dim, uint16_t symbol) {
+  return std::ranges::any_of(dim.terms(), [symbol](const Dim::Term& term) {
+    return std::ranges::find(term.symbols, symbol) != term.symbols.end();
+  });
+}
+
+/// A symbol and what it must be for `zero` to be 0; prefers numbers.
+std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& zero) {
+  std::optional<std::pair<uint16_t, Dim>> best;
+  for (const Dim::Term& term : zero.terms()) {
+    if (term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) continue;
+    const Dim rest = zero - Dim::FromTerms({term});
+    if (Uses(rest, term.symbols[0])) continue;
+    // The later symbol goes, so that the first stays the name of both.
+    if (!best || best->first < term.symbols[0]) best = {term.symbols[0], rest * Dim(-term.coef)};
+  }
+  return best;
+}
+
+}  // namespace
+
+Sizes::Sizes(const std::vector<int64_t>& values) {
+  for (const int64_t value : values) {
+    if (value < 2 || std::ranges::find(values_, value) != values_.end() || values_.size() == kSymbolsMax) continue;
+    values_.push_back(value);
+    now_.push_back(Dim::Symbol(static_cast<uint16_t>(now_.size())));
+  }
+  BeginWalk();
+}
+
+void Sizes::BeginWalk() {
+  changed_ = false;
+  conditions_ = {};
+  basic_.clear();
+  seen_.clear();
+  Dims numbers;
+  for (uint16_t i = 0; i < values_.size(); ++i) {
+    const bool stays = now_[i] == Dim::Symbol(i);
+    numbers.push_back(stays ? Dim::Symbol(static_cast<uint16_t>(basic_.size())) : Dim());
+    if (!stays) continue;
+    basic_.push_back(i);
+    seen_.push_back(values_[i]);
+  }
+  numbered_.clear();
+  for (const Dim& dim : now_) numbered_.push_back(dim.Substitute(numbers));
+}
+
+Dim Sizes::Of(int64_t value) const {
+  const auto at = std::ranges::find(values_, value);
+  return at == values_.end() ? Dim(value) : numbered_[static_cast<size_t>(at - values_.begin())];
+}
+
+Dim Sizes::Basic(const Dim& dim) const {
+  Dims symbols;
+  for (const uint16_t symbol : basic_) symbols.push_back(Dim::Symbol(symbol));
+  return dim.Substitute(symbols).Substitute(now_);
+}
+
+void Sizes::Replace(uint16_t symbol, const Dim& by) {
+  Dims all;
+  for (uint16_t i = 0; i < values_.size(); ++i) all.push_back(i == symbol ? by : Dim::Symbol(i));
+  for (Dim& dim : now_) dim = dim.Substitute(all);
+  changed_ = true;
+}
+
+bool Sizes::Tie(const Dim& a, const Dim& b) {
+  if (Seen(a) != Seen(b)) return false;
+  const Dim zero = Basic(a - b);
+  if (zero.is_zero()) return true;
+  if (const auto solved = Solve(zero)) {
+    Replace(solved->first, solved->second);
+  } else {
+    FixBasic(zero, fmt::format("{} is {}", a.ToText(), b.ToText()));
+  }
+  return true;
+}
+
+void Sizes::Fix(const Dim& dim, const std::string& why) {
+  if (!dim.is_const()) FixBasic(Basic(dim), why);
+}
+
+void Sizes::FixBasic(const Dim& basic, const std::string& why) {
+  if (!basic.is_const() && fixed_.size() < kFixedMax && std::ranges::find(fixed_, why) == fixed_.end()) fixed_.push_back(why);
+  for (uint16_t i = 0; i < values_.size(); ++i) {
+    if (Uses(basic, i)) Replace(i, Dim(values_[i]));
+  }
+}
+
+void Sizes::FixAll(const std::string& why) {
+  for (const Dim& dim : Dims(now_)) FixBasic(dim, why);
+}
+
+bool Sizes::AtLeastZero(const Dim& dim) {
+  const bool holds = Seen(dim) >= 0;
+  if (!dim.is_const() && holds && !conditions_.Add({.kind = Kind::kAtLeast, .value = dim})) Fix(dim, "a number beyond all sizes");
+  return holds;
+}
+
+bool Sizes::NotEqual(const Dim& a, const Dim& b) {
+  const Dim zero = a - b;
+  if (!zero.is_const() && !conditions_.Add({.kind = Kind::kNotEqual, .value = zero})) Fix(zero, "a number beyond all sizes");
+  return Seen(zero) != 0;
+}
+
+bool Sizes::Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_equal) {
+  const Kind kind = is_equal ? Kind::kModulo : Kind::kNotModulo;
+  if (!conditions_.Add({.kind = kind, .value = dim, .modulus = modulus, .remainder = remainder})) Fix(dim, "a number beyond all sizes");
+  return true;
+}
+
+Result<guards::GuardSet> Sizes::Conditions() const {
+  guards::GuardSet all = conditions_;
+  for (uint16_t i = 0; i < seen_.size(); ++i) {
+    TRY(all.Add({.kind = Kind::kAtLeast, .value = Dim::Symbol(i) - Dim(2)}));
+  }
+  if (!all.Holds(seen_)) return Error(Code::kCorrupt, "the recording contradicts what it says of its sizes");
+  return all.Simplify();
+}
+
+}  // namespace ingot::compiler

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "compiler/ops/size_ties.h"
+#include "guards/guard_set.h"
+
+namespace ingot::compiler {
+
+using guards::Dim;
+using guards::Dims;
+
+/// The sizes of a recording's inputs as symbols, and what a template made of the recording relies on.
+///
+/// Sizes that were seen equal are one symbol; 0 and 1 are numbers, since operators treat them
+/// otherwise. What is tied or fixed while a graph is walked holds from the next walk on: walk until
+/// nothing has changed. While it lives it answers SameSize.
+class Sizes final : public SizeTies {
+ public:
+  /// One symbol for each different value of two or more, in the order given, up to 64.
+  explicit Sizes(const std::vector<int64_t>& values);
+
+  /// A size of an input as the symbols are now.
+  Dim Of(int64_t value) const;
+  /// Values of the symbols as they are now.
+  const std::vector<int64_t>& seen() const { return seen_; }
+  int64_t Seen(const Dim& dim) const { return dim.Eval(seen_); }
+
+  bool Tie(const Dim& a, const Dim& b) override;
+  /// Makes every symbol of `dim` the number it was. `why` is for people.
+  void Fix(const Dim& dim, const std::string& why);
+  void FixAll(const std::string& why);
+  /// `dim` is at least 0; true when it was.
+  bool AtLeastZero(const Dim& dim);
+  bool NotEqual(const Dim& a, const Dim& b);
+  bool Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_equal);
+
+  /// Something was tied or fixed since the last walk began.
+  bool changed() const { return changed_; }
+  void BeginWalk();
+  /// The conditions of the last walk, with at least 2 for each symbol, simplified.
+  Result<guards::GuardSet> Conditions() const;
+  /// Why symbols became numbers, first come first.
+  const std::vector<std::string>& fixed() const { return fixed_; }
+
+ private:
+  /// Over the symbols of the constructor, with all that is known replaced.
+  Dim Basic(const Dim& dim) const;
+  void Replace(uint16_t symbol, const Dim& by);
+  void FixBasic(const Dim& basic, const std::string& why);
+
+  std::vector<int64_t> values_;  ///< of the symbols of the constructor
+  Dims now_;                     ///< what each of them is, over themselves
+  std::vector<uint16_t> basic_;  ///< of each symbol as they are numbered in this walk
+  Dims numbered_;                ///< what each symbol of the constructor is in this walk
+  std::vector<int64_t> seen_;
+  guards::GuardSet conditions_;
+  std::vector<std::string> fixed_;
+  bool changed_ = false;
+};
+
+}  // namespace ingot::compiler

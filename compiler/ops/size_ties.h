@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "guards/dim.h"
+
+namespace ingot::compiler {
+
+/// What an operator relies on about sizes that are not the same polynomial: inference asks, and where
+/// a template is made of one recording somebody answers from what was seen and notes the condition.
+/// Elsewhere the answer is no. Belongs to a thread while it lives.
+class SizeTies {
+ public:
+  SizeTies();
+  virtual ~SizeTies();
+  SizeTies(const SizeTies&) = delete;
+  SizeTies& operator=(const SizeTies&) = delete;
+
+  /// Whether the two are equal wherever the template may be used.
+  virtual bool Tie(const guards::Dim& a, const guards::Dim& b) = 0;
+
+ private:
+  SizeTies* outer_;
+};
+
+/// a == b, or somebody says that they are.
+bool SameSize(const guards::Dim& a, const guards::Dim& b);
+
+}  // namespace ingot::compiler
