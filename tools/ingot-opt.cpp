@@ -11,6 +11,7 @@
 
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower.h"
+#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
 #include "compiler/passes/pipeline.h"
@@ -20,17 +21,19 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: ingot-opt [--passes=a,b | --disable=a,b] [--dump=DIR] [--time] [--explain] [FILE]\n"
+    "       ingot-opt --lift FILE\n"
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
     "--passes these are the passes of a CPU compile. --explain prints what becomes of each step instead:\n"
     "the kernel it is part of, or why it stays with ATen. --list prints the names of the passes, --rules\n"
-    "the operators that can become part of a kernel.\n";
+    "the operators that can become part of a kernel. --lift reads a recording and prints the template it\n"
+    "makes by itself, its range and what fixed sizes.\n";
 
 struct Options {
   std::vector<std::string> passes;
   compiler::PipelineOptions pipeline;
   std::string file;
-  bool has_passes = false, list = false, rules = false, time = false, explain = false, help = false;
+  bool has_passes = false, list = false, rules = false, time = false, explain = false, lift = false, help = false;
 };
 
 std::vector<std::string> SplitList(std::string_view text) {
@@ -61,6 +64,8 @@ Result<Options> ReadArguments(int argc, char** argv) {
       options.rules = true;
     } else if (arg == "--explain") {
       options.explain = true;
+    } else if (arg == "--lift") {
+      options.lift = true;
     } else if (arg == "--time") {
       options.time = true;
     } else if (arg == "--help") {
@@ -127,6 +132,13 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(const std::string text, ReadText(options.file));
+  if (options.lift) {
+    TRY_ASSIGN(const compiler::Lifted lifted,
+               compiler::Lift({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+    std::cout << compiler::Print(lifted.graph) << "# range: " << lifted.range.ToText() << "\n";
+    for (const std::string& why : lifted.fixed) std::cout << "# fixed: " << why << "\n";
+    return {};
+  }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
   TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options));
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));

@@ -100,6 +100,13 @@ void BindObserver(py::module_& m) {
                              })
       .def_property_readonly("instructions", &Observer::instruction_count)
       .def("path_of", &PathOf, "The path of an object from before, or None.")
+      .def("set_fetched",
+           [](Observer& o, const std::vector<py::object>& tensors) {
+             std::vector<PyObject*> found;
+             for (const py::object& tensor : tensors) found.push_back(tensor.ptr());
+             o.log().SetFetched(found);
+           },
+           "Tensors that every call finds where the run did, whichever they are then.")
       .def("fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
            "An integer becomes part of what every call does, as it is.")
       .def_property_readonly("sizes_lost",

@@ -304,6 +304,20 @@ Digest DigestOfSeen(const Seen& seen) {
   return hasher.Finish();
 }
 
+Digest DigestOfFetched() {
+  static const Digest digest = DigestOf("a tensor that calls fetch");
+  return digest;
+}
+
+bool IsFetchable(PyObject* value) {
+  return value != nullptr && IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
+}
+
+PyObject* AnyTensor() {
+  static PyObject* const any = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return any;
+}
+
 Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }
 
 }  // namespace ingot::client

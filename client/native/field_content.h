@@ -22,6 +22,13 @@ bool IsSpecialName(std::string_view name);
 /// leaves no Python error set.
 std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 
+/// Of a place that holds a tensor, whichever it is: each call fetches it and checks what it is like.
+Digest DigestOfFetched();
+/// Whether a call may fetch it.
+bool IsFetchable(PyObject* value);
+/// Stands for such a tensor where an object is expected, borrowed.
+PyObject* AnyTensor();
+
 /// Digest of a value as it is compared: atoms by value, functions by name, code and module,
 /// classes, modules and functions made in C by name, tensors by metadata, everything else by its
 /// class. Places inside it have digests of their own.

@@ -157,16 +157,32 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
+void ObservedLog::SetFetched(const std::vector<PyObject*>& tensors) {
+  for (PyObject* tensor : tensors) {
+    if (IsFetchable(tensor)) fetched_.insert(tensor);
+  }
+  // What calls fetch has no attributes of its own.
+  for (const Read& read : reads_) {
+    if (!IsOwnAbsence(read)) fetched_.erase(At(read.holder));
+  }
+  for (const auto& [one, other] : apart_) {
+    fetched_.erase(At(one));
+    fetched_.erase(At(other));
+  }
+}
+
 bool ObservedLog::Settle() {
   bool holds = true;
   digests_.clear();
   digests_.reserve(reads_.size());
   for (const Read& read : reads_) {
-    digests_.push_back(DigestOfSeen(read.seen));
+    const bool is_fetched = IsFetched(read.seen);
+    digests_.push_back(is_fetched ? DigestOfFetched() : DigestOfSeen(read.seen));
     const Seen now = Look(At(read.holder), read.reading, read.key.get());
     if (read.seen.content ? now.content == read.seen.content
                           : now.object.get() == read.seen.object.get())
       continue;
+    if (is_fetched && IsFetchable(now.object.get())) continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
     holds = holds && is_value && DigestOfSeen(now) == digests_.back();
   }

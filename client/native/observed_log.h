@@ -96,6 +96,12 @@ class ObservedLog {
   /// Whether a class, module or root is found by its own name.
   bool IsNamed(Number number) const { return objects_[number].is_named; }
 
+  /// Tensors that every call finds where the run did, whichever they are then: a cache's. Those that
+  /// the run asked more of than what they hold stay what they were. Before Settle().
+  void SetFetched(const std::vector<PyObject*>& tensors);
+  bool IsFetched(const Seen& seen) const { return seen.object && fetched_.contains(seen.object.get()); }
+  /// It was read that a fetched tensor has no attribute of its own of some name.
+  bool IsOfFetched(const Read& read) const { return fetched_.contains(At(read.holder)); }
   /// Says of every read what its place holds now that the run has ended, by digest; false when one
   /// holds something else than was read there, or another object of the same kind.
   bool Settle();
@@ -111,6 +117,7 @@ class ObservedLog {
   const std::string& problem() const { return problem_; }
 
  private:
+  static bool IsOwnAbsence(const Read& read) { return read.reading == Reading::kAttribute && read.seen.is_absent(); }
   struct Object {
     PythonRef value;
     mutable std::string path;  ///< empty: not yet put into words
@@ -147,6 +154,7 @@ class ObservedLog {
   boost::unordered_flat_map<const void*, PythonRef> written_;  ///< container -> set of keys
   boost::unordered_flat_map<PyObject*, PythonRef>
       before_;  ///< lists and the like: a copy from before the first write
+  boost::unordered_flat_set<PyObject*> fetched_;
   std::vector<Read> reads_;
   std::vector<Digest> digests_;
   std::vector<Write> writes_;

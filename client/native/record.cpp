@@ -73,11 +73,14 @@ Record Record::Of(const ObservedLog& log) {
   rows.reserve(log.reads().size());
   for (size_t i = 0; i < log.reads().size(); ++i) {
     const ObservedLog::Read& read = log.reads()[i];
+    if (log.IsOfFetched(read)) continue;
     std::string where = log.PathOf(read.holder);
     if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
     std::string text = TextOf(read.seen);
     if (!text.empty() && text != "absent") text += " (" + read.line.ToText() + ")";
-    const std::string kind = KindOf(log, read, where);
+    const bool is_fetched = log.IsFetched(read.seen);
+    const std::string kind = is_fetched ? "fetched" : KindOf(log, read, where);
+    if (is_fetched) text = "a tensor";
     if (HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
       if (number && log.PathOf(*number) != where) {
@@ -255,6 +258,12 @@ std::optional<RecordDifference> FirstDifference(const Record& record, PathReader
     if (const auto other = partition.Add(seen.object.get(), row.where))
       return RecordDifference{row, "the same object as " + std::string(*other)};
     // A module that an import found and that is not loaded here yet, it will load.
+    if (row.kind == "fetched") {
+      if (!IsFetchable(seen.object.get()) || row.digest != DigestOfFetched()) return RecordDifference{row, TextOf(seen)};
+      if (watch != nullptr)
+        watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), {PythonRef::Borrow(AnyTensor()), std::nullopt});
+      continue;
+    }
     const bool is_to_come = seen.is_absent() && row.kind == "import";
     if (!is_to_come && DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};
     if (watch != nullptr)

@@ -90,7 +90,8 @@ bool Sizes::Tie(const Dim& a, const Dim& b) {
 }
 
 void Sizes::Fix(const Dim& dim, const std::string& why) {
-  if (!dim.is_const()) FixBasic(Basic(dim), why);
+  // What has been tied in this walk may be what is missing: the next walk asks again.
+  if (!dim.is_const() && !changed_) FixBasic(Basic(dim), why);
 }
 
 void Sizes::FixBasic(const Dim& basic, const std::string& why) {
@@ -101,6 +102,7 @@ void Sizes::FixBasic(const Dim& basic, const std::string& why) {
 }
 
 void Sizes::FixAll(const std::string& why) {
+  if (changed_) return;
   for (const Dim& dim : Dims(now_)) FixBasic(dim, why);
 }
 

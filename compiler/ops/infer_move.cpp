@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of gathers, of moves by a fixed map, and of creation.
+#include <algorithm>
 #include <cstdint>
 
 #include "compiler/ops/call.h"
@@ -106,21 +107,23 @@ bool InferGather(const Call& call, Results& results) {
 }
 
 bool InferCat(const Call& call, Results& results) {
-  const auto types = ListAt(call, 0);
+  auto types = ListAt(call, 0);
   if (!types) return false;
+  DType dtype = types->front()->dtype;
+  for (const Type* type : *types) dtype = PromoteTypes(dtype, type->dtype);
+  // Torch skips empty tensors of rank 1 beside others, but for their element type.
+  const auto is_nothing = [](const Type* type) { return type->rank() == 1 && type->sizes[0].is_zero(); };
+  if (!std::all_of(types->begin(), types->end(), is_nothing)) std::erase_if(*types, is_nothing);
   Dims sizes = types->front()->sizes;
   const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), sizes.size());
   if (!at || sizes.empty()) return false;
-  DType dtype = types->front()->dtype;
   for (size_t i = 1; i < types->size(); ++i) {
     const Type& type = *(*types)[i];
-    // Empty tensors of rank 1 are skipped by torch; left alone.
     if (type.rank() != sizes.size()) return false;
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (d != *at && !SameSize(sizes[d], type.sizes[d])) return false;
     }
     sizes[*at] = sizes[*at] + type.sizes[*at];
-    dtype = PromoteTypes(dtype, type.dtype);
   }
   return Push(dtype, std::move(sizes), results);
 }

@@ -66,6 +66,10 @@ class Variant:
             self.program = _native.Program.bind(self.artifact, weights, names)
             self._weights, self._group_names = weights, names
 
+    def fetches(self) -> bool:
+        """Whether calls find tensors inside of their objects, which may be others each time."""
+        return any(path is not None for path in self.signature["inputs"])
+
     def writes(self) -> bool:
         """Whether a call changes arguments, weights or objects."""
         return bool(self.signature["writes"]) or any(self.artifact.writes().values())

@@ -163,7 +163,7 @@ class Compiles:
                 job.shape.refused_proofs = 0
             if self._replace(job, variant, replaced):
                 self._specialize(job, variant)
-            else:
+            elif not variant.fetches():  # What a call fetches may be of other sizes by now.
                 inputs = engine._inputs(variant, job.call)
                 why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
                 engine._last_error = f"the variant does not take the call it was made from: {why}"

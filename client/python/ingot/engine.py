@@ -73,7 +73,7 @@ class Engine:
         known = number in self._shapes
         if name in ("new", "stale", "objects") or not known:
             try:
-                installed = self._find_and_install(number, call, name == "stale")
+                installed = self._find_and_install(number, call, name in ("stale", "objects"))
             except Exception as e:  # a bug of ours must not become the user's
                 log.exception("looking up %s failed", self.name)
                 return self._fall_back("internal", repr(e), args, kwargs)
@@ -383,15 +383,16 @@ class Engine:
         return result, Job(shape, call, sizes, captured, threading.Event(), proof)
 
     def _note_moved(self, shape: Shape, captured: recording.Captured, call: recording.Call) -> bool:
-        """Counts the first place that a run read and that it has changed itself; whether that is enough of them."""
+        """Notes the first place that a run read and that it has changed itself; whether it held something new too often. What
+        returns, as a flag of a cache does with each new cache, is found again."""
         moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
         if moved is None:
             return False
-        kind, where, _, _ = moved[0]
+        kind, where, digest, _ = moved[0]
         subject = dependencies.subject_of(kind, where)
-        shape.moved[where] += 1
+        shape.moved[where].add(digest)
         log.debug("%s moves %s: %s", self.name, subject, dependencies.words(*moved))
-        if shape.moved[where] < _MOVES_MAX:
+        if len(shape.moved[where]) < _MOVES_MAX:
             return False
         self._note_refusal(shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
         return True

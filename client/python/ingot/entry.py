@@ -66,8 +66,8 @@ class Shape:
         self.value_failures = 0
         self.refusals = 0
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
-        self.moved: "collections.Counter[str]" = collections.Counter()
-        """Places that a recording read and did not find as they were when it ended, with how often."""
+        self.moved: "collections.defaultdict[str, set[str]]" = collections.defaultdict(set)
+        """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
         self.specialized: "set[str]" = set()

@@ -183,6 +183,7 @@ class Recording:
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
+        self.observer.set_fetched([tensor for path, tensor in zip(self._inputs, self._declared) if path is not None])
         overlaps = memories.overlaps(self._weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
