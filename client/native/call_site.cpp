@@ -295,7 +295,8 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
 
 int Clear(PyObject* object) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  self->variants.clear();
+  VariantTable gone;
+  gone.swap(self->variants);
   Py_CLEAR(self->owner);
   return 0;
 }
@@ -384,6 +385,16 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   return variant;
 }
 
+/// Moves the variants that `is_out` names out of a table. They go when the table is whole again: what a variant lets
+/// go may give up the GIL (a tensor does), and another thread then looks at the table.
+template <typename F>
+void TakeOut(std::vector<std::shared_ptr<BoundVariant>>& from, std::vector<std::shared_ptr<BoundVariant>>& out, F is_out) {
+  std::vector<std::shared_ptr<BoundVariant>> kept, gone;
+  for (const auto& variant : from) (is_out(*variant) ? gone : kept).push_back(variant);
+  from.swap(kept);
+  out.insert(out.end(), gone.begin(), gone.end());
+}
+
 /// install(shape, parts): adds a variant in front; returns how many the shape has.
 PyObject* Install(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
@@ -393,7 +404,11 @@ PyObject* Install(PyObject* object, PyObject* args) {
     auto variant = MakeVariant(pybind11::reinterpret_borrow<pybind11::dict>(parts));
     auto& variants = self->variants[std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape))];
     variants.insert(variants.begin(), std::move(variant));
-    if (variants.size() > kBoundMax) variants.pop_back();
+    std::shared_ptr<BoundVariant> dropped;
+    if (variants.size() > kBoundMax) {
+      dropped = std::move(variants.back());
+      variants.pop_back();
+    }
     return PyLong_FromSize_t(variants.size());
   } catch (pybind11::error_already_set& e) {
     e.restore();
@@ -408,11 +423,11 @@ PyObject* Remove(PyObject* object, PyObject* handle) {
   auto* self = reinterpret_cast<CallSite*>(object);
   try {
     auto program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
-    size_t removed = 0;
+    std::vector<std::shared_ptr<BoundVariant>> removed;
     for (auto& [shape, variants] : self->variants) {
-      removed += std::erase_if(variants, [&](const auto& v) { return &v->program() == program.get(); });
+      TakeOut(variants, removed, [&](const BoundVariant& v) { return &v.program() == program.get(); });
     }
-    return PyLong_FromSize_t(removed);
+    return PyLong_FromSize_t(removed.size());
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_TypeError, e.what());
     return nullptr;
@@ -450,8 +465,9 @@ PyObject* Forget(PyObject* object, PyObject* args) {
   std::vector<PyObject*> objects;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) objects.push_back(PyList_GET_ITEM(list, i));
   const auto it = self->variants.find(std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape)));
+  std::vector<std::shared_ptr<BoundVariant>> removed;
   if (it != self->variants.end()) {
-    std::erase_if(it->second, [&](const auto& variant) { return variant->ObjectsMatch(objects); });
+    TakeOut(it->second, removed, [&](const BoundVariant& variant) { return variant.ObjectsMatch(objects); });
   }
   Py_RETURN_NONE;
 }
@@ -499,7 +515,8 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
 }
 
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
-  reinterpret_cast<CallSite*>(object)->variants.clear();
+  VariantTable gone;
+  gone.swap(reinterpret_cast<CallSite*>(object)->variants);
   reinterpret_cast<CallSite*>(object)->refused.clear();
   Py_RETURN_NONE;
 }

@@ -68,7 +68,7 @@ class BoundVariant {
   /// For Python's collector of cycles: each reference that this owns, and nobody else.
   int Traverse(visitproc visit, void* arg) const;
 
-  Program& program() { return *program_; }
+  Program& program() const { return *program_; }
   GuardPolicy& policy() { return policy_; }
   const std::shared_ptr<Program>& shared_program() const { return program_; }
   const OutputTree& outputs() const { return *outputs_; }

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that people run, each eager and compiled: right or wrong, how long, how much of it native.
+
+usage: tests/bench/programs.py [--runs N] [--json FILE] [NAME ...]      (default: all)
+Each program runs in a process of its own with a store of its own, and then in a second process that finds that store.
+Seconds are multiples of eager's: the first run with nothing cached, the last run, the first run of the second process.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+Program = typing.Tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]
+"""(the model whose forward is compiled, a run of the program with it)."""
+
+SIZES = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=128)
+TOKENS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+
+
+def language_model(kind: str) -> typing.Any:
+    import torch
+    import transformers as t
+
+    grouped = dict(SIZES, **TOKENS, max_position_embeddings=512, num_key_value_heads=2)
+    configs: "dict[str, typing.Callable[[], typing.Any]]" = {
+        "llama": lambda: t.LlamaConfig(**grouped),
+        "qwen": lambda: t.Qwen2Config(**grouped),
+        "qwen3": lambda: t.Qwen3Config(**grouped, head_dim=16),
+        "gemma": lambda: t.Gemma2Config(**grouped, head_dim=16, sliding_window=16),
+        "mixtral": lambda: t.MixtralConfig(**grouped, num_local_experts=4),
+        "mamba": lambda: t.MambaConfig(hidden_size=64, num_hidden_layers=2, vocab_size=128, state_size=8, **TOKENS),
+        "gpt2": lambda: t.GPT2Config(n_embd=64, n_layer=2, n_head=4, n_positions=512, vocab_size=128, **TOKENS),
+    }
+    torch.manual_seed(0)
+    return t.AutoModelForCausalLM.from_config(configs[kind]()).eval()
+
+
+def generate(kind: str, batch: int = 1, prompts: "tuple[int, ...]" = (8,), tokens: int = 40, **more: typing.Any) -> Program:
+    import torch
+
+    model = language_model(kind)
+    inputs = [torch.randint(3, 128, (batch, n)) for n in prompts]
+    masks = [torch.ones_like(ids) for ids in inputs]
+    if batch > 1:
+        masks[0][1, :3] = 0
+
+    def run(model: typing.Any) -> typing.Any:
+        torch.manual_seed(1)
+        return [model.generate(ids, attention_mask=mask, max_new_tokens=tokens, min_new_tokens=tokens, **{"do_sample": False, **more})
+                for ids, mask in zip(inputs, masks)]
+
+    return model, run
+
+
+def t5() -> Program:
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    model = t.T5ForConditionalGeneration(t.T5Config(d_model=64, d_ff=128, num_layers=2, num_heads=4, d_kv=16, vocab_size=128,
+                                                    decoder_start_token_id=0)).eval()
+    ids = torch.randint(3, 128, (1, 12))
+    return model, lambda model: model.generate(ids, max_new_tokens=40, min_new_tokens=40, do_sample=False)
+
+
+def whisper() -> Program:
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    config = t.WhisperConfig(d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+                             encoder_ffn_dim=128, decoder_ffn_dim=128, vocab_size=128, max_source_positions=100, num_mel_bins=16,
+                             decoder_start_token_id=1, max_target_positions=64, **TOKENS)
+    model = t.WhisperForConditionalGeneration(config).eval()
+    model.generation_config.update(suppress_tokens=None, begin_suppress_tokens=None, forced_decoder_ids=None)
+    features = torch.randn(1, 16, 200)
+    return model, lambda model: model.generate(features, max_new_tokens=30, min_new_tokens=30, do_sample=False)
+
+
+def texts() -> Program:
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    model = t.BertModel(t.BertConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, vocab_size=256)).eval()
+    lengths, batches = random.Random(0), []
+    for _ in range(60):
+        n = lengths.randint(2, 200)
+        mask = torch.ones(8, n, dtype=torch.long)
+        mask[3, n // 2:] = 0
+        batches.append((torch.randint(0, 256, (8, n)), mask))
+
+    def run(model: typing.Any) -> typing.Any:
+        with torch.no_grad():
+            return [model(input_ids=ids, attention_mask=mask).last_hidden_state.mean(1) for ids, mask in batches]
+
+    return model, run
+
+
+def images(kind: str) -> Program:
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    model: typing.Any
+    if kind == "conv":
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, 2, 1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+                                                  torch.nn.Conv2d(8, 16, 3, 2, 1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1))
+                self.last = torch.nn.Linear(16, 10)
+
+            def forward(self, x: typing.Any) -> typing.Any:
+                return self.last(self.layers(x).flatten(1))
+
+        model = Net().eval()
+    elif kind == "resnet":
+        model = t.ResNetModel(t.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 32, 64], depths=[1, 1, 1, 1])).eval()
+    else:
+        model = t.ViTModel(t.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64,
+                                       patch_size=8)).eval()
+    pictures = [torch.randn(1, 3, 64 + 8 * (i * 7 % 60), 64 + 8 * (i * 11 % 60)) for i in range(60)]
+
+    def run(model: typing.Any) -> typing.Any:
+        with torch.no_grad():
+            if kind == "conv":
+                return [model(picture) for picture in pictures]
+            more = {"interpolate_pos_encoding": True} if kind == "vit" else {}
+            return [model(picture, **more).pooler_output for picture in pictures]
+
+    return model, run
+
+
+def recurrent() -> Program:
+    import torch
+
+    class Cell(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.i, self.h = torch.nn.Linear(16, 32), torch.nn.Linear(32, 32)
+            self.state = torch.zeros(1, 32)
+            self.steps = 0
+
+        def forward(self, x: typing.Any) -> typing.Any:
+            self.state = torch.tanh(self.i(x) + self.h(self.state))
+            self.steps += 1
+            return self.state
+
+    torch.manual_seed(0)
+    model, inputs = Cell().eval(), torch.randn(60, 1, 16)
+
+    def run(model: typing.Any) -> typing.Any:
+        model.state, model.steps = torch.zeros(1, 32), 0
+        with torch.no_grad():
+            return [model(x) for x in inputs], model.steps
+
+    return model, run
+
+
+PROGRAMS: "dict[str, typing.Callable[[], Program]]" = {
+    **{f"generate {kind}": (lambda kind=kind: generate(kind)) for kind in ("llama", "qwen", "qwen3", "gemma", "gpt2", "mamba", "mixtral")},
+    "generate llama, static cache": lambda: generate("llama", cache_implementation="static"),
+    "generate llama, sampling": lambda: generate("llama", do_sample=True, top_k=20),
+    "generate llama, beams": lambda: generate("llama", num_beams=3),
+    "generate llama, padded batch": lambda: generate("llama", batch=3),
+    "generate llama, two prompts": lambda: generate("llama", prompts=(8, 13)),
+    "generate t5": t5,
+    "generate whisper": whisper,
+    "texts of every length, bert": texts,
+    "images of 60 sizes, conv": lambda: images("conv"),
+    "images of 60 sizes, resnet": lambda: images("resnet"),
+    "images of 60 sizes, vit": lambda: images("vit"),
+    "recurrent cell": recurrent,
+}
+
+
+def difference(a: typing.Any, b: typing.Any) -> float:
+    """The largest between two results; infinite where they are of different shapes or kinds."""
+    import torch
+
+    if isinstance(a, torch.Tensor):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return float("inf")
+        return float((a.double() - b.double()).abs().max()) if a.numel() else 0.0
+    if isinstance(a, (list, tuple)):
+        return max((difference(x, y) for x, y in zip(a, b)), default=0.0) if len(a) == len(b) else float("inf")
+    return 0.0 if a == b else float("inf")
+
+
+def run_one(name: str, runs: int) -> "dict[str, typing.Any]":
+    """In this process."""
+    import torch
+
+    import ingot
+    import ingot.counters
+
+    torch.set_num_threads(2)
+    model, run = PROGRAMS[name]()
+    run(model)
+    eager, expected = [], None
+    for _ in range(3):
+        began = time.perf_counter()
+        expected = run(model)
+        eager.append(time.perf_counter() - began)
+    compiled = ingot.compile(model.forward)
+    model.forward = compiled
+    seconds, worst, counts = [], 0.0, []
+    for i in range(runs):
+        ingot.counters.reset()
+        began = time.perf_counter()
+        found = run(model)
+        seconds.append(time.perf_counter() - began)
+        worst = max(worst, difference(expected, found))
+        counts.append({k: v for k, v in ingot.stats().items() if isinstance(v, int) and v})
+        compiled.wait()
+    return {"name": name, "eager_s": sorted(eager)[1], "seconds": seconds, "difference": worst, "counts": counts,
+            "why": compiled.why_miss(), "report": compiled.report()}
+
+
+def run_pair(name: str, runs: int) -> "list[dict[str, typing.Any]]":
+    """Cold, then warm, each in a process of its own; fewer where one failed."""
+    results = []
+    with tempfile.TemporaryDirectory() as store:
+        environment = dict(os.environ, INGOT_STORE_DIR=store, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+        for _ in range(2):
+            done = subprocess.run([sys.executable, __file__, "--one", name, "--runs", str(runs)], env=environment, text=True, capture_output=True)
+            if done.returncode != 0:
+                print(f"{name:30} failed: {done.stderr.strip().splitlines()[-1:]}")
+                break
+            results.append(json.loads(done.stdout.strip().splitlines()[-1]))
+        import ingot
+
+        ingot_cli = pathlib.Path(ingot.__file__).parent / "bin" / "ingot"
+        subprocess.run([str(ingot_cli), "daemon", "stop", "--now"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(run_one(options.names[0], options.runs)))
+        return
+    found = []
+    print(f"{'program':30} {'first':>6} {'last':>6} {'again':>6}  captures  compiles  native  difference")
+    for name in options.names or PROGRAMS:
+        results = run_pair(name, options.runs)
+        if len(results) < 2:
+            continue
+        cold, warm = results
+        found.append({"cold": cold, "warm": warm})
+        captures, compiles = (sum(c.get(what, 0) for c in cold["counts"]) for what in ("captures", "compiles"))
+        last = cold["counts"][-1]
+        calls = sum(last.get(k, 0) for k in ("native_calls", "fallbacks", "pending_calls", "captures", "refused_calls", "refusals"))
+        native = last.get("native_calls", 0) / max(1, calls)
+        print(f"{name:30} {cold['seconds'][0] / cold['eager_s']:6.2f} {cold['seconds'][-1] / cold['eager_s']:6.2f} "
+              f"{warm['seconds'][0] / warm['eager_s']:6.2f}  {captures:8}  {compiles:8}  {native:6.0%}  {cold['difference']:.1e}"
+              + (f"  {cold['why'][:100]}" if native < 0.9 else ""), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
