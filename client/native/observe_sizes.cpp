@@ -412,7 +412,12 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       if (positional != 1 || !IsTensor(values[0])) return 0;
       return AwaitOperator("len", values.data(), 1, nullptr);
     case Effect::kGetAttribute:
-      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || IsWithoutSizes(ViewOf(values[1]))) return 0;
+      // Whether there is an attribute of some name says nothing of sizes.
+      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || IsWithoutSizes(ViewOf(values[1])) ||
+          ShortNameOf(callable) == "hasattr") {
+        is_followed_ = ShortNameOf(callable) == "hasattr";
+        return 0;
+      }
       is_followed_ = true;
       return Await({.kind = Awaited::kAttribute, .tensors = Held(values[0]), .name = std::string(ViewOf(values[1]))});
     case Effect::kAdd:

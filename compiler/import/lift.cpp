@@ -310,12 +310,21 @@ class Lifter {
 
   Status AddNode(NodeId id) {
     Node& node = out_.node(id);
-    TRY(LiftArgs(node));
     if (node.op == "guard.shape") {
-      FixOperands(node, "sizes that depend on data");
+      // Sizes that depend on data are numbers, since no rule tells them; others follow.
+      auto* sizes = node.args.size() == 2 ? std::get_if<Dims>(&node.args[1]) : nullptr;
+      const auto* ref = sizes ? std::get_if<Ref>(&node.args[0]) : nullptr;
+      if (ref != nullptr) *sizes = out_.type(ref->id).sizes;
       return {};
     }
-    if (node.op == "guard.equal" || node.results.empty()) return {};
+    TRY(LiftArgs(node));
+    if (node.op == "guard.equal") {
+      // It was asked of a tensor of one element.
+      const auto* ref = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+      if (ref != nullptr) FixType(out_.type(ref->id), "a number read from a tensor");
+      return {};
+    }
+    if (node.results.empty()) return {};
     if (!TakesSizes(node)) {
       for (const ValueId result : node.results) lifted_[result] = true;
       return {};

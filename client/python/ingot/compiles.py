@@ -140,6 +140,8 @@ class Compiles:
         variant = binding.Variant(reply["variant"])
         if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
             return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
+        if not job.is_deferred and not job.gears:
+            job.shape.shares_sizes = variant.is_template
         with engine._lock:
             entry.rejected = ""
             if self._has_proven(job, variant):

@@ -303,7 +303,8 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        if shape.state(sizes) is not State.LOOKING:
+        shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
+        if shape.state(sizes) is not State.LOOKING or shares and shape.awaits_template() and not self._compiles.is_holding():
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":

@@ -70,12 +70,18 @@ class Shape:
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
+        self.shares_sizes = True
+        """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
         self.specialized: "set[str]" = set()
         """Graphs for whose gears code has been asked for."""
 
     def state(self, sizes: "tuple[typing.Any, ...]") -> State:
         """Of calls of these sizes."""
         return State.REFUSED if self.eager_reason is not None else self._under_way.get(sizes, State.LOOKING)
+
+    def awaits_template(self) -> bool:
+        """Whether what is under way, for whatever sizes, is likely to serve these too: nobody else needs to record."""
+        return self.shares_sizes and self.declared is None and bool(self._under_way)
 
     def begin(self, sizes: "tuple[typing.Any, ...]") -> bool:
         """LOOKING -> RECORDING, by one caller alone; False for all others."""
