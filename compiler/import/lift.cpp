@@ -123,6 +123,7 @@ class Lifter {
     lifted_.assign(exact_.value_count(), false);
     AddInputs();
     for (const NodeId id : exact_.order()) TRY(AddNode(id));
+    NoteWrites();
     for (size_t step = 0; step < recording_.step_count(); ++step) {
       if (!step_nodes_[step]) TRY(NoteDropped(step));
     }
@@ -337,7 +338,66 @@ class Lifter {
       lifted_[result] = true;
       if (known && !LiftResult(node, result, (*inferred)[i])) FixOperands(node, "the layout of " + node.op);
     }
+    NoteMemory(node);
     return {};
+  }
+
+  /// What the importer has told from where elements lay when it was recorded.
+  void NoteMemory(const Node& node) {
+    if (node.step < 0 || node.results.size() != 1) return;
+    const proto::Step& raw = recording_.step(static_cast<size_t>(node.step));
+    const auto result = IdOf(raw.results(), 0);
+    if (!result || !raw.args()) return;
+    const Meta& made = recording_.meta(*result);
+    const Type& type = out_.type(node.results[0]);
+    for (uint32_t i = 0; i < raw.args()->size(); ++i) {
+      const auto operand = IdOf(raw.args(), i);
+      const ValueId value = operand ? imported_.value_of[*operand] : kNoValue;
+      if (value == kNoValue) continue;
+      const Meta& meta = recording_.meta(*operand);
+      const Type& from = out_.type(value);
+      // A view that took all of its operand is the operand to whoever writes it.
+      const bool took_all = meta.storage == made.storage && meta.type == made.type && meta.offset == made.offset;
+      if (took_all && from.sizes != type.sizes) {
+        FixType(from, node.op + " of all there is");
+        FixType(type, node.op + " of all there is");
+      }
+      if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
+      // A view where the layout allows one: at every size, or at none.
+      const bool is_view = meta.storage == made.storage;
+      const bool may_view = ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
+      if (is_view != may_view) FixType(from, "the memory of " + node.op);
+      for (const Dim& size : from.sizes) {
+        if (!size.is_const()) sizes_.AtLeastZero(size - Dim(2));
+      }
+    }
+  }
+
+  /// The recorded value that an argument or result is.
+  template <typename Args>
+  std::optional<uint32_t> IdOf(const Args* args, uint32_t at) const {
+    if (args == nullptr || at >= args->size()) return std::nullopt;
+    const proto::Arg& arg = *args->Get(at);
+    if (arg.kind() != proto::ArgKind::Value || !arg.ints() || arg.ints()->size() != 1) return std::nullopt;
+    const int64_t id = arg.ints()->Get(0);
+    if (id < 0 || static_cast<uint64_t>(id) >= imported_.value_of.size()) return std::nullopt;
+    return static_cast<uint32_t>(id);
+  }
+
+  /// Whether a step that writes also reads memory that it writes depends on where that lies.
+  void NoteWrites() {
+    for (size_t step = 0; step < recording_.step_count(); ++step) {
+      const proto::Step& raw = recording_.step(step);
+      if (!raw.writes() || raw.writes()->size() == 0 || !raw.args()) continue;
+      for (const uint8_t position : *raw.writes()) {
+        const auto written = IdOf(raw.args(), position);
+        for (uint32_t i = 0; written && i < raw.args()->size(); ++i) {
+          const auto read = i == position ? std::nullopt : IdOf(raw.args(), i);
+          if (read && recording_.meta(*read).storage == recording_.meta(*written).storage)
+            sizes_.FixAll("memory that is read and written at once");
+        }
+      }
+    }
   }
 
   bool TakesSizes(const Node& node) const {

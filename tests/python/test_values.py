@@ -130,10 +130,10 @@ def together(title, cases):
 class Runner:
     """Cases compiled as one function; results are compared case by case."""
 
-    def __init__(self, ingot, title, cases, aten=None):
+    def __init__(self, ingot, title, cases, aten=None, dynamic=None):
         self.ingot, self.title, self.cases, self.aten = ingot, title, cases, aten
         self.function = together(title, cases)
-        self.step = ingot.compile(self.function, wait=True, on_unsupported="error")
+        self.step = ingot.compile(self.function, wait=True, on_unsupported="error", dynamic=dynamic)
         self.wrong: "dict[str, list[str]]" = {}   # by case
 
     def check(self, where, known, fresh):
@@ -158,7 +158,8 @@ class Runner:
         variants = self.step.variants
         assert [v["kind"] for v in variants] == [kind] * len(variants), self.step.report()
         if self.aten is not None:
-            assert [v["aten_steps"] > 0 for v in variants] == [self.aten] * len(variants), self.step.as_text("plan")
+            # Sizes of 0 and 1 have templates of their own, which may need less.
+            assert any(v["aten_steps"] > 0 for v in variants) == self.aten, self.step.as_text("plan")
 
 
 def split(cases, dtype, fixed):
@@ -233,7 +234,7 @@ def test_layouts(ingot, layout, dtype):
         groups = split(part, dtype, fixed=True) if family in ("pointwise", "casts") else [(None, part)]
         for aten, chosen in groups:
             if chosen:
-                runner = Runner(ingot, f"{family} {dtype} {layout}{' left' if aten else ''}", chosen, aten)
+                runner = Runner(ingot, f"{family} {dtype} {layout}{' left' if aten else ''}", chosen, aten, dynamic=False)
                 runner.check(layout, known, fresh)
                 runner.finish("exact")
         taken += len(part)
@@ -243,6 +244,6 @@ def test_layouts(ingot, layout, dtype):
 @pytest.mark.parametrize("left,right", [*PAIRS, *((right, left) for left, right in PAIRS)])
 def test_mixed_types(ingot, left, right):
     cases = [case for case in MIXED if left in case.types and is_taken(case, inputs(left, [5, 33], 1, other=right))]
-    runner = Runner(ingot, f"{left} with {right}", cases)
+    runner = Runner(ingot, f"{left} with {right}", cases, dynamic=False)
     runner.check("n=33", inputs(left, [5, 33], 1, other=right), inputs(left, [5, 33], 2, other=right))
     runner.finish("exact")

@@ -433,7 +433,9 @@ class Engine:
         return captured, proof
 
     def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
-        return recording.Recording(self.target, self.name, call, self.config, deferred)
+        # Who declares gears wants those sizes and no others.
+        follows = self.config.dynamic is not False and self.config.capture != "export" and self._declared.get(call.shape_key) is None
+        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")

@@ -105,10 +105,12 @@ class Recording:
     """Runs the function once as it is, under the recorder and the observer.
 
     ``deferred``: elements that nobody reads are not computed; the result is worth nothing.
+    ``follows_sizes``: what Python computes with sizes is noted, so that the recording may serve others.
     """
 
-    def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False) -> None:
-        self._function, self._name, self._call, self._config = function, name, call, config
+    def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False,
+                 follows_sizes: bool = False) -> None:
+        self._function, self._name, self._call, self._config, self._follows_sizes = function, name, call, config, follows_sizes
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
@@ -155,7 +157,8 @@ class Recording:
     def _start_observing(self) -> None:
         # The observer keeps its hooks: they must not lead back to it.
         recorder = self._recorder
-        recorder.follow_sizes(self.observer)
+        if self._follows_sizes:
+            recorder.follow_sizes(self.observer)
         self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
         self.observer.start(self._function, self._config.instructions_max)
 
