@@ -52,7 +52,7 @@ def test_another_dtype_is_named_and_so_is_the_node(store, tmp_path):
     miss = other["miss"]
     assert (miss["reason"], miss["component"]) == ("key_differs", "inputs"), miss
     assert (miss["stored"], miss["asked"]) == ("f32[2]@cpu", "f64[2]@cpu"), miss
-    assert miss["item"] == "x" and miss["graph"].startswith("graph inputs: ") and miss["graph"].endswith("(%x: f64[4, 16]) {"), miss
+    assert miss["item"] == "x" and miss["graph"].startswith("graph inputs: ") and "(%x: f64[s0, s1]) symbols(" in miss["graph"].split(" -> ")[1], miss
     assert "f32[2]@cpu -> f64[2]@cpu" in other["text"] and "graph inputs" in other["text"]
     seen = store.json("why-miss", miss["key"][:10])
     assert seen["nearest"] == miss["nearest"] and seen["graph"]["place"] == "inputs"

@@ -53,7 +53,8 @@ def test_scalars_names_and_structures_are_checked(ingot, block, tmp_path):
     good = {"scale": 0.5, "options": {"mode": "fast", "levels": [1, (True, None)]}}
     x = t(3, 8)
     with torch.no_grad():
-        for _ in range(2):
+        for rows in (3, 4):
+            x = t(rows, 8)
             torch.testing.assert_close(loaded(x, **good), block(x, **good))
             torch.testing.assert_close(loaded(x, options=good["options"], scale=0.5), block(x, **good))
     for args, kwargs, message in (
@@ -70,7 +71,8 @@ def test_scalars_names_and_structures_are_checked(ingot, block, tmp_path):
             ((x.double(),), good, r"'x' is float64\[2 dims\], this was compiled for float32\[2 dims\]"),
             ((x[None],), good, r"'x' is float32\[3 dims\]"),
             ((x.t().contiguous().t(),), good, r"stride"),
-            ((t(4, 8),), good, r"size 4 at dim 0"),
+            ((t(4, 9),), good, r"size 9 at dim 1"),
+            ((t(1, 8),), good, r"sizes \[1\] are not among those that may be served"),
             ((x.tolist(),), good, r"'x' is \[\["),
             ((object(),), good, r"'args\[0\]' is a builtins.object")):
         with pytest.raises(ingot.Invalid, match=message):

@@ -121,8 +121,12 @@ def test_a_bad_policy_says_what_is_allowed(bad):
 
 
 def test_guards_are_printed(ingot):
-    step = compiled(ingot, lambda x: torch.cos(x) - 1, "always", torch.randn(3, 5))
-    text = step.as_text("guards")
-    assert "x.dtype == f32\n" in text
-    assert "x.size(0) == 3\n" in text
-    assert "x.stride(0) == 5\n" in text
+    x = torch.randn(3, 5)
+    exact = ingot.compile(lambda x: torch.cos(x) - 1, wait=True, dynamic=False)
+    with torch.no_grad():
+        exact(x)
+    for step, wanted in ((exact, ("size(0) == 3", "size(1) == 5", "stride(0) == 5", "stride(1) == 1")),
+                         (compiled(ingot, lambda x: torch.cos(x) - 2, "always", x), ("size(0) == s0", "size(1) == s1", "stride(0) == s1", "stride(1) == 1"))):
+        text = step.as_text("guards")
+        assert text.startswith("x.dtype == f32\nx.device == cpu\nx.rank == 2\n" + "".join(f"x.{one}\n" for one in wanted)), text
+        assert text.endswith("range: s0 >= 2 and s1 >= 2\n") == (step is not exact), text

@@ -63,8 +63,19 @@ def test_four_processes_at_once_compile_once(store, tmp_path):
     assert store.json("stats")["compiles"] == 1
 
 
-def test_a_proven_size_is_proved_for_every_process(store, tmp_path):
+def test_a_range_holds_for_every_process(store, tmp_path):
     folder = write(tmp_path / "code")
+    store.python(RUN.format(rows=4), folder)
+    for rows in (6, 9, 4):
+        other = store.python(RUN.format(rows=rows), folder)
+        assert counts(other, "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 2), other["report"]
+    outside = store.python(RUN.format(rows=1), folder)
+    assert counts(outside, "captures", "compiles", "native_calls") == (1, 1, 1), outside["report"]
+
+
+def test_a_proven_size_is_proved_for_every_process(store, tmp_path):
+    # Nobody follows a quotient: each size is proved by a recording of its own.
+    folder = write(tmp_path / "code", MODEL.replace("        return", "        h = h * 2 if x.shape[0] // 100 else h\n        return"))
     for rows in (4, 6, 8):
         store.python(RUN.format(rows=rows), folder)
     again = store.python(RUN.format(rows=8), folder)

@@ -83,6 +83,16 @@ class Checker:
             self._call("template", step, sizes, 3)
         return step
 
+    def _one(self) -> typing.Any:
+        """One recording, and then sizes that nobody has recorded, as its range takes them."""
+        first = max(self._sizes())
+        step = self._ingot.compile(self._module.program, wait=True)
+        self._call("one", step, first, 1, False)
+        near = [(max(0, first[0] + i), max(0, first[1] + j)) for i, j in ((1, 0), (0, 1), (-1, 2), (5, 3), (-2, -1), (0, -1))]
+        for sizes in dict.fromkeys([*self._sizes(), *near, (2, 2), (2, 3), (3, 2)]):
+            self._call("one", step, sizes, 2, sizes in self._sizes())
+        return step
+
     def _gears(self) -> typing.Any:
         sizes = [pair for pair in self._sizes() if 0 not in pair]
         shapes = [[list(t.shape) for t in self._module.inputs(*pair, 1)] for pair in sizes]

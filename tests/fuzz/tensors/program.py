@@ -11,7 +11,7 @@ import torch
 
 import values
 
-MODES = ("exact", "template", "gears", "export")
+MODES = ("exact", "one", "template", "gears", "export")
 
 
 @dataclasses.dataclass(frozen=True)
