@@ -135,26 +135,32 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
                 std::string& reason, std::shared_ptr<Program>* verified) {
   const Arguments& arguments = frame.arguments;
   int64_t symbols[kSymbolsMax];
+  // Looking everything up again helps where no variant fits this state; one that fits and lacks the size wants a recording.
+  bool fits_state = false;
+  const auto fails_for_state = [&](const char* why) {
+    if (!fits_state) reason = why;
+  };
   for (size_t i = 0; i < variants.size(); ++i) {
     // A copy: another thread may change the table while the GIL is released.
     const std::shared_ptr<BoundVariant> variant = variants[i];
     Program& program = variant->program();
     if (!variant->ObjectsMatch(arguments.objects)) {
-      reason = "objects";
+      fails_for_state("objects");
       continue;
     }
     const bool asks = variant->policy().Asks();
     if (asks && !variant->StateHolds()) {
-      reason = "stale";
+      fails_for_state("stale");
       continue;
     }
     RunInputs& inputs = frame.inputs;
     inputs.Clear();
     inputs.tensors = arguments.tensors;
     if (!variant->Fetch(arguments.objects, inputs)) {
-      reason = "stale";
+      fails_for_state("stale");
       continue;
     }
+    fits_state = true;
     if (program.symbol_count() > kSymbolsMax ||
         !program.Accepts(inputs.tensors.data(), inputs.tensors.size(), symbols)) {
       reason = "guard";

@@ -174,7 +174,10 @@ size_t Observer::FollowOne(const Instruction& in) {
       PassOn(in.a);
       return AwaitTerm(sizes_.Combine(Op::Sub, sizes_.Number(0), *term), {in.a});
     }
-    case Act::kCompare: FollowCompare(in); return 0;
+    case Act::kCompare:
+      if (IsTensor(in.a) || IsTensor(in.b)) return FollowBinary(in);
+      FollowCompare(in);
+      return 0;
     case Act::kIdentity: FollowIdentity(in); return 0;
     case Act::kTruth:
       if (const auto term = sizes_.Find(in.a)) {

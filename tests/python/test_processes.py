@@ -70,7 +70,7 @@ def test_a_range_holds_for_every_process(store, tmp_path):
         other = store.python(RUN.format(rows=rows), folder)
         assert counts(other, "captures", "compiles", "entry_hits", "native_calls") == (0, 0, 1, 2), other["report"]
     outside = store.python(RUN.format(rows=1), folder)
-    assert counts(outside, "captures", "compiles", "native_calls") == (1, 1, 1), outside["report"]
+    assert counts(outside, "captures", "compiles", "proven", "native_calls") == (1, 0, 1, 1), outside["report"]
 
 
 def test_a_proven_size_is_proved_for_every_process(store, tmp_path):
