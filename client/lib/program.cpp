@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/lib/made_inputs.h"
 #include "client/lib/program.h"
 
 #include <fmt/format.h>
@@ -85,6 +86,7 @@ struct Program::State {
 
   struct Symbol { uint32_t input, dim; };
 
+  MadeInputs made;
   std::shared_ptr<const PlanImage> image;
   GuardTable input_rules;
   GuardTable weight_rules;
@@ -98,6 +100,26 @@ struct Program::State {
 };
 
 namespace {
+
+/// The inputs of a call with those that are made of their sizes.
+class AllInputs {
+ public:
+  AllInputs(const MadeInputs& made, const at::Tensor* const* given, size_t count) : given_(given), count_(count) {
+    if (made.size() == 0) [[likely]] return;
+    all_.assign(given, given + count);
+    made.Add(all_, made_);  // Where one cannot be made, the count says so.
+    given_ = all_.data();
+    count_ = all_.size();
+  }
+  const at::Tensor* const* data() const { return given_; }
+  size_t size() const { return count_; }
+
+ private:
+  const at::Tensor* const* given_;
+  size_t count_;
+  std::vector<const at::Tensor*> all_;
+  std::vector<at::Tensor> made_;
+};
 
 // Bound on what a program holds; a wrong count here would index past the caller's lists.
 Status CheckCount(size_t given, size_t needed) {
@@ -158,7 +180,9 @@ Program::~Program() {
 Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtifact> artifact,
                                                std::vector<at::Tensor> weights, ProcessGroups groups) {
   TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact), std::move(groups)));
+  TRY_ASSIGN(MadeInputs made, MadeInputs::Of(plan.artifact->manifest()));
   auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), std::move(weights));
+  state->made = std::move(made);
   const Weights& list = *state->weights;
   TRY(CheckCount(list.size(), state->weight_rules.size()));
   std::vector<const at::Tensor*> pointers;
@@ -189,10 +213,14 @@ Status Program::SetWeight(size_t index, at::Tensor weight) {
 }
 
 bool Program::Accepts(const at::Tensor* const* inputs, size_t count, int64_t* symbols) const {
-  return state_->Accepts(inputs, count, symbols);
+  const AllInputs all(state_->made, inputs, count);
+  return state_->Accepts(all.data(), all.size(), symbols);
 }
 
-std::string Program::Explain(const at::Tensor* const* inputs, size_t count) const {
+std::string Program::Explain(const at::Tensor* const* given, size_t given_count) const {
+  const AllInputs all(state_->made, given, given_count);
+  const at::Tensor* const* inputs = all.data();
+  const size_t count = all.size();
   std::string why = state_->input_rules.Explain(inputs, count, nullptr);
   if (!why.empty()) return why;
   std::vector<int64_t> symbols(state_->symbols.size());
@@ -229,8 +257,11 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
   return (*instance)->Run(inputs, outputs, why, check_values);
 }
 
-RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
+RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count,
                         std::vector<at::Tensor>& outputs, std::string& why, bool check_values) {
+  const AllInputs all(state_->made, given, given_count);
+  const at::Tensor* const* inputs = all.data();
+  const size_t count = all.size();
   int64_t inline_symbols[kSymbolsInline];
   std::vector<int64_t> more;
   int64_t* symbols = inline_symbols;
@@ -256,7 +287,7 @@ RunOutcome Program::Run(const at::Tensor* const* inputs, size_t count,
   return outcome;
 }
 
-size_t Program::input_count() const { return state_->input_rules.size(); }
+size_t Program::input_count() const { return state_->input_rules.size() - state_->made.size(); }
 size_t Program::symbol_count() const { return state_->symbols.size(); }
 bool Program::GroupsHold() const { return state_->image->groups.Hold(); }
 const LoadedArtifact& Program::artifact() const { return *state_->image->artifact; }

@@ -18,6 +18,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
+#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -73,13 +74,14 @@ class Lifter {
     TRY(ReadSizedInts());
     for (size_t walk = 0; walk < kWalksMax; ++walk) {
       sizes_.BeginWalk();
-      if (sizes_.seen().empty()) return Error(Code::kUnsupported, "no size may differ: " + WhyFixed());
+      if (sizes_.count() == 0) return Error(Code::kUnsupported, "no size may differ: " + WhyFixed());
       TRY(Walk());
       if (sizes_.changed()) continue;
       TRY_ASSIGN(guards::GuardSet range, sizes_.Conditions());
       if (range.empty()) return Error(Code::kInternal, "a range without conditions");
-      TRY(Verify(out_));
       TRY(CheckInstance());
+      AddQuotients();
+      TRY(Verify(out_));
       return Lifted{std::move(out_), std::move(range), sizes_.seen(), sizes_.fixed()};
     }
     return Error(Code::kUnsupported, "its sizes are tied to each other in too many ways");
@@ -131,7 +133,7 @@ class Lifter {
   }
 
   void AddInputs() {
-    out_.symbols.assign(sizes_.seen().size(), {~0u, 0});
+    out_.symbols.assign(sizes_.count(), {~0u, 0});
     for (uint32_t i = 0; i < exact_.inputs.size(); ++i) {
       const ValueId id = exact_.inputs[i].value;
       lifted_[id] = true;
@@ -417,11 +419,15 @@ class Lifter {
     if (node.op != "aten.slice.Tensor") return Infer(out_, node);
     const auto* operand = std::get_if<Ref>(&node.args[0]);
     const auto at = [&](size_t i) { return i < node.args.size() ? std::get_if<Dim>(&node.args[i]) : nullptr; };
-    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_one())) return Infer(out_, node);
+    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_const())) return Infer(out_, node);
+    const Dim step = at(4) ? *at(4) : Dim(1);
+    const auto length = FloorQuotient(*at(3) - *at(2) + step - Dim(1), step);
+    if (!length) return std::nullopt;
     Type type = out_.type(operand->id);
     const auto dim = WrapDim(at(1) ? at(1)->const_value() : 0, type.rank());
     if (!dim || *dim >= type.rank()) return std::nullopt;
-    type.sizes[*dim] = *at(3) - *at(2);
+    type.sizes[*dim] = *length;
+    type.strides[*dim] = type.strides[*dim] * step;
     return std::vector<Inferred>{{type.dtype, type.sizes, type.strides}};
   }
 
@@ -530,6 +536,9 @@ class Lifter {
     if (y == 0) return Corrupt("a size divided by zero");
     if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
     const int64_t remainder = ((x % y) + y) % y;
+    if (op == Op::FloorDiv && y > 0) {
+      if (const auto quotient = sizes_.Quotient(a, b)) return *quotient;
+    }
     if (op == Op::Mod && b.is_const() && y > 0) {
       // A remainder that has been asked for is nearly always compared with a number.
       sizes_.Modulo(a, y, remainder, true);
@@ -609,6 +618,16 @@ class Lifter {
       if (!holds) return Corrupt("sizes contradict what was asked of them");
     }
     return {};
+  }
+
+  /// Symbols that are quotients are sizes of inputs that whoever calls makes up: their names say how.
+  void AddQuotients() {
+    for (const Sizes::Derived& derived : sizes_.derived()) {
+      const auto symbol = static_cast<uint16_t>(out_.symbols.size());
+      Type type{DType::kF32, {Dim::Symbol(symbol)}, {Dim(0)}};
+      out_.symbols.push_back({static_cast<uint32_t>(out_.inputs.size()), 0});
+      out_.AddInput(InputKind::kInput, guards::MadeSizeText(derived.a, derived.b), std::move(type));
+    }
   }
 
   /// The template at the sizes seen is the recording.

@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kSymbolsMax = 64;
 constexpr size_t kFixedMax = 32;
+constexpr size_t kDerivedMax = 32;
 using Kind = guards::Guard::Kind;
 
 bool Uses(const Dim& dim, uint16_t symbol) {
@@ -47,6 +48,7 @@ void Sizes::BeginWalk() {
   conditions_ = {};
   basic_.clear();
   seen_.clear();
+  derived_.clear();
   Dims numbers;
   for (uint16_t i = 0; i < values_.size(); ++i) {
     const bool stays = now_[i] == Dim::Symbol(i);
@@ -77,8 +79,49 @@ void Sizes::Replace(uint16_t symbol, const Dim& by) {
   changed_ = true;
 }
 
+bool Sizes::UsesDerived(const Dim& dim) const {
+  return std::ranges::any_of(dim.terms(), [this](const Dim::Term& term) {
+    return std::ranges::any_of(term.symbols, [this](uint16_t symbol) { return symbol >= basic_.size(); });
+  });
+}
+
+Dim Sizes::Involved(const Dim& dim) const {
+  Dim sum;
+  for (const Dim::Term& term : dim.terms()) {
+    for (const uint16_t symbol : term.symbols) {
+      if (symbol < basic_.size()) {
+        sum = sum + Dim::Symbol(basic_[symbol]);
+      } else {
+        const Derived& derived = derived_[symbol - basic_.size()];
+        sum = sum + Involved(derived.a) + Involved(derived.b);
+      }
+    }
+  }
+  return sum;
+}
+
+std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
+  const int64_t x = Seen(a), y = Seen(b);
+  if (y < 1 || !AtLeastZero(b - Dim(1))) return std::nullopt;
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    if (derived_[i].a == a && derived_[i].b == b) return Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
+  }
+  if (derived_.size() >= kDerivedMax) return std::nullopt;
+  derived_.push_back({a, b});
+  seen_.push_back(x / y - (x % y < 0 ? 1 : 0));
+  const Dim symbol = Dim::Symbol(static_cast<uint16_t>(seen_.size() - 1));
+  // What whoever asks about the symbol may know of it; it always holds.
+  AtLeastZero(a - b * symbol);
+  AtLeastZero(b * symbol + b - Dim(1) - a);
+  return symbol;
+}
+
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
+  if (UsesDerived(a) || UsesDerived(b)) {
+    FixBasic(Involved(a) + Involved(b), "a quotient of sizes that is tied to another size");
+    return true;
+  }
   const Dim zero = Basic(a - b);
   if (zero.is_zero()) return true;
   if (const auto solved = Solve(zero)) {
@@ -91,7 +134,7 @@ bool Sizes::Tie(const Dim& a, const Dim& b) {
 
 void Sizes::Fix(const Dim& dim, const std::string& why) {
   // What has been tied in this walk may be what is missing: the next walk asks again.
-  if (!dim.is_const() && !changed_) FixBasic(Basic(dim), why);
+  if (!dim.is_const() && !changed_) FixBasic(Involved(dim), why);
 }
 
 void Sizes::FixBasic(const Dim& basic, const std::string& why) {
@@ -126,7 +169,7 @@ bool Sizes::Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_e
 
 Result<guards::GuardSet> Sizes::Conditions() const {
   guards::GuardSet all = conditions_;
-  for (uint16_t i = 0; i < seen_.size(); ++i) {
+  for (uint16_t i = 0; i < basic_.size(); ++i) {
     TRY(all.Add({.kind = Kind::kAtLeast, .value = Dim::Symbol(i) - Dim(2)}));
   }
   if (!all.Holds(seen_)) return Error(Code::kCorrupt, "the recording contradicts what it says of its sizes");

@@ -26,11 +26,19 @@ class Sizes final : public SizeTies {
 
   /// A size of an input as the symbols are now.
   Dim Of(int64_t value) const;
+  /// Symbols that are sizes of inputs.
+  size_t count() const { return basic_.size(); }
   /// Values of the symbols as they are now.
   const std::vector<int64_t>& seen() const { return seen_; }
   int64_t Seen(const Dim& dim) const { return dim.Eval(seen_); }
 
   bool Tie(const Dim& a, const Dim& b) override;
+  /// A symbol of its own, behind all others, for this walk.
+  std::optional<Dim> Quotient(const Dim& a, const Dim& b) override;
+  struct Derived {
+    Dim a, b;  ///< the symbol is a / b rounded down
+  };
+  const std::vector<Derived>& derived() const { return derived_; }
   /// Makes every symbol of `dim` the number it was. `why` is for people.
   void Fix(const Dim& dim, const std::string& why);
   void FixAll(const std::string& why);
@@ -50,6 +58,9 @@ class Sizes final : public SizeTies {
  private:
   /// Over the symbols of the constructor, with all that is known replaced.
   Dim Basic(const Dim& dim) const;
+  /// A sum of the symbols of the constructor that it is made of, those within quotients included.
+  Dim Involved(const Dim& dim) const;
+  bool UsesDerived(const Dim& dim) const;
   void Replace(uint16_t symbol, const Dim& by);
   void FixBasic(const Dim& basic, const std::string& why);
 
@@ -57,7 +68,8 @@ class Sizes final : public SizeTies {
   Dims now_;                     ///< what each of them is, over themselves
   std::vector<uint16_t> basic_;  ///< of each symbol as they are numbered in this walk
   Dims numbered_;                ///< what each symbol of the constructor is in this walk
-  std::vector<int64_t> seen_;
+  std::vector<int64_t> seen_;    ///< of all symbols of this walk, quotients last
+  std::vector<Derived> derived_;
   guards::GuardSet conditions_;
   std::vector<std::string> fixed_;
   bool changed_ = false;

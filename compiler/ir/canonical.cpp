@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/text.h"
+#include "guards/made_size.h"
 
 namespace ingot::compiler {
 namespace {
@@ -41,6 +42,10 @@ class Canonicalizer {
     }
     // Behind everything, and only where it is set: other graphs keep their digests.
     if (graph_.eager_numerics) U8(1);
+    // How callers make an input is in its name.
+    for (const Input& input : graph_.inputs) {
+      if (guards::IsMadeSize(input.name)) Text(input.name);
+    }
     return std::move(out_);
   }
 

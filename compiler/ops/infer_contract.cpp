@@ -83,14 +83,9 @@ bool InferConv(const Call& call, Results& results) {
     const Dim stride = entry(3, i, 1);
     const Dim span = size + Dim(2) * entry(4, i, 0) -
                      entry(5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
-    if (stride.is_one()) {
-      size = span + Dim(1);
-    } else if (span.is_const() && stride.is_const() && stride.const_value() > 0 &&
-               span.const_value() >= 0) {
-      size = Dim(span.const_value() / stride.const_value() + 1);
-    } else {
-      return false;
-    }
+    const std::optional<Dim> steps = span.is_const() && span.const_value() < 0 ? std::nullopt : FloorQuotient(span, stride);
+    if (!steps) return false;
+    size = *steps + Dim(1);
   }
   return Push(input->dtype, std::move(sizes), results);
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
+#include "compiler/ops/size_ties.h"
 
 namespace ingot::compiler {
 namespace {
@@ -75,15 +76,9 @@ bool Pooled(const Call& call, bool has_dilation, Results& results) {
   Dims sizes = type->sizes;
   const auto shrink = [](Dim& size, const Dim& k, const Dim& s, const Dim& p, const Dim& d) {
     const Dim span = size + Dim(2) * p - d * (k - Dim(1)) - Dim(1);
-    if (s.is_one()) {
-      size = span + Dim(1);
-      return true;
-    }
-    if (!span.is_const() || !s.is_const() || s.const_value() < 1 || span.const_value() < 0) {
-      return false;
-    }
-    size = Dim(span.const_value() / s.const_value() + 1);
-    return true;
+    const std::optional<Dim> steps = span.is_const() && span.const_value() < 0 ? std::nullopt : FloorQuotient(span, s);
+    if (steps) size = *steps + Dim(1);
+    return steps.has_value();
   };
   if (!shrink(sizes[sizes.size() - 2], kernel->first, stride->first, padding->first,
               dilation->first) ||
