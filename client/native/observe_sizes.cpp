@@ -388,8 +388,8 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
       const auto term = *sizes_.Find(values[0]);
       sizes_.Guard(sizes_.ValueOf(term) != 0 ? Relation::NotEqual : Relation::Equal, term, sizes_.Number(0), Where());
       PassOn(values[0]);
-    } else if (KeepsObjects(type) && names == 0) {
-      for (size_t i = 0; i < count; ++i) PassOn(values[i]);
+    } else if (KeepsObjects(type)) {
+      for (size_t i = 0; i + names < count; ++i) PassOn(values[i]);
     }
     return 0;
   }

@@ -119,7 +119,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
   if (UsesDerived(a) || UsesDerived(b)) {
-    FixBasic(Involved(a) + Involved(b), "a quotient of sizes that is tied to another size");
+    if (!changed_) FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
     return true;
   }
   const Dim zero = Basic(a - b);
