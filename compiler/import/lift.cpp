@@ -78,6 +78,11 @@ class Lifter {
       TRY(Walk());
       if (sizes_.changed()) continue;
       TRY_ASSIGN(guards::GuardSet range, sizes_.Conditions());
+      // Two conditions may leave one value.
+      for (const guards::Guard& guard : range.guards()) {
+        if (guard.kind == guards::Guard::Kind::kEqual) sizes_.Tie(guard.value, Dim());
+      }
+      if (sizes_.changed()) continue;
       if (range.empty()) return Error(Code::kInternal, "a range without conditions");
       TRY(CheckInstance());
       AddQuotients();
@@ -134,13 +139,14 @@ class Lifter {
 
   void AddInputs() {
     out_.symbols.assign(sizes_.count(), {~0u, 0});
+    size_t place = 0;
     for (uint32_t i = 0; i < exact_.inputs.size(); ++i) {
       const ValueId id = exact_.inputs[i].value;
       lifted_[id] = true;
       if (exact_.inputs[i].kind != InputKind::kInput) continue;
       Type& type = out_.value(id).type;
       for (uint32_t d = 0; d < type.rank(); ++d) {
-        type.sizes[d] = sizes_.Of(type.sizes[d].const_value());
+        type.sizes[d] = sizes_.Of(place++);
         for (uint16_t s = 0; s < out_.symbols.size(); ++s) {
           if (out_.symbols[s].input == ~0u && type.sizes[d] == Dim::Symbol(s)) out_.symbols[s] = {i, d};
         }
@@ -360,9 +366,10 @@ class Lifter {
       const Type& from = out_.type(value);
       // A view that took all of its operand is the operand to whoever writes it.
       const bool took_all = meta.storage == made.storage && meta.type == made.type && meta.offset == made.offset;
-      if (took_all && from.sizes != type.sizes) {
-        FixType(from, node.op + " of all there is");
-        FixType(type, node.op + " of all there is");
+      for (size_t d = 0; took_all && d < type.rank(); ++d) {
+        if (from.sizes[d] == type.sizes[d]) continue;
+        sizes_.Fix(from.sizes[d], node.op + " of all there is");
+        sizes_.Fix(type.sizes[d], node.op + " of all there is");
       }
       if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
       // A view where the layout allows one: at every size, or at none.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace ingot::compiler {
 namespace {
@@ -19,8 +20,21 @@ bool Uses(const Dim& dim, uint16_t symbol) {
   });
 }
 
-/// A symbol and what it must be for `zero` to be 0; prefers numbers.
-std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& zero) {
+/// Without the symbols that every term has: none of them is 0.
+Dim WithoutCommon(const Dim& dim) {
+  if (dim.terms().empty()) return dim;
+  std::vector<uint16_t> common = dim.terms().front().symbols;
+  for (const Dim::Term& term : dim.terms()) {
+    std::vector<uint16_t> both;
+    std::ranges::set_intersection(common, term.symbols, std::back_inserter(both));
+    common = std::move(both);
+  }
+  return dim.DivideExactly(Dim::FromTerms({{1, common}})).value_or(dim);
+}
+
+/// A symbol and what it must be for `dim` to be 0.
+std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& dim) {
+  const Dim zero = WithoutCommon(dim);
   std::optional<std::pair<uint16_t, Dim>> best;
   for (const Dim::Term& term : zero.terms()) {
     if (term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) continue;
@@ -34,13 +48,32 @@ std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& zero) {
 
 }  // namespace
 
-Sizes::Sizes(const std::vector<int64_t>& values) {
-  for (const int64_t value : values) {
-    if (value < 2 || std::ranges::find(values_, value) != values_.end() || values_.size() == kSymbolsMax) continue;
-    values_.push_back(value);
-    now_.push_back(Dim::Symbol(static_cast<uint16_t>(now_.size())));
+Sizes::Sizes(std::vector<int64_t> values) : given_(std::move(values)), symbol_of_(given_.size()) {
+  for (size_t place = 0; place < given_.size(); ++place) {
+    if (given_[place] < 2) continue;
+    const auto known = std::ranges::find(values_, given_[place]);
+    if (known == values_.end() && values_.size() == kSymbolsMax) continue;
+    symbol_of_[place] = static_cast<uint16_t>(known - values_.begin());
+    if (known != values_.end()) continue;
+    values_.push_back(given_[place]);
+    now_.push_back(Dim::Symbol(*symbol_of_[place]));
   }
   BeginWalk();
+}
+
+/// Gives each size of a symbol that stands for several one of its own; false where there is one, or too many.
+bool Sizes::Split(uint16_t symbol) {
+  std::vector<size_t> places;
+  for (size_t place = 0; place < symbol_of_.size(); ++place) {
+    if (symbol_of_[place] == symbol) places.push_back(place);
+  }
+  if (places.size() < 2 || now_[symbol] != Dim::Symbol(symbol) || values_.size() + places.size() > kSymbolsMax) return false;
+  for (size_t i = 1; i < places.size(); ++i) {
+    symbol_of_[places[i]] = static_cast<uint16_t>(values_.size());
+    now_.push_back(Dim::Symbol(static_cast<uint16_t>(values_.size())));
+    values_.push_back(values_[symbol]);
+  }
+  return true;
 }
 
 void Sizes::BeginWalk() {
@@ -61,10 +94,7 @@ void Sizes::BeginWalk() {
   for (const Dim& dim : now_) numbered_.push_back(dim.Substitute(numbers));
 }
 
-Dim Sizes::Of(int64_t value) const {
-  const auto at = std::ranges::find(values_, value);
-  return at == values_.end() ? Dim(value) : numbered_[static_cast<size_t>(at - values_.begin())];
-}
+Dim Sizes::Of(size_t place) const { return symbol_of_[place] ? numbered_[*symbol_of_[place]] : Dim(given_[place]); }
 
 Dim Sizes::Basic(const Dim& dim) const {
   Dims symbols;
@@ -73,6 +103,8 @@ Dim Sizes::Basic(const Dim& dim) const {
 }
 
 void Sizes::Replace(uint16_t symbol, const Dim& by) {
+  changed_ = true;
+  if (by.is_const() && Split(symbol)) return;
   Dims all;
   for (uint16_t i = 0; i < values_.size(); ++i) all.push_back(i == symbol ? by : Dim::Symbol(i));
   for (Dim& dim : now_) dim = dim.Substitute(all);

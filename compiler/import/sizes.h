@@ -16,16 +16,16 @@ using guards::Dims;
 
 /// The sizes of a recording's inputs as symbols, and what a template made of the recording relies on.
 ///
-/// Sizes that were seen equal are one symbol; 0 and 1 are numbers, since operators treat them
-/// otherwise. What is tied or fixed while a graph is walked holds from the next walk on: walk until
+/// Sizes that were seen equal are one symbol, until that turns out to be a number: then each is on
+/// its own. 0 and 1 are numbers, since operators treat them otherwise. What is tied or fixed while a graph is walked holds from the next walk on: walk until
 /// nothing has changed. While it lives it answers SameSize.
 class Sizes final : public SizeTies {
  public:
   /// One symbol for each different value of two or more, in the order given, up to 64.
-  explicit Sizes(const std::vector<int64_t>& values);
+  explicit Sizes(std::vector<int64_t> values);
 
-  /// A size of an input as the symbols are now.
-  Dim Of(int64_t value) const;
+  /// Value number `place` as the symbols are now.
+  Dim Of(size_t place) const;
   /// Symbols that are sizes of inputs.
   size_t count() const { return basic_.size(); }
   /// Values of the symbols as they are now.
@@ -62,9 +62,12 @@ class Sizes final : public SizeTies {
   Dim Involved(const Dim& dim) const;
   bool UsesDerived(const Dim& dim) const;
   void Replace(uint16_t symbol, const Dim& by);
+  bool Split(uint16_t symbol);
   void FixBasic(const Dim& basic, const std::string& why);
 
-  std::vector<int64_t> values_;  ///< of the symbols of the constructor
+  std::vector<int64_t> given_;
+  std::vector<std::optional<uint16_t>> symbol_of_;  ///< of each that was given
+  std::vector<int64_t> values_;  ///< of the symbols of the constructor, and of those split off
   Dims now_;                     ///< what each of them is, over themselves
   std::vector<uint16_t> basic_;  ///< of each symbol as they are numbered in this walk
   Dims numbered_;                ///< what each symbol of the constructor is in this walk

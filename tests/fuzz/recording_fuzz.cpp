@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings, as clients send them, through the importer.
 #include "compiler/import/import.h"
+#include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/recording_builder.h"
@@ -63,9 +64,26 @@ Buffer Collectives() {
   return r.Finish({sum, all});
 }
 
+/// Sizes that Python computed with: x.view(b * s, 8)[: b * s // 2], taken where s >= 3.
+Buffer Sizes() {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {4, 6, 8});
+  const uint32_t b = r.Expr(proto::SizeOp::Size, x, 0), s = r.Expr(proto::SizeOp::Size, x, 1);
+  const uint32_t all = r.Expr(proto::SizeOp::Mul, b, s), two = r.Expr(proto::SizeOp::Number, 2);
+  const uint32_t half = r.Expr(proto::SizeOp::FloorDiv, all, two), three = r.Expr(proto::SizeOp::Number, 3);
+  r.SizeGuard(proto::SizeRelation::LessOrEqual, three, s);
+  const uint32_t flat = r.View("aten::view", Args(V(x), IntList({24, 8})), {24, 8}, {8, 1});
+  r.Sized(1, 0, all);
+  const uint32_t part = r.View("aten::slice.Tensor", Args(V(flat), I(0), I(0), I(12), I(1)), {12, 8}, {8, 1});
+  r.Sized(3, 0, half);
+  const uint32_t y = r.Fresh(DType::kF32, {12, 8});
+  r.Step("aten::relu", Args(V(part)), Args(V(y)));
+  return r.Finish({y});
+}
+
 }  // namespace
 
-std::vector<Buffer> Seeds() { return {Pointwise(), ViewsAndWrites(), GuardsAndLists(), Collectives()}; }
+std::vector<Buffer> Seeds() { return {Pointwise(), ViewsAndWrites(), GuardsAndLists(), Collectives(), Sizes()}; }
 
 }  // namespace ingot::fuzz
 
@@ -80,6 +98,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Ensure(again.has_value(), "what is imported prints and parses:\n" + text);
   fuzz::Ensure(Print(*again) == text, "text is stable:\n" + text);
   fuzz::Ensure(CanonicalBytes(*again) == CanonicalBytes(*graph), "text keeps the program:\n" + text);
+  if (const Result<Lifted> lifted = Lift({data, size})) {
+    const Result<Graph> both = Parse(Print(lifted->graph));
+    fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(lifted->graph), "a template prints and parses:\n" + Print(lifted->graph));
+    fuzz::Ensure(lifted->range.Holds(lifted->seen), "a recording lies in its own range: " + lifted->range.ToText());
+  }
   const Result<Graph> same = Unify(*graph, *again);
   fuzz::Ensure(!same || CanonicalBytes(*same) == CanonicalBytes(*graph), "a graph unifies with itself:\n" + text);
   return 0;

@@ -4,6 +4,7 @@
 import collections
 import dataclasses
 import functools
+import math
 import types
 import warnings
 
@@ -348,8 +349,8 @@ def test_a_second_size_makes_a_template_and_each_size_is_proved_once(ingot):
         """A class of its own: no other test has stored its sizes."""
 
         def forward(self, x, mask=None):
-            # Nobody follows a quotient, so that a recording is of its size alone; yet all have one graph.
-            return super().forward(x * 2 if x.shape[0] // 100 else x, mask)
+            # Nobody follows a float, so that a recording is of its size alone; yet all have one graph.
+            return super().forward(x * 2 if math.sqrt(x.shape[0]) > 10 else x, mask)
 
     block = Own().eval()
     step = ingot.compile(block, wait=True)
@@ -579,8 +580,8 @@ def test_an_exported_file_holds_every_size_that_the_function_was_compiled_for(in
 
     def fn(x):
         y = linear(x)
-        # Code of its own for one row, and another result. Nobody follows a quotient: each size is proved by itself.
-        return y.sum(0) if x.shape[0] // 2 else {"row": y[0]}
+        # Code of its own for one row, and another result. Nobody follows a float: each size is proved by itself.
+        return y.sum(0) if math.sqrt(x.shape[0]) > 1 else {"row": y[0]}
 
     step = ingot.compile(fn, wait=True)
     with torch.no_grad():
@@ -601,6 +602,23 @@ def test_an_exported_file_holds_every_size_that_the_function_was_compiled_for(in
     weights = sum(parameter.nbytes for parameter in linear.parameters())
     content = path.read_bytes()
     assert content.count(linear.weight.detach().numpy().tobytes()) == 1 and len(content) > weights, "weights are shared"
+
+
+def test_an_exported_file_holds_a_range_with_a_quotient(ingot, tmp_path):
+    def fn(x):
+        half = x.shape[0] // 2
+        return x[:half] * 2 + x[half:2 * half]
+
+    step = ingot.compile(fn, wait=True)
+    with torch.no_grad():
+        for _ in range(2):
+            step(torch.randn(5, 8))
+    path = tmp_path / "half.ingot"
+    step.export(path)
+    loaded = ingot.load(path)
+    for rows in (5, 6, 9, 2):
+        x = torch.randn(rows, 8)
+        assert_same(loaded(x), fn(x))
 
 
 def test_wrong_arguments_are_named(ingot, block):

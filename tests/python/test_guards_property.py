@@ -50,14 +50,13 @@ def twin(tensor):
 
 
 def guards_of(tensor):
-    """What an exact variant needs of a tensor, said anew: strides count where some element is reached by them."""
-    used = tuple(stride if size > 1 and tensor.numel() else None for size, stride in zip(tensor.shape, tensor.stride()))
-    return tensor.dtype, tuple(tensor.shape), used
+    """What an exact variant needs of a tensor, said anew: strides count unless it is empty."""
+    return tensor.dtype, tuple(tensor.shape), tensor.stride() if tensor.numel() else (None,) * tensor.dim()
 
 
 def order_of(sizes, strides):
-    """The dims that count from the innermost to the outermost where they lie dense, else None."""
-    dims, dense = sorted((d for d, stride in enumerate(strides) if stride is not None), key=lambda d: strides[d]), 1
+    """The dims of more than one element from the innermost to the outermost, where they lie dense, else None."""
+    dims, dense = sorted((d for d, size in enumerate(sizes) if size > 1), key=lambda d: strides[d]), 1
     for d in dims:
         if strides[d] != dense:
             return None
@@ -74,8 +73,11 @@ def may_share(recorded, asked):
             return False
         if any(a != b if min(a, b) < 2 else sizes.setdefault(a, b) != b for a, b in zip(ours, theirs)):
             return False
+        if 0 in ours:
+            continue
         order = order_of(ours, strides)
-        if 0 not in ours and strides != other_strides and (order is None or order != order_of(theirs, other_strides)):
+        differ = any(size > 1 and a != b for size, a, b in zip(ours, strides, other_strides))
+        if differ and (order is None or order != order_of(theirs, other_strides)):
             return False
     return True
 
@@ -85,9 +87,8 @@ def resized(rng, *tensors):
     to = {size: rng.choice([2, 3, 5, 7]) if size > 1 else size for size in (*SIZES, 7)}
     for t in tensors:
         sizes, strides = [to[size] for size in t.shape], list(t.stride())
-        _, old, used = guards_of(t)
         dense = 1
-        for d in order_of(old, used) or ():
+        for d in order_of(t.shape, t.stride()) or ():
             strides[d], dense = dense, dense * sizes[d]
         extent = 1 + sum(max(size - 1, 0) * stride for size, stride in zip(sizes, strides))
         yield torch.rand(extent).to(t.dtype).as_strided(sizes, strides)

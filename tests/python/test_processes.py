@@ -74,8 +74,8 @@ def test_a_range_holds_for_every_process(store, tmp_path):
 
 
 def test_a_proven_size_is_proved_for_every_process(store, tmp_path):
-    # Nobody follows a quotient: each size is proved by a recording of its own.
-    folder = write(tmp_path / "code", MODEL.replace("        return", "        h = h * 2 if x.shape[0] // 100 else h\n        return"))
+    # Nobody follows a float: each size is proved by a recording of its own.
+    folder = write(tmp_path / "code", "import math\n" + MODEL.replace("        return", "        h = h * 2 if math.sqrt(x.shape[0]) > 10 else h\n        return"))
     for rows in (4, 6, 8):
         store.python(RUN.format(rows=rows), folder)
     again = store.python(RUN.format(rows=8), folder)

@@ -135,6 +135,25 @@ class RecordingBuilder {
     return id;
   }
 
+  /// What Python computed with sizes; the recording then speaks for other sizes too.
+  uint32_t Expr(proto::SizeOp op, int64_t a, int64_t b = 0) {
+    recording_.follows_sizes = true;
+    recording_.size_exprs.emplace_back(op, a, b);
+    return static_cast<uint32_t>(recording_.size_exprs.size() - 1);
+  }
+  void SizeGuard(proto::SizeRelation relation, uint32_t left, uint32_t right, std::string where = "net.py:1") {
+    auto guard = std::make_unique<proto::SizeGuardT>();
+    guard->relation = relation;
+    guard->left = left;
+    guard->right = right;
+    guard->where = std::move(where);
+    recording_.size_guards.push_back(std::move(guard));
+  }
+  /// Integer `index` of argument `arg` of the last step.
+  void Sized(uint32_t arg, uint32_t index, uint32_t expr) {
+    recording_.sized_ints.emplace_back(static_cast<uint32_t>(recording_.steps.size() - 1), arg, index, expr);
+  }
+
   Buffer Finish(std::vector<uint32_t> outputs) {
     recording_.outputs = std::move(outputs);
     flatbuffers::FlatBufferBuilder builder;

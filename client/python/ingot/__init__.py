@@ -18,6 +18,7 @@ from ingot import _native  # noqa: E402
 
 __version__ = _native.version
 
+from ingot.accelerating import accelerate  # noqa: E402
 from ingot.api import cache_compile, compile, load, mark_pure  # noqa: E402
 from ingot.config import Config, Gears  # noqa: E402
 from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, HalfDone, Incompatible, Internal, Invalid, NotFound,  # noqa: E402
@@ -28,5 +29,5 @@ from ingot.gears import mark_static, set_dim_gears  # noqa: E402
 from ingot.types import Compiled, CompiledModule  # noqa: E402
 
 __all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
-           "NotFound", "Timeout", "Unavailable", "Unsupported", "cache_compile", "compile", "load", "mark_pure", "mark_static",
+           "NotFound", "Timeout", "Unavailable", "Unsupported", "accelerate", "cache_compile", "compile", "load", "mark_pure", "mark_static",
            "set_dim_gears", "stats"]

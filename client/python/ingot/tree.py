@@ -111,7 +111,7 @@ class Encoder:
         plain = collectives.unwrapped(value)
         if plain is not value:
             return {"t": "async", "c": [self.encode(plain, depth + 1)]}
-        if getattr(value, "__dict__", None) and self._path_of(value) is None and not self._is_argument(value):
+        if _native.has_own_attributes(value) and self._path_of(value) is None and not self._is_argument(value):
             raise errors.Unsupported(f"a tensor with attributes of its own ({', '.join(list(vars(value))[:3])})")
         number = self._numbers.get(id(value))
         if number is None:

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/lift.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/ir/text.h"
+#include "tests/support/recording_builder.h"
+
+namespace ingot::compiler {
+namespace {
+
+using namespace ingot::testing;  // NOLINT: the words of the builder
+using ::testing::HasSubstr;
+using guards::DType;
+using proto::SizeOp;
+using proto::SizeRelation;
+
+struct Found {
+  std::string text, range, error;
+};
+
+Found LiftOf(const Buffer& bytes) {
+  const Result<Lifted> lifted = Lift(bytes);
+  if (!lifted) return {"", "", lifted.error().ToText()};
+  return {Print(lifted->graph), lifted->range.ToText(), ""};
+}
+
+TEST(Lift, TiesSizesToNumbersTheProgramWrote) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {4, 6, 8});
+  const uint32_t all = r.Expr(SizeOp::Mul, r.Expr(SizeOp::Size, x, 0), r.Expr(SizeOp::Size, x, 1));
+  const uint32_t flat = r.View("aten::view", Args(V(x), IntList({24, 8})), {24, 8}, {8, 1});
+  r.Sized(1, 0, all);
+  const uint32_t y = r.Fresh(DType::kF32, {24, 8});
+  r.Step("aten::relu", Args(V(flat)), Args(V(y)));
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_EQ(found.error, "");
+  EXPECT_THAT(found.text, HasSubstr("%x: f32[s0, s1, 8]"));
+  EXPECT_THAT(found.text, HasSubstr("aten.relu(%0) : f32[s0*s1, 8]"));
+  EXPECT_EQ(found.range, "s0 >= 2 and s1 >= 2");
+}
+
+TEST(Lift, TakesGuardsOverAsConditions) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {12, 8});
+  const uint32_t rows = r.Expr(SizeOp::Size, x, 0), columns = r.Expr(SizeOp::Size, x, 1);
+  r.SizeGuard(SizeRelation::Less, r.Expr(SizeOp::Number, 10), rows);
+  r.SizeGuard(SizeRelation::NotEqual, columns, r.Expr(SizeOp::Number, 5));
+  const uint32_t y = r.Fresh(DType::kF32, {12, 8});
+  r.Step("aten::relu", Args(V(x)), Args(V(y)));
+  EXPECT_EQ(LiftOf(r.Finish({y})).range, "s0 >= 11 and s1 >= 2 and s1 != 5");
+}
+
+TEST(Lift, FixesWhatNobodyFollows) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {12, 8});
+  r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.Fresh(DType::kF32, {12, 8});
+  r.Step("my_ops::unknown", Args(V(x)), Args(V(y))).is_opaque = true;
+  EXPECT_THAT(LiftOf(r.Finish({y})).error, HasSubstr("no size may differ: my_ops.unknown"));
+}
+
+TEST(Lift, MakesQuotientsSizes) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {1, 3, 12, 14});
+  const uint32_t w = r.Weight("w", DType::kF32, {8, 3, 3, 3});
+  r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.Fresh(DType::kF32, {1, 8, 6, 7});
+  r.Step("aten::conv2d", Args(V(x), V(w), Nil(), IntList({2, 2}), IntList({1, 1}), IntList({1, 1}), I(1)), Args(V(y)));
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_THAT(found.text, HasSubstr("input \"=(s0 - 1) // (2)\""));
+  EXPECT_THAT(found.text, HasSubstr(": f32[1, 8, s2 + 1, s3 + 1]"));
+}
+
+TEST(Lift, AViewThatTookAllFixesItsBounds) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {3, 2});
+  r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.Fresh(DType::kF32, {3, 2});
+  r.Step("aten::clone", Args(V(x), Nil()), Args(V(y)));
+  const uint32_t last = r.View("aten::slice.Tensor", Args(V(y), I(1), I(-2), I(INT64_MAX), I(1)), {3, 2}, {2, 1});
+  r.InPlace("aten::add_.Tensor", Args(V(last), NumberOf(int64_t{1}), NumberOf(int64_t{1})));
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_EQ(found.error, "");
+  EXPECT_THAT(found.text, HasSubstr("%x: f32[s0, 2]"));
+}
+
+TEST(Lift, RefusesWhatContradictsItself) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {12, 8});
+  const uint32_t rows = r.Expr(SizeOp::Size, x, 0);
+  r.SizeGuard(SizeRelation::Less, rows, r.Expr(SizeOp::Number, 10));
+  EXPECT_THAT(LiftOf(r.Finish({x})).error, HasSubstr("contradict"));
+}
+
+TEST(Lift, RefusesTermsThatNameLaterOnes) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {12, 8});
+  const uint32_t term = r.Expr(SizeOp::Add, 1, 0);
+  r.SizeGuard(SizeRelation::Less, term, term);
+  EXPECT_THAT(LiftOf(r.Finish({x})).error, HasSubstr("later"));
+}
+
+TEST(Lift, NeedsARecordingThatFollowsItsSizes) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {12, 8});
+  EXPECT_THAT(LiftOf(r.Finish({x})).error, HasSubstr("does not follow its sizes"));
+}
+
+}  // namespace
+}  // namespace ingot::compiler

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One recording serves all sizes that take the same way: what Python asks of sizes becomes the range."""
+
+import contextlib
+
+import pytest
+import torch
+
+
+@contextlib.contextmanager
+def counted(ingot):
+    """What the counters gain meanwhile."""
+    before, seen = ingot.stats(), {}
+    yield seen
+    seen.update({name: value - before.get(name, 0) for name, value in ingot.stats().items() if isinstance(value, int)})
+
+
+def ranges(step):
+    return sorted(variant["range"] for variant in step.variants)
+
+
+def check(step, function, sizes):
+    """Every call equals eager's."""
+    with torch.no_grad():
+        for size in sizes:
+            x = torch.randn(*size)
+            torch.testing.assert_close(step(x), function(x))
+
+
+def branching(x):
+    b, n = x.shape
+    y = x.view(b * n).relu()
+    if n > 10:
+        y = y * 2
+    return y.view(b, n)[:, : n // 2]
+
+
+def loops(x):
+    total = x.sum()
+    for _ in range(x.shape[0]):
+        total = total + 1
+    return total
+
+
+def compares(x, y):
+    return x + y if x.shape == y.shape else x.sum()
+
+
+def identities(x):
+    # Python keeps one object for each small integer, and a program may rely on it.
+    return x * 2 if x.shape[0] is 3 else x * 5  # noqa: F632
+
+
+def hashes(x):
+    names = {2: "two", 3: "three"}
+    return x * len(names[x.shape[0]]), len({x.shape[0], 3})
+
+
+def extremes(x):
+    return x[: min(x.shape[0], x.shape[1], 7)]
+
+
+def asks_whether_contiguous(x):
+    return x.view(-1) if x.is_contiguous() else x.sum(0)
+
+
+def pads(x):
+    return torch.nn.functional.pad(x, (0, 16 - x.shape[1] % 16))
+
+
+def takes_parts(x):
+    n = x.shape[1]
+    return x[:, : n - 1] + x[:, 1:], x[:, -1], x[0, n - 2]
+
+
+def names_sizes(x):
+    return x * 2, x.shape[0], len(f"{x.shape[1]} columns")
+
+
+def puts(x):
+    y = torch.zeros(x.shape[0], x.shape[1] + 3)
+    y[:, 3:] = x
+    y[:, : x.shape[1] // 2] += 1
+    return y
+
+
+def test_a_comparison_is_part_of_the_range(ingot):
+    step = ingot.compile(branching, wait=True)
+    check(step, branching, [(3, 6)])
+    assert len(ranges(step)) == 1 and "s1 <= 10" in ranges(step)[0]
+    with counted(ingot) as seen:
+        check(step, branching, [(2, 2), (5, 10), (7, 3), (4, 9)])
+    assert (seen["captures"], seen["native_calls"]) == (0, 4), step.report()
+    with counted(ingot) as seen:
+        check(step, branching, [(3, 11), (3, 40), (2, 12)])
+    assert (seen["captures"], seen["native_calls"]) == (1, 2), step.report()
+
+
+@pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts])
+def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
+    for first in ((3, 5), (2, 9), (4, 4)):
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad():
+            for size in (first, (3, 5), (2, 2), (3, 8), (2, 9), (8, 3), (4, 4), (5, 17), (9, 16), (1, 6), (6, 1)):
+                for x in (torch.randn(*size), torch.randn(*reversed(size)).t()):
+                    outcome = []
+                    for call in (step, function):
+                        try:
+                            outcome.append(call(x.clone(memory_format=torch.preserve_format)))
+                        except (KeyError, IndexError, RuntimeError) as error:
+                            outcome.append(type(error))
+                    found, wanted = outcome
+                    if isinstance(wanted, type) or isinstance(found, type):
+                        assert found is wanted, (first, size)
+                    else:
+                        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=f"{first} {size}")
+
+
+def test_two_inputs_of_one_shape(ingot):
+    step = ingot.compile(compares, wait=True)
+    with torch.no_grad():
+        for a, b in (((3, 4), (3, 4)), ((5, 6), (5, 6)), ((5, 6), (6, 5)), ((2, 2), (2, 2)), ((4, 4), (4, 5))):
+            x, y = torch.randn(*a), torch.randn(*b)
+            torch.testing.assert_close(step(x, y), compares(x, y))
+    assert "s0 >= 2 and s1 >= 2" in ranges(step), step.report()
+
+
+def test_a_convolution_serves_images_of_every_size(ingot):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.AdaptiveAvgPool2d((1, 1)),
+                              torch.nn.Flatten(), torch.nn.Linear(4, 2)).eval()
+    step = ingot.compile(net, wait=True)
+    with torch.no_grad():
+        step(torch.randn(1, 3, 20, 33))
+        with counted(ingot) as seen:
+            for size in ((21, 33), (64, 40), (17, 18), (100, 7)):
+                x = torch.randn(1, 3, *size)
+                torch.testing.assert_close(step(x), net(x))
+    assert (seen["captures"], seen["native_calls"]) == (0, 4), step.report()
+
+
+def llama():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                      vocab_size=64, max_position_embeddings=128, pad_token_id=0, bos_token_id=1, eos_token_id=None)
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"cache_implementation": "static"}], ids=["greedy", "beams", "static"])
+def test_generate_is_native_after_two_recordings(ingot, options):
+    model = llama()
+    ids = torch.randint(3, 64, (2, 7))
+    mask = torch.ones_like(ids)
+    mask[0, :2] = 0
+
+    def run():
+        return model.generate(ids, attention_mask=mask, max_new_tokens=12, do_sample=False, **options)
+
+    wanted = run()
+    assert ingot.accelerate(model, wait=True) is model
+    with counted(ingot) as seen:
+        assert torch.equal(run(), wanted)
+    assert seen["captures"] <= 4, model.forward.report()
+    with counted(ingot) as seen:
+        assert torch.equal(run(), wanted)
+    assert (seen["captures"], seen["native_calls"]) == (0, 12), model.forward.report()
+
+
+def test_accelerate_names_what_holds_no_module(ingot):
+    with pytest.raises(ingot.Invalid, match="holds one; found a dict"):
+        ingot.accelerate({})
+
+
+def test_accelerate_takes_what_holds_a_module(ingot):
+    class Pipeline:
+        def __init__(self):
+            self.model = torch.nn.Linear(3, 2)
+
+    pipeline = Pipeline()
+    assert ingot.accelerate(ingot.accelerate(pipeline, wait=True)) is pipeline
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        pipeline.model(x)
+        with counted(ingot) as seen:
+            torch.testing.assert_close(pipeline.model(x), torch.nn.functional.linear(x, pipeline.model.weight, pipeline.model.bias))
+    assert seen["native_calls"] == 1
