@@ -105,7 +105,8 @@ Status CompileService::Prepare(Request& request) const {
     auto ranged = core_.graphs.Lift(request.message.recording, request.message.eager_numerics);
     if (!ranged) LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
     if (ranged) {
-      for (const std::string& why : ranged->fixed) LogDebug("fixed a size", {{"function", request.function}, {"reason", why}});
+      for (const std::string& why : ranged->fixed)
+        LogDebug("fixed a size", {{"function", request.function}, {"reason", why}});
       request.ranged = std::move(ranged).value();
     }
   }

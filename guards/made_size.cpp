@@ -20,7 +20,8 @@ std::string MadeSizeText(const Dim& a, const Dim& b) {
 
 Result<MadeSize> ParseMadeSize(std::string_view name) {
   const size_t middle = name.find(kMiddle);
-  if (!name.starts_with(kBegin) || middle == name.npos || !name.ends_with(kEnd) || middle + kMiddle.size() + kEnd.size() > name.size()) {
+  if (!name.starts_with(kBegin) || middle == name.npos || !name.ends_with(kEnd) ||
+      middle + kMiddle.size() + kEnd.size() > name.size()) {
     return Error(Code::kInvalid, "'" + std::string(name) + "' is no quotient of sizes, as =(s0 + 1) // (2) is");
   }
   const size_t after = middle + kMiddle.size();

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/filesystem.h"
+#include "client/lib/made_inputs.h"
 #include "client/lib/exported_file.h"
 #include "client/lib/guard_table.h"
 #include "client/lib/weight_file.h"
@@ -84,7 +85,8 @@ Result<ExportedFunction> Read(const std::string& path) {
       TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact,
                  LoadedArtifact::Open(variant.artifact));
       const auto* inputs = artifact->manifest().inputs();
-      const size_t taken = inputs == nullptr ? 0 : inputs->size();
+      TRY_ASSIGN(const MadeInputs made_inputs, MadeInputs::Of(artifact->manifest()));
+      const size_t taken = inputs == nullptr ? 0 : inputs->size() - made_inputs.size();
       if (taken != structure.arguments.tensor_count) {
         return Error(Code::kCorrupt,
                      fmt::format("code for {} tensors, the argument structure has {}", taken,

@@ -11,7 +11,8 @@ Result<MadeInputs> MadeInputs::Of(const proto::Manifest& manifest) {
   for (uint32_t i = 0; inputs != nullptr && i < inputs->size(); ++i) {
     const auto* name = inputs->Get(i)->name();
     const bool is_made = name != nullptr && guards::IsMadeSize(name->string_view());
-    if (!is_made && !found.sizes_.empty()) return Error(Code::kCorrupt, "an input that is passed stands behind one that is made");
+    if (!is_made && !found.sizes_.empty())
+      return Error(Code::kCorrupt, "an input that is passed stands behind one that is made");
     if (!is_made) continue;
     auto size = guards::ParseMadeSize(name->string_view());
     if (!size) return Error(Code::kCorrupt, size.error().message());

@@ -83,7 +83,8 @@ void BindRecorder(py::module_& m) {
       .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
       .def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
            "Before the run: its observer follows what Python computes with sizes.")
-      .def("note_sizes", &NoteSizes, py::arg("observer"), "After the run, before finish(): what the observer has followed.")
+      .def("note_sizes", &NoteSizes, py::arg("observer"),
+           "After the run, before finish(): what the observer has followed.")
       .def_property_readonly("step_count", &Recorder::step_count);
 }
 

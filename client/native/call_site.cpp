@@ -135,7 +135,8 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
                 std::string& reason, std::shared_ptr<Program>* verified) {
   const Arguments& arguments = frame.arguments;
   int64_t symbols[kSymbolsMax];
-  // Looking everything up again helps where no variant fits this state; one that fits and lacks the size wants a recording.
+  // Looking everything up again helps where no variant fits this state; one that fits and lacks the
+  // size wants a recording.
   bool fits_state = false;
   const auto fails_for_state = [&](const char* why) {
     if (!fits_state) reason = why;
@@ -394,7 +395,8 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
 /// Moves the variants that `is_out` names out of a table. They go when the table is whole again: what a variant lets
 /// go may give up the GIL (a tensor does), and another thread then looks at the table.
 template <typename F>
-void TakeOut(std::vector<std::shared_ptr<BoundVariant>>& from, std::vector<std::shared_ptr<BoundVariant>>& out, F is_out) {
+void TakeOut(std::vector<std::shared_ptr<BoundVariant>>& from, std::vector<std::shared_ptr<BoundVariant>>& out,
+             F is_out) {
   std::vector<std::shared_ptr<BoundVariant>> kept, gone;
   for (const auto& variant : from) (is_out(*variant) ? gone : kept).push_back(variant);
   from.swap(kept);

@@ -56,20 +56,86 @@ bool IsOneOf(std::initializer_list<std::string_view> names, std::string_view nam
 
 /// What is known of a tensor whatever its sizes are.
 bool IsWithoutSizes(std::string_view name) {
-  return IsOneOf({"dtype", "device", "layout", "ndim", "itemsize", "requires_grad", "is_leaf", "grad_fn", "grad", "data", "T", "mT", "H",
-                  "mH", "real", "imag", "names", "retains_grad", "output_nr", "_version", "is_nested", "is_sparse", "is_cpu", "is_cuda",
-                  "is_xpu", "is_mps", "is_meta", "is_mkldnn", "is_quantized", "is_sparse_csr", "is_xla", "is_vulkan", "is_ipu", "is_hpu",
-                  "is_mtia", "is_maia", "is_neg", "_backward_hooks", "_grad", "name"},
+  return IsOneOf({"dtype",
+                  "device",
+                  "layout",
+                  "ndim",
+                  "itemsize",
+                  "requires_grad",
+                  "is_leaf",
+                  "grad_fn",
+                  "grad",
+                  "data",
+                  "T",
+                  "mT",
+                  "H",
+                  "mH",
+                  "real",
+                  "imag",
+                  "names",
+                  "retains_grad",
+                  "output_nr",
+                  "_version",
+                  "is_nested",
+                  "is_sparse",
+                  "is_cpu",
+                  "is_cuda",
+                  "is_xpu",
+                  "is_mps",
+                  "is_meta",
+                  "is_mkldnn",
+                  "is_quantized",
+                  "is_sparse_csr",
+                  "is_xla",
+                  "is_vulkan",
+                  "is_ipu",
+                  "is_hpu",
+                  "is_mtia",
+                  "is_maia",
+                  "is_neg",
+                  "_backward_hooks",
+                  "_grad",
+                  "name"},
                  name);
 }
 
 /// Functions of tensors that give numbers or truths whatever the sizes are, or that compare elements, which the
 /// recorder guards.
 bool AnswersWithoutSizes(std::string_view name) {
-  return IsOneOf({"dim", "ndimension", "element_size", "is_floating_point", "is_complex", "is_signed", "is_inference", "get_device",
-                  "is_conj", "is_neg", "item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero", "_is_zerotensor", "is_coalesced",
-                  "is_tensor", "is_grad_enabled", "_is_view", "can_cast", "__torch_function__", "is_pinned", "is_shared", "requires_grad_",
-                  "tolist", "type", "__contains__", "has_names", "is_distributed", "__complex__", "promote_types", "_nnpack_available"},
+  return IsOneOf({"dim",
+                  "ndimension",
+                  "element_size",
+                  "is_floating_point",
+                  "is_complex",
+                  "is_signed",
+                  "is_inference",
+                  "get_device",
+                  "is_conj",
+                  "is_neg",
+                  "item",
+                  "__bool__",
+                  "__int__",
+                  "__float__",
+                  "__index__",
+                  "is_nonzero",
+                  "_is_zerotensor",
+                  "is_coalesced",
+                  "is_tensor",
+                  "is_grad_enabled",
+                  "_is_view",
+                  "can_cast",
+                  "__torch_function__",
+                  "is_pinned",
+                  "is_shared",
+                  "requires_grad_",
+                  "tolist",
+                  "type",
+                  "__contains__",
+                  "has_names",
+                  "is_distributed",
+                  "__complex__",
+                  "promote_types",
+                  "_nnpack_available"},
                  name);
 }
 
@@ -77,16 +143,16 @@ bool AnswersWithoutSizes(std::string_view name) {
 std::string_view ShortNameOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   const PyTypeObject* type = Py_TYPE(callable);
-  const bool is_descriptor = type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
-                             type == &PyGetSetDescr_Type;
+  const bool is_descriptor = type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
+                             type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type;
   return is_descriptor ? ViewOf(reinterpret_cast<PyDescrObject*>(callable)->d_name) : std::string_view();
 }
 
 /// Types that keep the objects they are given and look at none.
 bool KeepsObjects(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
-  return type == &PyTuple_Type || type == &PyList_Type || type == &PySlice_Type || type == &PyEnum_Type || type == &PyZip_Type ||
-         type == &PyReversed_Type || name == "torch.Size" || name == "types.SimpleNamespace";
+  return type == &PyTuple_Type || type == &PyList_Type || type == &PySlice_Type || type == &PyEnum_Type ||
+         type == &PyZip_Type || type == &PyReversed_Type || name == "torch.Size" || name == "types.SimpleNamespace";
 }
 
 bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) == "torch.Size"; }
@@ -181,7 +247,8 @@ size_t Observer::FollowOne(const Instruction& in) {
     case Act::kIdentity: FollowIdentity(in); return 0;
     case Act::kTruth:
       if (const auto term = sizes_.Find(in.a)) {
-        sizes_.Guard(sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal, *term, sizes_.Number(0), Where());
+        sizes_.Guard(sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal, *term, sizes_.Number(0),
+                     Where());
         PassOn(in.a);
       }
       return 0;
@@ -201,7 +268,8 @@ size_t Observer::FollowOne(const Instruction& in) {
     case Act::kCallExpanded: {
       if (in.a == nullptr || PyFunction_Check(in.a) || (!PyTuple_Check(in.b) && !PyList_Check(in.b))) return 0;
       std::vector<PyObject*> values;
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i) values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(in.b); ++i)
+        values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
       const bool has_names = in.c != nullptr && PyDict_Check(in.c) && PyDict_GET_SIZE(in.c) > 0;
       const PythonRef names(has_names ? PySequence_Tuple(in.c) : nullptr);
       PyErr_Clear();
@@ -263,7 +331,8 @@ size_t Observer::FollowBinary(const Instruction& in) {
 
 void Observer::NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b) {
   const int64_t x = sizes_.ValueOf(a), y = sizes_.ValueOf(b);
-  const auto guard = [&](bool holds, Relation yes, SizeTerms::Term l, SizeTerms::Term r, Relation no, SizeTerms::Term nl, SizeTerms::Term nr) {
+  const auto guard = [&](bool holds, Relation yes, SizeTerms::Term l, SizeTerms::Term r, Relation no,
+                         SizeTerms::Term nl, SizeTerms::Term nr) {
     holds ? sizes_.Guard(yes, l, r, Where()) : sizes_.Guard(no, nl, nr, Where());
   };
   switch (operation) {
@@ -322,7 +391,8 @@ void Observer::FollowIdentity(const Instruction& in) {
 }
 
 /// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
-size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names) {
+size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count,
+                               PyObject* keyword_names) {
   Awaited awaited{.kind = Awaited::kOperator, .name = std::string(name)};
   std::vector<PyObject*> flat;
   for (size_t i = 0; i < count; ++i) {
@@ -404,7 +474,8 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
   return FollowNative(callable, all, names, keyword_names);
 }
 
-size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names, PyObject* keyword_names) {
+size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names,
+                              PyObject* keyword_names) {
   const Effect effect = Callables::Shared().EffectOf(callable);
   const size_t positional = values.size() - names;
   switch (effect) {
@@ -416,8 +487,8 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       return AwaitOperator("len", values.data(), 1, nullptr);
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
-      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || IsWithoutSizes(ViewOf(values[1])) ||
-          ShortNameOf(callable) == "hasattr") {
+      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) ||
+          IsWithoutSizes(ViewOf(values[1])) || ShortNameOf(callable) == "hasattr") {
         is_followed_ = ShortNameOf(callable) == "hasattr";
         return 0;
       }
@@ -445,7 +516,8 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
 size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values) {
   std::vector<PyObject*> flat;
   if (values.size() == 1 && (PyTuple_Check(values[0]) || PyList_Check(values[0]))) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values[0]); ++i) flat.push_back(PySequence_Fast_GET_ITEM(values[0], i));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(values[0]); ++i)
+      flat.push_back(PySequence_Fast_GET_ITEM(values[0], i));
   } else if (values.size() > 1) {
     flat = values;
   }
@@ -456,11 +528,14 @@ size_t Observer::FollowExtreme(bool is_min, const std::vector<PyObject*>& values
   for (PyObject* one : flat) {
     const auto term = TermOf(one);
     if (!term) return 0;
-    if (!best || (is_min ? sizes_.ValueOf(*term) < sizes_.ValueOf(*best) : sizes_.ValueOf(*term) > sizes_.ValueOf(*best))) best = term;
+    if (!best ||
+        (is_min ? sizes_.ValueOf(*term) < sizes_.ValueOf(*best) : sizes_.ValueOf(*term) > sizes_.ValueOf(*best)))
+      best = term;
   }
   for (PyObject* one : flat) {
     const auto term = *TermOf(one);
-    is_min ? sizes_.Guard(Relation::LessOrEqual, *best, term, Where()) : sizes_.Guard(Relation::LessOrEqual, term, *best, Where());
+    is_min ? sizes_.Guard(Relation::LessOrEqual, *best, term, Where())
+           : sizes_.Guard(Relation::LessOrEqual, term, *best, Where());
     PassOn(one);
   }
   return Await({.kind = Awaited::kTerm, .term = *best});
@@ -527,8 +602,8 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
     return nullptr;
   }
   const bool is_number = PyLong_Check(result) || PyFloat_Check(result);  // A bool is an int.
-  if (!is_number && !PyUnicode_Check(result) && !(PyTuple_Check(result) && PyTuple_GET_SIZE(result) > 0 &&
-                                                  PyLong_Check(PyTuple_GET_ITEM(result, 0))))
+  if (!is_number && !PyUnicode_Check(result) &&
+      !(PyTuple_Check(result) && PyTuple_GET_SIZE(result) > 0 && PyLong_Check(PyTuple_GET_ITEM(result, 0))))
     return nullptr;
   if (AnswersWithoutSizes(name)) return nullptr;
   const auto value = IntOf(result);
@@ -565,8 +640,9 @@ void Observer::ExplainInts(const Awaited& awaited) {
     for (size_t i = 0; i < awaited.given.size(); ++i) fix(i);
     return;
   }
-  const std::vector<IntLog::Entry> entries(int_log_->ints.begin() + static_cast<long>(std::min(awaited.ints_before, int_log_->ints.size())),
-                                           int_log_->ints.end());
+  const std::vector<IntLog::Entry> entries(
+      int_log_->ints.begin() + static_cast<long>(std::min(awaited.ints_before, int_log_->ints.size())),
+      int_log_->ints.end());
   const auto value = [&](size_t i) { return sizes_.ValueOf(awaited.given[i].term); };
   bool alike = entries.size() == awaited.given.size() && int_log_->steps.size() == awaited.steps_before + 1;
   for (size_t i = 0; alike && i < entries.size(); ++i) alike = entries[i].value == value(i);
@@ -655,11 +731,14 @@ void Observer::ExplainPart(const Awaited& awaited) {
       if (entry != nullptr) at += 2;
     } else if (PySlice_Check(part)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(part);
-      const auto bound = [](PyObject* object, int64_t otherwise) { return object == Py_None ? std::optional(otherwise) : IntOf(object); };
+      const auto bound = [](PyObject* object, int64_t otherwise) {
+        return object == Py_None ? std::optional(otherwise) : IntOf(object);
+      };
       const auto start = bound(slice->start, 0), stop = bound(slice->stop, INT64_MAX), step = bound(slice->step, 1);
       if (!start || !stop || !step) return give_up();
       const IntLog::Entry* entry = take("aten::slice.Tensor", 4);
-      const bool is_it = entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
+      const bool is_it =
+          entry != nullptr && entry[1].value == *start && entry[2].value == *stop && entry[3].value == *step;
       if (is_it) {
         if (const auto term = sizes_.Find(slice->start)) sizes_.Explain(entry[1], *term);
         if (const auto term = sizes_.Find(slice->stop)) sizes_.Explain(entry[2], *term);

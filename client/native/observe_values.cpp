@@ -371,7 +371,8 @@ void Observer::Callee(PyObject* value) {
   }
   if (!Callables::IsNative(value)) return;
   const Effect effect = Callables::Shared().EffectOf(value);
-  if (effect == Effect::kOperator || effect == Effect::kLength) sizes_.GiveUp(Callables::NameOf(value) + ", handed to native code at " + Where());
+  if (effect == Effect::kOperator || effect == Effect::kLength)
+    sizes_.GiveUp(Callables::NameOf(value) + ", handed to native code at " + Where());
   switch (effect) {
     case Effect::kPure:
     case Effect::kNothing:

@@ -259,9 +259,11 @@ std::optional<RecordDifference> FirstDifference(const Record& record, PathReader
       return RecordDifference{row, "the same object as " + std::string(*other)};
     // A module that an import found and that is not loaded here yet, it will load.
     if (row.kind == "fetched") {
-      if (!IsFetchable(seen.object.get()) || row.digest != DigestOfFetched()) return RecordDifference{row, TextOf(seen)};
+      if (!IsFetchable(seen.object.get()) || row.digest != DigestOfFetched())
+        return RecordDifference{row, TextOf(seen)};
       if (watch != nullptr)
-        watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), {PythonRef::Borrow(AnyTensor()), std::nullopt});
+        watch->Add(place->holder.get(), place->step.reading, place->step.key.get(),
+                   {PythonRef::Borrow(AnyTensor()), std::nullopt});
       continue;
     }
     const bool is_to_come = seen.is_absent() && row.kind == "import";

@@ -28,12 +28,14 @@ constexpr size_t kTermsMax = 64;
 
 /// Results that say where elements lie or how many there are, and that no guard of the graph compares.
 constexpr std::string_view kSizeQuestions[] = {
-    "aten.size.int", "aten.stride.int", "aten.numel", "aten.sym_size.int", "aten.sym_stride.int", "aten.sym_numel",
-    "aten.sym_storage_offset", "aten.storage_offset", "aten.is_contiguous", "aten.is_same_size", "aten.equal", "aten.allclose",
+    "aten.size.int",  "aten.stride.int",         "aten.numel",          "aten.sym_size.int",  "aten.sym_stride.int",
+    "aten.sym_numel", "aten.sym_storage_offset", "aten.storage_offset", "aten.is_contiguous", "aten.is_same_size",
+    "aten.equal",     "aten.allclose",
 };
 
 /// Arguments the importer makes that hold no sizes, or sizes of their own results.
-constexpr std::string_view kWithoutSizes[] = {"aten.permute", "aten.to.dtype", "aten.clone", "aten.copy", "ingot.shares", "guard.equal"};
+constexpr std::string_view kWithoutSizes[] = {"aten.permute", "aten.to.dtype", "aten.clone",
+                                              "aten.copy",    "ingot.shares",  "guard.equal"};
 
 template <size_t N>
 bool IsOneOf(const std::string_view (&list)[N], std::string_view op) {
@@ -70,7 +72,8 @@ class Lifter {
       : recording_(recording), imported_(imported), exact_(imported.graph), sizes_(InputSizes(imported.graph)) {}
 
   Result<Lifted> Run() {
-    if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
+    if (!recording_.root().follows_sizes())
+      return Error(Code::kUnsupported, "the recording does not follow its sizes");
     TRY(ReadSizedInts());
     for (size_t walk = 0; walk < kWalksMax; ++walk) {
       sizes_.BeginWalk();
@@ -117,7 +120,8 @@ class Lifter {
     }
     for (size_t i = 0; ints && i < ints->size(); ++i) {
       const proto::SizedInt& sized = *ints->Get(static_cast<uint32_t>(i));
-      if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF || sized.expr() >= expr_count)
+      if (sized.step() >= recording_.step_count() || sized.arg() > 0xFFFF || sized.index() > 0xFFFF ||
+          sized.expr() >= expr_count)
         return Corrupt("an integer of no step");
       sized_[Place(sized.step(), sized.arg(), sized.index())] = sized.expr();
     }
@@ -201,7 +205,8 @@ class Lifter {
   static bool HasInts(const Node& node) {
     return std::ranges::any_of(node.args, [](const Arg& arg) {
       const auto* number = std::get_if<Number>(&arg);
-      return std::holds_alternative<Dim>(arg) || (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
+      return std::holds_alternative<Dim>(arg) ||
+             (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
              (number && std::holds_alternative<Dim>(number->value));
     });
   }
@@ -263,7 +268,9 @@ class Lifter {
     if (operand == nullptr) return {};
     const Dims& of = out_.type(operand->id).sizes;
     const auto* named = places->dim_arg < node.args.size() ? std::get_if<Dim>(&node.args[places->dim_arg]) : nullptr;
-    const auto dim = named == nullptr ? WrapDim(0, of.size()) : named->is_const() ? WrapDim(named->const_value(), of.size()) : std::nullopt;
+    const auto dim = named == nullptr    ? WrapDim(0, of.size())
+                     : named->is_const() ? WrapDim(named->const_value(), of.size())
+                                         : std::nullopt;
     if (!dim || *dim >= of.size()) {
       FixOperands(node, node.op + " along a dim that sizes decide");
       return {};
@@ -275,9 +282,11 @@ class Lifter {
       TRY_ASSIGN(const std::optional<Dim> raw, recorded(at));
       if (!raw) return {};
       const Dim from_front = Front(*raw, size);
-      const Dim* length = places->start_arg != 0 && at + 1 < node.args.size() ? std::get_if<Dim>(&node.args[at + 1]) : nullptr;
+      const Dim* length =
+          places->start_arg != 0 && at + 1 < node.args.size() ? std::get_if<Dim>(&node.args[at + 1]) : nullptr;
       const Dim taken = places->start_arg == 0 ? Dim(1) : length ? *length : Dim(0);
-      if (!sizes_.AtLeastZero(from_front) || !sizes_.AtLeastZero(size - from_front - taken)) return Corrupt("a position outside of its dim");
+      if (!sizes_.AtLeastZero(from_front) || !sizes_.AtLeastZero(size - from_front - taken))
+        return Corrupt("a position outside of its dim");
       node.args[at] = from_front;
       return {};
     }
@@ -374,7 +383,8 @@ class Lifter {
       if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
       // A view where the layout allows one: at every size, or at none.
       const bool is_view = meta.storage == made.storage;
-      const bool may_view = ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
+      const bool may_view =
+          ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
       if (is_view != may_view) FixType(from, "the memory of " + node.op);
       for (const Dim& size : from.sizes) {
         if (!size.is_const()) sizes_.AtLeastZero(size - Dim(2));
@@ -414,7 +424,8 @@ class Lifter {
     ForEachOperand(node, [&](ValueId id) { takes |= !IsConst(out_.type(id)); });
     for (const Arg& arg : node.args) {
       if (const auto* dim = std::get_if<Dim>(&arg)) takes |= !dim->is_const();
-      if (const auto* dims = std::get_if<Dims>(&arg)) takes |= !std::ranges::all_of(*dims, [](const Dim& d) { return d.is_const(); });
+      if (const auto* dims = std::get_if<Dims>(&arg))
+        takes |= !std::ranges::all_of(*dims, [](const Dim& d) { return d.is_const(); });
       const auto* number = std::get_if<Number>(&arg);
       if (const auto* dim = number ? std::get_if<Dim>(&number->value) : nullptr) takes |= !dim->is_const();
     }
@@ -426,7 +437,8 @@ class Lifter {
     if (node.op != "aten.slice.Tensor") return Infer(out_, node);
     const auto* operand = std::get_if<Ref>(&node.args[0]);
     const auto at = [&](size_t i) { return i < node.args.size() ? std::get_if<Dim>(&node.args[i]) : nullptr; };
-    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_const())) return Infer(out_, node);
+    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_const()))
+      return Infer(out_, node);
     const Dim step = at(4) ? *at(4) : Dim(1);
     const auto length = FloorQuotient(*at(3) - *at(2) + step - Dim(1), step);
     if (!length) return std::nullopt;
@@ -524,7 +536,8 @@ class Lifter {
     if (op == Op::Number) return Dim(expr.a());
     if (op == Op::Size || op == Op::Stride || op == Op::Elements || op == Op::IsContiguous) return TensorTerm(expr);
     if (op > Op::Max) return Corrupt("a size made in an unknown way");
-    if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own || static_cast<uint64_t>(expr.b()) >= own)
+    if (expr.a() < 0 || expr.b() < 0 || static_cast<uint64_t>(expr.a()) >= own ||
+        static_cast<uint64_t>(expr.b()) >= own)
       return Corrupt("a size made of later ones");
     const Dim a = terms_[static_cast<size_t>(expr.a())], b = terms_[static_cast<size_t>(expr.b())];
     if (op == Op::Add || op == Op::Sub || op == Op::Mul) {
@@ -574,11 +587,13 @@ class Lifter {
 
   Result<Dim> TensorTerm(const proto::SizeExpr& expr) {
     using Op = proto::SizeOp;
-    if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size()) return Corrupt("a size of no value");
+    if (expr.a() < 0 || static_cast<uint64_t>(expr.a()) >= imported_.value_of.size())
+      return Corrupt("a size of no value");
     const size_t id = static_cast<size_t>(expr.a());
     const Type& exact = recording_.meta(static_cast<uint32_t>(id)).type;
     const bool has_dim = expr.op() == Op::Size || expr.op() == Op::Stride;
-    if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank())) return Corrupt("a size of a dim that is not there");
+    if (has_dim && (expr.b() < 0 || static_cast<uint64_t>(expr.b()) >= exact.rank()))
+      return Corrupt("a size of a dim that is not there");
     const size_t dim = static_cast<size_t>(expr.b());
     const ValueId value = imported_.value_of[id];
     // A value without a node has the sizes of what it was made of: nobody has followed them.

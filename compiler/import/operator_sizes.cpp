@@ -116,7 +116,8 @@ bool Pad(const Call& call, Sizes& sizes) {
   const Type* type = call.TypeAt(0);
   const auto pad = call.DimsAt(1);
   if (!type || !pad || pad->size() % 2 != 0 || pad->size() / 2 > type->rank()) return false;
-  const bool is_constant = call.node().op == "aten.constant_pad_nd" || call.NameAt(2).value_or("constant") == "constant";
+  const bool is_constant =
+      call.node().op == "aten.constant_pad_nd" || call.NameAt(2).value_or("constant") == "constant";
   for (size_t i = 0; i < pad->size(); ++i) {
     if (!(*pad)[i].is_const()) return false;
     // Others take what they pad with from within.
@@ -147,15 +148,19 @@ bool Conv(const Call& call, Sizes&) {
 
 bool Attention(const Call& call, Sizes&) {
   const Type *query = call.TypeAt(0), *key = call.TypeAt(1), *value = call.TypeAt(2);
-  if (!query || !key || !value || query->rank() < 3 || key->rank() != query->rank() || value->rank() != query->rank()) return false;
+  if (!query || !key || !value || query->rank() < 3 || key->rank() != query->rank() || value->rank() != query->rank())
+    return false;
   const size_t rank = query->rank();
   const bool has_groups = call.BoolAt(7).value_or(false);
   for (size_t i = 0; i + 2 < rank; ++i) {
     const bool may_differ = has_groups && i + 3 == rank;
-    if (may_differ && query->sizes[i].is_const() && key->sizes[i].is_const() && value->sizes[i] == key->sizes[i]) continue;
+    if (may_differ && query->sizes[i].is_const() && key->sizes[i].is_const() && value->sizes[i] == key->sizes[i])
+      continue;
     if (!SameSize(query->sizes[i], key->sizes[i]) || !SameSize(key->sizes[i], value->sizes[i])) return false;
   }
-  if (!SameSize(query->sizes[rank - 1], key->sizes[rank - 1]) || !SameSize(key->sizes[rank - 2], value->sizes[rank - 2])) return false;
+  if (!SameSize(query->sizes[rank - 1], key->sizes[rank - 1]) ||
+      !SameSize(key->sizes[rank - 2], value->sizes[rank - 2]))
+    return false;
   const Type* mask = call.TypeAt(3);
   if (!mask) return call.IsNone(3);
   Dims scores(query->sizes.begin(), query->sizes.end() - 1);

@@ -67,7 +67,8 @@ bool Sizes::Split(uint16_t symbol) {
   for (size_t place = 0; place < symbol_of_.size(); ++place) {
     if (symbol_of_[place] == symbol) places.push_back(place);
   }
-  if (places.size() < 2 || now_[symbol] != Dim::Symbol(symbol) || values_.size() + places.size() > kSymbolsMax) return false;
+  if (places.size() < 2 || now_[symbol] != Dim::Symbol(symbol) || values_.size() + places.size() > kSymbolsMax)
+    return false;
   for (size_t i = 1; i < places.size(); ++i) {
     symbol_of_[places[i]] = static_cast<uint16_t>(values_.size());
     now_.push_back(Dim::Symbol(static_cast<uint16_t>(values_.size())));
@@ -151,7 +152,8 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
   if (UsesDerived(a) || UsesDerived(b)) {
-    if (!changed_) FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
+    if (!changed_)
+      FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
     return true;
   }
   const Dim zero = Basic(a - b);
@@ -170,7 +172,8 @@ void Sizes::Fix(const Dim& dim, const std::string& why) {
 }
 
 void Sizes::FixBasic(const Dim& basic, const std::string& why) {
-  if (!basic.is_const() && fixed_.size() < kFixedMax && std::ranges::find(fixed_, why) == fixed_.end()) fixed_.push_back(why);
+  if (!basic.is_const() && fixed_.size() < kFixedMax && std::ranges::find(fixed_, why) == fixed_.end())
+    fixed_.push_back(why);
   for (uint16_t i = 0; i < values_.size(); ++i) {
     if (Uses(basic, i)) Replace(i, Dim(values_[i]));
   }
@@ -183,19 +186,22 @@ void Sizes::FixAll(const std::string& why) {
 
 bool Sizes::AtLeastZero(const Dim& dim) {
   const bool holds = Seen(dim) >= 0;
-  if (!dim.is_const() && holds && !conditions_.Add({.kind = Kind::kAtLeast, .value = dim})) Fix(dim, "a number beyond all sizes");
+  if (!dim.is_const() && holds && !conditions_.Add({.kind = Kind::kAtLeast, .value = dim}))
+    Fix(dim, "a number beyond all sizes");
   return holds;
 }
 
 bool Sizes::NotEqual(const Dim& a, const Dim& b) {
   const Dim zero = a - b;
-  if (!zero.is_const() && !conditions_.Add({.kind = Kind::kNotEqual, .value = zero})) Fix(zero, "a number beyond all sizes");
+  if (!zero.is_const() && !conditions_.Add({.kind = Kind::kNotEqual, .value = zero}))
+    Fix(zero, "a number beyond all sizes");
   return Seen(zero) != 0;
 }
 
 bool Sizes::Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_equal) {
   const Kind kind = is_equal ? Kind::kModulo : Kind::kNotModulo;
-  if (!conditions_.Add({.kind = kind, .value = dim, .modulus = modulus, .remainder = remainder})) Fix(dim, "a number beyond all sizes");
+  if (!conditions_.Add({.kind = kind, .value = dim, .modulus = modulus, .remainder = remainder}))
+    Fix(dim, "a number beyond all sizes");
   return true;
 }
 

@@ -17,8 +17,8 @@ using guards::Dims;
 /// The sizes of a recording's inputs as symbols, and what a template made of the recording relies on.
 ///
 /// Sizes that were seen equal are one symbol, until that turns out to be a number: then each is on
-/// its own. 0 and 1 are numbers, since operators treat them otherwise. What is tied or fixed while a graph is walked holds from the next walk on: walk until
-/// nothing has changed. While it lives it answers SameSize.
+/// its own. 0 and 1 are numbers, since operators treat them otherwise. What is tied or fixed while a graph is walked
+/// holds from the next walk on: walk until nothing has changed. While it lives it answers SameSize.
 class Sizes final : public SizeTies {
  public:
   /// One symbol for each different value of two or more, in the order given, up to 64.
@@ -67,11 +67,11 @@ class Sizes final : public SizeTies {
 
   std::vector<int64_t> given_;
   std::vector<std::optional<uint16_t>> symbol_of_;  ///< of each that was given
-  std::vector<int64_t> values_;  ///< of the symbols of the constructor, and of those split off
-  Dims now_;                     ///< what each of them is, over themselves
-  std::vector<uint16_t> basic_;  ///< of each symbol as they are numbered in this walk
-  Dims numbered_;                ///< what each symbol of the constructor is in this walk
-  std::vector<int64_t> seen_;    ///< of all symbols of this walk, quotients last
+  std::vector<int64_t> values_;                     ///< of the symbols of the constructor, and of those split off
+  Dims now_;                                        ///< what each of them is, over themselves
+  std::vector<uint16_t> basic_;                     ///< of each symbol as they are numbered in this walk
+  Dims numbered_;                                   ///< what each symbol of the constructor is in this walk
+  std::vector<int64_t> seen_;                       ///< of all symbols of this walk, quotients last
   std::vector<Derived> derived_;
   guards::GuardSet conditions_;
   std::vector<std::string> fixed_;

@@ -83,7 +83,8 @@ bool InferConv(const Call& call, Results& results) {
     const Dim stride = entry(3, i, 1);
     const Dim span = size + Dim(2) * entry(4, i, 0) -
                      entry(5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
-    const std::optional<Dim> steps = span.is_const() && span.const_value() < 0 ? std::nullopt : FloorQuotient(span, stride);
+    const bool is_too_small = span.is_const() && span.const_value() < 0;
+    const std::optional<Dim> steps = is_too_small ? std::nullopt : FloorQuotient(span, stride);
     if (!steps) return false;
     size = *steps + Dim(1);
   }

@@ -100,7 +100,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Ensure(CanonicalBytes(*again) == CanonicalBytes(*graph), "text keeps the program:\n" + text);
   if (const Result<Lifted> lifted = Lift({data, size})) {
     const Result<Graph> both = Parse(Print(lifted->graph));
-    fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(lifted->graph), "a template prints and parses:\n" + Print(lifted->graph));
+    fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(lifted->graph),
+                 "a template prints and parses:\n" + Print(lifted->graph));
     fuzz::Ensure(lifted->range.Holds(lifted->seen), "a recording lies in its own range: " + lifted->range.ToText());
   }
   const Result<Graph> same = Unify(*graph, *again);

@@ -34,6 +34,12 @@ class Variant:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
         return tuple(symbols) in self.proven or (self.range != "" and self._range.holds(list(symbols)))
 
+    def why_not(self, symbols: "typing.Sequence[int]") -> str:
+        """What keeps a template from these sizes, in words; empty where nothing does."""
+        if not self.is_template or self.covers(symbols):
+            return ""
+        return str(self._range.explain(list(symbols))) if self.range else "no recording has proved these sizes"
+
     def differs_in_sizes_alone(self, old: "Variant") -> bool:
         """Whether the sizes that are proved are all that could differ."""
         same = self.graph == old.graph and self.artifact_digest == old.artifact_digest and self.range == old.range

@@ -154,7 +154,9 @@ class Compiles:
                 if job.captured.still_holds():
                     engine._note_moved(job.shape, job.captured, job.call)  # No name leads to what was read.
                 return
-            replaced = [v for v in entry.usable() if v.graph == variant.graph or variant.is_template and not v.is_template]
+            # A template of two recordings is made of what is here; one of a range has nothing to do with sizes outside of it.
+            takes_exact = variant.is_template and not variant.range
+            replaced = [v for v in entry.usable() if v.graph == variant.graph or takes_exact and not v.is_template]
             for old in replaced:
                 if old.graph == variant.graph:
                     # What both records allow: each size was proved in a state that is the present one.

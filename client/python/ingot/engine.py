@@ -517,7 +517,11 @@ class Engine:
     def _why_refused(self, call: recording.Call) -> str:
         """The first guard of a variant that does not hold for this call, else the last miss."""
         for variant in self._bound_variants():
-            why = variant.program.explain(self._inputs(variant, call))
+            inputs = self._inputs(variant, call)
+            why = variant.program.explain(inputs)
+            symbols = variant.program.accepts(inputs) if not why else None
+            if symbols is not None:
+                why = variant.why_not(symbols)
             if why:
                 return str(why)
         return self._last_miss.why
