@@ -459,7 +459,9 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
       sizes_.Guard(sizes_.ValueOf(term) != 0 ? Relation::NotEqual : Relation::Equal, term, sizes_.Number(0), Where());
       PassOn(values[0]);
     } else if (KeepsObjects(type)) {
-      for (size_t i = 0; i + names < count; ++i) PassOn(values[i]);
+      // What enumerate begins with, it counts on from.
+      const size_t kept = type == &PyEnum_Type ? 1 : count - names;
+      for (size_t i = 0; i < std::min(kept, count); ++i) PassOn(values[i]);
     }
     return 0;
   }

@@ -77,6 +77,17 @@ def names_sizes(x):
     return x * 2, x.shape[0], len(f"{x.shape[1]} columns")
 
 
+def counts_on(x):
+    total = x
+    for i, _ in enumerate((1, 2), x.shape[0]):
+        total = total + i
+    return total
+
+
+def folds(x):
+    return x.reshape(sum(x.shape) - x.shape[0] - x.shape[1] + x.shape.numel()), x.size(-1) * x
+
+
 def puts(x):
     y = torch.zeros(x.shape[0], x.shape[1] + 3)
     y[:, 3:] = x
@@ -96,7 +107,8 @@ def test_a_comparison_is_part_of_the_range(ingot):
     assert (seen["captures"], seen["native_calls"]) == (1, 2), step.report()
 
 
-@pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts])
+@pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts, counts_on,
+                                      folds])
 def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
     for first in ((3, 5), (2, 9), (4, 4)):
         step = ingot.compile(function, wait=True)
