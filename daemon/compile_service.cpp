@@ -382,7 +382,9 @@ void CompileService::Publish(const Digest& graph_key, const std::string& functio
 
 void CompileService::Land(RequestRef request, const Result<Landed>& landed) {
   if (landed) return Serve(*request, *landed);
-  if (request->at + 1 == request->candidates.size()) return Fail(*request, landed.error());
+  // What gave a wrong answer in one form is compiled in no other.
+  const bool is_quarantined = request->remembered && request->remembered->quarantined;
+  if (is_quarantined || request->at + 1 == request->candidates.size()) return Fail(*request, landed.error());
   // A template that cannot be compiled leaves the recording's own graph.
   ++request->at;
   Attempt(std::move(request));

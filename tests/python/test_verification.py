@@ -26,7 +26,7 @@ settings = config.resolve(None)
 with torch.no_grad():
     key = keys.entry_key(net.right, (x,), {}, [], settings)
     def recorded(fn):
-        run = recording.Recording(fn, "net.right", recording.Call((x,), {}, [x], ["x"], [], b""), ingot.Config())
+        run = recording.Recording(fn, "net.right", recording.Call((x,), {}, [x], ["x"], [], b""), ingot.Config(), follows_sizes=True)
         return run.finish(run.run())
     wrong, right = recorded(net.wrong), recorded(net.right)
 daemon.link(settings).get(5000).compile(key.components, wrong.recording, wrong.signature, right.record, True, "", 60000)

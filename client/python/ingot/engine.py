@@ -454,7 +454,9 @@ class Engine:
     def _stay_eager(self, shape: Shape, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""
         shape.refuse(why)
-        if self.config.on_unsupported != "error" and not (shape.declared is not None and shape.declared.static):
+        # Where variants are here, a call may still find its state among theirs.
+        may_serve = bool(shape.entry.variants) or shape.declared is not None and bool(shape.declared.static)
+        if self.config.on_unsupported != "error" and not may_serve:
             self.site._refuse(shape.key)
 
     def _note_daemon_error(self, error: errors.Error) -> None:
