@@ -128,6 +128,16 @@ def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
                         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, msg=f"{first} {size}")
 
 
+def test_results_that_python_computes_of_sizes_are_told_apart(ingot):
+    def halves(x):
+        return x * 2, int(x.shape[0] / 4)  # What a fraction becomes is followed by nobody.
+
+    step = ingot.compile(halves, wait=True)
+    with torch.no_grad():
+        for size in (2, 4, 3, 5, 2, 8, 4, 3, 9, 5):
+            assert step(torch.ones(size, 3))[1] == size // 4, (size, step.report())
+
+
 def test_two_inputs_of_one_shape(ingot):
     step = ingot.compile(compares, wait=True)
     with torch.no_grad():

@@ -156,7 +156,9 @@ class Compiles:
                 return
             # A template of two recordings is made of what is here; one of a range has nothing to do with sizes outside of it.
             takes_exact = variant.is_template and not variant.range
-            replaced = [v for v in entry.usable() if v.graph == variant.graph or takes_exact and not v.is_template]
+            # One graph may belong to results that differ in what Python computed of their sizes.
+            alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature]
+            replaced = [v for v in alike if v.graph == variant.graph or takes_exact and not v.is_template]
             for old in replaced:
                 if old.graph == variant.graph:
                     # What both records allow: each size was proved in a state that is the present one.
