@@ -426,12 +426,18 @@ size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, s
 }
 
 size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
-  if (sizes_.empty()) return 0;
   std::vector<PyObject*> flat;
   if (!Flatten(key, flat)) sizes_.GiveUp("too many integers at " + Where());
   const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
   if (value != nullptr) LookInto(value);
-  if (!has_term) return 0;
+  // A slice that ends at a number takes all where the size is that number, and then no operator says so.
+  const auto has_end = [](PyObject* part) {
+    return PySlice_Check(part) && reinterpret_cast<PySliceObject*>(part)->stop != Py_None;
+  };
+  bool may_take_all = has_end(key);
+  for (Py_ssize_t i = 0; PyTuple_Check(key) && i < PyTuple_GET_SIZE(key); ++i)
+    may_take_all |= has_end(PyTuple_GET_ITEM(key, i));
+  if (!has_term && !may_take_all) return 0;
   Awaited awaited{.kind = Awaited::kPart, .tensors = Held(tensor, key)};
   if (int_log_ != nullptr) {
     awaited.ints_before = int_log_->ints.size();
@@ -483,7 +489,14 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
   switch (effect) {
     case Effect::kOperator:
     case Effect::kToList:
-    case Effect::kOffset: return AwaitOperator(ShortNameOf(callable), values.data(), values.size(), keyword_names);
+    case Effect::kOffset:
+      if (positional > 1 && IsTensor(values[0]) && ShortNameOf(callable).ends_with("etitem__"))
+        return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
+      return AwaitOperator(ShortNameOf(callable), values.data(), values.size(), keyword_names);
+    case Effect::kGetItem:
+    case Effect::kSetItem:
+      if (positional < 2 || !IsTensor(values[0])) return 0;
+      return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
     case Effect::kLength:
       if (positional != 1 || !IsTensor(values[0])) return 0;
       return AwaitOperator("len", values.data(), 1, nullptr);
@@ -678,7 +691,10 @@ void Observer::ExplainInts(const Awaited& awaited) {
 void Observer::ExplainPart(const Awaited& awaited) {
   PyObject* tensor = awaited.tensors[0].get();
   PyObject* key = awaited.tensors[1].get();
-  const auto give_up = [&] { LookInto(key); };
+  const auto give_up = [&] {
+    LookInto(key);
+    FixTensor(tensor);
+  };
   if (int_log_ == nullptr) return give_up();
   std::vector<PyObject*> parts;
   if (PyTuple_Check(key)) {
@@ -750,7 +766,7 @@ void Observer::ExplainPart(const Awaited& awaited) {
         // It takes all of the dim.
         LookAt(slice->start);
         LookAt(slice->step);
-        const auto term = sizes_.Find(slice->stop);
+        const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
         const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
         PyErr_Clear();
         const auto all = size ? IntOf(size.get()) : std::nullopt;

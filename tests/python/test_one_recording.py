@@ -2,6 +2,7 @@
 """One recording serves all sizes that take the same way: what Python asks of sizes becomes the range."""
 
 import contextlib
+import operator
 
 import pytest
 import torch
@@ -84,6 +85,17 @@ def counts_on(x):
     return total
 
 
+def takes_few(x):
+    return x[:3, :5] * 2, x.clone()[:2], operator.getitem(x, slice(0, 4)) + 1
+
+
+def stores_few(x):
+    y = x.clone()
+    y[:3] = 7
+    y[:, :5] += 1
+    return y
+
+
 def folds(x):
     return x.reshape(sum(x.shape) - x.shape[0] - x.shape[1] + x.shape.numel()), x.size(-1) * x
 
@@ -108,7 +120,7 @@ def test_a_comparison_is_part_of_the_range(ingot):
 
 
 @pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts, counts_on,
-                                      folds])
+                                      takes_few, stores_few, folds])
 def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
     for first in ((3, 5), (2, 9), (4, 4)):
         step = ingot.compile(function, wait=True)
