@@ -2,6 +2,7 @@
 #include "client/lib/guard_table.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ constexpr at::ScalarType kScalarTypes[] = {
 
 // Keys of an ordinary tensor, taken from one: the set differs between versions of torch.
 uint64_t PlainKeys() {
+  const c10::InferenceMode off(false);  // A tensor made in it lacks the keys of autograd.
   return at::detail::empty_cpu({0}, at::kFloat).key_set().raw_repr();
 }
 
