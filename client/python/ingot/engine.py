@@ -22,6 +22,7 @@ from ingot.entry import Entry, Job, Shape, State
 log = logging.getLogger("ingot")
 _MOVES_MAX = 3
 _REFUSALS_MAX = 2
+_FRUITLESS_MAX = 16
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
@@ -80,11 +81,16 @@ class Engine:
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
+                    self._shapes[number].fruitless = 0
                     return result
                 name, _, detail = reason.partition(":")
                 if name in ("unsupported", "failed"):
                     return self._fall_back_from(name, detail, args, kwargs)
         shape = self._shapes.get(number)
+        if shape is not None and shape.eager_reason is not None:
+            shape.fruitless += 1
+            if shape.fruitless >= _FRUITLESS_MAX and self.config.on_unsupported != "error":
+                self.site._refuse(shape.key)  # No variant's state has come back for long.
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape, name, detail, call)

@@ -70,6 +70,8 @@ class Shape:
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
+        self.fruitless = 0
+        """Calls since it is REFUSED that no variant's state has served."""
         self.shares_sizes = True
         """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
         self.specialized: "set[str]" = set()
