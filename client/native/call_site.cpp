@@ -488,16 +488,14 @@ PyObject* SetVerify(PyObject* object, PyObject* every) {
   Py_RETURN_NONE;
 }
 
-/// refuse(shape): calls of this shape run eagerly from now on, at the cost of looking that up.
+/// refuse(shape): calls of this shape that no variant here serves run eagerly from now on.
 PyObject* Refuse(PyObject* object, PyObject* shape) {
   if (!PyBytes_Check(shape)) {
     PyErr_SetString(PyExc_TypeError, "a shape is bytes");
     return nullptr;
   }
   auto* self = reinterpret_cast<CallSite*>(object);
-  std::string text(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape));
-  self->variants.erase(text);
-  self->refused.insert(std::move(text));
+  self->refused.emplace(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape));
   Py_RETURN_NONE;
 }
 
@@ -535,7 +533,7 @@ PyMethodDef kMethods[] = {
     {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
-    {"_refuse", Refuse, METH_O, "Runs a shape eagerly from now on."},
+    {"_refuse", Refuse, METH_O, "Runs calls of a shape eagerly that no variant serves."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
     {"__reduce_ex__", Reduce, METH_O, "Pickles as what was wrapped."},

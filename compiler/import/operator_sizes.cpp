@@ -112,6 +112,17 @@ bool IndexPut(const Call& call, Sizes&) {
   return picked && Fits(values->sizes, picked->front().sizes);
 }
 
+/// What is scattered is as large as the window of operand 0 that `view` takes by the same arguments.
+bool Scattered(const Call& call, const char* view) {
+  const Type* source = call.TypeAt(1);
+  Node window{view, call.node().args};
+  window.args.erase(window.args.begin() + 1);
+  const auto taken = Infer(call.graph(), window);
+  return source && taken && SameFrom(taken->front().sizes, 0, source->sizes);
+}
+bool SelectScatter(const Call& call, Sizes&) { return Scattered(call, "aten.select.int"); }
+bool SliceScatter(const Call& call, Sizes&) { return Scattered(call, "aten.slice.Tensor"); }
+
 bool Pad(const Call& call, Sizes& sizes) {
   const Type* type = call.TypeAt(0);
   const auto pad = call.DimsAt(1);
@@ -218,8 +229,8 @@ constexpr Entry kEntries[] = {
     {"aten.roll", Nothing},
     {"aten.tril", Nothing},
     {"aten.triu", Nothing},
-    {"aten.slice_scatter", Nothing},
-    {"aten.select_scatter", Nothing},
+    {"aten.slice_scatter", SliceScatter},
+    {"aten.select_scatter", SelectScatter},
     {"aten.pad", Pad},
     {"aten.constant_pad_nd", Pad},
     {"aten.linear", Linear},

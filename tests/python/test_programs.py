@@ -48,7 +48,6 @@ def verdicts(tmp_path_factory, request):
 # Right, and not yet as a user expects: each says why.
 KNOWN = {
     "results.argument_container_returned": "a result that holds an argument's own dict is eager",
-    "modules.frozen_and_thawed": "a variant made of inference tensors is not served for plain ones in the next process",
 }
 
 
