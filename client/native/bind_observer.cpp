@@ -119,6 +119,8 @@ void BindObserver(py::module_& m) {
       .def(
           "settle", [](Observer& o) { return o.log().Settle(); },
           "After the run: false when a place does not hold any more what was read there.")
+      .def("moved", [](const Observer& o) { return o.log().moved(); },
+           "After settle(): paths of places that the run read and changed to what calls could fetch.")
       .def_property_readonly("fingerprint",
                              [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
       .def("record",

@@ -10,13 +10,13 @@
 namespace ingot::client {
 namespace py = pybind11;
 
-namespace {
-
-PathReader ReaderOf(const py::dict& roots) {
+std::unordered_map<std::string, PyObject*> NamedRoots(const py::dict& roots) {
   std::unordered_map<std::string, PyObject*> objects;
   for (auto [name, root] : roots) objects.emplace(name.cast<std::string>(), root.ptr());
-  return PathReader(std::move(objects));
+  return objects;
 }
+
+namespace {
 
 py::tuple RowTuple(const RecordRow& row) {
   return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
@@ -24,7 +24,7 @@ py::tuple RowTuple(const RecordRow& row) {
 
 /// check_record(record, roots, watch) -> None, or (row, text of what is here or None).
 py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
-  PathReader reader = ReaderOf(roots);
+  PathReader reader(NamedRoots(roots));
   const auto difference = FirstDifference(record, reader, watch);
   if (!difference) return py::none();
   return py::make_tuple(RowTuple(difference->row), difference->here);
@@ -70,7 +70,7 @@ void BindRecord(py::module_& m) {
       .def("holds", &Watch::Holds);
   m.def("check_record", Check, py::arg("record"), py::arg("roots"), py::arg("watch").none(true));
   m.def("resolve_path", [](const std::string& path, const py::dict& roots) -> py::object {
-    PathReader reader = ReaderOf(roots);
+    PathReader reader(NamedRoots(roots));
     const PythonRef found = reader.Resolve(path);
     return found ? py::reinterpret_borrow<py::object>(found.get()) : py::object(py::none());
   });

@@ -4,12 +4,15 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/native/bindings.h"
 #include "client/native/meta_results.h"
+#include "client/native/moving_ints.h"
 #include "client/native/observer.h"
 #include "client/native/recorder.h"
 
@@ -42,6 +45,30 @@ void FollowSizes(Recorder& recorder, Observer& observer) {
   observer.FollowSizes(&recorder.int_log(), [&recorder](PyObject* tensor) -> std::optional<uint32_t> {
     return THPVariable_Check(tensor) ? recorder.ValueOf(THPVariable_Unpack(tensor)) : std::nullopt;
   });
+}
+
+/// A tensor whose size is the integer wherever the recording is run, or None for an integer that has nothing to do with
+/// sizes.
+std::optional<at::Tensor> NoteSize(Recorder& recorder, Observer& observer, py::handle value) {
+  SizeTerms& sizes = observer.sizes();
+  const auto term = sizes.lost() ? std::nullopt : sizes.Find(value.ptr());
+  if (!term || sizes.ValueOf(*term) < 0) return std::nullopt;
+  const auto [made, entry] = recorder.NoteSize(sizes.ValueOf(*term));
+  if (!entry || entry->value != sizes.ValueOf(*term)) return std::nullopt;
+  sizes.Explain(*entry, *term);
+  return made;
+}
+
+/// (path, integer, its tensor) of each that the run has read.
+py::list ReadOf(const MovingInts& moving, const Observer& observer) {
+  boost::unordered_flat_set<PyObject*> read;
+  for (const ObservedLog::Read& one : observer.log().reads()) read.insert(one.seen.object.get());
+  py::list found;
+  for (const MovingInts::One& one : moving.all()) {
+    if (!read.contains(one.made.get())) continue;
+    found.append(py::make_tuple(one.path, py::reinterpret_borrow<py::object>(one.made.get()), one.tensor));
+  }
+  return found;
 }
 
 void NoteSizes(Recorder& recorder, Observer& observer) {
@@ -83,9 +110,23 @@ void BindRecorder(py::module_& m) {
       .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
       .def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
            "Before the run: its observer follows what Python computes with sizes.")
+      .def("note_size", &NoteSize, py::arg("observer"), py::arg("value"),
+           "After the run: a tensor whose last size is the integer in every call, or None where it is the same in all.")
       .def("note_sizes", &NoteSizes, py::arg("observer"),
            "After the run, before finish(): what the observer has followed.")
       .def_property_readonly("step_count", &Recorder::step_count);
+  py::class_<MovingInts>(m, "MovingInts", "Integers of the program's state that its calls change.")
+      .def(py::init<>())
+      .def(
+          "put",
+          [](MovingInts& moving, const std::vector<std::string>& paths, const py::dict& roots, Observer& observer) {
+            PathReader reader(NamedRoots(roots));
+            for (const std::string& path : paths) moving.Put(path, reader, observer.sizes());
+          },
+          py::arg("paths"), py::arg("roots"), py::arg("observer"), "Before the run, whose observer follows sizes.")
+      .def("take_back", &MovingInts::TakeBack, "After the run.")
+      .def("read_by", &ReadOf, py::arg("observer"), "(path, integer, its tensor) of those that the run has read.");
+  m.def("tensor_of_int", &MovingInts::At, py::arg("value"), "What calls make of such an integer.");
 }
 
 }  // namespace ingot::client

@@ -26,6 +26,9 @@ inline void Unwrap(const Status& status) {
 /// A digest crosses to Python as its 32 hex digits.
 inline Digest DigestFromPython(const std::string& hex) { return Unwrap(Digest::FromHex(hex)); }
 
+/// What paths begin with, by name, as Python hands it over: borrowed.
+std::unordered_map<std::string, PyObject*> NamedRoots(const pybind11::dict& roots);
+
 void BindErrors(pybind11::module_& m);
 void BindRecorder(pybind11::module_& m);
 void BindState(pybind11::module_& m);

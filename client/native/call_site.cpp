@@ -372,10 +372,16 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
   variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
   for (py::handle object : parts["objects"]) BoundVariant::AddObject(variant, object.ptr());
-  for (py::handle fetch : parts["fetches"]) {
-    auto path = ObjectPath::Parse(fetch.cast<std::string>());
+  const PathReader reader(NamedRoots(parts["roots"].cast<py::dict>()));
+  const auto path_of = [&](py::handle text) {
+    auto path = ObjectPath::Parse(text.cast<std::string>(), reader);
     if (!path) throw std::invalid_argument(path.error().message());
-    variant->AddFetch(std::move(path).value());
+    return std::move(path).value();
+  };
+  for (py::handle fetch : parts["fetches"]) variant->AddFetch(path_of(fetch));
+  for (py::handle pair : parts["same"]) {
+    const auto [one, other] = pair.cast<std::pair<py::object, py::object>>();
+    variant->AddSame(path_of(one), path_of(other));
   }
   for (py::handle weight : parts["weights"]) variant->AddWeight(THPVariable_Unpack(weight.ptr()));
   variant->set_makes_inference(parts["makes_inference"].cast<bool>());

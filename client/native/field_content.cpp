@@ -304,18 +304,31 @@ Digest DigestOfSeen(const Seen& seen) {
   return hasher.Finish();
 }
 
-Digest DigestOfFetched() {
-  static const Digest digest = DigestOf("a tensor that calls fetch");
-  return digest;
+std::optional<int64_t> SizeFrom(PyObject* value) {
+  constexpr int64_t kSizeMax = int64_t{1} << 31;
+  int overflow = 0;
+  if (value == nullptr || !PyLong_CheckExact(value)) return std::nullopt;
+  const int64_t size = PyLong_AsLongLongAndOverflow(value, &overflow);
+  return overflow == 0 && size >= 0 && size < kSizeMax ? std::optional(size) : std::nullopt;
 }
 
-bool IsFetchable(PyObject* value) {
-  return value != nullptr && IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
+PyObject* AnyLike(PyObject* value) {
+  static PyObject* const any_tensor = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  static PyObject* const any_size = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  if (SizeFrom(value)) return any_size;
+  const bool is_tensor =
+      value != nullptr && IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
+  return is_tensor ? any_tensor : nullptr;
 }
 
-PyObject* AnyTensor() {
-  static PyObject* const any = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  return any;
+bool IsAnyLike(PyObject* any, PyObject* value) {
+  return any != nullptr && Py_TYPE(any) == &PyBaseObject_Type && AnyLike(value) == any;
+}
+
+std::optional<Digest> DigestIfFetched(PyObject* value) {
+  static const Digest tensor = DigestOf("a tensor that calls fetch"), size = DigestOf("a size that calls fetch");
+  if (AnyLike(value) == nullptr) return std::nullopt;
+  return SizeFrom(value) ? size : tensor;
 }
 
 Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }

@@ -22,12 +22,16 @@ bool IsSpecialName(std::string_view name);
 /// leaves no Python error set.
 std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 
-/// Of a place that holds a tensor, whichever it is: each call fetches it and checks what it is like.
-Digest DigestOfFetched();
-/// Whether a call may fetch it.
-bool IsFetchable(PyObject* value);
-/// Stands for such a tensor where an object is expected, borrowed.
-PyObject* AnyTensor();
+/// Of a place that calls fetch whatever it holds then, as long as that is of this kind: a tensor, or an integer of
+/// which calls make a size. None for anything else.
+std::optional<Digest> DigestIfFetched(PyObject* value);
+/// Stands for whatever is of the value's kind where an object is expected, borrowed; null where calls may not fetch
+/// it.
+PyObject* AnyLike(PyObject* value);
+/// Whether one may be in the place of the other, which is AnyLike() something.
+bool IsAnyLike(PyObject* any, PyObject* value);
+/// An integer that may be a size.
+std::optional<int64_t> SizeFrom(PyObject* value);
 
 /// Digest of a value as it is compared: atoms by value, functions by name, code and module,
 /// classes, modules and functions made in C by name, tensors by metadata, everything else by its

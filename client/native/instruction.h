@@ -72,9 +72,16 @@ struct Instruction {
   size_t arg_count = 0;               ///< with those of keywords
   PyObject* keyword_names = nullptr;  ///< a tuple or null
   /// kBinary, kBinaryInPlace: as BINARY_OP counts (kBinaryAdd, ...); kCompare: Py_LT, ...; kUnary: 1
-  /// for a minus.
+  /// for a minus; kHash: how far keys lie apart in `args`.
   int operation = 0;
   PyObject** top = nullptr;  ///< one past the operands on the stack
+
+  /// kHash: the `depth` operands on top of the stack that hold keys, each `apart` from the next.
+  void SetHashed(PyObject** stack_top, int depth, int apart) {
+    args = stack_top - depth;
+    arg_count = static_cast<size_t>(depth);
+    operation = apart;
+  }
 };
 
 enum BinaryOperation : int {

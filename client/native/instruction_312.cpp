@@ -601,19 +601,10 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
       out.a = top[-1];
       out.operation = 1;
       break;
-    case BUILD_SET:
-      out.args = top - argument;
-      out.arg_count = static_cast<size_t>(argument);
-      break;
-    case BUILD_MAP:
-      out.args = top - 2 * argument;
-      out.arg_count = 2 * static_cast<size_t>(argument);
-      break;
-    case SET_ADD:
-    case MAP_ADD:
-      out.args = top - (op == SET_ADD ? 1 : 2);
-      out.arg_count = 1;
-      break;
+    case BUILD_SET: out.SetHashed(top, argument, 1); break;
+    case BUILD_MAP: out.SetHashed(top, 2 * argument, 2); break;
+    case SET_ADD: out.SetHashed(top, 1, 1); break;
+    case MAP_ADD: out.SetHashed(top, 2, 2); break;
     case CONTAINS_OP:
       out.a = top[-1];
       out.b = top[-2];

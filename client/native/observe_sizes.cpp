@@ -262,7 +262,7 @@ size_t Observer::FollowOne(const Instruction& in) {
       return 0;
     case Act::kDeleteSubscript: LookInto(in.b); return 0;
     case Act::kHash:
-      for (size_t i = 0; i < in.arg_count; ++i) LookInto(in.args[i]);
+      for (size_t i = 0; i < in.arg_count; i += static_cast<size_t>(in.operation)) LookInto(in.args[i]);
       return 0;
     case Act::kCall: return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
     case Act::kCallExpanded: {
@@ -330,18 +330,14 @@ size_t Observer::FollowBinary(const Instruction& in) {
 }
 
 void Observer::NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b) {
+  if (operation == Py_GT || operation == Py_LE) std::swap(a, b);  // x <= y: not y < x.
   const int64_t x = sizes_.ValueOf(a), y = sizes_.ValueOf(b);
-  const auto guard = [&](bool holds, Relation yes, SizeTerms::Term l, SizeTerms::Term r, Relation no,
-                         SizeTerms::Term nl, SizeTerms::Term nr) {
-    holds ? sizes_.Guard(yes, l, r, Where()) : sizes_.Guard(no, nl, nr, Where());
-  };
-  switch (operation) {
-    case Py_EQ: guard(x == y, Relation::Equal, a, b, Relation::NotEqual, a, b); break;
-    case Py_NE: guard(x == y, Relation::Equal, a, b, Relation::NotEqual, a, b); break;
-    case Py_LT: guard(x < y, Relation::Less, a, b, Relation::LessOrEqual, b, a); break;
-    case Py_GE: guard(x < y, Relation::Less, a, b, Relation::LessOrEqual, b, a); break;
-    case Py_LE: guard(x <= y, Relation::LessOrEqual, a, b, Relation::Less, b, a); break;
-    default: guard(x <= y, Relation::LessOrEqual, a, b, Relation::Less, b, a); break;
+  if (operation == Py_EQ || operation == Py_NE) {
+    sizes_.Guard(x == y ? Relation::Equal : Relation::NotEqual, a, b, Where());
+  } else if (x < y) {
+    sizes_.Guard(Relation::Less, a, b, Where());
+  } else {
+    sizes_.Guard(Relation::LessOrEqual, b, a, Where());
   }
 }
 

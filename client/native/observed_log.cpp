@@ -157,9 +157,9 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
-void ObservedLog::SetFetched(const std::vector<PyObject*>& tensors) {
-  for (PyObject* tensor : tensors) {
-    if (IsFetchable(tensor)) fetched_.insert(tensor);
+void ObservedLog::SetFetched(const std::vector<PyObject*>& values) {
+  for (PyObject* value : values) {
+    if (AnyLike(value) != nullptr) fetched_.insert(value);
   }
   // What calls fetch has no attributes of its own.
   for (const Read& read : reads_) {
@@ -175,16 +175,21 @@ bool ObservedLog::Settle() {
   bool holds = true;
   digests_.clear();
   digests_.reserve(reads_.size());
+  moved_.clear();
   for (const Read& read : reads_) {
     const bool is_fetched = IsFetched(read.seen);
-    digests_.push_back(is_fetched ? DigestOfFetched() : DigestOfSeen(read.seen));
+    digests_.push_back(is_fetched ? *DigestIfFetched(read.seen.object.get()) : DigestOfSeen(read.seen));
     const Seen now = Look(At(read.holder), read.reading, read.key.get());
     if (read.seen.content ? now.content == read.seen.content
                           : now.object.get() == read.seen.object.get())
       continue;
-    if (is_fetched && IsFetchable(now.object.get())) continue;
+    if (is_fetched && DigestIfFetched(now.object.get()) == digests_.back()) continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
-    holds = holds && is_value && DigestOfSeen(now) == digests_.back();
+    if (is_value && DigestOfSeen(now) == digests_.back()) continue;
+    holds = false;
+    std::string path = PathOf(read.holder);
+    if (AnyLike(now.object.get()) != nullptr && AppendStep(path, read.reading, read.key.get()))
+      moved_.push_back(std::move(path));
   }
   for (const Import& one : imports_) {
     holds = holds && DigestOfSeen(Look(At(one.table), Reading::kItem, one.name.get())) == one.module;

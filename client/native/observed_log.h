@@ -96,15 +96,17 @@ class ObservedLog {
   /// Whether a class, module or root is found by its own name.
   bool IsNamed(Number number) const { return objects_[number].is_named; }
 
-  /// Tensors that every call finds where the run did, whichever they are then: a cache's. Those that
-  /// the run asked more of than what they hold stay what they were. Before Settle().
-  void SetFetched(const std::vector<PyObject*>& tensors);
+  /// Tensors and integers of their own that every call finds where the run did, whichever they are then: a cache's.
+  /// Those that the run asked more of than what they hold stay what they were. Before Settle().
+  void SetFetched(const std::vector<PyObject*>& values);
   bool IsFetched(const Seen& seen) const { return seen.object && fetched_.contains(seen.object.get()); }
   /// It was read that a fetched tensor has no attribute of its own of some name.
   bool IsOfFetched(const Read& read) const { return fetched_.contains(At(read.holder)); }
   /// Says of every read what its place holds now that the run has ended, by digest; false when one
   /// holds something else than was read there, or another object of the same kind.
   bool Settle();
+  /// After Settle(): paths of the places that the run read and that hold something else now which calls could fetch.
+  const std::vector<std::string>& moved() const { return moved_; }
   /// After Settle(), one for each read: what was read.
   const std::vector<Digest>& digests() const { return digests_; }
   /// After Settle(): equal for logs that have the same record.
@@ -157,6 +159,7 @@ class ObservedLog {
   boost::unordered_flat_set<PyObject*> fetched_;
   std::vector<Read> reads_;
   std::vector<Digest> digests_;
+  std::vector<std::string> moved_;
   std::vector<Write> writes_;
   std::vector<Import> imports_;
   std::vector<std::pair<Number, Number>> apart_;

@@ -37,8 +37,11 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
       PyErr_Clear();
       return Invalid("a view of a tensor that the artifact does not return");
     }
-  } else if (name == "leaf" || name == "detached" || name == "input") {
-    tree->kind_ = name == "leaf" ? Kind::kLeaf : name == "input" ? Kind::kInput : Kind::kDetached;
+  } else if (name == "leaf" || name == "detached" || name == "input" || name == "sized") {
+    tree->kind_ = name == "leaf"    ? Kind::kLeaf
+                  : name == "input" ? Kind::kInput
+                  : name == "sized" ? Kind::kSized
+                                    : Kind::kDetached;
     tree->number_ = PyLong_AsSize_t(second);
     if (PyErr_Occurred() || tree->number_ >= (name == "input" ? input_count : leaf_count)) {
       PyErr_Clear();
@@ -155,6 +158,7 @@ PyObject* OutputTree::BuildOne(Building& building) const {
     Py_XSETREF(kept[number_], Py_NewRef(value));
     return value;
   }
+  if (kind_ == Kind::kSized) return PyLong_FromLongLong(leaves.at(number_).size(-1));
   if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs.at(number_));
   if (kind_ <= Kind::kPart) {
     Link(building);

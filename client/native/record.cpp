@@ -80,7 +80,7 @@ Record Record::Of(const ObservedLog& log) {
     if (!text.empty() && text != "absent") text += " (" + read.line.ToText() + ")";
     const bool is_fetched = log.IsFetched(read.seen);
     const std::string kind = is_fetched ? "fetched" : KindOf(log, read, where);
-    if (is_fetched) text = "a tensor";
+    if (is_fetched) text = PyLong_CheckExact(read.seen.object.get()) ? "an integer" : "a tensor";
     if (HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
       if (number && log.PathOf(*number) != where) {
@@ -131,6 +131,19 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   return PythonRef::Borrow(it == roots_.end() ? nullptr : it->second);
 }
 
+Result<Step> PathReader::StepAt(std::string_view path, size_t& at) {
+  // Behind a module's colon stands a bare name.
+  const bool is_bare = at > 0 && at < path.size() && path[at - 1] == ':' && kSigils.find(path[at]) == kSigils.npos;
+  if (!is_bare) return ParseStep(path, at);
+  const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
+  PyObject* name = PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
+  PyErr_Clear();
+  if (name == nullptr) return Error(Code::kCorrupt, "path '" + std::string(path) + "' is no text");
+  PyUnicode_InternInPlace(&name);
+  at = end;
+  return Step{Reading::kAttribute, PythonRef(name)};
+}
+
 std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   const size_t shared = static_cast<size_t>(std::ranges::mismatch(path, text_).in1 - path.begin());
   // A step that ends where the paths part may be longer in one of them.
@@ -150,21 +163,9 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   }
   at = met_.back().end;
   for (;;) {
-    Step step;
-    if (at < path.size() && path[at - 1] == ':' && ends(at) == false) {
-      const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
-      PyObject* name =
-          PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
-      PyErr_Clear();
-      if (name == nullptr) return std::nullopt;
-      PyUnicode_InternInPlace(&name);
-      step = {Reading::kAttribute, PythonRef(name)};
-      at = end;
-    } else {
-      auto parsed = ParseStep(path, at);
-      if (!parsed) return std::nullopt;
-      step = std::move(parsed).value();
-    }
+    auto parsed = StepAt(path, at);
+    if (!parsed) return std::nullopt;
+    Step step = std::move(parsed).value();
     if (at >= path.size())
       return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
     Seen seen = Look(met_.back().object.get(), step.reading, step.key.get());
@@ -259,11 +260,10 @@ std::optional<RecordDifference> FirstDifference(const Record& record, PathReader
       return RecordDifference{row, "the same object as " + std::string(*other)};
     // A module that an import found and that is not loaded here yet, it will load.
     if (row.kind == "fetched") {
-      if (!IsFetchable(seen.object.get()) || row.digest != DigestOfFetched())
-        return RecordDifference{row, TextOf(seen)};
+      if (DigestIfFetched(seen.object.get()) != row.digest) return RecordDifference{row, TextOf(seen)};
       if (watch != nullptr)
         watch->Add(place->holder.get(), place->step.reading, place->step.key.get(),
-                   {PythonRef::Borrow(AnyTensor()), std::nullopt});
+                   {PythonRef::Borrow(AnyLike(seen.object.get())), std::nullopt});
       continue;
     }
     const bool is_to_come = seen.is_absent() && row.kind == "import";

@@ -57,13 +57,16 @@ class PathReader {
     Step step;
   };
   std::optional<Place> PlaceOf(std::string_view path);
+  /// What a path begins with, or null; `at` moves behind it.
+  PythonRef Root(std::string_view path, size_t& at) const;
+  /// The step that begins at `at`, which moves behind it. kCorrupt for what is none.
+  static Result<Step> StepAt(std::string_view path, size_t& at);
 
  private:
   struct Met {
     size_t end;  ///< of the step in `text_`
     PythonRef object;
   };
-  PythonRef Root(std::string_view path, size_t& at) const;
 
   std::unordered_map<std::string, PyObject*> roots_;
   std::string text_;      ///< of the path followed last

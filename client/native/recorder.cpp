@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -228,6 +229,24 @@ void Recorder::Stop() {
   if (active != state_) return;
   c10::impl::tls_set_dispatch_key_included(kModeKey, false);
   active.reset();
+}
+
+std::pair<at::Tensor, std::optional<IntLog::Entry>> Recorder::NoteSize(int64_t size) {
+  const size_t at = int_log().ints.size() + 1;
+  const bool is_noted = !state_->refusal && active == nullptr;
+  if (is_noted) {
+    active = state_;
+    state_->recording = true;
+    c10::impl::tls_set_dispatch_key_included(kModeKey, true);
+  }
+  at::Tensor made = at::empty({0, size}, at::kFloat);
+  if (is_noted) {
+    state_->recording = false;
+    c10::impl::tls_set_dispatch_key_included(kModeKey, false);
+    active.reset();
+  }
+  if (int_log().ints.size() <= at) return {made, std::nullopt};
+  return {made, int_log().ints[at]};
 }
 
 bool Recorder::CompleteIfKept() {

@@ -69,6 +69,9 @@ class Recorder {
   void Refuse(std::string name, std::string detail);
   const std::optional<Refusal>& refusal() const;
 
+  /// After Stop(): a tensor without elements whose last dim is of this size, made by an operator that the recording has
+  /// too, with the integer of it that is the size.
+  std::pair<at::Tensor, std::optional<IntLog::Entry>> NoteSize(int64_t size);
   /// After Stop(): tensors without an origin, in order of first use.
   std::vector<Foreign> Foreigns() const;
   /// After Stop(), before Foreigns(): the value id of an output leaf. One that no step touched (a

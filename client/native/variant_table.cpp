@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "client/native/field_content.h"
+#include "client/native/moving_ints.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -13,6 +15,7 @@ void RunInputs::Clear() {
   tensors.clear();
   for (PyObject* object : held) Py_DECREF(object);
   held.clear();
+  sizes.clear();
 }
 
 BoundVariant::BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs)
@@ -57,6 +60,11 @@ void BoundVariant::AddObject(const std::shared_ptr<BoundVariant>& variant, PyObj
 
 int BoundVariant::Traverse(visitproc visit, void* arg) const {
   for (PyObject* object : objects_) Py_VISIT(object);
+  int stop = 0;
+  const auto visit_path = [&](const ObjectPath& path) { return stop == 0 ? stop = path.Traverse(visit, arg) : stop; };
+  for (const ObjectPath& path : fetches_) visit_path(path);
+  for (const auto& [one, other] : same_) visit_path(one), visit_path(other);
+  if (stop != 0) return stop;
   if (const int stop = outputs_->Traverse(visit, arg)) return stop;
   return watch_.use_count() == 1 ? watch_->Traverse(visit, arg) : 0;
 }
@@ -80,10 +88,14 @@ bool BoundVariant::Fetch(const std::vector<PyObject*>& objects, RunInputs& input
     PyObject* found = path.Follow(objects);
     if (found == nullptr) return false;
     inputs.held.push_back(found);
-    if (!IsTensor(found)) return false;
-    inputs.tensors.push_back(&THPVariable_Unpack(found));
+    const auto size = SizeFrom(found);
+    if (!size && !IsTensor(found)) return false;
+    inputs.tensors.push_back(size ? &inputs.sizes.emplace_back(MovingInts::At(*size)) : &THPVariable_Unpack(found));
   }
-  return true;
+  return std::ranges::all_of(same_, [&](const auto& pair) {
+    const PythonRef one(pair.first.Follow(objects)), other(pair.second.Follow(objects));
+    return one && one.get() == other.get();
+  });
 }
 
 bool BoundVariant::IsProven(const int64_t* symbols, size_t count) const {

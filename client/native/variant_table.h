@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -20,7 +21,8 @@ namespace ingot::client {
 /// The tensors of one run, in manifest order: the call's own, then those fetched from its objects.
 struct RunInputs {
   std::vector<const at::Tensor*> tensors;
-  std::vector<PyObject*> held;  ///< fetched objects, kept alive during the run
+  std::vector<PyObject*> held;    ///< fetched objects, kept alive during the run
+  std::deque<at::Tensor> sizes;  ///< made of fetched integers
 
   void Clear();
 };
@@ -38,6 +40,8 @@ class BoundVariant {
   /// Held weakly where the type allows it: a KV cache must be free to go, and what is watched inside it goes too.
   static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
   void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
+  /// Both lead to one object, which is fetched by one of them.
+  void AddSame(ObjectPath one, ObjectPath other) { same_.emplace_back(std::move(one), std::move(other)); }
   void AddWeight(at::Tensor weight) { weights_.push_back(std::move(weight)); }
   /// Weights, by number, whose gradients the function turns off itself: those may require one in any mode.
   void set_untracked(std::vector<int64_t> untracked) { untracked_ = std::move(untracked); }
@@ -56,7 +60,7 @@ class BoundVariant {
   bool StateHolds() const { return watch_ != nullptr && watch_->Holds(); }
   /// Forgets what is watched: an object it was bound to is gone.
   void Drop() { watch_.reset(); }
-  /// Adds the tensors inside object arguments; false when a path leads to no tensor any more.
+  /// Adds what lies in the program's objects; false when a path leads to no tensor or size any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
   /// A template runs only sizes that a recording has proved, or that lie in its proved range.
   bool IsProven(const int64_t* symbols, size_t count) const;
@@ -82,6 +86,7 @@ class BoundVariant {
   std::unique_ptr<OutputTree> outputs_;
   std::shared_ptr<const Watch> watch_;
   std::vector<ObjectPath> fetches_;
+  std::vector<std::pair<ObjectPath, ObjectPath>> same_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
   std::vector<at::Tensor> weights_;
   std::vector<int64_t> untracked_;            ///< ascending

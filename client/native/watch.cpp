@@ -58,8 +58,7 @@ bool IsEqual(PyObject* found, PythonRef& expected) {
 }
 
 bool IsSame(PyObject* found, PythonRef& expected) {
-  if (expected && expected.get() == AnyTensor()) return IsFetchable(found);
-  return found == expected.get() || IsEqual(found, expected);
+  return found == expected.get() || IsAnyLike(expected.get(), found) || IsEqual(found, expected);
 }
 
 /// PyTorch counts the devices once: without one, what asks CUDA fails until the process ends, and

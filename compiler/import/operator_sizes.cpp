@@ -212,6 +212,7 @@ constexpr Entry kEntries[] = {
     {"aten.group_norm", GroupNorm},
     {"aten.batch_norm", BatchNorm},
     {"aten.topk", TopK},
+    {"aten.empty.memory_format", Nothing},
     {"aten.embedding", Nothing},
     {"aten.index.Tensor", Nothing},
     {"aten.index_select", IndexSelect},

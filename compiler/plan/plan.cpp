@@ -213,6 +213,8 @@ class Planner {
     for (const ValueId id : std::exchange(needed_, {})) TRY(ValueAt(id));
     TRY(CheckRanksAgree(node));
     if ((node.effects & kGuard) != 0) return PlanGuard(node);
+    // Memory whose elements nobody promises.
+    if (node.op == "aten.empty.memory_format") return PlaceResult(node.results[0]);
     if (schedule_.inplace[step.node]) return PlanInplace(node);
     if (auto product = MatrixProductOf(node)) return PlanProduct(node, *product);
     return PlanAten(node);

@@ -73,7 +73,7 @@ class Variant:
             self._weights, self._group_names = weights, names
 
     def fetches(self) -> bool:
-        """Whether calls find tensors inside of their objects, which may be others each time."""
+        """Whether calls find tensors or sizes in objects, which may be others each time."""
         return any(path is not None for path in self.signature["inputs"])
 
     def writes(self) -> bool:
@@ -90,11 +90,13 @@ class Variant:
         if self.signature["writes"]:
             outputs = effects.replayed(outputs, self.signature["writes"], roots)
         fetches = [path for path in self.signature["inputs"] if path is not None]
+        same = [tuple(where.split(" is ", 1)) for _, where, _, _ in self.record.of_kind("same")] if fetches else []
         provenance = self.artifact.provenance()
         watch, self._watch = self._watch, None  # The call site's alone, so that the collector of cycles sees through it.
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
                 "input_count": len(self.signature["inputs"]), "watch": watch,
-                "objects": list(roots.objects), "fetches": fetches,
+                "objects": list(roots.objects), "fetches": fetches, "roots": roots.named() if fetches else {},
+                "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven, "range": self.range,
                 "guards": guards, "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
@@ -105,3 +107,9 @@ def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
     if not kinds.is_tensor(value):
         raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor when it was recorded")
     return value
+
+
+def fetched(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
+    """What a call fetches from a place: a tensor, or for an integer one that stands for it."""
+    value = paths.resolve(path, roots)
+    return _native.tensor_of_int(value) if type(value) is int else value

@@ -37,6 +37,8 @@ class Engine:
         self._shapes: "dict[bytes, Shape]" = {}
         self._declared: "dict[bytes, gears.Declared | None]" = {}
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
+        self._moving: "set[paths.Path]" = set()
+        """Places that calls have read and changed: what lies there is fetched, not a part of what every call does."""
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._compiles = compiles.Compiles(self)
@@ -74,7 +76,7 @@ class Engine:
         known = number in self._shapes
         if name in ("new", "stale", "objects") or not known:
             try:
-                installed = self._find_and_install(number, call, name in ("stale", "objects"))
+                installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
                 log.exception("looking up %s failed", self.name)
                 return self._fall_back("internal", repr(e), args, kwargs)
@@ -117,6 +119,18 @@ class Engine:
             if shape is not None and is_stale:
                 self._check_again(shape.entry, call)
             return shape is not None and self._install_all(shape, call)
+
+    def _may_return(self, number: bytes, call: recording.Call) -> bool:
+        """Whether the call would be recorded although its state may be one that a variant here was recorded in: one that came
+        when that state had gone, as a cache's that has been filled meanwhile."""
+        shape = self._shapes.get(number)
+        would_record = shape is not None and shape.state(call.sizes()) is State.LOOKING and not self._awaits(shape)
+        return would_record and shape is not None and not all(variant.holds for variant in shape.entry.variants)
+
+    def _awaits(self, shape: Shape) -> bool:
+        """Whether what is under way for other sizes is likely to serve a call's too."""
+        shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
+        return shares and shape.awaits_template() and not self._compiles.is_holding()
 
     def _check_again(self, entry: Entry, call: recording.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
@@ -287,7 +301,7 @@ class Engine:
 
     def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
         roots = paths.Roots(self.target, call.objects)
-        fetched = [paths.resolve(path, roots) for path in variant.signature["inputs"] if path is not None]
+        fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
         return [*call.tensors, *fetched]
 
     # -- recording and compiling ---------------------------------------------------------------------
@@ -309,8 +323,7 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
-        if shape.state(sizes) is not State.LOOKING or shares and shape.awaits_template() and not self._compiles.is_holding():
+        if shape.state(sizes) is not State.LOOKING or self._awaits(shape):
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
@@ -383,6 +396,7 @@ class Engine:
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result, None
+        self._moving.update(captured.moved)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         if not captured.unchanged and self._note_moved(shape, captured, call):
@@ -441,7 +455,7 @@ class Engine:
     def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
         # Who declares gears wants those sizes and no others.
         follows = self.config.dynamic is not False and self.config.capture != "export" and self._declared.get(call.shape_key) is None
-        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred)
+        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")

@@ -42,6 +42,8 @@ class Captured:
         self._observer, self._operators = observer, operators
         self.unchanged: bool = observer.settle()
         """Whether everything the run read is still what it read."""
+        self.moved: "list[paths.Path]" = observer.moved()
+        """Places that it read and changed, and where calls could fetch what lies there."""
 
     @property
     def opaque(self) -> "list[str]":
@@ -106,11 +108,13 @@ class Recording:
 
     ``deferred``: elements that nobody reads are not computed; the result is worth nothing.
     ``follows_sizes``: what Python computes with sizes is noted, so that the recording may serve others.
+    ``moving``: places that other calls have changed: each call fetches the tensor there, or an integer as if it were a size.
     """
 
     def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False,
-                 follows_sizes: bool = False) -> None:
+                 follows_sizes: bool = False, moving: "typing.Iterable[paths.Path]" = ()) -> None:
         self._function, self._name, self._call, self._config, self._follows_sizes = function, name, call, config, follows_sizes
+        self._moving, self._moving_ints = frozenset(moving), _native.MovingInts()
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
@@ -136,6 +140,9 @@ class Recording:
             self._declared.append(tensor)
         for name, identity in groups.live().items():
             recorder.declare_group(name, identity)
+        if self._follows_sizes:
+            recorder.follow_sizes(self.observer)
+            self._moving_ints.put(sorted(self._moving), self._roots.named(), self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
@@ -157,13 +164,12 @@ class Recording:
     def _start_observing(self) -> None:
         # The observer keeps its hooks: they must not lead back to it.
         recorder = self._recorder
-        if self._follows_sizes:
-            recorder.follow_sizes(self.observer)
         self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
         self.observer.start(self._function, self._config.instructions_max)
 
     def _stop_observing(self) -> None:
         self.observer.stop()
+        self._moving_ints.take_back()
 
     def _invoke(self) -> typing.Any:
         return self._function(*self._call.args, **self._call.kwargs)
@@ -174,7 +180,7 @@ class Recording:
         aliased = next((path for path in map(self.observer.path_of, self._call.tensors) if path), None)
         if aliased is not None:
             raise Refused("aliased-input", f"an argument is also {paths.to_text(aliased)}")
-        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self.observer.fix)
+        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self._sized)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
@@ -183,10 +189,12 @@ class Recording:
             writes = effects.encode(self.observer.writes(), encoder)
         except errors.Unsupported as e:
             raise Refused("side-effect", str(e)) from None
+        encoder.number_sizes()
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
         weights = self._bind_foreigns()
-        self.observer.set_fetched([tensor for path, tensor in zip(self._inputs, self._declared) if path is not None])
+        fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self._declared) if path is not None]
+        self.observer.set_fetched(fetched + self._bind_moving_ints())
         overlaps = memories.overlaps(self._weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
@@ -212,6 +220,24 @@ class Recording:
         if self._recorder.complete_if_kept():
             counters.add("deferred_completed")
 
+    def _sized(self, value: typing.Any) -> "torch.Tensor | None":
+        """For an integer that comes from sizes, and is no part of what every call does, a tensor whose last size it is."""
+        made = self._recorder.note_size(self.observer, value) if self._follows_sizes else None
+        if made is None:
+            self.observer.fix(value)
+        return made
+
+    def _bind_moving_ints(self) -> "list[int]":
+        """Makes inputs of those that the run has read; gives them."""
+        if self.observer.sizes_lost is not None:
+            return []
+        found = self._moving_ints.read_by(self.observer)
+        for path, _, tensor in found:
+            self._recorder.declare_fetched(self._recorder.note_output(tensor), paths.to_text(path))
+            self._inputs.append(path)
+            self._declared.append(tensor)
+        return [value for _, value, _ in found]
+
     def _check_refusal(self) -> None:
         if self.observer.refused is not None:
             raise Refused(*self.observer.refused)
@@ -219,7 +245,10 @@ class Recording:
             raise Refused(*self._recorder.refusal)
 
     def _is_call_state(self, path: paths.Path) -> bool:
-        """Whether a tensor lies in an object argument (a KV cache): fetched at every call. A module's are weights."""
+        """Whether a tensor is fetched at every call: it lies in an object argument (a KV cache), or where calls have put others.
+        A module's are weights."""
+        if path in self._moving:
+            return True
         if not path.startswith("object:"):
             return False
         number = int(_NUMBER.match(path, len("object:")).group())  # type: ignore[union-attr]

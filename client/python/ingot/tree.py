@@ -26,14 +26,15 @@ class Encoder:
     """Encodes what one run made; ``leaves`` collects its tensors in order.
 
     Objects from before (``path_of``) and tensors of the call (``inputs``) are the same objects in every result; so is what
-    occurs twice.
+    occurs twice. Integers for which ``sized`` gives a tensor are the last size of that.
     """
 
     def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]", inputs: "typing.Sequence[torch.Tensor]" = (),
                  is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False,
-                 fix: "typing.Callable[[typing.Any], None]" = lambda value: None) -> None:
+                 sized: "typing.Callable[[typing.Any], torch.Tensor | None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
-        self._path_of, self._is_argument, self._fix = path_of, is_argument, fix
+        self._path_of, self._is_argument, self._sized = path_of, is_argument, sized
+        self._sizes: "dict[int, tuple[int, torch.Tensor, Spec]]" = {}
         self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
         self._numbers: "dict[int, int]" = {}
         self._shared: "dict[int, tuple[typing.Any, Spec]]" = {}
@@ -46,6 +47,12 @@ class Encoder:
             if id(tensor) in known:
                 spec.pop("p", None)
                 spec["input"] = known[id(tensor)]
+
+    def number_sizes(self) -> None:
+        """Once all is encoded: tensors that stand for integers are leaves behind all others."""
+        for _, tensor, spec in self._sizes.values():
+            spec["i"] = len(self.leaves)
+            self.leaves.append(tensor)
 
     def find_links(self, owners: "typing.Sequence[torch.Tensor]") -> None:
         """Says which tensors of the result share memory with one of these, or with each other, and what they are to each other for
@@ -81,8 +88,11 @@ class Encoder:
         if kinds.is_tensor(value):
             return self._encode_tensor(value, depth)
         if value is None or type(value) in (bool, int, str):
-            self._fix(value)
-            return {"t": "const", "v": value}
+            if type(value) is int and id(value) not in self._sizes:
+                size = self._sized(value)
+                if size is not None:
+                    self._sizes[id(value)] = (value, size, {"t": "sized"})
+            return self._sizes[id(value)][2] if id(value) in self._sizes else {"t": "const", "v": value}
         if type(value) is float:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}
         if kinds.is_a(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
@@ -264,8 +274,8 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
             return ("const", paths.resolve(spec["p"], roots))
         how, *base = spec.get("link", ("leaf",))
         return (how, spec["i"], *base)
-    if kind == "same":
-        return ("same", spec["n"])
+    if kind in ("same", "sized"):
+        return (kind, spec["n" if kind == "same" else "i"])
     if kind == "const":
         return ("const", spec["v"])
     if kind == "float":

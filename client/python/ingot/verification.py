@@ -105,7 +105,8 @@ class Check:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
             return f"the result cannot be taken apart: {e}"
-        if json.loads(json.dumps(spec)) != self._variant.signature["outputs"] or len(encoder.leaves) != len(native):
+        outputs, sizes = _with_sizes(self._variant.signature["outputs"], native)
+        if json.loads(json.dumps(spec)) != outputs or len(encoder.leaves) + len(sizes) != len(native):
             return "the result has another structure"
         loosest = max((_TOLERANCE[t.dtype] for t in (*self._inputs, *self._variant._weights, *encoder.leaves) if t.dtype in _TOLERANCE),
                       default=(0.0, 0.0))
@@ -115,6 +116,19 @@ class Check:
             if why is not None:
                 return f"{name} {why}"
         return None
+
+
+def _with_sizes(spec: tree.Spec, native: "list[torch.Tensor]") -> "tuple[tree.Spec, set[int]]":
+    """A recorded result with the integers that native code gave as sizes of leaves, and those leaves."""
+    if spec["t"] == "sized":
+        return {"t": "const", "v": native[spec["i"]].shape[-1]}, {spec["i"]}
+    made, sizes = dict(spec), set()
+    for part in ("ic", "c"):
+        if part in spec:
+            children = [_with_sizes(child, native) for child in spec[part]]
+            made[part] = [child for child, _ in children]
+            sizes |= {number for _, found in children for number in found}
+    return made, sizes
 
 
 def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: "tuple[float, float]") -> "str | None":
