@@ -50,95 +50,6 @@ std::optional<int64_t> IntOf(PyObject* value) {
   return overflow == 0 ? std::optional(number) : std::nullopt;
 }
 
-bool IsOneOf(std::initializer_list<std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-/// What is known of a tensor whatever its sizes are.
-bool IsWithoutSizes(std::string_view name) {
-  return IsOneOf({"dtype",
-                  "device",
-                  "layout",
-                  "ndim",
-                  "itemsize",
-                  "requires_grad",
-                  "is_leaf",
-                  "grad_fn",
-                  "grad",
-                  "data",
-                  "T",
-                  "mT",
-                  "H",
-                  "mH",
-                  "real",
-                  "imag",
-                  "names",
-                  "retains_grad",
-                  "output_nr",
-                  "_version",
-                  "is_nested",
-                  "is_sparse",
-                  "is_cpu",
-                  "is_cuda",
-                  "is_xpu",
-                  "is_mps",
-                  "is_meta",
-                  "is_mkldnn",
-                  "is_quantized",
-                  "is_sparse_csr",
-                  "is_xla",
-                  "is_vulkan",
-                  "is_ipu",
-                  "is_hpu",
-                  "is_mtia",
-                  "is_maia",
-                  "is_neg",
-                  "_backward_hooks",
-                  "_grad",
-                  "name"},
-                 name);
-}
-
-/// Functions of tensors that give numbers or truths whatever the sizes are, or that compare elements, which the
-/// recorder guards.
-bool AnswersWithoutSizes(std::string_view name) {
-  return IsOneOf({"dim",
-                  "ndimension",
-                  "element_size",
-                  "is_floating_point",
-                  "is_complex",
-                  "is_signed",
-                  "is_inference",
-                  "get_device",
-                  "is_conj",
-                  "is_neg",
-                  "item",
-                  "__bool__",
-                  "__int__",
-                  "__float__",
-                  "__index__",
-                  "is_nonzero",
-                  "_is_zerotensor",
-                  "is_coalesced",
-                  "is_tensor",
-                  "is_grad_enabled",
-                  "_is_view",
-                  "can_cast",
-                  "__torch_function__",
-                  "is_pinned",
-                  "is_shared",
-                  "requires_grad_",
-                  "tolist",
-                  "type",
-                  "__contains__",
-                  "has_names",
-                  "is_distributed",
-                  "__complex__",
-                  "promote_types",
-                  "_nnpack_available"},
-                 name);
-}
-
 /// The last part of its name.
 std::string_view ShortNameOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
@@ -229,7 +140,7 @@ size_t Observer::Follow(const Instruction& in) {
 size_t Observer::FollowOne(const Instruction& in) {
   switch (in.act) {
     case Act::kLoadAttribute:
-      if (in.a == nullptr || !IsTensor(in.a) || IsWithoutSizes(ViewOf(in.name))) return 0;
+      if (in.a == nullptr || !IsTensor(in.a) || IsPropertyWithoutSizes(ViewOf(in.name))) return 0;
       is_followed_ = true;
       return Await({.kind = Awaited::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
     case Act::kBinary:
@@ -499,7 +410,7 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
       if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) ||
-          IsWithoutSizes(ViewOf(values[1])) || ShortNameOf(callable) == "hasattr") {
+          IsPropertyWithoutSizes(ViewOf(values[1])) || ShortNameOf(callable) == "hasattr") {
         is_followed_ = ShortNameOf(callable) == "hasattr";
         return 0;
       }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that compute with sizes in Python: recorded at one size, run at others, held against eager.
+"""Functions that compute with sizes, and with integers and tensors that they keep, in Python: recorded at one size, run at others, held
+against eager.
 
 usage: tests/fuzz/sizes [SECONDS] [--seed N]
 """
@@ -22,12 +23,14 @@ SIZES = ((3, 5), (4, 4), (2, 7), (6, 3), (5, 8), (2, 2), (3, 9), (7, 5), (1, 4),
 
 
 class Writer:
-    """One function: integers of sizes first, then tensors made with them."""
+    """One method: integers of sizes, tensors made with them, and in every other one state that it reads and changes."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._ints = ["x.shape[0]", "x.shape[1]", "x.size(-1)", "len(x)", "x.numel()"]
         self._lines: "list[str]" = []
+        self._places = ["self.n", "self.items[0]", "self.table['m']", "self.slots.k"] if seed % 2 else []
+        self._ints += self._places
 
     def _int(self) -> str:
         return self._random.choice(self._ints)
@@ -49,6 +52,15 @@ class Writer:
         self._lines.append(f"{name} = {value}")
         self._ints.append(name)
 
+    def _new_state(self) -> None:
+        place, a, n = self._random.choice(self._places), self._int(), self._small()
+        self._lines.append(self._random.choice([
+            f"{place} += {n}", f"{place} = {a}", f"{place} = {place} + {a}", f"{place} -= {n}", f"{place} = ({place} + {n}) % 5",
+            f"{place} = {place} if {place} > {a} else {place} + 1", f"self.kept = y.mean() + self.kept * {n}", "self.other = self.kept",
+            f"y = y + self.kept", f"y = y * (self.other + {place})", f"self.items.append({a}) if len(self.items) < 4 else self.items.pop()",
+            f"self.text = str({place})", f"self.kept.add_({n})", "self.kept, self.other = self.other, self.kept", f"{place} *= {n}",
+        ]))
+
     def _new_tensor(self) -> None:
         a, b, n = self._int(), self._int(), self._small()
         self._lines.append("y = " + self._random.choice([
@@ -62,9 +74,13 @@ class Writer:
 
     def text(self) -> str:
         for _ in range(self._random.randint(3, 9)):
-            self._new_int() if self._random.random() < 0.55 else self._new_tensor()
+            way = self._random.random()
+            if self._places and way < 0.4:
+                self._new_state()
+            else:
+                self._new_int() if way < 0.7 else self._new_tensor()
         returned = ", ".join(["y", *self._random.sample([i for i in self._ints if i.startswith("i")] or ["1"], 1)])
-        body = "\n    ".join(["y = x * 2", *self._lines, f"return {returned if self._random.random() < 0.3 else 'y'}"])
+        body = "\n        ".join(["y = x * 2", *self._lines, f"return {returned if self._random.random() < 0.3 else 'y'}"])
         return f"""
 import torch
 class Held:
@@ -77,8 +93,17 @@ def written(y, n):
         z[: n // 2] += 1
         z[-1] = 0
     return z
-def program(x):
-    {body}
+class Slots:
+    __slots__ = ("k",)
+class Machine:
+    def __init__(self):
+        self.n, self.items, self.table, self.slots, self.text = 0, [2, 1], {{"m": 5}}, Slots(), ""
+        self.slots.k = 1
+        self.kept, self.other = torch.ones(()), torch.zeros(())
+    def program(self, x):
+        {body}
+    def state(self):
+        return self.n, self.items, self.table, self.slots.k, self.text, self.kept, self.other
 """
 
 
@@ -92,7 +117,9 @@ def outcome(function: typing.Callable[..., typing.Any], x: torch.Tensor) -> typi
 def differs(found: typing.Any, wanted: typing.Any) -> "str | None":
     if isinstance(wanted, type) or isinstance(found, type):
         return None if found is wanted else f"{found}, eager {wanted}"
-    if isinstance(wanted, tuple):
+    if isinstance(wanted, (tuple, list)):
+        if type(found) is not type(wanted) or len(found) != len(wanted):
+            return f"{found!r}, eager {wanted!r}"
         return next((why for why in map(differs, found, wanted) if why), None)
     if not isinstance(wanted, torch.Tensor):
         return None if type(found) is type(wanted) and found == wanted else f"{found!r}, eager {wanted!r}"
@@ -116,12 +143,13 @@ def main() -> None:
     while time.monotonic() < end:
         text = Writer(seed).text()
         (folder / f"sizes_{seed}.py").write_text(text)
-        function, first = importlib.import_module(f"sizes_{seed}").program, random.Random(seed).randrange(len(SIZES))
-        step = ingot.compile(function, wait=True)
+        made, first = importlib.import_module(f"sizes_{seed}").Machine, random.Random(seed).randrange(len(SIZES))
+        machine, twin = made(), made()
+        step = ingot.compile(machine.program, wait=True)
         with torch.no_grad():
             for size in (SIZES[first], *SIZES):
                 for x in (torch.randn(*size), torch.randn(*reversed(size)).t()):
-                    why = differs(outcome(step, x), outcome(function, x))
+                    why = differs(outcome(step, x), outcome(twin.program, x)) or differs(machine.state(), twin.state())
                     calls += 1
                     if why is not None:
                         wrong += 1
