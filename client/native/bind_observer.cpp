@@ -119,8 +119,16 @@ void BindObserver(py::module_& m) {
       .def(
           "settle", [](Observer& o) { return o.log().Settle(); },
           "After the run: false when a place does not hold any more what was read there.")
-      .def("moved", [](const Observer& o) { return o.log().moved(); },
-           "After settle(): paths of places that the run read and changed to what calls could fetch.")
+      .def(
+          "moved",
+          [](const Observer& o) {
+            py::list found;
+            for (const ObservedLog::Moved& one : o.log().moved())
+              found.append(py::make_tuple(one.path, one.was.ToHex(), one.may_be_fetched));
+            return found;
+          },
+          "After settle(): (path, digest of what was read, whether calls could fetch what is there now) of places that "
+          "hold something else.")
       .def_property_readonly("fingerprint",
                              [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
       .def("record",

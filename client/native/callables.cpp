@@ -386,9 +386,9 @@ namespace {
 
 constexpr std::string_view kWithSizes = " shape nbytes ";
 constexpr std::string_view kWithoutSizes =
-    " dtype device ndim layout itemsize is_cuda is_cpu is_xpu is_mps is_meta is_sparse is_mkldnn is_nested is_quantized "
-    "is_sparse_csr requires_grad is_leaf T mT H mH real imag data names is_xla is_vulkan is_ipu is_hpu is_mtia is_maia "
-    "grad_fn retains_grad is_neg ";
+    " dtype device ndim layout itemsize is_cuda is_cpu is_xpu is_mps is_meta is_sparse is_mkldnn is_nested "
+    "is_quantized is_sparse_csr requires_grad is_leaf T mT H mH real imag data names is_xla is_vulkan is_ipu is_hpu "
+    "is_mtia is_maia grad_fn retains_grad is_neg ";
 /// Getters that a program may not use, or only of some tensors; none says sizes.
 constexpr std::string_view kOthersWithoutSizes = " grad _grad output_nr _version _backward_hooks name ";
 /// Functions of tensors that give numbers or truths whatever the sizes are, or that compare elements, which the

@@ -188,8 +188,8 @@ bool ObservedLog::Settle() {
     if (is_value && DigestOfSeen(now) == digests_.back()) continue;
     holds = false;
     std::string path = PathOf(read.holder);
-    if (AnyLike(now.object.get()) != nullptr && AppendStep(path, read.reading, read.key.get()))
-      moved_.push_back(std::move(path));
+    if (path.empty() || !AppendStep(path, read.reading, read.key.get())) path.clear();
+    moved_.push_back({std::move(path), digests_.back(), AnyLike(now.object.get()) != nullptr});
   }
   for (const Import& one : imports_) {
     holds = holds && DigestOfSeen(Look(At(one.table), Reading::kItem, one.name.get())) == one.module;

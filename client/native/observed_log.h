@@ -105,8 +105,14 @@ class ObservedLog {
   /// Says of every read what its place holds now that the run has ended, by digest; false when one
   /// holds something else than was read there, or another object of the same kind.
   bool Settle();
-  /// After Settle(): paths of the places that the run read and that hold something else now which calls could fetch.
-  const std::vector<std::string>& moved() const { return moved_; }
+  /// A place that the run read and that holds something else now.
+  struct Moved {
+    std::string path;  ///< empty: it has no name
+    Digest was;
+    bool may_be_fetched;  ///< calls could fetch what lies there now
+  };
+  /// After Settle().
+  const std::vector<Moved>& moved() const { return moved_; }
   /// After Settle(), one for each read: what was read.
   const std::vector<Digest>& digests() const { return digests_; }
   /// After Settle(): equal for logs that have the same record.
@@ -159,7 +165,7 @@ class ObservedLog {
   boost::unordered_flat_set<PyObject*> fetched_;
   std::vector<Read> reads_;
   std::vector<Digest> digests_;
-  std::vector<std::string> moved_;
+  std::vector<Moved> moved_;
   std::vector<Write> writes_;
   std::vector<Import> imports_;
   std::vector<std::pair<Number, Number>> apart_;

@@ -7,7 +7,7 @@ import threading
 import time
 import typing
 
-from ingot import background, binding, counters, dependencies, errors, exporting, gears, miss, paths, recording, verification
+from ingot import _native, background, binding, counters, dependencies, errors, exporting, gears, miss, paths, recording, verification
 from ingot.entry import Job
 
 if typing.TYPE_CHECKING:
@@ -151,8 +151,9 @@ class Compiles:
             if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
                 if not any(v.artifact_digest == variant.artifact_digest and v.record == variant.record for v in entry.variants):
                     entry.variants.append(variant)
-                if job.captured.still_holds():
-                    engine._note_moved(job.shape, job.captured, job.call)  # No name leads to what was read.
+                difference = _native.check_record(variant.record, roots.named(), None) if job.captured.still_holds() else None
+                if difference is not None:
+                    engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
                 return
             # A template of two recordings is made of what is here; one of a range has nothing to do with sizes outside of it.
             takes_exact = variant.is_template and not variant.range

@@ -74,6 +74,9 @@ class Engine:
             log.exception("taking the arguments of %s apart failed", self.name)
             return self._fall_back("internal", repr(e), args, kwargs)
         known = number in self._shapes
+        if known and self._waits(self._shapes[number], name, call):
+            counters.add("pending_calls")
+            return self.target(*args, **kwargs)
         if name in ("new", "stale", "objects") or not known:
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
@@ -96,6 +99,17 @@ class Engine:
         if shape is None:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape, name, detail, call)
+
+    def _waits(self, shape: Shape, reason: str, call: recording.Call) -> bool:
+        """Whether nothing can be done for a call before what is under way is here. Among states that return it looks once for the
+        objects of a call."""
+        if self.config.require_cached or shape.eager_reason is not None or shape.state(call.sizes()) is State.LOOKING and not self._awaits(shape):
+            return False
+        if reason == "new":
+            return True
+        objects = tuple(map(id, call.objects))
+        known, shape.looked_for = shape.looked_for == objects, objects
+        return known and reason in ("stale", "objects")
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
         return recording.Call(args, kwargs, *_native.flatten(args, kwargs, self._parameters))
@@ -396,23 +410,20 @@ class Engine:
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result, None
-        self._moving.update(captured.moved)
+        self._moving.update(path for path, _, may_be_fetched in captured.moved if path and may_be_fetched)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
-        if not captured.unchanged and self._note_moved(shape, captured, call):
+        first = next((place for place in captured.moved if place[0]), None)
+        if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
         return result, Job(shape, call, sizes, captured, threading.Event(), proof)
 
-    def _note_moved(self, shape: Shape, captured: recording.Captured, call: recording.Call) -> bool:
-        """Notes the first place that a run read and that it has changed itself; whether it held something new too often. What
-        returns, as a flag of a cache does with each new cache, is found again."""
-        moved = _native.check_record(captured.record, paths.Roots(self.target, call.objects).named(), None)
-        if moved is None:
-            return False
-        kind, where, digest, _ = moved[0]
-        subject = dependencies.subject_of(kind, where)
+    def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
+        """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
+        something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
+        subject = dependencies.subject_of("attribute", where)
         shape.moved[where].add(digest)
-        log.debug("%s moves %s: %s", self.name, subject, dependencies.words(*moved))
+        log.debug("%s moves %s", self.name, subject)
         if len(shape.moved[where]) < _MOVES_MAX:
             return False
         self._note_refusal(shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))

@@ -72,6 +72,8 @@ class Shape:
         """Deferred recordings that were instances of no template, since the newest template came."""
         self.fruitless = 0
         """Calls since it is REFUSED that no variant's state has served."""
+        self.looked_for: "tuple[int, ...] | None" = None
+        """The objects, by identity, of the call for which variants were last looked up while something was under way."""
         self.shares_sizes = True
         """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
         self.specialized: "set[str]" = set()

@@ -42,8 +42,8 @@ class Captured:
         self._observer, self._operators = observer, operators
         self.unchanged: bool = observer.settle()
         """Whether everything the run read is still what it read."""
-        self.moved: "list[paths.Path]" = observer.moved()
-        """Places that it read and changed, and where calls could fetch what lies there."""
+        self.moved: "list[tuple[paths.Path, str, bool]]" = observer.moved()
+        """Places that hold something else now: path, digest of what was read, and whether calls could fetch what lies there."""
 
     @property
     def opaque(self) -> "list[str]":
