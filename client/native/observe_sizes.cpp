@@ -404,6 +404,9 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
     case Effect::kSetItem:
       if (positional < 2 || !IsTensor(values[0])) return 0;
       return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
+    case Effect::kClass:
+      for (PyObject* value : values) PassOn(value);  // It asks of which class they are.
+      return 0;
     case Effect::kLength:
       if (positional != 1 || !IsTensor(values[0])) return 0;
       return AwaitOperator("len", values.data(), 1, nullptr);

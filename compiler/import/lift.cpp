@@ -557,7 +557,7 @@ class Lifter {
     if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
     const int64_t remainder = ((x % y) + y) % y;
     if (op == Op::FloorDiv && y > 0) {
-      if (const auto quotient = sizes_.Quotient(a, b)) return *quotient;
+      if (const auto quotient = FloorQuotient(a, b)) return *quotient;
     }
     if (op == Op::Mod && b.is_const() && y > 0) {
       // A remainder that has been asked for is nearly always compared with a number.

@@ -82,6 +82,18 @@ bool TopK(const Call& call, Sizes& sizes) {
   return k && at && *at < type->rank() && sizes.AtLeastZero(type->sizes[*at] - *k);
 }
 
+/// Their number of dims is the operator's; nothing to look at without elements.
+bool Upsample(const Call& call, Sizes& sizes) {
+  const Type* type = call.TypeAt(0);
+  const auto to = call.DimsAt(1);
+  if (!type || !to || type->rank() != to->size() + 2) return false;
+  for (const Dim& size : *to) {
+    if (!sizes.AtLeastZero(size - Dim(1))) return false;
+  }
+  return std::all_of(type->sizes.begin() + 1, type->sizes.end(),
+                     [&](const Dim& size) { return sizes.AtLeastZero(size - Dim(1)); });
+}
+
 bool Gather(const Call& call, Sizes&) {
   const Type *type = call.TypeAt(0), *index = call.TypeAt(2);
   const auto dim = type ? call.IntAt(1) : std::nullopt;
@@ -212,6 +224,30 @@ constexpr Entry kEntries[] = {
     {"aten.group_norm", GroupNorm},
     {"aten.batch_norm", BatchNorm},
     {"aten.topk", TopK},
+    {"aten.upsample_nearest1d", Upsample},
+    {"aten.upsample_nearest1d.vec", Upsample},
+    {"aten.upsample_nearest2d", Upsample},
+    {"aten.upsample_nearest2d.vec", Upsample},
+    {"aten.upsample_nearest3d", Upsample},
+    {"aten.upsample_nearest3d.vec", Upsample},
+    {"aten._upsample_nearest_exact1d", Upsample},
+    {"aten._upsample_nearest_exact1d.vec", Upsample},
+    {"aten._upsample_nearest_exact2d", Upsample},
+    {"aten._upsample_nearest_exact2d.vec", Upsample},
+    {"aten._upsample_nearest_exact3d", Upsample},
+    {"aten._upsample_nearest_exact3d.vec", Upsample},
+    {"aten.upsample_linear1d", Upsample},
+    {"aten.upsample_linear1d.vec", Upsample},
+    {"aten.upsample_bilinear2d", Upsample},
+    {"aten.upsample_bilinear2d.vec", Upsample},
+    {"aten.upsample_bicubic2d", Upsample},
+    {"aten.upsample_bicubic2d.vec", Upsample},
+    {"aten.upsample_trilinear3d", Upsample},
+    {"aten.upsample_trilinear3d.vec", Upsample},
+    {"aten._upsample_bilinear2d_aa", Upsample},
+    {"aten._upsample_bilinear2d_aa.vec", Upsample},
+    {"aten._upsample_bicubic2d_aa", Upsample},
+    {"aten._upsample_bicubic2d_aa.vec", Upsample},
     {"aten.empty.memory_format", Nothing},
     {"aten.embedding", Nothing},
     {"aten.index.Tensor", Nothing},

@@ -204,6 +204,17 @@ bool InferAdaptivePool(const Call& call, Results& results) {
   return true;
 }
 
+/// Resized images: of sizes that are given, not by a factor.
+bool InferUpsample(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> output = call.DimsAt(1);
+  if (!type || !output || output->empty() || type->rank() != output->size() + 2) return false;
+  Dims sizes(type->sizes.begin(), type->sizes.begin() + 2);
+  sizes.insert(sizes.end(), output->begin(), output->end());
+  results.push_back({type->dtype, std::move(sizes)});
+  return true;
+}
+
 bool InferTopK(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<Dim> k = call.DimAt(1);

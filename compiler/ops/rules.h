@@ -93,6 +93,7 @@ bool InferVarDim(const Call& call, std::vector<Inferred>& results);
 bool InferView(const Call& call, std::vector<Inferred>& results);
 bool InferViewAs(const Call& call, std::vector<Inferred>& results);
 bool InferWhere(const Call& call, std::vector<Inferred>& results);
+bool InferUpsample(const Call& call, std::vector<Inferred>& results);
 bool InferZeros(const Call& call, std::vector<Inferred>& results);
 bool InferZerosLike(const Call& call, std::vector<Inferred>& results);
 

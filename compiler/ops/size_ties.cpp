@@ -4,26 +4,39 @@
 namespace ingot::compiler {
 namespace {
 
+using guards::Dim;
+
 thread_local SizeTies* t_ties = nullptr;
+
+int64_t FloorDiv(int64_t x, int64_t y) { return x / y - (x % y < 0 ? 1 : 0); }
 
 }  // namespace
 
 SizeTies::SizeTies() : outer_(t_ties) { t_ties = this; }
 SizeTies::~SizeTies() { t_ties = outer_; }
 
-bool SameSize(const guards::Dim& a, const guards::Dim& b) {
+bool SameSize(const Dim& a, const Dim& b) {
   return a == b || (t_ties != nullptr && t_ties->Tie(a, b));
 }
 
-std::optional<guards::Dim> FloorQuotient(const guards::Dim& a, const guards::Dim& b) {
+std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
   if (b.is_const() && b.const_value() < 1) return std::nullopt;
   if (b.is_one()) return a;
   if (a.is_const() && b.is_const()) {
-    const int64_t x = a.const_value(), y = b.const_value();
-    return guards::Dim(x / y - (x % y < 0 ? 1 : 0));
+    return Dim(FloorDiv(a.const_value(), b.const_value()));
   }
   if (auto exact = a.DivideExactly(b)) return exact;
-  return t_ties == nullptr ? std::nullopt : t_ties->Quotient(a, b);
+  // What the divisor goes into is no part of the quotient: (s - 8) // 8 is s // 8 - 1.
+  Dim whole;
+  if (b.is_const()) {
+    std::vector<Dim::Term> wholes;
+    for (const Dim::Term& term : a.terms()) wholes.push_back({FloorDiv(term.coef, b.const_value()), term.symbols});
+    whole = Dim::FromTerms(std::move(wholes));
+  }
+  const Dim rest = a - whole * b;
+  if (rest.is_const()) return whole;
+  const auto quotient = t_ties == nullptr ? std::nullopt : t_ties->Quotient(rest, b);
+  return quotient ? std::optional(whole + *quotient) : std::nullopt;
 }
 
 }  // namespace ingot::compiler

@@ -14,9 +14,7 @@ _SPEC = importlib.util.spec_from_file_location("programs", _PATH)
 programs = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(programs)
 
-RUNS_MAX, ELSEWHERE_MAX = 12, 3
-ELSEWHERE = {"images of 60 sizes, vit"}
-"""A variant for each size, up to a limit: eager beyond it (docs/transformers.md)."""
+RUNS_MAX = 12
 
 
 def native_share(ingot, run):
@@ -34,12 +32,12 @@ def test_answers_are_eagers_and_become_native(ingot, name):
     run(model)
     expected, compiled = run(model), ingot.compile(model.forward)
     model.forward, shares = compiled, []
-    while len(shares) < (ELSEWHERE_MAX if name in ELSEWHERE else RUNS_MAX) and (not shares or shares[-1] < 0.9):
+    while len(shares) < RUNS_MAX and (not shares or shares[-1] < 0.9):
         found, share = native_share(ingot, lambda: run(model))
         assert programs.difference(expected, found) < 1e-4
         shares.append(share)
         assert compiled.wait(60)
-    assert shares[-1] >= 0.9 or name in ELSEWHERE, (shares, compiled.why_miss(), compiled.report())
+    assert shares[-1] >= 0.9, (shares, compiled.why_miss(), compiled.report())
 
 
 def minilm():
