@@ -23,6 +23,7 @@ log = logging.getLogger("ingot")
 _MOVES_MAX = 3
 _REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
+_MOVING_MAX = 1024
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
@@ -410,7 +411,8 @@ class Engine:
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result, None
-        self._moving.update(path for path, _, may_be_fetched in captured.moved if path and may_be_fetched)
+        if len(self._moving) < _MOVING_MAX:
+            self._moving.update(path for path, _, may_be_fetched in captured.moved if path and may_be_fetched)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         first = next((place for place in captured.moved if place[0]), None)
