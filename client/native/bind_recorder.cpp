@@ -12,7 +12,7 @@
 
 #include "client/native/bindings.h"
 #include "client/native/meta_results.h"
-#include "client/native/moving_ints.h"
+#include "client/native/moving_numbers.h"
 #include "client/native/observer.h"
 #include "client/native/recorder.h"
 
@@ -45,10 +45,18 @@ void FollowSizes(Recorder& recorder, Observer& observer) {
   observer.FollowSizes(&recorder.int_log(), [&recorder](PyObject* tensor) -> std::optional<uint32_t> {
     return THPVariable_Check(tensor) ? recorder.ValueOf(THPVariable_Unpack(tensor)) : std::nullopt;
   });
+  observer.numbers().Begin({[&recorder] { return recorder.TakeBackRead(); },
+                            [&recorder](const std::function<void()>& run) { recorder.Noting(run); }});
 }
 
-/// A tensor whose size is the integer wherever the recording is run, or None for an integer that has nothing to do with
-/// sizes.
+/// The tensor whose element the number is wherever the recording is run, or None for one that came out of no tensor.
+py::object NoteNumber(Observer& observer, py::handle value) {
+  PyObject* tensor = observer.numbers().TensorOf(value.ptr());
+  return tensor == nullptr ? py::none() : py::reinterpret_borrow<py::object>(tensor);
+}
+
+/// A tensor whose last size is the integer wherever the recording is run, or None for an integer that has nothing to do
+/// with sizes.
 std::optional<at::Tensor> NoteSize(Recorder& recorder, Observer& observer, py::handle value) {
   SizeTerms& sizes = observer.sizes();
   const auto term = sizes.lost() ? std::nullopt : sizes.Find(value.ptr());
@@ -59,13 +67,14 @@ std::optional<at::Tensor> NoteSize(Recorder& recorder, Observer& observer, py::h
   return made;
 }
 
-/// (path, integer, its tensor) of each that the run has read.
-py::list ReadOf(const MovingInts& moving, const Observer& observer) {
+/// (path, number, its tensor) of each that the run has read; without integers where it lost count of sizes.
+py::list ReadOf(const MovingNumbers& moving, Observer& observer) {
   boost::unordered_flat_set<PyObject*> read;
   for (const ObservedLog::Read& one : observer.log().reads()) read.insert(one.seen.object.get());
   py::list found;
-  for (const MovingInts::One& one : moving.all()) {
-    if (!read.contains(one.made.get())) continue;
+  for (const MovingNumbers::One& one : moving.all()) {
+    const bool is_lost = PyLong_CheckExact(one.made.get()) && observer.sizes().lost();
+    if (!read.contains(one.made.get()) || is_lost) continue;
     found.append(py::make_tuple(one.path, py::reinterpret_borrow<py::object>(one.made.get()), one.tensor));
   }
   return found;
@@ -112,21 +121,26 @@ void BindRecorder(py::module_& m) {
            "Before the run: its observer follows what Python computes with sizes.")
       .def("note_size", &NoteSize, py::arg("observer"), py::arg("value"),
            "After the run: a tensor whose last size is the integer in every call, or None where it is the same in all.")
+      .def_static("note_number", &NoteNumber, py::arg("observer"), py::arg("value"),
+                  "After the run: a tensor whose element the number is in every call, or None where it came out of "
+                  "none.")
       .def("note_sizes", &NoteSizes, py::arg("observer"),
            "After the run, before finish(): what the observer has followed.")
       .def_property_readonly("step_count", &Recorder::step_count);
-  py::class_<MovingInts>(m, "MovingInts", "Integers of the program's state that its calls change.")
+  py::class_<MovingNumbers>(m, "MovingNumbers", "Numbers of the program's state that its calls change.")
       .def(py::init<>())
       .def(
           "put",
-          [](MovingInts& moving, const std::vector<std::string>& paths, const py::dict& roots, Observer& observer) {
+          [](MovingNumbers& moving, const std::vector<std::string>& paths, const py::dict& roots, Observer& observer) {
             PathReader reader(NamedRoots(roots));
-            for (const std::string& path : paths) moving.Put(path, reader, observer.sizes());
+            for (const std::string& path : paths) moving.Put(path, reader, observer);
           },
           py::arg("paths"), py::arg("roots"), py::arg("observer"), "Before the run, whose observer follows sizes.")
-      .def("take_back", &MovingInts::TakeBack, "After the run.")
-      .def("read_by", &ReadOf, py::arg("observer"), "(path, integer, its tensor) of those that the run has read.");
-  m.def("tensor_of_int", &MovingInts::At, py::arg("value"), "What calls make of such an integer.");
+      .def("take_back", &MovingNumbers::TakeBack, "After the run.")
+      .def("read_by", &ReadOf, py::arg("observer"), "(path, number, its tensor) of those that the run has read.");
+  m.def(
+      "tensor_of_number", [](py::handle value) { return MovingNumbers::TensorOf(value.ptr()); }, py::arg("value"),
+      "What calls make of such a number; None of any other object.");
 }
 
 }  // namespace ingot::client

@@ -315,7 +315,9 @@ std::optional<int64_t> SizeFrom(PyObject* value) {
 PyObject* AnyLike(PyObject* value) {
   static PyObject* const any_tensor = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   static PyObject* const any_size = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  static PyObject* const any_float = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   if (SizeFrom(value)) return any_size;
+  if (value != nullptr && PyFloat_CheckExact(value)) return any_float;
   const bool is_tensor =
       value != nullptr && IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
   return is_tensor ? any_tensor : nullptr;
@@ -326,9 +328,10 @@ bool IsAnyLike(PyObject* any, PyObject* value) {
 }
 
 std::optional<Digest> DigestIfFetched(PyObject* value) {
-  static const Digest tensor = DigestOf("a tensor that calls fetch"), size = DigestOf("a size that calls fetch");
+  static const Digest tensor = DigestOf("a tensor that calls fetch"), size = DigestOf("a size that calls fetch"),
+                      number = DigestOf("a float that calls fetch");
   if (AnyLike(value) == nullptr) return std::nullopt;
-  return SizeFrom(value) ? size : tensor;
+  return SizeFrom(value) ? size : PyFloat_CheckExact(value) ? number : tensor;
 }
 
 Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }

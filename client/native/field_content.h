@@ -22,8 +22,8 @@ bool IsSpecialName(std::string_view name);
 /// leaves no Python error set.
 std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 
-/// Of a place that calls fetch whatever it holds then, as long as that is of this kind: a tensor, or an integer of
-/// which calls make a size. None for anything else.
+/// Of a place that calls fetch whatever it holds then, as long as that is of this kind: a tensor, an integer of
+/// which calls make a size, or a float. None for anything else.
 std::optional<Digest> DigestIfFetched(PyObject* value);
 /// Stands for whatever is of the value's kind where an object is expected, borrowed; null where calls may not fetch
 /// it.

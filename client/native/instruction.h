@@ -90,6 +90,7 @@ enum BinaryOperation : int {
   kBinaryMultiply = 5,
   kBinaryRemainder = 6,
   kBinarySubtract = 10,
+  kBinaryTrueDivide = 11,
 };
 
 /// A Python function that begins or goes on to run.

@@ -19,12 +19,12 @@ using Relation = SizeTerms::Relation;
 constexpr size_t kFlatMax = 4096;
 constexpr int kDepthMax = 8;
 
-/// Integers in order of what native code is given, with those inside of tuples, lists, slices and
+/// Numbers in order of what native code is given, with those inside of tuples, lists, slices and
 /// dicts. False where there are too many.
 bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
   if (value == nullptr) return true;
   if (out.size() > kFlatMax || depth > kDepthMax) return false;
-  if (PyLong_CheckExact(value)) {
+  if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) {
     out.push_back(value);
   } else if (PyTuple_Check(value) || PyList_Check(value)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
@@ -72,15 +72,17 @@ bool IsSize(PyObject* value) { return std::string_view(Py_TYPE(value)->tp_name) 
 
 std::string Observer::Where() const { return log_.line().ToText(); }
 
-/// Native code looks at the value of an integer.
+/// Native code looks at the value of a number.
 void Observer::LookAt(PyObject* value) {
   const auto term = sizes_.Find(value);
-  if (term && std::ranges::find(passed_on_, value) == passed_on_.end()) sizes_.Fix(*term, Where());
+  if ((!term && numbers_.Find(value) == nullptr) || std::ranges::find(passed_on_, value) != passed_on_.end()) return;
+  if (term) sizes_.Fix(*term, Where());
+  numbers_.Fix(value);
 }
 
 void Observer::LookInto(PyObject* value) {
   std::vector<PyObject*> flat;
-  if (sizes_.empty()) return;
+  if (sizes_.empty() && numbers_.empty()) return;
   if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
   for (PyObject* one : flat) LookAt(one);
 }
@@ -104,6 +106,16 @@ void Observer::FixTensors(const std::vector<PythonRef>& tensors) {
   for (const PythonRef& tensor : tensors) FixTensor(tensor.get());
 }
 
+/// Numbers in a container stay the objects they are.
+void Observer::Keep(PyObject* value) {
+  if (sizes_.empty() && numbers_.empty()) return;
+  std::vector<PyObject*> flat;
+  if (!Flatten(value, flat)) return sizes_.GiveUp("too many integers at " + Where());
+  for (PyObject* one : flat) {
+    if (sizes_.Find(one) || numbers_.Find(one) != nullptr) passed_on_.push_back(one);
+  }
+}
+
 void Observer::PassOn(PyObject* value) {
   if (sizes_.empty()) return;
   std::vector<PyObject*> flat;
@@ -121,6 +133,7 @@ size_t Observer::Await(Awaited awaited) {
 /// The term of an integer, whatever it is.
 std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
   if (const auto term = sizes_.Find(value)) return term;
+  numbers_.Fix(value);
   const auto number = IntOf(value);
   return number ? std::optional(sizes_.Number(*number)) : std::nullopt;
 }
@@ -129,8 +142,12 @@ std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
 /// result, 0 for nothing.
 size_t Observer::Follow(const Instruction& in) {
   is_followed_ = false;
-  if (!follows_sizes_ || sizes_.lost()) return 0;
+  if (!follows_sizes_) return 0;
   if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
+  if (!numbers_.empty()) {
+    if (const size_t awaited = FollowNumber(in); awaited != 0) return awaited;
+  }
+  if (sizes_.lost() && numbers_.empty()) return 0;
   const size_t awaited = FollowOne(in);
   const bool is_store = awaited != 0 && in.act == Act::kStoreSubscript;
   if (is_store) open_store_ = awaited;
@@ -232,10 +249,10 @@ size_t Observer::FollowBinary(const Instruction& in) {
   // Joined or repeated, elements stay the objects they are.
   const auto is_list = [](PyObject* value) { return PyTuple_Check(value) || PyList_Check(value); };
   if (in.operation == kBinaryAdd && is_list(in.a) && is_list(in.b)) {
-    PassOn(in.a);
-    PassOn(in.b);
+    Keep(in.a);
+    Keep(in.b);
   } else if (in.operation == kBinaryMultiply && (is_list(in.a) || is_list(in.b))) {
-    PassOn(is_list(in.a) ? in.a : in.b);
+    Keep(is_list(in.a) ? in.a : in.b);
   }
   return 0;
 }
@@ -313,6 +330,7 @@ size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, s
     }
     if (!Flatten(values[i], flat)) sizes_.GiveUp("too many integers at " + Where());
   }
+  FixNumbers(flat);
   const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
   for (PyObject* one : flat) {
     const auto term = has_term ? TermOf(one) : std::nullopt;
@@ -335,6 +353,7 @@ size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, s
 size_t Observer::FollowPart(PyObject* tensor, PyObject* key, PyObject* value) {
   std::vector<PyObject*> flat;
   if (!Flatten(key, flat)) sizes_.GiveUp("too many integers at " + Where());
+  FixNumbers(flat);
   const bool has_term = std::ranges::any_of(flat, [this](PyObject* one) { return sizes_.Find(one).has_value(); });
   if (value != nullptr) LookInto(value);
   // A slice that ends at a number takes all where the size is that number, and then no operator says so.
@@ -365,6 +384,8 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
   const size_t names = keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names));
   if (PyType_Check(callable)) {
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
+    const bool is_read = (type == &PyLong_Type || type == &PyFloat_Type) && count == 1 && IsTensor(values[0]);
+    if (is_read) return AwaitOperator("item", values, count, nullptr);
     if (type == &PyLong_Type && count == 1) {
       PassOn(values[0]);  // The same object.
     } else if (type == &PyBool_Type && count == 1 && sizes_.Find(values[0])) {
@@ -374,7 +395,7 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
     } else if (KeepsObjects(type)) {
       // What enumerate begins with, it counts on from.
       const size_t kept = type == &PyEnum_Type ? 1 : count - names;
-      for (size_t i = 0; i < std::min(kept, count); ++i) PassOn(values[i]);
+      for (size_t i = 0; i < std::min(kept, count); ++i) Keep(values[i]);
     }
     return 0;
   }
@@ -405,7 +426,7 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       if (positional < 2 || !IsTensor(values[0])) return 0;
       return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
     case Effect::kClass:
-      for (PyObject* value : values) PassOn(value);  // It asks of which class they are.
+      for (PyObject* value : values) Keep(value);  // It asks of which class they are.
       return 0;
     case Effect::kLength:
       if (positional != 1 || !IsTensor(values[0])) return 0;
@@ -422,8 +443,8 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
     case Effect::kAdd:
       if (positional > 0 && !log_.IsOutside(values[0]) && !log_.IsArgument(values[0]) && PyList_Check(values[0])) {
         const std::string_view name = ShortNameOf(callable);
-        if (name == "append" || name == "extend") PassOn(values.back());
-        if (name == "insert" && positional == 3) PassOn(values[2]);
+        if (name == "append" || name == "extend") Keep(values.back());
+        if (name == "insert" && positional == 3) Keep(values[2]);
       }
       return 0;
     case Effect::kPure: {
@@ -484,10 +505,18 @@ size_t Observer::FollowFold(bool is_product, PyObject* value) {
 
 /// Gives what takes the result's place, a new reference, or null.
 PyObject* Observer::FollowResult(size_t number, PyObject* result) {
-  if (number >= awaited_.size() || refused_ || sizes_.lost()) return nullptr;
+  if (number >= awaited_.size() || refused_) return nullptr;
   const Awaited awaited = std::move(awaited_[number]);
   awaited_[number].kind = Awaited::kDone;
+  if (awaited.kind == Awaited::kNumber) {
+    return numbers_.Combine(awaited.number_op, awaited.tensors[0].get(),
+                            awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr, result);
+  }
+  if (sizes_.lost()) return nullptr;
+  if (awaited.kind == Awaited::kOperator && awaited.name == "item" && result != nullptr && !awaited.tensors.empty())
+    return numbers_.Read(awaited.tensors[0].get(), result);
   switch (awaited.kind) {
+    case Awaited::kNumber: break;
     case Awaited::kTerm: {
       const auto value = result == nullptr ? std::nullopt : IntOf(result);
       if (value && *value == sizes_.ValueOf(awaited.term)) return sizes_.Make(awaited.term, Where());
@@ -696,6 +725,10 @@ void Observer::EndFollowing() {
       if (awaited.kind != Awaited::kDone && given.is_size) sizes_.Fix(given.term, "a call that raised");
     }
     if (awaited.kind == Awaited::kTerm) continue;
+    if (awaited.kind == Awaited::kNumber) {
+      for (const PythonRef& operand : awaited.tensors) numbers_.Fix(operand.get());
+      continue;
+    }
     if (awaited.kind == Awaited::kPart && awaited.tensors.size() > 1) LookInto(awaited.tensors[1].get());
   }
   awaited_.clear();

@@ -15,6 +15,7 @@
 #include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
 #include "client/native/size_terms.h"
+#include "client/native/tensor_numbers.h"
 
 namespace ingot::client {
 
@@ -68,7 +69,8 @@ class Observer final : private InstructionListener {
     follows_sizes_ = true;
   }
   SizeTerms& sizes() { return sizes_; }
-  /// After the run: an integer becomes part of what every call does, as it is.
+  TensorNumbers& numbers() { return numbers_; }
+  /// After the run: a number becomes part of what every call does, as it is.
   void FixValue(PyObject* value) { LookAt(value); }
 
  private:
@@ -177,14 +179,15 @@ class Observer final : private InstructionListener {
 
   // observe_sizes.cpp
   struct Awaited {
-    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart };
+    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber };
     struct Given {
       SizeTerms::Term term;
       bool is_size;  ///< not a plain number
     };
     Kind kind = kDone;
     SizeTerms::Term term = 0;
-    std::vector<PythonRef> tensors;  ///< kPart: the tensor and its key
+    TensorNumbers::Op number_op{};
+    std::vector<PythonRef> tensors;  ///< kPart: the tensor and its key; kNumber: what is computed with
     std::string name;
     std::vector<Given> given;  ///< the integers that were passed, in order; empty where none is a size
     std::optional<int64_t> dim;  ///< the only other argument
@@ -220,6 +223,16 @@ class Observer final : private InstructionListener {
   void ExplainInts(const Awaited& awaited);
   void ExplainPart(const Awaited& awaited);
   void EndFollowing();
+
+  // observe_numbers.cpp
+  void PassNumberOn(PyObject* number);
+  void Keep(PyObject* value);
+  void FixNumbers(const std::vector<PyObject*>& flat);
+  size_t FollowNumber(const Instruction& instruction);
+  size_t FollowNumberBinary(const Instruction& instruction);
+  size_t FollowNumberCall(const Instruction& instruction);
+  size_t AwaitNumber(TensorNumbers::Op op, PyObject* a, PyObject* b);
+  bool StandIn(PyObject*& slot, PyObject* beside);
 
   // observe_addresses.cpp
   void NoteHashSeed();
@@ -272,12 +285,13 @@ class Observer final : private InstructionListener {
   static constexpr int kTagBits = 8;  ///< of a result; above them the number of what is awaited
   static constexpr int kTagMask = (1 << kTagBits) - 1;
   SizeTerms sizes_;
+  TensorNumbers numbers_;
   bool follows_sizes_ = false;
   bool is_followed_ = false;           ///< the attribute that is loaded is awaited
   const IntLog* int_log_ = nullptr;
   std::vector<Awaited> awaited_;
   size_t open_store_ = 0;              ///< number of a store that leaves no result
-  std::vector<PyObject*> passed_on_;   ///< integers that the instruction hands on unseen
+  std::vector<PyObject*> passed_on_;   ///< numbers that the instruction hands on unseen
   int call_depth_ = 0;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords

@@ -37,10 +37,11 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
       PyErr_Clear();
       return Invalid("a view of a tensor that the artifact does not return");
     }
-  } else if (name == "leaf" || name == "detached" || name == "input" || name == "sized") {
+  } else if (name == "leaf" || name == "detached" || name == "input" || name == "sized" || name == "item") {
     tree->kind_ = name == "leaf"    ? Kind::kLeaf
                   : name == "input" ? Kind::kInput
                   : name == "sized" ? Kind::kSized
+                  : name == "item"  ? Kind::kItem
                                     : Kind::kDetached;
     tree->number_ = PyLong_AsSize_t(second);
     if (PyErr_Occurred() || tree->number_ >= (name == "input" ? input_count : leaf_count)) {
@@ -159,6 +160,11 @@ PyObject* OutputTree::BuildOne(Building& building) const {
     return value;
   }
   if (kind_ == Kind::kSized) return PyLong_FromLongLong(leaves.at(number_).size(-1));
+  if (kind_ == Kind::kItem) {
+    const at::Tensor& leaf = leaves.at(number_);
+    if (leaf.is_floating_point()) return PyFloat_FromDouble(leaf.item<double>());
+    return PyLong_FromLongLong(leaf.item<int64_t>());
+  }
   if (kind_ == Kind::kInput) return THPVariable_Wrap(*inputs.at(number_));
   if (kind_ <= Kind::kPart) {
     Link(building);

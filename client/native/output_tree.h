@@ -15,14 +15,14 @@ namespace ingot::client {
 /// How the tensors of a run become the Python value the user's function returns.
 ///
 /// Built from nested tuples: ("leaf", i) | ("detached", i) | ("detached"|"view"|"part", i, j) |
-/// ("input", i) | ("sized", i) | ("const", object) | ("tuple"|"list", [children]) |
+/// ("input", i) | ("sized", i) | ("item", i) | ("const", object) | ("tuple"|"list", [children]) |
 /// ("dict", [keys], [children]) | ("call", callable, [children]) | ("keep", n, tree): built here
 /// and known as number n |
 /// ("same", n): what was kept under that number before.
-/// An input is the very object that the call passed; sized is an integer, the last size of leaf i; a leaf that occurs
-/// twice is one object. To autograd a view is one of leaf j, parts with one j are views of one tensor that is not
-/// returned, and a detached leaf shares the version of leaf j or, without j, of an argument or a weight, and nothing
-/// else.
+/// An input is the very object that the call passed; sized is an integer, the last size of leaf i; item is the one
+/// element of leaf i, as a Python number; a leaf that occurs twice is one object. To autograd a view is one of leaf j,
+/// parts with one j are views of one tensor that is not returned, and a detached leaf shares the version of leaf j or,
+/// without j, of an argument or a weight, and nothing else.
 /// Needs the GIL for everything.
 class OutputTree {
  public:
@@ -44,6 +44,7 @@ class OutputTree {
     kPart,
     kInput,
     kSized,
+    kItem,
     kConst,
     kTuple,
     kList,

@@ -46,19 +46,6 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   return seen;
 }
 
-Seen CellOf(PyObject* holder, PyObject* name) {
-  if (!PyFunction_Check(holder)) return {};
-  PyObject* cells = PyFunction_GET_CLOSURE(holder);
-  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(holder), "co_freevars"));
-  PyErr_Clear();
-  if (cells == nullptr || !names) return {};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()) && i < PyTuple_GET_SIZE(cells); ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0)
-      return Of(PyCell_GET(PyTuple_GET_ITEM(cells, i)));
-  }
-  return {};
-}
-
 /// Members and getters of types made in C, none of which runs a program's code.
 Seen NativeField(PyObject* holder, const char* attribute) {
   Seen seen{PythonRef(PyObject_GetAttrString(holder, attribute)), std::nullopt};
@@ -137,6 +124,18 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
 
 }  // namespace
 
+PyObject* CellNamed(PyObject* function, PyObject* name) {
+  if (!PyFunction_Check(function)) return nullptr;
+  PyObject* cells = PyFunction_GET_CLOSURE(function);
+  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
+  PyErr_Clear();
+  if (cells == nullptr || !names) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()) && i < PyTuple_GET_SIZE(cells); ++i) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0) return PyTuple_GET_ITEM(cells, i);
+  }
+  return nullptr;
+}
+
 PyObject* OwnDict(PyObject* holder) {
   if (PyType_Check(holder)) return DictOf(reinterpret_cast<PyTypeObject*>(holder));
   if (Py_TYPE(holder)->tp_dictoffset == 0 &&
@@ -191,7 +190,10 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
     case Reading::kClass:
       return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key))
                                   : Seen();
-    case Reading::kCell: return CellOf(holder, key);
+    case Reading::kCell: {
+      PyObject* cell = CellNamed(holder, key);
+      return cell == nullptr ? Seen() : Of(PyCell_GET(cell));
+    }
     case Reading::kField: return FieldOf(holder, key);
     case Reading::kKeyAt: return EntryAt(holder, key, true);
     case Reading::kValueAt: return EntryAt(holder, key, false);

@@ -55,6 +55,9 @@ PyTypeObject* NativeBase(PyTypeObject* type);
 /// How many elements a container has, whatever its class says of its length; -1 for what is none.
 Py_ssize_t SizeOf(PyObject* container);
 
+/// The cell of the variable that a function has from those around it, borrowed; null where it has none of that name.
+PyObject* CellNamed(PyObject* function, PyObject* name);
+
 /// The definition of a class's attribute without binding it, borrowed; null where no class has it.
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 

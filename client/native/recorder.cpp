@@ -231,20 +231,32 @@ void Recorder::Stop() {
   active.reset();
 }
 
-std::pair<at::Tensor, std::optional<IntLog::Entry>> Recorder::NoteSize(int64_t size) {
-  const size_t at = int_log().ints.size() + 1;
-  const bool is_noted = !state_->refusal && active == nullptr;
-  if (is_noted) {
+void Recorder::Noting(const std::function<void()>& run) {
+  // After the run this thread is free again, unless another recording has begun.
+  const bool is_begun = !state_->recording && !state_->refusal && !state_->finished && active == nullptr;
+  if (is_begun) {
     active = state_;
     state_->recording = true;
     c10::impl::tls_set_dispatch_key_included(kModeKey, true);
   }
-  at::Tensor made = at::empty({0, size}, at::kFloat);
-  if (is_noted) {
+  try {
+    run();
+  } catch (const std::exception& e) {
+    Refuse("internal", e.what());
+  }
+  if (is_begun) {
     state_->recording = false;
     c10::impl::tls_set_dispatch_key_included(kModeKey, false);
     active.reset();
   }
+}
+
+bool Recorder::TakeBackRead() { return !state_->refusal && state_->recording && state_->writer.TakeBackRead(); }
+
+std::pair<at::Tensor, std::optional<IntLog::Entry>> Recorder::NoteSize(int64_t size) {
+  const size_t at = int_log().ints.size() + 1;
+  at::Tensor made;
+  Noting([&] { made = at::empty({0, size}, at::kFloat); });
   if (int_log().ints.size() <= at) return {made, std::nullopt};
   return {made, int_log().ints[at]};
 }
@@ -289,7 +301,7 @@ std::vector<Foreign> Recorder::Foreigns() const {
   std::vector<Foreign> foreigns;
   for (uint32_t value = 0; value < tensors.size(); ++value) {
     const KnownTensor& known = tensors.at(value);
-    if (known.origin != Origin::kForeign) continue;
+    if (known.origin != Origin::kForeign || known.binding != Binding::kNone) continue;
     foreigns.push_back({value, known.held, tensors.IsWritten(value)});
   }
   return foreigns;

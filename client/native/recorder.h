@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,10 @@ class Recorder {
   /// After Stop(), deferred, when the results are dropped: computes what was put off if somebody still holds a
   /// tensor of it (a cache that the function fills). False when nobody does.
   bool CompleteIfKept();
+  /// Forgets the step that was noted last where it read one element of a tensor; false where it did not.
+  bool TakeBackRead();
+  /// Runs something whose operators are noted, also after Stop(); what it throws is a refusal.
+  void Noting(const std::function<void()>& run);
   /// The first refusal wins; the function still runs to its end.
   void Refuse(std::string name, std::string detail);
   const std::optional<Refusal>& refusal() const;
@@ -72,7 +77,7 @@ class Recorder {
   /// After Stop(): a tensor without elements whose last dim is of this size, made by an operator that the recording has
   /// too, with the integer of it that is the size.
   std::pair<at::Tensor, std::optional<IntLog::Entry>> NoteSize(int64_t size);
-  /// After Stop(): tensors without an origin, in order of first use.
+  /// After Stop(): tensors without an origin that nothing was declared to be, in order of first use.
   std::vector<Foreign> Foreigns() const;
   /// After Stop(), before Foreigns(): the value id of an output leaf. One that no step touched (a
   /// parameter returned as it is) becomes a foreign tensor.

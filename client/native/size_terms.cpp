@@ -74,15 +74,16 @@ std::optional<SizeTerms::Term> SizeTerms::Combine(Op op, Term a, Term b) {
   return Add({op, static_cast<int64_t>(a), static_cast<int64_t>(b), value});
 }
 
-PyObject* SizeTerms::Make(Term term, const std::string& where) {
-  const int64_t value = ValueOf(term);
-  if (value >= kKeptMin && value < 0) {
-    Fix(term, where);
-    return nullptr;
-  }
+PyObject* SizeTerms::OwnInt(int64_t value) {
+  if (value >= kKeptMin && value < 0) return nullptr;
   PyObject* made = value >= 0 && value <= kKeptMax ? MakeSmall(value) : PyLong_FromLongLong(value);
+  PyErr_Clear();
+  return made;
+}
+
+PyObject* SizeTerms::Make(Term term, const std::string& where) {
+  PyObject* made = OwnInt(ValueOf(term));
   if (made == nullptr) {
-    PyErr_Clear();
     Fix(term, where);
     return nullptr;
   }

@@ -46,6 +46,8 @@ class SizeTerms {
   /// The integer that stands for a term, a new reference; null, without an error, where none can be
   /// made (negative numbers of which Python keeps one): the term is then fixed.
   PyObject* Make(Term term, const std::string& where);
+  /// An integer that is an object of its own, a new reference; null, without an error, for those that cannot be.
+  static PyObject* OwnInt(int64_t value);
 
   void Guard(Relation relation, Term left, Term right, const std::string& where);
   /// The value is what it was.

@@ -165,6 +165,15 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
   return std::nullopt;
 }
 
+bool StepWriter::TakeBackRead() {
+  if (steps_.empty() || int_log_.steps.size() != steps_.size()) return false;
+  const std::string& name = *int_log_.steps.back();
+  if (name != "aten::item" && name != "aten::_local_scalar_dense") return false;
+  int_log_.steps.pop_back();
+  steps_.pop_back();
+  return true;
+}
+
 std::vector<std::string> StepWriter::ForeignOperators() const {
   std::vector<std::string> names;
   for (const auto& [schema, entry] : operators_) {

@@ -43,6 +43,9 @@ class StepWriter {
   std::optional<Refusal> End(const PendingStep& step, c10::ArrayRef<c10::IValue> results,
                              uint64_t eager_ns);
 
+  /// Forgets the last call where it read one element of a tensor; false where it did not.
+  bool TakeBackRead();
+
   /// Makes a live process group known: the name it has in this process, and what it is everywhere.
   void DeclareGroup(std::string name, std::string identity) {
     groups_.insert_or_assign(std::move(name), std::move(identity));

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "client/native/field_content.h"
-#include "client/native/moving_ints.h"
+#include "client/native/moving_numbers.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -15,7 +15,7 @@ void RunInputs::Clear() {
   tensors.clear();
   for (PyObject* object : held) Py_DECREF(object);
   held.clear();
-  sizes.clear();
+  numbers.clear();
 }
 
 BoundVariant::BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs)
@@ -88,9 +88,9 @@ bool BoundVariant::Fetch(const std::vector<PyObject*>& objects, RunInputs& input
     PyObject* found = path.Follow(objects);
     if (found == nullptr) return false;
     inputs.held.push_back(found);
-    const auto size = SizeFrom(found);
-    if (!size && !IsTensor(found)) return false;
-    inputs.tensors.push_back(size ? &inputs.sizes.emplace_back(MovingInts::At(*size)) : &THPVariable_Unpack(found));
+    const auto number = MovingNumbers::TensorOf(found);
+    if (!number && !IsTensor(found)) return false;
+    inputs.tensors.push_back(number ? &inputs.numbers.emplace_back(*number) : &THPVariable_Unpack(found));
   }
   return std::ranges::all_of(same_, [&](const auto& pair) {
     const PythonRef one(pair.first.Follow(objects)), other(pair.second.Follow(objects));

@@ -22,7 +22,7 @@ namespace ingot::client {
 struct RunInputs {
   std::vector<const at::Tensor*> tensors;
   std::vector<PyObject*> held;    ///< fetched objects, kept alive during the run
-  std::deque<at::Tensor> sizes;  ///< made of fetched integers
+  std::deque<at::Tensor> numbers;  ///< made of fetched numbers
 
   void Clear();
 };

@@ -134,14 +134,10 @@ void Watch::AddTensor(PyObject* tensor) {
 }
 
 void Watch::AddCell(PyObject* function, PyObject* name, const Seen& seen) {
-  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyErr_Clear();
-  PyObject* cells = PyFunction_GET_CLOSURE(function);
-  for (Py_ssize_t i = 0; names && cells != nullptr && i < PyTuple_GET_SIZE(cells); ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) != 0) continue;
-    Hold(PyTuple_GET_ITEM(cells, i));
-    cells_.push_back({PyTuple_GET_ITEM(cells, i), PythonRef::Borrow(seen.object.get())});
-  }
+  PyObject* cell = CellNamed(function, name);
+  if (cell == nullptr) return;
+  Hold(cell);
+  cells_.push_back({cell, PythonRef::Borrow(seen.object.get())});
 }
 
 /// False where the member is no object that lies in its holder.

@@ -110,6 +110,6 @@ def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
 
 
 def fetched(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
-    """What a call fetches from a place: a tensor, or for an integer one that stands for it."""
+    """What a call fetches from a place: a tensor, or for a number one that stands for it."""
     value = paths.resolve(path, roots)
-    return _native.tensor_of_int(value) if type(value) is int else value
+    return _native.tensor_of_number(value) if type(value) in (int, float) else value

@@ -40,8 +40,7 @@ class Captured:
     def __init__(self, recording: bytes, signature: bytes, observer: typing.Any, operators: "list[dependencies.Dependency]") -> None:
         self.recording, self.signature = recording, signature
         self._observer, self._operators = observer, operators
-        self.unchanged: bool = observer.settle()
-        """Whether everything the run read is still what it read."""
+        observer.settle()
         self.moved: "list[tuple[paths.Path, str, bool]]" = observer.moved()
         """Places that hold something else now: path, digest of what was read, and whether calls could fetch what lies there."""
 
@@ -63,7 +62,7 @@ class Captured:
         return found
 
     def still_holds(self) -> bool:
-        """Asks again what ``unchanged`` says."""
+        """Whether everything the run read is still what it read."""
         return bool(self._observer.settle())
 
 
@@ -108,13 +107,13 @@ class Recording:
 
     ``deferred``: elements that nobody reads are not computed; the result is worth nothing.
     ``follows_sizes``: what Python computes with sizes is noted, so that the recording may serve others.
-    ``moving``: places that other calls have changed: each call fetches the tensor there, or an integer as if it were a size.
+    ``moving``: places that other calls have changed: each call fetches the tensor there, or a number as one.
     """
 
     def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False,
                  follows_sizes: bool = False, moving: "typing.Iterable[paths.Path]" = ()) -> None:
         self._function, self._name, self._call, self._config, self._follows_sizes = function, name, call, config, follows_sizes
-        self._moving, self._moving_ints = frozenset(moving), _native.MovingInts()
+        self._moving, self._moving_numbers = frozenset(moving), _native.MovingNumbers()
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
         self._inputs: "list[paths.Path | None]" = []
@@ -142,7 +141,7 @@ class Recording:
             recorder.declare_group(name, identity)
         if self._follows_sizes:
             recorder.follow_sizes(self.observer)
-            self._moving_ints.put(sorted(self._moving), self._roots.named(), self.observer)
+            self._moving_numbers.put(sorted(self._moving), self._roots.named(), self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
@@ -169,7 +168,7 @@ class Recording:
 
     def _stop_observing(self) -> None:
         self.observer.stop()
-        self._moving_ints.take_back()
+        self._moving_numbers.take_back()
 
     def _invoke(self) -> typing.Any:
         return self._function(*self._call.args, **self._call.kwargs)
@@ -180,7 +179,7 @@ class Recording:
         aliased = next((path for path in map(self.observer.path_of, self._call.tensors) if path), None)
         if aliased is not None:
             raise Refused("aliased-input", f"an argument is also {paths.to_text(aliased)}")
-        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self._sized)
+        encoder = tree.Encoder(self.observer.path_of, self._declared, self.observer.is_argument, self._measured)
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
@@ -189,17 +188,18 @@ class Recording:
             writes = effects.encode(self.observer.writes(), encoder)
         except errors.Unsupported as e:
             raise Refused("side-effect", str(e)) from None
-        encoder.number_sizes()
+        encoder.number_measures()
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
+        numbers = self._bind_moving_numbers()
         weights = self._bind_foreigns()
         fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self._declared) if path is not None]
-        self.observer.set_fetched(fetched + self._bind_moving_ints())
+        self.observer.set_fetched(fetched + numbers)
         overlaps = memories.overlaps(self._weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
         encoder.found_in_arguments(self._declared)
-        owners = [*self._declared, *(tensor for _, tensor, _ in self._recorder.foreigns())]
+        owners = [*self._declared, *self._weights]
         encoder.find_links(owners)
         makes_inference = _makes_inference(encoder.leaves, owners)
         self._recorder.note_sizes(self.observer)
@@ -220,18 +220,21 @@ class Recording:
         if self._recorder.complete_if_kept():
             counters.add("deferred_completed")
 
-    def _sized(self, value: typing.Any) -> "torch.Tensor | None":
-        """For an integer that comes from sizes, and is no part of what every call does, a tensor whose last size it is."""
-        made = self._recorder.note_size(self.observer, value) if self._follows_sizes else None
-        if made is None:
-            self.observer.fix(value)
-        return made
+    def _measured(self, value: typing.Any) -> "tuple[str, torch.Tensor] | None":
+        """For a number that is no part of what every call does: a tensor that has it as its last size, or as its element."""
+        if self._follows_sizes:
+            read = self._recorder.note_number(self.observer, value)
+            if read is not None:
+                return "item", read
+            made = self._recorder.note_size(self.observer, value) if type(value) is int else None
+            if made is not None:
+                return "sized", made
+        self.observer.fix(value)
+        return None
 
-    def _bind_moving_ints(self) -> "list[int]":
+    def _bind_moving_numbers(self) -> "list[int | float]":
         """Makes inputs of those that the run has read; gives them."""
-        if self.observer.sizes_lost is not None:
-            return []
-        found = self._moving_ints.read_by(self.observer)
+        found = self._moving_numbers.read_by(self.observer)
         for path, _, tensor in found:
             self._recorder.declare_fetched(self._recorder.note_output(tensor), paths.to_text(path))
             self._inputs.append(path)

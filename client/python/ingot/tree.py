@@ -26,15 +26,16 @@ class Encoder:
     """Encodes what one run made; ``leaves`` collects its tensors in order.
 
     Objects from before (``path_of``) and tensors of the call (``inputs``) are the same objects in every result; so is what
-    occurs twice. Integers for which ``sized`` gives a tensor are the last size of that.
+    occurs twice. For a number of which ``measured`` gives how it is found in a tensor ("sized": its last size, "item": its element)
+    the tensor is a leaf.
     """
 
     def __init__(self, path_of: "typing.Callable[[typing.Any], str | None]", inputs: "typing.Sequence[torch.Tensor]" = (),
                  is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False,
-                 sized: "typing.Callable[[typing.Any], torch.Tensor | None]" = lambda value: None) -> None:
+                 measured: "typing.Callable[[typing.Any], tuple[str, torch.Tensor] | None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
-        self._path_of, self._is_argument, self._sized = path_of, is_argument, sized
-        self._sizes: "dict[int, tuple[int, torch.Tensor, Spec]]" = {}
+        self._path_of, self._is_argument, self._measured = path_of, is_argument, measured
+        self._measures: "dict[int, tuple[typing.Any, torch.Tensor, Spec]]" = {}
         self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
         self._numbers: "dict[int, int]" = {}
         self._shared: "dict[int, tuple[typing.Any, Spec]]" = {}
@@ -48,9 +49,9 @@ class Encoder:
                 spec.pop("p", None)
                 spec["input"] = known[id(tensor)]
 
-    def number_sizes(self) -> None:
-        """Once all is encoded: tensors that stand for integers are leaves behind all others."""
-        for _, tensor, spec in self._sizes.values():
+    def number_measures(self) -> None:
+        """Once all is encoded: tensors that stand for numbers are leaves behind all others."""
+        for _, tensor, spec in self._measures.values():
             spec["i"] = len(self.leaves)
             self.leaves.append(tensor)
 
@@ -87,12 +88,15 @@ class Encoder:
             raise errors.Unsupported("it is nested too deep or contains itself")
         if kinds.is_tensor(value):
             return self._encode_tensor(value, depth)
+        if type(value) in (int, float):
+            if id(value) not in self._measures:
+                measure = self._measured(value)
+                if measure is not None:
+                    self._measures[id(value)] = (value, measure[1], {"t": measure[0]})
+            if id(value) in self._measures:
+                return self._measures[id(value)][2]
         if value is None or type(value) in (bool, int, str):
-            if type(value) is int and id(value) not in self._sizes:
-                size = self._sized(value)
-                if size is not None:
-                    self._sizes[id(value)] = (value, size, {"t": "sized"})
-            return self._sizes[id(value)][2] if id(value) in self._sizes else {"t": "const", "v": value}
+            return {"t": "const", "v": value}
         if type(value) is float:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}
         if kinds.is_a(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
@@ -274,7 +278,7 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
             return ("const", paths.resolve(spec["p"], roots))
         how, *base = spec.get("link", ("leaf",))
         return (how, spec["i"], *base)
-    if kind in ("same", "sized"):
+    if kind in ("same", "sized", "item"):
         return (kind, spec["n" if kind == "same" else "i"])
     if kind == "const":
         return ("const", spec["v"])

@@ -105,30 +105,49 @@ class Check:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
             return f"the result cannot be taken apart: {e}"
-        outputs, sizes = _with_sizes(self._variant.signature["outputs"], native)
-        if json.loads(json.dumps(spec)) != outputs or len(encoder.leaves) + len(sizes) != len(native):
+        numbers = _Numbers(native)
+        outputs = numbers.put_into(self._variant.signature["outputs"], spec)
+        if json.loads(json.dumps(spec)) != outputs or len(encoder.leaves) + len(numbers.leaves) != len(native):
             return "the result has another structure"
         loosest = max((_TOLERANCE[t.dtype] for t in (*self._inputs, *self._variant._weights, *encoder.leaves) if t.dtype in _TOLERANCE),
                       default=(0.0, 0.0))
         pairs = [(f"output {name}", expected, found) for name, expected, found in zip(_leaf_names(spec), encoder.leaves, native)]
-        for name, expected, found in pairs + written:
+        for name, expected, found in pairs + numbers.pairs + written:
             why = compare(expected, found, loosest)
             if why is not None:
                 return f"{name} {why}"
         return None
 
 
-def _with_sizes(spec: tree.Spec, native: "list[torch.Tensor]") -> "tuple[tree.Spec, set[int]]":
-    """A recorded result with the integers that native code gave as sizes of leaves, and those leaves."""
-    if spec["t"] == "sized":
-        return {"t": "const", "v": native[spec["i"]].shape[-1]}, {spec["i"]}
-    made, sizes = dict(spec), set()
-    for part in ("ic", "c"):
-        if part in spec:
-            children = [_with_sizes(child, native) for child in spec[part]]
-            made[part] = [child for child, _ in children]
-            sizes |= {number for _, found in children for number in found}
-    return made, sizes
+class _Numbers:
+    """Python numbers of a result that native code gives as sizes or elements of leaves."""
+
+    def __init__(self, native: "list[torch.Tensor]") -> None:
+        self._native = native
+        self.leaves: "set[int]" = set()
+        self.pairs: "list[tuple[str, torch.Tensor, torch.Tensor]]" = []
+        """Elements to be compared: name, eager's, native code's."""
+
+    def put_into(self, recorded: tree.Spec, found: tree.Spec) -> tree.Spec:
+        """A recorded result with its numbers; those that are compared as tensors are are eager's."""
+        kind = recorded["t"]
+        if kind in ("sized", "item"):
+            self.leaves.add(recorded["i"])
+            leaf = self._native[recorded["i"]]
+            if kind == "sized":
+                return {"t": "const", "v": leaf.shape[-1]}
+            is_float = leaf.dtype == torch.float64
+            if found["t"] != ("float" if is_float else "const") or not is_float and type(found["v"]) is not int:
+                return recorded
+            value = (float.fromhex(found["v"]) if "0x" in found["v"] else float(found["v"])) if is_float else found["v"]
+            self.pairs.append(("a number", torch.tensor(value, dtype=leaf.dtype), leaf))
+            return found
+        made = dict(recorded)
+        for part in ("ic", "c"):
+            if part in recorded:
+                others = found.get(part, ())
+                made[part] = [self.put_into(child, others[i] if i < len(others) else {"t": ""}) for i, child in enumerate(recorded[part])]
+        return made
 
 
 def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: "tuple[float, float]") -> "str | None":

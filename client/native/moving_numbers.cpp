@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/native/moving_ints.h"
+#include "client/native/moving_numbers.h"
 
 #include <ATen/Functions.h>
 #include <structmember.h>
@@ -8,21 +8,11 @@
 #include <utility>
 
 #include "client/native/field_content.h"
+#include "client/native/observer.h"
+#include "client/native/size_terms.h"
 
 namespace ingot::client {
 namespace {
-
-/// The cell of a function's variable, borrowed; null where it has none of that name.
-PyObject* CellOf(PyObject* function, PyObject* name) {
-  if (!PyFunction_Check(function)) return nullptr;
-  const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyObject* cells = PyFunction_GET_CLOSURE(function);
-  PyErr_Clear();
-  for (Py_ssize_t i = 0; names && cells != nullptr && i < PyTuple_GET_SIZE(cells); ++i) {
-    if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0) return PyTuple_GET_ITEM(cells, i);
-  }
-  return nullptr;
-}
 
 /// Puts an equal value in a place, without running code of the program. False where that cannot be done.
 bool Replace(PyObject* holder, const Step& step, PyObject* value) {
@@ -50,7 +40,7 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
       break;
     }
     case Reading::kCell: {
-      PyObject* cell = CellOf(holder, key);
+      PyObject* cell = CellNamed(holder, key);
       done = cell != nullptr && PyCell_Set(cell, value) == 0;
       break;
     }
@@ -62,28 +52,37 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
 
 }  // namespace
 
-at::Tensor MovingInts::At(int64_t value) { return at::empty_strided({value + kShift}, {0}, at::kFloat); }
+std::optional<at::Tensor> MovingNumbers::TensorOf(PyObject* value) {
+  if (PyFloat_CheckExact(value)) return at::scalar_tensor(PyFloat_AS_DOUBLE(value), at::kDouble);
+  const auto size = SizeFrom(value);
+  return size ? std::optional(at::empty_strided({*size + kShift}, {0}, at::kFloat)) : std::nullopt;
+}
 
-void MovingInts::Put(const std::string& path, PathReader& reader, SizeTerms& sizes) {
+void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& observer) {
   auto place = reader.PlaceOf(path);
   if (!place) return;
   const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
-  const auto value = SizeFrom(seen.object.get());
-  if (!value) return;
-  at::Tensor tensor = At(*value);
-  PythonRef wrapped(THPVariable_Wrap(tensor));
-  const auto size = sizes.OfTensor(SizeTerms::Op::Size, wrapped.get(), 0, *value + kShift);
-  const auto term = sizes.Combine(SizeTerms::Op::Sub, size, sizes.Number(kShift));
-  PythonRef made(term ? sizes.Make(*term, path) : nullptr);
+  auto tensor = seen.object ? TensorOf(seen.object.get()) : std::nullopt;
+  if (!tensor) return;
+  PythonRef wrapped(THPVariable_Wrap(*tensor)), made;
+  if (PyFloat_CheckExact(seen.object.get())) {
+    made = PythonRef(PyFloat_FromDouble(PyFloat_AS_DOUBLE(seen.object.get())));
+    if (made) observer.numbers().Adopt(made.get(), wrapped.get());
+  } else {
+    SizeTerms& sizes = observer.sizes();
+    const auto size = sizes.OfTensor(SizeTerms::Op::Size, wrapped.get(), 0, tensor->size(0));
+    const auto term = sizes.Combine(SizeTerms::Op::Sub, size, sizes.Number(kShift));
+    made = PythonRef(term ? sizes.Make(*term, path) : nullptr);
+  }
   if (!made || !Replace(place->holder.get(), place->step, made.get())) return;
-  all_.push_back({path, std::move(place->holder), std::move(place->step), std::move(made), std::move(tensor),
+  all_.push_back({path, std::move(place->holder), std::move(place->step), std::move(made), std::move(*tensor),
                   std::move(wrapped)});
 }
 
-void MovingInts::TakeBack() {
+void MovingNumbers::TakeBack() {
   for (const One& one : all_) {
     const Seen seen = Look(one.holder.get(), one.step.reading, one.step.key.get());
-    if (seen.object.get() != one.made.get()) continue;
+    if (seen.object.get() != one.made.get() || !PyLong_CheckExact(one.made.get())) continue;
     const PythonRef kept(PyLong_FromLongLong(PyLong_AsLongLong(one.made.get())));
     if (kept) Replace(one.holder.get(), one.step, kept.get());
   }

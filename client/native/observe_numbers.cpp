@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the observer follows numbers that came out of tensors (tensor_numbers.h). What it models is computed with tensors
+// as well; whatever else looks at such a number fixes it: every reading of a value passes LookAt().
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/native/callables.h"
+#include "client/native/observer.h"
+#include "client/native/origin.h"
+#include "client/native/tensor_facts.h"
+
+namespace ingot::client {
+namespace {
+
+using Op = TensorNumbers::Op;
+
+/// Operators that take a tensor without dims where they take a number, and give the same.
+bool TakesTensors(std::string_view name) {
+  static constexpr std::string_view kNames =
+      " add add_ sub sub_ subtract mul mul_ multiply div div_ divide true_divide lt le gt ge eq ne fill_ masked_fill "
+      "masked_fill_ where clamp_min clamp_max ";
+  return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
+}
+
+std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+}  // namespace
+
+/// The instruction hands it on, or computes with it in a way that is followed.
+void Observer::PassNumberOn(PyObject* number) {
+  if (numbers_.Find(number) != nullptr) passed_on_.push_back(number);
+}
+
+void Observer::FixNumbers(const std::vector<PyObject*>& flat) {
+  if (numbers_.empty()) return;
+  for (PyObject* one : flat) numbers_.Fix(one);
+}
+
+size_t Observer::AwaitNumber(Op op, PyObject* a, PyObject* b) {
+  // A size takes part as the number it is.
+  for (PyObject* one : {a, b}) {
+    if (const auto term = one == nullptr ? std::nullopt : sizes_.Find(one)) sizes_.Fix(*term, Where());
+    if (one != nullptr) PassNumberOn(one);
+  }
+  return Await({.kind = Awaited::kNumber, .number_op = op, .tensors = Held(a, b)});
+}
+
+/// Gives an operator the tensor in the number's place. False where it does not take it.
+bool Observer::StandIn(PyObject*& slot, PyObject* beside) {
+  PyObject* stand = numbers_.Stand(slot, beside);
+  if (stand == nullptr) return false;
+  passed_on_.push_back(slot);  // Which numbers_ keeps.
+  Py_SETREF(slot, stand);
+  return true;
+}
+
+/// Before the instruction runs. As Follow().
+size_t Observer::FollowNumber(const Instruction& in) {
+  switch (in.act) {
+    case Act::kBinary:
+    case Act::kBinaryInPlace: return FollowNumberBinary(in);
+    case Act::kUnary:
+      return in.operation == 1 && numbers_.Find(in.a) != nullptr ? AwaitNumber(Op::Negative, in.a, nullptr) : 0;
+    case Act::kCompare: {
+      const bool is_one = numbers_.Find(in.a) != nullptr || numbers_.Find(in.b) != nullptr;
+      if (!is_one || in.operation > Py_GE) return 0;
+      if (IsTensor(in.a) || IsTensor(in.b)) return FollowNumberBinary(in);
+      for (PyObject* one : {in.a, in.b}) {
+        if (const auto term = sizes_.Find(one)) sizes_.Fix(*term, Where());
+      }
+      if (!numbers_.Compare(in.operation, in.a, in.b)) return 0;
+      PassNumberOn(in.a);
+      PassNumberOn(in.b);
+      return 0;
+    }
+    case Act::kTruth:
+      numbers_.CompareWithZero(in.a);
+      PassNumberOn(in.a);
+      return 0;
+    case Act::kCall: return FollowNumberCall(in);
+    default: return 0;
+  }
+}
+
+size_t Observer::FollowNumberBinary(const Instruction& in) {
+  const bool is_a = numbers_.Find(in.a) != nullptr, is_b = numbers_.Find(in.b) != nullptr;
+  if (!is_a && !is_b) return 0;
+  const bool is_simple = in.operation == kBinaryAdd || in.operation == kBinarySubtract ||
+                         in.operation == kBinaryMultiply || in.operation == kBinaryTrueDivide;
+  const bool is_compared = in.act == Act::kCompare;
+  if (IsTensor(in.a) || IsTensor(in.b)) {
+    if (!is_simple && !is_compared) return 0;
+    StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a);
+    return 0;
+  }
+  const auto is_real = [](PyObject* value) { return PyFloat_CheckExact(value) || PyLong_CheckExact(value); };
+  if (!is_simple || is_compared || !is_real(in.a) || !is_real(in.b)) return 0;
+  return AwaitNumber(in.operation == kBinaryAdd        ? Op::Add
+                     : in.operation == kBinarySubtract ? Op::Sub
+                     : in.operation == kBinaryMultiply ? Op::Mul
+                                                       : Op::TrueDiv,
+                     in.a, in.b);
+}
+
+size_t Observer::FollowNumberCall(const Instruction& in) {
+  auto** values = const_cast<PyObject**>(in.args);  // They lie on the frame's stack.
+  PyObject* beside = nullptr;
+  std::vector<size_t> found;
+  size_t plain = 0;
+  for (size_t i = 0; i < in.arg_count; ++i) {
+    if (numbers_.Find(values[i]) != nullptr) {
+      found.push_back(i);
+    } else if (PyFloat_CheckExact(values[i]) || PyLong_CheckExact(values[i])) {
+      ++plain;
+    }
+  }
+  if (found.empty() || in.a == nullptr) return 0;
+  PyObject* one = values[found[0]];
+  const bool is_alone = in.arg_count == 1 && in.keyword_names == nullptr;
+  if (PyType_Check(in.a)) {
+    if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
+      if (PyLong_CheckExact(one)) return AwaitNumber(Op::ToFloat, one, nullptr);
+      PassNumberOn(one);  // The same object.
+    }
+    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) PassNumberOn(one);
+    return 0;
+  }
+  if (!Callables::IsNative(in.a)) return 0;
+  const std::string name = Callables::NameOf(in.a);
+  const Effect effect = Callables::Shared().EffectOf(in.a);
+  if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(Op::Absolute, one, nullptr);
+  if (effect == Effect::kPure && is_alone && name == "math.sqrt") return AwaitNumber(Op::SquareRoot, one, nullptr);
+  if (effect == Effect::kPure && in.keyword_names == nullptr && in.arg_count > 1 && (name == "min" || name == "max")) {
+    // One of them is the answer, as each comes out against the best before it.
+    PyObject* best = values[0];
+    for (size_t i = 1; i < in.arg_count; ++i) {
+      const PythonRef answer(PyObject_RichCompare(values[i], best, name == "min" ? Py_LT : Py_GT));
+      PyErr_Clear();
+      if (!answer || !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best)) return 0;
+      if (answer.get() == Py_True) best = values[i];
+    }
+    for (const size_t i : found) PassNumberOn(values[i]);
+    return 0;
+  }
+  if (effect != Effect::kOperator || !TakesTensors(LastPart(name))) return 0;
+  PyObject* self = PyCFunction_Check(in.a) ? PyCFunction_GET_SELF(in.a) : nullptr;
+  if (self != nullptr && IsTensor(self)) beside = self;
+  for (size_t i = 0; i < in.arg_count; ++i) {
+    if (!IsTensor(values[i])) continue;
+    if (beside == nullptr || LastPart(name) == "where") beside = values[i];  // Not the condition.
+  }
+  // A mixture of numbers and tensors has no operator of its own.
+  if (beside == nullptr || plain > 0 || found.size() > 1) return 0;
+  StandIn(values[found[0]], beside);
+  return 0;
+}
+
+}  // namespace ingot::client

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/tensor_numbers.h"
+
+#include <ATen/Functions.h>
+#include <ATen/ScalarOps.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "client/native/size_terms.h"
+
+namespace ingot::client {
+namespace {
+
+constexpr size_t kNumbersMax = 4096;
+/// Integers beyond which doubles do not tell them apart.
+constexpr double kExactMax = 9007199254740992.0;
+/// How large an integer may be that is read from a tensor, to be followed.
+constexpr double kReadMax = 2147483648.0;
+
+bool IsReal(PyObject* object) { return PyFloat_CheckExact(object) || PyLong_CheckExact(object); }
+
+std::optional<int64_t> SmallInt(PyObject* object) {
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow != 0 || std::abs(static_cast<double>(value)) > kExactMax) return std::nullopt;
+  return value;
+}
+
+/// Whether the tensor has the value that Python computed.
+bool Agrees(const at::Tensor& tensor, PyObject* result) {
+  if (PyLong_CheckExact(result)) {
+    const auto value = SmallInt(result);
+    return tensor.scalar_type() == at::kLong && value && *tensor.const_data_ptr<int64_t>() == *value;
+  }
+  if (!PyFloat_CheckExact(result) || tensor.scalar_type() != at::kDouble) return false;
+  const double value = PyFloat_AS_DOUBLE(result), found = *tensor.const_data_ptr<double>();
+  return std::isnan(value) ? std::isnan(found) : value == found && std::signbit(value) == std::signbit(found);
+}
+
+at::Tensor Compared(int operation, const at::Tensor& a, const at::Tensor& b) {
+  switch (operation) {
+    case Py_LT: return at::lt(a, b);
+    case Py_LE: return at::le(a, b);
+    case Py_EQ: return at::eq(a, b);
+    case Py_NE: return at::ne(a, b);
+    case Py_GT: return at::gt(a, b);
+    default: return at::ge(a, b);
+  }
+}
+
+}  // namespace
+
+/// What needs PyTorch's headers.
+struct TensorNumbers::Torch {
+  static const at::Tensor& Of(const Number& number) { return THPVariable_Unpack(number.tensor.get()); }
+  static PythonRef Wrapped(const at::Tensor& tensor) { return PythonRef(THPVariable_Wrap(tensor)); }
+  /// Of a Python number that is or is not known, as double where `as_float`.
+  static std::optional<at::Tensor> Operand(const TensorNumbers& numbers, PyObject* object, bool as_float) {
+    if (const Number* known = numbers.Find(object)) {
+      const at::Tensor& tensor = Of(*known);
+      return as_float && tensor.scalar_type() != at::kDouble ? tensor.to(at::kDouble) : tensor;
+    }
+    if (PyFloat_CheckExact(object)) return at::native::wrapped_scalar_tensor(PyFloat_AS_DOUBLE(object));
+    const auto value = PyLong_CheckExact(object) ? SmallInt(object) : std::nullopt;
+    if (!value) return std::nullopt;
+    return at::native::wrapped_scalar_tensor(as_float ? at::Scalar(static_cast<double>(*value)) : at::Scalar(*value));
+  }
+  /// The condition holds: native code asks again.
+  static void Hold(const at::Tensor& condition) { (void)condition.item(); }
+};
+
+PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result) {
+  const bool is_int = PyLong_CheckExact(result);
+  const auto value = is_int ? SmallInt(result) : std::nullopt;
+  PyObject* taken = value ? SizeTerms::OwnInt(*value) : nullptr;
+  if (is_int && taken == nullptr) {
+    // Python keeps one object of it, which is met where nothing was computed as well.
+    Torch::Hold(THPVariable_Unpack(tensor.get()));
+    return nullptr;
+  }
+  PyObject* object = taken != nullptr ? taken : result;
+  by_object_.insert_or_assign(object, numbers_.size());
+  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude});
+  return taken;
+}
+
+void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
+  if (!is_on_) return;
+  by_object_.insert_or_assign(object, numbers_.size());
+  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor)});
+}
+
+PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
+  if (!is_on_ || numbers_.size() >= kNumbersMax || !THPVariable_Check(object) || !IsReal(result)) return nullptr;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const bool is_float = PyFloat_CheckExact(result);
+  const auto value = is_float ? std::nullopt : SmallInt(result);
+  const bool is_known = is_float ? at::isFloatingType(tensor.scalar_type())
+                                 : at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+  if (!is_known || (!is_float && (!value || std::abs(static_cast<double>(*value)) > kReadMax))) return nullptr;
+  if (!recorder_.take_back()) return nullptr;
+  PyObject* taken = nullptr;
+  recorder_.noting([&] {
+    // A copy: what is written to the tensor later on is no matter of the number's.
+    const at::Tensor one = tensor.dim() == 0 ? tensor : tensor.reshape({});
+    const at::ScalarType type = is_float ? at::kDouble : at::kLong;
+    const at::Tensor number = one.scalar_type() == type ? one.clone() : one.to(type);
+    if (!Agrees(number, result)) return Torch::Hold(tensor);
+    if (tensor.scalar_type() == at::kLong) Torch::Hold(at::le(at::abs(number), static_cast<int64_t>(kReadMax)));
+    taken = Add(Torch::Wrapped(number), is_float ? 0 : kReadMax, result);
+  });
+  return taken;
+}
+
+double TensorNumbers::MagnitudeOf(PyObject* object) const {
+  if (object == nullptr) return 0;
+  if (const Number* known = Find(object)) return known->magnitude;
+  const auto value = PyLong_CheckExact(object) ? SmallInt(object) : std::optional<int64_t>(0);
+  return value ? std::abs(static_cast<double>(*value)) : std::numeric_limits<double>::infinity();
+}
+
+PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* result) {
+  const auto fix = [&] {
+    Fix(a);
+    if (b != nullptr) Fix(b);
+  };
+  const double left = MagnitudeOf(a), right = MagnitudeOf(b);
+  const double most = op == Op::Add || op == Op::Sub ? left + right : op == Op::Mul ? left * right : left;
+  // Integers are exact: a call whose own are too large for that must not be served.
+  const bool is_exact = std::max({left, right, result != nullptr && PyLong_CheckExact(result) ? most : 0}) <= kExactMax;
+  if (result == nullptr || !IsReal(result) || !is_exact || numbers_.size() >= kNumbersMax) return fix(), nullptr;
+  PyObject* taken = nullptr;
+  recorder_.noting([&] {
+    const bool as_float = PyFloat_CheckExact(result);
+    const auto x = Torch::Operand(*this, a, as_float);
+    const auto y = b != nullptr ? Torch::Operand(*this, b, as_float) : std::nullopt;
+    if (!x || (b != nullptr && !y)) return fix();
+    at::Tensor made;
+    switch (op) {
+      case Op::Add: made = at::add(*x, *y); break;
+      case Op::Sub: made = at::sub(*x, *y); break;
+      case Op::Mul: made = at::mul(*x, *y); break;
+      case Op::TrueDiv:
+        if (Find(b) != nullptr) Torch::Hold(at::ne(*y, 0));  // Python raises.
+        made = at::div(*x, *y);
+        break;
+      case Op::Negative: made = at::neg(*x); break;
+      case Op::Absolute: made = at::abs(*x); break;
+      case Op::SquareRoot:
+        Torch::Hold(at::ge(*x, 0));  // Python raises.
+        made = at::sqrt(*x);
+        break;
+      case Op::ToFloat: made = x->clone(); break;
+    }
+    if (!Agrees(made, result)) return fix();
+    taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result);
+  });
+  return taken;
+}
+
+bool TensorNumbers::Compare(int operation, PyObject* a, PyObject* b) {
+  if (!IsReal(a) || !IsReal(b) || std::max(MagnitudeOf(a), MagnitudeOf(b)) > kExactMax) return false;
+  bool is_done = false;
+  recorder_.noting([&] {
+    const bool as_float = PyFloat_CheckExact(a) || PyFloat_CheckExact(b);
+    const auto x = Torch::Operand(*this, a, as_float), y = Torch::Operand(*this, b, as_float);
+    if (!x || !y) return;
+    Torch::Hold(Compared(operation, *x, *y));
+    is_done = true;
+  });
+  return is_done;
+}
+
+void TensorNumbers::CompareWithZero(PyObject* object) {
+  const Number* known = Find(object);
+  if (known != nullptr) recorder_.noting([&] { Torch::Hold(at::ne(Torch::Of(*known), 0)); });
+}
+
+PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside) {
+  const Number* known = Find(object);
+  if (known == nullptr || known->is_fixed || !THPVariable_Check(beside)) return nullptr;
+  const at::Tensor &tensor = Torch::Of(*known), &other = THPVariable_Unpack(beside);
+  // A Python number takes no part in what type a result has. Nor does a tensor without dims that is of the other's
+  // type, or beside one with dims that is of its kind.
+  const at::ScalarType type = other.scalar_type();
+  const bool is_wide = type == at::kFloat || type == at::kDouble;
+  const bool is_narrow = (type == at::kHalf || type == at::kBFloat16) && other.dim() > 0;
+  const bool is_integral = type == at::kLong && tensor.scalar_type() == at::kLong;
+  if (!is_wide && !is_narrow && !is_integral) return nullptr;
+  PyObject* stand = nullptr;
+  recorder_.noting([&] {
+    const at::ScalarType wanted = is_narrow ? at::kFloat : type;
+    stand = THPVariable_Wrap(tensor.scalar_type() == wanted ? tensor : tensor.to(wanted));
+  });
+  PyErr_Clear();
+  return stand;
+}
+
+void TensorNumbers::Fix(PyObject* object) {
+  const Number* known = Find(object);
+  if (known == nullptr || known->is_fixed) return;
+  numbers_[by_object_.at(object)].is_fixed = true;
+  recorder_.noting([&] { Torch::Hold(Torch::Of(*known)); });
+}
+
+}  // namespace ingot::client
