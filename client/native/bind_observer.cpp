@@ -109,6 +109,13 @@ void BindObserver(py::module_& m) {
            "Tensors that every call finds where the run did, whichever they are then.")
       .def("fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
            "An integer becomes part of what every call does, as it is.")
+      .def(
+          "fix_size",
+          [](Observer& o, py::handle tensor, int64_t dim, int64_t size) {
+            const auto term = o.sizes().OfTensor(SizeTerms::Op::Size, tensor.ptr(), dim, size);
+            o.sizes().Fix(term, "what the caller has declared");
+          },
+          py::arg("tensor"), py::arg("dim"), py::arg("size"), "Before the run: every call of it has this size there.")
       .def_property_readonly("sizes_lost",
                              [](Observer& o) -> py::object {
                                return o.sizes().lost() ? py::object(py::str(*o.sizes().lost())) : py::none();

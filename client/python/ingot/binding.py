@@ -20,6 +20,7 @@ class Variant:
         self.artifact_bytes: int = reply["artifact_bytes"]
         self.range: str = reply["range"]
         self._range = _native.GuardSet.parse(self.range)
+        self._gears: "set[tuple[int, ...]] | None" = None
         self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]
         self.signature: "dict[str, typing.Any]" = json.loads(reply["signature"])
         self.raw_signature: bytes = reply["signature"]
@@ -32,7 +33,13 @@ class Variant:
 
     def covers(self, symbols: "typing.Sequence[int]") -> bool:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
-        return tuple(symbols) in self.proven or (self.range != "" and self._range.holds(list(symbols)))
+        if tuple(symbols) in self.proven:
+            return True
+        return self.range != "" and self._range.holds(list(symbols)) and (self._gears is None or tuple(symbols) in self._gears)
+
+    def serve_only(self, gears: "typing.Iterable[tuple[int, ...]]") -> None:
+        """Of the proved range these values of the symbols, and those said before: the gears that a caller has declared."""
+        self._gears = {*(self._gears or ()), *gears}
 
     def why_not(self, symbols: "typing.Sequence[int]") -> str:
         """What keeps a template from these sizes, in words; empty where nothing does."""
@@ -72,6 +79,10 @@ class Variant:
             self.program = _native.Program.bind(self.artifact, weights, names)
             self._weights, self._group_names = weights, names
 
+    def proven_here(self) -> "list[tuple[int, ...]]":
+        """Values of the symbols that calls may have, besides those of a range."""
+        return self.proven if self._gears is None else sorted({*self.proven, *filter(self.covers, self._gears)})
+
     def fetches(self) -> bool:
         """Whether calls find tensors or sizes in objects, which may be others each time."""
         return any(path is not None for path in self.signature["inputs"])
@@ -98,7 +109,8 @@ class Variant:
                 "objects": list(roots.objects), "fetches": fetches, "roots": roots.named() if fetches else {},
                 "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
-                "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven, "range": self.range,
+                "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
+                "range": self.range if self._gears is None else "",
                 "guards": guards, "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
 
 

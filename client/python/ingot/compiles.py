@@ -183,7 +183,7 @@ class Compiles:
         for old in job.shape.entry.usable():
             if old.program is not None and variant.differs_in_sizes_alone(old):
                 old.proven = sorted({*old.proven, *variant.proven})
-                return engine.site._prove(job.call.shape_key, old.program, old.proven) > 0 and engine._accepts(old, job.call)
+                return engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._accepts(old, job.call)
         return False
 
     def _replace(self, job: Job, variant: binding.Variant, replaced: "list[binding.Variant]") -> bool:

@@ -299,6 +299,10 @@ class Engine:
         roots = paths.Roots(self.target, call.objects)
         try:
             variant.bind(roots)
+            if shape.declared is not None and shape.declared.gears and variant.range:
+                # Who declares gears wants those sizes: one recording proves all in its range. Of others is asked first.
+                sizes = tuple(tuple(tensor.shape) for tensor in self._inputs(variant, call))
+                variant.serve_only(shape.declared.symbols(sizes, variant.artifact.symbol_places()))
             self.site._install(call.shape_key, variant.parts(roots, self.config.guards))
         except errors.Error as e:
             self._last_miss = miss.Miss("rejected", f"stored but rejected: {e}")
@@ -336,6 +340,10 @@ class Engine:
                 answered, result = self._out_of_gear(shape, call)
                 if answered:
                     return result
+            if self._is_in_range(shape, call):
+                reason, result = self.site._serve(call.args, call.kwargs)
+                if reason is None:
+                    return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
         if shape.state(sizes) is not State.LOOKING or self._awaits(shape):
@@ -344,6 +352,16 @@ class Engine:
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape, sizes, call)
+
+    def _is_in_range(self, shape: Shape, call: recording.Call) -> bool:
+        """Whether a template of declared gears serves a call of other sizes from now on."""
+        for variant in shape.entry.usable():
+            symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None and variant.range else None
+            if symbols is not None:
+                variant.serve_only([tuple(symbols)])
+                if variant.covers(symbols):
+                    return bool(self.site._prove(call.shape_key, variant.program, variant.proven_here()))
+        return False
 
     def _out_of_gear(self, shape: Shape, call: recording.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
@@ -359,7 +377,7 @@ class Engine:
         if self.config.on_miss in ("eager", "error"):
             self._last_miss = miss.Miss("no_gear", f"size {declared.gear(sizes)} is no gear; the nearest are {declared.nearest(sizes)}")
             return True, self._refuse_miss(shape, call)
-        log.info("%s: size %s is no gear; it gets a variant of its own", self.name, declared.gear(sizes))
+        log.info("%s: size %s is no gear", self.name, declared.gear(sizes))
         return False, None
 
     def _retire(self, shape: Shape, why: str) -> None:
@@ -466,9 +484,11 @@ class Engine:
         return captured, proof
 
     def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
-        # Who declares gears wants those sizes and no others.
-        follows = self.config.dynamic is not False and self.config.capture != "export" and self._declared.get(call.shape_key) is None
-        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving)
+        declared = self._declared.get(call.shape_key)
+        follows = self.config.dynamic is not False and self.config.capture != "export" and (declared is None or bool(declared.gears))
+        # Gears name every size that changes.
+        fixed = declared.static if declared is not None else ()
+        return recording.Recording(self.target, self.name, call, self.config, deferred, follows and not deferred, self._moving, fixed)
 
     def _note_refusal(self, shape: Shape, refused: recording.Refused) -> None:
         counters.add("refusals")

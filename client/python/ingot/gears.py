@@ -120,8 +120,12 @@ class Declared(typing.NamedTuple):
     def symbol_values(self, sizes: Sizes, places: "typing.Sequence[tuple[int, int]]") -> "list[int]":
         """The values that symbols take in each gear, one gear after the other: ``places`` are (tensor, dim) of each symbol, ``sizes``
         those of a call, whose tensors come first."""
+        return [value for gear in self.symbols(sizes, places) for value in gear]
+
+    def symbols(self, sizes: Sizes, places: "typing.Sequence[tuple[int, int]]") -> "list[tuple[int, ...]]":
+        """As ``symbol_values``, one tuple for each gear."""
         changed = (self.with_gear(sizes, gear) for gear in sorted(self.gears))
-        return [one[tensor][dim] for one in changed for tensor, dim in places]
+        return [tuple(one[tensor][dim] for tensor, dim in places) for one in changed]
 
 
 def text(declared: Declared) -> str:

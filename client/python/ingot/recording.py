@@ -107,12 +107,14 @@ class Recording:
 
     ``deferred``: elements that nobody reads are not computed; the result is worth nothing.
     ``follows_sizes``: what Python computes with sizes is noted, so that the recording may serve others.
-    ``moving``: places that other calls have changed: each call fetches the tensor there, or a number as one.
+    ``fixed``: (tensor, dim) of sizes that are no other call's. ``moving``: places that other calls have changed: each call fetches the tensor there, or a number as one.
     """
 
     def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False,
-                 follows_sizes: bool = False, moving: "typing.Iterable[paths.Path]" = ()) -> None:
+                 follows_sizes: bool = False, moving: "typing.Iterable[paths.Path]" = (),
+                 fixed: "typing.Sequence[tuple[int, int]]" = ()) -> None:
         self._function, self._name, self._call, self._config, self._follows_sizes = function, name, call, config, follows_sizes
+        self._fixed = fixed
         self._moving, self._moving_numbers = frozenset(moving), _native.MovingNumbers()
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
@@ -141,6 +143,8 @@ class Recording:
             recorder.declare_group(name, identity)
         if self._follows_sizes:
             recorder.follow_sizes(self.observer)
+            for tensor_number, dim in self._fixed:
+                self.observer.fix_size(call.tensors[tensor_number], dim, call.tensors[tensor_number].shape[dim])
             self._moving_numbers.put(sorted(self._moving), self._roots.named(), self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
