@@ -31,6 +31,7 @@ struct CompileService::Request {
   std::string text;      ///< The recording's graph.
   std::string sibling;   ///< That of the recording that came along; "" without one.
   std::optional<Graphs::Ranged> ranged;  ///< The template that the recording makes by itself.
+  std::vector<std::string> fixed;         ///< Why sizes of it are numbers.
   Digest graph;          ///< Its canonical digest.
   CompilerFacts facts;
   EntryRef entry;        ///< As it was when the request came; nullptr when absent.
@@ -103,10 +104,13 @@ Status CompileService::Prepare(Request& request) const {
   TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
   if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
     auto ranged = core_.graphs.Lift(request.message.recording, request.message.eager_numerics);
-    if (!ranged) LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
-    if (ranged) {
+    if (!ranged) {
+      LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
+      request.fixed = {"all sizes: " + ranged.error().message()};
+    } else {
       for (const std::string& why : ranged->fixed)
         LogDebug("fixed a size", {{"function", request.function}, {"reason", why}});
+      request.fixed = ranged->fixed;
       request.ranged = std::move(ranged).value();
     }
   }
@@ -121,7 +125,7 @@ Status CompileService::Prepare(Request& request) const {
   TRY_ASSIGN(request.facts, core_.compilers.Facts());
   if (auto entry = core_.entries.Get(request.entry_digest)) request.entry = *entry;
   request.candidates.push_back(
-      {{.kind = proto::VariantKind::Exact, .graph = request.graph}, request.text,
+      {{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed}, request.text,
        GraphKey(request.graph, request.facts).ToDigest()});
   return {};
 }
@@ -189,7 +193,8 @@ std::optional<CompileService::Candidate> CompileService::InstanceOf(const Reques
                     .proven = *symbols,
                     .symbol_count = symbols->size(),
                     .range = request.ranged && request.ranged->text == *text ? request.ranged->range
-                                                                             : RangeFor(request, *text, *symbols)},
+                                                                             : RangeFor(request, *text, *symbols),
+                    .fixed = request.fixed},
                    std::move(text).value(),
                    {}};
 }
@@ -263,7 +268,8 @@ bool CompileService::AddRanged(Request& request) const {
                      .graph = *digest,
                      .proven = request.ranged->symbols,
                      .symbol_count = request.ranged->symbols.size(),
-                     .range = request.ranged->range};
+                     .range = request.ranged->range,
+                     .fixed = request.fixed};
   request.candidates.insert(request.candidates.begin(), {std::move(variant), request.ranged->text,
                                                          GraphKey(*digest, request.facts).ToDigest()});
   return true;

@@ -93,6 +93,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
   }
   AddProven(*target->variant, added, config);
   if (!added.range.empty()) target->variant->range = added.range;
+  if (!added.fixed.empty()) target->variant->fixed = added.fixed;
   MergeDependencies(*target->variant, request);
 }
 

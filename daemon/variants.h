@@ -27,6 +27,8 @@ struct NewVariant {
   size_t symbol_count = 0;
   /// Template: guards over its symbols under which all sizes are proved; "" leaves what is stored.
   std::string range;
+  /// Why sizes are numbers; empty leaves what is stored.
+  std::vector<std::string> fixed;
 };
 
 /// Whether variant and request can be one: equal signatures, and no dependency that both saw

@@ -129,6 +129,7 @@ Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
           {"created", stored.created},
           {"proven", proven},
           {"range", variant.range},
+          {"fixed", variant.fixed},
           {"signature_bytes", variant.signature.size()},
           {"dependencies", dependencies}};
   if (provenance) {

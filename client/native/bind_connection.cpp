@@ -78,6 +78,7 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
   }
   out["proven"] = proven;
   out["range"] = variant.range;
+  out["fixed"] = variant.fixed;
   return out;
 }
 

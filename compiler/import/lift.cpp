@@ -629,7 +629,8 @@ class Lifter {
       bool holds = false;
       switch (guard.relation()) {
         case proto::SizeRelation::Equal:
-          if (right.is_const() && !left.is_const()) sizes_.Fix(left - right, where);
+          if (right.is_const() && !left.is_const())
+            sizes_.Fix(left - right, fmt::format("a size of {}, at {}", right.ToText(), where));
           holds = SameSize(left, right);
           break;
         case proto::SizeRelation::NotEqual: holds = sizes_.NotEqual(left, right); break;

@@ -249,3 +249,20 @@ def test_accelerate_takes_what_holds_a_module(ingot):
         with counted(ingot) as seen:
             torch.testing.assert_close(pipeline.model(x), torch.nn.functional.linear(x, pipeline.model.weight, pipeline.model.bias))
     assert seen["native_calls"] == 1
+
+
+def looks_up(x):
+    names = {5: 1.0, 6: 2.0}
+    return torch.tanh(x) * names.get(x.shape[1], 3.0)
+
+
+def test_soundness_names_what_fixed_a_size_also_of_what_is_stored(ingot):
+    line = looks_up.__code__.co_firstlineno + 2
+    with torch.no_grad():
+        for captures in (1, 0):
+            before = ingot.stats()["captures"]
+            step = ingot.compile(looks_up)
+            step(torch.ones(4, 5))
+            step.wait(60)
+            assert f"fixed: a size of 5, at test_one_recording.py:{line}" in step.soundness().splitlines()
+            assert "size of 4" not in step.soundness() and ingot.stats()["captures"] - before == captures

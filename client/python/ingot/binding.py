@@ -19,6 +19,8 @@ class Variant:
         self.artifact_digest: str = reply["artifact_digest"]
         self.artifact_bytes: int = reply["artifact_bytes"]
         self.range: str = reply["range"]
+        self.fixed: "list[str]" = reply["fixed"]
+        """Why sizes are numbers here and nothing that may vary."""
         self._range = _native.GuardSet.parse(self.range)
         self._gears: "set[tuple[int, ...]] | None" = None
         self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]

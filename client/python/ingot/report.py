@@ -32,7 +32,7 @@ def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str
 
 
 def soundness(entries: Entries) -> str:
-    """What is proved whenever a variant is loaded, and what is assumed; in the words of ``ingot inspect``."""
+    """What is proved whenever a variant is loaded, what is assumed, and what fixed sizes; in the words of ``ingot inspect``."""
     lines: "dict[str, None]" = {}
     for entry in entries:
         for name, items in entry.key.components:
@@ -40,4 +40,5 @@ def soundness(entries: Entries) -> str:
                 lines[f"proved: {name} is as the entry key has it ({', '.join(item[0] for item in items[:3])}{', ...' if len(items) > 3 else ''})"] = None
         for variant in entry.usable():
             lines.update((_native.dependency_words(kind, where, short), None) for kind, where, _, short in variant.record.rows())
+            lines.update((f"fixed: {why}", None) for why in variant.fixed)
     return "\n".join(lines) or "nothing recorded yet"
