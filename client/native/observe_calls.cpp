@@ -478,7 +478,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     }
     case Effect::kToList:
       DeepAll(arguments);
-      if (count > 0 && IsTensor(values[0])) hooks_.list(values[0]);
+      if (count > 0 && IsTensor(values[0]) && !is_list_followed_) hooks_.list(values[0]);
       break;
     case Effect::kState: return kSetting;
     case Effect::kAnswer: Answer(callable, arguments); return kSetting;

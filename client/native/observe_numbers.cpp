@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/native/callables.h"
@@ -76,7 +77,7 @@ size_t Observer::FollowNumber(const Instruction& in) {
       return 0;
     }
     case Act::kTruth:
-      numbers_.CompareWithZero(in.a);
+      numbers_.CompareWith(TensorNumbers::Kind::Zero, in.a);
       PassNumberOn(in.a);
       return 0;
     case Act::kCall: return FollowNumberCall(in);
@@ -132,6 +133,16 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   const Effect effect = Callables::Shared().EffectOf(in.a);
   if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(Op::Absolute, one, nullptr);
   if (effect == Effect::kPure && is_alone && name == "math.sqrt") return AwaitNumber(Op::SquareRoot, one, nullptr);
+  static constexpr std::pair<std::string_view, TensorNumbers::Kind> kAsked[] = {
+      {"math.isnan", TensorNumbers::Kind::NotANumber},
+      {"math.isinf", TensorNumbers::Kind::Infinite},
+      {"math.isfinite", TensorNumbers::Kind::Finite}};
+  for (const auto& [asked, kind] : kAsked) {
+    if (effect != Effect::kPure || !is_alone || name != asked) continue;
+    numbers_.CompareWith(kind, one);
+    PassNumberOn(one);
+    return 0;
+  }
   if (effect == Effect::kPure && in.keyword_names == nullptr && in.arg_count > 1 && (name == "min" || name == "max")) {
     // One of them is the answer, as each comes out against the best before it.
     PyObject* best = values[0];

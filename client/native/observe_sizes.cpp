@@ -141,7 +141,7 @@ std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
 /// Before the instruction runs and before the log sees it. Gives the number of what awaits its
 /// result, 0 for nothing.
 size_t Observer::Follow(const Instruction& in) {
-  is_followed_ = false;
+  is_followed_ = is_list_followed_ = false;
   if (!follows_sizes_) return 0;
   if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
   if (!numbers_.empty()) {
@@ -415,8 +415,11 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
   const Effect effect = Callables::Shared().EffectOf(callable);
   const size_t positional = values.size() - names;
   switch (effect) {
-    case Effect::kOperator:
     case Effect::kToList:
+      is_list_followed_ = values.size() == 1 && numbers_.MayReadAll(values[0]);
+      if (!is_list_followed_) return AwaitOperator("tolist", values.data(), values.size(), keyword_names);
+      return Await({.kind = Awaited::kList, .tensors = Held(values[0])});
+    case Effect::kOperator:
     case Effect::kOffset:
       if (positional > 1 && IsTensor(values[0]) && ShortNameOf(callable).ends_with("etitem__"))
         return FollowPart(values[0], values[1], positional > 2 ? values[2] : nullptr);
@@ -512,11 +515,16 @@ PyObject* Observer::FollowResult(size_t number, PyObject* result) {
     return numbers_.Combine(awaited.number_op, awaited.tensors[0].get(),
                             awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr, result);
   }
+  if (awaited.kind == Awaited::kList) {
+    if (result != nullptr && PyList_CheckExact(result)) numbers_.ReadAll(awaited.tensors[0].get(), result);
+    return FixTensors(awaited.tensors), nullptr;
+  }
   if (sizes_.lost()) return nullptr;
   if (awaited.kind == Awaited::kOperator && awaited.name == "item" && result != nullptr && !awaited.tensors.empty())
     return numbers_.Read(awaited.tensors[0].get(), result);
   switch (awaited.kind) {
-    case Awaited::kNumber: break;
+    case Awaited::kNumber:
+    case Awaited::kList: break;
     case Awaited::kTerm: {
       const auto value = result == nullptr ? std::nullopt : IntOf(result);
       if (value && *value == sizes_.ValueOf(awaited.term)) return sizes_.Make(awaited.term, Where());

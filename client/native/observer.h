@@ -179,7 +179,7 @@ class Observer final : private InstructionListener {
 
   // observe_sizes.cpp
   struct Awaited {
-    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber };
+    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber, kList };
     struct Given {
       SizeTerms::Term term;
       bool is_size;  ///< not a plain number
@@ -288,6 +288,7 @@ class Observer final : private InstructionListener {
   TensorNumbers numbers_;
   bool follows_sizes_ = false;
   bool is_followed_ = false;           ///< the attribute that is loaded is awaited
+  bool is_list_followed_ = false;      ///< the elements that `tolist` is about to give are
   const IntLog* int_log_ = nullptr;
   std::vector<Awaited> awaited_;
   size_t open_store_ = 0;              ///< number of a store that leaves no result

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/native/size_terms.h"
 
@@ -17,6 +18,8 @@ namespace ingot::client {
 namespace {
 
 constexpr size_t kNumbersMax = 4096;
+/// Elements of a list that are followed each.
+constexpr int64_t kListMax = 64;
 /// Integers beyond which doubles do not tell them apart.
 constexpr double kExactMax = 9007199254740992.0;
 /// How large an integer may be that is read from a tensor, to be followed.
@@ -117,6 +120,43 @@ PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
   return taken;
 }
 
+bool TensorNumbers::MayReadAll(PyObject* object) const {
+  if (!is_on_ || !THPVariable_Check(object)) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  const bool is_known =
+      at::isFloatingType(tensor.scalar_type()) || at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+  return is_known && tensor.dim() > 0 && tensor.numel() > 0 && tensor.numel() <= kListMax &&
+         numbers_.size() + kListMax < kNumbersMax;
+}
+
+void TensorNumbers::ReadAll(PyObject* object, PyObject* list) {
+  recorder_.noting([&] {
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    const bool is_float = at::isFloatingType(tensor.scalar_type());
+    const at::Tensor flat = tensor.reshape(-1).to(is_float ? at::kDouble : at::kLong, false, /*copy=*/true);
+    if (tensor.scalar_type() == at::kLong) Torch::Hold(at::le(at::abs(flat), static_cast<int64_t>(kReadMax)).all());
+    const std::vector<at::Tensor> elements = flat.unbind(0);
+    size_t at = 0;
+    const auto visit = [&](const auto& self, PyObject* part) -> void {
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(part); ++i) {
+        PyObject* item = PyList_GET_ITEM(part, i);
+        if (PyList_CheckExact(item)) {
+          self(self, item);
+          continue;
+        }
+        const at::Tensor& element = elements.at(at++);
+        if (!IsReal(item) || !Agrees(element, item)) {
+          Torch::Hold(element);
+          continue;
+        }
+        PyObject* taken = Add(Torch::Wrapped(element), is_float ? 0 : kReadMax, item);
+        if (taken != nullptr) PyList_SetItem(part, i, taken);
+      }
+    };
+    visit(visit, list);
+  });
+}
+
 double TensorNumbers::MagnitudeOf(PyObject* object) const {
   if (object == nullptr) return 0;
   if (const Number* known = Find(object)) return known->magnitude;
@@ -176,9 +216,18 @@ bool TensorNumbers::Compare(int operation, PyObject* a, PyObject* b) {
   return is_done;
 }
 
-void TensorNumbers::CompareWithZero(PyObject* object) {
+void TensorNumbers::CompareWith(Kind kind, PyObject* object) {
   const Number* known = Find(object);
-  if (known != nullptr) recorder_.noting([&] { Torch::Hold(at::ne(Torch::Of(*known), 0)); });
+  if (known == nullptr) return;
+  recorder_.noting([&] {
+    const at::Tensor& tensor = Torch::Of(*known);
+    switch (kind) {
+      case Kind::Zero: return Torch::Hold(at::ne(tensor, 0));
+      case Kind::NotANumber: return Torch::Hold(at::isnan(tensor));
+      case Kind::Infinite: return Torch::Hold(at::isinf(tensor));
+      case Kind::Finite: return Torch::Hold(at::isfinite(tensor));
+    }
+  });
 }
 
 PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside) {

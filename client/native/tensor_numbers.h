@@ -52,13 +52,18 @@ class TensorNumbers {
   void Adopt(PyObject* object, PyObject* tensor);
   /// After `tensor.item()` or its like gave `result`. What takes the result's place, a new reference; null leaves it.
   PyObject* Read(PyObject* tensor, PyObject* result);
+  /// Whether ReadAll() will follow what `tensor.tolist()` gives.
+  bool MayReadAll(PyObject* tensor) const;
+  /// After `tensor.tolist()` gave `list`, which nobody else has seen; puts integers of its own into it.
+  void ReadAll(PyObject* tensor, PyObject* list);
   /// After Python computed `result` of numbers, one of which at least is known here. `b` is null for what has one
   /// operand. As Read().
   PyObject* Combine(Op op, PyObject* a, PyObject* b, PyObject* result);
   /// Python asked how two numbers compare, as Py_LT and its like count. False where that cannot be followed.
   bool Compare(int operation, PyObject* a, PyObject* b);
-  /// Python asked whether it is zero.
-  void CompareWithZero(PyObject* object);
+  enum class Kind : uint8_t { Zero, NotANumber, Infinite, Finite };
+  /// Python asked whether it is of a kind.
+  void CompareWith(Kind kind, PyObject* object);
   /// What an operator is given in place of the number, beside `other`; a new reference, null where it would not give
   /// the same.
   PyObject* Stand(PyObject* object, PyObject* other);

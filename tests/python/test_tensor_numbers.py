@@ -74,13 +74,23 @@ def writes_afterwards(x):
     return kept * before, before
 
 
+def lists(x):
+    (a, b), ids = x[:2, 0].tolist(), x.argmax(-1).tolist()
+    return x * a + b, [a, b], ids[:2], max(a, b)
+
+
+def asks(x):
+    s = x.sum().item()
+    return torch.zeros_like(x) if math.isnan(s) or math.isinf(s) else x / (abs(s) + 1)
+
+
 def formats(x):
     return x, f"{x.abs().amax().item() > 1e6}"
 
 
 PROGRAMS = [scales, normalises, stops_early, collects, compares_integers, takes_roots, fills, quantises, has_no_elements_of_its_kind,
-            writes_afterwards, formats]
-ALWAYS_NATIVE = {"scales", "normalises", "collects", "fills", "quantises", "writes_afterwards", "formats"}
+            writes_afterwards, lists, asks, formats]
+ALWAYS_NATIVE = {"scales", "normalises", "collects", "fills", "quantises", "writes_afterwards", "asks", "formats"}
 
 
 def same(a, b):
@@ -191,7 +201,7 @@ APPLIED = ["{t} * {a}", "{a} * {t}", "{t} + {a}", "{a} - {t}", "{t} - {a}", "{t}
            "torch.add({t}, {t}, alpha={a})", "torch.where({t} > {a}, {t}, {a})", "{t}.clamp_min({a})", "{t}.clamp({a}, 9.0)", "torch.full_like({t}, {a})",
            "({t} > {a}).float()", "{t} ** 2 * {a}"]
 IN_PLACE = ["{m}.mul_({a})", "{m}.add_({a})", "{m} += {a}", "{m}.fill_({a})", "{m}.masked_fill_({m} > 0, {a})", "{m}[0] = {a}", "{m}[0] *= {a}"]
-TESTS = ["{a} < {b}", "{a} > {b}", "{a}", "not {a}", "{a} >= {b}", "0 < {a} < 1"]
+TESTS = ["math.isnan({a})", "not math.isfinite({a} * 1e308)", "math.isinf({a} * 1e300 * 1e300)", "{a} < {b}", "{a} > {b}", "{a}", "not {a}", "{a} >= {b}", "0 < {a} < 1"]
 LOOKED_AT = ["f'{{{a}:.1f}}'", "{a} in (0.5, 2)", "bool({a})", "{a} == {a}", "str(int({a}))"]
 
 
@@ -217,7 +227,7 @@ class Program:
         pick, t = self.pick.choice, self.pick.choice(self.tensors)
         kind = pick(["read", "read", "read", "index", "number", "number", "number", "number", "apply", "apply", "place", "branch", "loop", "write", "look"])
         if kind == "read" or not self.numbers:
-            lines = [self.made(self.numbers, pick(READS))]
+            lines = [self.made(self.numbers, pick([*READS, "{t}[:2, 1].tolist()[1]", "{t}.argmax(-1).tolist()[2]"]))]
         elif kind == "index":
             lines = [self.made(self.numbers, "{t}.flatten().argmax().item()")]
         elif kind == "number":
