@@ -304,11 +304,12 @@ void Observer::FollowCompare(const Instruction& in) {
 
 /// Equal small integers are one object to a program: here they are compared as that.
 void Observer::FollowIdentity(const Instruction& in) {
-  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b) || (!sizes_.Find(in.a) && !sizes_.Find(in.b))) return;
+  const auto is_own = [this](PyObject* value) { return sizes_.Find(value) || numbers_.Find(value) != nullptr; };
+  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b) || (!is_own(in.a) && !is_own(in.b))) return;
   for (int i = 1; i <= 2; ++i) {
     LookAt(in.top[-i]);
     const auto value = IntOf(in.top[-i]);
-    if (!value || !sizes_.Find(in.top[-i])) continue;
+    if (!value || !is_own(in.top[-i])) continue;
     PyObject* kept = PyLong_FromLongLong(*value);
     if (kept != nullptr) Py_SETREF(in.top[-i], kept);
   }

@@ -131,6 +131,44 @@ def test_the_number_of_each_call_is_its_own(ingot, program):
         assert stats["captures"] <= 6 and stats["native_calls"] >= 12
 
 
+def test_integers_are_the_objects_that_python_keeps_where_it_asks(ingot):
+    def f(x):
+        n = x.max().item()
+        return x + (1 if n is 7 else 2)  # noqa: F632
+
+    compiled = ingot.compile(f)
+    with torch.no_grad():
+        for value in [7, 8, 7, 8, 7]:
+            x = torch.tensor([value, 1])
+            assert compiled(x).equal(f(x))
+            compiled.wait(60)
+
+
+def test_numbers_read_in_inference_mode(ingot):
+    def f(x):
+        with torch.inference_mode():
+            size = x.norm().item()
+        return x / size, size
+
+    compiled, before = ingot.compile(f), ingot.stats()
+    with torch.no_grad():
+        for x in inputs(6):
+            assert same(f(x), compiled(x))
+            compiled.wait(60)
+    assert counted(ingot, before)["native_calls"] >= 5
+
+
+def test_an_exported_function_gives_numbers(ingot, tmp_path):
+    compiled = ingot.compile(collects)
+    with torch.no_grad():
+        compiled(inputs(1)[0])
+        compiled.wait(60)
+        compiled.export(tmp_path / "collects.ingot")
+        loaded = ingot.load(tmp_path / "collects.ingot")
+        for x in inputs(3):
+            assert same(collects(x), loaded(x))
+
+
 class Average(torch.nn.Module):
     def __init__(self):
         super().__init__()

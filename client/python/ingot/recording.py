@@ -192,6 +192,7 @@ class Recording:
             writes = effects.encode(self.observer.writes(), encoder)
         except errors.Unsupported as e:
             raise Refused("side-effect", str(e)) from None
+        results = list(encoder.leaves)
         encoder.number_measures()
         for leaf in encoder.leaves:
             self._recorder.note_output(leaf)
@@ -205,7 +206,7 @@ class Recording:
         encoder.found_in_arguments(self._declared)
         owners = [*self._declared, *self._weights]
         encoder.find_links(owners)
-        makes_inference = _makes_inference(encoder.leaves, owners)
+        makes_inference = _makes_inference(results, owners)
         self._recorder.note_sizes(self.observer)
         try:
             recording = self._recorder.finish(self._name, encoder.leaves)
