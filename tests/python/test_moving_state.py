@@ -316,3 +316,29 @@ def test_the_next_process_starts_with_it(ingot, tmp_path):
            for _ in range(2)]
     assert ran[0][0] == ran[1][0]
     assert ran[1][1:] == [10, 0]
+
+
+class Appears:
+    """What calls fetch is gone, or of another kind, in some states."""
+
+    def __init__(self):
+        self.count, self.state = 0, None
+
+    def step(self, x):
+        self.count = self.count + 3 if self.count < 9 else -2
+        self.state = x * 2 if self.state is None else self.state + x
+        if self.count == 6:
+            self.state = None
+        return x + self.count
+
+
+def test_what_is_fetched_may_be_gone_or_of_another_kind(ingot, caplog):
+    eager, held = Appears(), Appears()
+    compiled = ingot.compile(held.step)
+    with torch.no_grad():
+        for _ in range(40):
+            x = torch.randn(4)
+            assert torch.equal(eager.step(x), compiled(x))
+            assert (eager.count, eager.state is None) == (held.count, held.state is None)
+            compiled.wait(60)
+    assert not [r for r in caplog.records if r.exc_info], caplog.text

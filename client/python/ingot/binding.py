@@ -126,4 +126,7 @@ def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
 def fetched(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
     """What a call fetches from a place: a tensor, or for a number one that stands for it."""
     value = paths.resolve(path, roots)
-    return _native.tensor_of_number(value) if type(value) in (int, float) else value
+    made = value if kinds.is_tensor(value) else _native.tensor_of_number(value)
+    if made is None:
+        raise errors.NotFound(f"{paths.to_text(path)} is {type(value).__name__}, a tensor or a number when it was recorded")
+    return made

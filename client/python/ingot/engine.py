@@ -311,14 +311,23 @@ class Engine:
 
     def _accepts(self, variant: binding.Variant, call: recording.Call) -> bool:
         """Whether a bound variant may serve this call."""
-        symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
+        symbols = self._symbols(variant, call)
         return symbols is not None and (not variant.is_template or variant.covers(symbols))
+
+    def _symbols(self, variant: binding.Variant, call: recording.Call) -> "tuple[int, ...] | None":
+        """The values that a call gives a bound variant's symbols; None where the variant does not take it."""
+        try:
+            symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
+        except errors.Error:  # What it fetches is not there.
+            return None
+        return None if symbols is None else tuple(symbols)
 
     def _is_served(self, call: recording.Call) -> bool:
         """Whether a bound variant is proved for this call."""
         return any(self._accepts(variant, call) for variant in self._bound_variants())
 
     def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
+        """The call's tensors and what it fetches; NotFound where nothing that could be fetched lies there."""
         roots = paths.Roots(self.target, call.objects)
         fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
         return [*call.tensors, *fetched]
@@ -356,9 +365,9 @@ class Engine:
     def _is_in_range(self, shape: Shape, call: recording.Call) -> bool:
         """Whether a template of declared gears serves a call of other sizes from now on."""
         for variant in shape.entry.usable():
-            symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None and variant.range else None
+            symbols = self._symbols(variant, call) if variant.range else None
             if symbols is not None:
-                variant.serve_only([tuple(symbols)])
+                variant.serve_only([symbols])
                 if variant.covers(symbols):
                     return bool(self.site._prove(call.shape_key, variant.program, variant.proven_here()))
         return False
@@ -572,9 +581,11 @@ class Engine:
     def _why_refused(self, call: recording.Call) -> str:
         """The first guard of a variant that does not hold for this call, else the last miss."""
         for variant in self._bound_variants():
-            inputs = self._inputs(variant, call)
-            why = variant.program.explain(inputs)
-            symbols = variant.program.accepts(inputs) if not why else None
+            try:
+                why = variant.program.explain(self._inputs(variant, call))
+            except errors.Error as e:
+                why = str(e)
+            symbols = self._symbols(variant, call) if not why else None
             if symbols is not None:
                 why = variant.why_not(symbols)
             if why:
