@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
+#include <utility>
 
 namespace ingot::guards {
 namespace {
@@ -238,6 +240,21 @@ Dims ContiguousStrides(std::span<const Dim> sizes) {
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = stride;
     if (!sizes[i].is_zero()) stride = stride * sizes[i];
+  }
+  return strides;
+}
+
+Dims NestedStrides(std::span<const Dim> sizes, std::span<const Dim> like_sizes, std::span<const Dim> like_strides) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](size_t i) {
+    return std::pair(like_strides[i].const_value(), like_sizes[i].const_value());
+  });
+  Dims strides(sizes.size());
+  Dim stride(1);
+  for (const size_t i : order) {
+    strides[i] = stride;
+    stride = stride * sizes[i];
   }
   return strides;
 }

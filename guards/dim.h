@@ -70,5 +70,7 @@ Dim Product(std::span<const Dim> dims);
 /// Row-major strides of `sizes` in elements, as torch computes them for contiguous tensors
 /// (a size of 0 counts as 1).
 Dims ContiguousStrides(std::span<const Dim> sizes);
+/// Dense strides of `sizes` with the dims nested in memory as in a tensor of such sizes and strides, all numbers.
+Dims NestedStrides(std::span<const Dim> sizes, std::span<const Dim> like_sizes, std::span<const Dim> like_strides);
 
 }  // namespace ingot::guards

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/floored.h"
 #include "guards/normalize.h"
 
 namespace ingot::guards {
@@ -60,18 +61,13 @@ bool AsksForStrideOfNothing(const Dim& value, std::span<const Property> properti
   return false;
 }
 
-int64_t PythonModulo(int64_t value, int64_t modulus) {
-  const int64_t rest = value % modulus;
-  return rest < 0 ? rest + modulus : rest;
-}
-
 bool NumberHolds(const Guard& guard, int64_t value) {
   switch (guard.kind) {
     case Guard::Kind::kEqual: return value == 0;
     case Guard::Kind::kNotEqual: return value != 0;
     case Guard::Kind::kAtLeast: return value >= 0;
-    case Guard::Kind::kModulo: return PythonModulo(value, guard.modulus) == guard.remainder;
-    default: return PythonModulo(value, guard.modulus) != guard.remainder;
+    case Guard::Kind::kModulo: return FloorMod(value, guard.modulus) == guard.remainder;
+    default: return FloorMod(value, guard.modulus) != guard.remainder;
   }
 }
 

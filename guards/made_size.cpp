@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guards/made_size.h"
 
+#include "base/floored.h"
+
 namespace ingot::guards {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr std::string_view kBegin = "=(", kMiddle = ") // (", kEnd = ")";
 std::optional<int64_t> MadeSize::Eval(std::span<const int64_t> symbols) const {
   const int64_t x = a.Eval(symbols), y = b.Eval(symbols);
   if (y < 1) return std::nullopt;
-  return x / y - (x % y < 0 ? 1 : 0);
+  return FloorDiv(x, y);
 }
 
 std::string MadeSizeText(const Dim& a, const Dim& b) {

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/floored.h"
+
 namespace ingot::guards {
 namespace {
 
@@ -31,12 +33,9 @@ int64_t CommonFactor(const Dim& value, int64_t factor = 0) {
   return factor;
 }
 
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
-int64_t PositiveModulo(int64_t a, int64_t m) { return (a % m + m) % m; }
-
 Dim ScaleDown(const Dim& value, int64_t factor) {
   Terms terms = value.terms();
-  for (Dim::Term& term : terms) term.coef = FloorDivide(term.coef, factor);
+  for (Dim::Term& term : terms) term.coef = FloorDiv(term.coef, factor);
   return Dim::FromTerms(std::move(terms));
 }
 
@@ -68,16 +67,16 @@ int64_t InverseOf(int64_t a, int64_t m) {
     std::tie(x, y) = std::pair(y, x - q * y);
     std::tie(r, s) = std::pair(s, r - q * s);
   }
-  return PositiveModulo(x, m);
+  return FloorMod(x, m);
 }
 
 std::optional<Guard> NormalModulo(Guard guard) {
   const bool equal = guard.kind == Guard::Kind::kModulo;
   int64_t m = guard.modulus;
-  int64_t remainder = PositiveModulo(guard.remainder - ConstantOf(guard.value), m);
+  int64_t remainder = FloorMod(guard.remainder - ConstantOf(guard.value), m);
   Terms terms;
   for (const Dim::Term& term : guard.value.terms()) {
-    if (!term.symbols.empty() && term.coef % m != 0) terms.push_back({PositiveModulo(term.coef, m), term.symbols});
+    if (!term.symbols.empty() && term.coef % m != 0) terms.push_back({FloorMod(term.coef, m), term.symbols});
   }
   guard.value = Dim::FromTerms(std::move(terms));
   if (guard.value.is_zero()) return Decide((remainder == 0) == equal);

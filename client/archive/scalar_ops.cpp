@@ -8,6 +8,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "base/floored.h"
+
 namespace ingot::client {
 namespace {
 
@@ -33,13 +35,11 @@ Answer Arithmetic(Args a, Whole2 whole, Real2 real) {
   return IValue(out);
 }
 
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-
 Answer FloorDiv(Args a) {
   if (Real(a[1]) == 0) return ZeroDivision();
   if (!IsWhole(a[0]) || !IsWhole(a[1])) return IValue(std::floor(Real(a[0]) / Real(a[1])));
   if (Whole(a[0]) == std::numeric_limits<int64_t>::min() && Whole(a[1]) == -1) return Overflow();
-  return IValue(FloorDivide(Whole(a[0]), Whole(a[1])));
+  return IValue(ingot::FloorDiv(Whole(a[0]), Whole(a[1])));
 }
 
 Answer Mod(Args a) {
@@ -48,7 +48,7 @@ Answer Mod(Args a) {
     return Error(Code::kUnsupported, "the remainder of floats");
   }
   if (Whole(a[1]) == -1) return IValue(int64_t{0});
-  return IValue(Whole(a[0]) - FloorDivide(Whole(a[0]), Whole(a[1])) * Whole(a[1]));
+  return IValue(FloorMod(Whole(a[0]), Whole(a[1])));
 }
 
 Answer Power(Args a) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/lib/made_inputs.h"
 #include "client/lib/program.h"
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 
 #include "client/lib/guard_table.h"
 #include "client/lib/lane.h"
+#include "client/lib/made_inputs.h"
 #include "client/lib/tensor_memory.h"
 #include "guards/dim.h"
 #include "kernels/arena_offsets.h"

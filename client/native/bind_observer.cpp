@@ -107,6 +107,14 @@ void BindObserver(py::module_& m) {
              o.log().SetFetched(found);
            },
            "Tensors that every call finds where the run did, whichever they are then.")
+      .def(
+          "number_tensor",
+          [](Observer& o, py::handle value) -> py::object {
+            PyObject* tensor = o.numbers().TensorOf(value.ptr());
+            return tensor == nullptr ? py::none() : py::reinterpret_borrow<py::object>(tensor);
+          },
+          py::arg("value"),
+          "After the run: a tensor whose element the number is in every call, or None where it came out of none.")
       .def("fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
            "An integer becomes part of what every call does, as it is.")
       .def(

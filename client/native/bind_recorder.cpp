@@ -5,6 +5,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,12 +48,6 @@ void FollowSizes(Recorder& recorder, Observer& observer) {
   });
   observer.numbers().Begin({[&recorder] { return recorder.TakeBackRead(); },
                             [&recorder](const std::function<void()>& run) { recorder.Noting(run); }});
-}
-
-/// The tensor whose element the number is wherever the recording is run, or None for one that came out of no tensor.
-py::object NoteNumber(Observer& observer, py::handle value) {
-  PyObject* tensor = observer.numbers().TensorOf(value.ptr());
-  return tensor == nullptr ? py::none() : py::reinterpret_borrow<py::object>(tensor);
 }
 
 /// A tensor whose last size is the integer wherever the recording is run, or None for an integer that has nothing to do
@@ -121,9 +116,6 @@ void BindRecorder(py::module_& m) {
            "Before the run: its observer follows what Python computes with sizes.")
       .def("note_size", &NoteSize, py::arg("observer"), py::arg("value"),
            "After the run: a tensor whose last size is the integer in every call, or None where it is the same in all.")
-      .def_static("note_number", &NoteNumber, py::arg("observer"), py::arg("value"),
-                  "After the run: a tensor whose element the number is in every call, or None where it came out of "
-                  "none.")
       .def("note_sizes", &NoteSizes, py::arg("observer"),
            "After the run, before finish(): what the observer has followed.")
       .def_property_readonly("step_count", &Recorder::step_count);

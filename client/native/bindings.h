@@ -3,6 +3,9 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <string>
+#include <unordered_map>
+
 #include "base/digest.h"
 #include "base/result.h"
 

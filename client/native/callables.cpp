@@ -429,6 +429,14 @@ bool Callables::IsNative(PyObject* callable) {
          type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
+std::string_view Callables::ShortNameOf(PyObject* callable) {
+  if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  const PyTypeObject* type = Py_TYPE(callable);
+  const bool is_descriptor = type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
+                             type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type;
+  return is_descriptor ? ViewOf(reinterpret_cast<PyDescrObject*>(callable)->d_name) : std::string_view();
+}
+
 std::string Callables::NameOf(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
   if (PyCFunction_Check(callable)) return NameOfFunction(callable);

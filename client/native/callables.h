@@ -81,6 +81,8 @@ class Callables {
   static bool IsNative(PyObject* callable);
   /// How the table names it.
   static std::string NameOf(PyObject* callable);
+  /// The last part of it; nothing for what is neither a function nor a descriptor made in C.
+  static std::string_view ShortNameOf(PyObject* callable);
 
  private:
   struct Known {

@@ -9,7 +9,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/observer.h"
-#include "client/native/origin.h"
+#include "client/native/python_numbers.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -25,26 +25,24 @@ bool TakesTensors(std::string_view name) {
   return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
-
 }  // namespace
-
-/// The instruction hands it on, or computes with it in a way that is followed.
-void Observer::PassNumberOn(PyObject* number) {
-  if (numbers_.Find(number) != nullptr) passed_on_.push_back(number);
-}
 
 void Observer::FixNumbers(const std::vector<PyObject*>& flat) {
   if (numbers_.empty()) return;
   for (PyObject* one : flat) numbers_.Fix(one);
 }
 
-size_t Observer::AwaitNumber(Op op, PyObject* a, PyObject* b) {
-  // A size takes part as the number it is.
+/// Numbers that are computed with or compared: a size takes part as the number it is.
+void Observer::TakePart(PyObject* a, PyObject* b) {
   for (PyObject* one : {a, b}) {
-    if (const auto term = one == nullptr ? std::nullopt : sizes_.Find(one)) sizes_.Fix(*term, Where());
-    if (one != nullptr) PassNumberOn(one);
+    if (one == nullptr) continue;
+    if (const auto term = sizes_.Find(one)) sizes_.Fix(*term, Where());
+    PassOn(one);
   }
+}
+
+size_t Observer::AwaitNumber(Op op, PyObject* a, PyObject* b) {
+  TakePart(a, b);
   return Await({.kind = Awaited::kNumber, .number_op = op, .tensors = Held(a, b)});
 }
 
@@ -68,17 +66,17 @@ size_t Observer::FollowNumber(const Instruction& in) {
       const bool is_one = numbers_.Find(in.a) != nullptr || numbers_.Find(in.b) != nullptr;
       if (!is_one || in.operation > Py_GE) return 0;
       if (IsTensor(in.a) || IsTensor(in.b)) return FollowNumberBinary(in);
-      for (PyObject* one : {in.a, in.b}) {
-        if (const auto term = sizes_.Find(one)) sizes_.Fix(*term, Where());
+      if (numbers_.Compare(in.operation, in.a, in.b)) {
+        TakePart(in.a, in.b);
+      } else {
+        LookAt(in.a);
+        LookAt(in.b);
       }
-      if (!numbers_.Compare(in.operation, in.a, in.b)) return 0;
-      PassNumberOn(in.a);
-      PassNumberOn(in.b);
       return 0;
     }
     case Act::kTruth:
       numbers_.CompareWith(TensorNumbers::Kind::Zero, in.a);
-      PassNumberOn(in.a);
+      PassOn(in.a);
       return 0;
     case Act::kCall: return FollowNumberCall(in);
     default: return 0;
@@ -96,8 +94,7 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a);
     return 0;
   }
-  const auto is_real = [](PyObject* value) { return PyFloat_CheckExact(value) || PyLong_CheckExact(value); };
-  if (!is_simple || is_compared || !is_real(in.a) || !is_real(in.b)) return 0;
+  if (!is_simple || is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
   return AwaitNumber(in.operation == kBinaryAdd        ? Op::Add
                      : in.operation == kBinarySubtract ? Op::Sub
                      : in.operation == kBinaryMultiply ? Op::Mul
@@ -113,7 +110,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   for (size_t i = 0; i < in.arg_count; ++i) {
     if (numbers_.Find(values[i]) != nullptr) {
       found.push_back(i);
-    } else if (PyFloat_CheckExact(values[i]) || PyLong_CheckExact(values[i])) {
+    } else if (IsReal(values[i])) {
       ++plain;
     }
   }
@@ -123,13 +120,14 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   if (PyType_Check(in.a)) {
     if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
       if (PyLong_CheckExact(one)) return AwaitNumber(Op::ToFloat, one, nullptr);
-      PassNumberOn(one);  // The same object.
+      PassOn(one);  // The same object.
     }
-    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) PassNumberOn(one);
+    if (in.a == reinterpret_cast<PyObject*>(&PyLong_Type) && is_alone && PyLong_CheckExact(one)) PassOn(one);
     return 0;
   }
   if (!Callables::IsNative(in.a)) return 0;
   const std::string name = Callables::NameOf(in.a);
+  const std::string_view last = Callables::ShortNameOf(in.a);
   const Effect effect = Callables::Shared().EffectOf(in.a);
   if (effect == Effect::kPure && is_alone && name == "abs") return AwaitNumber(Op::Absolute, one, nullptr);
   if (effect == Effect::kPure && is_alone && name == "math.sqrt") return AwaitNumber(Op::SquareRoot, one, nullptr);
@@ -140,7 +138,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   for (const auto& [asked, kind] : kAsked) {
     if (effect != Effect::kPure || !is_alone || name != asked) continue;
     numbers_.CompareWith(kind, one);
-    PassNumberOn(one);
+    PassOn(one);
     return 0;
   }
   if (effect == Effect::kPure && in.keyword_names == nullptr && in.arg_count > 1 && (name == "min" || name == "max")) {
@@ -152,15 +150,15 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
       if (!answer || !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best)) return 0;
       if (answer.get() == Py_True) best = values[i];
     }
-    for (const size_t i : found) PassNumberOn(values[i]);
+    for (const size_t i : found) PassOn(values[i]);
     return 0;
   }
-  if (effect != Effect::kOperator || !TakesTensors(LastPart(name))) return 0;
+  if (effect != Effect::kOperator || !TakesTensors(last)) return 0;
   PyObject* self = PyCFunction_Check(in.a) ? PyCFunction_GET_SELF(in.a) : nullptr;
   if (self != nullptr && IsTensor(self)) beside = self;
   for (size_t i = 0; i < in.arg_count; ++i) {
     if (!IsTensor(values[i])) continue;
-    if (beside == nullptr || LastPart(name) == "where") beside = values[i];  // Not the condition.
+    if (beside == nullptr || last == "where") beside = values[i];  // Not the condition.
   }
   // A mixture of numbers and tensors has no operator of its own.
   if (beside == nullptr || plain > 0 || found.size() > 1) return 0;

@@ -218,6 +218,8 @@ class Observer final : private InstructionListener {
   size_t FollowNative(PyObject* callable, const std::vector<PyObject*>& values, size_t names, PyObject* keyword_names);
   size_t FollowExtreme(bool is_min, const std::vector<PyObject*>& values);
   size_t FollowFold(bool is_product, PyObject* value);
+
+  // observe_size_results.cpp
   PyObject* FollowResult(size_t number, PyObject* result);
   PyObject* SizesOf(const Awaited& awaited, PyObject* result);
   void ExplainInts(const Awaited& awaited);
@@ -225,8 +227,7 @@ class Observer final : private InstructionListener {
   void EndFollowing();
 
   // observe_numbers.cpp
-  void PassNumberOn(PyObject* number);
-  void Keep(PyObject* value);
+  void TakePart(PyObject* a, PyObject* b);
   void FixNumbers(const std::vector<PyObject*>& flat);
   size_t FollowNumber(const Instruction& instruction);
   size_t FollowNumberBinary(const Instruction& instruction);

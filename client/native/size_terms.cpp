@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/size_terms.h"
 
+#include "base/floored.h"
+
 namespace ingot::client {
 namespace {
 
@@ -23,11 +25,6 @@ PyObject* MakeSmall(int64_t value) {
   if (value != 0) made->ob_digit[0] = static_cast<digit>(value);
 #endif
   return reinterpret_cast<PyObject*>(made);
-}
-
-int64_t FloorDiv(int64_t x, int64_t y) {
-  const int64_t quotient = x / y;
-  return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
 }
 
 }  // namespace
@@ -66,7 +63,7 @@ std::optional<SizeTerms::Term> SizeTerms::Combine(Op op, Term a, Term b) {
     case Op::FloorDiv:
     case Op::Mod:
       fails = y == 0 || y == -1;
-      if (!fails) value = op == Op::FloorDiv ? FloorDiv(x, y) : x - FloorDiv(x, y) * y;
+      if (!fails) value = op == Op::FloorDiv ? FloorDiv(x, y) : FloorMod(x, y);
       break;
     default: fails = true;
   }

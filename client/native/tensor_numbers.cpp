@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/native/python_numbers.h"
 #include "client/native/size_terms.h"
 
 namespace ingot::client {
@@ -25,13 +26,20 @@ constexpr double kExactMax = 9007199254740992.0;
 /// How large an integer may be that is read from a tensor, to be followed.
 constexpr double kReadMax = 2147483648.0;
 
-bool IsReal(PyObject* object) { return PyFloat_CheckExact(object) || PyLong_CheckExact(object); }
-
 std::optional<int64_t> SmallInt(PyObject* object) {
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(object, &overflow);
-  if (overflow != 0 || std::abs(static_cast<double>(value)) > kExactMax) return std::nullopt;
-  return value;
+  const auto value = IntOf(object);
+  return value && std::abs(static_cast<double>(*value)) <= kExactMax ? value : std::nullopt;
+}
+
+/// Whether Python makes floats or ints of its elements.
+bool IsOfNumbers(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type()) || at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+}
+
+/// The elements as numbers are kept, in a copy: what is written to the tensor later on is no matter of theirs.
+at::Tensor CopyAsNumbers(const at::Tensor& tensor) {
+  const at::ScalarType type = at::isFloatingType(tensor.scalar_type()) ? at::kDouble : at::kLong;
+  return tensor.scalar_type() == type ? tensor.clone() : tensor.to(type);
 }
 
 /// Whether the tensor has the value that Python computed.
@@ -75,6 +83,12 @@ struct TensorNumbers::Torch {
   }
   /// The condition holds: native code asks again.
   static void Hold(const at::Tensor& condition) { (void)condition.item(); }
+  /// Integers of 64 bits may be larger in other calls than those that are followed.
+  static void HoldReadable(const at::Tensor& read, const at::Tensor& numbers) {
+    if (read.scalar_type() != at::kLong) return;
+    const at::Tensor is_small = at::le(at::abs(numbers), static_cast<int64_t>(kReadMax));
+    Hold(numbers.dim() == 0 ? is_small : is_small.all());
+  }
 };
 
 PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result) {
@@ -103,18 +117,14 @@ PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
   const at::Tensor& tensor = THPVariable_Unpack(object);
   const bool is_float = PyFloat_CheckExact(result);
   const auto value = is_float ? std::nullopt : SmallInt(result);
-  const bool is_known = is_float ? at::isFloatingType(tensor.scalar_type())
-                                 : at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
+  const bool is_known = IsOfNumbers(tensor) && at::isFloatingType(tensor.scalar_type()) == is_float;
   if (!is_known || (!is_float && (!value || std::abs(static_cast<double>(*value)) > kReadMax))) return nullptr;
   if (!recorder_.take_back()) return nullptr;
   PyObject* taken = nullptr;
   recorder_.noting([&] {
-    // A copy: what is written to the tensor later on is no matter of the number's.
-    const at::Tensor one = tensor.dim() == 0 ? tensor : tensor.reshape({});
-    const at::ScalarType type = is_float ? at::kDouble : at::kLong;
-    const at::Tensor number = one.scalar_type() == type ? one.clone() : one.to(type);
+    const at::Tensor number = CopyAsNumbers(tensor.dim() == 0 ? tensor : tensor.reshape({}));
     if (!Agrees(number, result)) return Torch::Hold(tensor);
-    if (tensor.scalar_type() == at::kLong) Torch::Hold(at::le(at::abs(number), static_cast<int64_t>(kReadMax)));
+    Torch::HoldReadable(tensor, number);
     taken = Add(Torch::Wrapped(number), is_float ? 0 : kReadMax, result);
   });
   return taken;
@@ -123,9 +133,7 @@ PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
 bool TensorNumbers::MayReadAll(PyObject* object) const {
   if (!is_on_ || !THPVariable_Check(object)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(object);
-  const bool is_known =
-      at::isFloatingType(tensor.scalar_type()) || at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false);
-  return is_known && tensor.dim() > 0 && tensor.numel() > 0 && tensor.numel() <= kListMax &&
+  return IsOfNumbers(tensor) && tensor.dim() > 0 && tensor.numel() > 0 && tensor.numel() <= kListMax &&
          numbers_.size() + kListMax < kNumbersMax;
 }
 
@@ -133,8 +141,8 @@ void TensorNumbers::ReadAll(PyObject* object, PyObject* list) {
   recorder_.noting([&] {
     const at::Tensor& tensor = THPVariable_Unpack(object);
     const bool is_float = at::isFloatingType(tensor.scalar_type());
-    const at::Tensor flat = tensor.reshape(-1).to(is_float ? at::kDouble : at::kLong, false, /*copy=*/true);
-    if (tensor.scalar_type() == at::kLong) Torch::Hold(at::le(at::abs(flat), static_cast<int64_t>(kReadMax)).all());
+    const at::Tensor flat = CopyAsNumbers(tensor.reshape(-1));
+    Torch::HoldReadable(tensor, flat);
     const std::vector<at::Tensor> elements = flat.unbind(0);
     size_t at = 0;
     const auto visit = [&](const auto& self, PyObject* part) -> void {

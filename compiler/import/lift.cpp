@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 
+#include "base/floored.h"
 #include "compiler/import/functional_name.h"
 #include "compiler/import/import.h"
 #include "compiler/import/imported_graph.h"
@@ -47,23 +46,6 @@ Error Corrupt(std::string what) { return Error(Code::kCorrupt, "recording: " + s
 bool IsConst(const Type& type) {
   const auto is_const = [](const Dim& dim) { return dim.is_const(); };
   return std::ranges::all_of(type.sizes, is_const) && std::ranges::all_of(type.strides, is_const);
-}
-
-/// Dense strides with the dims nested in memory as in `like`, whose sizes and strides are numbers.
-Dims NestedAs(const Type& like, const Dims& sizes) {
-  std::vector<size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    return std::pair(like.strides[a].const_value(), like.sizes[a].const_value()) <
-           std::pair(like.strides[b].const_value(), like.sizes[b].const_value());
-  });
-  Dims out(sizes.size());
-  Dim stride = 1;
-  for (const size_t i : order) {
-    out[i] = stride;
-    stride = stride * sizes[i];
-  }
-  return out;
 }
 
 class Lifter {
@@ -156,7 +138,8 @@ class Lifter {
         }
       }
       const Type& exact = exact_.type(id);
-      for (const Dims& strides : {guards::ContiguousStrides(type.sizes), NestedAs(exact, type.sizes)}) {
+      for (const Dims& strides : {guards::ContiguousStrides(type.sizes),
+                                  guards::NestedStrides(type.sizes, exact.sizes, exact.strides)}) {
         if (!Matches(strides, exact.strides, exact.sizes)) continue;
         type.strides = AsSeen(strides, exact);
         break;
@@ -463,7 +446,7 @@ class Lifter {
     if (inferred.strides) guesses.push_back(*inferred.strides);
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
     guesses.push_back(guards::ContiguousStrides(type.sizes));
-    guesses.push_back(NestedAs(exact, type.sizes));
+    guesses.push_back(guards::NestedStrides(type.sizes, exact.sizes, exact.strides));
     for (const Dims& strides : guesses) {
       if (!Matches(strides, exact.strides, exact.sizes)) continue;
       type.strides = AsSeen(strides, exact);
@@ -555,23 +538,16 @@ class Lifter {
     }
     if (y == 0) return Corrupt("a size divided by zero");
     if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
-    const int64_t remainder = ((x % y) + y) % y;
     if (op == Op::FloorDiv && y > 0) {
       if (const auto quotient = FloorQuotient(a, b)) return *quotient;
     }
     if (op == Op::Mod && b.is_const() && y > 0) {
       // A remainder that has been asked for is nearly always compared with a number.
-      sizes_.Modulo(a, y, remainder, true);
-      return Dim(remainder);
+      sizes_.Modulo(a, y, FloorMod(x, y));
+      return Dim(FloorMod(x, y));
     }
     FixBoth(a, b, op == Op::Mod ? "a remainder of sizes" : "a quotient of sizes");
-    return Dim(op == Op::Mod ? (y < 0 && remainder != 0 ? remainder + y : remainder) : FloorDiv(x, y));
-  }
-
-  static int64_t FloorDiv(int64_t x, int64_t y) {
-    if (y == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
-    const int64_t quotient = x / y;
-    return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
+    return Dim(op == Op::Mod ? FloorMod(x, y) : FloorDiv(x, y));
   }
 
   static size_t DegreeOf(const Dim& dim) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/floored.h"
+
 namespace ingot::compiler {
 namespace {
 
@@ -109,7 +111,6 @@ void Sizes::Replace(uint16_t symbol, const Dim& by) {
   Dims all;
   for (uint16_t i = 0; i < values_.size(); ++i) all.push_back(i == symbol ? by : Dim::Symbol(i));
   for (Dim& dim : now_) dim = dim.Substitute(all);
-  changed_ = true;
 }
 
 bool Sizes::UsesDerived(const Dim& dim) const {
@@ -141,7 +142,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
   }
   if (derived_.size() >= kDerivedMax) return std::nullopt;
   derived_.push_back({a, b});
-  seen_.push_back(x / y - (x % y < 0 ? 1 : 0));
+  seen_.push_back(FloorDiv(x, y));
   const Dim symbol = Dim::Symbol(static_cast<uint16_t>(seen_.size() - 1));
   // What whoever asks about the symbol may know of it; it always holds.
   AtLeastZero(a - b * symbol);
@@ -198,11 +199,9 @@ bool Sizes::NotEqual(const Dim& a, const Dim& b) {
   return Seen(zero) != 0;
 }
 
-bool Sizes::Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_equal) {
-  const Kind kind = is_equal ? Kind::kModulo : Kind::kNotModulo;
-  if (!conditions_.Add({.kind = kind, .value = dim, .modulus = modulus, .remainder = remainder}))
+void Sizes::Modulo(const Dim& dim, int64_t modulus, int64_t remainder) {
+  if (!conditions_.Add({.kind = Kind::kModulo, .value = dim, .modulus = modulus, .remainder = remainder}))
     Fix(dim, "a number beyond all sizes");
-  return true;
 }
 
 Result<guards::GuardSet> Sizes::Conditions() const {

@@ -45,7 +45,7 @@ class Sizes final : public SizeTies {
   /// `dim` is at least 0; true when it was.
   bool AtLeastZero(const Dim& dim);
   bool NotEqual(const Dim& a, const Dim& b);
-  bool Modulo(const Dim& dim, int64_t modulus, int64_t remainder, bool is_equal);
+  void Modulo(const Dim& dim, int64_t modulus, int64_t remainder);
 
   /// Something was tied or fixed since the last walk began.
   bool changed() const { return changed_; }

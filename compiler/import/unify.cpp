@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -21,12 +19,6 @@ Error Differs(std::string what) { return Error(Code::kUnsupported, std::move(wha
 
 bool SameBits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
-}
-
-std::vector<int64_t> Numbers(const Dims& dims) {
-  std::vector<int64_t> out;
-  for (const Dim& dim : dims) out.push_back(dim.const_value());
-  return out;
 }
 
 /// Walks two exact graphs side by side and builds the template.
@@ -276,7 +268,7 @@ class Unifier {
     if (inferred && inferred->strides && AllMatch(*inferred->strides, a.strides, b.strides)) {
       return *inferred->strides;
     }
-    for (const Dims& guess : {guards::ContiguousStrides(sizes), PermutedStrides(sizes, a)}) {
+    for (const Dims& guess : {guards::ContiguousStrides(sizes), guards::NestedStrides(sizes, a.sizes, a.strides)}) {
       if (AllMatch(guess, a.strides, b.strides)) return guess;
     }
     std::vector<Dim> all(guards::ContiguousStrides(sizes));
@@ -288,23 +280,6 @@ class Unifier {
       strides.push_back(*std::move(stride));
     }
     return strides;
-  }
-
-  /// Dense strides with the dims nested in memory as in `a`.
-  static Dims PermutedStrides(const Dims& sizes, const Type& a) {
-    std::vector<size_t> order(sizes.size());
-    std::iota(order.begin(), order.end(), 0);
-    const std::vector<int64_t> strides = Numbers(a.strides), extents = Numbers(a.sizes);
-    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
-      return std::tie(strides[x], extents[x]) < std::tie(strides[y], extents[y]);
-    });
-    Dims out(sizes.size());
-    Dim stride = 1;
-    for (size_t i : order) {
-      out[i] = stride;
-      stride = stride * sizes[i];
-    }
-    return out;
   }
 
   Status AddEnds() {

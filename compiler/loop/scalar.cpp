@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/floored.h"
 #include "compiler/loop/ops.h"
 
 namespace ingot::compiler::loop {
@@ -129,15 +130,8 @@ int64_t EvalInteger(ScalarOp op, DType t, int64_t a, int64_t b) {
     case ScalarOp::kSub: return static_cast<int64_t>(ua - ub);
     case ScalarOp::kMul: return static_cast<int64_t>(ua * ub);
     case ScalarOp::kDiv: return DivideTrunc(a, b);
-    case ScalarOp::kFloorDiv: {
-      const int64_t q = DivideTrunc(a, b);
-      return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
-    }
-    case ScalarOp::kRem: {
-      if (b == 0 || b == -1) return 0;
-      const int64_t r = a % b;
-      return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-    }
+    case ScalarOp::kFloorDiv: return b == 0 ? 0 : FloorDiv(a, b);
+    case ScalarOp::kRem: return b == 0 ? 0 : FloorMod(a, b);
     case ScalarOp::kMin: return b < a ? b : a;
     case ScalarOp::kMax: return b > a ? b : a;
     case ScalarOp::kPow: return PowInteger(a, b);

@@ -88,12 +88,12 @@ bool InferUnary(const Call& call, std::vector<Inferred>& results);
 bool InferUnbind(const Call& call, std::vector<Inferred>& results);
 bool InferUnflatten(const Call& call, std::vector<Inferred>& results);
 bool InferUnsqueeze(const Call& call, std::vector<Inferred>& results);
+bool InferUpsample(const Call& call, std::vector<Inferred>& results);
 bool InferVarCorrection(const Call& call, std::vector<Inferred>& results);
 bool InferVarDim(const Call& call, std::vector<Inferred>& results);
 bool InferView(const Call& call, std::vector<Inferred>& results);
 bool InferViewAs(const Call& call, std::vector<Inferred>& results);
 bool InferWhere(const Call& call, std::vector<Inferred>& results);
-bool InferUpsample(const Call& call, std::vector<Inferred>& results);
 bool InferZeros(const Call& call, std::vector<Inferred>& results);
 bool InferZerosLike(const Call& call, std::vector<Inferred>& results);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/ops/size_ties.h"
 
+#include "base/floored.h"
+
 namespace ingot::compiler {
 namespace {
 
 using guards::Dim;
 
 thread_local SizeTies* t_ties = nullptr;
-
-int64_t FloorDiv(int64_t x, int64_t y) { return x / y - (x % y < 0 ? 1 : 0); }
 
 }  // namespace
 

@@ -228,7 +228,7 @@ class Recording:
     def _measured(self, value: typing.Any) -> "tuple[str, torch.Tensor] | None":
         """For a number that is no part of what every call does: a tensor that has it as its last size, or as its element."""
         if self._follows_sizes:
-            read = self._recorder.note_number(self.observer, value)
+            read = self.observer.number_tensor(value)
             if read is not None:
                 return "item", read
             made = self._recorder.note_size(self.observer, value) if type(value) is int else None

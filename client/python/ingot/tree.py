@@ -269,6 +269,11 @@ def decode(spec: Spec, roots: paths.Roots, loaded: bool = False) -> "tuple[typin
     return ("keep", spec["n"], made) if "n" in spec and spec["t"] != "same" else made
 
 
+def float_of(spec: Spec) -> float:
+    """The value of a node that is a float."""
+    return float.fromhex(spec["v"]) if "0x" in spec["v"] else float(spec["v"])
+
+
 def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, ...]":
     kind = spec["t"]
     if kind == "leaf":
@@ -283,7 +288,7 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
     if kind == "const":
         return ("const", spec["v"])
     if kind == "float":
-        return ("const", float.fromhex(spec["v"]) if "0x" in spec["v"] else float(spec["v"]))
+        return ("const", float_of(spec))
     if kind in ("dtype", "layout", "memory_format"):
         return ("const", getattr(torch, spec["v"].removeprefix("torch.")))
     if kind == "device":

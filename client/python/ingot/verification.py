@@ -129,7 +129,7 @@ class _Numbers:
         """Elements to be compared: name, eager's, native code's."""
 
     def put_into(self, recorded: tree.Spec, found: tree.Spec) -> tree.Spec:
-        """A recorded result with its numbers; those that are compared as tensors are are eager's."""
+        """A recorded result with its numbers; those that are compared as tensors are eager's."""
         kind = recorded["t"]
         if kind in ("sized", "item"):
             self.leaves.add(recorded["i"])
@@ -139,7 +139,7 @@ class _Numbers:
             is_float = leaf.dtype == torch.float64
             if found["t"] != ("float" if is_float else "const") or not is_float and type(found["v"]) is not int:
                 return recorded
-            value = (float.fromhex(found["v"]) if "0x" in found["v"] else float(found["v"])) if is_float else found["v"]
+            value = tree.float_of(found) if is_float else found["v"]
             self.pairs.append(("a number", torch.tensor(value, dtype=leaf.dtype), leaf))
             return found
         made = dict(recorded)
