@@ -87,14 +87,17 @@ Result<Start> ParseArguments(int count, char** values) {
 }
 
 /// Leaves the session of whoever started us; the starter's child ends at once, so that nobody
-/// has to wait for it.
-void Detach() {
+/// has to wait for it. Of what the starter had open only `ready_fd` stays: whoever waits for the end of a pipe
+/// (multiprocessing, a shell) waits for the starter, not for us.
+void Detach(int ready_fd) {
   if (fork() > 0) _exit(0);
   setsid();
   if (chdir("/") != 0) _exit(1);
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
-  if (null > 2) close(null);
+  const auto kept = static_cast<unsigned>(std::max(ready_fd, 2));
+  if (kept > 3) close_range(3, kept - 1, 0);
+  close_range(kept + 1, ~0U, 0);
 }
 
 void TellStarter(int& ready_fd, std::string_view text) {
@@ -190,7 +193,7 @@ int DaemonMain(int count, char** values, const Graphs& graphs) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   umask(0077);
-  if (start->detach) Detach();
+  if (start->detach) Detach(start->ready_fd);
   if (start->ready_fd >= 0) fcntl(start->ready_fd, F_SETFD, FD_CLOEXEC);
   const Status served = Serve(*start, graphs);
   if (served) return 0;

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several processes of one model do to each other; asserted by counters."""
 
+import json
+import os
 import pathlib
+import select
+import subprocess
+import sys
 import textwrap
+
+from conftest import BIN
 
 MODEL = '''
 import torch
@@ -248,3 +255,51 @@ print(json.dumps(dict(refused=ingot.stats()["refusals"], store=os.path.exists(os
 
 def test_no_daemon_is_started_before_there_is_something_to_compile(store, tmp_path):
     assert store.python(REFUSED) == {"refused": 1, "store": False}
+
+
+def test_a_daemon_holds_nothing_that_its_starter_had_open(store):
+    readable, writable = os.pipe()
+    with open(readable, "rb") as pipe:
+        try:
+            starter = subprocess.run([str(BIN / "ingot"), "daemon", "start"], env=store.env, pass_fds=[writable], timeout=60)
+        finally:
+            os.close(writable)
+        assert starter.returncode == 0
+        assert select.select([pipe], [], [], 10)[0], "the pipe is still open somewhere"
+        assert pipe.read() == b""
+    assert "fresh" in store.cli("daemon", "status")
+
+
+SPAWNED = '''
+import json, sys
+sys.path.insert(0, ".")
+import torch
+import torch.multiprocessing as mp
+
+def worker(rank, answers):
+    import ingot, net
+    model = net.Net().eval()
+    step = ingot.compile(model)
+    x = torch.full((3, 16), 1.0 + rank)
+    with torch.no_grad():
+        first = step(x)
+        step.wait()
+        same = torch.allclose(first, model(x), atol=1e-6) and torch.allclose(step(x), model(x), atol=1e-6)
+        answers.put((bool(same), ingot.stats()["captures"], ingot.stats()["native_calls"]))
+
+if __name__ == "__main__":
+    answers = mp.get_context("spawn").SimpleQueue()
+    found = []
+    for ranks in (1, 2):
+        mp.spawn(worker, args=(answers,), nprocs=ranks)
+        found.append([answers.get() for _ in range(ranks)])
+    print(json.dumps(found))
+'''
+
+
+def test_spawned_processes_start_the_daemon_and_share_what_they_compile(store, tmp_path):
+    folder = write(tmp_path / "code")
+    (folder / "spawned.py").write_text(SPAWNED)
+    done = subprocess.run([sys.executable, "spawned.py"], cwd=folder, env=store.env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[[True, 1, 1]], [[True, 0, 2], [True, 0, 2]]]
