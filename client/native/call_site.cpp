@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -99,10 +100,19 @@ PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* a
   return result;
 }
 
+/// Whether a run lasts long enough that giving up the GIL pays: operators of ATen may do anything, loops read as many
+/// elements as they are given (these take several microseconds).
+bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t count) {
+  constexpr int64_t kElementsMin = 1 << 14;
+  const auto is_large = [](const at::Tensor* input) { return input->numel() >= kElementsMin; };
+  return variant.heavy() || std::any_of(inputs, inputs + count, is_large);
+}
+
 RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
   const at::Tensor* const* inputs = frame.inputs.tensors.data();
   const size_t count = frame.inputs.tensors.size();
-  if (!variant.heavy()) return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
+  if (!IsLong(variant, inputs, count))
+    return variant.program().Run(inputs, count, frame.outputs, frame.why, check_values);
   // Another thread may take a tensor out of an argument's container meanwhile.
   frame.held.assign(count, at::Tensor());
   for (size_t i = 0; i < count; ++i) {

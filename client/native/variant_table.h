@@ -76,7 +76,7 @@ class BoundVariant {
   GuardPolicy& policy() { return policy_; }
   const std::shared_ptr<Program>& shared_program() const { return program_; }
   const OutputTree& outputs() const { return *outputs_; }
-  /// Long enough that giving up the GIL pays.
+  /// It has steps of ATen, which may take long whatever its inputs are.
   bool heavy() const { return heavy_; }
   /// Running it twice does no more than running it once.
   bool verifiable() const { return verifiable_; }

@@ -528,6 +528,42 @@ def test_inference_mode(ingot, block):
             assert_same(step(x), block(x))
 
 
+def test_loops_over_many_elements_let_other_threads_run(ingot):
+    import sys
+    import threading
+
+    def many(x):
+        return torch.exp(torch.sin(x) * torch.cos(x)) + torch.tanh(x)
+
+    step = ingot.compile(many, wait=True)
+    x = torch.linspace(0, 1, 1 << 23)
+    now, seen = ["before"], []
+    begins = threading.Event()
+
+    def watch():
+        begins.wait()
+        seen.append(now[0])
+
+    with torch.no_grad():
+        step(x)
+        native = ingot.stats()["native_calls"]
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)  # Seconds: the other thread runs where this one lets it.
+        try:
+            now[0] = "meanwhile"
+            begins.set()
+            result = step(x)  # To free a tensor lets others run, too.
+            now[0] = "after"
+        finally:
+            sys.setswitchinterval(interval)
+            watcher.join()
+    assert ingot.stats()["native_calls"] == native + 1 and step.variants[0]["aten_steps"] == 0
+    assert seen == ["meanwhile"]
+    assert_same(result, many(x))
+
+
 def test_several_threads(ingot, block):
     import threading
 
