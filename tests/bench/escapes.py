@@ -98,25 +98,31 @@ ESCAPES: "dict[str, typing.Callable[[], typing.Callable[[torch.Tensor], torch.Te
     "table": lambda: row_of_a_table, "random": lambda: dropped, "mask": lambda: masked, "unique": lambda: distinct}
 
 
-def measure(name: str, rounds: int) -> str:
+def program(name: str, calls: int) -> "tuple[Net, torch.Tensor]":
+    """(the model, the inputs of so many calls)."""
     torch.manual_seed(0)
-    model, inputs = Net(ESCAPES[name]()).eval(), torch.randn(100, 2, 8, WIDTH)
+    return Net(ESCAPES[name]()).eval(), torch.randn(calls, 2, 8, WIDTH)
+
+
+def run(fn: "typing.Callable[[torch.Tensor], torch.Tensor]", inputs: torch.Tensor) -> "tuple[float, list[torch.Tensor], list[str]]":
+    """(seconds, the answer of each call, the lines they logged); equal functions give equal answers and lines."""
+    random.seed(0)
+    _LINES.clear()
+    began = time.perf_counter()
+    answers = [fn(x) for x in inputs]
+    return time.perf_counter() - began, answers, list(_LINES)
+
+
+def measure(name: str, rounds: int) -> str:
+    model, inputs = program(name, calls=100)
     step = ingot.compile(model)
-
-    def run(fn: "typing.Callable[[torch.Tensor], torch.Tensor]") -> "tuple[float, list[torch.Tensor], list[str]]":
-        random.seed(0)
-        _LINES.clear()
-        began = time.perf_counter()
-        answers = [fn(x) for x in inputs]
-        return time.perf_counter() - began, answers, list(_LINES)
-
     wrong, took, native = 0, [], 0
     with torch.no_grad():
-        run(model)
-        eager, expected, lines = run(model)
+        run(model, inputs)
+        eager, expected, lines = run(model, inputs)
         for _ in range(rounds):
             before = ingot.stats()["native_calls"]
-            seconds, found, said = run(step)
+            seconds, found, said = run(step, inputs)
             native = ingot.stats()["native_calls"] - before
             took.append(seconds / eager)
             wrong += sum(not torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(expected, found)) + (said != lines)

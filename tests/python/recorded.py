@@ -16,7 +16,8 @@ _OWN = recording.__file__.rsplit("/", 1)[0] + "/"
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _load(name, path):
+def load(name, path):
+    """The module of a file, found by its name from then on, as the functions in it are."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -31,7 +32,7 @@ def parts():
     found = sorted(build.glob("_native_recorder_test*.so"))
     if not found:
         pytest.skip(f"no _native_recorder_test in {build}; build it or set INGOT_BUILD_DIR")
-    native = _load("_native_recorder_test", found[0])
+    native = load("_native_recorder_test", found[0])
     return types.SimpleNamespace(Recorder=_native.Recorder, decode=native.decode)
 
 

@@ -3,24 +3,15 @@
 
 import asyncio
 import concurrent.futures
-import importlib.util
 import pathlib
-import random
-import sys
 
 import pytest
 import torch
 
+from conftest import ROOT
+from recorded import load
 
-def of_bench(name):
-    path = pathlib.Path(__file__).resolve().parents[1] / "bench" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # Functions are found by the names of their modules.
-    spec.loader.exec_module(module)
-    return module
-
-
-programs, escapes = of_bench("programs"), of_bench("escapes")
+programs, escapes = (load(name, ROOT / "tests" / "bench" / f"{name}.py") for name in ("programs", "escapes"))
 RUNS_MAX = 12
 TINY = [name for name in programs.PROGRAMS if not name.startswith("anchor")]  # Those are for seconds.
 
@@ -50,19 +41,12 @@ def test_answers_are_eagers_and_become_native(ingot, name):
 
 @pytest.mark.parametrize("name", escapes.ESCAPES)
 def test_values_that_leave_the_graph_leave_the_answers_right(ingot, name):
-    torch.manual_seed(0)
-    model, inputs = escapes.Net(escapes.ESCAPES[name]()).eval(), torch.randn(20, 2, 8, escapes.WIDTH)
+    model, inputs = escapes.program(name, calls=20)
     step = ingot.compile(model)
-
-    def run(fn):
-        random.seed(0)
-        escapes._LINES.clear()
-        return [fn(x) for x in inputs], list(escapes._LINES)
-
     with torch.no_grad():
-        expected, lines = run(model)
+        _, expected, lines = escapes.run(model, inputs)
         for _ in range(3):
-            found, said = run(step)
+            _, found, said = escapes.run(step, inputs)
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
             assert said == lines
             assert step.wait(60)

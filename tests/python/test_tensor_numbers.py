@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that come out of tensors and go on in Python: ``loss.item()`` that scales, decides, is returned or kept."""
 
-import importlib.util
 import math
 import random
-import sys
 
 import pytest
+import recorded
 import torch
 
 WEIGHT = torch.linspace(-1.0, 1.0, 64).sin().reshape(8, 8) * 0.5
@@ -302,11 +301,7 @@ class Program:
 
 def load(path, name, source):
     path.write_text(source)
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module.f
+    return recorded.load(name, path).f
 
 
 @pytest.mark.parametrize("seed", range(60))
