@@ -252,7 +252,7 @@ PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t co
 
 PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  if (IsWatched()) return CallTarget(self, args, nargsf, kwnames);
+  if (IsWatched() || (self->base.is_part && !InParts::IsOn())) return CallTarget(self, args, nargsf, kwnames);
   const size_t count = PyVectorcall_NARGS(nargsf);
   FrameLease frame;
   try {
@@ -261,6 +261,7 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     if (result != nullptr || PyErr_Occurred()) return result;
     if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
       Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
+      const InParts scope(true);
       return CallTarget(self, args, nargsf, kwnames);
     }
     return CallMiss(self, reason, args, count, kwnames);
@@ -536,6 +537,11 @@ PyObject* ServeNow(PyObject* object, PyObject* parts) {
   }
 }
 
+PyObject* BePart(PyObject* object, PyObject* /*unused*/) {
+  reinterpret_cast<CompiledObject*>(object)->is_part = true;
+  Py_RETURN_NONE;
+}
+
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   VariantTable gone;
   gone.swap(reinterpret_cast<CallSite*>(object)->variants);
@@ -551,6 +557,7 @@ PyMethodDef kMethods[] = {
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
     {"_refuse", Refuse, METH_O, "Runs calls of a shape eagerly that no variant serves."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
+    {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
     {"__reduce_ex__", Reduce, METH_O, "Pickles as what was wrapped."},
     {"__copy__", Copy, METH_NOARGS, "Itself, as functions do."},

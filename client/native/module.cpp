@@ -33,6 +33,10 @@ PYBIND11_MODULE(_native, m) {
     PyObject* target = CompiledTarget(value.ptr());
     return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);
   }, "What a compiled callable wraps; anything else is given back.");
+  m.def("call", [](const py::object& callable, const py::tuple& args, const py::dict& kwargs, bool in_parts) {
+    const InParts scope(in_parts);
+    return callable(*args, **kwargs);
+  }, "callable(*args, **kwargs), in which parts that are called are served natively or are what they stand for.");
   m.def("engine_of", [](const py::object& value) {
     PyObject* site = SiteOf(value.ptr());
     return site == nullptr ? py::none() : py::reinterpret_borrow<py::object>(EngineOf(site));

@@ -218,7 +218,8 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
     return;
   }
   PyObject* dict = OwnDict(object);
-  const bool is_there = dict != nullptr && PyDict_GetItemWithError(dict, name) != nullptr;
+  PyObject* const own = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
+  const bool is_there = own != nullptr && !IsPart(own);
   PyErr_Clear();
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
   if (is_there && !number && log_.IsArgument(object)) {

@@ -143,6 +143,8 @@ class Compiles:
         if not job.is_deferred and not job.gears:
             job.shape.shares_sizes = variant.is_template
         with engine._lock:
+            if job.shape.parts:  # Meanwhile it runs in parts.
+                return
             entry.rejected = ""
             if self._has_proven(job, variant):
                 return

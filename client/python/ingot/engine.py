@@ -14,7 +14,7 @@ import weakref
 import torch
 
 from ingot import (_native, ahead, background, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   keys, miss, padding, paths, recording, report, signatures, verification)
+                   keys, miss, padding, parts, paths, recording, report, signatures, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape, State
@@ -43,6 +43,9 @@ class Engine:
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._compiles = compiles.Compiles(self)
+        self._is_part = False
+        self._parts: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+        """Of the modules that it calls, where it is no one graph."""
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
         self._warned: "set[str]" = set()
@@ -169,7 +172,7 @@ class Engine:
         self._warn_once(name, f"{self.name} runs eagerly: {why}")
         if self.config.on_unsupported == "error" and name != "execution":
             raise errors.Unsupported(f"{self.name}: {why}")
-        return self.target(*args, **kwargs)
+        return _native.call(self.target, args, kwargs, True)
 
     def _fall_back_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that the call site cannot take, or whose native code failed."""
@@ -178,7 +181,7 @@ class Engine:
     def _warn_once(self, name: str, text: str) -> None:
         if name not in self._warned:
             self._warned.add(name)
-            log.warning("%s", text)
+            log.log(logging.DEBUG if self._is_part else logging.WARNING, "%s", text)  # The whole has said why it has parts.
 
     # -- verification --------------------------------------------------------------------------------
 
@@ -337,10 +340,12 @@ class Engine:
     def _record_or_run(self, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
         if reason == "value":
             shape.value_failures += 1
-            if shape.value_failures > self.config.value_guard_failures_max:
+            if shape.value_failures > self.config.value_guard_failures_max or self._parts:
                 self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
         sizes = call.sizes() + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
+            if shape.parts is None and self.config.on_unsupported != "error":
+                return self._split(shape, call)
             return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
         if self.config.require_cached:
             return self._refuse_miss(shape, call)
@@ -513,12 +518,35 @@ class Engine:
         if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
             self._stay_eager(shape, why)
 
+    def be_part(self) -> None:
+        """Serves only the calls of a program that runs in parts, of which its module is one."""
+        self._is_part = True
+        self.site._be_part()
+
+    def _split(self, shape: Shape, call: recording.Call) -> typing.Any:
+        """The eager answer of a call whose structure is no one graph: the modules that it called are compiled from now on."""
+        shape.parts = 0
+        result, called = parts.survey(self.target, call.args, call.kwargs)
+        with self._lock:
+            made = [parts.make(module, self) for module in called if parts.gains(module)]
+            shape.parts = len(made)
+            self._parts.update(made)
+            self._stay_eager(shape, shape.eager_reason or "")
+            if made:
+                # What its variants do before a guard fails would be done twice.
+                self.site._forget(shape.key, call.objects)
+                self.site._refuse(shape.key)
+        if made:
+            counters.add("parts", len(made))
+            self._warn_once("parts", f"{self.name} runs in parts, {len(made)} modules with Python between them: {shape.eager_reason}")
+        return result
+
     def _stay_eager(self, shape: Shape, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""
         shape.refuse(why)
         # Where variants are here, a call may still find its state among theirs.
         may_serve = bool(shape.entry.variants) or shape.declared is not None and bool(shape.declared.static)
-        if self.config.on_unsupported != "error" and not may_serve:
+        if shape.parts is not None and not may_serve:
             self.site._refuse(shape.key)
 
     def _note_daemon_error(self, error: errors.Error) -> None:
@@ -533,7 +561,9 @@ class Engine:
 
     def wait(self, timeout: "float | None" = None) -> bool:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
-        return self._compiles.wait(timeout)
+        ends = None if timeout is None else time.monotonic() + timeout
+        left = lambda: None if ends is None else max(0.0, ends - time.monotonic())  # noqa: E731
+        return self._compiles.wait(timeout) and all(part.wait(left()) for part in list(self._parts))
 
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.
@@ -559,7 +589,7 @@ class Engine:
     def report(self) -> str:
         """A few lines for people: variants, what runs natively, what was refused and why."""
         return report.text(self.name, self._entries.values(), [s.eager_reason for s in self._shapes.values() if s.eager_reason],
-                           self._last_miss.why, self._last_error)
+                           self._last_miss.why, self._last_error, sorted(part.report() for part in list(self._parts)))
 
     def why_miss(self, *, as_dict: bool = False) -> typing.Any:
         """Why the last call was not served from the store, by name of the first difference, down to the graph node.

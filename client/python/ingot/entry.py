@@ -63,6 +63,8 @@ class Shape:
         self._lock = threading.Lock()
         self.eager_reason: "str | None" = None
         """Why it is REFUSED."""
+        self.parts: "int | None" = None
+        """How many of the modules that its calls run are compiled instead of them; None before it has been looked for any."""
         self.value_failures = 0
         self.refusals = 0
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""

@@ -16,8 +16,9 @@ def variants(entries: Entries) -> "list[dict[str, typing.Any]]":
             for entry in entries for variant in entry.usable()]
 
 
-def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str, last_error: "str | None") -> str:
-    """Variants, what runs natively, what was refused and why."""
+def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str, last_error: "str | None",
+         parts: typing.Iterable[str] = ()) -> str:
+    """Variants, what runs natively, what was refused and why; the same of its parts."""
     known = variants(entries)
     lines = [f"{name}: {len(known)} variants"]
     for v in known:
@@ -28,6 +29,7 @@ def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str
     lines.append(f"  last miss: {last_miss}")
     if last_error:
         lines.append(f"  last error: {last_error}")
+    lines += [f"  {line}" for part in parts for line in part.split("\n")]
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ import typing
 
 import torch
 
-from ingot import counters, errors, paths, recording, tree
+from ingot import _native, counters, errors, paths, recording, tree
 
 if typing.TYPE_CHECKING:
     from ingot import binding
@@ -49,10 +49,10 @@ class Check:
             if not isinstance(e, Skipped):  # a bug of ours must not become the user's
                 log.exception("verifying a call failed")
             counters.add("verify_skipped")
-            return self._function(*self._call.args, **self._call.kwargs)
+            return _native.call(self._function, self._call.args, self._call.kwargs, False)
         finally:
             torch.set_rng_state(generator)
-        result = self._function(*self._call.args, **self._call.kwargs)
+        result = _native.call(self._function, self._call.args, self._call.kwargs, False)
         if not torch.equal(generator, torch.get_rng_state()):
             counters.add("verify_skipped")  # Two draws of random numbers say nothing of each other.
             return result
