@@ -24,7 +24,7 @@ inline PyObject* CompiledTarget(PyObject* value) {
 }
 
 /// Whether a value stands in a module for the compiled part that it is: nothing that a program can read.
-inline bool IsPart(PyObject* value) {
+inline bool IsModulePart(PyObject* value) {
   return value != nullptr && PyObject_TypeCheck(value, CompiledType()) &&
          reinterpret_cast<CompiledObject*>(value)->is_part;
 }

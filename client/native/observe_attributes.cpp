@@ -219,7 +219,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   }
   PyObject* dict = OwnDict(object);
   PyObject* const own = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
-  const bool is_there = own != nullptr && !IsPart(own);
+  const bool is_there = own != nullptr && !IsModulePart(own);
   PyErr_Clear();
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
   if (is_there && !number && log_.IsArgument(object)) {

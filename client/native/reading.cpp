@@ -183,7 +183,7 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
       PyObject* dict = OwnDict(holder);
       PyObject* found = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, key);
       PyErr_Clear();
-      return Of(IsPart(found) ? nullptr : found);
+      return Of(IsModulePart(found) ? nullptr : found);
     }
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);

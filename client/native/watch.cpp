@@ -287,7 +287,7 @@ bool Watch::IsCurrent(const DictWatch& watch) {
   for (const Slot& slot : watch.slots) {
     PyObject* found = PyDict_GetItemWithError(watch.dict, slot.key);
     PyErr_Clear();
-    if (!IsSame(IsPart(found) ? nullptr : found, slot.expected)) return false;
+    if (!IsSame(IsModulePart(found) ? nullptr : found, slot.expected)) return false;
   }
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   static PyObject* const content = PyUnicode_InternFromString("content");
