@@ -52,8 +52,9 @@ EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record) const {
     entry->artifacts.push_back(ArtifactOf(variant));
   }
   const auto list = builder.CreateVector(variants);
-  builder.Finish(
-      proto::CreateLookupReply(builder, !variants.empty(), digest.low, digest.high, list));
+  const auto in_parts = builder.CreateString(record.in_parts);
+  const bool is_found = !variants.empty() || !record.in_parts.empty();
+  builder.Finish(proto::CreateLookupReply(builder, is_found, digest.low, digest.high, list, 0, 0, in_parts));
   entry->reply = std::make_shared<Buffer>(builder.GetBufferPointer(),
                                           builder.GetBufferPointer() + builder.GetSize());
   entry->record = std::move(record);

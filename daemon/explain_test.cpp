@@ -201,5 +201,54 @@ TEST_F(ExplainTest, DoctorNamesAnUnchangedWorkloadThatHitsLess) {
             "f: 0 of 10 lookups hit of late, 10 of 10 before; mostly evicted by `ingot evict` (10)");
 }
 
+/// A key as clients put it into the query `split`.
+json Parts(const proto::EntryKeyT& key) {
+  json components = json::array();
+  for (const auto& component : key.components) {
+    json items = json::array();
+    for (const auto& item : component->items)
+      items.push_back({item->name, Digest{item->low, item->high}.ToHex(), item->text});
+    components.push_back({component->name, items});
+  }
+  return components;
+}
+
+TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {
+  const auto key = MakeKey("f");
+  Ask("split", {{"components", Parts(*key)}, {"note", R"({"why": "a value", "codes": {}})"}});
+  const auto found = connection_->Lookup(*key);
+  ASSERT_TRUE(found && found->reply.found);
+  EXPECT_TRUE(found->reply.variants.empty());
+  EXPECT_EQ(found->reply.in_parts, R"({"why": "a value", "codes": {}})");
+  EXPECT_EQ(Ask("inspect", {{"key", "f"}})["in_parts"], "a value");
+  // What is compiled for the key stands beside it.
+  ASSERT_TRUE(connection_->Compile(MakeCompile("f", "graph f 4")));
+  const auto both = connection_->Lookup(*key);
+  EXPECT_EQ(both->reply.variants.size(), 1U);
+  EXPECT_FALSE(both->reply.in_parts.empty());
+  Ask("retry", {{"key", "f"}});
+  EXPECT_EQ(connection_->Lookup(*key)->reply.in_parts, "");
+  EXPECT_EQ(MissOf(*key), "");
+  Ask("split", {{"components", Parts(*MakeKey("g"))}, {"note", "x"}});
+  EXPECT_EQ(Ask("inspect", {{"key", "g"}})["in_parts"], "x");
+  Ask("retry", {{"key", "g"}});
+  EXPECT_EQ(MissOf(*MakeKey("g")), "never_stored");
+}
+
+TEST_F(ExplainTest, RefusesToSplitWhatIsNoKey) {
+  const json good = Parts(*MakeKey("f"));
+  EXPECT_TRUE(Refused("split", {{"components", good}}).starts_with("invalid: a note of 0 bytes"));
+  const std::string long_note(65537, 'x');
+  EXPECT_TRUE(Refused("split", {{"components", good}, {"note", long_note}}).starts_with("invalid: a note"));
+  json digest = good, item = good;
+  digest[0][1][0][1] = "12";
+  item[0][1][0].push_back("more");
+  const json short_one = json::array({json::array({"a"})});
+  for (const json& bad : {json(), json("f"), json::array(), json::array({1}), short_one, item, digest}) {
+    EXPECT_TRUE(Refused("split", {{"components", bad}, {"note", "x"}}).starts_with("invalid:")) << bad;
+  }
+  EXPECT_EQ(MissOf(*MakeKey("f")), "never_stored");
+}
+
 }  // namespace
 }  // namespace ingot::daemon

@@ -67,7 +67,7 @@ Reply LookupService::Lookup(Bytes body) {
     seen_.Put(bytes, digest, 1);
   }
   const Result<EntryRef> entry = core_.entries.Get(digest);
-  if (entry && !(*entry)->artifacts.empty()) return FoundInPart(*entry);
+  if (entry && (!(*entry)->artifacts.empty() || !(*entry)->record.in_parts.empty())) return FoundInPart(*entry);
   return Missed(key, Explain(core_, key, entry));
 }
 
@@ -117,6 +117,7 @@ Reply LookupService::FoundInPart(const EntryRef& entry) {
   if (files.size() == entry->artifacts.size()) return Found(*entry, std::move(files));
   if (files.empty()) return Missed(entry->key, gone);
   reply.found = true;
+  reply.in_parts = entry->record.in_parts;
   reply.entry_low = entry->digest.low;
   reply.entry_high = entry->digest.high;
   core_.workload.Hit(entry->digest, entry->function);

@@ -19,6 +19,7 @@ const std::map<std::string, Verb>& Verbs() {
       {"gc", GcVerb},         {"evict", EvictVerb},   {"pin", PinVerb},
       {"unpin", UnpinVerb},   {"retry", RetryVerb},   {"text", TextVerb},
       {"diff", DiffVerb},     {"quarantine", QuarantineVerb}, {"ranks", RanksVerb},
+      {"split", SplitVerb},
   };
   return verbs;
 }

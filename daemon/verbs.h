@@ -53,6 +53,9 @@ Result<Json> QuarantineVerb(const VerbCall& call);
 Result<Json> RetryVerb(const VerbCall& call);
 Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
+/// Of a program that is no one graph (verbs_parts.cpp).
+Result<Json> SplitVerb(const VerbCall& call);
+
 /// Runs one job on a worker and waits for it.
 Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job);
 

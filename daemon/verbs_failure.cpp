@@ -84,7 +84,7 @@ Result<Json> QuarantineVerb(const VerbCall& call) {
   return Json{{"keys", keys}};
 }
 
-/// Forgets failures: of one entry, or of the graph key an error named.
+/// Forgets failures, of one entry or of the graph key an error named, and that an entry's program runs in parts.
 Result<Json> RetryVerb(const VerbCall& call) {
   Core& core = call.core;
   const std::string prefix = call.Text("key");
@@ -98,8 +98,8 @@ Result<Json> RetryVerb(const VerbCall& call) {
   }
   for (const Digest& digest : core.entries.All()) {
     const auto entry = core.entries.Get(digest);
-    if (!entry || !(*entry)->record.failure) continue;
-    const proto::FailureT& failure = *(*entry)->record.failure;
+    if (!entry || (!(*entry)->record.failure && (*entry)->record.in_parts.empty())) continue;
+    const proto::FailureT failure = (*entry)->record.failure ? *(*entry)->record.failure : proto::FailureT();
     const Digest graph_key{failure.graph_key_low, failure.graph_key_high};
     if (!digest.ToHex().starts_with(prefix) && !graph_key.ToHex().starts_with(prefix) &&
         (*entry)->function != prefix) {
@@ -108,6 +108,7 @@ Result<Json> RetryVerb(const VerbCall& call) {
     Ignore(core.store.Delete(Table::kGraphs, graph_key), "absent is what is wanted");
     TRY_ASSIGN(const EntryRef changed, core.entries.Change(digest, [](proto::EntryRecordT& record) {
       record.failure.reset();
+      record.in_parts.clear();
     }));
     if (changed->record.variants.empty()) TRY(core.entries.Delete(digest));
     ++cleared;

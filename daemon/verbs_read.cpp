@@ -227,6 +227,11 @@ Result<Json> InspectVerb(const VerbCall& call) {
   if (entry->record.failure) {
     out["failure"] = FailureJson(*entry->record.failure, call.core.clock.now_s());
   }
+  if (!entry->record.in_parts.empty()) {
+    const Json note = Json::parse(entry->record.in_parts, nullptr, /*allow_exceptions=*/false);
+    const bool says_why = note.is_object() && note.contains("why") && note["why"].is_string();
+    out["in_parts"] = says_why ? note["why"] : Json(entry->record.in_parts);
+  }
   if (entry->record.rejection) {
     out["rejection"] = {{"when", entry->record.rejection->when},
                         {"why", entry->record.rejection->why}};

@@ -112,7 +112,7 @@ py::dict MissDict(const proto::MissT& miss) {
   return out;
 }
 
-/// {"variants": [...], "why": str, "entry": key, "miss": {...}}; a variant whose artifact this machine
+/// {"variants": [...], "why": str, "in_parts": str, "entry": key, "miss": {...}}; a variant whose artifact this machine
 /// refuses is left out.
 py::dict Lookup(Connection& connection, const Components& components, int deadline_ms) {
   const auto key = MakeKey(components);
@@ -124,6 +124,7 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   py::list variants;
   py::dict out;
   out["why"] = found.reply.why;
+  out["in_parts"] = found.reply.in_parts;
   out["entry"] = Digest{found.reply.entry_low, found.reply.entry_high}.ToHex();
   if (found.reply.miss != nullptr) out["miss"] = MissDict(*found.reply.miss);
   for (const auto& variant : found.reply.variants) {

@@ -216,7 +216,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   } else if (PyObject* const wrapped = CompiledTarget(callable)) {
     if (number) log_.NoteField(*number, "wrapped");
     static PyObject* const plain = PyUnicode_InternFromString("_call_impl");
-    if (IsModulePart(callable)) LoadAttribute(PyMethod_GET_SELF(wrapped), plain);  // What is called where there are no parts.
+    // What is called where there are no parts.
+    if (IsModulePart(callable)) LoadAttribute(PyMethod_GET_SELF(wrapped), plain);
     return Call(wrapped, arguments);
   } else if (name == "numpy.ufunc" || name == "operator.attrgetter" ||
              name == "operator.itemgetter" || name == "operator.methodcaller") {

@@ -238,3 +238,57 @@ def test_most_of_each_escaping_program_is_native(ingot, name):
         assert step.wait(60)
     _, native, captures = gained(ingot, lambda: escapes.run(step, inputs), "native_calls", "captures")
     assert native >= 1.8 * len(inputs) and captures == 0, (native, captures, step.report())
+
+
+PROGRAM = """
+import json, sys, torch, ingot
+sys.path.insert(0, ".")
+import net
+torch.manual_seed(0)
+model = net.Reader(31)
+step, inputs = ingot.compile(model), torch.randn(30, 3, 31)
+with torch.no_grad():
+    right = []
+    for _ in range({rounds}):
+        right += [bool(torch.allclose(step(x), model(x), rtol=1e-4, atol=1e-4)) for x in inputs]
+        step.wait()
+print(json.dumps(dict(same=all(right), why=step.why_miss(), report=step.report(), **ingot.stats())))
+"""
+NET = """
+import torch
+class Reader(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        torch.manual_seed(width)
+        self.first, self.second = block(width), block(width)
+    def forward(self, x):
+        x = self.first(x)
+        return self.second(x) * scale(x)
+def block(width):
+    return torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU(), torch.nn.LayerNorm(width)).eval()
+def scale(x):
+    return {scale}
+"""
+LENGTH = "len(f'{float(x.abs().max()):.3f}')"
+
+
+def test_the_next_process_need_not_find_it_out(store, tmp_path):
+    (tmp_path / "net.py").write_text(NET.replace("{scale}", LENGTH))
+    first = store.python(PROGRAM.format(rounds=5), tmp_path)
+    assert first["same"] and first["parts"] == 2, first["report"]
+    second = store.python(PROGRAM.format(rounds=1), tmp_path)
+    counts = [second.get(name, 0) for name in ("parts", "captures", "compiles")]
+    assert second["same"] and counts == [2, 0, 0] and second["native_calls"] >= 2 * 28, second["report"]
+    [entry] = [e for e in store.json("list")["entries"] if e["function"] == "net.Reader.forward"]
+    assert "value guards failed" in store.cli("inspect", entry["key"])
+    store.cli("retry", entry["key"])
+    third = store.python(PROGRAM.format(rounds=1), tmp_path)
+    assert third["same"] and third["value_guard_failures"] > 0, third["report"]
+
+
+def test_a_program_that_was_changed_is_looked_at_anew(store, tmp_path):
+    (tmp_path / "net.py").write_text(NET.replace("{scale}", LENGTH))
+    assert store.python(PROGRAM.format(rounds=5), tmp_path)["parts"] == 2
+    (tmp_path / "net.py").write_text(NET.replace("{scale}", "x.abs().max()"))
+    changed = store.python(PROGRAM.format(rounds=3), tmp_path)
+    assert changed["same"] and changed.get("parts", 0) == 0 and changed["native_calls"] >= 30, changed["report"]

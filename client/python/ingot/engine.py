@@ -253,8 +253,11 @@ class Engine:
             return entry
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
+        entry.note = parts.note_of(reply["in_parts"]) if reply["in_parts"] else None
+        if entry.note is not None:
+            self._last_miss = miss.Miss("in_parts", f"it is no one graph: {entry.note.why}")
         if not reply["variants"]:
-            self._last_miss = miss.of_reply(reply)
+            self._last_miss = self._last_miss if reply["in_parts"] else miss.of_reply(reply)
         else:
             self._admit(entry, reply["variants"], call)
         counters.add("entry_hits" if entry.usable() else "entry_misses")
@@ -345,8 +348,10 @@ class Engine:
         sizes = call.sizes() + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
             if shape.parts is None and self.config.on_unsupported != "error":
-                return self._split(shape, call)
+                return self._split(shape, shape.eager_reason, call)
             return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
+        if shape.entry.note is not None and self.config.on_unsupported != "error":
+            return self._split(shape, shape.entry.note.why, call)
         if self.config.require_cached:
             return self._refuse_miss(shape, call)
         if shape.declared is not None and shape.declared.gears:
@@ -523,23 +528,39 @@ class Engine:
         self._is_part = True
         self.site._be_part()
 
-    def _split(self, shape: Shape, call: recording.Call) -> typing.Any:
+    def _split(self, shape: Shape, why: str, call: recording.Call) -> typing.Any:
         """The eager answer of a call whose structure is no one graph: the modules that it called are compiled from now on."""
         shape.parts = 0
-        result, called = parts.survey(self.target, call.args, call.kwargs)
+        survey, known = parts.Survey(self.target), shape.entry.note
+        result = survey.run(call.args, call.kwargs)
+        note, modules = survey.note(why), survey.modules()
+        if shape.eager_reason is None and (known is None or not known.agrees(note)):
+            shape.parts, shape.entry.note = None, None  # The program has changed since.
+            return result
         with self._lock:
-            made = [parts.make(module, self) for module in called if parts.gains(module)]
+            made = [parts.make(module, self) for module in modules]
             shape.parts = len(made)
             self._parts.update(made)
-            self._stay_eager(shape, shape.eager_reason or "")
+            self._stay_eager(shape, why)
             if made:
                 # What its variants do before a guard fails would be done twice.
                 self.site._forget(shape.key, call.objects)
                 self.site._refuse(shape.key)
         if made:
             counters.add("parts", len(made))
-            self._warn_once("parts", f"{self.name} runs in parts, {len(made)} modules with Python between them: {shape.eager_reason}")
+            self._warn_once("parts", f"{self.name} runs in parts, {len(made)} modules with Python between them: {why}")
+            if known is None:
+                self._tell(shape.entry, note)
         return result
+
+    def _tell(self, entry: Entry, note: parts.Note) -> None:
+        """Lets the next process know at once that a program runs in parts."""
+        entry.note = note
+        try:
+            query = json.dumps({"components": entry.key.components, "note": note.to_text()})
+            self._link.get(self.config.first_lookup_ms_max).query("split", query)
+        except errors.Error as e:
+            self._note_daemon_error(e)
 
     def _stay_eager(self, shape: Shape, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""

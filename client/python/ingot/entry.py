@@ -6,7 +6,7 @@ import enum
 import threading
 import typing
 
-from ingot import binding, dependencies, exporting, gears, keys, paths, recording
+from ingot import binding, dependencies, exporting, gears, keys, parts, paths, recording
 
 
 _REFUSED_PROOFS_MAX = 3
@@ -20,6 +20,8 @@ class Entry:
         self.variants: "list[binding.Variant]" = []
         self.rejected = ""
         """Which dependency did not hold, where variants are stored and none can be used here; the daemon is told."""
+        self.note: "parts.Note | None" = None
+        """What another process has found out of a program that is no one graph."""
 
     def usable(self) -> "list[binding.Variant]":
         """The variants whose dependency record holds in this process now; others wait for their state to return."""

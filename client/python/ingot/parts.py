@@ -5,6 +5,7 @@ A part stands where ``torch.nn.Module.compile`` keeps its own, in ``_compiled_ca
 copied nor pickled with it. Calls of the program alone see it (``_native.call``): for everyone else the module is what it was.
 """
 
+import json
 import sys
 import types
 import typing
@@ -19,29 +20,73 @@ if typing.TYPE_CHECKING:
 _CALL = torch.nn.Module._wrapped_call_impl.__code__
 
 
-def survey(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "tuple[typing.Any, list[torch.nn.Module]]":
-    """The eager answer of a call, and the modules that it called, without those that these called. None under somebody's profiler."""
-    called: "dict[int, torch.nn.Module]" = {}
-    depth = 0
+class Note(typing.NamedTuple):
+    """What the next process is told of a program that runs in parts, so that it need not find it out."""
 
-    def note(frame: types.FrameType, event: str, _: object) -> None:
-        nonlocal depth
-        if frame.f_code is not _CALL or event not in ("call", "return"):
-            return
-        module = frame.f_locals["self"]
-        if module is function:
-            return
-        if event == "call" and depth == 0:
-            called[id(module)] = module
-        depth += 1 if event == "call" else -1
+    why: str
+    codes: "dict[str, list[str]]"
+    """Digests of the code that ran between the modules, by the names of its functions."""
 
-    if sys.getprofile() is None:
-        sys.setprofile(note)
+    def to_text(self) -> str:
+        return json.dumps(self._asdict())
+
+    def agrees(self, other: "Note") -> bool:
+        """Whether no function of both has changed: the reason lies in one of them."""
+        return all(set(digests) & set(other.codes[name]) for name, digests in self.codes.items() if name in other.codes)
+
+
+def note_of(text: str) -> "Note | None":
+    """None for what no client of this version has written."""
+    try:
+        note = Note(**json.loads(text))
+        return note if isinstance(note.why, str) and all(isinstance(digests, list) for digests in note.codes.values()) else None
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+class Survey:
+    """One eager call of a function, with the modules that it called, without those that these called. None under somebody's profiler."""
+
+    def __init__(self, function: typing.Any) -> None:
+        self._function, self._depth = function, 0
+        self._modules: "dict[int, torch.nn.Module]" = {}
+        self._codes: "dict[types.CodeType, str]" = {}
+
+    def run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        """The function's answer."""
+        if sys.getprofile() is not None:
+            return self._function(*args, **kwargs)
+        sys.setprofile(self._see)
         try:
-            return function(*args, **kwargs), list(called.values())
+            return self._function(*args, **kwargs)
         finally:
             sys.setprofile(None)
-    return function(*args, **kwargs), []
+
+    def _see(self, frame: types.FrameType, event: str, _: object) -> None:
+        if event not in ("call", "return"):
+            return
+        if frame.f_code is not _CALL:
+            if event == "call" and self._depth == 0:
+                name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+                self._codes[frame.f_code] = f"{frame.f_globals.get('__name__')}.{name}"
+            return
+        module = frame.f_locals["self"]
+        if module is self._function:
+            return
+        if event == "call" and self._depth == 0:
+            self._modules[id(module)] = module
+        self._depth += 1 if event == "call" else -1
+
+    def modules(self) -> "list[torch.nn.Module]":
+        """Those in which a part may stand."""
+        return [module for module in self._modules.values() if gains(module)]
+
+    def note(self, why: str) -> Note:
+        codes: "dict[str, list[str]]" = {}
+        for code, name in self._codes.items():
+            if not name.startswith("torch."):  # Of its version the key knows.
+                codes.setdefault(name, []).append(_native.digest_code(code))
+        return Note(why, codes)
 
 
 def gains(module: torch.nn.Module) -> bool:

@@ -107,6 +107,9 @@ Status RunInspect(Session& session, const Arguments& arguments) {
     fmt::print("{} {}\n\n", failure["quarantined"].get<bool>() ? "quarantined" : "failed  ",
                Text(failure, "text"));
   }
+  if (answer.contains("in_parts")) {
+    fmt::print("in parts {}\n\n", Text(answer, "in_parts"));
+  }
   if (answer.contains("rejection")) {
     fmt::print("rejected {}\n\n", Text(answer["rejection"], "why"));
   }
