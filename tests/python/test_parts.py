@@ -145,6 +145,8 @@ def test_under_a_profiler_a_program_stays_whole(ingot):
         sys.setprofile(None)
     torch.testing.assert_close(found, [model(x) for x in inputs])
     assert events and not any("_compiled_call_impl" in vars(module) for module in model.modules())
+    call_until_in_parts(step, inputs)
+    assert "_compiled_call_impl" in vars(model.first)
 
 
 @torch.no_grad()

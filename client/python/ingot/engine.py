@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pathlib
+import sys
 import threading
 import time
 import typing
@@ -530,6 +531,8 @@ class Engine:
 
     def _split(self, shape: Shape, why: str, call: recording.Call) -> typing.Any:
         """The eager answer of a call whose structure is no one graph: the modules that it called are compiled from now on."""
+        if sys.getprofile() is not None:
+            return self._fall_back("retired", why, call.args, call.kwargs)
         shape.parts = 0
         survey, known = parts.Survey(self.target), shape.entry.note
         result = survey.run(call.args, call.kwargs)
@@ -552,6 +555,10 @@ class Engine:
             if known is None:
                 self._tell(shape.entry, note)
         return result
+
+    def _all_parts(self) -> "list[Engine]":
+        with self._lock:
+            return list(self._parts)
 
     def _tell(self, entry: Entry, note: parts.Note) -> None:
         """Lets the next process know at once that a program runs in parts."""
@@ -583,8 +590,8 @@ class Engine:
     def wait(self, timeout: "float | None" = None) -> bool:
         """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
         ends = None if timeout is None else time.monotonic() + timeout
-        left = lambda: None if ends is None else max(0.0, ends - time.monotonic())  # noqa: E731
-        return self._compiles.wait(timeout) and all(part.wait(left()) for part in list(self._parts))
+        return self._compiles.wait(timeout) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
+                                                    for part in self._all_parts())
 
     def prepare(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Records and compiles for these example inputs and waits: the call runs once, under no_grad.
@@ -610,7 +617,7 @@ class Engine:
     def report(self) -> str:
         """A few lines for people: variants, what runs natively, what was refused and why."""
         return report.text(self.name, self._entries.values(), [s.eager_reason for s in self._shapes.values() if s.eager_reason],
-                           self._last_miss.why, self._last_error, sorted(part.report() for part in list(self._parts)))
+                           self._last_miss.why, self._last_error, sorted(part.report() for part in self._all_parts()))
 
     def why_miss(self, *, as_dict: bool = False) -> typing.Any:
         """Why the last call was not served from the store, by name of the first difference, down to the graph node.

@@ -45,7 +45,7 @@ def note_of(text: str) -> "Note | None":
 
 
 class Survey:
-    """One eager call of a function, with the modules that it called, without those that these called. None under somebody's profiler."""
+    """One eager call of a function, with the modules that it called, without those that these called. Takes the place of this thread's profiler."""
 
     def __init__(self, function: typing.Any) -> None:
         self._function, self._depth = function, 0
@@ -54,8 +54,6 @@ class Survey:
 
     def run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The function's answer."""
-        if sys.getprofile() is not None:
-            return self._function(*args, **kwargs)
         sys.setprofile(self._see)
         try:
             return self._function(*args, **kwargs)
