@@ -2,6 +2,7 @@
 """What happens when a call cannot be served natively: look up, bind, record, compile in the background."""
 
 import atexit
+import functools
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ log = logging.getLogger("ingot")
 _MOVES_MAX = 3
 _REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
+_VALUE_FAILURES_MAX = 3
 _MOVING_MAX = 1024
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
@@ -339,12 +341,18 @@ class Engine:
         fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
         return [*call.tensors, *fetched]
 
+    @functools.cached_property
+    def _value_failures_max(self) -> int:
+        """After so many the structure is given up: soon where much of it stays native then."""
+        configured = self.config.value_guard_failures_max
+        return min(configured, _VALUE_FAILURES_MAX) if parts.has_any(self.target) else configured
+
     # -- recording and compiling ---------------------------------------------------------------------
 
     def _record_or_run(self, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
         if reason == "value":
             shape.value_failures += 1
-            if shape.value_failures > self.config.value_guard_failures_max or self._parts:
+            if self._parts or shape.value_failures > self._value_failures_max:
                 self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
         sizes = call.sizes() + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:

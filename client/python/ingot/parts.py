@@ -12,7 +12,7 @@ import typing
 
 import torch
 
-from ingot import _native
+from ingot import _native, paths
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -92,6 +92,12 @@ def gains(module: torch.nn.Module) -> bool:
     is_operator = type(module).__module__.startswith("torch.nn.") and not module._modules
     is_compiled = isinstance(module, torch.jit.ScriptModule) or _native.engine_of(module) is not None
     return not is_operator and not is_compiled and "_compiled_call_impl" not in vars(module)
+
+
+def has_any(function: typing.Any) -> bool:
+    """Whether something of a function stays native when it is given up, as far as can be said without calling it."""
+    owner = paths.self_of(function)
+    return isinstance(owner, torch.nn.Module) and any(gains(module) for module in owner.modules() if module is not owner)
 
 
 def make(module: torch.nn.Module, whole: "Engine") -> "Engine":
