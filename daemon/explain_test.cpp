@@ -231,6 +231,8 @@ TEST_F(ExplainTest, TellsTheNextProcessThatAProgramRunsInParts) {
   EXPECT_EQ(MissOf(*key), "");
   Ask("split", {{"components", Parts(*MakeKey("g"))}, {"note", "x"}});
   EXPECT_EQ(Ask("inspect", {{"key", "g"}})["in_parts"], "x");
+  // It has no graph that could have failed.
+  EXPECT_TRUE(Refused("retry", {{"key", std::string(32, '0')}}).starts_with("not_found"));
   Ask("retry", {{"key", "g"}});
   EXPECT_EQ(MissOf(*MakeKey("g")), "never_stored");
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/convert.h"
@@ -99,13 +101,13 @@ Result<Json> RetryVerb(const VerbCall& call) {
   for (const Digest& digest : core.entries.All()) {
     const auto entry = core.entries.Get(digest);
     if (!entry || (!(*entry)->record.failure && (*entry)->record.in_parts.empty())) continue;
-    const proto::FailureT failure = (*entry)->record.failure ? *(*entry)->record.failure : proto::FailureT();
-    const Digest graph_key{failure.graph_key_low, failure.graph_key_high};
-    if (!digest.ToHex().starts_with(prefix) && !graph_key.ToHex().starts_with(prefix) &&
+    std::optional<Digest> graph_key;
+    if (const auto& failure = (*entry)->record.failure) graph_key = {failure->graph_key_low, failure->graph_key_high};
+    if (!digest.ToHex().starts_with(prefix) && !(graph_key && graph_key->ToHex().starts_with(prefix)) &&
         (*entry)->function != prefix) {
       continue;
     }
-    Ignore(core.store.Delete(Table::kGraphs, graph_key), "absent is what is wanted");
+    if (graph_key) Ignore(core.store.Delete(Table::kGraphs, *graph_key), "absent is what is wanted");
     TRY_ASSIGN(const EntryRef changed, core.entries.Change(digest, [](proto::EntryRecordT& record) {
       record.failure.reset();
       record.in_parts.clear();
