@@ -218,9 +218,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
     return;
   }
   PyObject* dict = OwnDict(object);
-  PyObject* const own = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, name);
-  const bool is_there = own != nullptr && !IsModulePart(own);
-  PyErr_Clear();
+  const bool is_there = dict != nullptr && EntryIn(dict, name) != nullptr;
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
   if (is_there && !number && log_.IsArgument(object)) {
     static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");

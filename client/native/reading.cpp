@@ -177,13 +177,17 @@ bool IsAtom(PyObject* value) {
          IsTorchAtom(value) || PyRange_Check(value) || PySlice_Check(value);
 }
 
+PyObject* EntryIn(PyObject* dict, PyObject* key) {
+  PyObject* found = PyDict_GetItemWithError(dict, key);
+  PyErr_Clear();
+  return IsModulePart(found) ? nullptr : found;
+}
+
 Seen Look(PyObject* holder, Reading reading, PyObject* key) {
   switch (reading) {
     case Reading::kAttribute: {
       PyObject* dict = OwnDict(holder);
-      PyObject* found = dict == nullptr ? nullptr : PyDict_GetItemWithError(dict, key);
-      PyErr_Clear();
-      return Of(IsModulePart(found) ? nullptr : found);
+      return Of(dict == nullptr ? nullptr : EntryIn(dict, key));
     }
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);

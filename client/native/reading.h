@@ -48,6 +48,9 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key);
 /// The own dict of a module, class or instance, borrowed; null where it has none.
 PyObject* OwnDict(PyObject* holder);
 
+/// What a dict has under a key, borrowed; null for nothing, and for a part that stands for its module (compiled.h).
+PyObject* EntryIn(PyObject* dict, PyObject* key);
+
 /// The nearest class of those it comes from that no class statement made: `object` for a plain one, `dict` for
 /// a dict of a class of its own. What native code knows of the object beyond its attributes lies there.
 PyTypeObject* NativeBase(PyTypeObject* type);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <ranges>
 
-#include "client/native/compiled.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
@@ -285,9 +284,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
 bool Watch::IsCurrent(const DictWatch& watch) {
   if (watch.size >= 0 && PyDict_GET_SIZE(watch.dict) != watch.size) return false;
   for (const Slot& slot : watch.slots) {
-    PyObject* found = PyDict_GetItemWithError(watch.dict, slot.key);
-    PyErr_Clear();
-    if (!IsSame(IsModulePart(found) ? nullptr : found, slot.expected)) return false;
+    if (!IsSame(EntryIn(watch.dict, slot.key), slot.expected)) return false;
   }
   static PyObject* const keys = PyUnicode_InternFromString("keys");
   static PyObject* const content = PyUnicode_InternFromString("content");
