@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/unordered/unordered_flat_set.hpp>
 #include <iterator>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "client/native/code_digest.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
+#include "client/native/registrations.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
@@ -153,41 +152,6 @@ Digest DigestOfNames(PyObject* function) {
     hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get())
                                                         : std::string_view("?"));
   }
-  return hasher.Finish();
-}
-
-/// Adds the names of classes that are registered with this one, with what is registered, or with what comes from it.
-void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordered_flat_set<PyObject*>& met) {
-  if (!met.insert(type).second) return;
-  const PythonRef module(PyImport_ImportModule("_abc"));
-  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
-                              : nullptr);
-  const PythonRef iterator(dump && PyTuple_Check(dump.get())
-                               ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
-                               : nullptr);
-  while (iterator) {
-    const PythonRef reference(PyIter_Next(iterator.get()));
-    if (!reference) break;
-    const PythonRef one = TargetOf(reference.get());
-    if (!one || !PyType_Check(one.get())) continue;
-    auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
-    names.insert(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
-    AddRegistered(one.get(), names, met);
-  }
-  PyErr_Clear();
-  const PythonRef heirs(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
-  for (Py_ssize_t i = 0; heirs && i < PyList_GET_SIZE(heirs.get()); ++i)
-    AddRegistered(PyList_GET_ITEM(heirs.get(), i), names, met);
-  PyErr_Clear();
-}
-
-/// Classes that an abstract one takes for its heirs because they are registered, by name.
-Digest DigestOfRegistry(PyObject* type) {
-  std::set<std::string> names;
-  boost::unordered_flat_set<PyObject*> met;
-  AddRegistered(type, names, met);
-  Hasher hasher;
-  for (const std::string& name : names) hasher.AddField(name);
   return hasher.Finish();
 }
 

@@ -8,6 +8,7 @@
 
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
+#include "client/native/registrations.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 
@@ -31,18 +32,6 @@ unsigned int MakeVersionOf(PyTypeObject* type) {
   if (VersionOf(type) == 0) _PyType_Lookup(type, any);
 #endif
   return VersionOf(type);
-}
-
-/// Changes with every class that is registered with an abstract one.
-uint64_t RegistrationsNow() {
-  static PyObject* const ask = [] {
-    const PythonRef abc(PyImport_ImportModule("abc"));
-    return abc ? PyObject_GetAttrString(abc.get(), "get_cache_token") : nullptr;
-  }();
-  const PythonRef token(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
-  const uint64_t number = token ? PyLong_AsUnsignedLongLongMask(token.get()) : 0;
-  PyErr_Clear();
-  return number;
 }
 
 bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/native/registrations.h"
+
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <set>
+#include <string>
+
+#include "client/native/origin.h"
+#include "client/native/reading.h"
+
+namespace ingot::client {
+namespace {
+
+/// Adds the names of classes that are registered with this one, with what is registered, or with what comes from it.
+void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordered_flat_set<PyObject*>& met) {
+  if (!met.insert(type).second) return;
+  const PythonRef module(PyImport_ImportModule("_abc"));
+  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
+                              : nullptr);
+  const PythonRef iterator(dump && PyTuple_Check(dump.get())
+                               ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
+                               : nullptr);
+  while (iterator) {
+    const PythonRef reference(PyIter_Next(iterator.get()));
+    if (!reference) break;
+    const PythonRef one = TargetOf(reference.get());
+    if (!one || !PyType_Check(one.get())) continue;
+    auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
+    names.insert(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+    AddRegistered(one.get(), names, met);
+  }
+  PyErr_Clear();
+  const PythonRef heirs(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
+  for (Py_ssize_t i = 0; heirs && i < PyList_GET_SIZE(heirs.get()); ++i)
+    AddRegistered(PyList_GET_ITEM(heirs.get(), i), names, met);
+  PyErr_Clear();
+}
+
+Digest Compute(PyObject* type) {
+  std::set<std::string> names;
+  boost::unordered_flat_set<PyObject*> met;
+  AddRegistered(type, names, met);
+  Hasher hasher;
+  for (const std::string& name : names) hasher.AddField(name);
+  return hasher.Finish();
+}
+
+struct Known {
+  PythonRef reference;  ///< weak: another class may come to lie at the address
+  uint64_t then = 0;
+  Digest digest;
+};
+
+}  // namespace
+
+uint64_t RegistrationsNow() {
+  static PyObject* const ask = [] {
+    const PythonRef abc(PyImport_ImportModule("abc"));
+    return abc ? PyObject_GetAttrString(abc.get(), "get_cache_token") : nullptr;
+  }();
+  const PythonRef token(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
+  const uint64_t number = token ? PyLong_AsUnsignedLongLongMask(token.get()) : 0;
+  PyErr_Clear();
+  return number;
+}
+
+Digest DigestOfRegistry(PyObject* type) {
+  // Never destroyed: the interpreter may end first.
+  static auto& all = *new boost::unordered_flat_map<PyObject*, Known>();
+  const uint64_t now = RegistrationsNow();
+  const auto it = all.find(type);
+  if (it != all.end() && it->second.then == now && TargetOf(it->second.reference.get()).get() == type)
+    return it->second.digest;
+  const Digest digest = Compute(type);
+  PythonRef reference(PyWeakref_NewRef(type, nullptr));
+  PyErr_Clear();
+  // What it ran may have registered more, and may have moved the table.
+  if (reference && RegistrationsNow() == now) all[type] = {std::move(reference), now, digest};
+  return digest;
+}
+
+}  // namespace ingot::client
