@@ -218,10 +218,12 @@ void BindConnection(py::module_& m) {
       [](const std::string& store_dir, const std::string& socket) {
         const auto endpoint = proto::ResolveEndpoint(store_dir, socket);
         std::error_code ignored;
-        return endpoint && !std::filesystem::exists(endpoint->store_dir, ignored) &&
-               !std::filesystem::exists(endpoint->socket, ignored);
+        if (!endpoint || std::filesystem::exists(endpoint->socket, ignored)) return false;
+        // A folder may have been made for it: a volume, a temporary one.
+        const auto first = std::filesystem::directory_iterator(endpoint->store_dir, ignored);
+        return ignored ? ignored == std::errc::no_such_file_or_directory : first == end(first);
       },
-      "Whether neither the store nor a daemon of it is there yet.");
+      "Whether neither a store nor a daemon of it is there yet.");
   m.def("dependency_subject", &proto::DependencySubject);
   m.def("dependency_words", [](const std::string& kind, const std::string& where,
                                const std::string& text) {

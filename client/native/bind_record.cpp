@@ -5,6 +5,7 @@
 
 #include "client/native/bindings.h"
 #include "client/native/record.h"
+#include "client/native/standing.h"
 #include "client/native/watch.h"
 
 namespace ingot::client {
@@ -22,10 +23,12 @@ py::tuple RowTuple(const RecordRow& row) {
   return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
 }
 
-/// check_record(record, roots, watch) -> None, or (row, text of what is here or None).
-py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
+/// check_record(record, roots, watch=None, standing=None) -> None, or (row, text of what is here or None).
+py::object Check(const Record& record, const py::dict& roots, Watch* watch, Standing* standing) {
   PathReader reader(NamedRoots(roots));
-  const auto difference = FirstDifference(record, reader, watch);
+  RecordCheck check = standing != nullptr ? RecordCheck(*standing, reader) : RecordCheck(record, reader);
+  check.set_watch(watch);
+  const auto difference = check.FirstDifference();
   if (!difference) return py::none();
   return py::make_tuple(RowTuple(difference->row), difference->here);
 }
@@ -33,7 +36,7 @@ py::object Check(const Record& record, const py::dict& roots, Watch* watch) {
 }  // namespace
 
 void BindRecord(py::module_& m) {
-  py::class_<Record>(m, "Record",
+  py::class_<Record, std::shared_ptr<Record>>(m, "Record",
                      "What a recording depended on; rows of (kind, where, digest, text).")
       .def(py::init(
                [](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&
@@ -68,7 +71,16 @@ void BindRecord(py::module_& m) {
       .def("leave", [](Watch& watch, py::handle tensor) { watch.Leave(tensor.ptr()); })
       .def("borrow", [](Watch& watch, py::handle object) { watch.Borrow(object.ptr()); })
       .def("holds", &Watch::Holds);
-  m.def("check_record", Check, py::arg("record"), py::arg("roots"), py::arg("watch").none(true));
+  py::class_<Standing, std::shared_ptr<Standing>>(m, "Standing",
+                                                  "What a record says of the process, found to hold, and watched.")
+      .def(py::init([](const std::shared_ptr<Record>& record) { return std::make_shared<Standing>(record); }))
+      .def("leave", [](Standing& standing, py::handle tensor) { standing.Leave(tensor.ptr()); })
+      .def("may_serve", [](const Standing& standing) { return standing.is_reusable() && standing.Holds(); })
+      .def("weak", [](const std::shared_ptr<Standing>& standing) {
+        return py::cpp_function([held = std::weak_ptr<Standing>(standing)] { return held.lock(); });
+      });
+  m.def("check_record", Check, py::arg("record"), py::arg("roots"), py::arg("watch").none(true) = py::none(),
+        py::arg("standing").none(true) = py::none());
   m.def("resolve_path", [](const std::string& path, const py::dict& roots) -> py::object {
     PathReader reader(NamedRoots(roots));
     const PythonRef found = reader.Resolve(path);

@@ -17,6 +17,7 @@
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/compiled.h"
+#include "client/native/unserved_calls.h"
 #include "client/native/variant_table.h"
 #include "client/native/without_gil.h"
 
@@ -33,7 +34,9 @@ struct CallSite {
   CompiledObject base;
   PyObject* owner;   ///< the Python engine behind it
   VariantTable variants;
+  std::vector<std::shared_ptr<const Standing>> standings;  ///< for the next objects: variants of others may be gone
   std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
+  std::unordered_set<std::string> waiting;  ///< shapes without a variant, for which one is on its way
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
 
@@ -264,6 +267,11 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       const InParts scope(true);
       return CallTarget(self, args, nargsf, kwnames);
     }
+    const UnservedCall unserved;
+    if (reason == "new" && self->waiting.contains(frame->arguments.shape)) {
+      Counters().pending_calls.fetch_add(1, std::memory_order_relaxed);
+      return CallTarget(self, args, nargsf, kwnames);
+    }
     return CallMiss(self, reason, args, count, kwnames);
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
@@ -282,7 +290,9 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->verify_every = 0;
   self->served = 0;
   new (&self->variants) VariantTable();
+  new (&self->standings) decltype(self->standings)();
   new (&self->refused) std::unordered_set<std::string>();
+  new (&self->waiting) std::unordered_set<std::string>();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -291,7 +301,9 @@ void Dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   if (self->base.weakrefs != nullptr) PyObject_ClearWeakRefs(object);
   self->variants.~VariantTable();
+  std::destroy_at(&self->standings);
   std::destroy_at(&self->refused);
+  std::destroy_at(&self->waiting);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -301,12 +313,18 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
   auto* self = reinterpret_cast<CallSite*>(object);
   Py_VISIT(self->base.target);
   Py_VISIT(self->owner);
+  std::unordered_map<const Standing*, long> owners;
   for (const auto& [shape, variants] : self->variants) {
     for (const auto& variant : variants) {
       // A call that runs it holds it too, and what it holds is in use.
       if (variant.use_count() > 1) continue;
       if (const int stop = variant->Traverse(visit, arg)) return stop;
+      ++owners[variant->standing().get()];
     }
+  }
+  for (const auto& standing : self->standings) {
+    if (standing.use_count() != owners[standing.get()] + 1) continue;
+    if (const int stop = standing->Traverse(visit, arg)) return stop;
   }
   return 0;
 }
@@ -315,6 +333,8 @@ int Clear(PyObject* object) {
   auto* self = reinterpret_cast<CallSite*>(object);
   VariantTable gone;
   gone.swap(self->variants);
+  decltype(self->standings) released;
+  released.swap(self->standings);
   Py_CLEAR(self->owner);
   return 0;
 }
@@ -382,6 +402,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   if (!outputs) throw std::invalid_argument(outputs.error().message());
   auto variant = std::make_shared<BoundVariant>(std::move(program), std::move(outputs).value());
   variant->set_watch(parts["watch"].cast<std::shared_ptr<Watch>>());
+  variant->set_standing(parts["standing"].cast<std::shared_ptr<Standing>>());
   for (py::handle object : parts["objects"]) BoundVariant::AddObject(variant, object.ptr());
   const PathReader reader(NamedRoots(parts["roots"].cast<py::dict>()));
   const auto path_of = [&](py::handle text) {
@@ -420,6 +441,17 @@ void TakeOut(std::vector<std::shared_ptr<BoundVariant>>& from, std::vector<std::
   out.insert(out.end(), gone.begin(), gone.end());
 }
 
+/// Keeps what a variant relies on of the process. What nobody can rely on any more goes when the list is whole again.
+void Keep(CallSite* self, const std::shared_ptr<const Standing>& standing) {
+  std::vector<std::shared_ptr<const Standing>> kept{standing}, gone;
+  for (const auto& one : self->standings) {
+    if (one == standing) continue;
+    const bool is_used = one.use_count() > 1;
+    (is_used || (kept.size() < kBoundMax && one->is_reusable() && one->Holds()) ? kept : gone).push_back(one);
+  }
+  self->standings.swap(kept);
+}
+
 /// install(shape, parts): adds a variant in front; returns how many the shape has.
 PyObject* Install(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
@@ -427,6 +459,7 @@ PyObject* Install(PyObject* object, PyObject* args) {
   if (!PyArg_ParseTuple(args, "SO!", &shape, &PyDict_Type, &parts)) return nullptr;
   try {
     auto variant = MakeVariant(pybind11::reinterpret_borrow<pybind11::dict>(parts));
+    Keep(self, variant->standing());
     auto& variants = self->variants[std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape))];
     variants.insert(variants.begin(), std::move(variant));
     std::shared_ptr<BoundVariant> dropped;
@@ -516,6 +549,21 @@ PyObject* Refuse(PyObject* object, PyObject* shape) {
   Py_RETURN_NONE;
 }
 
+/// set_waiting(shape, is_waiting): calls of a shape run eagerly as long as it has no variant.
+PyObject* SetWaiting(PyObject* object, PyObject* args) {
+  auto* self = reinterpret_cast<CallSite*>(object);
+  PyObject* shape;
+  int is_waiting;
+  if (!PyArg_ParseTuple(args, "Sp", &shape, &is_waiting)) return nullptr;
+  std::string key(PyBytes_AS_STRING(shape), static_cast<size_t>(PyBytes_GET_SIZE(shape)));
+  if (is_waiting != 0) {
+    self->waiting.insert(std::move(key));
+  } else {
+    self->waiting.erase(key);
+  }
+  Py_RETURN_NONE;
+}
+
 /// serve(args, kwargs): (None, result) of a call by native code, or (why nothing here serves it, None).
 PyObject* ServeNow(PyObject* object, PyObject* parts) {
   PyObject *args, *kwargs;
@@ -545,7 +593,10 @@ PyObject* BePart(PyObject* object, PyObject* /*unused*/) {
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   VariantTable gone;
   gone.swap(reinterpret_cast<CallSite*>(object)->variants);
+  decltype(CallSite::standings) released;
+  released.swap(reinterpret_cast<CallSite*>(object)->standings);
   reinterpret_cast<CallSite*>(object)->refused.clear();
+  reinterpret_cast<CallSite*>(object)->waiting.clear();
   Py_RETURN_NONE;
 }
 
@@ -556,6 +607,7 @@ PyMethodDef kMethods[] = {
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
     {"_refuse", Refuse, METH_O, "Runs calls of a shape eagerly that no variant serves."},
+    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},

@@ -5,6 +5,7 @@
 #include "client/native/call_site.h"
 #include "client/native/compiled.h"
 #include "client/native/compiled_module.h"
+#include "client/native/unserved_calls.h"
 
 PYBIND11_MODULE(_native, m) {
   using namespace ingot::client;
@@ -28,7 +29,12 @@ PYBIND11_MODULE(_native, m) {
   m.def("end_background", [](double seconds) {
     return BackgroundThread::End(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
   }, "Lets none of Ingot's threads begin any more; whether those that ran Python were out in time.");
-  m.def("forget_background", &BackgroundThread::Forget, "In a child process.");
+  m.def("forget_background", [] {
+    BackgroundThread::Forget();
+    UnservedCall::Forget();
+  }, "In a child process.");
+  m.def("pause_s", [] { return std::chrono::duration<double>(UnservedCall::Pause()).count(); },
+        "For how many seconds no call has been under way that native code does not serve.");
   m.def("target_of", [](const py::object& value) {
     PyObject* target = CompiledTarget(value.ptr());
     return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);

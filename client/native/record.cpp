@@ -4,22 +4,16 @@
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 
-#include "client/native/callables.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
+#include "client/native/place_partition.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
 
 namespace ingot::client {
 namespace {
 
-constexpr std::string_view kIs = " is ";
-
-std::string TextOf(const Seen& seen) {
-  if (seen.content) return {};
-  if (!seen.object) return "absent";
-  return PyCode_Check(seen.object.get()) ? std::string() : ShortText(seen.object.get());
-}
+constexpr std::string_view kObject = "object:";
 
 std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::string_view where) {
   switch (read.reading) {
@@ -39,18 +33,15 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   return "part";
 }
 
-/// Whether being the same object matters beyond what a record says of it. Of values nobody tells two apart
-/// (Observer::Identity), what has a name of its own is told by it, and what is made in C and bound to nothing is
-/// there once.
-bool HasIdentity(PyObject* value) {
-  if (value == nullptr || IsAtom(value) || PyCode_Check(value)) return false;
-  if (PyType_Check(value) || PyModule_Check(value)) return !HasOwnName(value);
-  if (!Callables::IsNative(value)) return true;
-  PyObject* self = PyCFunction_Check(value) ? PyCFunction_GET_SELF(value) : nullptr;
-  return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
+}  // namespace
+
+std::string WordsOf(const Seen& seen) {
+  if (seen.content) return {};
+  if (!seen.object) return "absent";
+  return PyCode_Check(seen.object.get()) ? std::string() : ShortText(seen.object.get());
 }
 
-}  // namespace
+bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject); }
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   std::ranges::sort(rows_, {}, [](const RecordRow& row) { return std::tie(row.where, row.kind); });
@@ -58,6 +49,12 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
     return a.where == b.where && a.kind == b.kind;
   };
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const std::string_view where = rows_[i].where;
+    const size_t middle = where.find(PlacePartition::kIs);
+    const bool is_second = middle != where.npos && IsOfObject(where.substr(middle + PlacePartition::kIs.size()));
+    if (IsOfObject(where) || is_second) of_objects_.push_back(i);
+  }
   Hasher hasher;
   for (const RecordRow& row : rows_) {
     hasher.AddField(row.kind);
@@ -76,26 +73,26 @@ Record Record::Of(const ObservedLog& log) {
     if (log.IsOfFetched(read)) continue;
     std::string where = log.PathOf(read.holder);
     if (where.empty() || !AppendStep(where, read.reading, read.key.get())) continue;
-    std::string text = TextOf(read.seen);
+    std::string text = WordsOf(read.seen);
     if (!text.empty() && text != "absent") text += " (" + read.line.ToText() + ")";
     const bool is_fetched = log.IsFetched(read.seen);
     const std::string kind = is_fetched ? "fetched" : KindOf(log, read, where);
     if (is_fetched) text = PyLong_CheckExact(read.seen.object.get()) ? "an integer" : "a tensor";
-    if (HasIdentity(read.seen.object.get())) {
+    if (PlacePartition::HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
       if (number && log.PathOf(*number) != where) {
-        const std::string both = where + std::string(kIs) + log.PathOf(*number);
+        const std::string both = where + std::string(PlacePartition::kIs) + log.PathOf(*number);
         rows.push_back({"same", both, DigestOf(both), {}});
       }
     }
     rows.push_back({kind, std::move(where), log.digests()[i], std::move(text)});
   }
   for (const auto& [one, other] : log.apart()) {
-    const std::string both = log.PathOf(one) + std::string(kIs) + log.PathOf(other);
+    const std::string both = log.PathOf(one) + std::string(PlacePartition::kIs) + log.PathOf(other);
     rows.push_back({"apart", both, DigestOf(both), {}});
   }
   for (const auto& [path, number] : log.other_roots()) {
-    const std::string both = path + std::string(kIs) + log.PathOf(number);
+    const std::string both = path + std::string(PlacePartition::kIs) + log.PathOf(number);
     rows.push_back({"same", both, DigestOf(both), {}});
   }
   for (const ObservedLog::Import& one : log.imports()) {
@@ -111,7 +108,7 @@ Record Record::Of(const ObservedLog& log) {
 PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   const size_t sigil = std::min(path.find_first_of("[~$%!@#("), path.size());
   const size_t colon = path.substr(0, sigil).find(':');
-  if (colon != path.npos && !path.starts_with("object:")) {
+  if (colon != path.npos && !Record::IsOfObject(path)) {
     at = colon + 1;
     const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
     PyObject* module =
@@ -177,101 +174,12 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
 PythonRef PathReader::Resolve(std::string_view path) {
   size_t at = 0;
   if (path.find_first_of(kSigils) == path.npos &&
-      !(path.find(':') != path.npos && !path.ends_with(':') && !path.starts_with("object:"))) {
+      !(path.find(':') != path.npos && !path.ends_with(':') && !Record::IsOfObject(path))) {
     return Root(path, at);
   }
   const auto place = PlaceOf(path);
   if (!place) return PythonRef();
   return std::move(Look(place->holder.get(), place->step.reading, place->step.key.get()).object);
-}
-
-namespace {
-
-/// Which places lead to one object and which to two, as a record has it: places that it does not name as the same
-/// have two, which native code may hold against each other and of which a run may write one.
-class Partition {
- public:
-  Partition(const Record& record, const PathReader& reader) {
-    for (const RecordRow& row : record.rows()) {
-      if (row.kind != "same") continue;
-      const std::string_view both = row.where;
-      const size_t middle = both.find(kIs);
-      if (middle != both.npos) Join(both.substr(0, middle), both.substr(middle + kIs.size()));
-    }
-    for (const auto& [path, root] : reader.roots()) {
-      const auto [it, fresh] = places_.emplace(root, path);
-      if (!fresh) Join(path, it->second);
-    }
-  }
-
-  /// Another place that leads to the object and should not, or nothing.
-  std::optional<std::string_view> Add(PyObject* object, std::string_view where) {
-    if (object == nullptr || !MayMeet(object)) return std::nullopt;
-    const auto [it, fresh] = places_.emplace(object, where);
-    // An address must stay its own as long as others are compared with it.
-    if (fresh) held_.push_back(PythonRef::Borrow(object));
-    return Named(it->second) == Named(where) ? std::nullopt : std::optional(it->second);
-  }
-
- private:
-  /// Tuples and the like are compared by what they hold.
-  static bool MayMeet(PyObject* object) {
-    return HasIdentity(object) && !PyTuple_Check(object) && !PyFrozenSet_Check(object) && !Callables::IsNative(object);
-  }
-  /// Links what two places are named by, and nothing to itself: the links end.
-  void Join(std::string_view one, std::string_view other) {
-    one = Named(one);
-    other = Named(other);
-    if (one != other) same_.emplace(one, other);
-  }
-  /// The one place that stands for all that lead to its object.
-  std::string_view Named(std::string_view where) const {
-    for (auto it = same_.find(where); it != same_.end(); it = same_.find(where)) where = it->second;
-    return where;
-  }
-
-  boost::unordered_flat_map<PyObject*, std::string_view> places_;
-  boost::unordered_flat_map<std::string_view, std::string_view> same_;
-  std::vector<PythonRef> held_;
-};
-
-}  // namespace
-
-std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
-                                                Watch* watch) {
-  Partition partition(record, reader);
-  for (const RecordRow& row : record.rows()) {
-    if (row.kind == "opaque" || row.kind == "custom_op") continue;
-    if (row.kind == "same" || row.kind == "apart") {
-      const size_t middle = row.where.find(kIs);
-      if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
-      const PythonRef one = reader.Resolve(std::string_view(row.where).substr(0, middle));
-      const PythonRef other =
-          reader.Resolve(std::string_view(row.where).substr(middle + kIs.size()));
-      const bool is_same = one && one.get() == other.get();
-      if (is_same != (row.kind == "same"))
-        return RecordDifference{row, is_same ? "one object" : "two objects"};
-      continue;
-    }
-    const auto place = reader.PlaceOf(row.where);
-    if (!place) return RecordDifference{row, std::nullopt};
-    const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());
-    if (const auto other = partition.Add(seen.object.get(), row.where))
-      return RecordDifference{row, "the same object as " + std::string(*other)};
-    // A module that an import found and that is not loaded here yet, it will load.
-    if (row.kind == "fetched") {
-      if (DigestIfFetched(seen.object.get()) != row.digest) return RecordDifference{row, TextOf(seen)};
-      if (watch != nullptr)
-        watch->Add(place->holder.get(), place->step.reading, place->step.key.get(),
-                   {PythonRef::Borrow(AnyLike(seen.object.get())), std::nullopt});
-      continue;
-    }
-    const bool is_to_come = seen.is_absent() && row.kind == "import";
-    if (!is_to_come && DigestOfSeen(seen) != row.digest) return RecordDifference{row, TextOf(seen)};
-    if (watch != nullptr)
-      watch->Add(place->holder.get(), place->step.reading, place->step.key.get(), seen);
-  }
-  return std::nullopt;
 }
 
 }  // namespace ingot::client

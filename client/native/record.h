@@ -12,7 +12,6 @@
 
 #include "base/digest.h"
 #include "client/native/observed_log.h"
-#include "client/native/watch.h"
 
 namespace ingot::client {
 
@@ -25,18 +24,26 @@ struct RecordRow {
   auto operator<=>(const RecordRow&) const = default;
 };
 
+/// What a place holds, for people; empty where that says nothing.
+std::string WordsOf(const Seen& seen);
+
 /// Everything outside its inputs that a recording depended on; sorted by `where`, immutable.
 class Record {
  public:
   explicit Record(std::vector<RecordRow> rows);
   /// What a settled log has read, without the places that no text can name.
   static Record Of(const ObservedLog& log);
+  /// Whether a path begins with an object of one call.
+  static bool IsOfObject(std::string_view path);
 
   const std::vector<RecordRow>& rows() const { return rows_; }
+  /// The numbers of rows that speak of the objects of one call. All others speak of the process.
+  const std::vector<size_t>& of_objects() const { return of_objects_; }
   const Digest& digest() const { return digest_; }
 
  private:
   std::vector<RecordRow> rows_;
+  std::vector<size_t> of_objects_;
   Digest digest_;
 };
 
@@ -72,15 +79,5 @@ class PathReader {
   std::string text_;      ///< of the path followed last
   std::vector<Met> met_;  ///< what its beginnings lead to
 };
-
-/// How a place differs from what a record has.
-struct RecordDifference {
-  RecordRow row;
-  std::optional<std::string> here;  ///< in words; nothing when the place is gone
-};
-
-/// Compares a record with this process; where all holds, `watch` (may be null) is told every place.
-std::optional<RecordDifference> FirstDifference(const Record& record, PathReader& reader,
-                                                Watch* watch);
 
 }  // namespace ingot::client

@@ -13,6 +13,7 @@
 #include "client/native/guard_policy.h"
 #include "client/native/object_path.h"
 #include "client/native/output_tree.h"
+#include "client/native/standing.h"
 #include "client/native/watch.h"
 #include "guards/guard_set.h"
 
@@ -34,9 +35,12 @@ class BoundVariant {
   BoundVariant(std::shared_ptr<Program> program, std::unique_ptr<OutputTree> outputs);
   ~BoundVariant();
 
-  /// How an assigned parameter, a replaced submodule, an edited attribute or a patched function is
-  /// noticed.
+  /// How a change in the objects of the call is noticed.
   void set_watch(std::shared_ptr<const Watch> watch) { watch_ = std::move(watch); }
+  /// How an assigned parameter, a replaced submodule, an edited attribute or a patched function is noticed; for the
+  /// variant's bindings to other objects as well.
+  void set_standing(std::shared_ptr<const Standing> standing) { standing_ = std::move(standing); }
+  const std::shared_ptr<const Standing>& standing() const { return standing_; }
   /// Held weakly where the type allows it: a KV cache must be free to go, and what is watched inside it goes too.
   static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
   void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
@@ -57,7 +61,7 @@ class BoundVariant {
 
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
   /// Nothing that is watched has changed. Needs ObjectsMatch().
-  bool StateHolds() const { return watch_ != nullptr && watch_->Holds(); }
+  bool StateHolds() const { return watch_ != nullptr && watch_->Holds() && standing_->Holds(); }
   /// Forgets what is watched: an object it was bound to is gone.
   void Drop() { watch_.reset(); }
   /// Adds what lies in the program's objects; false when a path leads to no tensor or size any more.
@@ -69,7 +73,7 @@ class BoundVariant {
   /// What this runs, eager runs without gradients whatever the caller's mode.
   bool turns_gradients_off() const { return !untracked_.empty(); }
   bool makes_inference() const { return makes_inference_; }
-  /// For Python's collector of cycles: each reference that this owns, and nobody else.
+  /// For Python's collector of cycles: each reference that this owns, and nobody else. Without those of standing().
   int Traverse(visitproc visit, void* arg) const;
 
   Program& program() const { return *program_; }
@@ -85,6 +89,7 @@ class BoundVariant {
   std::shared_ptr<Program> program_;
   std::unique_ptr<OutputTree> outputs_;
   std::shared_ptr<const Watch> watch_;
+  std::shared_ptr<const Standing> standing_;
   std::vector<ObjectPath> fetches_;
   std::vector<std::pair<ObjectPath, ObjectPath>> same_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves

@@ -30,6 +30,10 @@ class Variant:
         self.program: typing.Any = None
         self.holds = True
         self._watch: typing.Any = None
+        self._standing: typing.Any = None
+        """What the record says of the process, until the call site has it."""
+        self._known_standing: "typing.Callable[[], typing.Any]" = lambda: None
+        """The call site's, so that the collector of cycles sees through it."""
         self._weights: "list[torch.Tensor]" = []
         self._group_names: "list[str]" = []
 
@@ -66,12 +70,15 @@ class Variant:
             raise errors.Incompatible("two weights of the recording are one tensor here")
         if self.artifact.writes()["weights"] and memories.overlaps(weights) != self.signature.get("overlaps", []):
             raise errors.Incompatible("weights share memory in another way than those of the recording")
-        self._watch = _native.Watch()
-        for weight in weights:
-            self._watch.leave(weight)  # The program checks those itself.
+        self._watch, self._standing = _native.Watch(), self._present_standing()
+        if self._standing is None:
+            self._standing = _native.Standing(self.record)
+        for weight in weights:  # The program checks those itself.
+            self._watch.leave(weight)
+            self._standing.leave(weight)
         for value in roots.objects:
             self._watch.borrow(value)
-        why = dependencies.first_mismatch(self.record, roots, self._watch)
+        why = dependencies.first_mismatch(self.record, roots, self._watch, self._standing)
         if why is not None:
             raise errors.Incompatible(why)
         names = groups.names_of(self.signature.get("groups", ()))
@@ -80,6 +87,14 @@ class Variant:
         if self.program is None or not same or not self.program.groups_hold():
             self.program = _native.Program.bind(self.artifact, weights, names)
             self._weights, self._group_names = weights, names
+
+    def mismatch(self, roots: paths.Roots) -> "str | None":
+        """The first dependency that does not hold in this process, in words; None when all hold."""
+        return dependencies.first_mismatch(self.record, roots, standing=self._present_standing())
+
+    def _present_standing(self) -> typing.Any:
+        standing = self._known_standing()
+        return standing if standing is not None and standing.may_serve() else None
 
     def proven_here(self) -> "list[tuple[int, ...]]":
         """Values of the symbols that calls may have, besides those of a range."""
@@ -105,9 +120,10 @@ class Variant:
         fetches = [path for path in self.signature["inputs"] if path is not None]
         same = [tuple(where.split(" is ", 1)) for _, where, _, _ in self.record.of_kind("same")] if fetches else []
         provenance = self.artifact.provenance()
-        watch, self._watch = self._watch, None  # The call site's alone, so that the collector of cycles sees through it.
+        watch, standing = self._watch, self._standing  # The call site's alone from now on.
+        self._watch, self._standing, self._known_standing = None, None, standing.weak()
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
-                "input_count": len(self.signature["inputs"]), "watch": watch,
+                "input_count": len(self.signature["inputs"]), "watch": watch, "standing": standing,
                 "objects": list(roots.objects), "fetches": fetches, "roots": roots.named() if fetches else {},
                 "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),

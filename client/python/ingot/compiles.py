@@ -7,7 +7,7 @@ import threading
 import time
 import typing
 
-from ingot import _native, background, binding, counters, dependencies, errors, exporting, gears, miss, paths, recording, verification
+from ingot import _native, background, binding, counters, errors, exporting, gears, miss, paths, patience, recording, verification
 from ingot.entry import Job
 
 if typing.TYPE_CHECKING:
@@ -25,13 +25,16 @@ class Compiles:
         self._under_way: "list[Job]" = []
         self._lock = threading.Lock()
         self._thread = threading.local()
+        self._hurry = threading.Event()
+        if engine.config.wait:
+            self._hurry.set()
 
     # -- on the caller's thread ------------------------------------------------------------------------
 
     def submit(self, job: Job) -> None:
         """Sends a recording in the background."""
         counters.add("captures")
-        job.shape.sent(job.sizes)
+        job.shape.sent(job.sizes, job.call.objects if job.captured.moved else None)
         if self.is_holding():
             self._thread.held.append(job)
         else:
@@ -55,6 +58,16 @@ class Compiles:
     def wait(self, timeout: "float | None") -> bool:
         """Blocks until nothing is under way; False on timeout (seconds)."""
         end = None if timeout is None else time.monotonic() + timeout
+        if not self._under_way:
+            return True
+        self._hurry.set()
+        try:
+            return self._wait_until(end)
+        finally:
+            if not self._engine.config.wait:
+                self._hurry.clear()
+
+    def _wait_until(self, end: "float | None") -> bool:
         while (job := next(iter(self._under_way), None)) is not None:  # One may lead to another.
             if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
                 return False
@@ -70,6 +83,7 @@ class Compiles:
     def run(self, job: Job) -> None:
         """Sends, receives, binds and installs."""
         try:
+            patience.wait(job.since, self._hurry)
             self._serve(job)
         except errors.Error as e:
             self._note(job, e)
@@ -83,7 +97,9 @@ class Compiles:
     def end(self, job: Job) -> None:
         """Nobody works on it any more."""
         if not job.gears:
-            job.shape.end(job.sizes)
+            with self._engine._lock:
+                job.shape.end(job.sizes)
+                self._engine.site._set_waiting(job.shape.key, False)
         with self._lock:
             self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
         job.done.set()
@@ -149,11 +165,11 @@ class Compiles:
             if self._has_proven(job, variant):
                 return
             roots = paths.Roots(engine.target, job.call.objects)
-            variant.holds = dependencies.first_mismatch(variant.record, roots) is None
+            variant.holds = variant.mismatch(roots) is None
             if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
                 if not any(v.artifact_digest == variant.artifact_digest and v.record == variant.record for v in entry.variants):
                     entry.variants.append(variant)
-                difference = _native.check_record(variant.record, roots.named(), None) if job.captured.still_holds() else None
+                difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
                 if difference is not None:
                     engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
                 return

@@ -27,6 +27,10 @@ def add_seconds(name: str, seconds: float) -> None:
         _seconds[name] += seconds
 
 
+_pending_before = 0
+"""Pending calls, of those that the call sites count themselves, before the last ``reset``."""
+
+
 def stats() -> "dict[str, typing.Any]":
     """Counters of this process since it started: recordings (``captures``; among them ``deferred``, which compute nothing that
     is not asked for, and ``deferred_completed``, of which the function kept a tensor), compiles it led, hits, templates that came back
@@ -42,6 +46,9 @@ def stats() -> "dict[str, typing.Any]":
     calls = _native.call_counters()
     out["native_calls"] = calls["native_calls"]
     out["fallbacks"] += calls["refused_calls"]
+    pending = out.pop("pending_calls", 0) + calls["pending_calls"] - _pending_before
+    if pending:
+        out["pending_calls"] = pending
     out["guard_failures"] = calls["guard_failures"]
     out["value_guard_failures"] = calls["value_guard_failures"]
     out["skipped_watches"] = calls["skipped_watches"]
@@ -53,6 +60,8 @@ def stats() -> "dict[str, typing.Any]":
 
 def reset() -> None:
     """Sets this process's Python-side counters to zero (for tests and notebooks)."""
+    global _pending_before
+    _pending_before = _native.call_counters()["pending_calls"]
     with _lock:
         _counts.clear()
         _seconds.clear()

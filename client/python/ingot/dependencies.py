@@ -22,15 +22,18 @@ def of_operators(operators: "typing.Iterable[str]") -> "list[Dependency]":
     return rows
 
 
-def first_mismatch(record: typing.Any, roots: paths.Roots, watch: typing.Any = None) -> "str | None":
-    """The first dependency that does not hold in this process, in words; None when all hold, and ``watch`` is told them."""
+def first_mismatch(record: typing.Any, roots: paths.Roots, watch: typing.Any = None, standing: typing.Any = None) -> "str | None":
+    """The first dependency that does not hold in this process, in words; None when all hold, and ``watch`` is told them.
+
+    A ``standing`` that may serve saves looking at what does not depend on the call's objects; a new one is told that instead of ``watch``.
+    """
     for kind, where, digest, text in record.of_kind("custom_op"):
         found = custom_ops.digest(where)
         if found is None:
             return f"{kind} {where}: not found in this process"
         if found[0] != digest:
             return f"{kind} {where} changed" + (f" (was {text})" if text else "")
-    difference = _native.check_record(record, roots.named(), watch)
+    difference = _native.check_record(record, roots.named(), watch, standing)
     return None if difference is None else words(*difference)
 
 

@@ -83,6 +83,7 @@ class Engine:
         known = number in self._shapes
         if known and self._waits(self._shapes[number], name, call):
             counters.add("pending_calls")
+            self._set_waiting(self._shapes[number], name == "new", call)
             return self.target(*args, **kwargs)
         if name in ("new", "stale", "objects") or not known:
             try:
@@ -110,13 +111,19 @@ class Engine:
     def _waits(self, shape: Shape, reason: str, call: recording.Call) -> bool:
         """Whether nothing can be done for a call before what is under way is here. Among states that return it looks once for the
         objects of a call."""
-        if self.config.require_cached or shape.eager_reason is not None or shape.state(call.sizes()) is State.LOOKING and not self._awaits(shape):
+        if self.config.require_cached or shape.eager_reason is not None or shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call):
             return False
         if reason == "new":
             return True
         objects = tuple(map(id, call.objects))
         known, shape.looked_for = shape.looked_for == objects, objects
         return known and reason in ("stale", "objects")
+
+    def _set_waiting(self, shape: Shape, is_new: bool, call: recording.Call) -> None:
+        """Calls of a shape that has no variant yet, and of which none would be recorded, need not come here."""
+        with self._lock:
+            if is_new and self._awaits(shape, call):
+                self.site._set_waiting(shape.key, True)
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
         return recording.Call(args, kwargs, *_native.flatten(args, kwargs, self._parameters))
@@ -145,13 +152,13 @@ class Engine:
         """Whether the call would be recorded although its state may be one that a variant here was recorded in: one that came
         when that state had gone, as a cache's that has been filled meanwhile."""
         shape = self._shapes.get(number)
-        would_record = shape is not None and shape.state(call.sizes()) is State.LOOKING and not self._awaits(shape)
+        would_record = shape is not None and shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call)
         return would_record and shape is not None and not all(variant.holds for variant in shape.entry.variants)
 
-    def _awaits(self, shape: Shape) -> bool:
+    def _awaits(self, shape: Shape, call: recording.Call) -> bool:
         """Whether what is under way for other sizes is likely to serve a call's too."""
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
-        return shares and shape.awaits_template() and not self._compiles.is_holding()
+        return shares and shape.awaits_template(call.objects) and not self._compiles.is_holding()
 
     def _check_again(self, entry: Entry, call: recording.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
@@ -354,7 +361,7 @@ class Engine:
             shape.value_failures += 1
             if self._parts or shape.value_failures > self._value_failures_max:
                 self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
-        sizes = call.sizes() + (() if reason != "value" else ("value", detail))
+        sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
             if shape.parts is None and self.config.on_unsupported != "error":
                 return self._split(shape, shape.eager_reason, call)
@@ -374,7 +381,7 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        if shape.state(sizes) is not State.LOOKING or self._awaits(shape):
+        if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
             counters.add("pending_calls")
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
@@ -464,7 +471,7 @@ class Engine:
         first = next((place for place in captured.moved if place[0]), None)
         if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
-        return result, Job(shape, call, sizes, captured, threading.Event(), proof)
+        return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
 
     def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
         """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
@@ -705,6 +712,7 @@ def _forked() -> None:
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
         for shape in engine._shapes.values():
             shape.forget_what_is_under_way()
+            engine.site._set_waiting(shape.key, False)
 
 
 os.register_at_fork(after_in_child=_forked)

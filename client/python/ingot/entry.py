@@ -6,7 +6,7 @@ import enum
 import threading
 import typing
 
-from ingot import binding, dependencies, exporting, gears, keys, parts, paths, recording
+from ingot import binding, exporting, gears, keys, parts, paths, recording
 
 
 _REFUSED_PROOFS_MAX = 3
@@ -34,7 +34,7 @@ class Entry:
         for variant in self.variants:
             fingerprint = hash(variant.record)
             if fingerprint not in known:
-                known[fingerprint] = dependencies.first_mismatch(variant.record, roots)
+                known[fingerprint] = variant.mismatch(roots)
             found.append((variant, known[fingerprint]))
         return found
 
@@ -78,6 +78,8 @@ class Shape:
         """Calls since it is REFUSED that no variant's state has served."""
         self.looked_for: "tuple[int, ...] | None" = None
         """The objects, by identity, of the call for which variants were last looked up while something was under way."""
+        self._left: "tuple[int, ...] | None" = None
+        """The objects, by identity, whose state the recording that was sent last has left behind."""
         self.shares_sizes = True
         """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
         self.specialized: "set[str]" = set()
@@ -87,9 +89,17 @@ class Shape:
         """Of calls of these sizes."""
         return State.REFUSED if self.eager_reason is not None else self._under_way.get(sizes, State.LOOKING)
 
-    def awaits_template(self) -> bool:
-        """Whether what is under way, for whatever sizes, is likely to serve these too: nobody else needs to record."""
-        return self.shares_sizes and self.declared is None and bool(self._under_way)
+    def awaits_template(self, objects: "typing.Sequence[typing.Any]") -> bool:
+        """Whether what is under way, for whatever sizes, is likely to serve these too: nobody else needs to record. It serves no
+        call with objects that it was recorded with and that were changed by that in something that it read."""
+        return self.shares_sizes and self.declared is None and bool(self._under_way) and not self._has_left(objects)
+
+    def _has_left(self, objects: "typing.Sequence[typing.Any]") -> bool:
+        return self._left == tuple(map(id, objects))
+
+    def sizes_of(self, call: recording.Call) -> "tuple[typing.Any, ...]":
+        """By which it is told what is under way for a call."""
+        return call.sizes() + (("changed",) if self._has_left(call.objects) else ())
 
     def begin(self, sizes: "tuple[typing.Any, ...]") -> bool:
         """LOOKING -> RECORDING, by one caller alone; False for all others."""
@@ -99,9 +109,10 @@ class Shape:
             self._under_way[sizes] = State.RECORDING
             return True
 
-    def sent(self, sizes: "tuple[typing.Any, ...]") -> None:
-        """RECORDING -> PENDING."""
+    def sent(self, sizes: "tuple[typing.Any, ...]", changed: "typing.Sequence[typing.Any] | None" = None) -> None:
+        """RECORDING -> PENDING, of a recording after which what it read of these objects is something else."""
         self._under_way[sizes] = State.PENDING
+        self._left = tuple(map(id, changed)) if changed is not None else None
 
     def end(self, sizes: "tuple[typing.Any, ...]") -> None:
         """-> LOOKING."""
@@ -138,3 +149,5 @@ class Job(typing.NamedTuple):
     """An earlier recording that has not been sent: both may make one template."""
     gears: "tuple[int, ...]" = ()
     """Asks for code of its own for these values of the symbols, of the template that serves the recording already."""
+    since: float = 0.0
+    """When it was submitted, of ``time.monotonic``."""
