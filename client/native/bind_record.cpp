@@ -33,6 +33,15 @@ py::object Check(const Record& record, const py::dict& roots, Watch* watch, Stan
   return py::make_tuple(RowTuple(difference->row), difference->here);
 }
 
+/// For Python's collector of cycles. What call sites hold as well, they show it.
+int TraverseStanding(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  const auto held = reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder();
+  if (!held.holder_constructed()) return 0;
+  const auto& standing = held.holder<std::shared_ptr<Standing>>();
+  return standing.use_count() == 1 ? standing->Traverse(visit, arg) : 0;
+}
+
 }  // namespace
 
 void BindRecord(py::module_& m) {
@@ -71,8 +80,12 @@ void BindRecord(py::module_& m) {
       .def("leave", [](Watch& watch, py::handle tensor) { watch.Leave(tensor.ptr()); })
       .def("borrow", [](Watch& watch, py::handle object) { watch.Borrow(object.ptr()); })
       .def("holds", &Watch::Holds);
-  py::class_<Standing, std::shared_ptr<Standing>>(m, "Standing",
-                                                  "What a record says of the process, found to hold, and watched.")
+  const py::custom_type_setup sees_through([](PyHeapTypeObject* heap_type) {
+    heap_type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    heap_type->ht_type.tp_traverse = TraverseStanding;
+  });
+  py::class_<Standing, std::shared_ptr<Standing>>(
+      m, "Standing", "What a record says of the process, found to hold, and watched.", sees_through)
       .def(py::init([](const std::shared_ptr<Record>& record) { return std::make_shared<Standing>(record); }))
       .def("leave", [](Standing& standing, py::handle tensor) { standing.Leave(tensor.ptr()); })
       .def("may_serve", [](const Standing& standing) { return standing.is_reusable() && standing.Holds(); })

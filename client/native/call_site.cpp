@@ -36,7 +36,7 @@ struct CallSite {
   VariantTable variants;
   std::vector<std::shared_ptr<const Standing>> standings;  ///< for the next objects: variants of others may be gone
   std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
-  std::unordered_set<std::string> waiting;  ///< shapes without a variant, for which one is on its way
+  std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
 
@@ -268,7 +268,8 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       return CallTarget(self, args, nargsf, kwnames);
     }
     const UnservedCall unserved;
-    if (reason == "new" && self->waiting.contains(frame->arguments.shape)) {
+    const bool lacks_sizes = reason == "new" || reason == "guard" || reason == "unproven";
+    if (lacks_sizes && !self->waiting.empty() && self->waiting.contains(frame->arguments.shape)) {
       Counters().pending_calls.fetch_add(1, std::memory_order_relaxed);
       return CallTarget(self, args, nargsf, kwnames);
     }
@@ -549,7 +550,7 @@ PyObject* Refuse(PyObject* object, PyObject* shape) {
   Py_RETURN_NONE;
 }
 
-/// set_waiting(shape, is_waiting): calls of a shape run eagerly as long as it has no variant.
+/// set_waiting(shape, is_waiting): calls of a shape run eagerly as long as no variant takes their sizes.
 PyObject* SetWaiting(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
   PyObject* shape;
@@ -607,7 +608,7 @@ PyMethodDef kMethods[] = {
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
     {"_refuse", Refuse, METH_O, "Runs calls of a shape eagerly that no variant serves."},
-    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant."},
+    {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},

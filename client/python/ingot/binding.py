@@ -70,12 +70,9 @@ class Variant:
             raise errors.Incompatible("two weights of the recording are one tensor here")
         if self.artifact.writes()["weights"] and memories.overlaps(weights) != self.signature.get("overlaps", []):
             raise errors.Incompatible("weights share memory in another way than those of the recording")
-        self._watch, self._standing = _native.Watch(), self._present_standing()
-        if self._standing is None:
-            self._standing = _native.Standing(self.record)
-        for weight in weights:  # The program checks those itself.
+        self._watch, self._standing = _native.Watch(), self._serving() or self._new_standing(weights)
+        for weight in weights:
             self._watch.leave(weight)
-            self._standing.leave(weight)
         for value in roots.objects:
             self._watch.borrow(value)
         why = dependencies.first_mismatch(self.record, roots, self._watch, self._standing)
@@ -89,12 +86,26 @@ class Variant:
             self._weights, self._group_names = weights, names
 
     def mismatch(self, roots: paths.Roots) -> "str | None":
-        """The first dependency that does not hold in this process, in words; None when all hold."""
-        return dependencies.first_mismatch(self.record, roots, standing=self._present_standing())
+        """The first dependency that does not hold in this process, in words; None when all hold, on which bind() relies."""
+        try:
+            self._standing = self._serving() or self._new_standing([_weight(path, roots) for path in self.signature["weights"]])
+        except errors.NotFound:
+            self._standing = None  # The record says why.
+        why = dependencies.first_mismatch(self.record, roots, standing=self._standing)
+        if why is not None:
+            self._standing = None
+        return why
 
-    def _present_standing(self) -> typing.Any:
-        standing = self._known_standing()
-        return standing if standing is not None and standing.may_serve() else None
+    def _serving(self) -> typing.Any:
+        """What was found to hold, and still does; or None."""
+        found = (self._standing, self._known_standing())
+        return next((standing for standing in found if standing is not None and standing.may_serve()), None)
+
+    def _new_standing(self, weights: "list[torch.Tensor]") -> typing.Any:
+        standing = _native.Standing(self.record)
+        for weight in weights:
+            standing.leave(weight)  # The program checks those itself.
+        return standing
 
     def proven_here(self) -> "list[tuple[int, ...]]":
         """Values of the symbols that calls may have, besides those of a range."""

@@ -83,7 +83,7 @@ class Engine:
         known = number in self._shapes
         if known and self._waits(self._shapes[number], name, call):
             counters.add("pending_calls")
-            self._set_waiting(self._shapes[number], name == "new", call)
+            self._set_waiting(self._shapes[number], name, call)
             return self.target(*args, **kwargs)
         if name in ("new", "stale", "objects") or not known:
             try:
@@ -119,10 +119,10 @@ class Engine:
         known, shape.looked_for = shape.looked_for == objects, objects
         return known and reason in ("stale", "objects")
 
-    def _set_waiting(self, shape: Shape, is_new: bool, call: recording.Call) -> None:
-        """Calls of a shape that has no variant yet, and of which none would be recorded, need not come here."""
+    def _set_waiting(self, shape: Shape, reason: str, call: recording.Call) -> None:
+        """Calls of a shape whose variants take none of their sizes, and of which none would be recorded, need not come here."""
         with self._lock:
-            if is_new and self._awaits(shape, call):
+            if reason in ("new", "guard", "unproven") and self._awaits(shape, call):
                 self.site._set_waiting(shape.key, True)
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
@@ -383,6 +383,7 @@ class Engine:
             return self._refuse_miss(shape, call)
         if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
             counters.add("pending_calls")
+            self._set_waiting(shape, reason, call)
             return self.target(*call.args, **call.kwargs)
         if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")

@@ -10,6 +10,7 @@ from ingot import binding, exporting, gears, keys, parts, paths, recording
 
 
 _REFUSED_PROOFS_MAX = 3
+_IN_LINE_MAX = 2
 
 
 class Entry:
@@ -92,7 +93,10 @@ class Shape:
     def awaits_template(self, objects: "typing.Sequence[typing.Any]") -> bool:
         """Whether what is under way, for whatever sizes, is likely to serve these too: nobody else needs to record. It serves no
         call with objects that it was recorded with and that were changed by that in something that it read."""
-        return self.shares_sizes and self.declared is None and bool(self._under_way) and not self._has_left(objects)
+        # They are compiled one after the other: more of them in the line bring nothing sooner. A structure that takes several ways
+        # is likely to take another one.
+        enough = 1 if self.shares_sizes and not self.entry.usable() else _IN_LINE_MAX
+        return self.declared is None and len(self._under_way) >= enough and not self._has_left(objects)
 
     def _has_left(self, objects: "typing.Sequence[typing.Any]") -> bool:
         return self._left == tuple(map(id, objects))
