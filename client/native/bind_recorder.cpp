@@ -91,6 +91,13 @@ void BindRecorder(py::module_& m) {
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))
       .def("declare_group", &Recorder::DeclareGroup, py::arg("name"), py::arg("identity"))
       .def_property_readonly("groups", &Recorder::Groups)
+      .def("survey",
+           [](Recorder& recorder, py::function on_value) {
+             recorder.Survey([on_value = std::move(on_value)] {
+               const py::gil_scoped_acquire held;
+               on_value();
+             });
+           })
       .def("start", &Recorder::Start)
       .def("stop", &Recorder::Stop)
       .def("complete_if_kept", &Recorder::CompleteIfKept)

@@ -36,7 +36,9 @@ struct CallSite {
   VariantTable variants;
   std::vector<std::shared_ptr<const Standing>> standings;  ///< for the next objects: variants of others may be gone
   std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
+  std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
+  bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
 
@@ -150,7 +152,8 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
   int64_t symbols[kSymbolsMax];
   // Looking everything up again helps where no variant fits this state; one that fits and lacks the
   // size wants a recording.
-  bool fits_state = false;
+  // A value that was another says more than the sizes of the variants behind it.
+  bool fits_state = false, fits_sizes = false;
   const auto fails_for_state = [&](const char* why) {
     if (!fits_state) reason = why;
   };
@@ -177,11 +180,11 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
     fits_state = true;
     if (program.symbol_count() > kSymbolsMax ||
         !program.Accepts(inputs.tensors.data(), inputs.tensors.size(), symbols)) {
-      reason = "guard";
+      if (!fits_sizes) reason = "guard";
       continue;
     }
     if (!variant->IsProven(symbols, program.symbol_count())) {
-      reason = "unproven";
+      if (!fits_sizes) reason = "unproven";
       continue;
     }
     if (at::GradMode::is_enabled() && variant->AnyWeightIsTracked()) {
@@ -215,6 +218,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       case RunOutcome::kValueGuardFailed:
         Counters().value_guard_failures.fetch_add(1, std::memory_order_relaxed);
         reason = "value:" + frame.why;
+        fits_sizes = true;
         break;
       case RunOutcome::kFailedAfterWrite:
         SetPythonError(HalfDone(frame.why));
@@ -262,9 +266,16 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
     std::string reason = "new";
     PyObject* result = Attempt(self, *frame.operator->(), args, count, kwnames, reason);
     if (result != nullptr || PyErr_Occurred()) return result;
+    std::optional<InParts> hidden;
+    if (self->hides_parts) hidden.emplace(false);
     if (!self->refused.empty() && self->refused.contains(frame->arguments.shape)) {
-      Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
       const InParts scope(true);
+      const auto pieces = self->in_pieces.find(frame->arguments.shape);
+      if (pieces != self->in_pieces.end()) {
+        const PythonRef held = PythonRef::Borrow(pieces->second.get());
+        return PyObject_Vectorcall(held.get(), args, nargsf, kwnames);
+      }
+      Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
       return CallTarget(self, args, nargsf, kwnames);
     }
     const UnservedCall unserved;
@@ -289,11 +300,13 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->base.target = Py_NewRef(target);
   self->owner = Py_NewRef(owner);
   self->verify_every = 0;
+  self->hides_parts = false;
   self->served = 0;
   new (&self->variants) VariantTable();
   new (&self->standings) decltype(self->standings)();
   new (&self->refused) std::unordered_set<std::string>();
   new (&self->waiting) std::unordered_set<std::string>();
+  new (&self->in_pieces) decltype(self->in_pieces)();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -305,6 +318,7 @@ void Dealloc(PyObject* object) {
   std::destroy_at(&self->standings);
   std::destroy_at(&self->refused);
   std::destroy_at(&self->waiting);
+  std::destroy_at(&self->in_pieces);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -323,6 +337,7 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
       ++owners[variant->standing().get()];
     }
   }
+  for (const auto& [shape, pieces] : self->in_pieces) Py_VISIT(pieces.get());
   for (const auto& standing : self->standings) {
     if (standing.use_count() != owners[standing.get()] + 1) continue;
     if (const int stop = standing->Traverse(visit, arg)) return stop;
@@ -336,6 +351,8 @@ int Clear(PyObject* object) {
   gone.swap(self->variants);
   decltype(self->standings) released;
   released.swap(self->standings);
+  decltype(self->in_pieces) pieces;
+  pieces.swap(self->in_pieces);
   Py_CLEAR(self->owner);
   return 0;
 }
@@ -539,14 +556,16 @@ PyObject* SetVerify(PyObject* object, PyObject* every) {
   Py_RETURN_NONE;
 }
 
-/// refuse(shape): calls of this shape that no variant here serves run eagerly from now on.
-PyObject* Refuse(PyObject* object, PyObject* shape) {
-  if (!PyBytes_Check(shape)) {
-    PyErr_SetString(PyExc_TypeError, "a shape is bytes");
-    return nullptr;
-  }
+/// refuse(shape, in_pieces=None): calls of this shape that no variant here serves run eagerly from now on, or by
+/// another callable.
+PyObject* Refuse(PyObject* object, PyObject* args) {
+  PyObject *shape, *in_pieces = Py_None;
+  if (!PyArg_ParseTuple(args, "S|O", &shape, &in_pieces)) return nullptr;
   auto* self = reinterpret_cast<CallSite*>(object);
-  self->refused.emplace(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape));
+  const std::string key(PyBytes_AS_STRING(shape), static_cast<size_t>(PyBytes_GET_SIZE(shape)));
+  self->refused.insert(key);
+  PythonRef before = PythonRef::Borrow(in_pieces == Py_None ? nullptr : in_pieces);
+  if (before) std::swap(self->in_pieces[key], before);  // What it was goes when the table is whole.
   Py_RETURN_NONE;
 }
 
@@ -591,11 +610,18 @@ PyObject* BePart(PyObject* object, PyObject* /*unused*/) {
   Py_RETURN_NONE;
 }
 
+PyObject* HideParts(PyObject* object, PyObject* /*unused*/) {
+  reinterpret_cast<CallSite*>(object)->hides_parts = true;
+  Py_RETURN_NONE;
+}
+
 PyObject* Reset(PyObject* object, PyObject* /*unused*/) {
   VariantTable gone;
   gone.swap(reinterpret_cast<CallSite*>(object)->variants);
   decltype(CallSite::standings) released;
   released.swap(reinterpret_cast<CallSite*>(object)->standings);
+  decltype(CallSite::in_pieces) pieces;
+  pieces.swap(reinterpret_cast<CallSite*>(object)->in_pieces);
   reinterpret_cast<CallSite*>(object)->refused.clear();
   reinterpret_cast<CallSite*>(object)->waiting.clear();
   Py_RETURN_NONE;
@@ -607,10 +633,11 @@ PyMethodDef kMethods[] = {
     {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
-    {"_refuse", Refuse, METH_O, "Runs calls of a shape eagerly that no variant serves."},
+    {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
+    {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
     {"__reduce_ex__", Reduce, METH_O, "Pickles as what was wrapped."},
     {"__copy__", Copy, METH_NOARGS, "Itself, as functions do."},

@@ -65,6 +65,7 @@ struct Recorder::State {
   StepWriter writer;
   std::optional<Refusal> refusal;
   std::optional<DeferredRun> deferred;
+  std::function<void()> on_value;  ///< a survey's
   std::vector<std::pair<uint32_t, std::string>> inputs;
   std::vector<uint32_t> weights;
   std::optional<SizeNotes> sizes;
@@ -96,12 +97,26 @@ struct OpenOperator {
   ~OpenOperator() { --operators_open; }
 };
 
+/// Whether Python sees values by what an operator gives.
+bool ShowsValues(const c10::OperatorHandle& op) {
+  if (op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output)) return true;
+  return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
+    const c10::TypeKind kind = result.type()->kind();
+    return kind == c10::TypeKind::NumberType || kind == c10::TypeKind::BoolType || kind == c10::TypeKind::FloatType;
+  });
+}
+
 void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below =
       keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
   const c10::impl::LocalDispatchKeySet tls = c10::impl::tls_local_dispatch_key_set();
   const c10::impl::ExcludeDispatchKeyGuard guard(kModeKey);
   const std::shared_ptr<Recorder::State>& state = active;
+  if (state != nullptr && state->on_value) {
+    if (ShowsValues(op)) state->on_value();
+    op.redispatchBoxed(below, stack);
+    return;
+  }
   if (state == nullptr || !state->noting() || IsInsideTensorConstructor(tls)) {
     op.redispatchBoxed(below, stack);
     return;
@@ -230,6 +245,8 @@ void Recorder::Stop() {
   c10::impl::tls_set_dispatch_key_included(kModeKey, false);
   active.reset();
 }
+
+void Recorder::Survey(std::function<void()> on_value) { state_->on_value = std::move(on_value); }
 
 void Recorder::Noting(const std::function<void()>& run) {
   // After the run this thread is free again, unless another recording has begun.

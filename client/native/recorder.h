@@ -68,6 +68,9 @@ class Recorder {
   bool CompleteIfKept();
   /// Forgets the step that was noted last where it read one element of a tensor; false where it did not.
   bool TakeBackRead();
+  /// Before Start(): notes nothing, but tells of every operator whose result is no tensor, or of a size that values of
+  /// its input decide. Called as the operator is, with or without the GIL.
+  void Survey(std::function<void()> on_value);
   /// Runs something whose operators are noted, also after Stop(); what it throws is a refusal.
   void Noting(const std::function<void()>& run);
   /// The first refusal wins; the function still runs to its end.

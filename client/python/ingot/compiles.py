@@ -40,6 +40,10 @@ class Compiles:
         else:
             self._send(job)
 
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self._under_way
+
     def is_holding(self) -> bool:
         """Whether what this thread submits is held back."""
         return getattr(self._thread, "held", None) is not None

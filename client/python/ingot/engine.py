@@ -545,29 +545,52 @@ class Engine:
         self._is_part = True
         self.site._be_part()
 
+    def take_part(self, part: "Engine") -> None:
+        """Another engine serves a part of what this one does."""
+        with self._lock:
+            self._parts.add(part)
+
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way for it."""
+        return self._compiles.is_idle() and all(part.is_idle() for part in self._all_parts())
+
+    def has_too_many_shapes(self) -> bool:
+        """Whether calls of further structures run eagerly."""
+        return len(self._structures) >= self.config.shapes_max
+
+    def fetch_always(self, places: "typing.Iterable[paths.Path]") -> None:
+        """Places that hold another number or tensor in every call: they are fetched."""
+        self._moving.update(places)
+
     def _split(self, shape: Shape, why: str, call: recording.Call) -> typing.Any:
-        """The eager answer of a call whose structure is no one graph: the modules that it called are compiled from now on."""
+        """The eager answer of a call whose structure is no one graph: what lies between the statements in which values leave it, and the
+        modules that those call, is compiled from now on."""
         if sys.getprofile() is not None:
             return self._fall_back("retired", why, call.args, call.kwargs)
+        from ingot import pieces  # Few programs need it, and what takes code apart is large.
+
         shape.parts = 0
-        survey, known = parts.Survey(self.target), shape.entry.note
+        cut, known = pieces.Cut.of(self, why), shape.entry.note
+        survey = cut.survey
         result = survey.run(call.args, call.kwargs)
-        note, modules = survey.note(why), survey.modules()
+        note = survey.note(why)
         if shape.eager_reason is None and (known is None or not known.agrees(note)):
             shape.parts, shape.entry.note = None, None  # The program has changed since.
             return result
         with self._lock:
-            made = [parts.make(module, self) for module in modules]
-            shape.parts = len(made)
+            in_pieces = cut.in_pieces()
+            made = [parts.make(module, self) for module in survey.modules()]
+            shape.parts = len(made) + (in_pieces is not None)
             self._parts.update(made)
             self._stay_eager(shape, why)
-            if made:
+            if shape.parts:
                 # What its variants do before a guard fails would be done twice.
                 self.site._forget(shape.key, call.objects)
-                self.site._refuse(shape.key)
-        if made:
+                self.site._refuse(shape.key, in_pieces)
+        if shape.parts:
             counters.add("parts", len(made))
-            self._warn_once("parts", f"{self.name} runs in parts, {len(made)} modules with Python between them: {why}")
+            what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
+            self._warn_once("parts", f"{self.name} runs in parts, {what} with Python between them: {why}")
             if known is None:
                 self._tell(shape.entry, note)
         return result

@@ -6,6 +6,7 @@ copied nor pickled with it. Calls of the program alone see it (``_native.call``)
 """
 
 import json
+import re
 import sys
 import types
 import typing
@@ -44,25 +45,52 @@ def note_of(text: str) -> "Note | None":
         return None
 
 
-class Survey:
-    """One eager call of a function, with the modules that it called, without those that these called. Takes the place of this thread's profiler."""
+_LEAVING = ("tolist", "numpy", "__array__", "data_ptr", "untyped_storage", "item", "nonzero")
+"""Methods of tensors, made in C, that no operator is seen of, or one whose result decides what comes."""
+_PLACE = re.compile(r"\(([\w.<> -]+):(\d+)\)")
 
-    def __init__(self, function: typing.Any) -> None:
-        self._function, self._depth = function, 0
+
+class Survey:
+    """One eager call of a function: the modules that it called, without those that these called, and where values left the graph, by the
+    instruction of the function that was running (``cutting``). Takes the place of this thread's profiler."""
+
+    def __init__(self, function: typing.Any, why: str, code: "types.CodeType | None" = None) -> None:
+        self._function, self._depth, self._code = function, 0, code
+        self._frame: "types.FrameType | None" = None
         self._modules: "dict[int, torch.nn.Module]" = {}
         self._codes: "dict[types.CodeType, str]" = {}
+        found = _PLACE.search(why)
+        self._file, self._line = (found[1], int(found[2])) if found else ("", 0)
+        self.offsets: "set[int]" = set()
+        """Of instructions that ran when a value left."""
 
     def run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The function's answer."""
+        recorder = _native.Recorder()
+        recorder.survey(self._mark)
         sys.setprofile(self._see)
+        recorder.start()
         try:
             return self._function(*args, **kwargs)
         finally:
+            recorder.stop()
             sys.setprofile(None)
 
-    def _see(self, frame: types.FrameType, event: str, _: object) -> None:
+    def _mark(self) -> None:
+        if self._frame is not None:
+            self.offsets.add(self._frame.f_lasti)
+
+    def _see(self, frame: types.FrameType, event: str, what: typing.Any) -> None:
+        if event == "c_call":
+            if getattr(what, "__name__", "") in _LEAVING and isinstance(getattr(what, "__self__", None), torch.Tensor):
+                self._mark()
+            return
         if event not in ("call", "return"):
             return
+        if frame.f_code is self._code and (event == "return" or self._frame is None):
+            self._frame = frame if event == "call" else None if frame is self._frame else self._frame
+        if event == "call" and self._is_at_reason(frame.f_code):
+            self._mark()
         if frame.f_code is not _CALL:
             if event == "call" and self._depth == 0:
                 name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
@@ -74,6 +102,17 @@ class Survey:
         if event == "call" and self._depth == 0:
             self._modules[id(module)] = module
         self._depth += 1 if event == "call" else -1
+
+    def _is_at_reason(self, code: types.CodeType) -> bool:
+        if code is self._code or not self._line or code.co_filename.rpartition("/")[2] != self._file:
+            return False
+        return any(line == self._line for _, _, line in code.co_lines())
+
+    def line_of_reason(self) -> "int | None":
+        """The line of the function in which the reason lies, where it is one of its own."""
+        code = self._code
+        is_own = code is not None and self._line and code.co_filename.rpartition("/")[2] == self._file
+        return self._line if is_own and any(line == self._line for _, _, line in code.co_lines()) else None  # type: ignore[union-attr]
 
     def modules(self) -> "list[torch.nn.Module]":
         """Those in which a part may stand."""
