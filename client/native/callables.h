@@ -51,7 +51,8 @@ enum class Effect : uint8_t {
   kOffset,      ///< where in its memory a tensor lies, which no guard holds for those from outside
   kContent,     ///< reads what its first argument is by content
   kRegistry,    ///< whether a class is, or is registered as, a subclass of an abstract one
-  kAcquire,     ///< a lock that is waited for
+  kAcquire,     ///< a lock that is waited for, and is given back before the run ends
+  kRelease,     ///< a lock that the run has taken
   kContext,     ///< reads a context variable
   kSetContext,  ///< changes a context variable, which is as before when the call ends
   kApply,       ///< calls a class's `forward`

@@ -527,6 +527,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kAcquire:
       if (arguments.count > 1) Refuse("call", Callables::NameOf(callable) + " that may not wait");
+      ++locks_[PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : count > 0 ? values[0] : nullptr];
+      break;
+    case Effect::kRelease:
+      --locks_[PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : count > 0 ? values[0] : nullptr];
       break;
     case Effect::kLength:
       if (count > 0) Length(values[0]);

@@ -145,6 +145,13 @@ void Observer::Stop() {
       Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();
+  for (const auto& [lock, taken] : locks_) {
+    if (taken == 0) continue;
+    Refuse("side-effect", taken > 0 ? "a lock is still held when the run ends"
+                                    : "a lock is given back that the run has not taken");
+    break;
+  }
+  locks_.clear();
   for (const PythonRef& name : imports_to_come_) {
     // Whether it is found the next time is written in files, paths and finders.
     if (ModuleNamed(name.get()) == nullptr)

@@ -30,6 +30,7 @@ def driven(function, breaks, cuttable):
         while len(given) > 1:
             _, at, *values = given
             place, keeps = cuttable.places[at], at in breaks
+            values = values[:len(place.needed)]
             numbers = [] if keeps else [n for n, v in zip(place.needed, values) if type(v) in (int, float)]
             state = types.SimpleNamespace(**{n: v for n, v in zip(place.needed, values) if n in numbers})
             rest = [v for n, v in zip(place.needed, values) if n not in numbers]
@@ -148,6 +149,10 @@ def generator(x):
     yield x
 
 
+def sees(x):
+    return locals()
+
+
 async def later(x):
     return x
 
@@ -166,7 +171,7 @@ def holds(x):
     return any(x == v for v in (1, 2))
 
 
-@pytest.mark.parametrize("function", [generator, later, Child.method, shares, holds])
+@pytest.mark.parametrize("function", [generator, later, Child.method, shares, holds, sees])
 def test_what_is_not_understood_is_not_cut(function):
     with pytest.raises(cutting.NotCuttable):
         cutting.Cuttable(function.__code__)

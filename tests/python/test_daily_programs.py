@@ -118,6 +118,71 @@ def test_a_server_with_a_pool_of_threads_and_a_loop(ingot):
     assert share == 1
 
 
+def classifier(tmp_path):
+    """A folder with a small BERT that gives a text, or two, a score; weights from nowhere, MiniLM's words."""
+    import transformers
+
+    tokenizer = minilm()[1]
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(transformers.BertConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, vocab_size=len(tokenizer), num_labels=1))
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_pipeline_that_classifies(ingot, tmp_path):
+    import transformers
+
+    pipe = transformers.pipeline("text-classification", model=str(classifier(tmp_path)), device="cpu", function_to_apply="none")
+    expected = [pipe(text)[0]["score"] for text in TEXTS]
+    ingot.accelerate(pipe)
+    for _ in range(3):
+        found, share = native_share(ingot, lambda: [pipe(text)[0]["score"] for text in TEXTS])
+        assert found == pytest.approx(expected, abs=1e-4)
+        assert pipe.model.forward.wait(60)
+    assert share == 1
+
+
+def test_a_cross_encoder(ingot, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+
+    encoder = sentence_transformers.CrossEncoder(str(classifier(tmp_path)), device="cpu")
+    pairs = [(a, b) for a in TEXTS for b in TEXTS]
+    expected = encoder.predict(pairs, batch_size=4)
+    ingot.accelerate(encoder)
+    for _ in range(3):
+        found, share = native_share(ingot, lambda: encoder.predict(pairs, batch_size=4))
+        assert found == pytest.approx(expected, abs=1e-4)
+        assert next(m for m in encoder.modules() if hasattr(m.forward, "wait")).forward.wait(60)
+    assert share == 1
+
+
+def test_a_web_application_whose_handlers_run_in_threads(ingot):
+    fastapi = pytest.importorskip("fastapi")
+    testclient = pytest.importorskip("fastapi.testclient")
+
+    model, tokenizer = minilm()
+    ingot.accelerate(model)
+    app = fastapi.FastAPI()
+
+    @app.get("/embed")
+    def embed(text: str):
+        with torch.inference_mode():
+            return model(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)[0].tolist()
+
+    plain, _ = minilm()
+    with torch.no_grad():
+        expected = [plain(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)[0].tolist() for text in TEXTS * 4]
+    with testclient.TestClient(app) as client, concurrent.futures.ThreadPoolExecutor(4) as users:
+        for _ in range(3):
+            found, share = native_share(ingot, lambda: list(users.map(lambda text: client.get("/embed", params={"text": text}).json(), TEXTS * 4)))
+            for a, b in zip(found, expected):
+                assert a == pytest.approx(b, abs=1e-4)
+            assert model.forward.wait(60)
+    assert share == 1
+
+
 class Embedded(torch.utils.data.Dataset):
     """Each worker calls the compiled model on its own."""
 

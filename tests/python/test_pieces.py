@@ -3,7 +3,9 @@
 
 import concurrent.futures
 import gc
+import os
 import random
+import tempfile
 import weakref
 
 import pytest
@@ -219,6 +221,46 @@ def test_nothing_keeps_the_model_alive(ingot, monkeypatch):
     del step
     gc.collect()
     assert gone() is None
+
+
+class Resource:
+    """Usable by its number as long as it lives."""
+
+    live = set()
+
+    def __init__(self, number):
+        self.number = number
+        self.live.add(number)
+
+    def __del__(self):
+        self.live.discard(self.number)
+
+
+def uses(x):
+    n = int(x.argmax())
+    resource = Resource(n)
+    number = resource.number
+    h = torch.tanh(x @ W)
+    LINES.append(f"{number} {number in Resource.live} {h.sum().item() > 1e9}")
+    return h * 2
+
+
+def opens(x):
+    n = int(x.argmax())
+    with tempfile.NamedTemporaryFile() as file:
+        pass
+    held = open(os.devnull)
+    h = torch.tanh(x @ W) * len(file.name[:3]) * len(LINES)
+    LINES.append(f"{held.closed} {n}")
+    return h * 2
+
+
+@pytest.mark.parametrize("function", [uses, opens])
+def test_a_function_that_holds_something_until_it_ends_is_not_cut(ingot, monkeypatch, function):
+    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: function)
+    _, lines = answers(step, inputs)
+    assert lines == answers(plain, inputs)[1] and not Resource.live
+    assert "from line" not in step.report()
 
 
 def test_pieces_that_do_not_pay_are_given_up(ingot, monkeypatch):

@@ -16,6 +16,8 @@ from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, TryBegin, TryEnd
 _TRUNK = ("COPY_FREE_VARS", "MAKE_CELL", "RESUME")
 """With which a function begins."""
 _ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+_LOOKS_AT_FRAME = ("super", "locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "getouterframes")
+"""Names of what sees more of the function that calls it than its arguments."""
 BEGIN = -1
 """Of the function itself, among places."""
 _WITHOUT_RESULT = ("POP_TOP", "POP_JUMP", "STORE_", "DELETE_", "JUMP_", "END_FOR", "FOR_ITER", "NOP", "RESUME", "NOT_TAKEN")
@@ -42,10 +44,13 @@ class Cuttable:
     """The places of one function, and pieces of it."""
 
     def __init__(self, code: types.CodeType) -> None:
+        if sys.version_info >= (3, 14):
+            raise NotCuttable("instructions of a Python that nobody has looked at")
         if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise NotCuttable("a generator or coroutine")
-        if "__class__" in code.co_freevars and "super" in code.co_names:
-            raise NotCuttable("super() looks at the frame")
+        looks = {*_LOOKS_AT_FRAME} & {*code.co_names} - ({"super"} if "__class__" not in code.co_freevars else set())
+        if looks:
+            raise NotCuttable(f"{sorted(looks)[0]} looks at the frame")
         self._whole = Bytecode.from_code(code)
         self._instructions = [one for one in self._whole if isinstance(one, Instr)]
         listed = [one for one in dis.get_instructions(code) if one.opname not in ("EXTENDED_ARG", "CACHE")]
@@ -163,7 +168,9 @@ class Cuttable:
 
     def _is_place(self, i: int, stack: "tuple[int | None, ...]") -> bool:
         is_clean = all(one is not None for one in stack) and not self._guarded[i] and self._instructions[i].name not in (*_TRUNK, "END_FOR")
-        return is_clean and self._live[i] <= self._there.get(i, frozenset())
+        # Python 3.13 leaves a loop over both.
+        is_end_of_loop = i > 0 and (self._instructions[i - 1].name, self._instructions[i].name) == ("END_FOR", "POP_TOP")
+        return is_clean and not is_end_of_loop and self._live[i] <= self._there.get(i, frozenset())
 
     # -- where to cut ----------------------------------------------------------------------------------------
 
@@ -217,6 +224,11 @@ class Cuttable:
             loops.update(self.places[at].loops if at != BEGIN else ())
             todo += [*loops, *(head for loop in loops for head in self._heads(loop))]
         return found
+
+    def leaves_something(self, breaks: "set[int]") -> bool:
+        """Whether anything is computed that runs in no statement of these."""
+        in_python = set().union(*map(self.between, breaks))
+        return any(i not in in_python and self._instructions[i].name.startswith(("CALL", "BINARY_", "COMPARE_", "UNARY_")) for i in self._stacks)
 
     def _heads(self, loop: int) -> "list[int]":
         """Where a loop takes the next one of its iterator."""

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import pathlib
-import sys
 import threading
 import time
 import typing
@@ -16,7 +15,7 @@ import weakref
 import torch
 
 from ingot import (_native, ahead, background, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   keys, miss, padding, parts, paths, recording, report, signatures, verification)
+                   keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape, State
@@ -364,10 +363,10 @@ class Engine:
         sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
             if shape.parts is None and self.config.on_unsupported != "error":
-                return self._split(shape, shape.eager_reason, call)
+                return splitting.split(self, shape, shape.eager_reason, call)
             return self._fall_back("retired", shape.eager_reason, call.args, call.kwargs)
         if shape.entry.note is not None and self.config.on_unsupported != "error":
-            return self._split(shape, shape.entry.note.why, call)
+            return splitting.split(self, shape, shape.entry.note.why, call)
         if self.config.require_cached:
             return self._refuse_miss(shape, call)
         if shape.declared is not None and shape.declared.gears:
@@ -562,51 +561,9 @@ class Engine:
         """Places that hold another number or tensor in every call: they are fetched."""
         self._moving.update(places)
 
-    def _split(self, shape: Shape, why: str, call: recording.Call) -> typing.Any:
-        """The eager answer of a call whose structure is no one graph: what lies between the statements in which values leave it, and the
-        modules that those call, is compiled from now on."""
-        if sys.getprofile() is not None:
-            return self._fall_back("retired", why, call.args, call.kwargs)
-        from ingot import pieces  # Few programs need it, and what takes code apart is large.
-
-        shape.parts = 0
-        cut, known = pieces.Cut.of(self, why), shape.entry.note
-        survey = cut.survey
-        result = survey.run(call.args, call.kwargs)
-        note = survey.note(why)
-        if shape.eager_reason is None and (known is None or not known.agrees(note)):
-            shape.parts, shape.entry.note = None, None  # The program has changed since.
-            return result
-        with self._lock:
-            in_pieces = cut.in_pieces()
-            made = [parts.make(module, self) for module in survey.modules()]
-            shape.parts = len(made) + (in_pieces is not None)
-            self._parts.update(made)
-            self._stay_eager(shape, why)
-            if shape.parts:
-                # What its variants do before a guard fails would be done twice.
-                self.site._forget(shape.key, call.objects)
-                self.site._refuse(shape.key, in_pieces)
-        if shape.parts:
-            counters.add("parts", len(made))
-            what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
-            self._warn_once("parts", f"{self.name} runs in parts, {what} with Python between them: {why}")
-            if known is None:
-                self._tell(shape.entry, note)
-        return result
-
     def _all_parts(self) -> "list[Engine]":
         with self._lock:
             return list(self._parts)
-
-    def _tell(self, entry: Entry, note: parts.Note) -> None:
-        """Lets the next process know at once that a program runs in parts."""
-        entry.note = note
-        try:
-            query = json.dumps({"components": entry.key.components, "note": note.to_text()})
-            self._link.get(self.config.first_lookup_ms_max).query("split", query)
-        except errors.Error as e:
-            self._note_daemon_error(e)
 
     def _stay_eager(self, shape: Shape, why: str) -> None:
         """Calls of this structure run the function from now on, at the cost of a look-up."""

@@ -56,6 +56,8 @@ class Survey:
 
     def __init__(self, function: typing.Any, why: str, code: "types.CodeType | None" = None) -> None:
         self._function, self._depth, self._code = function, 0, code
+        self._was_recorded = why.startswith(("value guards failed", "more than"))
+        """Then every operator of it can be. Of what was refused, the reason says the line."""
         self._frame: "types.FrameType | None" = None
         self._modules: "dict[int, torch.nn.Module]" = {}
         self._codes: "dict[types.CodeType, str]" = {}
@@ -63,13 +65,16 @@ class Survey:
         self._file, self._line = (found[1], int(found[2])) if found else ("", 0)
         self.offsets: "set[int]" = set()
         """Of instructions that ran when a value left."""
+        self.holds: "str | None" = None
+        """A variable of the function that holds, when it returns, what does something when it goes."""
 
     def run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The function's answer."""
         recorder = _native.Recorder()
-        recorder.survey(self._mark)
         sys.setprofile(self._see)
-        recorder.start()
+        if self._was_recorded:
+            recorder.survey(self._mark)
+            recorder.start()
         try:
             return self._function(*args, **kwargs)
         finally:
@@ -87,8 +92,12 @@ class Survey:
             return
         if event not in ("call", "return"):
             return
-        if frame.f_code is self._code and (event == "return" or self._frame is None):
-            self._frame = frame if event == "call" else None if frame is self._frame else self._frame
+        if frame.f_code is self._code:
+            if event == "call" and self._frame is None:
+                self._frame = frame
+            elif event == "return" and frame is self._frame:
+                self.holds = next((name for name, value in frame.f_locals.items() if _minds_going(value)), None)
+                self._frame = None
         if event == "call" and self._is_at_reason(frame.f_code):
             self._mark()
         if frame.f_code is not _CALL:
@@ -124,6 +133,20 @@ class Survey:
             if not name.startswith("torch."):  # Of its version the key knows.
                 codes.setdefault(name, []).append(_native.digest_code(code))
         return Note(why, codes)
+
+
+_MADE_IN_C = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice, type, types.FunctionType,
+              types.BuiltinFunctionType, types.MethodType, types.ModuleType, torch.dtype, torch.device, torch.Generator, type(None))
+
+
+def _minds_going(value: typing.Any) -> bool:
+    """Whether it may matter when an object goes: it has a finalizer, or nobody knows what C code does then."""
+    kind = type(value)
+    if hasattr(kind, "__del__"):
+        return True
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    is_known = isinstance(value, _MADE_IN_C) or _native.native_base(kind) is object or kind.__module__ == "numpy"
+    return not is_known or any(hasattr(type(one), "__del__") for one in inner)
 
 
 def gains(module: torch.nn.Module) -> bool:

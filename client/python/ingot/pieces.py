@@ -21,6 +21,8 @@ if typing.TYPE_CHECKING:
     from ingot.engine import Engine
 
 log = logging.getLogger("ingot")
+_CUT_AT = ("value guards failed", "more than", "call: ", "escape-")
+"""Reasons that lie in a statement: what it does may be done in Python. Others are about the whole run, as finalizers are."""
 _PIECES_MAX = 64
 _SHAPES_MAX = 16
 """Argument structures of a piece: what statements hand on, lists of numbers for one, may be of another structure every time."""
@@ -216,6 +218,8 @@ class Cut:
     def of(cls, whole: "Engine", why: str) -> "Cut":
         """With a survey that is still to run."""
         try:
+            if not why.startswith(_CUT_AT):
+                raise cutting.NotCuttable("the reason is no statement's")
             subject = subject_of(whole.target)
             return cls(whole, parts.Survey(whole.target, why, subject.function.__code__), subject, cutting.Cuttable(subject.function.__code__))
         except cutting.NotCuttable as e:
@@ -224,13 +228,14 @@ class Cut:
 
     def in_pieces(self) -> "InPieces | None":
         """After the survey; None where the function stays as it is."""
-        if self._cuttable is None or self._subject is None:
+        if self._cuttable is None or self._subject is None or self.survey.holds is not None:
+            log.debug("%s is not cut: %s lives as long as it runs", self._whole.name, self.survey.holds)
             return None
         try:
             line = self.survey.line_of_reason()
             found = [self._cuttable.number_at(offset) for offset in self.survey.offsets]
             breaks = self._cuttable.breaks([i for i in found if i is not None] + (self._cuttable.numbers_on(line) if line else []))
-            if not breaks:
+            if not breaks or not self._cuttable.leaves_something(breaks):
                 return None
             return InPieces(self._whole, self._subject, self._cuttable, breaks)
         except (cutting.NotCuttable, ValueError, RuntimeError) as e:  # What assembles code refuses what it does not know.

@@ -201,6 +201,29 @@ def fn(x):
     return x * 3
 mutations = ["lock.acquire()", "lock.release()"]
 
+# %% lock_is_toggled
+lock = threading.Lock()
+def fn(x):
+    release, acquire = lock.release, lock.acquire
+    if lock.locked():
+        release()
+    else:
+        acquire()
+    return x * 2
+mutations = ["pass"]
+native = False
+
+# %% lock_is_taken_and_given_back
+lock = threading.Lock()
+def fn(x):
+    lock.acquire()
+    try:
+        y = x * 2
+    finally:
+        lock.release()
+    with lock:
+        return y + 1
+
 # %% lock_is_asked
 lock = threading.Lock()
 def fn(x):
