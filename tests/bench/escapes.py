@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs in which values leave the graph and differ in each call, between two blocks that could be native.
 
-usage: tests/bench/escapes.py [--rounds N] [NAME ...]      (default: all)
+usage: tests/bench/escapes.py [--rounds N] [--flat] [NAME ...]      (default: all; --flat: in plain functions without modules)
 Prints wrong answers, seconds as multiples of eager's for the first and the last round of 100 calls, and the native share of the last.
 """
 
@@ -58,6 +58,21 @@ class Net(torch.nn.Module):
         return x + typing.cast(torch.Tensor, self.after(x))
 
 
+def flat(between: "typing.Callable[[torch.Tensor], torch.Tensor]") -> "typing.Callable[[torch.Tensor], torch.Tensor]":
+    """What Net computes, as one function that calls no module."""
+    up, down = torch.randn(WIDTH, 2 * WIDTH) * 0.1, torch.randn(2 * WIDTH, WIDTH) * 0.1
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = x + F.silu(x @ up) @ down
+        x = x + between(x)
+        for _ in range(2):
+            x = x + F.silu(x @ up) @ down
+        return F.layer_norm(x, (WIDTH,))
+
+    return step
+
+
 def log(x: torch.Tensor) -> torch.Tensor:
     _LINES.append(f"{x.mean().item():.4f}")
     return x
@@ -98,10 +113,11 @@ ESCAPES: "dict[str, typing.Callable[[], typing.Callable[[torch.Tensor], torch.Te
     "table": lambda: row_of_a_table, "random": lambda: dropped, "mask": lambda: masked, "unique": lambda: distinct}
 
 
-def program(name: str, calls: int) -> "tuple[Net, torch.Tensor]":
-    """(the model, the inputs of so many calls)."""
+def program(name: str, calls: int, is_flat: bool = False) -> "tuple[typing.Any, torch.Tensor]":
+    """(the model or function, the inputs of so many calls)."""
     torch.manual_seed(0)
-    return Net(ESCAPES[name]()).eval(), torch.randn(calls, 2, 8, WIDTH)
+    between = ESCAPES[name]()
+    return flat(between) if is_flat else Net(between).eval(), torch.randn(calls, 2, 8, WIDTH)
 
 
 def run(fn: "typing.Callable[[torch.Tensor], torch.Tensor]", inputs: torch.Tensor) -> "tuple[float, list[torch.Tensor], list[str]]":
@@ -113,8 +129,8 @@ def run(fn: "typing.Callable[[torch.Tensor], torch.Tensor]", inputs: torch.Tenso
     return time.perf_counter() - began, answers, list(_LINES)
 
 
-def measure(name: str, rounds: int) -> str:
-    model, inputs = program(name, calls=100)
+def measure(name: str, rounds: int, is_flat: bool) -> str:
+    model, inputs = program(name, 100, is_flat)
     step = ingot.compile(model)
     wrong, took, native = 0, [], 0
     with torch.no_grad():
@@ -134,13 +150,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=sys.modules[__name__].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ESCAPES))
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--flat", action="store_true")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in ESCAPES]
     if unknown:
         parser.error(f"no program is called {unknown[0]!r}; there are {', '.join(ESCAPES)}")
     print(f"{'program':10} {'wrong':>5} {'first':>6} {'last':>6} {'native':>7}")
     for name in options.names or ESCAPES:
-        print(measure(name, options.rounds), flush=True)
+        print(measure(name, options.rounds, options.flat), flush=True)
 
 
 if __name__ == "__main__":

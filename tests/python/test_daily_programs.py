@@ -39,9 +39,10 @@ def test_answers_are_eagers_and_become_native(ingot, name):
     assert shares[-1] >= 0.9, (shares, compiled.why_miss(), compiled.report())
 
 
+@pytest.mark.parametrize("is_flat", [False, True], ids=["modules", "flat"])
 @pytest.mark.parametrize("name", escapes.ESCAPES)
-def test_values_that_leave_the_graph_leave_the_answers_right(ingot, name):
-    model, inputs = escapes.program(name, calls=20)
+def test_values_that_leave_the_graph_leave_the_answers_right(ingot, name, is_flat):
+    model, inputs = escapes.program(name, 20, is_flat)
     step = ingot.compile(model)
     with torch.no_grad():
         _, expected, lines = escapes.run(model, inputs)
