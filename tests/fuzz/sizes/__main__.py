@@ -131,6 +131,12 @@ def differs(found: typing.Any, wanted: typing.Any) -> "str | None":
     return None if torch.allclose(found.double(), wanted.double(), rtol=1e-4, atol=1e-4, equal_nan=True) else "values"
 
 
+def is_large(value: typing.Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(is_large, value))
+    return isinstance(value, torch.Tensor) and value.numel() > 1 << 20
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=float, default=60)
@@ -149,7 +155,10 @@ def main() -> None:
         with torch.no_grad():
             for size in (SIZES[first], *SIZES):
                 for x in (torch.randn(*size), torch.randn(*reversed(size)).t()):
-                    why = differs(outcome(step, x), outcome(twin.program, x)) or differs(machine.state(), twin.state())
+                    wanted = outcome(twin.program, x)
+                    if is_large(wanted):  # What a program keeps may double with every call.
+                        break
+                    why = differs(outcome(step, x), wanted) or differs(machine.state(), twin.state())
                     calls += 1
                     if why is not None:
                         wrong += 1
