@@ -60,9 +60,9 @@ def test_the_second_call_is_recorded_while_the_first_is_compiled(ingot):
     plain, inputs = Step().eval(), torch.randn(6, 1, 4)
     plain.linear = torch.nn.Linear(4, 4)
     compiled = ingot.compile(plain)
-    found, _, captures = native(ingot, lambda: steps(compiled, inputs))
+    found, served, captures = native(ingot, lambda: steps(compiled, inputs))
     torch.testing.assert_close(found, steps(plain, inputs))
-    assert captures == 2 and ingot.stats()["pending_calls"] == len(inputs) - 2
+    assert captures == 2 and ingot.stats().get("pending_calls", 0) + served == len(inputs) - 2
     assert compiled.wait(60)
     found, served, captures = native(ingot, lambda: steps(compiled, inputs))
     torch.testing.assert_close(found, steps(plain, inputs))
