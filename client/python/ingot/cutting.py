@@ -11,7 +11,8 @@ import sys
 import types
 import typing
 
-from bytecode import Bytecode, CellVar, FreeVar, Instr, Label, TryBegin, TryEnd
+from bytecode import Bytecode, Instr, Label
+from bytecode.instr import CellVar, FreeVar, TryBegin, TryEnd
 
 _TRUNK = ("COPY_FREE_VARS", "MAKE_CELL", "RESUME")
 """With which a function begins."""

@@ -31,7 +31,8 @@ _SHAPES_MAX = 16
 class Subject(typing.NamedTuple):
     """What is cut: the Python function behind a callable."""
 
-    function: types.FunctionType
+    function: typing.Any
+    """A ``types.FunctionType``, which a checker would take for a method here."""
     owner: typing.Any
     """Its first argument; None for a plain function."""
     module: "torch.nn.Module | None"
