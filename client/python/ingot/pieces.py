@@ -136,7 +136,7 @@ class InPieces:
 
     def _run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         given = self._begin(*args, **kwargs)
-        iterators: "tuple[typing.Any, ...]" = ()
+        iterators: "tuple[typing.Any, ...]" = given[0] if len(given) > 1 else ()
         while len(given) > 1:
             _, at, *values = given
             variables = dict(zip(self._cuttable.places[at].needed, values))
@@ -150,7 +150,8 @@ class InPieces:
         return given[0]
 
     def _is_busy(self) -> bool:
-        return any(not piece.engine.is_idle() for piece in list(self._pieces.values()) if piece.engine is not None)
+        whole = self._whole()
+        return whole is not None and not whole.is_idle()  # Of which all pieces are parts, the first too.
 
     def _is_what_was_cut(self) -> bool:
         function, owner, module = self._subject
