@@ -139,11 +139,11 @@ void BindObserver(py::module_& m) {
           [](const Observer& o) {
             py::list found;
             for (const ObservedLog::Moved& one : o.log().moved())
-              found.append(py::make_tuple(one.path, one.was.ToHex(), one.may_be_fetched));
+              found.append(py::make_tuple(one.path, one.was ? one.was->ToHex() : std::string(), one.may_be_fetched));
             return found;
           },
-          "After settle(): (path, digest of what was read, whether calls could fetch what is there now) of places that "
-          "hold something else.")
+          "After settle(): (path, digest of what was read or \"\" where it was fetched, whether calls could fetch what is "
+          "there now) of places that hold something else.")
       .def_property_readonly("fingerprint",
                              [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
       .def("record",

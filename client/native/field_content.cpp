@@ -268,23 +268,25 @@ Digest DigestOfSeen(const Seen& seen) {
   return hasher.Finish();
 }
 
-std::optional<int64_t> SizeFrom(PyObject* value) {
-  constexpr int64_t kSizeMax = int64_t{1} << 31;
-  int overflow = 0;
-  if (value == nullptr || !PyLong_CheckExact(value)) return std::nullopt;
-  const int64_t size = PyLong_AsLongLongAndOverflow(value, &overflow);
-  return overflow == 0 && size >= 0 && size < kSizeMax ? std::optional(size) : std::nullopt;
+std::optional<Fetched> FetchedAs(PyObject* value) {
+  constexpr int64_t kSizeMax = int64_t{1} << 31, kIntegerMax = int64_t{1} << 51;
+  if (value == nullptr) return std::nullopt;
+  if (PyFloat_CheckExact(value)) return Fetched::kFloat;
+  if (PyLong_CheckExact(value)) {
+    int overflow = 0;
+    const int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow != 0 || number > kIntegerMax || number < -kIntegerMax) return std::nullopt;
+    return number >= 0 && number < kSizeMax ? Fetched::kSize : Fetched::kInteger;
+  }
+  const bool is_tensor = IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
+  return is_tensor ? std::optional(Fetched::kTensor) : std::nullopt;
 }
 
 PyObject* AnyLike(PyObject* value) {
-  static PyObject* const any_tensor = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  static PyObject* const any_size = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  static PyObject* const any_float = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
-  if (SizeFrom(value)) return any_size;
-  if (value != nullptr && PyFloat_CheckExact(value)) return any_float;
-  const bool is_tensor =
-      value != nullptr && IsPlainTensor(value) && !HasOwnAttributes(value) && !RequiresGrad(value);
-  return is_tensor ? any_tensor : nullptr;
+  static const auto make = [] { return PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)); };
+  static const std::array<PyObject*, kFetchedCount> any = {make(), make(), make(), make()};
+  const auto as = FetchedAs(value);
+  return as ? any[static_cast<size_t>(*as)] : nullptr;
 }
 
 bool IsAnyLike(PyObject* any, PyObject* value) {
@@ -292,10 +294,11 @@ bool IsAnyLike(PyObject* any, PyObject* value) {
 }
 
 std::optional<Digest> DigestIfFetched(PyObject* value) {
-  static const Digest tensor = DigestOf("a tensor that calls fetch"), size = DigestOf("a size that calls fetch"),
-                      number = DigestOf("a float that calls fetch");
-  if (AnyLike(value) == nullptr) return std::nullopt;
-  return SizeFrom(value) ? size : PyFloat_CheckExact(value) ? number : tensor;
+  static const std::array<Digest, kFetchedCount> digests = {
+      DigestOf("a size that calls fetch"), DigestOf("an integer that calls fetch"),
+      DigestOf("a float that calls fetch"), DigestOf("a tensor that calls fetch")};
+  const auto as = FetchedAs(value);
+  return as ? std::optional(digests[static_cast<size_t>(*as)]) : std::nullopt;
 }
 
 Digest DigestOfValue(PyObject* value) { return DigestOfSeen({PythonRef::Borrow(value), std::nullopt}); }

@@ -25,13 +25,17 @@ std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 /// Of a place that calls fetch whatever it holds then, as long as that is of this kind: a tensor, an integer of
 /// which calls make a size, or a float. None for anything else.
 std::optional<Digest> DigestIfFetched(PyObject* value);
+/// What calls may fetch from a place where each finds another: an integer that may be a size, one that may not be but
+/// has room to be computed with exactly, a float, a tensor.
+enum class Fetched : uint8_t { kSize, kInteger, kFloat, kTensor };
+constexpr size_t kFetchedCount = 4;
+/// Nothing for what calls may not fetch.
+std::optional<Fetched> FetchedAs(PyObject* value);
 /// Stands for whatever is of the value's kind where an object is expected, borrowed; null where calls may not fetch
 /// it.
 PyObject* AnyLike(PyObject* value);
 /// Whether one may be in the place of the other, which is AnyLike() something.
 bool IsAnyLike(PyObject* any, PyObject* value);
-/// An integer that may be a size.
-std::optional<int64_t> SizeFrom(PyObject* value);
 
 /// Digest of a value as it is compared: atoms by value, functions by name, code and module,
 /// classes, modules and functions made in C by name, tensors by metadata, everything else by its

@@ -20,8 +20,7 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
   bool done = false;
   switch (step.reading) {
     case Reading::kAttribute: {
-      // A class would have to be told.
-      PyObject* dict = PyType_Check(holder) ? nullptr : OwnDict(holder);
+      PyObject* dict = PyType_Check(holder) ? nullptr : OwnDict(holder);  // A class is read by kClass.
       done = dict != nullptr && PyDict_SetItem(dict, key, value) == 0;
       break;
     }
@@ -39,6 +38,17 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
              Py_TYPE(member)->tp_descr_set(member, holder, value) == 0;
       break;
     }
+    case Reading::kClass: {
+      PyObject* order = PyType_Check(holder) ? reinterpret_cast<PyTypeObject*>(holder)->tp_mro : nullptr;
+      for (Py_ssize_t i = 0; order != nullptr && i < PyTuple_GET_SIZE(order); ++i) {
+        PyObject* one = PyTuple_GET_ITEM(order, i);
+        PyObject* dict = OwnDict(one);
+        if (dict == nullptr || PyDict_GetItemWithError(dict, key) == nullptr) continue;
+        done = PyType_Type.tp_setattro(one, key, value) == 0;  // Of a type made in C it fails.
+        break;
+      }
+      break;
+    }
     case Reading::kCell: {
       PyObject* cell = CellNamed(holder, key);
       done = cell != nullptr && PyCell_Set(cell, value) == 0;
@@ -53,9 +63,11 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
 }  // namespace
 
 std::optional<at::Tensor> MovingNumbers::TensorOf(PyObject* value) {
-  if (PyFloat_CheckExact(value)) return at::scalar_tensor(PyFloat_AS_DOUBLE(value), at::kDouble);
-  const auto size = SizeFrom(value);
-  return size ? std::optional(at::empty_strided({*size + kShift}, {0}, at::kFloat)) : std::nullopt;
+  const auto as = FetchedAs(value);
+  if (as == Fetched::kFloat) return at::scalar_tensor(PyFloat_AS_DOUBLE(value), at::kDouble);
+  if (as == Fetched::kInteger) return at::scalar_tensor(PyLong_AsLongLong(value), at::kLong);
+  if (as == Fetched::kSize) return at::empty_strided({PyLong_AsLongLong(value) + kShift}, {0}, at::kFloat);
+  return std::nullopt;
 }
 
 void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& observer) {
@@ -65,8 +77,10 @@ void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& o
   auto tensor = seen.object ? TensorOf(seen.object.get()) : std::nullopt;
   if (!tensor) return;
   PythonRef wrapped(THPVariable_Wrap(*tensor)), made;
-  if (PyFloat_CheckExact(seen.object.get())) {
-    made = PythonRef(PyFloat_FromDouble(PyFloat_AS_DOUBLE(seen.object.get())));
+  const auto as = FetchedAs(seen.object.get());
+  if (as != Fetched::kSize) {
+    made = PythonRef(as == Fetched::kFloat ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(seen.object.get()))
+                                           : SizeTerms::OwnInt(PyLong_AsLongLong(seen.object.get())));
     if (made) observer.numbers().Adopt(made.get(), wrapped.get());
   } else {
     SizeTerms& sizes = observer.sizes();

@@ -16,8 +16,8 @@ class Observer;
 
 /// Numbers of a program's state that its calls change: positions, counters, averages. While a run is recorded each is
 /// an object of its own, in the very place where the program keeps it, so that whatever reads the place is followed. To
-/// a graph an integer is the size of a tensor that calls make of it, less kShift, for sizes of 0 and 1 are no symbols;
-/// a float is the element of one. Needs the GIL.
+/// a graph an integer that may be a size is that of a tensor that calls make of it, less kShift, for sizes of 0 and 1
+/// are no symbols; any other integer and a float is the element of one. Needs the GIL.
 class MovingNumbers {
  public:
   struct One {
@@ -28,7 +28,7 @@ class MovingNumbers {
     at::Tensor tensor;  ///< TensorOf() it
     PythonRef wrapped;  ///< `tensor`, as terms know it
   };
-  /// Before a run: puts one in the place, where a float lies or an integer that may be a size; else does nothing.
+  /// Before a run: puts one in the place, where a number lies that calls may fetch; else does nothing.
   void Put(const std::string& path, PathReader& reader, Observer& observer);
   /// After it: Python's own integers lie in the places again, where the run has left them alone.
   void TakeBack();

@@ -2,6 +2,8 @@
 // How the observer follows numbers that came out of tensors (tensor_numbers.h). What it models is computed with tensors
 // as well; whatever else looks at such a number fixes it: every reading of a value passes LookAt().
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,20 +88,19 @@ size_t Observer::FollowNumber(const Instruction& in) {
 size_t Observer::FollowNumberBinary(const Instruction& in) {
   const bool is_a = numbers_.Find(in.a) != nullptr, is_b = numbers_.Find(in.b) != nullptr;
   if (!is_a && !is_b) return 0;
-  const bool is_simple = in.operation == kBinaryAdd || in.operation == kBinarySubtract ||
-                         in.operation == kBinaryMultiply || in.operation == kBinaryTrueDivide;
+  static constexpr std::pair<int, Op> kOps[] = {
+      {kBinaryAdd, Op::Add},           {kBinarySubtract, Op::Sub},        {kBinaryMultiply, Op::Mul},
+      {kBinaryTrueDivide, Op::TrueDiv}, {kBinaryFloorDivide, Op::FloorDiv}, {kBinaryRemainder, Op::Mod}};
+  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, Op>::first);
   const bool is_compared = in.act == Act::kCompare;
   if (IsTensor(in.a) || IsTensor(in.b)) {
+    const bool is_simple = found != std::end(kOps) && found->second <= Op::TrueDiv;
     if (!is_simple && !is_compared) return 0;
     StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a);
     return 0;
   }
-  if (!is_simple || is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
-  return AwaitNumber(in.operation == kBinaryAdd        ? Op::Add
-                     : in.operation == kBinarySubtract ? Op::Sub
-                     : in.operation == kBinaryMultiply ? Op::Mul
-                                                       : Op::TrueDiv,
-                     in.a, in.b);
+  if (found == std::end(kOps) || is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
+  return AwaitNumber(found->second, in.a, in.b);
 }
 
 size_t Observer::FollowNumberCall(const Instruction& in) {

@@ -189,7 +189,8 @@ bool ObservedLog::Settle() {
     holds = false;
     std::string path = PathOf(read.holder);
     if (path.empty() || !AppendStep(path, read.reading, read.key.get())) path.clear();
-    moved_.push_back({std::move(path), digests_.back(), AnyLike(now.object.get()) != nullptr});
+    const auto was = is_fetched ? std::nullopt : std::optional(digests_.back());
+    moved_.push_back({std::move(path), was, AnyLike(now.object.get()) != nullptr});
   }
   for (const Import& one : imports_) {
     holds = holds && DigestOfSeen(Look(At(one.table), Reading::kItem, one.name.get())) == one.module;

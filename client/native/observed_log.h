@@ -108,7 +108,7 @@ class ObservedLog {
   /// A place that the run read and that holds something else now.
   struct Moved {
     std::string path;  ///< empty: it has no name
-    Digest was;
+    std::optional<Digest> was;  ///< nothing where it was fetched
     bool may_be_fetched;  ///< calls could fetch what lies there now
   };
   /// After Settle().

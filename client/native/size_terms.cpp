@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/size_terms.h"
 
+#include <cstdlib>
+
 #include "base/floored.h"
 
 namespace ingot::client {
@@ -19,10 +21,14 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 PyObject* MakeSmall(int64_t value) {
   PyLongObject* made = _PyLong_New(value == 0 ? 0 : 1);
   if (made == nullptr) return nullptr;
+  const auto size = static_cast<digit>(std::abs(value));
 #if PY_VERSION_HEX >= 0x030C0000
-  made->long_value.ob_digit[0] = static_cast<digit>(value);
+  constexpr uintptr_t kOneDigitBelowZero = 1u << 3 | 2u;  // As CPython's _PyLong_SetSignAndDigitCount has it.
+  made->long_value.ob_digit[0] = size;
+  if (value < 0) made->long_value.lv_tag = kOneDigitBelowZero;
 #else
-  if (value != 0) made->ob_digit[0] = static_cast<digit>(value);
+  if (value != 0) made->ob_digit[0] = size;
+  if (value < 0) Py_SET_SIZE(made, -1);
 #endif
   return reinterpret_cast<PyObject*>(made);
 }
@@ -72,8 +78,7 @@ std::optional<SizeTerms::Term> SizeTerms::Combine(Op op, Term a, Term b) {
 }
 
 PyObject* SizeTerms::OwnInt(int64_t value) {
-  if (value >= kKeptMin && value < 0) return nullptr;
-  PyObject* made = value >= 0 && value <= kKeptMax ? MakeSmall(value) : PyLong_FromLongLong(value);
+  PyObject* made = value >= kKeptMin && value <= kKeptMax ? MakeSmall(value) : PyLong_FromLongLong(value);
   PyErr_Clear();
   return made;
 }

@@ -43,10 +43,11 @@ class SizeTerms {
   /// None where the value leaves 64 bits, or is divided by zero.
   std::optional<Term> Combine(Op op, Term a, Term b);
 
-  /// The integer that stands for a term, a new reference; null, without an error, where none can be
-  /// made (negative numbers of which Python keeps one): the term is then fixed.
+  /// The integer that stands for a term, a new reference; null, without an error, where memory is short: the term is
+  /// then fixed.
   PyObject* Make(Term term, const std::string& where);
-  /// An integer that is an object of its own, a new reference; null, without an error, for those that cannot be.
+  /// An integer that is an object of its own, also where Python keeps one for all, a new reference; null, without an
+  /// error, where memory is short.
   static PyObject* OwnInt(int64_t value);
 
   void Guard(Relation relation, Term left, Term right, const std::string& where);

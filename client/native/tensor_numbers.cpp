@@ -23,8 +23,8 @@ constexpr size_t kNumbersMax = 4096;
 constexpr int64_t kListMax = 64;
 /// Integers beyond which doubles do not tell them apart.
 constexpr double kExactMax = 9007199254740992.0;
-/// How large an integer may be that is read from a tensor, to be followed.
-constexpr double kReadMax = 2147483648.0;
+/// How large an integer may be that is read from a tensor, to be followed; and one that calls fetch (FetchedAs()).
+constexpr double kReadMax = 2147483648.0, kFetchedMax = 2251799813685248.0;
 
 std::optional<int64_t> SmallInt(PyObject* object) {
   const auto value = IntOf(object);
@@ -96,7 +96,7 @@ PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* resul
   const auto value = is_int ? SmallInt(result) : std::nullopt;
   PyObject* taken = value ? SizeTerms::OwnInt(*value) : nullptr;
   if (is_int && taken == nullptr) {
-    // Python keeps one object of it, which is met where nothing was computed as well.
+    // Too large to be told from its neighbours, or met where nothing was computed as well.
     Torch::Hold(THPVariable_Unpack(tensor.get()));
     return nullptr;
   }
@@ -109,7 +109,8 @@ PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* resul
 void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
   if (!is_on_) return;
   by_object_.insert_or_assign(object, numbers_.size());
-  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor)});
+  const double magnitude = PyLong_CheckExact(object) ? kFetchedMax : 0;
+  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude});
 }
 
 PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
@@ -178,7 +179,10 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
     if (b != nullptr) Fix(b);
   };
   const double left = MagnitudeOf(a), right = MagnitudeOf(b);
-  const double most = op == Op::Add || op == Op::Sub ? left + right : op == Op::Mul ? left * right : left;
+  const double most = op == Op::Add || op == Op::Sub ? left + right
+                      : op == Op::Mul                  ? left * right
+                      : op == Op::Mod                  ? right
+                                                       : left;
   // Integers are exact: a call whose own are too large for that must not be served.
   const bool is_exact = std::max({left, right, result != nullptr && PyLong_CheckExact(result) ? most : 0}) <= kExactMax;
   if (result == nullptr || !IsReal(result) || !is_exact || numbers_.size() >= kNumbersMax) return fix(), nullptr;
@@ -196,6 +200,12 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
       case Op::TrueDiv:
         if (Find(b) != nullptr) Torch::Hold(at::ne(*y, 0));  // Python raises.
         made = at::div(*x, *y);
+        break;
+      case Op::FloorDiv:
+      case Op::Mod:
+        if (as_float) return fix();  // Zeros have other signs.
+        if (Find(b) != nullptr) Torch::Hold(at::ne(*y, 0));  // Python raises.
+        made = op == Op::FloorDiv ? at::floor_divide(*x, *y) : at::remainder(*x, *y);
         break;
       case Op::Negative: made = at::neg(*x); break;
       case Op::Absolute: made = at::abs(*x); break;

@@ -21,7 +21,7 @@ namespace ingot::client {
 /// Python's.
 class TensorNumbers {
  public:
-  enum class Op : uint8_t { Add, Sub, Mul, TrueDiv, Negative, Absolute, SquareRoot, ToFloat };
+  enum class Op : uint8_t { Add, Sub, Mul, TrueDiv, FloorDiv, Mod, Negative, Absolute, SquareRoot, ToFloat };
 
   struct Number {
     PythonRef object;
@@ -48,7 +48,7 @@ class TensorNumbers {
     return it == by_object_.end() ? nullptr : &numbers_[it->second];
   }
 
-  /// A number that calls find somewhere and make the tensor of: an input.
+  /// A number that calls find somewhere and make the tensor of: an input. Of integers FetchedAs() bounds the magnitude.
   void Adopt(PyObject* object, PyObject* tensor);
   /// After `tensor.item()` or its like gave `result`. What takes the result's place, a new reference; null leaves it.
   PyObject* Read(PyObject* tensor, PyObject* result);

@@ -110,14 +110,44 @@ class Decides(Attributes):
 
 
 class Down(Attributes):
-    """No size: it ends below zero."""
+    """A size until it is below zero, then a number."""
 
     def __init__(self):
         self.steps, self.state = 6, torch.zeros(4)
 
     def step(self, x):
         self.steps -= 1
-        return x * self.steps
+        return x * self.steps + self.steps // 4 - self.steps % 3
+
+
+class Signs(Attributes):
+    """Goes from one to the other and back."""
+
+    def step(self, x):
+        self.steps = (self.steps + 1) % 4 - 2
+        return x * self.steps if self.steps < 0 else x + self.steps
+
+
+class OnClass(Attributes):
+    """The class counts: the step reads it by the class and by an instance of another that inherits it."""
+
+    count = 0
+
+    def __deepcopy__(self, memo):
+        return OnOtherClass()
+
+    def step(self, x):
+        kind = type(self)
+        kind.count += 1
+        kind.latest = x * self.count
+        return x + kind.count
+
+    def seen(self):
+        return type(self).count, type(self).latest
+
+
+class OnOtherClass(OnClass):
+    count = 0
 
 
 class Large(Attributes):
@@ -173,8 +203,8 @@ class Rings(Attributes):
         return self.position, self.ring
 
 
-MACHINES = [Attributes, Buffers, Items, InSlots, Closures, Decides, Down, Large, Others, Twice, Rings]
-NATIVE = {Attributes, Buffers, Items, InSlots, Closures, Decides}
+MACHINES = [Attributes, Buffers, Items, InSlots, Closures, Decides, Down, Signs, OnClass, Large, Others, Twice, Rings]
+NATIVE = {Attributes, Buffers, Items, InSlots, Closures, Decides, Down, Signs, OnClass, Large}
 
 
 def same(found, expected):

@@ -468,7 +468,7 @@ class Engine:
             self._moving.update(path for path, _, may_be_fetched in captured.moved if path and may_be_fetched)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
-        first = next((place for place in captured.moved if place[0]), None)
+        first = next((place for place in captured.moved if place[0] and place[1]), None)
         if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
         return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())

@@ -42,7 +42,8 @@ class Captured:
         self._observer, self._operators = observer, operators
         observer.settle()
         self.moved: "list[tuple[paths.Path, str, bool]]" = observer.moved()
-        """Places that hold something else now: path, digest of what was read, and whether calls could fetch what lies there."""
+        """Places that hold something else now: path, digest of what was read ("" where it was fetched), and whether calls could fetch
+        what lies there."""
 
     @property
     def opaque(self) -> "list[str]":

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules with state beside their plain selves: what each call gives and leaves behind, with nothing stored and with all of it.
+
+usage: tests/fuzz/state [SECONDS] [--seed N]
+"""
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+import time
+import types
+import typing
+
+import torch
+
+import generate
+
+ROUNDS = 3
+
+
+class Side:
+    """One of both: a program's own namespace, and what is called in it."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.scope: "dict[str, typing.Any]" = {"__name__": name}
+        self._module = types.ModuleType(name)
+        self._module.__dict__.update(self.scope)
+        self.scope = self._module.__dict__
+        sys.modules[name] = self._module
+        exec(compile(text, f"{name}.py", "exec"), self.scope)
+        exec("net, cache, other = Net(), Cache(), Cache()", self.scope)
+        self.call: typing.Any = self.scope["net"]
+
+    def change(self, statement: str) -> None:
+        exec(statement, self.scope)
+
+    def step(self, x: torch.Tensor) -> "tuple[typing.Any, ...]":
+        """(what the call gives or raises, and all state after it)."""
+        try:
+            found: typing.Any = self.call(x, self.scope["cache"])
+        except Exception as e:
+            found = type(e).__name__
+        net = self.scope["net"]
+        state = [found, self.scope["N"], self.scope["Kind"].n, type(net).c, net.a, net.b, net.f, net.items, net.table, net.slots.n, net.slots.t, net.t]
+        for cache in (self.scope["cache"], self.scope["other"]):
+            state += [cache.n, cache.kept, cache.ready]
+        return tuple(state)
+
+
+def differs(a: typing.Any, b: typing.Any) -> bool:
+    if type(a) is not type(b):
+        return True
+    if isinstance(a, torch.Tensor):
+        return a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
+    if isinstance(a, (tuple, list)):
+        return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b))
+    if isinstance(a, dict):
+        return differs(list(a.items()), list(b.items()))
+    return bool(a != b)
+
+
+def check(seed: int) -> "tuple[str, int, int]":
+    """(what is wrong, or nothing; calls; how many of them native code served)."""
+    import ingot
+
+    program, calls = generate.Writer(seed), 0
+    before = ingot.stats()["native_calls"]
+    with torch.no_grad():
+        for start in ("nothing stored", "second start"):
+            name = f"state_{seed}"
+            plain, side = Side(program.text, name), Side(program.text, name)
+            side.call = step = ingot.compile(side.scope["net"])
+            torch.manual_seed(seed)
+            for turn in range(ROUNDS):
+                for change in program.changes:
+                    plain.change(change)
+                    side.change(change)
+                    x = torch.randint(-4, 5, (2 + calls % 3, 4)).float()
+                    wanted, found = plain.step(x.clone()), side.step(x.clone())
+                    calls += 1
+                    if differs(wanted, found):
+                        return f"{start}, call {calls}, after {change!r}: {wanted} where {found} was given\n{program.text}\n{program.changes}\n{step.report()}", calls, 0
+                    if turn == 0 or calls % 5 == 0:
+                        step.wait(60)
+    return "", calls, ingot.stats()["native_calls"] - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", nargs="?", type=float, default=60)
+    parser.add_argument("--seed", type=int)
+    options = parser.parse_args()
+    logging.getLogger("ingot").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as store:
+        os.environ["INGOT_STORE_DIR"] = store
+        began, seed, programs, wrong, served, called = time.monotonic(), options.seed or int(time.time()), 0, 0, 0, 0
+        while time.monotonic() - began < options.seconds and (options.seed is None or programs == 0):
+            what, calls, native = check(seed)
+            programs, served, called = programs + 1, served + native, called + calls
+            if what:
+                wrong += 1
+                print(f"seed {seed}: {what}", flush=True)
+            seed += 1
+        print(f"{programs} programs, {wrong} wrong, {served} of {called} calls native")
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that keep numbers and tensors in places of every sort, change them in each call, and are changed between calls.
+
+Tensors hold small integers, or those over a power of two: every sum is exact, so that what decides decides alike.
+"""
+
+import random
+
+PRELUDE = """
+import torch
+
+N = {start[0]}
+
+def small(t):
+    return torch.remainder(t, 8) - 3
+
+class Kind:
+    n = {start[1]}
+
+class Slots:
+    __slots__ = ("n", "t")
+
+class Cache:
+    def __init__(self):
+        self.n, self.kept, self.ready = 0, None, False
+
+class Base(torch.nn.Module):
+    c = {start[2]}
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.f, self.unrelated = {start[3]}, {start[4]}, 0.5, 0
+        self.items, self.table = [{start[5]}, 2.0, torch.zeros(4)], {{"k": {start[6]}, "t": torch.ones(4)}}
+        self.slots = Slots()
+        self.slots.n, self.slots.t = {start[7]}, torch.ones(4)
+        self.register_buffer("t", torch.zeros(4))
+"""
+STARTS = ["0", "1", "2", "3", "7", "-1", "-2", "-6", "1 << 31", "-(1 << 40)"]
+INTS = ["self.a", "self.b", "self.items[0]", "self.table['k']", "self.slots.n", "type(self).c", "Kind.n", "N", "cache.n"]
+TENSORS = ["self.t", "self.items[2]", "self.table['t']", "self.slots.t", "y[0]"]
+
+
+class Writer:
+    """One program; ``text`` defines ``Net`` and ``Cache``, ``changes`` are statements for between two calls (empty: none)."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = pick = random.Random(seed)
+        self._ints = pick.sample(INTS, pick.randint(1, 4))
+        lines = ["def forward(self, x, cache):", "    global N", "    y = x", *("    " + line for line in self._block(2, pick.randint(3, 8))),
+                 "    return y, " + pick.choice(["0", self._int(1), self._place()])]
+        self.text = PRELUDE.format(start=[pick.choice(STARTS) for _ in range(8)]) + "class Net(Base):\n" + "\n".join("    " + line for line in lines) + "\n"
+        self.changes = [self._change() for _ in range(pick.randint(10, 20))]
+
+    def _place(self) -> str:
+        return self._random.choice(self._ints)
+
+    def _int(self, depth: int) -> str:
+        pick = self._random
+        if depth == 0 or pick.random() < 0.3:
+            return pick.choice([self._place(), self._place(), "x.shape[0]", str(pick.randint(-3, 9))])
+        a, b = self._int(depth - 1), self._int(depth - 1)
+        return pick.choice([f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"({a} // {pick.choice([2, 3, -2])})", f"({a} % {pick.choice([3, 5, 7, -4])})",
+                            f"min({a}, {b})", f"max({a}, {b})", f"(-{a})", f"abs({a})", f"({a} if {b} > 2 else {pick.randint(-2, 3)})"])
+
+    def _statement(self) -> "list[str]":
+        pick, p, q = self._random, self._place(), self._place()
+        t, step = pick.choice(TENSORS), pick.choice([1, 1, 1, 2, -1, -1, -3])
+        return [pick.choice([
+            f"{p} += {step}", f"{p} += {step}", f"{p} = ({p} + {step}) % {pick.randint(2, 6)} - {pick.randint(0, 3)}", f"{p} = {self._int(2)}", f"{p}, {q} = {q}, {p}",
+            f"{p} = {q}", f"y = y + {p}", f"y = small(y * ({p} % 5))", f"y = y - {self._int(2)} % 9", f"y = small(y[{p} % x.shape[0]] + y)",
+            f"y = small(y[:1 + {p} % 3].sum(0) + y)", f"y = small(y + {t})", f"y = torch.where(y > {p}, y, x)", f"self.f = self.f / 2 + {p} % 4", "y = small(y * self.f)",
+            f"{pick.choice(TENSORS[:4])} = small(y.sum(0))", f"{pick.choice(TENSORS[:4])} = small({t} + y[0])", "self.items[1] = self.items[1] * 0.5 + 1", "y = y + self.items[1]",
+            "self.t.add_(y[0]).remainder_(16)", f"{p} = int(y.sum()) % 9 - 4", f"{p} = {p} + int(y[0, 0])",
+            "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
+            f"y = small(y + cache.kept.sum(0)) if cache.ready and cache.kept is not None else y * 2", f"self.items.insert(0, self.items.pop(0) + {step})",
+            f"self.table = {{**self.table, 'k': {self._int(1)}}}", f"y = small(y + len(range({p} % 4)))"])]
+
+    def _block(self, depth: int, count: int) -> "list[str]":
+        lines: "list[str]" = []
+        for _ in range(count):
+            if depth == 0 or self._random.random() < 0.75:
+                lines += self._statement()
+                continue
+            head = self._random.choice([f"if {self._place()} > {self._random.randint(-2, 6)}:", f"if {self._int(1)} == {self._int(1)}:", f"if {self._place()} % 2:",
+                                        "if y.sum() > 3:", "if not cache.ready:", "for i in range(2):"])
+            lines += [head, *("    " + line for line in self._block(depth - 1, self._random.randint(1, 3)))]
+        return lines
+
+    def _change(self) -> str:
+        pick, p = self._random, self._place().replace("self", "net")
+        if pick.random() < 0.45:
+            return ""
+        return pick.choice(["cache = Cache()", "cache = Cache()", "other, cache = cache, other", f"{p} = {pick.choice(STARTS)}", f"{p} += 5", "net.unrelated += 1",
+                            "net.items = list(net.items)", "net.table = dict(net.table)", "net.t = net.t + 1", "net.t = net.items[2] = net.t.clone()", "net.f = 2.0",
+                            "cache.n = 0", "cache.kept = torch.ones(5, 4)", "net.slots.t = net.table['t']", "net.eval()", "Kind.other = 1", "Kind.n = Kind.n", f"{p} = True",
+                            f"{p} = 1.5"])
