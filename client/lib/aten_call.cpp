@@ -217,6 +217,12 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   return call;
 }
 
+bool AtenCall::may_draw() const {
+  const std::string_view name = step_->op()->string_view();
+  const bool is_known = name.starts_with("aten::") || name.starts_with("prims::") || name.starts_with("_c10d_functional::");
+  return !is_known || op_.hasTag(at::Tag::nondeterministic_seeded);
+}
+
 Status AtenCall::BindGroup(const ProcessGroups& groups) {
   if (!step_->op()->string_view().starts_with("_c10d_functional::")) return {};
   for (uint32_t i = 0; i < given_; ++i) {

@@ -56,6 +56,8 @@ class AtenCall {
   bool is_direct() const { return direct_ != Direct::kNone; }
   /// Starts a collective: other ranks have seen the call.
   bool communicates() const { return !group_.empty(); }
+  /// It may draw numbers of the default generator.
+  bool may_draw() const;
   /// Waits until the collective that fills the tensor, if there is one, has ended.
   static void WaitFor(const at::Tensor& tensor);
 

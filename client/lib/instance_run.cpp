@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "client/lib/generator_state.h"
 #include "client/lib/instance.h"
 #include "client/lib/tensor_memory.h"
 #include "client/lib/guard_table.h"
@@ -79,7 +80,8 @@ bool Equal(const ScalarText& a, const ScalarText& b) {
   if (!a.is_float && !b.is_float) return a.integer == b.integer;
   const double x = a.is_float ? a.value : static_cast<double>(a.integer);
   const double y = b.is_float ? b.value : static_cast<double>(b.integer);
-  return x == y || (std::isnan(x) && std::isnan(y));
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  return x == y && std::signbit(x) == std::signbit(y);  // A program can tell zeros apart.
 }
 
 }  // namespace
@@ -104,6 +106,8 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   check_values_ = check_values;
   wrote_ = false;
   Done done = Done::kNo;
+  std::optional<GeneratorState> drawn;
+  if (image_->may_draw) drawn.emplace();
   try {
     BeginCall(inputs);
     if (!c10::InferenceMode::is_enabled()) {
@@ -114,6 +118,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
     done = RunSteps(why);
     const RunOutcome outcome = Finish(done, outputs);
     EndCall();
+    if (drawn && outcome != RunOutcome::kServed) drawn->PutBack();
     return outcome;
   } catch (const c10::Error& e) {
     why = e.what_without_backtrace();
@@ -124,6 +129,7 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
   if (wrote_) BumpVersions();
   EndCollectives();
   EndCall();
+  if (drawn) drawn->PutBack();
   return wrote_ ? RunOutcome::kFailedAfterWrite : RunOutcome::kFailed;
 }
 

@@ -62,6 +62,7 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
       image.call_of_step.back() = static_cast<int32_t>(image.calls.size());
       TRY_ASSIGN(AtenCall call, AtenCall::Resolve(step, image.groups));
       if (call.communicates()) image.writes_visible.back() = true;
+      image.may_draw |= call.may_draw();
       image.calls.push_back(std::move(call));
     }
   }

@@ -38,6 +38,7 @@ struct PlanImage {
   uint32_t native_steps = 0;
   uint32_t aten_steps = 0;
   uint32_t value_guards = 0;
+  bool may_draw = false;  ///< numbers of the default generator
 
   const proto::Value& value(uint32_t id) const { return *manifest->values()->Get(id); }
   const proto::Storage& storage(uint32_t id) const { return *manifest->storages()->Get(id); }

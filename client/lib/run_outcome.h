@@ -9,7 +9,7 @@
 namespace ingot::client {
 
 /// Why a call was not served; everything but kServed and kFailedAfterWrite leaves all visible
-/// tensors untouched and other ranks unaware, so that the caller may run eagerly instead.
+/// tensors and the default generator untouched and other ranks unaware, so that the caller may run eagerly instead.
 enum class RunOutcome : uint8_t {
   kServed,
   kGuardFailed,       ///< an input is not what the variant accepts

@@ -118,7 +118,15 @@ void BindRecorder(py::module_& m) {
            "None, or why the tensor cannot be a constant.")
       .def("value_of", &Recorder::ValueOf, py::arg("tensor"))
       .def("finish", &Finish, py::arg("name"), py::arg("outputs"))
-      .def("foreign_operators", &Recorder::ForeignOperators, "Operators called that are not PyTorch's.")
+      .def(
+          "foreign_operators",
+          [](const Recorder& recorder) {
+            py::list found;
+            for (const auto& [name, is_before_decision] : recorder.ForeignOperators())
+              found.append(py::make_tuple(name, is_before_decision));
+            return found;
+          },
+          "(name, whether a value that is held against later calls' comes behind it) of those that are not PyTorch's.")
       .def("follow_sizes", &FollowSizes, py::arg("observer"), py::keep_alive<2, 1>(),
            "Before the run: its observer follows what Python computes with sizes.")
       .def("note_size", &NoteSize, py::arg("observer"), py::arg("value"),

@@ -299,10 +299,10 @@ void Recorder::Refuse(std::string name, std::string detail) {
 
 const std::optional<Refusal>& Recorder::refusal() const { return state_->refusal; }
 
-std::vector<std::string> Recorder::ForeignOperators() const {
-  std::vector<std::string> names = state_->writer.ForeignOperators();
-  std::ranges::sort(names);
-  return names;
+std::vector<ForeignOperator> Recorder::ForeignOperators() const {
+  std::vector<ForeignOperator> found = state_->writer.ForeignOperators();
+  std::ranges::sort(found, {}, &ForeignOperator::name);
+  return found;
 }
 
 bool Recorder::IsInsideOperator() { return operators_open > 0; }

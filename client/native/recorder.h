@@ -34,6 +34,12 @@ struct Foreign {
   bool written = false;  ///< an in-place step changed its memory
 };
 
+/// An operator called that is not PyTorch's.
+struct ForeignOperator {
+  std::string name;         ///< "pkg::name.overload"
+  bool is_before_decision;  ///< a value that is held against later calls' comes behind it, or from it
+};
+
 /// Writes down what the dispatcher sees while the user's function runs on this thread.
 ///
 /// A boxed fallback on a mode key above autograd notes operator, arguments, results, aliasing and
@@ -98,8 +104,8 @@ class Recorder {
   /// Bytes of the recording. kUnsupported carries the refusal.
   Result<Buffer> Finish(const std::string& name, const std::vector<at::Tensor>& outputs);
 
-  /// Operators called that are not PyTorch's ("pkg::name.overload"), sorted.
-  std::vector<std::string> ForeignOperators() const;
+  /// Sorted by name.
+  std::vector<ForeignOperator> ForeignOperators() const;
   /// Identities of the process groups that steps communicate in, by the slot they name.
   const std::vector<std::string>& Groups() const;
   size_t step_count() const;

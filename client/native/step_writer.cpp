@@ -156,6 +156,11 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
     return std::nullopt;
   }
   int_log_.steps.push_back(&step.facts->name);
+  const auto is_tensors = [](const c10::IValue& result) {
+    return result.isNone() || result.isTensor() || result.isTensorList();
+  };
+  if (step.facts->is_dynamic_shape || !std::ranges::all_of(results, is_tensors)) decisions_.push_back(steps_.size());
+  if (step.facts->is_opaque) foreign_.try_emplace(step.facts, steps_.size());
   const auto args = builder_.CreateVector(step.args.data(), step.args.size());
   const auto outs = builder_.CreateVector(written_results.data(), written_results.size());
   const auto writes = builder_.CreateVector(step.facts->writes);
@@ -171,15 +176,16 @@ bool StepWriter::TakeBackRead() {
   if (name != "aten::item" && name != "aten::_local_scalar_dense") return false;
   int_log_.steps.pop_back();
   steps_.pop_back();
+  if (!decisions_.empty() && decisions_.back() == steps_.size()) decisions_.pop_back();
   return true;
 }
 
-std::vector<std::string> StepWriter::ForeignOperators() const {
-  std::vector<std::string> names;
-  for (const auto& [schema, entry] : operators_) {
-    if (entry.facts.is_opaque) names.push_back(entry.facts.name);
+std::vector<ForeignOperator> StepWriter::ForeignOperators() const {
+  std::vector<ForeignOperator> found;
+  for (const auto& [facts, first] : foreign_) {
+    found.push_back({facts->name, !decisions_.empty() && decisions_.back() >= first});
   }
-  return names;
+  return found;
 }
 
 StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRole role) {

@@ -58,8 +58,8 @@ class StepWriter {
   flatbuffers::FlatBufferBuilder& builder() { return builder_; }
   const std::vector<flatbuffers::Offset<proto::Step>>& steps() const { return steps_; }
   const IntLog& int_log() const { return int_log_; }
-  /// Names of the operators called that are not PyTorch's, in no order.
-  std::vector<std::string> ForeignOperators() const;
+  /// In no order.
+  std::vector<ForeignOperator> ForeignOperators() const;
 
  private:
   using ArgOffset = flatbuffers::Offset<proto::Arg>;
@@ -88,6 +88,8 @@ class StepWriter {
   TensorTable tensors_;
   flatbuffers::FlatBufferBuilder builder_{64 << 10};
   std::vector<flatbuffers::Offset<proto::Step>> steps_;
+  std::vector<size_t> decisions_;  // steps whose values are held against later calls'
+  std::unordered_map<const OperatorFacts*, size_t> foreign_;  // those that are not PyTorch's, with their first steps
   std::unordered_map<const c10::FunctionSchema*, OperatorEntry> operators_;
   std::unordered_map<std::string, std::string> groups_;
   std::vector<std::string> used_groups_;

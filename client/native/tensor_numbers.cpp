@@ -210,7 +210,7 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
       case Op::Negative: made = at::neg(*x); break;
       case Op::Absolute: made = at::abs(*x); break;
       case Op::SquareRoot:
-        Torch::Hold(at::ge(*x, 0));  // Python raises.
+        Torch::Hold(at::lt(*x, 0));  // Python raises; not for NaN.
         made = at::sqrt(*x);
         break;
       case Op::ToFloat: made = x->clone(); break;

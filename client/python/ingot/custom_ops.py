@@ -19,6 +19,12 @@ def is_custom(op: str) -> bool:
     return op.partition("::")[0] not in _OWN
 
 
+def is_python(op: str) -> bool:
+    """Whether Python code implements an operator ``pkg::name.overload``, which may do more than compute."""
+    name = op.partition(".")[0]
+    return is_custom(op) and (bool(python_kernels(name)) or bool(_registered(name)))
+
+
 def digest(op: str) -> "tuple[str, str] | None":
     """(digest, short text) of what implements ``pkg::name`` in this process; None when nothing can be told.
 
@@ -29,7 +35,7 @@ def digest(op: str) -> "tuple[str, str] | None":
     if python:
         found, text, opaque = _native.digest_value(python)
         return None if opaque else (found, f"{len(python)} Python kernels")
-    registered = sorted(key for key in torch.library._impls if key.startswith(name.replace("::", "/") + "/"))
+    registered = _registered(name)
     if registered:
         # The function itself is code that ran; this says for which backends there is one.
         return str(_native.digest_text(" ".join(registered))), "Python kernels"
@@ -38,6 +44,11 @@ def digest(op: str) -> "tuple[str, str] | None":
         return None
     texts = [f"{os.path.basename(path)} {library_digest(path)}" for path in libraries]
     return str(_native.digest_text(" ".join(texts))), texts[0][:60]
+
+
+def _registered(name: str) -> "list[str]":
+    """Kernels of an operator that ``torch.library.Library.impl`` has registered."""
+    return sorted(key for key in torch.library._impls if key.startswith(name.replace("::", "/") + "/"))
 
 
 def python_kernels(name: str) -> "dict[str, typing.Any]":

@@ -59,6 +59,7 @@ class Cuttable:
             raise NotCuttable("instructions that are not listed alike")
         self._offsets = [one.offset for one in listed]
         self._check_inner(code)
+        self._between: "dict[int, frozenset[int]]" = {}
         self._flow()
         self._variables(code)
         self.places = {i: Place(i, typing.cast("tuple[int, ...]", stack), tuple(sorted(self._live[i])))
@@ -66,9 +67,8 @@ class Cuttable:
 
     def _check_inner(self, code: types.CodeType) -> None:
         """Variables that inner functions share are handed on by value: nobody else may hold them."""
-        inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
-        for one in inner:
-            if set(one.co_freevars) & set(code.co_cellvars) and one.co_name not in _FOLDED:
+        for one in _made_in(code):
+            if set(one.co_freevars) & set(code.co_cellvars):
                 raise NotCuttable(f"{one.co_name} shares its variables")
 
     # -- how a run goes ------------------------------------------------------------------------------------
@@ -192,15 +192,17 @@ class Cuttable:
         """Of the instructions of a source line."""
         return [i for i, one in enumerate(self._instructions) if one.lineno == line]
 
-    def place_before(self, i: int) -> int:
-        """The place from which a run comes to an instruction without passing another one, the nearest of them in the text."""
-        found = next((at for at in range(i, -1, -1) if at in self.places and i in self.between(at)), BEGIN)
-        if found == BEGIN and i not in self.between(BEGIN):
-            raise NotCuttable("a statement that cannot be told from those before it")
-        return found
+    def places_before(self, i: int) -> "list[int]":
+        """The places, BEGIN among them, from which a run comes to an instruction without passing another one."""
+        return [at for at in (BEGIN, *self.places) if i in self.between(at)]
 
-    def between(self, at: int) -> "set[int]":
+    def between(self, at: int) -> "frozenset[int]":
         """The instructions that a run that goes on at a place comes to before the next place."""
+        if at not in self._between:
+            self._between[at] = self._find_between(at)
+        return self._between[at]
+
+    def _find_between(self, at: int) -> "frozenset[int]":
         met: "set[int]" = set() if at == BEGIN else {at}
         todo = [0] if at == BEGIN else [to for to, _ in self.successors(at)]
         while todo:
@@ -209,7 +211,7 @@ class Cuttable:
                 continue
             met.add(i)
             todo += [to for to, _ in self.successors(i)] + [self._number_of[id(guard.target)] for guard in self._guarded[i]]
-        return met
+        return frozenset(met)
 
     def breaks(self, instructions: "typing.Iterable[int]") -> "set[int]":
         """Places whose statements run in Python, so that these instructions do, BEGIN for what comes before the first. With them the
@@ -217,18 +219,19 @@ class Cuttable:
         found: "set[int]" = set()
         todo = list(instructions)
         while todo:
-            at = self.place_before(todo.pop())
-            if at in found:
-                continue
-            found.add(at)
-            loops = {loop for to in self.next_places(at) for loop in self.places[to].loops}
-            loops.update(self.places[at].loops if at != BEGIN else ())
-            todo += [*loops, *(head for loop in loops for head in self._heads(loop))]
+            places = self.places_before(todo.pop())
+            if not places:
+                raise NotCuttable("a statement to which no run is known to come")
+            for at in set(places) - found:
+                found.add(at)
+                loops = {loop for to in self.next_places(at) for loop in self.places[to].loops}
+                loops.update(self.places[at].loops if at != BEGIN else ())
+                todo += [*loops, *(head for loop in loops for head in self._heads(loop))]
         return found
 
     def leaves_something(self, breaks: "set[int]") -> bool:
         """Whether anything is computed that runs in no statement of these."""
-        in_python = set().union(*map(self.between, breaks))
+        in_python = frozenset[int]().union(*map(self.between, breaks))
         return any(i not in in_python and self._instructions[i].name.startswith(("CALL", "BINARY_", "COMPARE_", "UNARY_")) for i in self._stacks)
 
     def _heads(self, loop: int) -> "list[int]":
@@ -282,7 +285,7 @@ class Cuttable:
         met, todo = {entry.at}, [entry.at]
         while todo:
             i = todo.pop()
-            if self._instructions[i].name == "FOR_ITER" and self._stacks[i][-1] in entry.loops:
+            if self._instructions[i].name == "FOR_ITER" and self._stacks.get(i, ())[-1:] in {(loop,) for loop in entry.loops}:
                 raise NotCuttable("it goes on with a loop that has begun before")
             more = [to for to, _ in self.successors(i)] + [self._number_of[id(guard.target)] for guard in self._guarded[i]]
             todo += [to for to in more if to not in met and to not in stops]
@@ -304,6 +307,13 @@ class Cuttable:
             body += [Instr("LOAD_FAST", "@state", lineno=line), _load_attribute(name, line), _store(name, body.cellvars, line)]
         body += [Instr("LOAD_FAST", name, lineno=line) for name in loops] or [Instr("LOAD_CONST", None, lineno=line)] * len(entry.loops)
         body.append(Instr("JUMP_FORWARD", start, lineno=line))
+
+
+def _made_in(code: types.CodeType) -> "typing.Iterator[types.CodeType]":
+    """The functions that a run of a function makes and that may be called when it has gone on."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _made_in(one) if one.co_name in _FOLDED else (one,)
 
 
 def _touched(one: Instr) -> "tuple[set[str], set[str], set[str]]":

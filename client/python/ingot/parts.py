@@ -5,11 +5,13 @@ A part stands where ``torch.nn.Module.compile`` keeps its own, in ``_compiled_ca
 copied nor pickled with it. Calls of the program alone see it (``_native.call``): for everyone else the module is what it was.
 """
 
+import inspect
 import json
 import re
 import sys
 import types
 import typing
+import weakref
 
 import torch
 
@@ -65,8 +67,8 @@ class Survey:
         self._file, self._line = (found[1], int(found[2])) if found else ("", 0)
         self.offsets: "set[int]" = set()
         """Of instructions that ran when a value left."""
-        self.holds: "str | None" = None
-        """A variable of the function that holds, when it returns, what does something when it goes."""
+        self.needs_whole: "str | None" = None
+        """Why the function's frame has to stay what it is until it returns, or None."""
 
     def run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The function's answer."""
@@ -89,6 +91,8 @@ class Survey:
         if event == "c_call":
             if getattr(what, "__name__", "") in _LEAVING and isinstance(getattr(what, "__self__", None), torch.Tensor):
                 self._mark()
+            elif what is sys._getframe and not str(frame.f_globals.get("__name__")).startswith(_NAMES_FRAMES_ALONE):
+                self.needs_whole = f"{frame.f_code.co_name} looks at the frames of its callers"
             return
         if event not in ("call", "return"):
             return
@@ -96,7 +100,8 @@ class Survey:
             if event == "call" and self._frame is None:
                 self._frame = frame
             elif event == "return" and frame is self._frame:
-                self.holds = next((name for name, value in frame.f_locals.items() if _minds_going(value)), None)
+                minding = (name for name, value in frame.f_locals.items() if _minds_going(value, name in _arguments(frame.f_code)))
+                self.needs_whole = self.needs_whole or next((f"{name} lives as long as it runs" for name in minding), None)
                 self._frame = None
         if event == "call" and self._is_at_reason(frame.f_code):
             self._mark()
@@ -139,14 +144,23 @@ _MADE_IN_C = (torch.Tensor, int, float, complex, str, bytes, tuple, list, dict, 
               types.BuiltinFunctionType, types.MethodType, types.ModuleType, torch.dtype, torch.device, torch.Generator, type(None))
 
 
-def _minds_going(value: typing.Any) -> bool:
-    """Whether it may matter when an object goes: it has a finalizer, or nobody knows what C code does then."""
+_NAMES_FRAMES_ALONE = ("logging", "warnings", "torch")
+"""Modules that ask a frame for its file and line, which pieces have too."""
+
+
+def _arguments(code: types.CodeType) -> "tuple[str, ...]":
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+def _minds_going(value: typing.Any, is_argument: bool) -> bool:
+    """Whether it may matter when an object goes: it has a finalizer, somebody is told of it (an argument's caller has it anyway), or
+    nobody knows what C code does then."""
     kind = type(value)
-    if hasattr(kind, "__del__"):
-        return True
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
-    is_known = isinstance(value, _MADE_IN_C) or _native.native_base(kind) is object or kind.__module__ == "numpy"
-    return not is_known or any(hasattr(type(one), "__del__") for one in inner)
+    if any(hasattr(type(one), "__del__") or not is_argument and weakref.getweakrefcount(one) > 0 for one in (value, *inner)):
+        return True
+    return not (isinstance(value, _MADE_IN_C) or _native.native_base(kind) is object or kind.__module__ == "numpy")
 
 
 def gains(module: torch.nn.Module) -> bool:

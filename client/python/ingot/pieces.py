@@ -23,6 +23,8 @@ if typing.TYPE_CHECKING:
 log = logging.getLogger("ingot")
 _CUT_AT = ("value guards failed", "more than", "call: ", "escape-")
 """Reasons that lie in a statement: what it does may be done in Python. Others are about the whole run, as finalizers are."""
+_NOT_MADE = (cutting.NotCuttable, ValueError, RuntimeError)
+"""What assembles code refuses what it does not know."""
 _PIECES_MAX = 64
 _SHAPES_MAX = 16
 """Argument structures of a piece: what statements hand on, lists of numbers for one, may be of another structure every time."""
@@ -125,6 +127,8 @@ class InPieces:
         self._trial = Trial()
         self._lock = threading.Lock()
         begins_in_python = cutting.BEGIN in breaks
+        for at in breaks - {cutting.BEGIN}:
+            self._piece(at, None)  # What cannot be made is found here, not in the middle of a run.
         self._begin = self._first_in_python() if begins_in_python else self._engine(self._function(None, ()), True, 0).site
 
     def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
@@ -175,7 +179,13 @@ class InPieces:
             return Piece(self._function(place, (), in_python=True), keeps_iterators=True)
         takes_owner = self._owner_name in place.needed
         left_out = (typing.cast(str, self._owner_name),) if takes_owner else ()
-        engine = self._engine(self._function(place, numbers, takes_owner), takes_owner, self._cuttable.line_of(place), numbers)
+        try:
+            function = self._function(place, numbers, takes_owner)
+        except _NOT_MADE as e:  # The run is under way.
+            log.debug("%s runs in Python from line %s: %s", self._name, self._cuttable.line_of(place), e)
+            self._breaks.add(at)
+            return self._make(at, None)
+        engine = self._engine(function, takes_owner, self._cuttable.line_of(place), numbers)
         return Piece(engine.site, left_out, numbers, engine)
 
     def _function(self, place: "cutting.Place | None", numbers: "tuple[str, ...]", takes_owner: bool = False, in_python: bool = False
@@ -230,8 +240,8 @@ class Cut:
 
     def in_pieces(self) -> "InPieces | None":
         """After the survey; None where the function stays as it is."""
-        if self._cuttable is None or self._subject is None or self.survey.holds is not None:
-            log.debug("%s is not cut: %s lives as long as it runs", self._whole.name, self.survey.holds)
+        if self._cuttable is None or self._subject is None or self.survey.needs_whole is not None:
+            log.debug("%s is not cut: %s", self._whole.name, self.survey.needs_whole)
             return None
         try:
             line = self.survey.line_of_reason()
@@ -240,7 +250,7 @@ class Cut:
             if not breaks or not self._cuttable.leaves_something(breaks):
                 return None
             return InPieces(self._whole, self._subject, self._cuttable, breaks)
-        except (cutting.NotCuttable, ValueError, RuntimeError) as e:  # What assembles code refuses what it does not know.
+        except _NOT_MADE as e:
             log.debug("%s is not cut: %s", self._whole.name, e)
             return None
 

@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, counters, dependencies, effects, errors, groups, kinds, memories, paths, tree
+from ingot import _native, collectives, counters, custom_ops, dependencies, effects, errors, groups, kinds, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
@@ -214,12 +214,16 @@ class Recording:
         except RuntimeError as e:
             self._check_refusal()
             raise Refused("recorder", str(e)) from None
+        foreign = self._recorder.foreign_operators()
+        # A value that turns out to be another is found when the operator has run: eager would run it again.
+        twice = next((name for name, is_decided in foreign if is_decided and custom_ops.is_python(name)), None)
+        if twice is not None:
+            raise Refused("custom-op-decides", f"a value decides what Python does behind {twice}, whose code may do more than compute")
         signature = {"weights": weights, "inputs": self._inputs, "outputs": spec, "writes": writes,
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
                      **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
                      **({"makes_inference": True} if makes_inference else {})}
-        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer,
-                        dependencies.of_operators(self._recorder.foreign_operators()))
+        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer, dependencies.of_operators(name for name, _ in foreign))
 
     def complete_if_kept(self) -> None:
         """Deferred, when the result is dropped: computes what was put off if the function keeps a tensor of it."""

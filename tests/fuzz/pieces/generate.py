@@ -46,6 +46,7 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._ints, self._floats, self._lists = ["2"], ["0.5"], ["[0, 3]"]
+        self._kept: "list[str]" = []
         self._names = 0
         self.is_module = self._random.random() < 0.5
         body = self._block(2, self._random.randint(5, 10), False)
@@ -69,11 +70,16 @@ class Writer:
     def _tensor_line(self) -> str:
         block = self._random.choice(["self.first", "self.second"]) if self.is_module else "BLOCK"
         n, f = self._int(), self._random.choice(self._floats)
+        if self._random.random() < 0.15:
+            self._kept.append(self._new("t"))
+            return f"{self._kept[-1]} = small(y @ W + {n})"
+        if self._kept and self._random.random() < 0.2:  # Raises where nothing has made it.
+            return f"y = small(y + {self._random.choice(self._kept)})"
         return self._random.choice([
             "y = small(y @ W)", f"y = {block}(y)", f"y = small(y * {f} + 1)", "y = small(y - y.sum(-1, keepdim=True))",
             f"y = small(y[:, :1 + {n} % 8].sum(1, keepdim=True) + y)", f"y = y + TABLE[{n} % 8]", f"y = torch.cat([y, y[:1]])[:x.shape[0]]",
             f"y = y.roll({n} % 3, 0)", "y = small(torch.relu(y) + y.sum())", f"y = small(y + torch.arange(8) * {n})", f"y = torch.where(y > {f}, y, x)",
-            "y = y.clone().add_(x)", "y = small(y).flip(0)"])
+            "y = y.clone().add_(x)", "y = small(y).flip(0)", "y = y + torch.randint(0, 3, (1,))", f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))"])
 
     def _leaving_lines(self) -> "list[str]":
         """A value leaves."""
@@ -123,7 +129,7 @@ class Writer:
                 continue
             inner = self._block(depth - 1, self._random.randint(1, 3), True)
             head = self._random.choice([
-                f"for i{depth} in range(1 + {self._int()} % 3):", f"for e in {self._random.choice(self._lists)}[:2]:", "if y.sum() > 0:",
+                f"for i{depth} in range(1 + {self._int()} % 3):", f"for e in {self._random.choice(self._lists)}[:2]:", "if y.sum() > 0:", "if torch.rand(()) < 0.5:",
                 f"if {self._int()} > 1:", "with torch.no_grad():", f"for i{depth}, row in enumerate(TABLE[:2]):", "try:", "while count < 3:"])
             if head == "while count < 3:":
                 inner.append("count += 1")
@@ -131,7 +137,7 @@ class Writer:
                 inner.append(self._random.choice(["if y.sum() > 3: break", "if count > 2: continue", "y = y + 0.5"]))
             lines += [head, *("    " + line for line in inner)]
             if head == "try:":
-                lines += ["except ZeroDivisionError:", "    y = small(y * 2)"]
+                lines += ["except ZeroDivisionError:", *self._random.choice([["    y = small(y * 2)"], ["    for _ in range(2):", "        y = small(y + 1)"]])]
             elif self._random.random() < 0.2 and not head.startswith(("with", "if")):
                 lines += ["else:", "    y = y - 0.5"]
             # Names that a branch makes may not be there behind it.
@@ -148,11 +154,12 @@ def load(text: str, name: str) -> "dict[str, typing.Any]":
 
 
 def outcome(scope: "dict[str, typing.Any]", function: typing.Any, x: torch.Tensor, seed: int) -> "tuple[typing.Any, list[str], str]":
-    """(the result, lines it has written, the name of what it raised)."""
+    """(the result, lines it has written and a number drawn behind it, the name of what it raised)."""
     random.seed(seed)
+    torch.manual_seed(seed)
     scope["LINES"].clear()
     try:
         result, raised = function(x), ""
     except Exception as e:
         result, raised = None, type(e).__name__
-    return result, list(scope["LINES"]), raised
+    return result, [*scope["LINES"], str(torch.rand(()).item())], raised
