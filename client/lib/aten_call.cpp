@@ -219,8 +219,9 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
 
 bool AtenCall::may_draw() const {
   const std::string_view name = step_->op()->string_view();
-  const bool is_known = name.starts_with("aten::") || name.starts_with("prims::") || name.starts_with("_c10d_functional::");
-  return !is_known || op_.hasTag(at::Tag::nondeterministic_seeded);
+  const std::string_view space = name.substr(0, name.find("::"));
+  const bool is_own = space == "aten" || space == "prims" || space == "_c10d_functional";
+  return !is_own || op_.hasTag(at::Tag::nondeterministic_seeded);
 }
 
 Status AtenCall::BindGroup(const ProcessGroups& groups) {

@@ -142,8 +142,8 @@ void BindObserver(py::module_& m) {
               found.append(py::make_tuple(one.path, one.was ? one.was->ToHex() : std::string(), one.may_be_fetched));
             return found;
           },
-          "After settle(): (path, digest of what was read or \"\" where it was fetched, whether calls could fetch what is "
-          "there now) of places that hold something else.")
+          "After settle(): (path, digest of what was read or \"\" where it was fetched, whether calls could fetch what "
+          "is there now) of places that hold something else.")
       .def_property_readonly("fingerprint",
                              [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
       .def("record",

@@ -79,7 +79,8 @@ class Writer:
             "y = small(y @ W)", f"y = {block}(y)", f"y = small(y * {f} + 1)", "y = small(y - y.sum(-1, keepdim=True))",
             f"y = small(y[:, :1 + {n} % 8].sum(1, keepdim=True) + y)", f"y = y + TABLE[{n} % 8]", f"y = torch.cat([y, y[:1]])[:x.shape[0]]",
             f"y = y.roll({n} % 3, 0)", "y = small(torch.relu(y) + y.sum())", f"y = small(y + torch.arange(8) * {n})", f"y = torch.where(y > {f}, y, x)",
-            "y = y.clone().add_(x)", "y = small(y).flip(0)", "y = y + torch.randint(0, 3, (1,))", f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))"])
+            "y = y.clone().add_(x)", "y = small(y).flip(0)", "y = y + torch.randint(0, 3, (1,))",
+            f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))"])
 
     def _leaving_lines(self) -> "list[str]":
         """A value leaves."""
