@@ -534,8 +534,9 @@ int Observer::Observe(const Instruction& in) {
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
     case Act::kCallExpanded: {
       std::vector<PyObject*> values;
-      Deep(in.b);
-      if (!PyTuple_Check(in.b) && !PyList_Check(in.b)) {
+      const bool is_list = PyTuple_Check(in.b) || PyList_Check(in.b);
+      is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
+      if (!is_list) {
         // What an iterator gives, the frame of a Python function shows.
         const bool is_python = PyFunction_Check(in.a) || PyMethod_Check(in.a) ||
                                (!PyType_Check(in.a) && !Callables::IsNative(in.a));
