@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/arguments.h"
 
+#include "client/native/field_content.h"
+#include "client/native/moving_numbers.h"
 #include "client/native/tensor_facts.h"
 
 #include <ATen/autocast_mode.h>
@@ -72,6 +74,17 @@ class Flattener {
       Pointer(Py_TYPE(value));
       out_.objects.push_back(value);
     }
+  }
+
+  void Varying(PyObject* value, const std::string& name) {
+    const bool is_number = PyLong_CheckExact(value) || PyFloat_CheckExact(value);
+    const auto as = is_number ? FetchedAs(value) : std::nullopt;
+    auto number = as ? MovingNumbers::TensorOf(value) : std::nullopt;
+    if (!number) return Value(value, name);
+    Tag('V');
+    Raw(*as);
+    out_.tensors.push_back(&out_.numbers.emplace_back(std::move(*number)));
+    if (want_names_) out_.names.push_back(name);
   }
 
   void Tag(char tag) { out_.shape.push_back(tag); }
@@ -239,22 +252,46 @@ std::string PositionalName(PyObject* parameters, size_t i) {
 
 }  // namespace
 
+VaryingNumbers VaryingNumbers::Of(PyObject* arguments) {
+  VaryingNumbers found;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(arguments, i);
+    if (PyUnicode_Check(one)) {
+      found.names.push_back(PythonRef::Borrow(one));
+    } else if (PyLong_Check(one)) {
+      found.positions.push_back(PyLong_AsSize_t(one));
+    }
+  }
+  PyErr_Clear();
+  return found;
+}
+
+bool VaryingNumbers::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
+
+bool VaryingNumbers::Has(PyObject* name) const {
+  return std::ranges::any_of(names, [name](const PythonRef& one) {
+    return one.get() == name || PyUnicode_Compare(one.get(), name) == 0;
+  });
+}
+
 void Arguments::Clear() {
   shape.clear();
   tensors.clear();
+  numbers.clear();
   objects.clear();
   names.clear();
   unsupported = nullptr;
 }
 
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, Arguments& out) {
+             bool want_names, const VaryingNumbers* varying, Arguments& out) {
   out.Clear();
   Flattener flattener(out, want_names);
   flattener.Mode();
   flattener.Raw(static_cast<uint32_t>(count));
   for (size_t i = 0; i < count; ++i) {
-    flattener.Value(args[i], want_names ? PositionalName(parameters, i) : std::string());
+    const std::string name = want_names ? PositionalName(parameters, i) : std::string();
+    varying != nullptr && varying->Has(i) ? flattener.Varying(args[i], name) : flattener.Value(args[i], name);
   }
   const Py_ssize_t keywords = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
   for (Py_ssize_t i = 0; i < keywords; ++i) {
@@ -266,7 +303,8 @@ void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* p
       const char* utf8 = PyUnicode_AsUTF8(name);
       text = utf8 == nullptr ? "?" : utf8;
     }
-    flattener.Value(args[count + i], text);
+    PyObject* value = args[count + i];
+    varying != nullptr && varying->Has(name) ? flattener.Varying(value, text) : flattener.Value(value, text);
   }
 }
 

@@ -4,10 +4,24 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
+#include "client/native/python_ref.h"
+
 namespace ingot::client {
+
+/// Arguments of a call whose numbers are others in other calls: positional ones by number, others by name.
+struct VaryingNumbers {
+  std::vector<size_t> positions;
+  std::vector<PythonRef> names;
+
+  /// Of a tuple of int and str.
+  static VaryingNumbers Of(PyObject* arguments);
+  bool Has(size_t position) const;
+  bool Has(PyObject* name) const;
+};
 
 /// The arguments of one call, taken apart: what is a tensor, what is an object, and a byte string
 /// for everything else. Two calls with equal `shape` differ only in tensors and objects.
@@ -18,8 +32,9 @@ struct Arguments {
   /// dtype, device type and rank, or which earlier one it is; the grad, inference and autocast
   /// modes, the default dtype.
   std::string shape;
-  /// Each tensor once.
+  /// Each tensor once, and what stands for each number that varies (MovingNumbers::TensorOf).
   std::vector<const at::Tensor*> tensors;
+  std::deque<at::Tensor> numbers;
   /// What is neither tensor, number, string nor container: models, caches, configs.
   std::vector<PyObject*> objects;
   /// A path to each tensor for messages ("x", "kwargs['mask']"); filled on demand.
@@ -32,9 +47,10 @@ struct Arguments {
 
 /// Takes a call apart. `args` has `count` positional arguments followed by the values named in the
 /// tuple `kwnames` (may be null), as in vectorcall. With `want_names` fills `names`, using
-/// `parameters` (a tuple of str, may be null) for positional arguments.
+/// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape` says
+/// of which kind their numbers are, not which.
 /// Never raises; needs the GIL.
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, Arguments& out);
+             bool want_names, const VaryingNumbers* varying, Arguments& out);
 
 }  // namespace ingot::client

@@ -39,7 +39,7 @@ py::tuple ArgumentsOf(const py::tuple& args, const py::dict& kwargs) {
   }
   const py::tuple keywords(names);
   Arguments arguments;
-  Flatten(values.data(), args.size(), keywords.ptr(), nullptr, false, arguments);
+  Flatten(values.data(), args.size(), keywords.ptr(), nullptr, false, nullptr, arguments);
   py::list tensors;
   for (const at::Tensor* tensor : arguments.tensors)
     tensors.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(*tensor)));

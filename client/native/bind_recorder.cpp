@@ -144,6 +144,20 @@ void BindRecorder(py::module_& m) {
           },
           py::arg("paths"), py::arg("roots"), py::arg("observer"), "Before the run, whose observer follows sizes.")
       .def("take_back", &MovingNumbers::TakeBack, "After the run.")
+      .def(
+          "own",
+          [](MovingNumbers& moving, py::handle value, const at::Tensor& tensor, const std::string& name,
+             Observer& observer) {
+            const PythonRef made = moving.Own(value.ptr(), tensor, name, observer);
+            return py::reinterpret_borrow<py::object>(made ? made.get() : value.ptr());
+          },
+          "Before the run: the number that stands for an argument's, whose tensor is an input.")
+      .def(
+          "is_fixed",
+          [](const MovingNumbers& moving, py::handle own, Observer& observer) {
+            return moving.IsFixed(own.ptr(), observer);
+          },
+          "After the run: whether something has looked at what own() gave, so that it is no other call's.")
       .def("read_by", &ReadOf, py::arg("observer"), "(path, number, its tensor) of those that the run has read.");
   m.def(
       "tensor_of_number", [](py::handle value) { return MovingNumbers::TensorOf(value.ptr()); }, py::arg("value"),

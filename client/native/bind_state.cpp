@@ -39,8 +39,9 @@ py::tuple ValueState(py::handle value) {
   return py::make_tuple(writer.Finish().ToHex(), ShortText(value.ptr()), writer.opaque());
 }
 
-/// flatten(args, kwargs, parameters) -> (tensors, names, objects, shape)
-py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::tuple& parameters) {
+/// flatten(args, kwargs, parameters, varying) -> (tensors, names, objects, shape)
+py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::tuple& parameters,
+                      const py::tuple& varying) {
   std::vector<PyObject*> values;
   for (py::handle value : args) values.push_back(value.ptr());
   py::list names;
@@ -49,7 +50,8 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
     values.push_back(value.ptr());
   }
   Arguments out;
-  Flatten(values.data(), args.size(), py::tuple(names).ptr(), parameters.ptr(), true, out);
+  const VaryingNumbers numbers = VaryingNumbers::Of(varying.ptr());
+  Flatten(values.data(), args.size(), py::tuple(names).ptr(), parameters.ptr(), true, &numbers, out);
   py::list tensors;
   for (const at::Tensor* tensor : out.tensors) {
     tensors.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(*tensor)));

@@ -38,6 +38,7 @@ struct CallSite {
   std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
   std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
+  VaryingNumbers varying;
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
@@ -244,7 +245,7 @@ bool IsWatched() {
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
 PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count,
                   PyObject* kwnames, std::string& reason) {
-  Flatten(args, count, kwnames, nullptr, false, frame.arguments);
+  Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
     return nullptr;
@@ -307,6 +308,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->refused) std::unordered_set<std::string>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
+  new (&self->varying) VaryingNumbers();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -319,6 +321,7 @@ void Dealloc(PyObject* object) {
   std::destroy_at(&self->refused);
   std::destroy_at(&self->waiting);
   std::destroy_at(&self->in_pieces);
+  std::destroy_at(&self->varying);
   Py_CLEAR(self->base.target);
   Py_CLEAR(self->owner);
   Py_TYPE(object)->tp_free(object);
@@ -584,6 +587,14 @@ PyObject* SetWaiting(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+/// vary(arguments): the numbers of these arguments (positions and names) are inputs from now on.
+PyObject* Vary(PyObject* object, PyObject* arguments) {
+  if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "_vary takes a tuple of int and str");
+  VaryingNumbers varying = VaryingNumbers::Of(arguments);
+  std::swap(reinterpret_cast<CallSite*>(object)->varying, varying);
+  Py_RETURN_NONE;
+}
+
 /// serve(args, kwargs): (None, result) of a call by native code, or (why nothing here serves it, None).
 PyObject* ServeNow(PyObject* object, PyObject* parts) {
   PyObject *args, *kwargs;
@@ -635,6 +646,7 @@ PyMethodDef kMethods[] = {
     {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
     {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
+    {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},

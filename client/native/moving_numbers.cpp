@@ -77,20 +77,41 @@ void MovingNumbers::Put(const std::string& path, PathReader& reader, Observer& o
   auto tensor = seen.object ? TensorOf(seen.object.get()) : std::nullopt;
   if (!tensor) return;
   PythonRef wrapped(THPVariable_Wrap(*tensor)), made;
-  const auto as = FetchedAs(seen.object.get());
-  if (as != Fetched::kSize) {
-    made = PythonRef(as == Fetched::kFloat ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(seen.object.get()))
-                                           : SizeTerms::OwnInt(PyLong_AsLongLong(seen.object.get())));
-    if (made) observer.numbers().Adopt(made.get(), wrapped.get());
-  } else {
-    SizeTerms& sizes = observer.sizes();
-    const auto size = sizes.OfTensor(SizeTerms::Op::Size, wrapped.get(), 0, tensor->size(0));
-    const auto term = sizes.Combine(SizeTerms::Op::Sub, size, sizes.Number(kShift));
-    made = PythonRef(term ? sizes.Make(*term, path) : nullptr);
-  }
+  made = Make(seen.object.get(), wrapped.get(), tensor->dim() == 1 ? tensor->size(0) : 0, path, observer);
   if (!made || !Replace(place->holder.get(), place->step, made.get())) return;
   all_.push_back({path, std::move(place->holder), std::move(place->step), std::move(made), std::move(*tensor),
                   std::move(wrapped)});
+}
+
+PythonRef MovingNumbers::Make(PyObject* value, PyObject* wrapped, int64_t size, const std::string& where,
+                              Observer& observer) {
+  const auto as = FetchedAs(value);
+  if (as != Fetched::kSize) {
+    PythonRef made(as == Fetched::kFloat ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(value))
+                                         : SizeTerms::OwnInt(PyLong_AsLongLong(value)));
+    if (made) observer.numbers().Adopt(made.get(), wrapped);
+    return made;
+  }
+  SizeTerms& sizes = observer.sizes();
+  const auto whole = sizes.OfTensor(SizeTerms::Op::Size, wrapped, 0, size);
+  const auto term = sizes.Combine(SizeTerms::Op::Sub, whole, sizes.Number(kShift));
+  PythonRef made(term ? sizes.Make(*term, where) : nullptr);
+  if (made) terms_.emplace(made.get(), whole);
+  return made;
+}
+
+PythonRef MovingNumbers::Own(PyObject* value, const at::Tensor& tensor, const std::string& name, Observer& observer) {
+  PythonRef wrapped(THPVariable_Wrap(tensor));
+  PythonRef made = Make(value, wrapped.get(), tensor.dim() == 1 ? tensor.size(0) : 0, name, observer);
+  held_.push_back(std::move(wrapped));
+  held_.push_back(PythonRef::Borrow(made.get()));
+  return made;
+}
+
+bool MovingNumbers::IsFixed(PyObject* own, Observer& observer) const {
+  const auto it = terms_.find(own);
+  if (it == terms_.end()) return observer.numbers().Find(own) == nullptr || observer.numbers().IsAnyFixedOf(own);
+  return observer.sizes().lost() || observer.sizes().IsAnyFixedOf(it->second);
 }
 
 void MovingNumbers::TakeBack() {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <Python.h>
 
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,10 @@ class MovingNumbers {
   };
   /// Before a run: puts one in the place, where a number lies that calls may fetch; else does nothing.
   void Put(const std::string& path, PathReader& reader, Observer& observer);
+  /// Before a run: the number that stands for an argument's, whose tensor (TensorOf()) is an input; a new reference.
+  PythonRef Own(PyObject* value, const at::Tensor& tensor, const std::string& name, Observer& observer);
+  /// After it: whether what Own() gave has been looked at, or nobody knows.
+  bool IsFixed(PyObject* own, Observer& observer) const;
   /// After it: Python's own integers lie in the places again, where the run has left them alone.
   void TakeBack();
   const std::vector<One>& all() const { return all_; }
@@ -40,7 +45,11 @@ class MovingNumbers {
  private:
   static constexpr int64_t kShift = 2;
 
+  PythonRef Make(PyObject* value, PyObject* wrapped, int64_t size, const std::string& where, Observer& observer);
+
   std::vector<One> all_;
+  boost::unordered_flat_map<PyObject*, uint32_t> terms_;  ///< of the sizes that integers are, before the shift
+  std::vector<PythonRef> held_;
 };
 
 }  // namespace ingot::client

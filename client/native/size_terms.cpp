@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/size_terms.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/floored.h"
@@ -99,6 +100,23 @@ void SizeTerms::Guard(Relation relation, Term left, Term right, const std::strin
   if (left == right) return;
   const uint64_t key = static_cast<uint64_t>(relation) << 60 | static_cast<uint64_t>(left) << 30 | right;
   if (guards_known_.insert(key).second) guards_.push_back({relation, left, right, where});
+}
+
+bool SizeTerms::Depends(Term term, Term on) const {
+  if (term == on) return true;
+  switch (nodes_[term].op) {
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::FloorDiv:
+    case Op::Mod:
+      return Depends(static_cast<Term>(nodes_[term].a), on) || Depends(static_cast<Term>(nodes_[term].b), on);
+    default: return false;
+  }
+}
+
+bool SizeTerms::IsAnyFixedOf(Term term) const {
+  return std::ranges::any_of(fixed_, [&](Term fixed) { return Depends(fixed, term); });
 }
 
 void SizeTerms::Explain(const IntLog::Entry& entry, Term term) {

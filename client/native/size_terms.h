@@ -52,7 +52,12 @@ class SizeTerms {
 
   void Guard(Relation relation, Term left, Term right, const std::string& where);
   /// The value is what it was.
-  void Fix(Term term, const std::string& where) { Guard(Relation::Equal, term, Number(ValueOf(term)), where); }
+  void Fix(Term term, const std::string& where) {
+    fixed_.insert(term);
+    Guard(Relation::Equal, term, Number(ValueOf(term)), where);
+  }
+  /// Whether something looked at the value of what was computed with a term.
+  bool IsAnyFixedOf(Term term) const;
   /// Integer `entry` of an operator's call is the term.
   void Explain(const IntLog::Entry& entry, Term term);
 
@@ -78,6 +83,7 @@ class SizeTerms {
     auto operator<=>(const Node&) const = default;
   };
   Term Add(const Node& node);
+  bool Depends(Term term, Term on) const;
 
   std::vector<Node> nodes_;
   boost::unordered_flat_map<uint64_t, std::vector<Term>> by_hash_;
@@ -89,6 +95,7 @@ class SizeTerms {
   std::vector<PythonRef> held_;
   std::vector<SizeNotes::Guard> guards_;
   boost::unordered_flat_set<uint64_t> guards_known_;
+  boost::unordered_flat_set<Term> fixed_;
   std::vector<proto::SizedInt> ints_;
   std::optional<std::string> lost_;
 };

@@ -86,23 +86,25 @@ struct TensorNumbers::Torch {
   /// Integers of 64 bits may be larger in other calls than those that are followed.
   static void HoldReadable(const at::Tensor& read, const at::Tensor& numbers) {
     if (read.scalar_type() != at::kLong) return;
-    const at::Tensor is_small = at::le(at::abs(numbers), static_cast<int64_t>(kReadMax));
+    const auto most = static_cast<int64_t>(kReadMax);  // abs() of the smallest integer is below zero.
+    const at::Tensor is_small = at::logical_and(at::le(numbers, most), at::ge(numbers, -most));
     Hold(numbers.dim() == 0 ? is_small : is_small.all());
   }
 };
 
-PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result) {
+PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted) {
   const bool is_int = PyLong_CheckExact(result);
   const auto value = is_int ? SmallInt(result) : std::nullopt;
   PyObject* taken = value ? SizeTerms::OwnInt(*value) : nullptr;
   if (is_int && taken == nullptr) {
     // Too large to be told from its neighbours, or met where nothing was computed as well.
     Torch::Hold(THPVariable_Unpack(tensor.get()));
+    fixed_ |= adopted;
     return nullptr;
   }
   PyObject* object = taken != nullptr ? taken : result;
   by_object_.insert_or_assign(object, numbers_.size());
-  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude});
+  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude, false, adopted});
   return taken;
 }
 
@@ -110,7 +112,8 @@ void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
   if (!is_on_) return;
   by_object_.insert_or_assign(object, numbers_.size());
   const double magnitude = PyLong_CheckExact(object) ? kFetchedMax : 0;
-  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude});
+  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, false, uint64_t{1} << adopted_});
+  adopted_ = std::min(adopted_ + 1, 63);
 }
 
 PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
@@ -216,7 +219,10 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
       case Op::ToFloat: made = x->clone(); break;
     }
     if (!Agrees(made, result)) return fix();
-    taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result);
+    const Number *left_number = Find(a), *right_number = b != nullptr ? Find(b) : nullptr;
+    const uint64_t adopted = (left_number != nullptr ? left_number->adopted : 0) |
+                             (right_number != nullptr ? right_number->adopted : 0);
+    taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result, adopted);
   });
   return taken;
 }
@@ -272,6 +278,7 @@ void TensorNumbers::Fix(PyObject* object) {
   const Number* known = Find(object);
   if (known == nullptr || known->is_fixed) return;
   numbers_[by_object_.at(object)].is_fixed = true;
+  fixed_ |= known->adopted;
   recorder_.noting([&] { Torch::Hold(Torch::Of(*known)); });
 }
 

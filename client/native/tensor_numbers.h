@@ -28,6 +28,7 @@ class TensorNumbers {
     PythonRef tensor;      ///< double or int64, no dims
     double magnitude = 0;  ///< of an integer: no call's is larger
     bool is_fixed = false;
+    uint64_t adopted = 0;  ///< which of those that were adopted it was computed of, a bit for each
   };
 
   /// `take_back`: forgets the step that was noted last, where it reads one element of a tensor. `noting`: runs
@@ -69,6 +70,11 @@ class TensorNumbers {
   PyObject* Stand(PyObject* object, PyObject* other);
   /// Its value becomes a part of what every call does. Nothing for one that is not known.
   void Fix(PyObject* object);
+  /// Whether something looked at the value of what was computed with a number that was adopted.
+  bool IsAnyFixedOf(PyObject* object) const {
+    const Number* known = Find(object);
+    return known != nullptr && (known->adopted & fixed_) != 0;
+  }
   /// The tensor of a number that is not fixed, borrowed; null for any other object.
   PyObject* TensorOf(PyObject* object) const {
     const Number* known = Find(object);
@@ -77,12 +83,14 @@ class TensorNumbers {
 
  private:
   struct Torch;
-  PyObject* Add(PythonRef tensor, double magnitude, PyObject* result);
+  PyObject* Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted = 0);
   double MagnitudeOf(PyObject* object) const;
 
   bool is_on_ = false;
   Recorder recorder_;
   std::vector<Number> numbers_;
+  int adopted_ = 0;
+  uint64_t fixed_ = 0;  ///< of the adopted
   boost::unordered_flat_map<PyObject*, size_t> by_object_;
 };
 

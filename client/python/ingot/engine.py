@@ -42,6 +42,11 @@ class Engine:
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._moving: "set[paths.Path]" = set()
         """Places that calls have read and changed: what lies there is fetched, not a part of what every call does."""
+        self._varying: "tuple[int | str, ...]" = ()
+        """Arguments, by position or name, whose numbers are inputs, not a part of what every call does."""
+        self._pinned: "set[int | str]" = set()
+        """Arguments whose numbers decide what a call does in a way that nobody follows."""
+        self._first_numbers: "dict[bytes, dict[int | str, int | float]]" = {}
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._compiles = compiles.Compiles(self)
@@ -72,6 +77,9 @@ class Engine:
         try:
             call = self._taken_apart(args, kwargs)
             number = self._number(call)
+            if number not in self._structures:
+                call = self._with_varying_numbers(call)
+                number = self._number(call)
             if number not in self._structures and len(self._structures) < self.config.shapes_max:
                 self._structures[number] = signatures.structure(call, self._parameters)
         except errors.Error:
@@ -125,7 +133,37 @@ class Engine:
                 self.site._set_waiting(shape.key, True)
 
     def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
-        return recording.Call(args, kwargs, *_native.flatten(args, kwargs, self._parameters))
+        tensors, names, objects, shape_key = _native.flatten(args, kwargs, self._parameters, self._varying)
+        call = recording.Call(args, kwargs, tensors, names, objects, shape_key)
+        if not self._varying:
+            return call
+        numbers = {argument: self._name_of(argument) for argument in self._varying if argument in call.numbers()}
+        return call._replace(varying={argument: names.index(name) for argument, name in numbers.items() if name in names})
+
+    def _name_of(self, argument: "int | str") -> str:
+        if isinstance(argument, str):
+            return argument
+        return self._parameters[argument] if argument < len(self._parameters) else f"args[{argument}]"
+
+    def _with_varying_numbers(self, call: recording.Call) -> recording.Call:
+        """A call of a structure that is new: where a known one differs from it in arguments' numbers alone, those are inputs from now on."""
+        numbers = {argument: value for argument, value in call.numbers().items() if argument not in self._pinned}
+        if not numbers or self.config.dynamic is False or self.config.capture == "export" or gears.declared(call.tensors, self.config.gears.merge):
+            return call
+        skeleton = _native.flatten(call.args, call.kwargs, self._parameters, tuple(numbers))[3]
+        if skeleton not in self._first_numbers and len(self._first_numbers) >= self.config.shapes_max:
+            return call
+        first = self._first_numbers.setdefault(skeleton, numbers)
+        changed = {argument for argument, value in numbers.items() if first.get(argument, value) != value}
+        if changed.issubset(self._varying):
+            return call
+        with self._lock:
+            self._vary({*self._varying, *changed})
+        return self._taken_apart(call.args, call.kwargs)
+
+    def _vary(self, arguments: "set[int | str]") -> None:
+        self._varying = tuple(sorted(arguments, key=str))
+        self.site._vary(self._varying)
 
     def _number(self, call: recording.Call) -> bytes:
         """The shape a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
@@ -236,7 +274,7 @@ class Engine:
     def _find_shape(self, number: bytes, call: recording.Call) -> "Shape | None":
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
         declared = self._declared.get(call.shape_key)
-        key = keys.entry_key(self.target, call.args, call.kwargs, call.objects, self.config, declared, call.sizes())
+        key = keys.entry_key(self.target, *call.without_numbers(), call.objects, self.config, declared, call.sizes())
         digest = key.digest()
         if digest not in self._entries:
             self._entries[digest] = self._look_up(key, call)
@@ -464,13 +502,22 @@ class Engine:
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result, None
+        fixed = run.fixed_arguments()
+        if fixed:
+            with self._lock:
+                self._pinned |= fixed
+                self._vary({*self._varying} - fixed)
+            return result, None
+        found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self._moving
         if len(self._moving) < _MOVING_MAX:
-            self._moving.update(path for path, _, may_be_fetched in captured.moved if path and may_be_fetched)
+            self._moving.update(found)
         counters.add_seconds("record", prepared - began + time.perf_counter() - ran)
         self._report_opaque(captured.opaque)
         first = next((place for place in captured.moved if place[0] and place[1]), None)
         if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
+        if not found.isdisjoint(captured.weights) and found <= self._moving:
+            return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
         return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
 
     def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:

@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, counters, custom_ops, dependencies, effects, errors, groups, kinds, memories, paths, tree
+from ingot import _native, collectives, counters, custom_ops, dependencies, effects, errors, groups, keys, kinds, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
@@ -28,17 +28,34 @@ class Call(typing.NamedTuple):
     objects: "list[typing.Any]"
     shape_key: bytes
     """Its structure, as call sites tell calls apart."""
+    varying: "dict[int | str, int]" = {}
+    """Arguments, by position or name, whose numbers are inputs: which of the tensors stands for each."""
 
     def sizes(self) -> "tuple[tuple[int, ...], ...]":
         """The sizes of every tensor."""
         return tuple(tuple(t.shape) for t in self.tensors)
 
+    def with_numbers(self, values: "typing.Mapping[int | str, typing.Any]") -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
+        """The arguments, with others in the places of numbers that are inputs."""
+        args = tuple(values.get(i, value) for i, value in enumerate(self.args)) if values else self.args
+        return args, {**self.kwargs, **{name: value for name, value in values.items() if isinstance(name, str)}}
+
+    def numbers(self) -> "dict[int | str, int | float]":
+        """The arguments that are numbers, by position or name."""
+        given: "dict[int | str, typing.Any]" = {**dict(enumerate(self.args)), **self.kwargs}
+        return {argument: value for argument, value in given.items() if type(value) in (int, float)}
+
+    def without_numbers(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
+        """The arguments as keys and structures have them."""
+        return self.with_numbers({argument: keys.Varying(self.tensors[number]) for argument, number in self.varying.items()})
+
 
 class Captured:
     """What a recording yields besides its answer."""
 
-    def __init__(self, recording: bytes, signature: bytes, observer: typing.Any, operators: "list[dependencies.Dependency]") -> None:
-        self.recording, self.signature = recording, signature
+    def __init__(self, recording: bytes, signature: bytes, weights: "list[paths.Path]", observer: typing.Any,
+                 operators: "list[dependencies.Dependency]") -> None:
+        self.recording, self.signature, self.weights = recording, signature, weights
         self._observer, self._operators = observer, operators
         observer.settle()
         self.moved: "list[tuple[paths.Path, str, bool]]" = observer.moved()
@@ -119,6 +136,8 @@ class Recording:
         self._moving, self._moving_numbers = frozenset(moving), _native.MovingNumbers()
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
+        self._own: "dict[int | str, int | float]" = {}
+        """What stands for the numbers of arguments that are inputs."""
         self._inputs: "list[paths.Path | None]" = []
         self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
         self._weights: "list[torch.Tensor]" = []
@@ -147,6 +166,8 @@ class Recording:
             for tensor_number, dim in self._fixed:
                 self.observer.fix_size(call.tensors[tensor_number], dim, call.tensors[tensor_number].shape[dim])
             self._moving_numbers.put(sorted(self._moving), self._roots.named(), self.observer)
+            for argument, number in call.varying.items():
+                self._own[argument] = self._moving_numbers.own(call.numbers()[argument], call.tensors[number], call.names[number], self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
@@ -176,7 +197,8 @@ class Recording:
         self._moving_numbers.take_back()
 
     def _invoke(self) -> typing.Any:
-        return self._function(*self._call.args, **self._call.kwargs)
+        args, kwargs = self._call.with_numbers(self._own)
+        return self._function(*args, **kwargs)
 
     def finish(self, result: typing.Any) -> Captured:
         """Everything the daemon needs; Refused says why there is nothing."""
@@ -223,7 +245,12 @@ class Recording:
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
                      **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
                      **({"makes_inference": True} if makes_inference else {})}
-        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), self.observer, dependencies.of_operators(name for name, _ in foreign))
+        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), weights, self.observer,
+                        dependencies.of_operators(name for name, _ in foreign))
+
+    def fixed_arguments(self) -> "set[int | str]":
+        """Arguments whose numbers were inputs, and that the run has looked at: they are a part of what such calls do."""
+        return {argument for argument, own in self._own.items() if self._moving_numbers.is_fixed(own, self.observer)}
 
     def complete_if_kept(self) -> None:
         """Deferred, when the result is dropped: computes what was put off if the function keeps a tensor of it."""

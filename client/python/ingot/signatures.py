@@ -7,7 +7,7 @@ import typing
 
 import torch
 
-from ingot import errors, kinds
+from ingot import errors, keys, kinds
 
 if typing.TYPE_CHECKING:
     from ingot.recording import Call
@@ -40,6 +40,8 @@ class Describer:
             return {"t": "tensor", "i": number, "dtype": str(value.dtype).removeprefix("torch."), "rank": value.dim()}
         if value is None:
             return {"t": "none"}
+        if isinstance(value, keys.Varying):
+            raise errors.Unsupported(f"'{path}' is a number that differs from call to call, which a file cannot hold; pass a tensor")
         kind = type(value)
         if kind is bool:
             return {"t": "bool", "v": value}
@@ -78,6 +80,6 @@ class Describer:
 def structure(call: "Call", names: "typing.Sequence[str]") -> "str | errors.Unsupported":
     """A call's structure as JSON, or what a file cannot hold of it."""
     try:
-        return Describer().call(call.args, call.kwargs, names)
+        return Describer().call(*call.without_numbers(), names)
     except errors.Unsupported as e:
         return errors.Unsupported(str(e))  # It is kept, and this one's traceback holds the frames of all callers.

@@ -36,10 +36,10 @@ class Side:
     def change(self, statement: str) -> None:
         exec(statement, self.scope)
 
-    def step(self, x: torch.Tensor) -> "tuple[typing.Any, ...]":
+    def step(self, x: torch.Tensor, k: int, t: "float | None") -> "tuple[typing.Any, ...]":
         """(what the call gives or raises, and all state after it)."""
         try:
-            found: typing.Any = self.call(x, self.scope["cache"])
+            found: typing.Any = self.call(x, self.scope["cache"], k, **({} if t is None else {"t": t}))
         except Exception as e:
             found = type(e).__name__
         net = self.scope["net"]
@@ -78,7 +78,8 @@ def check(seed: int) -> "tuple[str, int, int]":
                     plain.change(change)
                     side.change(change)
                     x = torch.randint(-4, 5, (2 + calls % 3, 4)).float()
-                    wanted, found = plain.step(x.clone()), side.step(x.clone())
+                    k, t = (calls * 7 % 11 - program.k_from, calls % 4 / 4 if program.gives_t else None)
+                    wanted, found = plain.step(x.clone(), k, t), side.step(x.clone(), k, t)
                     calls += 1
                     if differs(wanted, found):
                         return f"{start}, call {calls}, after {change!r}: {wanted} where {found} was given\n{program.text}\n{program.changes}\n{step.report()}", calls, 0

@@ -46,9 +46,11 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self._random = pick = random.Random(seed)
         self._ints = pick.sample(INTS, pick.randint(1, 4))
-        lines = ["def forward(self, x, cache):", "    global N", "    y = x", *("    " + line for line in self._block(2, pick.randint(3, 8))),
+        lines = ["def forward(self, x, cache, k, t=0.5):", "    global N", "    y = x", *("    " + line for line in self._block(2, pick.randint(3, 8))),
                  "    return y, " + pick.choice(["0", self._int(1), self._place()])]
         self.text = PRELUDE.format(start=[pick.choice(STARTS) for _ in range(8)]) + "class Net(Base):\n" + "\n".join("    " + line for line in lines) + "\n"
+        self.k_from, self.gives_t = pick.choice([0, 0, 5]), pick.random() < 0.5
+        """The number arguments of calls begin there below zero; whether there is one by name."""
         self.changes = [self._change() for _ in range(pick.randint(10, 20))]
 
     def _place(self) -> str:
@@ -57,7 +59,7 @@ class Writer:
     def _int(self, depth: int) -> str:
         pick = self._random
         if depth == 0 or pick.random() < 0.3:
-            return pick.choice([self._place(), self._place(), "x.shape[0]", str(pick.randint(-3, 9))])
+            return pick.choice([self._place(), self._place(), "x.shape[0]", "k", str(pick.randint(-3, 9))])
         a, b = self._int(depth - 1), self._int(depth - 1)
         return pick.choice([f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"({a} // {pick.choice([2, 3, -2])})", f"({a} % {pick.choice([3, 5, 7, -4])})",
                             f"min({a}, {b})", f"max({a}, {b})", f"(-{a})", f"abs({a})", f"({a} if {b} > 2 else {pick.randint(-2, 3)})"])
@@ -68,7 +70,7 @@ class Writer:
         return [pick.choice([
             f"{p} += {step}", f"{p} += {step}", f"{p} = ({p} + {step}) % {pick.randint(2, 6)} - {pick.randint(0, 3)}", f"{p} = {self._int(2)}", f"{p}, {q} = {q}, {p}",
             f"{p} = {q}", f"y = y + {p}", f"y = small(y * ({p} % 5))", f"y = y - {self._int(2)} % 9", f"y = small(y[{p} % x.shape[0]] + y)",
-            f"y = small(y[:1 + {p} % 3].sum(0) + y)", f"y = small(y + {t})", f"y = torch.where(y > {p}, y, x)", f"self.f = self.f / 2 + {p} % 4", "y = small(y * self.f)",
+            f"y = small(y[:1 + {p} % 3].sum(0) + y)", f"y = small(y + {t})", f"y = torch.where(y > {p}, y, x)", f"self.f = self.f / 2 + {p} % 4", "y = small(y * self.f)", "y = small(y * t)", "y = y + k", "self.f = t", f"y = small(y[:k % 4].sum(0) + {p})",
             f"{pick.choice(TENSORS[:4])} = small(y.sum(0))", f"{pick.choice(TENSORS[:4])} = small({t} + y[0])", "self.items[1] = self.items[1] * 0.5 + 1", "y = y + self.items[1]",
             "self.t.add_(y[0]).remainder_(16)", f"{p} = int(y.sum()) % 9 - 4", f"{p} = {p} + int(y[0, 0])",
             "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
