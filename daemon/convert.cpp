@@ -5,13 +5,32 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 namespace ingot::daemon {
 namespace {
 
+constexpr std::string_view kSame = "same", kIs = " is ";  // client/native/place_partition.h
+
 std::string NameOf(const proto::DependencyT& dependency) { return dependency.kind + ' ' + dependency.where; }
+
+using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
+
+/// Whether one says of two places that they lead to one object, and the other has looked there and does not say so: of
+/// those it takes them for two.
+bool PartsWhatIsOne(const Dependencies& one, const Dependencies& other) {
+  std::unordered_set<std::string_view> places, pairs;
+  for (const auto& row : other) (row->kind == kSame ? pairs : places).insert(row->where);
+  return std::ranges::any_of(one, [&](const auto& row) {
+    if (row->kind != kSame || pairs.contains(row->where)) return false;
+    const std::string_view both = row->where;
+    const size_t middle = both.find(kIs);
+    if (middle == both.npos) return false;
+    return places.contains(both.substr(0, middle)) || places.contains(both.substr(middle + kIs.size()));
+  });
+}
 
 }  // namespace
 
@@ -75,10 +94,12 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
 bool Contradict(const proto::VariantT& variant, const proto::CompileT& request) {
   std::unordered_map<std::string, const proto::DependencyT*> stored;
   for (const auto& one : variant.dependencies) stored.emplace(NameOf(*one), one.get());
-  return std::ranges::any_of(request.dependencies, [&](const auto& seen) {
+  const bool differs = std::ranges::any_of(request.dependencies, [&](const auto& seen) {
     const auto it = stored.find(NameOf(*seen));
     return it != stored.end() && (it->second->low != seen->low || it->second->high != seen->high);
   });
+  return differs || PartsWhatIsOne(variant.dependencies, request.dependencies) ||
+         PartsWhatIsOne(request.dependencies, variant.dependencies);
 }
 
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request) {

@@ -23,7 +23,8 @@ std::string TextOf(const cache::Key& key, std::string_view component);
 /// Names the compile of one graph, with code of its own for `gears` (docs/format/key.md).
 cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::vector<int64_t>& gears = {});
 
-/// Two dependency lists that cannot both hold: same kind and place, another digest.
+/// Two dependency lists that cannot both hold: same kind and place, another digest; or one object in two places that
+/// are two objects to the other.
 bool Contradict(const proto::VariantT& variant, const proto::CompileT& request);
 /// Whether the request saw every place that the variant depends on.
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request);

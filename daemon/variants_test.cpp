@@ -37,6 +37,20 @@ TEST(AddVariant, KeepsEqualGraphsApartWhoseDependenciesContradict) {
   EXPECT_EQ(record.variants.size(), 2u);
 }
 
+TEST(AddVariant, KeepsApartWhatHasOneObjectWhereTheOtherHasTwo) {
+  const Config config;
+  for (const bool one_first : {true, false}) {
+    proto::EntryRecordT record;
+    proto::CompileT two = RequestWith("a", 1);
+    AddDependency(two, "class", "net:Net$forward", 7);
+    proto::CompileT one = two;
+    AddDependency(one, "same", "net:Net$forward is function", 9);
+    AddVariant(record, one_first ? one : two, Exact(5), config, 100);
+    AddVariant(record, one_first ? two : one, Exact(5), config, 101);
+    EXPECT_EQ(record.variants.size(), 2u);
+  }
+}
+
 TEST(AddVariant, KeepsApartWhatAClientHadToReject) {
   proto::EntryRecordT record;
   const Config config;

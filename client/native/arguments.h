@@ -47,8 +47,8 @@ struct Arguments {
 
 /// Takes a call apart. `args` has `count` positional arguments followed by the values named in the
 /// tuple `kwnames` (may be null), as in vectorcall. With `want_names` fills `names`, using
-/// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape` says
-/// of which kind their numbers are, not which.
+/// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape`
+/// says of which kind their numbers are, not which.
 /// Never raises; needs the GIL.
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
              bool want_names, const VaryingNumbers* varying, Arguments& out);

@@ -42,12 +42,32 @@ py::bytes Finish(Recorder& recorder, const std::string& name,
   return py::bytes(reinterpret_cast<const char*>(buffer->data()), buffer->size());
 }
 
+/// A tensor that has the value of an integer made of sizes wherever the recording is run; null for any other.
+PyObject* TensorOfSize(Recorder& recorder, Observer& observer, PyObject* value) {
+  SizeTerms& sizes = observer.sizes();
+  const auto term = sizes.Find(value);
+  if (!term) return nullptr;
+  const auto [made, entry] = recorder.NoteNumber(sizes.ValueOf(*term));
+  if (!sizes.MayBeTensor(*term) || !entry || entry->value != sizes.ValueOf(*term)) {
+    sizes.Fix(*term, observer.Where());
+    return nullptr;
+  }
+  sizes.Explain(*entry, *term);
+  sizes.BoundForTensor(*term, observer.Where());
+  return THPVariable_Wrap(made);
+}
+
 void FollowSizes(Recorder& recorder, Observer& observer) {
   observer.FollowSizes(&recorder.int_log(), [&recorder](PyObject* tensor) -> std::optional<uint32_t> {
     return THPVariable_Check(tensor) ? recorder.ValueOf(THPVariable_Unpack(tensor)) : std::nullopt;
   });
   observer.numbers().Begin({[&recorder] { return recorder.TakeBackRead(); },
-                            [&recorder](const std::function<void()>& run) { recorder.Noting(run); }});
+                            [&recorder](const std::function<void()>& run) { recorder.Noting(run); },
+                            [&](PyObject* value) { return TensorOfSize(recorder, observer, value); },
+                            [&](PyObject* value) {
+                              if (const auto term = observer.sizes().Find(value))
+                                observer.sizes().Fix(*term, observer.Where());
+                            }});
 }
 
 /// A tensor whose last size is the integer wherever the recording is run, or None for an integer that has nothing to do

@@ -34,12 +34,10 @@ void Observer::FixNumbers(const std::vector<PyObject*>& flat) {
   for (PyObject* one : flat) numbers_.Fix(one);
 }
 
-/// Numbers that are computed with or compared: a size takes part as the number it is.
+/// Numbers that are computed with or compared: a size takes part as a tensor that has its value.
 void Observer::TakePart(PyObject* a, PyObject* b) {
   for (PyObject* one : {a, b}) {
-    if (one == nullptr) continue;
-    if (const auto term = sizes_.Find(one)) sizes_.Fix(*term, Where());
-    PassOn(one);
+    if (one != nullptr) PassOn(one);
   }
 }
 
@@ -151,7 +149,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
       if (!answer || !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best)) return 0;
       if (answer.get() == Py_True) best = values[i];
     }
-    for (const size_t i : found) PassOn(values[i]);
+    for (size_t i = 0; i < in.arg_count; ++i) TakePart(values[i], nullptr);
     return 0;
   }
   if (effect != Effect::kOperator || !TakesTensors(last)) return 0;

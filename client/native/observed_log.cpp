@@ -127,10 +127,18 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   PyObject* value = read.seen.object.get();
   if (value == nullptr || IsAtom(value)) return;
   const auto [it, fresh] = numbers_.emplace(value, static_cast<Number>(objects_.size()));
-  if (!fresh) return;
-  if (read.reading == Reading::kField && ViewOf(read.key.get()) == "target" && problem_.empty()) {
-    problem_ = "an object that only a weak reference leads to, which nothing may hold";
+  const bool is_weak = read.reading == Reading::kField && ViewOf(read.key.get()) == "target";
+  if (!fresh) {
+    if (is_weak || weak_.empty() || !weak_.contains(it->second) || LiesUnder(holder, it->second)) return;
+    Object& object = objects_[it->second];
+    object.path.clear();
+    object.parent = holder;
+    object.reading = read.reading;
+    object.key = read.key.get();
+    weak_.erase(it->second);
+    return;
   }
+  if (is_weak) weak_.insert(it->second);
   objects_.emplace_back();
   Object& object = objects_.back();
   object.value = PythonRef::Borrow(value);
@@ -148,6 +156,21 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   object.parent = holder;
   object.reading = read.reading;
   object.key = read.key.get();
+}
+
+/// Whether the way to an object leads through another.
+bool ObservedLog::LiesUnder(Number number, Number above) const {
+  for (; !objects_[number].is_named; number = objects_[number].parent) {
+    if (number == above) return true;
+    if (objects_[number].key == nullptr) return false;  // A root.
+  }
+  return number == above;
+}
+
+std::string ObservedLog::ProblemOfAll() const {
+  const bool holds_weak = std::ranges::any_of(weak_, [&](Number number) { return !objects_[number].is_named; });
+  if (problem_.empty() && holds_weak) return "an object that only a weak reference leads to, which nothing may hold";
+  return problem_;
 }
 
 void ObservedLog::NoteImport(Number table, PyObject* name) {

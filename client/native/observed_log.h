@@ -123,6 +123,8 @@ class ObservedLog {
   size_t object_count() const { return objects_.size(); }
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
+  /// After the run: as problem(), with what only the whole of it tells.
+  std::string ProblemOfAll() const;
 
  private:
   static bool IsOwnAbsence(const Read& read) { return read.reading == Reading::kAttribute && read.seen.is_absent(); }
@@ -151,6 +153,7 @@ class ObservedLog {
   bool IsWritten(PyObject* holder, const Place& place, PyObject* key) const;
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
   void Follow(Number holder, const Read& read);
+  bool LiesUnder(Number number, Number above) const;
   void KeepBefore(PyObject* container);
   void CheckGoes(PyObject* value);
 
@@ -168,6 +171,7 @@ class ObservedLog {
   std::vector<Moved> moved_;
   std::vector<Write> writes_;
   std::vector<Import> imports_;
+  boost::unordered_flat_set<Number> weak_;  ///< objects to which only weak references have led so far
   std::vector<std::pair<Number, Number>> apart_;
   std::vector<std::pair<std::string, Number>> other_roots_;
   std::vector<PythonRef> held_;

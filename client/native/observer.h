@@ -70,6 +70,8 @@ class Observer final : private InstructionListener {
   }
   SizeTerms& sizes() { return sizes_; }
   TensorNumbers& numbers() { return numbers_; }
+  /// The line that runs, for people.
+  std::string Where() const;
   /// After the run: a number becomes part of what every call does, as it is.
   void FixValue(PyObject* value) { LookAt(value); }
 
@@ -196,7 +198,6 @@ class Observer final : private InstructionListener {
     size_t ints_before = 0;
     size_t steps_before = 0;
   };
-  std::string Where() const;
   void LookAt(PyObject* value);
   void LookInto(PyObject* value);
   void FixTensor(PyObject* tensor);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -274,6 +275,14 @@ std::pair<at::Tensor, std::optional<IntLog::Entry>> Recorder::NoteSize(int64_t s
   const size_t at = int_log().ints.size() + 1;
   at::Tensor made;
   Noting([&] { made = at::empty({0, size}, at::kFloat); });
+  if (int_log().ints.size() <= at) return {made, std::nullopt};
+  return {made, int_log().ints[at]};
+}
+
+std::pair<at::Tensor, std::optional<IntLog::Entry>> Recorder::NoteNumber(int64_t number) {
+  const size_t at = int_log().ints.size();
+  at::Tensor made;
+  Noting([&] { made = at::full({}, number, at::kLong); });
   if (int_log().ints.size() <= at) return {made, std::nullopt};
   return {made, int_log().ints[at]};
 }

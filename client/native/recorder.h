@@ -86,6 +86,8 @@ class Recorder {
   /// After Stop(): a tensor without elements whose last dim is of this size, made by an operator that the recording has
   /// too, with the integer of it that is the size.
   std::pair<at::Tensor, std::optional<IntLog::Entry>> NoteSize(int64_t size);
+  /// A tensor without dims that holds a number, as NoteSize().
+  std::pair<at::Tensor, std::optional<IntLog::Entry>> NoteNumber(int64_t number);
   /// After Stop(): tensors without an origin that nothing was declared to be, in order of first use.
   std::vector<Foreign> Foreigns() const;
   /// After Stop(), before Foreigns(): the value id of an output leaf. One that no step touched (a

@@ -5,6 +5,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,6 +57,12 @@ class SizeTerms {
     fixed_.insert(term);
     Guard(Relation::Equal, term, Number(ValueOf(term)), where);
   }
+  /// Whether a tensor may have its value, in every call that BoundForTensor() leaves.
+  bool MayBeTensor(Term term) const { return !lost_ && std::abs(ValueOf(term)) <= kTensorMax; }
+  void BoundForTensor(Term term, const std::string& where) {
+    Guard(Relation::LessOrEqual, term, Number(kTensorMax), where);
+    Guard(Relation::LessOrEqual, Number(-kTensorMax), term, where);
+  }
   /// Whether something looked at the value of what was computed with a term.
   bool IsAnyFixedOf(Term term) const;
   /// Integer `entry` of an operator's call is the term.
@@ -76,6 +83,8 @@ class SizeTerms {
   void End();
 
  private:
+  static constexpr int64_t kTensorMax = int64_t{1} << 31;
+
   struct Node {
     Op op;
     int64_t a, b;

@@ -71,9 +71,11 @@ struct TensorNumbers::Torch {
   static const at::Tensor& Of(const Number& number) { return THPVariable_Unpack(number.tensor.get()); }
   static PythonRef Wrapped(const at::Tensor& tensor) { return PythonRef(THPVariable_Wrap(tensor)); }
   /// Of a Python number that is or is not known, as double where `as_float`.
-  static std::optional<at::Tensor> Operand(const TensorNumbers& numbers, PyObject* object, bool as_float) {
-    if (const Number* known = numbers.Find(object)) {
-      const at::Tensor& tensor = Of(*known);
+  static std::optional<at::Tensor> Operand(const TensorNumbers& numbers, PyObject* object, const PythonRef& size,
+                                           bool as_float) {
+    const Number* known = numbers.Find(object);
+    if (known != nullptr || size) {
+      const at::Tensor& tensor = known != nullptr ? Of(*known) : THPVariable_Unpack(size.get());
       return as_float && tensor.scalar_type() != at::kDouble ? tensor.to(at::kDouble) : tensor;
     }
     if (PyFloat_CheckExact(object)) return at::native::wrapped_scalar_tensor(PyFloat_AS_DOUBLE(object));
@@ -169,19 +171,30 @@ void TensorNumbers::ReadAll(PyObject* object, PyObject* list) {
   });
 }
 
-double TensorNumbers::MagnitudeOf(PyObject* object) const {
+TensorNumbers::Sizes TensorNumbers::SizesOf(PyObject* a, PyObject* b) const {
+  const auto of = [this](PyObject* object) {
+    return PythonRef(object != nullptr && Find(object) == nullptr ? recorder_.of_size(object) : nullptr);
+  };
+  return {of(a), of(b)};
+}
+
+double TensorNumbers::MagnitudeOf(PyObject* object, const PythonRef& size) const {
   if (object == nullptr) return 0;
+  if (size) return kReadMax;
   if (const Number* known = Find(object)) return known->magnitude;
   const auto value = PyLong_CheckExact(object) ? SmallInt(object) : std::optional<int64_t>(0);
   return value ? std::abs(static_cast<double>(*value)) : std::numeric_limits<double>::infinity();
 }
 
 PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* result) {
+  const Sizes sizes = SizesOf(a, b);
   const auto fix = [&] {
     Fix(a);
     if (b != nullptr) Fix(b);
+    if (sizes.a) recorder_.fix_size(a);
+    if (sizes.b) recorder_.fix_size(b);
   };
-  const double left = MagnitudeOf(a), right = MagnitudeOf(b);
+  const double left = MagnitudeOf(a, sizes.a), right = MagnitudeOf(b, sizes.b);
   const double most = op == Op::Add || op == Op::Sub ? left + right
                       : op == Op::Mul                  ? left * right
                       : op == Op::Mod                  ? right
@@ -192,8 +205,8 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
   PyObject* taken = nullptr;
   recorder_.noting([&] {
     const bool as_float = PyFloat_CheckExact(result);
-    const auto x = Torch::Operand(*this, a, as_float);
-    const auto y = b != nullptr ? Torch::Operand(*this, b, as_float) : std::nullopt;
+    const auto x = Torch::Operand(*this, a, sizes.a, as_float);
+    const auto y = b != nullptr ? Torch::Operand(*this, b, sizes.b, as_float) : std::nullopt;
     if (!x || (b != nullptr && !y)) return fix();
     at::Tensor made;
     switch (op) {
@@ -201,13 +214,13 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
       case Op::Sub: made = at::sub(*x, *y); break;
       case Op::Mul: made = at::mul(*x, *y); break;
       case Op::TrueDiv:
-        if (Find(b) != nullptr) Torch::Hold(at::ne(*y, 0));  // Python raises.
+        if (Find(b) != nullptr || sizes.b) Torch::Hold(at::ne(*y, 0));  // Python raises.
         made = at::div(*x, *y);
         break;
       case Op::FloorDiv:
       case Op::Mod:
         if (as_float) return fix();  // Zeros have other signs.
-        if (Find(b) != nullptr) Torch::Hold(at::ne(*y, 0));  // Python raises.
+        if (Find(b) != nullptr || sizes.b) Torch::Hold(at::ne(*y, 0));  // Python raises.
         made = op == Op::FloorDiv ? at::floor_divide(*x, *y) : at::remainder(*x, *y);
         break;
       case Op::Negative: made = at::neg(*x); break;
@@ -228,11 +241,13 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
 }
 
 bool TensorNumbers::Compare(int operation, PyObject* a, PyObject* b) {
-  if (!IsReal(a) || !IsReal(b) || std::max(MagnitudeOf(a), MagnitudeOf(b)) > kExactMax) return false;
+  if (!IsReal(a) || !IsReal(b)) return false;
+  const Sizes sizes = SizesOf(a, b);
+  if (std::max(MagnitudeOf(a, sizes.a), MagnitudeOf(b, sizes.b)) > kExactMax) return false;
   bool is_done = false;
   recorder_.noting([&] {
     const bool as_float = PyFloat_CheckExact(a) || PyFloat_CheckExact(b);
-    const auto x = Torch::Operand(*this, a, as_float), y = Torch::Operand(*this, b, as_float);
+    const auto x = Torch::Operand(*this, a, sizes.a, as_float), y = Torch::Operand(*this, b, sizes.b, as_float);
     if (!x || !y) return;
     Torch::Hold(Compared(operation, *x, *y));
     is_done = true;

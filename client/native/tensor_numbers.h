@@ -32,10 +32,13 @@ class TensorNumbers {
   };
 
   /// `take_back`: forgets the step that was noted last, where it reads one element of a tensor. `noting`: runs
-  /// something whose operators are noted, whether or not the run has ended.
+  /// something whose operators are noted, whether or not the run has ended. `of_size`: a tensor that has the value of
+  /// an integer made of sizes, noted, a new reference; null for any other, or where it is fixed. `fix_size`: fixes one.
   struct Recorder {
     std::function<bool()> take_back = [] { return false; };
     std::function<void(const std::function<void()>&)> noting = [](const std::function<void()>&) {};
+    std::function<PyObject*(PyObject* object)> of_size = [](PyObject*) { return nullptr; };
+    std::function<void(PyObject* object)> fix_size = [](PyObject*) {};
   };
   void Begin(Recorder recorder) {
     recorder_ = std::move(recorder);
@@ -84,7 +87,12 @@ class TensorNumbers {
  private:
   struct Torch;
   PyObject* Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted = 0);
-  double MagnitudeOf(PyObject* object) const;
+  /// What takes part in place of an object of these that is made of sizes.
+  struct Sizes {
+    PythonRef a, b;
+  };
+  Sizes SizesOf(PyObject* a, PyObject* b) const;
+  double MagnitudeOf(PyObject* object, const PythonRef& size) const;
 
   bool is_on_ = false;
   Recorder recorder_;

@@ -103,11 +103,11 @@ def test_a_number_by_name_and_one_of_another_kind(ingot):
 
 @torch.no_grad()
 def test_many_values_do_not_exhaust_the_structures(ingot):
-    step = ingot.compile(positions, wait=True, config=ingot.Config(shapes_max=4))
+    step, before = ingot.compile(positions, wait=True, config=ingot.Config(shapes_max=4)), ingot.stats()["fallbacks"]
     for start in range(40):
         x = torch.randn(3, 2)
         same(step(x, start), positions(x, start))
-    assert ingot.stats()["fallbacks"] == 0, step.report()
+    assert ingot.stats()["fallbacks"] == before, step.report()
 
 
 @torch.no_grad()

@@ -2,9 +2,11 @@
 """Functions that are no one graph run in pieces: what lies between the statements in which values leave is native."""
 
 import concurrent.futures
+import functools
 import gc
 import os
 import random
+import sys
 import tempfile
 import weakref
 
@@ -87,6 +89,36 @@ def closed(factor):
     return inner
 
 
+def halved(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs) / 2
+
+    return inner
+
+
+@halved
+@torch.no_grad()
+def decorated(x):
+    h = torch.tanh(x @ W)
+    LINES.append(str(round(float(h.sum()), 3)))
+    return torch.relu(h @ W)
+
+
+def loops(x):
+    """What is first made inside of a loop is read behind it."""
+    for i in range(2):
+        for j in range(2):
+            h = torch.tanh(x @ W + j)
+            h = h * int(h.sum().numpy() > 0)
+    try:
+        h = h + 1
+    except ValueError:
+        for _ in range(2):
+            h = h * 2
+    return torch.relu(h @ W)
+
+
 class Net(torch.nn.Module):
     """Operators of its own between its modules, and a value that leaves between them."""
 
@@ -95,6 +127,7 @@ class Net(torch.nn.Module):
         torch.manual_seed(0)
         self.first, self.second, self.count, self.fails = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16), 0, fails
 
+    @torch.no_grad()
     def forward(self, x):
         h = torch.relu(self.first(x)) * 3 - 1
         n = int(h.argmax()) % 5
@@ -106,7 +139,7 @@ class Net(torch.nn.Module):
 
 PROGRAMS = {"log": lambda: log, "slice": lambda: counted_slice, "table": lambda: row_of_a_table, "helper": lambda: with_a_helper,
             "drawn": lambda: drawn, "loop": lambda: loop, "routed": lambda: routed, "numpy": lambda: through_numpy,
-            "closed": lambda: closed(1.5), "module": Net, "method": lambda: Net().forward}
+            "closed": lambda: closed(1.5), "decorated": lambda: decorated, "loops": lambda: loops, "module": Net, "method": lambda: Net().forward}
 
 
 def answers(function, inputs, seed=0):
@@ -122,6 +155,7 @@ def in_pieces(ingot, monkeypatch, make):
     from ingot import pieces
 
     monkeypatch.setattr(pieces.Trial, "is_turn", lambda self, is_busy: False)
+    torch.manual_seed(1)
     plain, step, inputs = make(), ingot.compile(make()), torch.randn(CALLS, 6, 16)
     for turn in range(5):
         wanted, found = answers(plain, inputs, turn), answers(step, inputs, turn)
@@ -309,3 +343,72 @@ def test_the_next_process_finds_the_pieces(store):
     assert first[-1][0] == 0 and first[-1][2] == 60
     captures, compiles, native = store.python(text.replace("ROUNDS", "1"))[0]
     assert (captures, compiles) == (0, 0) and native >= 2 * 20, native
+
+
+def shares(x):
+    k = 1
+    scaled = {n: (lambda v: v * k) for n in "ab"}
+    h = torch.tanh(x @ W)
+    LINES.append(str(round(float(h.sum()), 3)))
+    k = 2
+    return scaled["a"](h @ W)
+
+
+class Request:
+    pass
+
+
+ACTIVE = weakref.WeakValueDictionary()
+
+
+def watched(x):
+    request = Request()
+    ACTIVE["a"] = request
+    h = torch.tanh(x @ W)
+    LINES.append(str(round(float(h.sum()), 3)))
+    return h @ W + (1 if "a" in ACTIVE else 5)
+
+
+def asks():
+    return sys._getframe(1).f_locals.get("scale", 0)
+
+
+def asked(x):
+    scale = 3
+    h = torch.tanh(x @ W)
+    LINES.append(str(round(float(h.sum()), 3)))
+    return torch.relu(h @ W) * asks()
+
+
+@pytest.mark.parametrize("function", [shares, watched, asked], ids=lambda function: function.__name__)
+def test_what_needs_the_whole_frame_stays_whole(ingot, monkeypatch, function):
+    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: function)
+    wanted, found = answers(plain, inputs), answers(step, inputs)
+    torch.testing.assert_close(found[0], wanted[0], rtol=1e-4, atol=1e-4)
+    assert found[1] == wanted[1]
+
+
+def test_a_decorator_that_calls_something_else_by_now_is_seen(ingot, monkeypatch):
+    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: decorated)
+    cell = decorated.__closure__[0]
+    inner = cell.cell_contents
+    try:
+        cell.cell_contents = lambda x: x + 1
+        torch.testing.assert_close(step(inputs[0]), (inputs[0] + 1) / 2)
+    finally:
+        cell.cell_contents = inner
+
+
+def test_a_piece_that_cannot_be_made_goes_on_in_python(ingot, monkeypatch):
+    from ingot import cutting
+
+    piece = cutting.Cuttable.piece
+
+    def fails(self, entry, exits, *args, keeps_iterators=False, **kwargs):
+        if entry is not None and not keeps_iterators:
+            raise cutting.NotCuttable("for the test")
+        return piece(self, entry, exits, *args, keeps_iterators=keeps_iterators, **kwargs)
+
+    monkeypatch.setattr(cutting.Cuttable, "piece", fails)
+    step, plain, inputs = in_pieces(ingot, monkeypatch, lambda: counted_slice)
+    torch.testing.assert_close(answers(step, inputs)[0], answers(plain, inputs)[0], rtol=1e-4, atol=1e-4)

@@ -6,6 +6,8 @@ of that; numbers are attributes of an object, which each call fetches, so that t
 """
 
 import dataclasses
+import dis
+import functools
 import logging
 import threading
 import time
@@ -30,8 +32,39 @@ _SHAPES_MAX = 16
 """Argument structures of a piece: what statements hand on, lists of numbers for one, may be of another structure every time."""
 
 
+class Wrapper:
+    """A function around the one that is cut, as a decorator has made it: it calls what a variable of its holds."""
+
+    def __init__(self, function: types.FunctionType, inner: types.FunctionType) -> None:
+        self._function, self._code, self._inner = function, function.__code__, inner
+        held = zip(self._code.co_freevars, function.__closure__ or ())
+        self._name, self._cell = next(((name, cell) for name, cell in held if _content(cell) is inner), (None, None))
+        stores = any(one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval == self._name for one in dis.get_instructions(self._code))
+        if self._cell is None or stores or any(self._name in one.co_freevars for one in self._code.co_consts if isinstance(one, types.CodeType)):
+            raise cutting.NotCuttable(f"{function.__qualname__} calls it in a way that nobody knows")
+
+    def holds(self) -> bool:
+        """Whether it is what it was."""
+        return self._function.__code__ is self._code and self._cell is not None and _content(self._cell) is self._inner
+
+    def around(self, inner: types.FunctionType) -> types.FunctionType:
+        """Another one, that calls ``inner`` and shares all else."""
+        cells = tuple(types.CellType(inner) if cell is self._cell else cell for cell in self._function.__closure__ or ())
+        made = types.FunctionType(self._code, self._function.__globals__, self._function.__name__, self._function.__defaults__, cells)
+        made.__kwdefaults__ = self._function.__kwdefaults__
+        functools.update_wrapper(made, inner)
+        return made
+
+
+def _content(cell: types.CellType) -> typing.Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
 class Subject(typing.NamedTuple):
-    """What is cut: the Python function behind a callable."""
+    """What is cut: the Python function behind a callable, and behind its decorators."""
 
     function: typing.Any
     """A ``types.FunctionType``, which a checker would take for a method here."""
@@ -39,6 +72,10 @@ class Subject(typing.NamedTuple):
     """Its first argument; None for a plain function."""
     module: "torch.nn.Module | None"
     """Of which it is the ``forward``."""
+    outer: typing.Any
+    """What the callable calls: the function itself, or the outermost of its wrappers."""
+    wrappers: "tuple[Wrapper, ...]"
+    """Around the function, innermost first."""
 
 
 def subject_of(target: typing.Any) -> Subject:
@@ -51,7 +88,11 @@ def subject_of(target: typing.Any) -> Subject:
         owner, function = target, getattr(type(target), "__call__", None)
     if not isinstance(function, types.FunctionType) or module is not None and owner is not module:
         raise cutting.NotCuttable("no Python function")
-    return Subject(function, owner, module)
+    outer, wrappers = function, []
+    while isinstance(inner := getattr(function, "__wrapped__", None), types.FunctionType):
+        wrappers.append(Wrapper(function, inner))
+        function = inner
+    return Subject(function, owner, module, outer, tuple(reversed(wrappers)))
 
 
 class State:
@@ -130,13 +171,30 @@ class InPieces:
         for at in breaks - {cutting.BEGIN}:
             self._piece(at, None)  # What cannot be made is found here, not in the middle of a run.
         self._begin = self._first_in_python() if begins_in_python else self._engine(self._function(None, ()), True, 0).site
+        self._wrapped = self._in_wrappers() if subject.wrappers else None
 
     def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         if self._trial.pays is False or not self._is_what_was_cut():
             return self._target(*args, **kwargs)
         if self._trial.is_turn(self._is_busy):
-            return self._trial.run(lambda: self._run(args, kwargs), lambda: _native.call(self._target, args, kwargs, False))
-        return self._run(args, kwargs)
+            return self._trial.run(lambda: self._answer(args, kwargs), lambda: _native.call(self._target, args, kwargs, False))
+        return self._answer(args, kwargs)
+
+    def _answer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
+        return self._wrapped(*args, **kwargs) if self._wrapped is not None else self._run(args, kwargs)
+
+    def _in_wrappers(self) -> "typing.Callable[..., typing.Any]":
+        """The function's wrappers around its pieces."""
+        function, owner = self._subject.function, self._subject.owner
+
+        @functools.wraps(function)
+        def inner(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+            if owner is None:
+                return self._run(args, kwargs)
+            return self._run(args[1:], kwargs) if args and args[0] is owner else function(*args, **kwargs)
+
+        made = functools.reduce(lambda held, wrapper: wrapper.around(held), self._subject.wrappers, inner)
+        return types.MethodType(made, owner) if owner is not None else made
 
     def _run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         given = self._begin(*args, **kwargs)
@@ -158,8 +216,10 @@ class InPieces:
         return whole is not None and not whole.is_idle()  # Of which all pieces are parts, the first too.
 
     def _is_what_was_cut(self) -> bool:
-        function, owner, module = self._subject
-        if module is not None and (has_hooks(module) or getattr(module.forward, "__func__", None) is not function):
+        function, owner, module, outer, wrappers = self._subject
+        if module is not None and (has_hooks(module) or getattr(module.forward, "__func__", None) is not outer):
+            return False
+        if not all(wrapper.holds() for wrapper in wrappers):
             return False
         defaults, kwdefaults = self._defaults
         return function.__code__ is self._code and function.__defaults__ is defaults and function.__kwdefaults__ is kwdefaults

@@ -47,6 +47,8 @@ class Writer:
         self._random = random.Random(seed)
         self._ints, self._floats, self._lists = ["2"], ["0.5"], ["[0, 3]"]
         self._kept: "list[str]" = []
+        self._shares = self._random.random() < 0.1
+        """Whether functions made in it share its variables: such a one is not cut."""
         self._names = 0
         self.is_module = self._random.random() < 0.5
         body = self._block(2, self._random.randint(5, 10), False)
@@ -80,7 +82,7 @@ class Writer:
             f"y = small(y[:, :1 + {n} % 8].sum(1, keepdim=True) + y)", f"y = y + TABLE[{n} % 8]", f"y = torch.cat([y, y[:1]])[:x.shape[0]]",
             f"y = y.roll({n} % 3, 0)", "y = small(torch.relu(y) + y.sum())", f"y = small(y + torch.arange(8) * {n})", f"y = torch.where(y > {f}, y, x)",
             "y = y.clone().add_(x)", "y = small(y).flip(0)", "y = y + torch.randint(0, 3, (1,))",
-            f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))"])
+            f"scaled = [lambda v: v * k for _ in range(2)]; k = {n}; y = small(scaled[1](y))" if self._shares else "y = -y"])
 
     def _leaving_lines(self) -> "list[str]":
         """A value leaves."""

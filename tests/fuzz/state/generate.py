@@ -70,7 +70,8 @@ class Writer:
         return [pick.choice([
             f"{p} += {step}", f"{p} += {step}", f"{p} = ({p} + {step}) % {pick.randint(2, 6)} - {pick.randint(0, 3)}", f"{p} = {self._int(2)}", f"{p}, {q} = {q}, {p}",
             f"{p} = {q}", f"y = y + {p}", f"y = small(y * ({p} % 5))", f"y = y - {self._int(2)} % 9", f"y = small(y[{p} % x.shape[0]] + y)",
-            f"y = small(y[:1 + {p} % 3].sum(0) + y)", f"y = small(y + {t})", f"y = torch.where(y > {p}, y, x)", f"self.f = self.f / 2 + {p} % 4", "y = small(y * self.f)", "y = small(y * t)", "y = y + k", "self.f = t", f"y = small(y[:k % 4].sum(0) + {p})",
+            f"y = small(y[:1 + {p} % 3].sum(0) + y)", f"y = small(y + {t})", f"y = torch.where(y > {p}, y, x)", f"self.f = self.f / 2 + {p} % 4", "y = small(y * self.f)",
+            "y = small(y * t)", "y = y + k", "self.f = t", f"y = small(y[:k % 4].sum(0) + {p})",
             f"{pick.choice(TENSORS[:4])} = small(y.sum(0))", f"{pick.choice(TENSORS[:4])} = small({t} + y[0])", "self.items[1] = self.items[1] * 0.5 + 1", "y = y + self.items[1]",
             "self.t.add_(y[0]).remainder_(16)", f"{p} = int(y.sum()) % 9 - 4", f"{p} = {p} + int(y[0, 0])",
             "cache.kept = small(y) if cache.kept is None else small(torch.cat([cache.kept, y])[-12:])", "cache.ready, cache.n = True, cache.n + x.shape[0]",
