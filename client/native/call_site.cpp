@@ -39,6 +39,7 @@ struct CallSite {
   std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
   VaryingNumbers varying;
+  uint64_t passed_over;   ///< so many calls of new shapes run eagerly before the next is looked at
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
   uint64_t served;
@@ -280,6 +281,11 @@ PyObject* Call(PyObject* object, PyObject* const* args, size_t nargsf, PyObject*
       return CallTarget(self, args, nargsf, kwnames);
     }
     const UnservedCall unserved;
+    if (self->passed_over != 0 && reason == "new") {
+      --self->passed_over;
+      Counters().refused_calls.fetch_add(1, std::memory_order_relaxed);
+      return CallTarget(self, args, nargsf, kwnames);
+    }
     const bool lacks_sizes = reason == "new" || reason == "guard" || reason == "unproven";
     if (lacks_sizes && !self->waiting.empty() && self->waiting.contains(frame->arguments.shape)) {
       Counters().pending_calls.fetch_add(1, std::memory_order_relaxed);
@@ -303,6 +309,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->verify_every = 0;
   self->hides_parts = false;
   self->served = 0;
+  self->passed_over = 0;
   new (&self->variants) VariantTable();
   new (&self->standings) decltype(self->standings)();
   new (&self->refused) std::unordered_set<std::string>();
@@ -595,6 +602,14 @@ PyObject* Vary(PyObject* object, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+/// pass_over(calls): runs so many calls of new shapes eagerly.
+PyObject* PassOver(PyObject* object, PyObject* count) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(count);
+  if (PyErr_Occurred()) return nullptr;
+  reinterpret_cast<CallSite*>(object)->passed_over = number;
+  Py_RETURN_NONE;
+}
+
 /// serve(args, kwargs): (None, result) of a call by native code, or (why nothing here serves it, None).
 PyObject* ServeNow(PyObject* object, PyObject* parts) {
   PyObject *args, *kwargs;
@@ -647,6 +662,7 @@ PyMethodDef kMethods[] = {
     {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
     {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
+    {"_pass_over", PassOver, METH_O, "Runs some calls of new shapes eagerly before one is looked at again."},
     {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},

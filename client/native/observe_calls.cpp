@@ -653,6 +653,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       log_.NoteField(*number, "context");
       static PyObject* const context = PyUnicode_InternFromString("context");
       borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
+      if (count > 1 && context_values_.insert(values[1]).second) held_.push_back(PythonRef::Borrow(values[1]));
       break;
     }
     case Effect::kApply:

@@ -627,7 +627,8 @@ void Observer::SeeResult(int tag, PyObject* result) {
   }
   const bool is_plain =
       IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
-  const bool is_known = tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1);
+  const bool is_known = tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1 ||
+                                            context_values_.contains(result));
   if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known) {
     Refuse("unexplained-result",
            std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");

@@ -330,6 +330,7 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_map<PyCodeObject*, Wish> wishes_;
   boost::unordered_flat_map<Number, Digest>
       borrowed_contexts_;  ///< context variables that were set, with their values before
+  boost::unordered_flat_set<PyObject*> context_values_;  ///< what the run has put into context variables
   PythonRef import_code_;
   boost::unordered_flat_map<PyObject*, int> locks_;  ///< how often each was taken, less how often it was given back
   std::vector<PythonRef> imports_to_come_;  ///< names that sys.modules lacked when they were imported

@@ -26,6 +26,8 @@ _REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
 _VALUE_FAILURES_MAX = 3
 _MOVING_MAX = 1024
+_HOPELESS_MIN, _PASSED_OVER_MAX = 4, 4096
+"""Structures in a row that were all refused, after which new ones are tried ever more rarely: where each call is of another, each would be recorded."""
 _live: "weakref.WeakSet[Engine]" = weakref.WeakSet()
 
 
@@ -47,6 +49,8 @@ class Engine:
         self._pinned: "set[int | str]" = set()
         """Arguments whose numbers decide what a call does in a way that nobody follows."""
         self._first_numbers: "dict[bytes, dict[int | str, int | float]]" = {}
+        self._refused_in_a_row = 0
+        """Structures, since one of them was sent."""
         self._padded = padding.Padded()
         self._lock = threading.RLock()
         self._compiles = compiles.Compiles(self)
@@ -477,6 +481,7 @@ class Engine:
         return result
 
     def _submit(self, job: Job) -> bool:
+        self._refused_in_a_row = 0
         try:
             self._compiles.submit(job)
         except RuntimeError as e:  # Python starts no thread while it ends: the answer is there.
@@ -577,6 +582,9 @@ class Engine:
         counters.add(f"refused_{refused.name}")
         shape.refusals += 1
         why = f"{refused.name}: {refused.detail}"
+        self._refused_in_a_row += shape.refusals == 1
+        if self._refused_in_a_row >= _HOPELESS_MIN:
+            self.site._pass_over(min(1 << self._refused_in_a_row, _PASSED_OVER_MAX))
         self._last_miss = miss.Miss("refused", why)
         self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
         if self.config.on_unsupported == "error":
