@@ -87,8 +87,11 @@ struct Instruction {
 enum BinaryOperation : int {
   kBinaryAdd = 0,
   kBinaryFloorDivide = 2,
+  kBinaryLeftShift = 3,
   kBinaryMultiply = 5,
   kBinaryRemainder = 6,
+  kBinaryPower = 8,
+  kBinaryRightShift = 9,
   kBinarySubtract = 10,
   kBinaryTrueDivide = 11,
 };

@@ -27,11 +27,22 @@ bool TakesTensors(std::string_view name) {
   return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
+constexpr std::pair<int, Op> kOps[] = {
+    {kBinaryAdd, Op::Add},           {kBinarySubtract, Op::Sub},        {kBinaryMultiply, Op::Mul},
+    {kBinaryTrueDivide, Op::TrueDiv}, {kBinaryFloorDivide, Op::FloorDiv}, {kBinaryRemainder, Op::Mod}};
+
 }  // namespace
 
+/// The value of a number is a part of what every call does; of one that was made of sizes, those are.
+void Observer::FixNumber(PyObject* value) {
+  const SizeFloats::One* known = floats_.Find(value);
+  if (known == nullptr || sizes_.lost()) return numbers_.Fix(value);
+  for (const SizeTerms::Term term : known->of) sizes_.Fix(term, Where());
+}
+
 void Observer::FixNumbers(const std::vector<PyObject*>& flat) {
-  if (numbers_.empty()) return;
-  for (PyObject* one : flat) numbers_.Fix(one);
+  if (numbers_.empty() && floats_.empty()) return;
+  for (PyObject* one : flat) FixNumber(one);
 }
 
 /// Numbers that are computed with or compared: a size takes part as a tensor that has its value.
@@ -66,6 +77,7 @@ size_t Observer::FollowNumber(const Instruction& in) {
       const bool is_one = numbers_.Find(in.a) != nullptr || numbers_.Find(in.b) != nullptr;
       if (!is_one || in.operation > Py_GE) return 0;
       if (IsTensor(in.a) || IsTensor(in.b)) return FollowNumberBinary(in);
+      if (CompareFloats(in.operation, in.a, in.b)) return 0;
       if (numbers_.Compare(in.operation, in.a, in.b)) {
         TakePart(in.a, in.b);
       } else {
@@ -83,12 +95,25 @@ size_t Observer::FollowNumber(const Instruction& in) {
   }
 }
 
+/// Floats that are ratios of sizes: the comparison is one of sizes. False for any other.
+bool Observer::CompareFloats(int operation, PyObject* a, PyObject* b) {
+  const auto compared = floats_.empty() ? std::nullopt : floats_.Compared(a, b);
+  if (!compared) return false;
+  NoteCompared(operation, compared->first, compared->second);
+  PassOn(a);
+  PassOn(b);
+  return true;
+}
+
+/// A float that is computed of sizes.
+size_t Observer::AwaitFloat(const Instruction& in) {
+  const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, Op>::first);
+  return found == std::end(kOps) ? 0 : AwaitNumber(found->second, in.a, in.b);
+}
+
 size_t Observer::FollowNumberBinary(const Instruction& in) {
   const bool is_a = numbers_.Find(in.a) != nullptr, is_b = numbers_.Find(in.b) != nullptr;
   if (!is_a && !is_b) return 0;
-  static constexpr std::pair<int, Op> kOps[] = {
-      {kBinaryAdd, Op::Add},           {kBinarySubtract, Op::Sub},        {kBinaryMultiply, Op::Mul},
-      {kBinaryTrueDivide, Op::TrueDiv}, {kBinaryFloorDivide, Op::FloorDiv}, {kBinaryRemainder, Op::Mod}};
   const auto* found = std::ranges::find(kOps, in.operation, &std::pair<int, Op>::first);
   const bool is_compared = in.act == Act::kCompare;
   if (IsTensor(in.a) || IsTensor(in.b)) {
@@ -116,6 +141,23 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   if (found.empty() || in.a == nullptr) return 0;
   PyObject* one = values[found[0]];
   const bool is_alone = in.arg_count == 1 && in.keyword_names == nullptr;
+  const bool is_int = in.a == reinterpret_cast<PyObject*>(&PyLong_Type);
+  if (is_alone && floats_.Find(one) != nullptr && (is_int || Callables::IsNative(in.a))) {
+    const std::string name = is_int ? "int" : Callables::NameOf(in.a);
+    static constexpr std::pair<std::string_view, SizeFloats::Rounding> kRoundings[] = {
+        {"int", SizeFloats::Rounding::kTowardZero},
+        {"math.trunc", SizeFloats::Rounding::kTowardZero},
+        {"math.floor", SizeFloats::Rounding::kFloor},
+        {"math.ceil", SizeFloats::Rounding::kCeil}};
+    const auto is_name = [&name](const auto& rounding) { return rounding.first == name; };
+    const auto* found_one = std::ranges::find_if(kRoundings, is_name);
+    const auto term = found_one == std::end(kRoundings) ? std::nullopt
+                                                        : floats_.Rounded(found_one->second, one, Where());
+    if (term) {
+      PassOn(one);
+      return Await({.kind = Awaited::kTerm, .term = *term});
+    }
+  }
   if (PyType_Check(in.a)) {
     if (in.a == reinterpret_cast<PyObject*>(&PyFloat_Type) && is_alone) {
       if (PyLong_CheckExact(one)) return AwaitNumber(Op::ToFloat, one, nullptr);
@@ -146,7 +188,8 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
     for (size_t i = 1; i < in.arg_count; ++i) {
       const PythonRef answer(PyObject_RichCompare(values[i], best, name == "min" ? Py_LT : Py_GT));
       PyErr_Clear();
-      if (!answer || !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best)) return 0;
+      const bool is_of_sizes = answer && CompareFloats(name == "min" ? Py_LT : Py_GT, values[i], best);
+      if (!answer || (!is_of_sizes && !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best))) return 0;
       if (answer.get() == Py_True) best = values[i];
     }
     for (size_t i = 0; i < in.arg_count; ++i) TakePart(values[i], nullptr);

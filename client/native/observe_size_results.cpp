@@ -28,8 +28,14 @@ PyObject* Observer::FollowResult(size_t number, PyObject* result) {
   const Awaited awaited = std::move(awaited_[number]);
   awaited_[number].kind = Awaited::kDone;
   if (awaited.kind == Awaited::kNumber) {
-    return numbers_.Combine(awaited.number_op, awaited.tensors[0].get(),
-                            awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr, result);
+    PyObject *a = awaited.tensors[0].get(), *b = awaited.tensors.size() > 1 ? awaited.tensors[1].get() : nullptr;
+    const auto is_other = [this](PyObject* one) {
+      return one != nullptr && numbers_.Find(one) != nullptr && floats_.Find(one) == nullptr;
+    };
+    const bool is_of_sizes = !is_other(a) && !is_other(b);
+    PyObject* taken = numbers_.Combine(awaited.number_op, a, b, result);
+    if (is_of_sizes) floats_.Note(awaited.number_op, a, b, taken != nullptr ? taken : result, Where());
+    return taken;
   }
   if (awaited.kind == Awaited::kList) {
     if (result != nullptr && PyList_CheckExact(result)) numbers_.ReadAll(awaited.tensors[0].get(), result);

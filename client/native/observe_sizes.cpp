@@ -9,6 +9,7 @@
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/python_numbers.h"
+#include "client/native/size_floats.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -58,9 +59,11 @@ std::string Observer::Where() const { return log_.line().ToText(); }
 /// Native code looks at the value of a number.
 void Observer::LookAt(PyObject* value) {
   const auto term = sizes_.Find(value);
-  if ((!term && numbers_.Find(value) == nullptr) || std::ranges::find(passed_on_, value) != passed_on_.end()) return;
+  if ((!term && numbers_.Find(value) == nullptr && floats_.Find(value) == nullptr) ||
+      std::ranges::find(passed_on_, value) != passed_on_.end())
+    return;
   if (term) sizes_.Fix(*term, Where());
-  numbers_.Fix(value);
+  FixNumber(value);
 }
 
 void Observer::LookInto(PyObject* value) {
@@ -215,11 +218,20 @@ size_t Observer::FollowBinary(const Instruction& in) {
     if (in.operation == kBinaryMultiply) op = Op::Mul;
     if (in.operation == kBinaryFloorDivide) op = Op::FloorDiv;
     if (in.operation == kBinaryRemainder) op = Op::Mod;
-    if (!a || !b || !op) return 0;
+    if (in.operation == kBinaryTrueDivide) return AwaitNumber(TensorNumbers::Op::TrueDiv, in.a, in.b);
+    if (!a || !b) return 0;
+    if (const auto term = PowerOrShift(sizes_, in.operation, *a, *b)) {
+      PassOn(in.a);
+      PassOn(in.b);
+      return AwaitTerm(term, {in.a, in.b});
+    }
+    if (!op) return 0;
     PassOn(in.a);
     PassOn(in.b);
     return AwaitTerm(sizes_.Combine(*op, *a, *b), {in.a, in.b});
   }
+  if ((has_term || floats_.Find(in.a) != nullptr || floats_.Find(in.b) != nullptr) && IsReal(in.a) && IsReal(in.b))
+    return AwaitFloat(in);
   // Joined or repeated, elements stay the objects they are.
   const auto is_list = [](PyObject* value) { return PyTuple_Check(value) || PyList_Check(value); };
   if (in.operation == kBinaryAdd && is_list(in.a) && is_list(in.b)) {
@@ -229,6 +241,20 @@ size_t Observer::FollowBinary(const Instruction& in) {
     PassOn(is_list(in.a) ? in.a : in.b);
   }
   return 0;
+}
+
+/// `n ** 2`, `n << 3`, `n >> 1`, where the other is a small number.
+std::optional<SizeTerms::Term> Observer::PowerOrShift(SizeTerms& sizes, int operation, SizeTerms::Term a,
+                                                      SizeTerms::Term b) {
+  const int64_t by = sizes.ValueOf(b);
+  if (!sizes.IsNumber(b)) return std::nullopt;
+  if (operation == kBinaryPower && by >= 1 && by <= 4) {
+    std::optional<SizeTerms::Term> power = a;
+    for (int64_t i = 1; i < by && power; ++i) power = sizes.Combine(Op::Mul, *power, a);
+    return power;
+  }
+  if ((operation != kBinaryLeftShift && operation != kBinaryRightShift) || by < 0 || by > 30) return std::nullopt;
+  return sizes.Combine(operation == kBinaryLeftShift ? Op::Mul : Op::FloorDiv, a, sizes.Number(int64_t{1} << by));
 }
 
 void Observer::NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b) {
@@ -361,6 +387,8 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
     auto* type = reinterpret_cast<PyTypeObject*>(callable);
     const bool is_read = (type == &PyLong_Type || type == &PyFloat_Type) && count == 1 && IsTensor(values[0]);
     if (is_read) return AwaitOperator("item", values, count, nullptr);
+    if (type == &PyFloat_Type && count == 1 && sizes_.Find(values[0]))
+      return AwaitNumber(TensorNumbers::Op::ToFloat, values[0], nullptr);
     if (type == &PyLong_Type && count == 1) {
       if (sizes_.Find(values[0])) PassOn(values[0]);  // The same object.
     } else if (type == &PyBool_Type && count == 1 && sizes_.Find(values[0])) {

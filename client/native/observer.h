@@ -15,6 +15,7 @@
 #include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
 #include "client/native/size_terms.h"
+#include "client/native/size_floats.h"
 #include "client/native/tensor_numbers.h"
 
 namespace ingot::client {
@@ -229,7 +230,12 @@ class Observer final : private InstructionListener {
 
   // observe_numbers.cpp
   void TakePart(PyObject* a, PyObject* b);
+  void FixNumber(PyObject* value);
   void FixNumbers(const std::vector<PyObject*>& flat);
+  bool CompareFloats(int operation, PyObject* a, PyObject* b);
+  size_t AwaitFloat(const Instruction& in);
+  static std::optional<SizeTerms::Term> PowerOrShift(SizeTerms& sizes, int operation, SizeTerms::Term a,
+                                                     SizeTerms::Term b);
   size_t FollowNumber(const Instruction& instruction);
   size_t FollowNumberBinary(const Instruction& instruction);
   size_t FollowNumberCall(const Instruction& instruction);
@@ -288,6 +294,7 @@ class Observer final : private InstructionListener {
   static constexpr int kTagMask = (1 << kTagBits) - 1;
   SizeTerms sizes_;
   TensorNumbers numbers_;
+  SizeFloats floats_{sizes_};
   bool follows_sizes_ = false;
   bool is_followed_ = false;           ///< the attribute that is loaded is awaited
   bool is_list_followed_ = false;      ///< the elements that `tolist` is about to give are

@@ -39,6 +39,7 @@ class SizeTerms {
 
   int64_t ValueOf(Term term) const { return nodes_[term].value; }
   Term Number(int64_t value);
+  bool IsNumber(Term term) const { return nodes_[term].op == Op::Number; }
   /// Of dim `dim` of a tensor, or of all of it.
   Term OfTensor(Op op, PyObject* tensor, int64_t dim, int64_t value);
   /// None where the value leaves 64 bits, or is divided by zero.

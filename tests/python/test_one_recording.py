@@ -2,6 +2,7 @@
 """One recording serves all sizes that take the same way: what Python asks of sizes becomes the range."""
 
 import contextlib
+import math
 import operator
 
 import pytest
@@ -266,3 +267,56 @@ def test_soundness_names_what_fixed_a_size_also_of_what_is_stored(ingot):
             step.wait(60)
             assert f"fixed: a size of 5, at test_one_recording.py:{line}" in step.soundness().splitlines()
             assert "size of 4" not in step.soundness() and ingot.stats()["captures"] - before == captures
+
+
+RATIOS = {
+    "half": (lambda x: x[:, :int(x.shape[1] * 0.5)] * 2, 1),
+    "three halves of a difference": (lambda x: torch.arange(int((x.shape[1] - 2) * 1.5)), 1),
+    "rounded up": (lambda x: x[:, :math.ceil(x.shape[1] / 4)] + 1, 1),
+    "a third": (lambda x: x[:, :math.floor(x.shape[1] / 3)] + 1, 1),
+    "from behind": (lambda x: x[:, int(-x.shape[1] / 2):], 1),
+    "shifted": (lambda x: x[:, :x.shape[1] >> 1] * 2, 1),
+    "a power": (lambda x: torch.arange(x.shape[1] ** 2), 1),
+    "a factor": (lambda x: x * (1.0 / x.shape[1]), 1),
+    "a quotient of a sum": (lambda x: x.sum(1) / (x.shape[1] / 2) - float(x.shape[0]), 1),
+    "a way": (lambda x: x * 2 if x.shape[1] / 4 > 4.5 else x * 3, 2),
+    "the smaller": (lambda x: x * min(1.0, x.shape[1] / 16), 2),
+    "returned": (lambda x: (x * 1, x.shape[1] / 4, 1 / x.shape[1]), 1),
+    "a module with a size": (lambda x: HELPER(x, x.shape[1] - 3), 1),
+}
+
+
+class Helper(torch.nn.Module):
+    def forward(self, x, n):
+        return x[:, :n] * 2
+
+
+HELPER = Helper()
+
+
+@pytest.mark.parametrize("function, ways", RATIOS.values(), ids=RATIOS)
+def test_what_python_computes_of_sizes_in_floats_is_followed(ingot, function, ways):
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for size in (17, 20, 9, 8, 31, 12, 33, 25, 11, 30):
+            x = torch.randn(3, size)
+            found, expected = step(x), function(x)
+            torch.testing.assert_close(found, expected)
+            assert type(found) is type(expected)
+    assert seen["captures"] <= ways, (step.report(), step.soundness())
+
+
+def test_what_is_no_ratio_is_fixed(ingot):
+    step = ingot.compile(lambda x: x[:, :int(x.shape[1] * 0.7)], wait=True)
+    check(step, lambda x: x[:, :int(x.shape[1] * 0.7)], [(2, n) for n in (10, 11, 10, 20, 30, 10)])
+
+
+def test_recurrent_layers_are_captured(ingot):
+    for make in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
+        layer = make(4, 8, 2, batch_first=True).eval()
+        step = ingot.compile(layer, wait=True)
+        with torch.no_grad(), counted(ingot) as seen:
+            for _ in range(2):
+                x = torch.randn(2, 5, 4)
+                torch.testing.assert_close(step(x), layer(x))
+        assert seen["native_calls"] == 1, step.report()

@@ -315,3 +315,98 @@ def test_random_programs_with_numbers(ingot, tmp_path, seed):
             assert same(expected, compiled(x.clone())), f"call {i} of\n{source}"
             if i < 6:
                 compiled.wait(60)
+
+
+def drawn_then_decided(x):
+    r = torch.rand(())
+    return x + r if r.item() > 0.5 else x - r
+
+
+def sampled(x):
+    tokens = []
+    for _ in range(3):
+        token = torch.multinomial((x + 1).softmax(-1), 1)
+        tokens.append(token)
+        if (token == 2).all():
+            break
+        x = x.roll(1, -1) + token
+    return torch.cat(tokens, 1)
+
+
+def drawn_then_raised(x):
+    return torch.rand(2) + torch.tensor([4, 5]) // x.long()
+
+
+@pytest.mark.parametrize("function, inputs", [(drawn_then_decided, [torch.zeros(1)] * 12), (sampled, [torch.zeros(1, 4)] * 12),
+                                              (drawn_then_raised, [torch.full((2,), v) for v in (1.0, 2.0, 3.0, 0.0, 2.0, 0.0)])])
+def test_numbers_are_drawn_once(ingot, function, inputs):
+    """Also where a native run stops at a value that is another, or raises: what answers draws what eager would."""
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad():
+        for seed, x in enumerate(inputs):
+            outcomes = []
+            for called in (function, step):
+                torch.manual_seed(seed)
+                try:
+                    outcomes.append((called(x).tolist(), torch.rand(()).item()))
+                except RuntimeError as e:
+                    outcomes.append((str(e)[:20], torch.rand(()).item()))
+            assert outcomes[0] == outcomes[1], (seed, step.report())
+
+
+PROBED = []
+
+
+@torch.library.custom_op("numbers_test::probe", mutates_args=())
+def probe(x: torch.Tensor) -> torch.Tensor:
+    PROBED.append(float(x.sum()))
+    return x * 2
+
+
+@probe.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def probed(x):
+    y = probe(x)
+    return y + 1 if y.sum().item() > 1 else y - 1
+
+
+def test_a_custom_operator_runs_once_before_a_value_that_decides(ingot):
+    step = ingot.compile(probed, wait=True)
+    with torch.no_grad():
+        for value in (0.0, 0.0, 5.0, 0.0, 5.0, 5.0):
+            PROBED.clear()
+            step(torch.tensor([value]))
+            assert PROBED == [value]
+    assert "custom-op-decides" in step.report()
+
+
+def rooted(x):
+    return x * math.sqrt(x[0].item())
+
+
+def signed_zero(x):
+    v = x[0].item()
+    return f"{v:.1f}", x[1:] * math.copysign(1, v)
+
+
+def negated(x):
+    return float(-x[0].item())
+
+
+@pytest.mark.parametrize("function, inputs", [
+    (rooted, [[1.5, 1.0], [math.nan, 1.0], [-4.0, 1.0], [-3.0, 1.0], [2.0, 1.0]]), (signed_zero, [[0.0, 1.0], [0.0, 1.0], [-0.0, 1.0], [0.0, 1.0]]),
+    (negated, [[3], [4], [-2 ** 63], [2 ** 62], [-5]])], ids=lambda value: getattr(value, "__name__", ""))
+def test_values_at_the_edges_are_told_apart(ingot, function, inputs):
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad():
+        for values in inputs:
+            outcomes = []
+            for called in (function, step):
+                try:
+                    outcomes.append(str(called(torch.tensor(values))))
+                except ValueError as e:
+                    outcomes.append(repr(e))
+            assert outcomes[0] == outcomes[1], (values, step.report())

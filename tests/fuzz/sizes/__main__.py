@@ -40,13 +40,17 @@ class Writer:
 
     def _new_int(self) -> None:
         a, b, n = self._int(), self._random.choice([self._int(), self._small()]), self._small()
+        f = self._random.choice(["0.5", "1.5", "0.25", "2.0", "0.7", "-0.5"])
         value = self._random.choice([
             f"{a} + {b}", f"{a} - {b}", f"{a} * {n}", f"{a} // {n}", f"{a} % {n}", f"-({a}) + 40", f"min({a}, {b})", f"max({a}, {b}, {n})",
             f"int({a})", f"sum(({a}, {b}))", f"({a}, {b})[0]", f"[v * {n} for v in x.shape][1]", f"tuple(reversed(x.shape))[0]",
             f"{{'k': {a}}}['k']", f"helper({a}, {b})", f"next(iter(x.shape))", f"x.shape[::-1][0]", f"[*x.shape, {n}][-2]", f"int({a} / {n})",
             f"len(range({a}))", f"len(str({a}))", f"{a} if {a} > {b} else {n}", f"abs({a} - {b})", f"divmod({a}, {n})[1]", f"y.shape[0]",
             f"Held({a}).value", f"(lambda v: v + {n})({a})", f"list(zip(x.shape, (1, 2)))[0][0]", f"list(enumerate((7, 8), {a}))[1][0]",
-            f"x.stride(0)", f"x.shape.numel()", f"({a}) ** 2 % 50", f"len({{{a}, {b}}})", f"bool({a} - {b}) + 1", f"y.t().shape[0]",
+            f"x.stride(0)", f"x.shape.numel()", f"({a}) ** 2 % 50",
+            f"int({a} * {f})", f"math.ceil({a} / {n})", f"math.floor({a} * {f} - {b} / 2)", f"math.trunc(({a} - {b}) / {n})",
+            f"int(({a} / {n} + {f}) * 2)", f"{a} >> 1", f"({a} << 2) - {b}", f"int(min({a} / {n}, {b} * {f}))", f"{a} if {a} / {n} > {f} else {b}",
+            f"round({a} / {n})", f"int({a} ** 0.5)" if "-" not in a else "3", f"len({{{a}, {b}}})", f"bool({a} - {b}) + 1", f"y.t().shape[0]",
         ])
         name = f"i{len(self._lines)}"
         self._lines.append(f"{name} = {value}")
@@ -68,7 +72,8 @@ class Writer:
             f"torch.nn.functional.pad(y, (0, {n}))", f"torch.zeros({n}, abs({a}) + 1) + y.sum()", f"y.reshape(-1)[:: {n}]",
             f"y.reshape(y.numel())", f"y.sum(-1, keepdim=True).expand(*y.shape[:-1], {n})", f"y.reshape(-1)[-{n}:]", f"y.flatten()[{a} - {b}:]",
             f"y if y.shape == x.shape else y.sum() + x", f"y.contiguous() if y.is_contiguous() else y.clone()", f"y.reshape(-1, 1) @ torch.ones(1, {n})",
-            f"y / max({a}, 1)", f"torch.full(({n}, {n}), float({a})) + y.mean()", f"torch.stack([y, y], {0})", f"y.t() if y.dim() == 2 else y",
+            f"y / max({a}, 1)", f"y * ({a} / {n})", f"y * (1.0 / max({a}, 1))", f"y + min(1.0, {a} / 10)",
+            f"(y - float({a}) / {n})", f"torch.full(({n}, {n}), float({a})) + y.mean()", f"torch.stack([y, y], {0})", f"y.t() if y.dim() == 2 else y",
             f"y * (2 if {a} == {b} else 3)", f"y == y.numel()", f"y.reshape(-1).split({n})[0]", f"written(y, {a})", f"y.repeat(*[1] * (y.dim() - 1), {n})",
         ]) + (".float()" if self._random.random() < 0.2 else ""))
 
@@ -82,6 +87,7 @@ class Writer:
         returned = ", ".join(["y", *self._random.sample([i for i in self._ints if i.startswith("i")] or ["1"], 1)])
         body = "\n        ".join(["y = x * 2", *self._lines, f"return {returned if self._random.random() < 0.3 else 'y'}"])
         return f"""
+import math
 import torch
 class Held:
     def __init__(self, value): self.value = value
