@@ -15,6 +15,8 @@ using Kind = Guard::Kind;
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int kRoundsMax = 16;
+/// Terms that are multiplied or added while equalities are put in: polynomials that grow into each other are left as they are.
+constexpr int64_t kWorkMax = int64_t{1} << 19;
 
 /// Bounds of a number, inclusive; kMin and kMax: none is known.
 struct Range {
@@ -140,12 +142,15 @@ class Simplifier {
   }
 
   Status SubstituteEqualities() {
+    std::vector<Guard> done;  // What stands there twice is found at the first place again.
     for (size_t from = 0; from < guards_.size(); ++from) {
       if (IsNever(guards_[from])) return Impossible(guards_[from]);
-      if (guards_[from].kind != Kind::kEqual || !IsUsable(guards_[from])) continue;
+      if (std::ranges::find(done, guards_[from]) != done.end()) continue;
+      if (guards_[from].kind != Kind::kEqual || !IsUsable(guards_[from]) || work_ > kWorkMax) continue;
       const Guard equality = guards_[from];
       const auto solved = Solve(equality.value);
       if (!solved) continue;
+      done.push_back(equality);
       for (size_t i = 0; i < guards_.size();) {
         if (guards_[i] == equality || !IsUsable(guards_[i])) {
           ++i;
@@ -159,15 +164,22 @@ class Simplifier {
     return {};
   }
 
-  static Guard WithVariable(Guard guard, uint16_t variable, const Dim& by) {
+  Guard WithVariable(Guard guard, uint16_t variable, const Dim& by) {
+    const auto is_there = [variable](const Dim::Term& term) {
+      return std::ranges::find(term.symbols, variable) != term.symbols.end();
+    };
+    if (std::ranges::none_of(guard.value.terms(), is_there)) return guard;
     Dim sum;
     for (const Dim::Term& term : guard.value.terms()) {
       Dim product(term.coef);
       for (const uint16_t v : term.symbols) {
-        const Result<Dim> next = Multiply(product, v == variable ? by : Dim::Symbol(v));
-        if (!next) return guard;
+        const Dim factor = v == variable ? by : Dim::Symbol(v);
+        work_ += static_cast<int64_t>(product.terms().size() * factor.terms().size());
+        const Result<Dim> next = Multiply(product, factor);
+        if (!next || work_ > kWorkMax) return guard;
         product = *next;
       }
+      work_ += static_cast<int64_t>(sum.terms().size() + product.terms().size());
       const Result<Dim> next = Sum(sum, product);
       if (!next) return guard;
       sum = *next;
@@ -317,6 +329,7 @@ class Simplifier {
   const GuardSet& set_;
   std::vector<Guard> guards_;
   std::map<uint16_t, Range> ranges_;
+  int64_t work_ = 0;
 };
 
 Result<GuardSet> GuardSet::Simplify() const { return Simplifier(*this).Run(); }
