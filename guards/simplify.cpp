@@ -15,7 +15,8 @@ using Kind = Guard::Kind;
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int kRoundsMax = 16;
-/// Terms that are multiplied or added while equalities are put in: polynomials that grow into each other are left as they are.
+/// Terms that are multiplied or added while equalities are put in: polynomials that grow into each other stay as they
+/// are.
 constexpr int64_t kWorkMax = int64_t{1} << 19;
 
 /// Bounds of a number, inclusive; kMin and kMax: none is known.
