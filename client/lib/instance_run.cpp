@@ -348,16 +348,32 @@ Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::stri
                       fmt::join(shape.sizes, ", "));
     return Done::kGuardFailed;
   }
-  if (image_->storage(shape.storage).kind() != proto::StorageKind::Returned) {
-    TensorOf(value).copy_(tensor);
+  const bool is_returned = image_->storage(shape.storage).kind() == proto::StorageKind::Returned;
+  if (is_returned && FitsStrides(value, tensor) && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+      !tensor.is_conj() && !tensor.is_neg() && !UsesPlannedMemory(tensor)) {
+    bases_[shape.storage] = AddressOf(tensor);
+    owners_[shape.storage] = tensor;
+    SetLate(value, std::move(tensor));
     return Done::kYes;
   }
-  if (!FitsStrides(value, tensor) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
-      tensor.is_conj() || tensor.is_neg() || UsesPlannedMemory(tensor)) {
-    at::Tensor copy = at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype);
-    copy.copy_(tensor);
-    tensor = std::move(copy);
+  at::Tensor copy = is_returned
+                        ? at::Tensor(at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype))
+                        : TensorOf(value);
+  // What an expanded dim repeats is written once, which takes a result that repeats it too.
+  at::Tensor to = copy;
+  for (size_t i = 0; i < shape.sizes.size(); ++i) {
+    if (shape.elements == 0 || shape.strides[i] != 0 || shape.sizes[i] == 1) continue;
+    const auto dim = static_cast<int64_t>(i);
+    if (tensor.layout() != at::kStrided || tensor.stride(dim) != 0) {
+      why = fmt::format("a result that repeats nothing along dim {}, the recording's did", dim);
+      return Done::kGuardFailed;
+    }
+    to = to.narrow(dim, 0, 1);
+    tensor = tensor.narrow(dim, 0, 1);
   }
+  to.copy_(tensor);
+  if (!is_returned) return Done::kYes;
+  tensor = std::move(copy);
   bases_[shape.storage] = AddressOf(tensor);
   owners_[shape.storage] = tensor;
   SetLate(value, std::move(tensor));

@@ -5,6 +5,17 @@
 
 namespace ingot::compiler {
 
+std::optional<std::vector<const Type*>> Call::TypesAt(size_t i) const {
+  const RefList* list = Get<RefList>(i);
+  if (!list || list->ids.empty()) return std::nullopt;
+  std::vector<const Type*> types;
+  for (const ValueId id : list->ids) {
+    if (id == kNoValue) return std::nullopt;
+    types.push_back(&graph_.type(id));
+  }
+  return types;
+}
+
 std::optional<Dim> Call::DimAt(size_t i) const {
   if (const Dim* dim = Get<Dim>(i)) return *dim;
   if (const Number* number = Get<Number>(i)) {

@@ -34,6 +34,8 @@ class Call {
     const Ref* ref = Get<Ref>(i);
     return ref ? &graph_.type(ref->id) : nullptr;
   }
+  /// The types of a list of tensors that has some and lacks none.
+  std::optional<std::vector<const Type*>> TypesAt(size_t i) const;
   /// A size, offset or integer scalar.
   std::optional<Dim> DimAt(size_t i) const;
   /// An integer without symbols.

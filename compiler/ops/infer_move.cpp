@@ -36,17 +36,6 @@ bool Fill(const Call& call, size_t value_at, size_t dtype_at, Dims sizes, Result
   return true;
 }
 
-std::optional<std::vector<const Type*>> ListAt(const Call& call, size_t at) {
-  const RefList* list = call.Get<RefList>(at);
-  if (!list || list->ids.empty()) return std::nullopt;
-  std::vector<const Type*> types;
-  for (ValueId id : list->ids) {
-    if (id == kNoValue) return std::nullopt;
-    types.push_back(&call.graph().type(id));
-  }
-  return types;
-}
-
 }  // namespace
 
 bool InferEmbedding(const Call& call, Results& results) {
@@ -107,7 +96,7 @@ bool InferGather(const Call& call, Results& results) {
 }
 
 bool InferCat(const Call& call, Results& results) {
-  auto types = ListAt(call, 0);
+  auto types = call.TypesAt(0);
   if (!types) return false;
   DType dtype = types->front()->dtype;
   for (const Type* type : *types) dtype = PromoteTypes(dtype, type->dtype);
@@ -129,7 +118,7 @@ bool InferCat(const Call& call, Results& results) {
 }
 
 bool InferStack(const Call& call, Results& results) {
-  const auto types = ListAt(call, 0);
+  const auto types = call.TypesAt(0);
   if (!types) return false;
   Dims sizes = types->front()->sizes;
   const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), sizes.size() + 1);

@@ -285,6 +285,34 @@ bool InferExpandAs(const Call& call, Results& results) {
   return type && other && Expanded(*type, other->sizes, results);
 }
 
+bool InferBroadcastTensors(const Call& call, Results& results) {
+  const auto types = call.TypesAt(0);
+  if (!types) return false;
+  std::optional<Dims> sizes = Dims{};
+  for (const Type* type : *types) {
+    sizes = Broadcast(*sizes, type->sizes);
+    if (!sizes) return false;
+  }
+  return std::ranges::all_of(*types, [&](const Type* type) { return Expanded(*type, *sizes, results); });
+}
+
+bool InferMeshgrid(const Call& call, Results& results) {
+  const auto types = call.TypesAt(0);
+  if (!types) return false;
+  std::vector<size_t> dim_of = Identity(types->size());
+  if (call.NameAt(1).value_or("ij") == "xy" && dim_of.size() > 1) std::swap(dim_of[0], dim_of[1]);
+  Dims sizes(types->size());
+  for (size_t i = 0; i < types->size(); ++i) sizes[dim_of[i]] = (*types)[i]->Elements();
+  for (size_t i = 0; i < types->size(); ++i) {
+    const Type& type = *(*types)[i];
+    if (type.rank() > 1) return false;
+    Dims strides(types->size(), Dim(0));
+    if (type.rank() == 1) strides[dim_of[i]] = type.strides[0];
+    Push(type, sizes, std::move(strides), results);
+  }
+  return true;
+}
+
 bool InferSelect(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<int64_t> dim = call.IntAt(1);

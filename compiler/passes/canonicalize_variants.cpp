@@ -430,6 +430,7 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten.unflatten.int", Reshape},
         {"aten.view_as", Reshape},
         {"aten._unsafe_view", Reshape},
+        {"aten.broadcast_to", Expand},
         {"aten.expand_as", Expand},
         {"aten.t", Transpose},
         {"aten.mT", Transpose},

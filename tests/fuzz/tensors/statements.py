@@ -164,6 +164,9 @@ _views = """
 {x}.expand(-1, {C})
 {x}[:1].expand({Z}, -1)
 {x}.expand_as({x})
+torch.broadcast_to({x}, ({C}, *{x}.shape))
+torch.broadcast_tensors({x}, {y})[-1]
+torch.meshgrid(torch.arange({Z}), torch.arange({N}), indexing='ij')[1]
 {x}.select({D}, 0)
 {x}.select({D}, -1)
 {x}.narrow({D}, 0, {N} // 2)
@@ -333,6 +336,8 @@ _several = """
 {x}[1:], {x}[:-1]
 {x}[..., : {x}.shape[-1] // 2], {x}[..., {x}.shape[-1] // 2:]
 {x}, {x}[{SL}]
+torch.broadcast_tensors({x}, {y})
+torch.meshgrid({x}.flatten()[:{C}], torch.arange({N}), indexing='xy')
 """.split("\n")
 
 _writes = """
