@@ -85,13 +85,10 @@ bool TopK(const Call& call, Sizes& sizes) {
 /// Their number of dims is the operator's; nothing to look at without elements.
 bool Upsample(const Call& call, Sizes& sizes) {
   const Type* type = call.TypeAt(0);
-  const auto to = call.DimsAt(1);
-  if (!type || !to || type->rank() != to->size() + 2) return false;
-  for (const Dim& size : *to) {
-    if (!sizes.AtLeastZero(size - Dim(1))) return false;
-  }
-  return std::all_of(type->sizes.begin() + 1, type->sizes.end(),
-                     [&](const Dim& size) { return sizes.AtLeastZero(size - Dim(1)); });
+  const auto to = Infer(call.graph(), call.node());
+  const auto is_some = [&](const Dim& size) { return sizes.AtLeastZero(size - Dim(1)); };
+  return to && std::all_of(type->sizes.begin() + 1, type->sizes.end(), is_some) &&
+         std::all_of(to->front().sizes.begin() + 2, to->front().sizes.end(), is_some);
 }
 
 bool Gather(const Call& call, Sizes&) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of reductions, normalisations and pooling.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
@@ -88,6 +90,17 @@ bool Pooled(const Call& call, bool has_dilation, Results& results) {
   }
   results.push_back({type->dtype, std::move(sizes)});
   return true;
+}
+
+/// size * factor rounded down, as PyTorch computes it in doubles: where the factor is a fraction of a small power of
+/// two the product is exact for every size there is.
+std::optional<Dim> ScaledSize(const Dim& size, double factor) {
+  constexpr int64_t kParts = 64, kFactorMax = 64;
+  const double parts = factor * kParts;
+  if (!(parts >= 1 && parts <= kFactorMax * kParts) || parts != std::floor(parts)) return std::nullopt;
+  const auto numerator = static_cast<int64_t>(parts);
+  const int64_t common = std::gcd(numerator, kParts);
+  return FloorQuotient(size * Dim(numerator / common), Dim(kParts / common));
 }
 
 }  // namespace
@@ -204,13 +217,20 @@ bool InferAdaptivePool(const Call& call, Results& results) {
   return true;
 }
 
-/// Resized images: of sizes that are given, not by a factor.
+/// Resized images: to sizes that are given, or by a factor for each dim.
 bool InferUpsample(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<Dims> output = call.DimsAt(1);
-  if (!type || !output || output->empty() || type->rank() != output->size() + 2) return false;
-  Dims sizes(type->sizes.begin(), type->sizes.begin() + 2);
-  sizes.insert(sizes.end(), output->begin(), output->end());
+  if (!type || (!output && !call.IsNone(1))) return false;
+  const auto* factors = output ? nullptr : call.Get<std::vector<double>>(call.size() - 1);
+  const size_t spatial = output ? output->size() : factors ? factors->size() : 0;
+  if (spatial == 0 || type->rank() != spatial + 2) return false;
+  Dims sizes = type->sizes;
+  for (size_t i = 0; i < spatial; ++i) {
+    const auto size = output ? std::optional((*output)[i]) : ScaledSize(sizes[i + 2], (*factors)[i]);
+    if (!size) return false;
+    sizes[i + 2] = *size;
+  }
   results.push_back({type->dtype, std::move(sizes)});
   return true;
 }

@@ -17,6 +17,13 @@ CASES = {
     "meshgrid xy": (lambda x: torch.stack(torch.meshgrid(torch.arange(x.shape[0]), torch.arange(x.shape[1]), indexing="xy")), PAIRS),
     "broadcast_tensors": (lambda x: torch.broadcast_tensors((x * 2)[:, :1], x[:1] + 1)[1] * 2, PAIRS),
     "broadcast_to": (lambda x: torch.broadcast_to((x * 2)[:, :1], x.shape) + 1, PAIRS),
+    "interpolate by 2": (lambda x: F.interpolate(x * 1.0, scale_factor=2) + 1, IMAGES),
+    "interpolate by 0.5": (lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"), IMAGES),
+    "interpolate by 1.5": (lambda x: F.interpolate(x, scale_factor=(1.5, 0.25), mode="bicubic") * 2, IMAGES),
+    "interpolate, antialias": (lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear", antialias=True), IMAGES),
+    "interpolate rows": (lambda x: F.interpolate(x.transpose(1, 2), scale_factor=2.0, mode="linear", align_corners=True), ROWS),
+    "interpolate volumes": (lambda x: F.interpolate(x[:, :, None], scale_factor=(3.0, 1.25, 2.0), mode="trilinear"), IMAGES),
+    "interpolate exactly": (lambda x: F.interpolate(x, scale_factor=0.75, mode="nearest-exact"), IMAGES),
 }
 
 

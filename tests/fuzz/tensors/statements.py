@@ -224,6 +224,8 @@ torch.nn.functional.batch_norm({f}, {f}.mean(0), {f}.var(0) + 1)
 torch.nn.functional.max_pool2d({f}, 2)
 torch.nn.functional.avg_pool2d({f}, 2)
 torch.nn.functional.adaptive_avg_pool2d({f}, 1)
+torch.nn.functional.interpolate({f}[None], scale_factor=1.5)
+torch.nn.functional.interpolate({f}[None], scale_factor=0.5, mode='linear')
 {n}.topk(1, {D})[0]
 {n}.topk({C}, {D})[0]
 {n}.sort({D})[0]
