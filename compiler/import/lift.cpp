@@ -330,7 +330,7 @@ class Lifter {
       for (const ValueId result : node.results) lifted_[result] = true;
       return {};
     }
-    const auto inferred = NoteOperator(out_, node, sizes_) ? InferNode(node) : std::nullopt;
+    const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
     const bool known = inferred && inferred->size() == node.results.size();
     if (!known) FixOperands(node, node.op);
     for (size_t i = 0; i < node.results.size(); ++i) {
@@ -415,24 +415,6 @@ class Lifter {
     return takes;
   }
 
-  /// Inference, and for slices what their bounds say now that they lie within.
-  std::optional<std::vector<Inferred>> InferNode(const Node& node) {
-    if (node.op != "aten.slice.Tensor") return Infer(out_, node);
-    const auto* operand = std::get_if<Ref>(&node.args[0]);
-    const auto at = [&](size_t i) { return i < node.args.size() ? std::get_if<Dim>(&node.args[i]) : nullptr; };
-    if (operand == nullptr || !at(2) || !at(3) || (at(1) && !at(1)->is_const()) || (at(4) && !at(4)->is_const()))
-      return Infer(out_, node);
-    const Dim step = at(4) ? *at(4) : Dim(1);
-    const auto length = FloorQuotient(*at(3) - *at(2) + step - Dim(1), step);
-    if (!length) return std::nullopt;
-    Type type = out_.type(operand->id);
-    const auto dim = WrapDim(at(1) ? at(1)->const_value() : 0, type.rank());
-    if (!dim || *dim >= type.rank()) return std::nullopt;
-    type.sizes[*dim] = *length;
-    type.strides[*dim] = type.strides[*dim] * step;
-    return std::vector<Inferred>{{type.dtype, type.sizes, type.strides}};
-  }
-
   bool LiftResult(const Node& node, ValueId result, const Inferred& inferred) {
     const Type& exact = exact_.type(result);
     Type& type = out_.value(result).type;
@@ -445,6 +427,10 @@ class Lifter {
     std::vector<Dims> guesses;
     if (inferred.strides) guesses.push_back(*inferred.strides);
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
+    // Scattered into a window, a tensor keeps its layout, gaps included.
+    const auto* operand = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);
+    if (operand != nullptr && (node.op == "aten.slice_scatter" || node.op == "aten.select_scatter"))
+      guesses.push_back(out_.type(operand->id).strides);
     guesses.push_back(guards::ContiguousStrides(type.sizes));
     guesses.push_back(guards::NestedStrides(type.sizes, exact.sizes, exact.strides));
     for (const Dims& strides : guesses) {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "compiler/ops/call.h"
-#include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler {
@@ -126,7 +125,7 @@ bool Scattered(const Call& call, const char* view) {
   const Type* source = call.TypeAt(1);
   Node window{view, call.node().args};
   window.args.erase(window.args.begin() + 1);
-  const auto taken = Infer(call.graph(), window);
+  const auto taken = InferWithin(call.graph(), window);
   return source && taken && SameFrom(taken->front().sizes, 0, source->sizes);
 }
 bool SelectScatter(const Call& call, Sizes&) { return Scattered(call, "aten.select.int"); }
@@ -292,6 +291,23 @@ constexpr Entry kEntries[] = {
 };
 
 }  // namespace
+
+std::optional<std::vector<Inferred>> InferWithin(const Graph& graph, const Node& node) {
+  if (node.op != "aten.slice.Tensor") return Infer(graph, node);
+  const Call call(graph, node);
+  const Type* operand = call.TypeAt(0);
+  const auto dim = call.IsNone(1) ? std::optional<int64_t>(0) : call.IntAt(1);
+  const auto step = call.IsNone(4) ? std::optional<int64_t>(1) : call.IntAt(4);
+  const auto start = call.DimAt(2), end = call.DimAt(3);
+  if (!operand || !dim || !step || !start || !end) return Infer(graph, node);
+  const auto at = WrapDim(*dim, operand->rank());
+  const auto length = FloorQuotient(*end - *start + Dim(*step - 1), Dim(*step));
+  if (!length || !at || *at >= operand->rank()) return std::nullopt;
+  Type type = *operand;
+  type.sizes[*at] = *length;
+  type.strides[*at] = type.strides[*at] * Dim(*step);
+  return std::vector<Inferred>{{type.dtype, type.sizes, type.strides}};
+}
 
 bool NoteOperator(const Graph& graph, const Node& node, Sizes& sizes) {
   const OpInfo* op = FindOp(node.op);

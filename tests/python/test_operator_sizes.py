@@ -11,6 +11,37 @@ IMAGES = [(2, 3, 12, 17), (2, 3, 9, 14), (2, 3, 30, 8), (2, 3, 21, 21), (2, 3, 1
 ROWS = [(2, 13, 8), (2, 9, 8), (2, 21, 8), (2, 6, 8), (2, 30, 8)]
 PAIRS = [(5, 7), (9, 4), (6, 6), (3, 20)]
 
+def masks_windows(x, window=3):
+    """As shifted windows tell their regions apart."""
+    mask, count = torch.zeros(1, *x.shape[2:], 1), 0
+    for rows in (slice(0, -window), slice(-window, -1), slice(-1, None)):
+        for columns in (slice(0, -window), slice(-window, -1), slice(-1, None)):
+            mask[:, rows, columns, :] = count
+            count += 1
+    return mask[..., 0] + x
+
+
+def puts_into_a_window(x):
+    y = x.clone()
+    y[1:, 2:][:, x.shape[1] // 2] = x[1:, 0]
+    return y
+
+
+class Cache(torch.nn.Module):
+    """Keys of a fixed length, filled from the front."""
+
+    def __init__(self):
+        super().__init__()
+        self.keys = torch.zeros(2, 64, 4)
+        self.position = 0
+
+    def forward(self, x):
+        count = x.shape[1]
+        self.keys[:, self.position : self.position + count] = x
+        self.position += count
+        return self.keys[:, : self.position].sum(1)
+
+
 # What is called, the shapes of its one argument: the first is recorded.
 CASES = {
     "meshgrid": (lambda x: torch.meshgrid(torch.arange(x.shape[0]) * 1.0, torch.arange(x.shape[1]) * 1.0, indexing="ij")[0] + x, PAIRS),
@@ -24,6 +55,10 @@ CASES = {
     "interpolate rows": (lambda x: F.interpolate(x.transpose(1, 2), scale_factor=2.0, mode="linear", align_corners=True), ROWS),
     "interpolate volumes": (lambda x: F.interpolate(x[:, :, None], scale_factor=(3.0, 1.25, 2.0), mode="trilinear"), IMAGES),
     "interpolate exactly": (lambda x: F.interpolate(x, scale_factor=0.75, mode="nearest-exact"), IMAGES),
+    "slice_scatter": (lambda x: torch.slice_scatter(x, x[:, 3:] * 2, 1, 0, x.shape[1] - 3), ROWS),
+    "select_scatter": (lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, x.shape[1] - 2), ROWS),
+    "stores by slices": (masks_windows, IMAGES),
+    "stores into slices": (puts_into_a_window, [(5, 9, 2), (3, 7, 2), (8, 8, 3), (2, 20, 2)]),
 }
 
 
@@ -48,3 +83,15 @@ def test_one_recording_serves_every_size(ingot, name):
             x = torch.randn(*shape)
             same(step(x.clone()), function(x))
     assert (seen["captures"], seen["native_calls"]) == (1, len(shapes) - 1), step.report() + step.soundness()
+
+
+def test_a_cache_is_written_where_it_ends(ingot):
+    torch.manual_seed(0)
+    plain = Cache()
+    step = ingot.compile(Cache(), wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for count in (5, 3, 4, 6, 2, 7, 5, 9):
+            x = torch.randn(2, count, 4)
+            same(step(x), plain(x))
+    # That the position moves takes a recording of its own.
+    assert seen["captures"] <= 3 and seen["native_calls"] >= 5, step.report()
