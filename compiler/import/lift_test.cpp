@@ -73,6 +73,29 @@ TEST(Lift, MakesQuotientsSizes) {
   EXPECT_THAT(found.text, HasSubstr(": f32[1, 8, s2, s3]"));
 }
 
+TEST(Lift, SplitsADimThatDivides) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {5, 12});
+  const uint32_t rows = r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.View("aten::view", Args(V(x), IntList({5, -1, 4})), {5, 3, 4}, {12, 4, 1});
+  r.Sized(1, 0, rows);
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_THAT(found.text, HasSubstr("input \"=(s1) // (4)\""));
+  EXPECT_THAT(found.text, HasSubstr(": f32[s0, s2, 4]"));
+  EXPECT_THAT(found.range, HasSubstr("s1 % 4 == 0"));
+}
+
+TEST(Lift, TiesWhatAViewSplitsToTheNumbersItSplitsInto) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {2, 5, 8});
+  const uint32_t rows = r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.View("aten::view", Args(V(x), IntList({2, -1, 2, 4})), {2, 5, 2, 4}, {40, 8, 4, 1});
+  r.Sized(1, 0, rows);
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_THAT(found.text, HasSubstr("%x: f32[s0, s1, 8]"));
+  EXPECT_THAT(found.text, HasSubstr(": f32[s0, s1, 2, 4]"));
+}
+
 TEST(Lift, AViewThatTookAllFixesItsBounds) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {3, 2});

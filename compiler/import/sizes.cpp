@@ -141,7 +141,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
     if (derived_[i].a == a && derived_[i].b == b) return Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
   }
   if (derived_.size() >= kDerivedMax) return std::nullopt;
-  derived_.push_back({a, b});
+  derived_.push_back({a, b, false});
   seen_.push_back(FloorDiv(x, y));
   const Dim symbol = Dim::Symbol(static_cast<uint16_t>(seen_.size() - 1));
   // What whoever asks about the symbol may know of it; it always holds.
@@ -153,7 +153,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
   if (UsesDerived(a) || UsesDerived(b)) {
-    if (!changed_)
+    if (!TieByDividing(a - b) && !changed_)
       FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
     return true;
   }
@@ -165,6 +165,54 @@ bool Sizes::Tie(const Dim& a, const Dim& b) {
     FixBasic(zero, fmt::format("{} is {}", a.ToText(), b.ToText()));
   }
   return true;
+}
+
+std::optional<Dim> Sizes::Divided(const Dim& dim, size_t i) const {
+  const auto quotient = static_cast<uint16_t>(basic_.size() + i);
+  const auto solved = Solve(derived_[i].a - derived_[i].b * Dim::Symbol(quotient));
+  if (!solved || solved->first == quotient) return std::nullopt;
+  Dims all;
+  for (uint16_t s = 0; s < seen_.size(); ++s) all.push_back(s == solved->first ? solved->second : Dim::Symbol(s));
+  return dim.Substitute(all);
+}
+
+/// Whether `zero` is 0 where dividends divide that did when they were recorded; that they do is noted then.
+bool Sizes::TieByDividing(const Dim& zero) {
+  Dim left = zero;
+  std::vector<size_t> used;
+  // A dividend may be made of earlier quotients.
+  for (size_t i = derived_.size(); i-- > 0 && !left.is_zero();) {
+    const auto& [a, b, divides] = derived_[i];
+    const Dim quotient = Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
+    if (!b.is_const() || Seen(a) != Seen(b * quotient)) continue;
+    const auto next = left.DivideExactly(a - b * quotient) ? std::optional(Dim()) : Divided(left, i);
+    if (!next || *next == left) continue;
+    left = *next;
+    used.push_back(i);
+  }
+  // What all of it is a multiple of need not be looked at.
+  left = WithoutCommon(left);
+  if (UsesDerived(left) || Seen(left) != 0) return false;
+  if (!left.is_zero() && !changed_) Tie(left, Dim());
+  for (const size_t i : used) {
+    derived_[i].divides = true;
+    Modulo(derived_[i].a, derived_[i].b.const_value(), 0);
+  }
+  return true;
+}
+
+Dim Sizes::InQuotients(const Dim& dim) const {
+  Dim written = dim;
+  for (size_t i = derived_.size(); i-- > 0;) {
+    if (derived_[i].divides) written = Divided(written, i).value_or(written);
+  }
+  return written;
+}
+
+bool Sizes::Decide(const Dim& dim) {
+  const bool is_at_least = Seen(dim) >= 0;
+  AtLeastZero(is_at_least ? dim : Dim(-1) - dim);
+  return is_at_least;
 }
 
 void Sizes::Fix(const Dim& dim, const std::string& why) {

@@ -35,8 +35,12 @@ class Sizes final : public SizeTies {
   bool Tie(const Dim& a, const Dim& b) override;
   /// A symbol of its own, behind all others, for this walk.
   std::optional<Dim> Quotient(const Dim& a, const Dim& b) override;
+  int64_t SeenAs(const Dim& dim) const override { return Seen(dim); }
+  bool Decide(const Dim& dim) override;
+  Dim InQuotients(const Dim& dim) const override;
   struct Derived {
-    Dim a, b;  ///< the symbol is a / b rounded down
+    Dim a, b;               ///< the symbol is a / b rounded down
+    bool divides = false;   ///< it is noted that nothing is left over
   };
   const std::vector<Derived>& derived() const { return derived_; }
   /// Makes every symbol of `dim` the number it was. `why` is for people.
@@ -61,6 +65,9 @@ class Sizes final : public SizeTies {
   /// A sum of the symbols of the constructor that it is made of, those within quotients included.
   Dim Involved(const Dim& dim) const;
   bool UsesDerived(const Dim& dim) const;
+  bool TieByDividing(const Dim& zero);
+  /// `dim` with a symbol of derived number `i`'s dividend written by the quotient, as where it divides.
+  std::optional<Dim> Divided(const Dim& dim, size_t i) const;
   void Replace(uint16_t symbol, const Dim& by);
   bool Split(uint16_t symbol);
   void FixBasic(const Dim& basic, const std::string& why);

@@ -40,6 +40,40 @@ bool SameDType(const Inferred& want, DType found) {
   return want.default_dtype ? IsFloat(found) : want.dtype == found;
 }
 
+/// ResolveSizes where the elements do not divide as polynomials. Dims that the view splits or merges are found by what
+/// they were, from the back, and tied part by part, so that only those of the -1 have something to divide.
+std::optional<Dims> ResolveByParts(std::span<const Dim> from, Dims sizes, const Dim& known) {
+  const auto elements = SeenSize(guards::Product(from)), taken = SeenSize(known);
+  if (!elements || !taken || *elements < 1 || *taken < 1 || *elements % *taken != 0) return std::nullopt;
+  const int64_t left = *elements / *taken;
+  size_t i = from.size(), k = sizes.size();
+  while (i > 0 || k > 0) {
+    Dim dividend = 1, divisor = 1;
+    Dim* open = nullptr;
+    int64_t seen_dividend = 1, seen_divisor = 1;
+    do {
+      const bool takes_from = i > 0 && (k == 0 || seen_dividend <= seen_divisor);
+      if (!takes_from && k == 0) return std::nullopt;
+      Dim& size = takes_from ? dividend : divisor;
+      int64_t& seen = takes_from ? seen_dividend : seen_divisor;
+      const Dim next = takes_from ? from[--i] : sizes[--k];
+      const bool is_open = !takes_from && next == Dim(-1);
+      if (is_open) open = &sizes[k];
+      const auto factor = is_open ? std::optional(left) : SeenSize(next);
+      if (!factor || *factor < 1 || __builtin_mul_overflow(seen, *factor, &seen)) return std::nullopt;
+      if (!is_open) size = size * next;
+    } while (seen_dividend != seen_divisor);
+    if (open == nullptr) {
+      if (!SameSize(dividend, divisor)) return std::nullopt;
+      continue;
+    }
+    const auto rest = FloorQuotient(dividend, divisor);
+    if (!rest || !SameSize(dividend, divisor * *rest)) return std::nullopt;
+    *open = *rest;
+  }
+  return sizes;
+}
+
 }  // namespace
 
 DType PromoteTypes(DType a, DType b) {
@@ -110,7 +144,8 @@ std::optional<size_t> WrapDim(int64_t dim, size_t rank) {
   return static_cast<size_t>(dim < 0 ? dim + limit : dim);
 }
 
-std::optional<Dims> ResolveSizes(const Dim& elements, Dims sizes) {
+std::optional<Dims> ResolveSizes(std::span<const Dim> from, Dims sizes) {
+  const Dim elements = guards::Product(from);
   Dim known = 1;
   Dim* open = nullptr;
   for (Dim& size : sizes) {
@@ -127,13 +162,15 @@ std::optional<Dims> ResolveSizes(const Dim& elements, Dims sizes) {
   }
   if (known.is_zero()) return std::nullopt;
   const std::optional<Dim> rest = elements.DivideExactly(known);
-  if (!rest) return std::nullopt;
+  if (!rest) return ResolveByParts(from, std::move(sizes), known);
   *open = *rest;
   return sizes;
 }
 
-std::optional<Dims> ViewStrides(const Type& type, const Dims& sizes) {
-  if (type.sizes == sizes) return type.strides;
+std::optional<Dims> ViewStrides(const Type& operand, const Dims& wanted) {
+  if (operand.sizes == wanted) return operand.strides;
+  const Type type{operand.dtype, InQuotients(operand.sizes), InQuotients(operand.strides)};
+  const Dims sizes = InQuotients(wanted);
   if (type.Elements().is_zero() || type.sizes.empty()) return guards::ContiguousStrides(sizes);
   Dims strides(sizes.size(), Dim(1));
   size_t to = sizes.size();

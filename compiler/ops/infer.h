@@ -46,12 +46,12 @@ DType ResultType(std::span<const PromoteOperand> operands);
 /// Broadcast sizes, or nullopt where they clash or a symbol leaves it open.
 std::optional<Dims> Broadcast(const Dims& a, const Dims& b);
 
-/// Strides that make `sizes` a view of a tensor of `type`, as torch computes them; nullopt when
-/// the elements must move or a symbol leaves it open. `sizes` has no -1.
-std::optional<Dims> ViewStrides(const Type& type, const Dims& sizes);
+/// Strides that make `wanted` a view of the operand, as torch computes them; nullopt when the
+/// elements must move or a symbol leaves it open. `wanted` has no -1.
+std::optional<Dims> ViewStrides(const Type& operand, const Dims& wanted);
 
-/// `sizes` with a -1 replaced by what `elements` leaves for it.
-std::optional<Dims> ResolveSizes(const Dim& elements, Dims sizes);
+/// `sizes` for the elements of `from`, with a -1 replaced by what those leave for it.
+std::optional<Dims> ResolveSizes(std::span<const Dim> from, Dims sizes);
 
 /// `dim` counted from the front; nullopt out of range. Rank 0 accepts 0 and -1.
 std::optional<size_t> WrapDim(int64_t dim, size_t rank);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of views: sizes and the exact strides.
 #include <algorithm>
+#include <span>
 
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
@@ -43,7 +44,7 @@ bool Swapped(const Type& type, int64_t a, int64_t b, Results& results) {
 }
 
 bool Viewed(const Type& type, Dims sizes, bool must_be_view, Results& results) {
-  std::optional<Dims> resolved = ResolveSizes(type.Elements(), std::move(sizes));
+  std::optional<Dims> resolved = ResolveSizes(type.sizes, std::move(sizes));
   if (!resolved) return false;
   std::optional<Dims> strides = ViewStrides(type, *resolved);
   if (!strides && must_be_view) return false;
@@ -169,7 +170,7 @@ bool InferUnflatten(const Call& call, Results& results) {
   if (!type || !dim || !parts || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(*dim, type->rank());
   if (!at) return false;
-  parts = ResolveSizes(type->sizes[*at], std::move(*parts));
+  parts = ResolveSizes(std::span(&type->sizes[*at], 1), std::move(*parts));
   if (!parts) return false;
   Dims sizes = type->sizes;
   sizes.erase(sizes.begin() + *at);

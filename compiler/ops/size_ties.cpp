@@ -39,4 +39,22 @@ std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
   return quotient ? std::optional(whole + *quotient) : std::nullopt;
 }
 
+std::optional<int64_t> SeenSize(const Dim& dim) {
+  if (dim.is_const()) return dim.const_value();
+  return t_ties == nullptr ? std::nullopt : std::optional(t_ties->SeenAs(dim));
+}
+
+std::optional<bool> IsAtLeastZero(const Dim& dim) {
+  if (dim.is_const()) return dim.const_value() >= 0;
+  return t_ties == nullptr ? std::nullopt : std::optional(t_ties->Decide(dim));
+}
+
+guards::Dims InQuotients(const guards::Dims& dims) {
+  guards::Dims all = dims;
+  for (Dim& dim : all) {
+    if (t_ties != nullptr && !dim.is_const()) dim = t_ties->InQuotients(dim);
+  }
+  return all;
+}
+
 }  // namespace ingot::compiler

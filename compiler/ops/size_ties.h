@@ -21,6 +21,12 @@ class SizeTies {
   virtual bool Tie(const guards::Dim& a, const guards::Dim& b) = 0;
   /// A size that is a / b rounded down, b being above 0; none where there are too many.
   virtual std::optional<guards::Dim> Quotient(const guards::Dim& a, const guards::Dim& b) = 0;
+  /// What a size was when it was recorded.
+  virtual int64_t SeenAs(const guards::Dim& dim) const = 0;
+  /// Whether it is at least 0: as it was, which is noted.
+  virtual bool Decide(const guards::Dim& dim) = 0;
+  /// The same size, with dividends that are known to divide written by their quotients.
+  virtual guards::Dim InQuotients(const guards::Dim& dim) const = 0;
 
  private:
   SizeTies* outer_;
@@ -30,5 +36,11 @@ class SizeTies {
 bool SameSize(const guards::Dim& a, const guards::Dim& b);
 /// a / b rounded down as a size, where b is above 0 and somebody can say it.
 std::optional<guards::Dim> FloorQuotient(const guards::Dim& a, const guards::Dim& b);
+/// What a size was when it was recorded, where somebody says.
+std::optional<int64_t> SeenSize(const guards::Dim& dim);
+/// Whether it is at least 0, where that is known or somebody decides it.
+std::optional<bool> IsAtLeastZero(const guards::Dim& dim);
+/// The same sizes, so that those known to be equal are the same polynomial as far as somebody can say.
+guards::Dims InQuotients(const guards::Dims& dims);
 
 }  // namespace ingot::compiler

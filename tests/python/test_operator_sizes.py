@@ -27,6 +27,24 @@ def puts_into_a_window(x):
     return y
 
 
+def windows(x, window=4):
+    """As Swin attends in shifted windows."""
+    batch, height, width, channels = x.shape
+    right, below = (window - width % window) % window, (window - height % window) % window
+    y = F.pad(x, (0, 0, 0, right, 0, below)).roll((-2, -2), (1, 2))
+    _, rows, columns, _ = y.shape
+    parts = y.view(batch, rows // window, window, columns // window, window, channels).permute(0, 1, 3, 2, 4, 5).contiguous()
+    parts = parts.view(-1, window * window, channels)
+    parts = (parts @ parts.transpose(1, 2)).softmax(-1) @ parts
+    y = parts.view(batch, rows // window, columns // window, window, window, channels).permute(0, 1, 3, 2, 4, 5).contiguous()
+    return y.view(batch, rows, columns, channels).roll((2, 2), (1, 2))[:, :height, :width, :].contiguous()
+
+
+def unshuffles(x):
+    y = x.view(x.shape[0], 3, x.shape[2] // 2, 2, x.shape[3] // 2, 2).permute(0, 1, 3, 5, 2, 4)
+    return y.reshape(x.shape[0], 12, x.shape[2] // 2, x.shape[3] // 2)
+
+
 class Cache(torch.nn.Module):
     """Keys of a fixed length, filled from the front."""
 
@@ -59,6 +77,12 @@ CASES = {
     "select_scatter": (lambda x: torch.select_scatter(x, x[:, 0] * 2, 1, x.shape[1] - 2), ROWS),
     "stores by slices": (masks_windows, IMAGES),
     "stores into slices": (puts_into_a_window, [(5, 9, 2), (3, 7, 2), (8, 8, 3), (2, 20, 2)]),
+    "splits what is a number": (lambda x: x.view(x.shape[0], -1, 2, 4).transpose(1, 2) * 2, ROWS),
+    "splits what divides": (lambda x: (x * 1).view(x.shape[0], -1, 4) + 1, [(2, 12), (3, 8), (5, 20), (2, 32)]),
+    "splits by a quotient": (lambda x: (x * 1).unflatten(1, (x.shape[1] // 4, 4)) + 1, [(2, 12), (3, 8), (5, 20), (2, 32)]),
+    "merges and splits": (lambda x: (x.transpose(1, 2) * 1).reshape(x.shape[0] * 4, -1, 2) + 1, [(2, 13, 4, 2), (3, 8, 4, 2), (5, 21, 4, 2)]),
+    "windows": (windows, [(2, 13, 17, 3), (2, 9, 21, 3), (3, 21, 13, 3), (2, 17, 29, 3)]),
+    "unshuffles": (unshuffles, [(2, 3, 12, 18), (2, 3, 8, 14), (3, 3, 22, 6), (2, 3, 10, 10)]),
 }
 
 
