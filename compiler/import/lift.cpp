@@ -422,7 +422,9 @@ class Lifter {
     type.sizes = inferred.sizes;
     for (const Dim& size : type.sizes) {
       // Empty tensors take ways of their own.
-      if (!size.is_const() && sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
+      if (size.is_const()) continue;
+      if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
+      if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
     std::vector<Dims> guesses;
     if (inferred.strides) guesses.push_back(*inferred.strides);
