@@ -153,7 +153,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
   if (UsesDerived(a) || UsesDerived(b)) {
-    if (!TieByDividing(a - b) && !changed_)
+    if (!TieByRemainders(a - b) && !changed_)
       FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
     return true;
   }
@@ -167,46 +167,57 @@ bool Sizes::Tie(const Dim& a, const Dim& b) {
   return true;
 }
 
-std::optional<Dim> Sizes::Divided(const Dim& dim, size_t i) const {
-  const auto quotient = static_cast<uint16_t>(basic_.size() + i);
-  const auto solved = Solve(derived_[i].a - derived_[i].b * Dim::Symbol(quotient));
-  if (!solved || solved->first == quotient) return std::nullopt;
-  Dims all;
-  for (uint16_t s = 0; s < seen_.size(); ++s) all.push_back(s == solved->first ? solved->second : Dim::Symbol(s));
-  return dim.Substitute(all);
+Dims Sizes::ByRemainders(const std::vector<bool>& known) const {
+  Dims by;
+  for (uint16_t symbol = 0; symbol < seen_.size(); ++symbol) by.push_back(Dim::Symbol(symbol));
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    if (!known[i]) continue;
+    const auto& [a, b, is_known] = derived_[i];
+    const auto quotient = static_cast<uint16_t>(basic_.size() + i);
+    const Dim dividend = (a - Dim(FloorMod(Seen(a), b.const_value()))).Substitute(by);
+    // A quotient of what others say already, or the dividend is said by the quotient.
+    const auto whole = dividend.DivideExactly(b);
+    const auto solved = whole ? std::optional(std::pair(quotient, *whole)) : Solve(dividend - b * Dim::Symbol(quotient));
+    if (!solved) continue;
+    Dims one;
+    for (uint16_t s = 0; s < seen_.size(); ++s) one.push_back(s == solved->first ? solved->second : Dim::Symbol(s));
+    for (Dim& dim : by) dim = dim.Substitute(one);
+  }
+  return by;
 }
 
-/// Whether `zero` is 0 where dividends divide that did when they were recorded; that they do is noted then.
-bool Sizes::TieByDividing(const Dim& zero) {
-  Dim left = zero;
-  std::vector<size_t> used;
-  // A dividend may be made of earlier quotients.
-  for (size_t i = derived_.size(); i-- > 0 && !left.is_zero();) {
-    const auto& [a, b, divides] = derived_[i];
-    const Dim quotient = Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
-    if (!b.is_const() || Seen(a) != Seen(b * quotient)) continue;
-    const auto next = left.DivideExactly(a - b * quotient) ? std::optional(Dim()) : Divided(left, i);
-    if (!next || *next == left) continue;
-    left = *next;
-    used.push_back(i);
-  }
+/// Whether `zero` is 0 where divisions leave as much over as they did; that they do is noted then.
+bool Sizes::TieByRemainders(const Dim& zero) {
   // What all of it is a multiple of need not be looked at.
-  left = WithoutCommon(left);
+  const auto left_by = [&](const std::vector<bool>& known) { return WithoutCommon(zero.Substitute(ByRemainders(known))); };
+  std::vector<bool> known(derived_.size(), false);
+  Dim left = left_by(known);
+  for (size_t i = 0; i < derived_.size() && UsesDerived(left); ++i) {
+    known[i] = derived_[i].b.is_const();
+    left = left_by(known);
+  }
   if (UsesDerived(left) || Seen(left) != 0) return false;
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    if (!known[i]) continue;
+    known[i] = false;
+    if (left_by(known) == left) continue;
+    known[i] = true;
+  }
   if (!left.is_zero() && !changed_) Tie(left, Dim());
-  for (const size_t i : used) {
-    derived_[i].divides = true;
-    Modulo(derived_[i].a, derived_[i].b.const_value(), 0);
+  for (size_t i = 0; i < derived_.size(); ++i) {
+    if (!known[i]) continue;
+    auto& [a, b, is_known] = derived_[i];
+    is_known = true;
+    Modulo(a, b.const_value(), FloorMod(Seen(a), b.const_value()));
   }
   return true;
 }
 
 Dim Sizes::InQuotients(const Dim& dim) const {
-  Dim written = dim;
-  for (size_t i = derived_.size(); i-- > 0;) {
-    if (derived_[i].divides) written = Divided(written, i).value_or(written);
-  }
-  return written;
+  std::vector<bool> known;
+  for (const Derived& derived : derived_) known.push_back(derived.remainder_is_known);
+  if (std::ranges::find(known, true) == known.end()) return dim;
+  return dim.Substitute(ByRemainders(known));
 }
 
 bool Sizes::Decide(const Dim& dim) {

@@ -39,8 +39,8 @@ class Sizes final : public SizeTies {
   bool Decide(const Dim& dim) override;
   Dim InQuotients(const Dim& dim) const override;
   struct Derived {
-    Dim a, b;               ///< the symbol is a / b rounded down
-    bool divides = false;   ///< it is noted that nothing is left over
+    Dim a, b;                         ///< the symbol is a / b rounded down
+    bool remainder_is_known = false;  ///< noted to be what it was, b being a number
   };
   const std::vector<Derived>& derived() const { return derived_; }
   /// Makes every symbol of `dim` the number it was. `why` is for people.
@@ -65,9 +65,10 @@ class Sizes final : public SizeTies {
   /// A sum of the symbols of the constructor that it is made of, those within quotients included.
   Dim Involved(const Dim& dim) const;
   bool UsesDerived(const Dim& dim) const;
-  bool TieByDividing(const Dim& zero);
-  /// `dim` with a symbol of derived number `i`'s dividend written by the quotient, as where it divides.
-  std::optional<Dim> Divided(const Dim& dim, size_t i) const;
+  bool TieByRemainders(const Dim& zero);
+  /// What each symbol of this walk is where the remainders of these derived ones are what they were: dividends are
+  /// written by their quotients.
+  Dims ByRemainders(const std::vector<bool>& known) const;
   void Replace(uint16_t symbol, const Dim& by);
   bool Split(uint16_t symbol);
   void FixBasic(const Dim& basic, const std::string& why);

@@ -25,7 +25,7 @@ class SizeTies {
   virtual int64_t SeenAs(const guards::Dim& dim) const = 0;
   /// Whether it is at least 0: as it was, which is noted.
   virtual bool Decide(const guards::Dim& dim) = 0;
-  /// The same size, with dividends that are known to divide written by their quotients.
+  /// The same size, with dividends whose remainders are known written by their quotients.
   virtual guards::Dim InQuotients(const guards::Dim& dim) const = 0;
 
  private:
