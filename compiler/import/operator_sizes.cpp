@@ -138,9 +138,18 @@ bool Pad(const Call& call, Sizes& sizes) {
   const bool is_constant =
       call.node().op == "aten.constant_pad_nd" || call.NameAt(2).value_or("constant") == "constant";
   for (size_t i = 0; i < pad->size(); ++i) {
-    if (!(*pad)[i].is_const()) return false;
+    const Dim& amount = (*pad)[i];
+    // What is added is added everywhere, and what is cut is cut and there: each is a way of its own.
+    if (sizes.Seen(amount) == 0) {
+      SameSize(amount, Dim(0));
+    } else if (sizes.Seen(amount) > 0) {
+      sizes.AtLeastZero(amount - Dim(1));
+    } else if (!sizes.AtLeastZero(Dim(-1) - amount) ||
+               !sizes.AtLeastZero(type->sizes[type->rank() - 1 - i / 2] + amount)) {
+      return false;
+    }
     // Others take what they pad with from within.
-    if (!is_constant && !sizes.AtLeastZero(type->sizes[type->rank() - 1 - i / 2] - (*pad)[i] - Dim(1))) return false;
+    if (!is_constant && !sizes.AtLeastZero(type->sizes[type->rank() - 1 - i / 2] - amount - Dim(1))) return false;
   }
   return true;
 }
@@ -163,6 +172,15 @@ bool Conv(const Call& call, Sizes&) {
   const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
   return groups && IsConst(weight->sizes) && SameSize(channels, weight->sizes[1] * Dim(*groups)) &&
          IsVector(call, 2, weight->sizes[0]);
+}
+
+bool ConvTranspose(const Call& call, Sizes&) {
+  const Type *input = call.TypeAt(0), *weight = call.TypeAt(1);
+  if (!input || !weight || weight->rank() < 3 || input->rank() + 1 < weight->rank()) return false;
+  const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
+  return groups && IsConst(weight->sizes) &&
+         SameSize(input->sizes[input->rank() - weight->rank() + 1], weight->sizes[0]) &&
+         IsVector(call, 2, weight->sizes[1] * Dim(*groups));
 }
 
 bool Attention(const Call& call, Sizes&) {
@@ -278,6 +296,12 @@ constexpr Entry kEntries[] = {
     {"aten.conv1d", Conv},
     {"aten.conv2d", Conv},
     {"aten.conv3d", Conv},
+    {"aten.conv1d.padding", Conv},
+    {"aten.conv2d.padding", Conv},
+    {"aten.conv3d.padding", Conv},
+    {"aten.conv_transpose1d", ConvTranspose},
+    {"aten.conv_transpose2d.input", ConvTranspose},
+    {"aten.conv_transpose3d.input", ConvTranspose},
     {"aten.scaled_dot_product_attention", Attention},
     {"aten.split.sizes", SplitSizes},
     {"aten.split", SplitSizes},
@@ -285,6 +309,7 @@ constexpr Entry kEntries[] = {
     {"aten.broadcast_tensors", Nothing},
     {"aten.meshgrid", Nothing},
     {"aten.meshgrid.indexing", Nothing},
+    {"aten.tensor_split.indices", Nothing},
     {"aten.arange", Range},
     {"aten.arange.start", Range},
     {"aten.arange.start_step", Range},

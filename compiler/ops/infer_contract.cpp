@@ -29,6 +29,13 @@ std::optional<Dims> Product(const Dims& a, const Dims& b) {
   return sizes;
 }
 
+/// Entry `i` of an argument with one for each spatial dim, or one for all.
+Dim SpatialAt(const Call& call, size_t at, size_t i, int64_t otherwise) {
+  const std::optional<Dims> dims = call.DimsAt(at);
+  if (!dims || dims->empty()) return Dim(otherwise);
+  return dims->size() == 1 ? dims->front() : dims->at(std::min(i, dims->size() - 1));
+}
+
 }  // namespace
 
 bool InferLinear(const Call& call, Results& results) {
@@ -70,23 +77,38 @@ bool InferConv(const Call& call, Results& results) {
   if (!input || !weight || weight->rank() < 3) return false;
   const size_t spatial = weight->rank() - 2;
   if (input->rank() != weight->rank() && input->rank() + 1 != weight->rank()) return false;
-  const auto entry = [&call](size_t at, size_t i, int64_t otherwise) {
-    const std::optional<Dims> dims = call.DimsAt(at);
-    if (!dims || dims->empty()) return Dim(otherwise);
-    return dims->size() == 1 ? dims->front() : dims->at(std::min(i, dims->size() - 1));
-  };
-  if (call.NameAt(4)) return false;
+  // "same" pads to the size there was, whatever its stride of 1 and the kernel need.
+  const auto named = call.NameAt(4);
   Dims sizes = input->sizes;
   sizes[sizes.size() - spatial - 1] = weight->sizes[0];
+  if (named == "same") return Push(input->dtype, std::move(sizes), results);
   for (size_t i = 0; i < spatial; ++i) {
     Dim& size = sizes[sizes.size() - spatial + i];
-    const Dim stride = entry(3, i, 1);
-    const Dim span = size + Dim(2) * entry(4, i, 0) -
-                     entry(5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
+    const Dim stride = SpatialAt(call, 3, i, 1);
+    const Dim span = size + Dim(2) * SpatialAt(call, 4, i, 0) -
+                     SpatialAt(call, 5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
     const bool is_too_small = span.is_const() && span.const_value() < 0;
     const std::optional<Dim> steps = is_too_small ? std::nullopt : FloorQuotient(span, stride);
     if (!steps) return false;
     size = *steps + Dim(1);
+  }
+  return Push(input->dtype, std::move(sizes), results);
+}
+
+bool InferConvTranspose(const Call& call, Results& results) {
+  const Type* input = call.TypeAt(0);
+  const Type* weight = call.TypeAt(1);
+  if (!input || !weight || weight->rank() < 3) return false;
+  const size_t spatial = weight->rank() - 2;
+  if (input->rank() != weight->rank() && input->rank() + 1 != weight->rank()) return false;
+  const auto groups = call.IsNone(6) ? std::optional(Dim(1)) : call.DimAt(6);
+  if (!groups) return false;
+  Dims sizes = input->sizes;
+  sizes[sizes.size() - spatial - 1] = weight->sizes[1] * *groups;
+  for (size_t i = 0; i < spatial; ++i) {
+    Dim& size = sizes[sizes.size() - spatial + i];
+    size = (size - Dim(1)) * SpatialAt(call, 3, i, 1) - Dim(2) * SpatialAt(call, 4, i, 0) +
+           SpatialAt(call, 7, i, 1) * (weight->sizes[2 + i] - Dim(1)) + SpatialAt(call, 5, i, 0) + Dim(1);
   }
   return Push(input->dtype, std::move(sizes), results);
 }

@@ -109,15 +109,16 @@ bool Parts(const Type& type, size_t dim, const Dims& lengths, Results& results) 
   return true;
 }
 
-std::optional<Dims> EqualParts(const Dim& size, int64_t part) {
-  if (!size.is_const() || part <= 0 || size.const_value() / part > kPartsMax) return std::nullopt;
+/// Parts of one length, the last of what is left: as many as there were.
+std::optional<Dims> EqualParts(const Dim& size, const Dim& part) {
+  if (!IsAtLeastZero(part - Dim(1)).value_or(false)) return std::nullopt;
   Dims lengths;
-  int64_t left = size.const_value();
-  do {
-    lengths.push_back(Dim(std::min(left, part)));
-    left -= part;
-  } while (left > 0);
-  return lengths;
+  for (Dim left = size;; left = left - part) {
+    const auto goes_on = IsAtLeastZero(left - part - Dim(1));
+    if (!goes_on || std::ssize(lengths) > kPartsMax) return std::nullopt;
+    lengths.push_back(*goes_on ? part : left);
+    if (!*goes_on) return lengths;
+  }
 }
 
 }  // namespace
@@ -146,6 +147,32 @@ bool InferViewAs(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const Type* other = call.TypeAt(1);
   return type && other && Viewed(*type, other->sizes, true, results);
+}
+
+bool InferViewAsReal(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type || !IsComplex(type->dtype)) return false;
+  Dims sizes = type->sizes, strides = type->strides;
+  for (Dim& stride : strides) stride = stride * Dim(2);
+  sizes.push_back(Dim(2));
+  strides.push_back(Dim(1));
+  results.push_back({type->dtype == DType::kC128 ? DType::kF64 : DType::kF32, std::move(sizes), std::move(strides)});
+  return true;
+}
+
+bool InferViewAsComplex(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const bool has_type = type && (type->dtype == DType::kF32 || type->dtype == DType::kF64);
+  if (!has_type || type->sizes.empty() || !SameSize(type->sizes.back(), Dim(2))) return false;
+  Dims sizes(type->sizes.begin(), type->sizes.end() - 1), strides;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto stride = type->strides[i].DivideExactly(Dim(2));
+    if (!stride) return false;
+    strides.push_back(*stride);
+  }
+  const DType dtype = type->dtype == DType::kF64 ? DType::kC128 : DType::kC64;
+  results.push_back({dtype, std::move(sizes), std::move(strides)});
+  return true;
 }
 
 bool InferFlatten(const Call& call, Results& results) {
@@ -349,7 +376,7 @@ bool InferNarrow(const Call& call, Results& results) {
 
 bool InferSplit(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
-  const std::optional<int64_t> part = call.IntAt(1);
+  const std::optional<Dim> part = call.DimAt(1);
   if (!type || !part || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
   if (!at) return false;
@@ -371,24 +398,70 @@ bool InferChunk(const Call& call, Results& results) {
   if (!type || !chunks || *chunks < 1 || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
   // An empty dim makes as many chunks as asked; too rare to be worth a rule.
-  if (!at || !type->sizes[*at].is_const() || type->sizes[*at].is_zero()) return false;
-  const int64_t size = type->sizes[*at].const_value();
-  const int64_t part = size / *chunks + (size % *chunks != 0);
-  const std::optional<Dims> lengths = EqualParts(type->sizes[*at], part);
+  if (!at || type->sizes[*at].is_zero()) return false;
+  const auto part = FloorQuotient(type->sizes[*at] + Dim(*chunks - 1), Dim(*chunks));
+  const std::optional<Dims> lengths = part ? EqualParts(type->sizes[*at], *part) : std::nullopt;
   return lengths && Parts(*type, *at, *lengths, results);
+}
+
+bool InferTensorSplit(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<int64_t> count = call.IntAt(1);
+  if (!type || !count || *count < 1 || *count > kPartsMax || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
+  if (!at) return false;
+  Dims lengths;
+  // The first parts take one more each of what is left over.
+  for (int64_t i = 0; i < *count; ++i) {
+    const auto length = FloorQuotient(type->sizes[*at] + Dim(*count - 1 - i), Dim(*count));
+    if (!length) return false;
+    lengths.push_back(*length);
+  }
+  return Parts(*type, *at, lengths, results);
+}
+
+bool InferTensorSplitAt(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> bounds = call.DimsAt(1);
+  if (!type || !bounds || type->sizes.empty()) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(0), type->rank());
+  if (!at) return false;
+  const Dim& size = type->sizes[*at];
+  // Bounds as those of slices: from the end below 0, and no further than the dim goes.
+  const auto within = [](Dim bound, const Dim& low, const Dim& high) -> std::optional<Dim> {
+    const auto is_above = IsAtLeastZero(bound - low), is_below = IsAtLeastZero(high - bound);
+    if (!is_above || !is_below) return std::nullopt;
+    return !*is_above ? low : !*is_below ? high : bound;
+  };
+  Dims lengths;
+  Dim start = 0;
+  for (size_t i = 0; i <= bounds->size(); ++i) {
+    Dim end = i < bounds->size() ? (*bounds)[i] : size;
+    const auto is_from_front = IsAtLeastZero(end);
+    if (!is_from_front) return false;
+    if (!*is_from_front) end = end + size;
+    const auto first = within(start, 0, size);
+    const auto last = first ? within(end, *first, size) : std::nullopt;
+    if (!last) return false;
+    lengths.push_back(*last - *first);
+    start = end;
+  }
+  return Parts(*type, *at, lengths, results);
 }
 
 bool InferUnbind(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   if (!type || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(call.IntAt(1).value_or(0), type->rank());
-  if (!at || !type->sizes[*at].is_const() || type->sizes[*at].const_value() > kPartsMax) {
-    return false;
-  }
+  if (!at) return false;
+  // As many results as there were.
+  const Dim& size = type->sizes[*at];
+  const Dim count = size.is_const() ? size : Dim(std::ssize(call.node().results));
+  if (!SameSize(size, count) || count.const_value() > kPartsMax) return false;
   Dims sizes = type->sizes, strides = type->strides;
   sizes.erase(sizes.begin() + *at);
   strides.erase(strides.begin() + *at);
-  for (int64_t i = 0; i < type->sizes[*at].const_value(); ++i) {
+  for (int64_t i = 0; i < count.const_value(); ++i) {
     Push(*type, sizes, strides, results);
   }
   return true;

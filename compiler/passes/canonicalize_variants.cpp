@@ -442,6 +442,7 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten.split.Tensor", SplitParts},
         {"aten.split_with_sizes", SplitParts},
         {"aten.chunk", SplitParts},
+        {"aten.tensor_split.sections", SplitParts},
         {"aten.unbind.int", SplitParts},
         {"aten.stack", Stack},
         {"aten.full", Creation},

@@ -207,6 +207,7 @@ const std::unordered_map<std::string_view, Rule>& Rules() {
       {"aten.split.sizes", Part},
       {"aten.split_with_sizes", Part},
       {"aten.chunk", Part},
+      {"aten.tensor_split.sections", Part},
       {"aten.unbind.int", Unbind},
   };
   return rules;

@@ -45,6 +45,22 @@ def unshuffles(x):
     return y.reshape(x.shape[0], 12, x.shape[2] // 2, x.shape[3] // 2)
 
 
+class UNet(torch.nn.Module):
+    """What a convolution with a stride halved is doubled, and padded to what it was."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.below = torch.nn.Conv2d(3, 4, 3, 2, 1), torch.nn.Conv2d(4, 4, 3, 2, 1)
+        self.up = torch.nn.ConvTranspose2d(4, 4, 2, 2)
+
+    def forward(self, x):
+        skipped = self.down(x)
+        y = self.up(self.below(skipped))
+        height, width = skipped.shape[2] - y.shape[2], skipped.shape[3] - y.shape[3]
+        y = F.pad(y, [width // 2, width - width // 2, height // 2, height - height // 2])
+        return torch.cat([skipped, y], 1)
+
+
 class Cache(torch.nn.Module):
     """Keys of a fixed length, filled from the front."""
 
@@ -83,6 +99,24 @@ CASES = {
     "merges and splits": (lambda x: (x.transpose(1, 2) * 1).reshape(x.shape[0] * 4, -1, 2) + 1, [(2, 13, 4, 2), (3, 8, 4, 2), (5, 21, 4, 2)]),
     "windows": (windows, [(2, 13, 17, 3), (2, 9, 21, 3), (3, 21, 13, 3), (2, 17, 29, 3)]),
     "unshuffles": (unshuffles, [(2, 3, 12, 18), (2, 3, 8, 14), (3, 3, 22, 6), (2, 3, 10, 10)]),
+    "conv, same": (lambda x: F.conv2d(x, torch.ones(4, 3, 3, 3) / 9, padding="same", dilation=2), IMAGES),
+    "conv, valid": (lambda x: F.conv1d(x.transpose(1, 2), torch.ones(6, 8, 3), padding="valid", stride=2), ROWS),
+    "conv_transpose1d": (lambda x: F.conv_transpose1d(x.transpose(1, 2), torch.ones(8, 3, 4), torch.ones(6), 3, 1, 2, 2), ROWS),
+    "conv_transpose2d": (lambda x: F.conv_transpose2d(x, torch.ones(3, 4, 2, 3), stride=2, dilation=(1, 2)), IMAGES),
+    "conv_transpose3d": (lambda x: F.conv_transpose3d(x[:, :, None], torch.ones(3, 4, 1, 2, 3), None, (1, 2, 2)), IMAGES),
+    "pad to a size": (lambda x: F.pad(x, (0, 0, 0, 64 - x.shape[1])) + 1, ROWS),
+    "pad to a multiple": (lambda x: F.pad(x, (0, 0, 0, -(-x.shape[1] // 4) * 4 - x.shape[1])) * 2, [(2, 13, 8), (3, 9, 8), (2, 21, 7), (4, 5, 8)]),
+    "pad by a quotient": (lambda x: F.pad(x, (x.shape[3] // 4, x.shape[3] // 4, 1, 1), mode="reflect"), IMAGES),
+    "pad by cutting": (lambda x: F.pad(x, (-(x.shape[3] // 4), 2, x.shape[2] // 2, -1)), IMAGES),
+    "pads what is skipped": (UNet().eval(), [(2, 3, 20, 28), (2, 3, 36, 44), (2, 3, 52, 20)]),
+    "chunk": (lambda x: [part * 2 for part in torch.chunk(x, 3, 1)], [(2, 13, 8), (2, 9, 8), (3, 21, 7), (2, 30, 8)]),
+    "chunk what is a number": (lambda x: (lambda a, b: a * b.sigmoid())(*x.chunk(2, -1)), ROWS),
+    "split": (lambda x: torch.cat([part.relu() for part in x.split(8, 1)], 1), [(2, 13, 8), (3, 9, 8), (2, 16, 7), (2, 10, 8)]),
+    "split by a quotient": (lambda x: [part.sum(1) for part in x.split(x.shape[1] // 2, 1)], [(2, 13, 8), (3, 9, 8), (2, 21, 7)]),
+    "tensor_split": (lambda x: [part.sum(1) for part in x.tensor_split(3, 1)], ROWS),
+    "tensor_split at": (lambda x: [part * 2 for part in (x * 1).tensor_split((2, x.shape[1] - 1), 1)], ROWS),
+    "unbind": (lambda x: sum(part.relu() for part in x.unbind(1)), [(2, 5, 3), (4, 5, 6), (6, 5, 9)]),
+    "complex": (lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * 2).flatten(2), ROWS),
 }
 
 
@@ -105,7 +139,8 @@ def test_one_recording_serves_every_size(ingot, name):
     with torch.no_grad(), counted(ingot) as seen:
         for shape in shapes:
             x = torch.randn(*shape)
-            same(step(x.clone()), function(x))
+            wanted = function(x)
+            same(step(x.clone()), wanted)
     assert (seen["captures"], seen["native_calls"]) == (1, len(shapes) - 1), step.report() + step.soundness()
 
 

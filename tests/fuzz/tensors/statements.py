@@ -182,6 +182,10 @@ torch.meshgrid(torch.arange({Z}), torch.arange({N}), indexing='ij')[1]
 {x}.split({C}, {D})[-1]
 {x}.split([{N} // 2, {N} - {N} // 2], {D})[1]
 {x}.chunk({C}, {D})[-1]
+{x}.chunk({N} // 2 + 1, {D})[0]
+{x}.split({N} // 2 + 1, {D})[-1]
+{x}.tensor_split({C}, {D})[-1]
+{x}.tensor_split(({N} // 3, {N} - 1), {D})[1]
 {x}.chunk(2, {D})[0]
 {x}.split_with_sizes([1, {N} - 1], {D})[1]
 """.split("\n") + ["{x}[{SL}]"] * 24
@@ -283,6 +287,11 @@ torch.nn.functional.pad({x}, (1, 2))
 torch.nn.functional.pad({x}, (0, {C}, 1, 0), value={S})
 torch.nn.functional.pad({x}, (-1, 1))
 torch.nn.functional.pad({x}, (0, -1))
+torch.nn.functional.pad({x}, (0, {N} // 2))
+torch.nn.functional.pad({x}, ({Z} - 2, 1 - {N}))
+torch.nn.functional.pad({f}[None], (1, {f}.shape[-1] // 2), mode='reflect')
+torch.nn.functional.pad({f}[None], ({C}, {Z}), mode='replicate')
+torch.nn.functional.pad({f}[None], (1, {f}.shape[-1] // 2), mode='circular')
 torch.tril({x})
 torch.triu({x}, 1)
 torch.tril({x}, -1)
@@ -305,6 +314,10 @@ torch.addmm({f}, {f}, {f})
 torch.nn.functional.linear({f}, {w})
 torch.nn.functional.linear({f}, {f}, {f})
 torch.einsum('ij,kj->ik', {f}, {w})
+torch.nn.functional.conv1d({f}[:, None], torch.ones(2, 1, 3), padding='same')
+torch.nn.functional.conv2d({f}[None, None], torch.ones(2, 1, 2, 1), padding='valid', stride=2)
+torch.nn.functional.conv_transpose1d({f}[:, None], torch.ones(1, 2, 3), stride=2, padding=1)
+torch.nn.functional.conv_transpose2d({f}[None, None], torch.ones(1, 2, 2, 2), stride=(2, 1), output_padding=(1, 0))
 torch.baddbmm({f}, {f}, {f})
 torch.nn.functional.scaled_dot_product_attention({f}, {w}, {w})
 torch.nn.functional.scaled_dot_product_attention({f}[None], {w}[None], {w}[None], is_causal=True)
@@ -334,6 +347,10 @@ torch.eye({N}, {Z})
 
 _several = """
 {x}.chunk(2, {D})
+{x}.chunk(3, {D})
+{x}.split({C}, {D})
+{x}.tensor_split(2, {D})
+{x}.unbind({D})
 {x}.split([1, {N} - 1], {D})
 {x}.split([{N} // 2, {N} - {N} // 2], {D})
 {n}.max({D})
