@@ -208,10 +208,11 @@ class Lifter {
       return {};
     }
     const uint64_t step = static_cast<uint64_t>(node.step);
+    const bool has_positions = PositionsOf(node.op).has_value();
     for (size_t i = 0; i < node.args.size(); ++i) {
       if (static_cast<int64_t>(i) < node.step_shift) continue;
       const uint64_t arg = i - static_cast<uint64_t>(node.step_shift);
-      if (auto* dim = std::get_if<Dim>(&node.args[i])) TRY(LiftInt(step, arg, 0, *dim));
+      if (auto* dim = std::get_if<Dim>(&node.args[i])) TRY(LiftInt(step, arg, 0, *dim, has_positions));
       if (auto* number = std::get_if<Number>(&node.args[i])) {
         if (auto* dim = std::get_if<Dim>(&number->value)) TRY(LiftInt(step, arg, 0, *dim));
       }
@@ -222,13 +223,14 @@ class Lifter {
     return LiftPositions(node, static_cast<size_t>(node.step));
   }
 
-  Status LiftInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value) {
+  Status LiftInt(uint64_t step, uint64_t arg, uint64_t index, Dim& value, bool may_be_position = false) {
     const auto found = sized_.find(Place(step, arg, index));
     if (found == sized_.end()) return {};
     TRY_ASSIGN(const Dim term, TermAt(found->second));
     // A position that was counted from the end is looked at by LiftPositions.
-    if (sizes_.Seen(term) == value.const_value()) value = term;
-    return {};
+    const bool is_same = sizes_.Seen(term) == value.const_value();
+    if (is_same) value = term;
+    return is_same || may_be_position ? Status() : Corrupt("an integer has two values");
   }
 
   /// The integer as it was recorded, before positions were counted from the front.

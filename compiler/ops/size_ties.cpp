@@ -26,7 +26,7 @@ std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
     return Dim(FloorDiv(a.const_value(), b.const_value()));
   }
   if (auto exact = a.DivideExactly(b)) return exact;
-  // What the divisor goes into is no part of the quotient: (s - 8) // 8 is s // 8 - 1.
+  // What a number goes into is no part of the quotient: (s - 8) // 8 is s // 8 - 1.
   Dim whole;
   if (b.is_const()) {
     std::vector<Dim::Term> wholes;
@@ -34,7 +34,7 @@ std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
     whole = Dim::FromTerms(std::move(wholes));
   }
   const Dim rest = a - whole * b;
-  if (rest.is_const()) return whole;
+  if (b.is_const() && rest.is_const()) return whole;
   const auto quotient = t_ties == nullptr ? std::nullopt : t_ties->Quotient(rest, b);
   return quotient ? std::optional(whole + *quotient) : std::nullopt;
 }

@@ -97,6 +97,10 @@ def stores_few(x):
     return y
 
 
+def divides_a_number(x):
+    return x * (10 // x.shape[0]), torch.zeros(40 // x.shape[1]) + x.sum()
+
+
 def folds(x):
     return x.reshape(sum(x.shape) - x.shape[0] - x.shape[1] + x.shape.numel()), x.size(-1) * x
 
@@ -121,7 +125,7 @@ def test_a_comparison_is_part_of_the_range(ingot):
 
 
 @pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts, counts_on,
-                                      takes_few, stores_few, folds])
+                                      takes_few, stores_few, folds, divides_a_number])
 def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
     for first in ((3, 5), (2, 9), (4, 4)):
         step = ingot.compile(function, wait=True)
