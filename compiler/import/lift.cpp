@@ -115,7 +115,11 @@ class Lifter {
     terms_.clear();
     lifted_.assign(exact_.value_count(), false);
     AddInputs();
-    for (const NodeId id : exact_.order()) TRY(AddNode(id));
+    is_stale_ = false;
+    for (const NodeId id : exact_.order()) {
+      TRY(AddNode(id));
+      if (is_stale_) return {};
+    }
     NoteWrites();
     for (size_t step = 0; step < recording_.step_count(); ++step) {
       if (!step_nodes_[step]) TRY(NoteDropped(step));
@@ -335,10 +339,14 @@ class Lifter {
     const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
     const bool known = inferred && inferred->size() == node.results.size();
     if (!known) FixOperands(node, node.op);
+    // What has been tied may be what is missing. What follows would be tied to numbers that are there for want of it.
+    is_stale_ = !known && sizes_.changed();
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = node.results[i];
       lifted_[result] = true;
-      if (known && !LiftResult(node, result, (*inferred)[i])) FixOperands(node, "the layout of " + node.op);
+      if (!known || LiftResult(node, result, (*inferred)[i])) continue;
+      FixOperands(node, "the layout of " + node.op);
+      is_stale_ = sizes_.changed();
     }
     NoteMemory(node);
     return {};
@@ -636,6 +644,7 @@ class Lifter {
   std::unordered_map<uint64_t, uint32_t> sized_;
   Dims terms_;
   std::optional<Dims> view_;
+  bool is_stale_ = false;  ///< the walk has begun with sizes that are others by now
 };
 
 }  // namespace
