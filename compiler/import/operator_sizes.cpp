@@ -154,6 +154,74 @@ bool Pad(const Call& call, Sizes& sizes) {
   return true;
 }
 
+/// The index places elements of the source within the dims of operand 0, except for the one that it is about.
+bool Scatter(const Call& call, Sizes& sizes) {
+  const Type *type = call.TypeAt(0), *index = call.TypeAt(2), *source = call.TypeAt(3);
+  const auto dim = type ? call.IntAt(1) : std::nullopt;
+  const auto at = dim ? WrapDim(*dim, type->rank()) : std::nullopt;
+  if (!at || type->sizes.empty() || !index || index->rank() != type->rank()) return false;
+  if (source && source->rank() != type->rank()) return false;
+  for (size_t i = 0; i < type->rank(); ++i) {
+    if (i != *at && !sizes.AtLeastZero(type->sizes[i] - index->sizes[i])) return false;
+    if (source && !sizes.AtLeastZero(source->sizes[i] - index->sizes[i])) return false;
+  }
+  return true;
+}
+
+/// Operators that take dims of 1 in ways of their own.
+bool AllLarge(const Call& call, Sizes& sizes) {
+  bool are = true;
+  ForEachOperand(call.node(), [&](ValueId id) {
+    for (const Dim& size : call.graph().type(id).sizes) are &= size.is_const() || sizes.AtLeastZero(size - Dim(2));
+  });
+  return are;
+}
+
+bool AffineGrid(const Call& call, Sizes&) {
+  const Type* theta = call.TypeAt(0);
+  const auto output = call.DimsAt(1);
+  if (!theta || theta->rank() != 3 || !output) return false;
+  const Dim spatial(std::ssize(*output) - 2);
+  return SameSize(theta->sizes[1], spatial) && SameSize(theta->sizes[2], spatial + Dim(1));
+}
+
+/// A window of samples is a number of them.
+bool Stft(const Call& call, Sizes&) {
+  const Type* window = call.TypeAt(4);
+  return window == nullptr ? call.IsNone(4) : IsConst(window->sizes);
+}
+
+/// Weights are numbers, and nothing is masked.
+bool EncoderLayer(const Call& call, Sizes&) {
+  const Type* type = call.TypeAt(0);
+  const auto width = call.DimAt(1);
+  if (!type || type->rank() != 3 || !width || !SameSize(type->sizes[2], *width) || !call.IsNone(18)) return false;
+  for (size_t at = 3; at < 18; ++at) {
+    if (const Type* weight = call.TypeAt(at); weight && !IsConst(weight->sizes)) return false;
+  }
+  return true;
+}
+
+bool SelfAttention(const Call& call, Sizes&) {
+  const Type *query = call.TypeAt(0), *key = call.TypeAt(1), *value = call.TypeAt(2);
+  const auto width = call.DimAt(3);
+  if (!query || !key || !value || query->rank() != 3 || !width || !SameSize(query->sizes[2], *width)) return false;
+  if (!SameFrom(key->sizes, 0, query->sizes) || !SameFrom(value->sizes, 0, query->sizes)) return false;
+  for (size_t at = 5; at < 9; ++at) {
+    if (const Type* weight = call.TypeAt(at); weight && !IsConst(weight->sizes)) return false;
+  }
+  return call.IsNone(9);
+}
+
+bool InstanceNorm(const Call& call, Sizes&) {
+  const Type* type = call.TypeAt(0);
+  if (!type || type->rank() < 2) return false;
+  for (size_t at = 1; at < 5; ++at) {
+    if (!IsVector(call, at, type->sizes[1])) return false;
+  }
+  return true;
+}
+
 bool Linear(const Call& call, Sizes&) {
   const Type* weight = call.TypeAt(1);
   return weight && !weight->sizes.empty() && (call.IsNone(2) || IsVector(call, 2, weight->sizes[0]));
@@ -183,7 +251,7 @@ bool ConvTranspose(const Call& call, Sizes&) {
          IsVector(call, 2, weight->sizes[1] * Dim(*groups));
 }
 
-bool Attention(const Call& call, Sizes&) {
+bool Attention(const Call& call, Sizes& sizes) {
   const Type *query = call.TypeAt(0), *key = call.TypeAt(1), *value = call.TypeAt(2);
   if (!query || !key || !value || query->rank() < 3 || key->rank() != query->rank() || value->rank() != query->rank())
     return false;
@@ -191,6 +259,9 @@ bool Attention(const Call& call, Sizes&) {
   const bool has_groups = call.BoolAt(7).value_or(false);
   for (size_t i = 0; i + 2 < rank; ++i) {
     const bool may_differ = has_groups && i + 3 == rank;
+    // One key stands for those of many queries where the plain way is taken, which it is for different sizes.
+    const bool is_shared = !has_groups && key->sizes[i].is_one() && value->sizes[i].is_one();
+    if (is_shared && (query->sizes[i].is_const() || sizes.AtLeastZero(query->sizes[i] - Dim(2)))) continue;
     if (may_differ && query->sizes[i].is_const() && key->sizes[i].is_const() && value->sizes[i] == key->sizes[i])
       continue;
     if (!SameSize(query->sizes[i], key->sizes[i]) || !SameSize(key->sizes[i], value->sizes[i])) return false;
@@ -310,6 +381,34 @@ constexpr Entry kEntries[] = {
     {"aten.meshgrid", Nothing},
     {"aten.meshgrid.indexing", Nothing},
     {"aten.tensor_split.indices", Nothing},
+    {"aten.scatter.src", Scatter},
+    {"aten.scatter.value", Scatter},
+    {"aten.scatter_add", Scatter},
+    {"aten.one_hot", Nothing},
+    {"aten.diff", Nothing},
+    {"aten.pixel_shuffle", Nothing},
+    {"aten.pixel_unshuffle", Nothing},
+    {"aten.affine_grid_generator", AffineGrid},
+    {"aten.einsum", AllLarge},
+    {"aten.instance_norm", InstanceNorm},
+    {"aten.stft", Stft},
+    {"aten.istft", Stft},
+    {"aten._transformer_encoder_layer_fwd", EncoderLayer},
+    {"aten._native_multi_head_attention", SelfAttention},
+    {"aten.fft_fft", AllLarge},
+    {"aten.fft_fft2", AllLarge},
+    {"aten.fft_fftn", AllLarge},
+    {"aten.fft_ifft", AllLarge},
+    {"aten.fft_ifft2", AllLarge},
+    {"aten.fft_ifftn", AllLarge},
+    {"aten.fft_rfft", AllLarge},
+    {"aten.fft_rfft2", AllLarge},
+    {"aten.fft_rfftn", AllLarge},
+    {"aten.fft_irfft", AllLarge},
+    {"aten.fft_irfft2", AllLarge},
+    {"aten.fft_irfftn", AllLarge},
+    {"aten.fft_fftshift", Nothing},
+    {"aten.fft_ifftshift", Nothing},
     {"aten.arange", Range},
     {"aten.arange.start", Range},
     {"aten.arange.start_step", Range},

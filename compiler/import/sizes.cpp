@@ -177,7 +177,8 @@ Dims Sizes::ByRemainders(const std::vector<bool>& known) const {
     const Dim dividend = (a - Dim(FloorMod(Seen(a), b.const_value()))).Substitute(by);
     // A quotient of what others say already, or the dividend is said by the quotient.
     const auto whole = dividend.DivideExactly(b);
-    const auto solved = whole ? std::optional(std::pair(quotient, *whole)) : Solve(dividend - b * Dim::Symbol(quotient));
+    const Dim rest = dividend - b * Dim::Symbol(quotient);
+    const auto solved = whole ? std::optional(std::pair(quotient, *whole)) : Solve(rest);
     if (!solved) continue;
     Dims one;
     for (uint16_t s = 0; s < seen_.size(); ++s) one.push_back(s == solved->first ? solved->second : Dim::Symbol(s));
@@ -189,7 +190,9 @@ Dims Sizes::ByRemainders(const std::vector<bool>& known) const {
 /// Whether `zero` is 0 where divisions leave as much over as they did; that they do is noted then.
 bool Sizes::TieByRemainders(const Dim& zero) {
   // What all of it is a multiple of need not be looked at.
-  const auto left_by = [&](const std::vector<bool>& known) { return WithoutCommon(zero.Substitute(ByRemainders(known))); };
+  const auto left_by = [&](const std::vector<bool>& known) {
+    return WithoutCommon(zero.Substitute(ByRemainders(known)));
+  };
   std::vector<bool> known(derived_.size(), false);
   Dim left = left_by(known);
   for (size_t i = 0; i < derived_.size() && UsesDerived(left); ++i) {

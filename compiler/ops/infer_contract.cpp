@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inference of matrix products, convolutions and attention.
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string>
+#include <string_view>
+
 #include "compiler/ops/call.h"
 #include "compiler/ops/rules.h"
 #include "compiler/ops/size_ties.h"
@@ -71,6 +77,73 @@ bool InferOuter(const Call& call, Results& results) {
   return Push(PromoteTypes(a->dtype, b->dtype), {a->sizes[0], b->sizes[0]}, results);
 }
 
+bool InferEinsum(const Call& call, Results& results) {
+  const auto equation = call.NameAt(0);
+  const auto types = call.TypesAt(1);
+  if (!equation || !types) return false;
+  std::string text(*equation);
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  const std::string inputs = text.substr(0, arrow);
+  const std::string_view kEllipsis = "...";
+  std::map<char, Dim> sizes;
+  std::map<char, int> uses;
+  Dims batch;
+  size_t at = 0, begin = 0;
+  for (; begin <= inputs.size() && at < types->size(); ++at) {
+    const Type& type = *(*types)[at];
+    if (type.dtype != types->front()->dtype || !(IsFloat(type.dtype) || IsComplex(type.dtype))) return false;
+    const size_t end = std::min(inputs.find(',', begin), inputs.size());
+    const std::string_view labels = std::string_view(inputs).substr(begin, end - begin);
+    begin = end + 1;
+    const size_t dots = labels.find(kEllipsis);
+    const size_t named = labels.size() - (dots == labels.npos ? 0 : kEllipsis.size());
+    if (named > type.rank() || (dots == labels.npos && named != type.rank())) return false;
+    size_t dim = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (i == dots) {
+        const auto first = type.sizes.begin() + static_cast<ptrdiff_t>(dim);
+        const Dims own(first, first + static_cast<ptrdiff_t>(type.rank() - named));
+        const auto both = Broadcast(batch, own);
+        if (!both) return false;
+        batch = *both;
+        dim += own.size();
+        i += kEllipsis.size() - 1;
+        continue;
+      }
+      if (!std::isalpha(static_cast<unsigned char>(labels[i]))) return false;
+      const Dim& size = type.sizes[dim++];
+      const auto [known, is_new] = sizes.try_emplace(labels[i], size);
+      ++uses[labels[i]];
+      if (is_new || size.is_one()) continue;
+      if (known->second.is_one()) known->second = size;
+      if (!SameSize(known->second, size)) return false;
+    }
+  }
+  if (at != types->size() || begin <= inputs.size()) return false;
+  std::string output;
+  if (arrow != text.npos) {
+    output = text.substr(arrow + 2);
+  } else {
+    if (inputs.find(kEllipsis) != inputs.npos) output = kEllipsis;
+    for (const auto& [label, count] : uses) {
+      if (count == 1) output += label;
+    }
+  }
+  Dims made;
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (output.compare(i, kEllipsis.size(), kEllipsis) == 0) {
+      made.insert(made.end(), batch.begin(), batch.end());
+      i += kEllipsis.size() - 1;
+      continue;
+    }
+    const auto known = sizes.find(output[i]);
+    if (known == sizes.end()) return false;
+    made.push_back(known->second);
+  }
+  return Push(types->front()->dtype, std::move(made), results);
+}
+
 bool InferConv(const Call& call, Results& results) {
   const Type* input = call.TypeAt(0);
   const Type* weight = call.TypeAt(1);
@@ -111,6 +184,17 @@ bool InferConvTranspose(const Call& call, Results& results) {
            SpatialAt(call, 7, i, 1) * (weight->sizes[2 + i] - Dim(1)) + SpatialAt(call, 5, i, 0) + Dim(1);
   }
   return Push(input->dtype, std::move(sizes), results);
+}
+
+/// A layer of a transformer gives what it takes.
+bool InferEncoderLayer(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && type->rank() == 3 && Push(type->dtype, type->sizes, results);
+}
+
+bool InferSelfAttention(const Call& call, Results& results) {
+  const bool has_weights = call.BoolAt(10).value_or(true);
+  return !has_weights && InferEncoderLayer(call, results);
 }
 
 bool InferAttention(const Call& call, Results& results) {

@@ -158,6 +158,34 @@ bool InferRepeatInterleave(const Call& call, Results& results) {
   return Push(type->dtype, std::move(sizes), results);
 }
 
+bool InferDiff(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const auto times = call.IsNone(1) ? std::optional<int64_t>(1) : call.IntAt(1);
+  if (!type || !times || *times < 1 || type->sizes.empty() || !call.IsNone(3) || !call.IsNone(4)) return false;
+  const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(-1), type->rank());
+  if (!at) return false;
+  Dims sizes = type->sizes;
+  sizes[*at] = sizes[*at] - Dim(*times);
+  if (sizes[*at].is_const() && sizes[*at].const_value() < 0) sizes[*at] = Dim(0);
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+bool InferOneHot(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const auto classes = call.DimAt(1);
+  // Without a number of classes the largest index says it.
+  if (!type || !classes || (classes->is_const() && classes->const_value() < 1)) return false;
+  Dims sizes = type->sizes;
+  sizes.push_back(*classes);
+  return Push(DType::kI64, std::move(sizes), results);
+}
+
+bool InferLinspace(const Call& call, Results& results) {
+  const auto count = call.DimAt(2);
+  const auto start = call.ScalarAt(0), end = call.ScalarAt(1);
+  return start && end && count && Create(call, 3, {*count}, results);
+}
+
 bool InferPad(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<Dims> pad = call.DimsAt(1);

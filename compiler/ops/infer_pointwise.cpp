@@ -85,7 +85,23 @@ bool InferFloatUnary(const Call& call, Results& results) {
 
 bool InferAbs(const Call& call, Results& results) {
   if (!InferUnary(call, results)) return false;
-  return !IsComplex(results[0].dtype);
+  DType& dtype = results[0].dtype;
+  if (IsComplex(dtype)) dtype = dtype == DType::kC128 ? DType::kF64 : DType::kF32;
+  return true;
+}
+
+bool InferAngle(const Call& call, Results& results) {
+  return InferAbs(call, results) && IsFloat(results[0].dtype);
+}
+
+bool InferPolar(const Call& call, Results& results) {
+  const Type *length = call.TypeAt(0), *angle = call.TypeAt(1);
+  if (!length || !angle || length->dtype != angle->dtype) return false;
+  if (length->dtype != DType::kF32 && length->dtype != DType::kF64) return false;
+  std::optional<Dims> sizes = Broadcast(length->sizes, angle->sizes);
+  if (!sizes) return false;
+  results.push_back({length->dtype == DType::kF64 ? DType::kC128 : DType::kC64, std::move(*sizes)});
+  return true;
 }
 
 bool InferSquare(const Call& call, Results& results) {

@@ -56,42 +56,6 @@ DType SumType(const Call& call, size_t dtype_at) {
   return call.DTypeAt(dtype_at).value_or(wide ? DType::kI64 : own);
 }
 
-/// One entry for each of two spatial dims.
-std::optional<std::pair<Dim, Dim>> Pair(const Call& call, size_t at, Dim otherwise) {
-  const std::optional<Dims> dims = call.DimsAt(at);
-  if (!dims || dims->empty()) return std::pair(otherwise, otherwise);
-  if (dims->size() > 2) return std::nullopt;
-  return std::pair(dims->front(), dims->back());
-}
-
-bool Pooled(const Call& call, bool has_dilation, Results& results) {
-  const Type* type = call.TypeAt(0);
-  const size_t ceil_at = has_dilation ? 5 : 4;
-  if (!type || type->rank() < 3 || call.BoolAt(ceil_at).value_or(false)) return false;
-  const auto kernel = Pair(call, 1, 1);
-  if (!kernel) return false;
-  const std::optional<Dims> listed = call.DimsAt(2);
-  const auto stride = listed && !listed->empty() ? Pair(call, 2, 1) : kernel;
-  const auto padding = Pair(call, 3, 0);
-  const auto dilation = has_dilation ? Pair(call, 4, 1) : std::pair(Dim(1), Dim(1));
-  if (!stride || !padding || !dilation) return false;
-  Dims sizes = type->sizes;
-  const auto shrink = [](Dim& size, const Dim& k, const Dim& s, const Dim& p, const Dim& d) {
-    const Dim span = size + Dim(2) * p - d * (k - Dim(1)) - Dim(1);
-    const std::optional<Dim> steps = span.is_const() && span.const_value() < 0 ? std::nullopt : FloorQuotient(span, s);
-    if (steps) size = *steps + Dim(1);
-    return steps.has_value();
-  };
-  if (!shrink(sizes[sizes.size() - 2], kernel->first, stride->first, padding->first,
-              dilation->first) ||
-      !shrink(sizes[sizes.size() - 1], kernel->second, stride->second, padding->second,
-              dilation->second)) {
-    return false;
-  }
-  results.push_back({type->dtype, std::move(sizes)});
-  return true;
-}
-
 /// size * factor rounded down, as PyTorch computes it in doubles: where the factor is a fraction of a small power of
 /// two the product is exact for every size there is.
 std::optional<Dim> ScaledSize(const Dim& size, double factor) {
@@ -203,20 +167,6 @@ bool InferRmsNorm(const Call& call, Results& results) {
   return true;
 }
 
-bool InferMaxPool(const Call& call, Results& results) { return Pooled(call, true, results); }
-bool InferAvgPool(const Call& call, Results& results) { return Pooled(call, false, results); }
-
-bool InferAdaptivePool(const Call& call, Results& results) {
-  const Type* type = call.TypeAt(0);
-  const std::optional<Dims> output = call.DimsAt(1);
-  if (!type || type->rank() < 3 || !output || output->empty() || output->size() > 2) return false;
-  Dims sizes = type->sizes;
-  sizes[sizes.size() - 2] = output->front();
-  sizes[sizes.size() - 1] = output->back();
-  results.push_back({type->dtype, std::move(sizes)});
-  return true;
-}
-
 /// Resized images: to sizes that are given, or by a factor for each dim.
 bool InferUpsample(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
@@ -246,6 +196,19 @@ bool InferTopK(const Call& call, Results& results) {
   results.push_back({type->dtype, sizes});
   results.push_back({DType::kI64, sizes});
   return true;
+}
+
+bool InferArgSort(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type) return false;
+  results.push_back({DType::kI64, type->sizes});
+  return true;
+}
+
+/// norm(x, order, dims, keep) and linalg_vector_norm, which may be asked for an element type.
+bool InferNorm(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && IsFloat(type->dtype) && PushReduced(call, 2, 3, call.DTypeAt(4).value_or(type->dtype), results);
 }
 
 bool InferSort(const Call& call, Results& results) {

@@ -82,7 +82,7 @@ TEST(IsPure, DependsOnTraining) {
 bool Accepts(const std::string& node) {
   const std::string text =
       "graph @f(%x: f32[2, 3], %i: i64[2, 3], %z: f64[], %w: f32[5, 3], %m: f32[2, 3, 8, 8], "
-      "%k: f32[4, 3, 3, 3]) { %r = " + node + " return }";
+      "%k: f32[4, 3, 3, 3], %t: f32[3, 4, 3, 3]) { %r = " + node + " return }";
   return Parse(text).has_value();
 }
 
@@ -101,6 +101,14 @@ TEST(Infer, AgreesWithWhatEagerMakes) {
   EXPECT_TRUE(Accepts("aten.arange.start_step(5, 0, -2, none, none, none, none) : i64[3]"));
   EXPECT_TRUE(Accepts("aten.slice.Tensor(%x, 1, -2, 9223372036854775807, 2) : f32[2, 1] "
                       "strides [3, 2]"));
+  EXPECT_TRUE(Accepts("aten.einsum(\"ij,kj->ik\", [%x, %w], none) : f32[2, 5]"));
+  EXPECT_FALSE(Accepts("aten.einsum(\"ij,kj->ki\", [%x, %w], none) : f32[2, 5]"));
+  EXPECT_TRUE(Accepts("aten.avg_pool2d(%m, [3, 3], [2, 2], [1, 1], true, true, none) : f32[2, 3, 5, 5]"));
+  EXPECT_TRUE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 3, 3]"));
+  EXPECT_FALSE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 4, 4]"));
+  EXPECT_TRUE(Accepts("aten.upsample_nearest2d.vec(%m, none, [1.5, 0.25]) : f32[2, 3, 12, 2]"));
+  EXPECT_TRUE(Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : f32[2, 4, 16, 16]"));
+  EXPECT_TRUE(Accepts("aten.unfold(%x, 1, 2, 1) : f32[2, 2, 2] strides [3, 1, 1]"));
   // A view must have the strides that its operand's memory gives it.
   EXPECT_FALSE(Accepts("aten.t(%x) : f32[3, 2]"));
   EXPECT_TRUE(Accepts("aten.t(%x) : f32[3, 2] strides [1, 3]"));

@@ -160,6 +160,16 @@ bool InferViewAsReal(const Call& call, Results& results) {
   return true;
 }
 
+/// real and imag of complex tensors.
+bool InferPartOfComplex(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  if (!type || !IsComplex(type->dtype)) return false;
+  Dims strides = type->strides;
+  for (Dim& stride : strides) stride = stride * Dim(2);
+  results.push_back({type->dtype == DType::kC128 ? DType::kF64 : DType::kF32, type->sizes, std::move(strides)});
+  return true;
+}
+
 bool InferViewAsComplex(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const bool has_type = type && (type->dtype == DType::kF32 || type->dtype == DType::kF64);

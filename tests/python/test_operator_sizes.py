@@ -9,6 +9,10 @@ from test_one_recording import counted
 
 IMAGES = [(2, 3, 12, 17), (2, 3, 9, 14), (2, 3, 30, 8), (2, 3, 21, 21), (2, 3, 10, 33)]
 ROWS = [(2, 13, 8), (2, 9, 8), (2, 21, 8), (2, 6, 8), (2, 30, 8)]
+WAVES = [(2, 400), (2, 437), (3, 501), (2, 333)]
+WINDOW = torch.hann_window(64)
+ATTENTION = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+MASK = torch.nn.Transformer.generate_square_subsequent_mask
 PAIRS = [(5, 7), (9, 4), (6, 6), (3, 20)]
 
 def masks_windows(x, window=3):
@@ -117,6 +121,45 @@ CASES = {
     "tensor_split at": (lambda x: [part * 2 for part in (x * 1).tensor_split((2, x.shape[1] - 1), 1)], ROWS),
     "unbind": (lambda x: sum(part.relu() for part in x.unbind(1)), [(2, 5, 3), (4, 5, 6), (6, 5, 9)]),
     "complex": (lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * 2).flatten(2), ROWS),
+    "normalize": (lambda x: F.normalize(x, dim=1) + x.norm(p=1, dim=(1, 2), keepdim=True), ROWS),
+    "einsum": (lambda x: torch.einsum("bid,bjd,de->bije", x, x * 2, torch.ones(8, 4)), ROWS),
+    "einsum, implicit": (lambda x: torch.einsum("...id, ...jd", x, x[:, 2:]), ROWS),
+    "einsum of heads": (lambda x: torch.einsum("bnhd,bmhd->bhnm", x.view(x.shape[0], -1, 2, 4), x.view(x.shape[0], -1, 2, 4)), ROWS),
+    "einsum, one operand": (lambda x: torch.einsum("bii->bi", x[:, :6, :6] + 0) * x[:, 0, :6], ROWS),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2) * 2, [(2, 8, 5, 7), (3, 8, 4, 9), (2, 4, 6, 6)]),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x, 2), [(2, 3, 12, 18), (2, 3, 8, 14), (3, 3, 22, 6)]),
+    "unfold": (lambda x: x.unfold(1, 4, 2).mean(-1), ROWS),
+    "unfold of what is made": (lambda x: (x * 2).unfold(-2, 3, 1).transpose(-1, 2), ROWS),
+    "im2col": (lambda x: F.unfold(x, (3, 2), padding=1, stride=2), IMAGES),
+    "col2im": (lambda x: F.fold(F.unfold(x, 2, stride=2), (x.shape[2] // 2 * 2, x.shape[3] // 2 * 2), 2, stride=2), IMAGES),
+    "linspace": (lambda x: x + torch.linspace(0, 1, x.shape[1])[None, :, None], ROWS),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, (1, 4), return_indices=True), IMAGES),
+    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x.transpose(1, 2), 4), ROWS),
+    "adaptive_avg_pool3d": (lambda x: F.adaptive_avg_pool3d(x[:, :, None], (1, 4, None)), IMAGES),
+    "avg_pool2d, ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), IMAGES),
+    "max_pool2d, ceil": (lambda x: F.max_pool2d(x, (3, 2), 2, (1, 0), ceil_mode=True, return_indices=True), IMAGES),
+    "avg_pool1d of all": (lambda x: F.avg_pool1d(x.transpose(1, 2), x.shape[1]), ROWS),
+    "max_pool1d": (lambda x: F.max_pool1d(x.transpose(1, 2), 3, 2, dilation=2), ROWS),
+    "max_pool3d": (lambda x: F.max_pool3d(x[:, :, None], (1, 2, 3)), IMAGES),
+    "argsort": (lambda x: x.gather(1, x.argsort(1)), ROWS),
+    "scatter a value": (lambda x: torch.zeros(x.shape[0], x.shape[1]).scatter_(1, x.argmax(1).clamp(max=5), 1.0), ROWS),
+    "scatter": (lambda x: torch.zeros_like(x).scatter_add_(1, x.argsort(1), x) + torch.zeros_like(x).scatter(1, x.argsort(1), x), ROWS),
+    "one_hot": (lambda x: F.one_hot(x.argmax(2), 8).float() @ torch.ones(8), ROWS),
+    "affine_grid": (lambda x: F.affine_grid(torch.ones(x.shape[0], 2, 3), x.shape, align_corners=False), IMAGES),
+    "grid_sample": (lambda x: F.grid_sample(x, x.transpose(1, 3)[..., :2], align_corners=True), IMAGES),
+    "diff": (lambda x: x.diff(n=2, dim=1) * 2, ROWS),
+    "stft": (lambda x: torch.stft(x, 64, 16, window=WINDOW, return_complex=True).abs(), WAVES),
+    "istft": (lambda x: torch.istft(torch.stft(x, 64, 16, window=WINDOW, return_complex=True), 64, 16, window=WINDOW, length=x.shape[-1]), WAVES),
+    "istft of what there is": (lambda x: torch.istft(torch.stft(x, 64, 16, window=WINDOW, return_complex=True), 64, 16, window=WINDOW), WAVES),
+    "rfft": (lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=x.shape[-1]), WAVES),
+    "fft": (lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real + torch.fft.fftshift(x), WAVES),
+    "fft of the double": (lambda x: torch.fft.rfft(x, n=2 * x.shape[-1]).angle(), WAVES),
+    "polar": (lambda x: torch.view_as_real(torch.polar(torch.ones_like(x), x)).flatten(2), ROWS),
+    "instance_norm": (lambda x: F.instance_norm(x, weight=torch.ones(3), bias=torch.zeros(3)), IMAGES),
+    "attention over one key": (lambda x: F.scaled_dot_product_attention(x.view(*x.shape[:2], 2, 4).transpose(1, 2), x[:, None, :, :4], x[:, None, :, 4:]), ROWS),
+    "attention, masked": (lambda x: ATTENTION(x, x, x, attn_mask=MASK(x.shape[1]), is_causal=True, need_weights=False)[0], ROWS),
+    "attention": (lambda x: ATTENTION(x, x, x, need_weights=False)[0], ROWS),
+    "encoder": (torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), ROWS),
 }
 
 
