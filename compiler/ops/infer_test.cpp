@@ -107,7 +107,8 @@ TEST(Infer, AgreesWithWhatEagerMakes) {
   EXPECT_TRUE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 3, 3]"));
   EXPECT_FALSE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 4, 4]"));
   EXPECT_TRUE(Accepts("aten.upsample_nearest2d.vec(%m, none, [1.5, 0.25]) : f32[2, 3, 12, 2]"));
-  EXPECT_TRUE(Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : f32[2, 4, 16, 16]"));
+  EXPECT_TRUE(Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : "
+                      "f32[2, 4, 16, 16]"));
   EXPECT_TRUE(Accepts("aten.unfold(%x, 1, 2, 1) : f32[2, 2, 2] strides [3, 1, 1]"));
   // A view must have the strides that its operand's memory gives it.
   EXPECT_FALSE(Accepts("aten.t(%x) : f32[3, 2]"));

@@ -222,6 +222,35 @@ bool Expand(Graph& graph, NodeId id) {
   return true;
 }
 
+/// Views of several operands become one of each.
+bool ExpandEach(Graph& graph, NodeId id) {
+  const Node node = graph.node(id);
+  const Call call(graph, node);
+  const auto* operands = call.Get<RefList>(0);
+  const auto types = call.TypesAt(0);
+  if (!types || types->size() != node.results.size()) return false;
+  const bool is_grid = node.op != "aten.broadcast_tensors";
+  if (is_grid && std::ranges::any_of(*types, [](const Type* type) { return type->rank() > 1; })) return false;
+  const bool is_swapped = is_grid && types->size() > 1 && call.NameAt(1) == "xy";
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const Type type = graph.type(node.results[i]);
+    ValueId operand = operands->ids[i];
+    if (is_grid) {
+      // A line along the dim that has as many elements.
+      const Type& from = graph.type(operand);
+      const size_t dim = is_swapped && i < 2 ? 1 - i : i;
+      Type line{from.dtype, Dims(type.rank(), Dim(1)), Dims(type.rank(), Dim(1))};
+      line.sizes[dim] = from.Elements();
+      line.strides = ViewStrides(from, line.sizes).value_or(line.strides);
+      operand = Insert(graph, id, "aten.view", {Ref{operand}, line.sizes}, line);
+    }
+    const ValueId value = Insert(graph, id, "aten.expand", {Ref{operand}, type.sizes, false}, type);
+    graph.ReplaceUses(node.results[i], value);
+  }
+  graph.RemoveNode(id);
+  return true;
+}
+
 /// t, mT and numpy_T are transposes or permutes with the dims left unsaid.
 bool Transpose(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
@@ -430,7 +459,10 @@ const std::unordered_map<std::string_view, Rewrite>& Rewrites() {
         {"aten.unflatten.int", Reshape},
         {"aten.view_as", Reshape},
         {"aten._unsafe_view", Reshape},
+        {"aten.broadcast_tensors", ExpandEach},
         {"aten.broadcast_to", Expand},
+        {"aten.meshgrid", ExpandEach},
+        {"aten.meshgrid.indexing", ExpandEach},
         {"aten.expand_as", Expand},
         {"aten.t", Transpose},
         {"aten.mT", Transpose},

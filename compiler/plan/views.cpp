@@ -209,6 +209,7 @@ const std::unordered_map<std::string_view, Rule>& Rules() {
       {"aten.chunk", Part},
       {"aten.tensor_split.sections", Part},
       {"aten.unbind.int", Unbind},
+      {"aten.unfold", AsTyped},
   };
   return rules;
 }

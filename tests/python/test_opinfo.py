@@ -21,14 +21,18 @@ import check  # noqa: E402
 import errors  # noqa: E402
 
 KNOWN = {name.split(".")[1] for name in re.findall(r'^OP\("(aten\.[\w.]+)"', (ROOT / "compiler" / "ops" / "ops.def").read_text(), re.MULTILINE)}
-# Memory that nobody wrote, numbers that nobody can repeat, tensors that are not strided, samples for another device.
+# Memory that nobody wrote, numbers that nobody can repeat, tensors that are not strided, samples for another device or of
+# complex numbers alone.
 LEFT_OUT = {"bernoulli", "empty", "empty_like", "multinomial", "new_empty", "nn.functional.dropout", "nn.functional.silu/complex",
-            "nn.functional.batch_norm/without_cudnn", "rand_like", "randint", "randn", "randn_like", "sparse.mm/reduce"}
+            "nn.functional.batch_norm/without_cudnn", "imag", "istft", "stft", "view_as_complex", "view_as_real", "rand_like", "randint", "randn", "randn_like", "sparse.mm/reduce"}
 # Element types that are refused by name, as is a whole program that has one.
 UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 # Samples that cannot be captured, with why; they still get eager's answer.
 EAGER = {
     "narrow": "shares memory",   # its start is a tensor: a view that no rule knows
+    "fft.ifft": "conjugate",
+    "nn.functional.instance_norm": "updates running statistics",
+    "tensor_split": "shares memory",   # at bounds: parts lie where no rule tells
     "nn.functional.batch_norm": "updates running statistics",
     "nn.functional.scaled_dot_product_attention": "call",   # it seeds the generator
 }
