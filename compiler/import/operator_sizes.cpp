@@ -251,6 +251,24 @@ bool ConvTranspose(const Call& call, Sizes&) {
          IsVector(call, 2, weight->sizes[1] * Dim(*groups));
 }
 
+/// Features are the weights', the batch is that of the states.
+bool Recurrent(const Call& call, Sizes&) {
+  const Type* input = call.TypeAt(0);
+  const Type* one = call.TypeAt(1);
+  const auto states = one ? std::optional(std::vector<const Type*>{one}) : call.TypesAt(1);
+  const auto weights = call.TypesAt(2);
+  const auto batch_first = call.BoolAt(8);
+  if (!input || input->rank() != 3 || !states || !weights || weights->empty() || !batch_first) return false;
+  for (const Type* weight : *weights) {
+    if (weight == nullptr || !IsConst(weight->sizes)) return false;
+  }
+  const auto fits = [&](const Type* state) {
+    return state && state->rank() == 3 && state->sizes[0].is_const() && state->sizes[2].is_const() &&
+           SameSize(state->sizes[1], input->sizes[*batch_first ? 0 : 1]);
+  };
+  return std::ranges::all_of(*states, fits) && SameSize(input->sizes[2], weights->front()->sizes[1]);
+}
+
 bool Attention(const Call& call, Sizes& sizes) {
   const Type *query = call.TypeAt(0), *key = call.TypeAt(1), *value = call.TypeAt(2);
   if (!query || !key || !value || query->rank() < 3 || key->rank() != query->rank() || value->rank() != query->rank())
@@ -370,6 +388,10 @@ constexpr Entry kEntries[] = {
     {"aten.conv1d.padding", Conv},
     {"aten.conv2d.padding", Conv},
     {"aten.conv3d.padding", Conv},
+    {"aten.lstm.input", Recurrent},
+    {"aten.gru.input", Recurrent},
+    {"aten.rnn_tanh.input", Recurrent},
+    {"aten.rnn_relu.input", Recurrent},
     {"aten.conv_transpose1d", ConvTranspose},
     {"aten.conv_transpose2d.input", ConvTranspose},
     {"aten.conv_transpose3d.input", ConvTranspose},

@@ -186,6 +186,26 @@ bool InferConvTranspose(const Call& call, Results& results) {
   return Push(input->dtype, std::move(sizes), results);
 }
 
+/// LSTM, GRU and plain recurrent layers over [steps, batch, features], or [batch, steps, features] where a flag says so,
+/// from the hidden states that they are given: what comes of each step, and the states behind the last.
+bool InferRecurrent(const Call& call, Results& results) {
+  const Type* input = call.TypeAt(0);
+  const Type* one = call.TypeAt(1);
+  const auto states = one ? std::optional(std::vector<const Type*>{one}) : call.TypesAt(1);
+  const auto both_ways = call.BoolAt(7), batch_first = call.BoolAt(8);
+  if (!input || input->rank() != 3 || !states || states->empty() || !both_ways || !batch_first) return false;
+  for (const Type* state : *states) {
+    if (state == nullptr || state->rank() != 3) return false;
+  }
+  Dims sizes = input->sizes;
+  sizes.back() = states->front()->sizes.back() * Dim(*both_ways ? 2 : 1);
+  std::optional<Dims> strides;  // Steps come out one after the other.
+  if (*batch_first) strides = Dims{sizes[2], sizes[0] * sizes[2], Dim(1)};
+  results.push_back({input->dtype, sizes, strides});
+  for (const Type* state : *states) Push(state->dtype, state->sizes, results);
+  return true;
+}
+
 /// A layer of a transformer gives what it takes.
 bool InferEncoderLayer(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);

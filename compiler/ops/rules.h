@@ -31,6 +31,7 @@ bool InferClamp(const Call& call, std::vector<Inferred>& results);
 bool InferCol2Im(const Call& call, std::vector<Inferred>& results);
 bool InferCompare(const Call& call, std::vector<Inferred>& results);
 bool InferConv(const Call& call, std::vector<Inferred>& results);
+bool InferRecurrent(const Call& call, std::vector<Inferred>& results);
 bool InferConvTranspose(const Call& call, std::vector<Inferred>& results);
 bool InferCumsum(const Call& call, std::vector<Inferred>& results);
 bool InferDiff(const Call& call, std::vector<Inferred>& results);

@@ -315,12 +315,15 @@ def test_what_is_no_ratio_is_fixed(ingot):
     check(step, lambda x: x[:, :int(x.shape[1] * 0.7)], [(2, n) for n in (10, 11, 10, 20, 30, 10)])
 
 
-def test_recurrent_layers_are_captured(ingot):
-    for make in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):
-        layer = make(4, 8, 2, batch_first=True).eval()
-        step = ingot.compile(layer, wait=True)
-        with torch.no_grad(), counted(ingot) as seen:
-            for _ in range(2):
-                x = torch.randn(2, 5, 4)
-                torch.testing.assert_close(step(x), layer(x))
-        assert seen["native_calls"] == 1, step.report()
+@pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("options", [{"batch_first": True}, {"bidirectional": True}], ids=["batch first", "both ways"])
+def test_recurrent_layers_serve_sequences_of_every_length(ingot, make, options):
+    layer = make(4, 8, 2, **options).eval()
+    step = ingot.compile(layer, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for size in ((2, 5), (2, 7), (3, 5), (4, 9), (6, 2)):
+            x = torch.randn(*size, 4)
+            found, expected = step(x), layer(x)
+            torch.testing.assert_close(found, expected)
+            assert found[0].stride() == expected[0].stride()
+    assert seen["captures"] == 1 and seen["native_calls"] == 4, step.report()
