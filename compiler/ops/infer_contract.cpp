@@ -186,7 +186,7 @@ bool InferConvTranspose(const Call& call, Results& results) {
   return Push(input->dtype, std::move(sizes), results);
 }
 
-/// LSTM, GRU and plain recurrent layers over [steps, batch, features], or [batch, steps, features] where a flag says so,
+/// LSTM, GRU and plain recurrent layers over [steps, batch, features], or [batch, steps, features] by a flag,
 /// from the hidden states that they are given: what comes of each step, and the states behind the last.
 bool InferRecurrent(const Call& call, Results& results) {
   const Type* input = call.TypeAt(0);
