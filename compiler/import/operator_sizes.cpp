@@ -251,6 +251,22 @@ bool ConvTranspose(const Call& call, Sizes&) {
          IsVector(call, 2, weight->sizes[1] * Dim(*groups));
 }
 
+/// What is put before it and behind it is as large in all other dims.
+bool Diff(const Call& call, Sizes&) {
+  const Type* type = call.TypeAt(0);
+  const auto at = type && type->rank() > 0 ? WrapDim(call.IntAt(2).value_or(-1), type->rank()) : std::nullopt;
+  if (!at) return false;
+  for (const size_t more : {3, 4}) {
+    const Type* put = call.TypeAt(more);
+    if (!put) continue;
+    if (put->rank() != type->rank()) return false;
+    for (size_t i = 0; i < type->rank(); ++i) {
+      if (i != *at && !SameSize(put->sizes[i], type->sizes[i])) return false;
+    }
+  }
+  return true;
+}
+
 /// Features are the weights', the batch is that of the states.
 bool Recurrent(const Call& call, Sizes&) {
   const Type* input = call.TypeAt(0);
@@ -407,7 +423,7 @@ constexpr Entry kEntries[] = {
     {"aten.scatter.value", Scatter},
     {"aten.scatter_add", Scatter},
     {"aten.one_hot", Nothing},
-    {"aten.diff", Nothing},
+    {"aten.diff", Diff},
     {"aten.pixel_shuffle", Nothing},
     {"aten.pixel_unshuffle", Nothing},
     {"aten.affine_grid_generator", AffineGrid},

@@ -161,10 +161,16 @@ bool InferRepeatInterleave(const Call& call, Results& results) {
 bool InferDiff(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const auto times = call.IsNone(1) ? std::optional<int64_t>(1) : call.IntAt(1);
-  if (!type || !times || *times < 1 || type->sizes.empty() || !call.IsNone(3) || !call.IsNone(4)) return false;
+  if (!type || !times || *times < 1 || type->sizes.empty()) return false;
   const std::optional<size_t> at = WrapDim(call.IntAt(2).value_or(-1), type->rank());
   if (!at) return false;
   Dims sizes = type->sizes;
+  for (const size_t more : {3, 4}) {  // Put before it and behind it.
+    const Type* put = call.TypeAt(more);
+    if (!put && call.IsNone(more)) continue;
+    if (!put || put->rank() != sizes.size() || put->dtype != type->dtype) return false;
+    sizes[*at] = sizes[*at] + put->sizes[*at];
+  }
   sizes[*at] = sizes[*at] - Dim(*times);
   if (sizes[*at].is_const() && sizes[*at].const_value() < 0) sizes[*at] = Dim(0);
   return Push(type->dtype, std::move(sizes), results);

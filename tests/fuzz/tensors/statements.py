@@ -257,6 +257,7 @@ torch.nn.functional.interpolate({f}[None], scale_factor=0.5, mode='linear')
 {n}.topk({C}, {D})[0]
 {n}.argsort({D}, stable=True)
 {n}.diff(dim={D})
+torch.diff({n}, prepend={n}, dim={D})
 torch.view_as_complex(torch.stack([{f}, {w}], -1)).abs()
 torch.polar({f}.abs(), {w}).real
 torch.fft.rfft({f}).abs()
