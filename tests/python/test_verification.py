@@ -20,13 +20,13 @@ FORGE = '''
 import json, sys, torch
 sys.path.insert(0, ".")
 import net, ingot
-from ingot import config, daemon, keys, recording
+from ingot import calls, config, daemon, keys, recording
 x = torch.ones(4, 16)
 settings = config.resolve(None)
 with torch.no_grad():
     key = keys.entry_key(net.right, (x,), {}, [], settings)
     def recorded(fn):
-        run = recording.Recording(fn, "net.right", recording.Call((x,), {}, [x], ["x"], [], b""), ingot.Config(), follows_sizes=True)
+        run = recording.Recording(fn, "net.right", calls.Call((x,), {}, [x], ["x"], [], b""), ingot.Config(), follows_sizes=True)
         return run.finish(run.run())
     wrong, right = recorded(net.wrong), recorded(net.right)
 daemon.link(settings).get(5000).compile(key.components, wrong.recording, wrong.signature, right.record, True, "", 60000)

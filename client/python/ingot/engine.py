@@ -14,7 +14,7 @@ import weakref
 
 import torch
 
-from ingot import (_native, ahead, background, binding, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
+from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
                    keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
@@ -44,11 +44,6 @@ class Engine:
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._moving: "set[paths.Path]" = set()
         """Places that calls have read and changed: what lies there is fetched, not a part of what every call does."""
-        self._varying: "tuple[int | str, ...]" = ()
-        """Arguments, by position or name, whose numbers are inputs, not a part of what every call does."""
-        self._pinned: "set[int | str]" = set()
-        """Arguments whose numbers decide what a call does in a way that nobody follows."""
-        self._first_numbers: "dict[bytes, dict[int | str, int | float]]" = {}
         self._refused_in_a_row = 0
         """Structures, since one of them was sent."""
         self._padded = padding.Padded()
@@ -60,7 +55,7 @@ class Engine:
         self._last_miss = miss.NOT_CALLED
         self._last_error: "str | None" = None
         self._warned: "set[str]" = set()
-        self._parameters = keys.parameter_names(target)
+        self._apart = calls.Apart(self.site, keys.parameter_names(target), config.shapes_max)
         self._ended = False
         self.site._set_verify(config.verify_every())
         _live.add(self)
@@ -82,10 +77,10 @@ class Engine:
             call = self._taken_apart(args, kwargs)
             number = self._number(call)
             if number not in self._structures:
-                call = self._with_varying_numbers(call)
+                call = self._apart.vary(call) if self._may_vary(call) else call
                 number = self._number(call)
             if number not in self._structures and len(self._structures) < self.config.shapes_max:
-                self._structures[number] = signatures.structure(call, self._parameters)
+                self._structures[number] = signatures.structure(call, self._apart.parameters)
         except errors.Error:
             raise
         except Exception as e:  # a bug of ours must not become the user's
@@ -119,7 +114,7 @@ class Engine:
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape, name, detail, call)
 
-    def _waits(self, shape: Shape, reason: str, call: recording.Call) -> bool:
+    def _waits(self, shape: Shape, reason: str, call: calls.Call) -> bool:
         """Whether nothing can be done for a call before what is under way is here. Among states that return it looks once for the
         objects of a call."""
         if self.config.require_cached or shape.eager_reason is not None or shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call):
@@ -130,46 +125,21 @@ class Engine:
         known, shape.looked_for = shape.looked_for == objects, objects
         return known and reason in ("stale", "objects")
 
-    def _set_waiting(self, shape: Shape, reason: str, call: recording.Call) -> None:
+    def _set_waiting(self, shape: Shape, reason: str, call: calls.Call) -> None:
         """Calls of a shape whose variants take none of their sizes, and of which none would be recorded, need not come here."""
         with self._lock:
             if reason in ("new", "guard", "unproven") and self._awaits(shape, call):
                 self.site._set_waiting(shape.key, True)
 
-    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> recording.Call:
-        tensors, names, objects, shape_key = _native.flatten(args, kwargs, self._parameters, self._varying)
-        call = recording.Call(args, kwargs, tensors, names, objects, shape_key)
-        if not self._varying:
-            return call
-        numbers = {argument: self._name_of(argument) for argument in self._varying if argument in call.numbers()}
-        return call._replace(varying={argument: names.index(name) for argument, name in numbers.items() if name in names})
+    def _taken_apart(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> calls.Call:
+        return self._apart.of(args, kwargs)
 
-    def _name_of(self, argument: "int | str") -> str:
-        if isinstance(argument, str):
-            return argument
-        return self._parameters[argument] if argument < len(self._parameters) else f"args[{argument}]"
+    def _may_vary(self, call: calls.Call) -> bool:
+        """Whether numbers among the arguments of a new structure may be inputs: recordings follow them."""
+        follows = self.config.dynamic is not False and self.config.capture != "export"
+        return follows and not gears.declared(call.tensors, self.config.gears.merge)
 
-    def _with_varying_numbers(self, call: recording.Call) -> recording.Call:
-        """A call of a structure that is new: where a known one differs from it in arguments' numbers alone, those are inputs from now on."""
-        numbers = {argument: value for argument, value in call.numbers().items() if argument not in self._pinned}
-        if not numbers or self.config.dynamic is False or self.config.capture == "export" or gears.declared(call.tensors, self.config.gears.merge):
-            return call
-        skeleton = _native.flatten(call.args, call.kwargs, self._parameters, tuple(numbers))[3]
-        if skeleton not in self._first_numbers and len(self._first_numbers) >= self.config.shapes_max:
-            return call
-        first = self._first_numbers.setdefault(skeleton, numbers)
-        changed = {argument for argument, value in numbers.items() if first.get(argument, value) != value}
-        if changed.issubset(self._varying):
-            return call
-        with self._lock:
-            self._vary({*self._varying, *changed})
-        return self._taken_apart(call.args, call.kwargs)
-
-    def _vary(self, arguments: "set[int | str]") -> None:
-        self._varying = tuple(sorted(arguments, key=str))
-        self.site._vary(self._varying)
-
-    def _number(self, call: recording.Call) -> bytes:
+    def _number(self, call: calls.Call) -> bytes:
         """The shape a call belongs to: its structure and the sizes declared to be fixed. GearError for what a first
         call declares wrongly."""
         declared, said = self._declared.get(call.shape_key), gears.declared(call.tensors, self.config.gears.merge)
@@ -182,26 +152,26 @@ class Engine:
             return call.shape_key
         return call.shape_key + repr(declared.fixed(call.sizes())).encode()
 
-    def _find_and_install(self, number: bytes, call: recording.Call, is_stale: bool) -> bool:
+    def _find_and_install(self, number: bytes, call: calls.Call, is_stale: bool) -> bool:
         with self._lock:
             shape = self._find_shape(number, call)
             if shape is not None and is_stale:
                 self._check_again(shape.entry, call)
             return shape is not None and self._install_all(shape, call)
 
-    def _may_return(self, number: bytes, call: recording.Call) -> bool:
+    def _may_return(self, number: bytes, call: calls.Call) -> bool:
         """Whether the call would be recorded although its state may be one that a variant here was recorded in: one that came
         when that state had gone, as a cache's that has been filled meanwhile."""
         shape = self._shapes.get(number)
         would_record = shape is not None and shape.state(shape.sizes_of(call)) is State.LOOKING and not self._awaits(shape, call)
         return would_record and shape is not None and not all(variant.holds for variant in shape.entry.variants)
 
-    def _awaits(self, shape: Shape, call: recording.Call) -> bool:
+    def _awaits(self, shape: Shape, call: calls.Call) -> bool:
         """Whether what is under way for other sizes is likely to serve a call's too."""
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
         return shares and shape.awaits_template(call.objects) and not self._compiles.is_holding()
 
-    def _check_again(self, entry: Entry, call: recording.Call) -> None:
+    def _check_again(self, entry: Entry, call: calls.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
         roots = paths.Roots(self.target, call.objects)
         held = bool(entry.usable())
@@ -275,7 +245,7 @@ class Engine:
 
     # -- looking up ----------------------------------------------------------------------------------
 
-    def _find_shape(self, number: bytes, call: recording.Call) -> "Shape | None":
+    def _find_shape(self, number: bytes, call: calls.Call) -> "Shape | None":
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
         declared = self._declared.get(call.shape_key)
         key = keys.entry_key(self.target, *call.without_numbers(), call.objects, self.config, declared, call.sizes())
@@ -289,7 +259,7 @@ class Engine:
             shape = self._shapes[number] = Shape(call.shape_key, self._entries[digest], declared)
         return shape
 
-    def _look_up(self, key: keys.EntryKey, call: recording.Call) -> Entry:
+    def _look_up(self, key: keys.EntryKey, call: calls.Call) -> Entry:
         entry = Entry(key)
         if self._link.nothing_stored() and self.config.on_miss == "compile" and not self.config.require_cached:
             self._last_miss = miss.nothing_stored(self.name)
@@ -314,7 +284,7 @@ class Engine:
         counters.add("entry_hits" if entry.usable() else "entry_misses")
         return entry
 
-    def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: recording.Call) -> None:
+    def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: calls.Call) -> None:
         """Keeps the variants, and notes whose dependency record holds in this process."""
         began = time.perf_counter()
         found = [binding.Variant(reply) for reply in variants]
@@ -337,7 +307,7 @@ class Engine:
 
     # -- binding -------------------------------------------------------------------------------------
 
-    def _install_all(self, shape: Shape, call: recording.Call) -> bool:
+    def _install_all(self, shape: Shape, call: calls.Call) -> bool:
         """Binds every variant of the entry to this shape; True when one takes this call."""
         began = time.perf_counter()
         accepted = False
@@ -352,7 +322,7 @@ class Engine:
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
 
-    def _install(self, shape: Shape, variant: binding.Variant, call: recording.Call) -> bool:
+    def _install(self, shape: Shape, variant: binding.Variant, call: calls.Call) -> bool:
         roots = paths.Roots(self.target, call.objects)
         try:
             variant.bind(roots)
@@ -366,12 +336,12 @@ class Engine:
             return False
         return self._accepts(variant, call)
 
-    def _accepts(self, variant: binding.Variant, call: recording.Call) -> bool:
+    def _accepts(self, variant: binding.Variant, call: calls.Call) -> bool:
         """Whether a bound variant may serve this call."""
         symbols = self._symbols(variant, call)
         return symbols is not None and (not variant.is_template or variant.covers(symbols))
 
-    def _symbols(self, variant: binding.Variant, call: recording.Call) -> "tuple[int, ...] | None":
+    def _symbols(self, variant: binding.Variant, call: calls.Call) -> "tuple[int, ...] | None":
         """The values that a call gives a bound variant's symbols; None where the variant does not take it."""
         try:
             symbols = variant.program.accepts(self._inputs(variant, call)) if variant.program is not None else None
@@ -379,11 +349,11 @@ class Engine:
             return None
         return None if symbols is None else tuple(symbols)
 
-    def _is_served(self, call: recording.Call) -> bool:
+    def _is_served(self, call: calls.Call) -> bool:
         """Whether a bound variant is proved for this call."""
         return any(self._accepts(variant, call) for variant in self._bound_variants())
 
-    def _inputs(self, variant: binding.Variant, call: recording.Call) -> "list[torch.Tensor]":
+    def _inputs(self, variant: binding.Variant, call: calls.Call) -> "list[torch.Tensor]":
         """The call's tensors and what it fetches; NotFound where nothing that could be fetched lies there."""
         roots = paths.Roots(self.target, call.objects)
         fetched = [binding.fetched(path, roots) for path in variant.signature["inputs"] if path is not None]
@@ -397,7 +367,7 @@ class Engine:
 
     # -- recording and compiling ---------------------------------------------------------------------
 
-    def _record_or_run(self, shape: Shape, reason: str, detail: str, call: recording.Call) -> typing.Any:
+    def _record_or_run(self, shape: Shape, reason: str, detail: str, call: calls.Call) -> typing.Any:
         if reason == "value":
             shape.value_failures += 1
             if self._parts or shape.value_failures > self._value_failures_max:
@@ -430,7 +400,7 @@ class Engine:
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape, sizes, call)
 
-    def _is_in_range(self, shape: Shape, call: recording.Call) -> bool:
+    def _is_in_range(self, shape: Shape, call: calls.Call) -> bool:
         """Whether a template of declared gears serves a call of other sizes from now on."""
         for variant in shape.entry.usable():
             symbols = self._symbols(variant, call) if variant.range else None
@@ -440,7 +410,7 @@ class Engine:
                     return bool(self.site._prove(call.shape_key, variant.program, variant.proven_here()))
         return False
 
-    def _out_of_gear(self, shape: Shape, call: recording.Call) -> "tuple[bool, typing.Any]":
+    def _out_of_gear(self, shape: Shape, call: calls.Call) -> "tuple[bool, typing.Any]":
         """(answered, result) of a call whose sizes were not declared, as ``on_miss`` says."""
         declared, sizes = shape.declared, call.sizes()
         assert declared is not None
@@ -461,13 +431,13 @@ class Engine:
         shape.refuse(why)
         counters.add("retired")
 
-    def _refuse_miss(self, shape: Shape, call: recording.Call) -> typing.Any:
+    def _refuse_miss(self, shape: Shape, call: calls.Call) -> typing.Any:
         nearest = self._last_miss.why if shape.declared is not None else self._why_refused(call)
         if self.config.require_cached or self.config.on_miss == "error":
             raise errors.NotFound(f"{self.name} has no variant for this call and may not compile one: {nearest}")
         return self._fall_back("on_miss", nearest, call.args, call.kwargs)
 
-    def _record(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call) -> typing.Any:
+    def _record(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
         if not shape.begin(sizes):  # Another thread was faster.
             return self.target(*call.args, **call.kwargs)
         job = None
@@ -490,7 +460,7 @@ class Engine:
             return False
         return True
 
-    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: recording.Call
+    def _recorded(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call
                   ) -> "tuple[typing.Any, Job | None]":
         """The answer of a call, and what there is to compile of it."""
         began = time.perf_counter()
@@ -509,9 +479,7 @@ class Engine:
             return result, None
         fixed = run.fixed_arguments()
         if fixed:
-            with self._lock:
-                self._pinned |= fixed
-                self._vary({*self._varying} - fixed)
+            self._apart.pin(fixed)
             return result, None
         found = {path for path, _, may_be_fetched in captured.moved if path and may_be_fetched} - self._moving
         if len(self._moving) < _MOVING_MAX:
@@ -558,7 +526,7 @@ class Engine:
         counters.add("deferred")
         return self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
 
-    def _finish(self, run: recording.Recording, result: typing.Any, call: recording.Call, declared: "gears.Declared | None"
+    def _finish(self, run: recording.Recording, result: typing.Any, call: calls.Call, declared: "gears.Declared | None"
                 ) -> "tuple[recording.Captured, exporting.Proof | None]":
         if self.config.capture != "export":
             return run.finish(result), None
@@ -570,7 +538,7 @@ class Engine:
             self._warn_once("export", f"{self.name}: {warning}")
         return captured, proof
 
-    def _prepare(self, call: recording.Call, deferred: bool = False) -> recording.Recording:
+    def _prepare(self, call: calls.Call, deferred: bool = False) -> recording.Recording:
         declared = self._declared.get(call.shape_key)
         follows = self.config.dynamic is not False and self.config.capture != "export" and (declared is None or bool(declared.gears))
         # Gears name every size that changes.
@@ -687,7 +655,7 @@ class Engine:
             return {"reason": last.reason, "why": last.why, **last.details, **({"graph": graph} if graph else {})}
         return last.why + (f"\n{graph}" if graph else "")
 
-    def _why_refused(self, call: recording.Call) -> str:
+    def _why_refused(self, call: calls.Call) -> str:
         """The first guard of a variant that does not hold for this call, else the last miss."""
         for variant in self._bound_variants():
             try:
@@ -746,6 +714,7 @@ def _forked() -> None:
     """A child process has none of the threads that held locks or worked on recordings."""
     for engine in list(_live):
         engine._lock, engine._compiles = threading.RLock(), compiles.Compiles(engine)
+        engine._apart.forget_locks()
         for shape in engine._shapes.values():
             shape.forget_what_is_under_way()
             engine.site._set_waiting(shape.key, False)

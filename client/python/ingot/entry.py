@@ -6,7 +6,7 @@ import enum
 import threading
 import typing
 
-from ingot import binding, exporting, gears, keys, parts, paths, recording
+from ingot import binding, calls, exporting, gears, keys, parts, paths, recording
 
 
 _REFUSED_PROOFS_MAX = 3
@@ -101,7 +101,7 @@ class Shape:
     def _has_left(self, objects: "typing.Sequence[typing.Any]") -> bool:
         return self._left == tuple(map(id, objects))
 
-    def sizes_of(self, call: recording.Call) -> "tuple[typing.Any, ...]":
+    def sizes_of(self, call: calls.Call) -> "tuple[typing.Any, ...]":
         """By which it is told what is under way for a call."""
         return call.sizes() + (("changed",) if self._has_left(call.objects) else ())
 
@@ -142,7 +142,7 @@ class Job(typing.NamedTuple):
     """A recording on its way to the daemon."""
 
     shape: Shape
-    call: recording.Call
+    call: calls.Call
     sizes: "tuple[typing.Any, ...]"
     captured: recording.Captured
     done: threading.Event

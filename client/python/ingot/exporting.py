@@ -13,7 +13,7 @@ import typing
 
 import torch
 
-from ingot import gears, memories, paths, ranges, recording
+from ingot import calls, gears, memories, paths, ranges, recording
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -39,7 +39,7 @@ class Outcome(typing.NamedTuple):
 class _Program(torch.nn.Module):
     """The user's function over its tensors alone, in the order of the call; everything else is as it was passed."""
 
-    def __init__(self, target: typing.Any, call: recording.Call) -> None:
+    def __init__(self, target: typing.Any, call: calls.Call) -> None:
         super().__init__()
         owner = paths.self_of(target)
         if isinstance(owner, torch.nn.Module):
@@ -82,7 +82,7 @@ class _ModuleRecording(recording.Recording):
         pass
 
 
-def capture(run: recording.Recording, result: typing.Any, target: typing.Any, call: recording.Call, config: Config,
+def capture(run: recording.Recording, result: typing.Any, target: typing.Any, call: calls.Call, config: Config,
             declared: "gears.Declared | None") -> Outcome:
     """What to compile for a call that ``run`` has just answered with ``result``; Refused says why there is nothing."""
     plain: "recording.Captured | None" = None
@@ -106,7 +106,7 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
         return Outcome(plain, None, why)
 
 
-def _export(run: recording.Recording, target: typing.Any, call: recording.Call, config: Config, declared: "gears.Declared | None",
+def _export(run: recording.Recording, target: typing.Any, call: calls.Call, config: Config, declared: "gears.Declared | None",
             refused: "recording.Refused | None") -> Outcome:
     if call.objects:
         raise recording.Refused("export", f"an argument is a {type(call.objects[0]).__name__}; pass its tensors")
@@ -146,7 +146,7 @@ def _export(run: recording.Recording, target: typing.Any, call: recording.Call, 
     return Outcome(captured, Proof(found, points), None)
 
 
-def _trace(run: recording.Recording, target: typing.Any, call: recording.Call, dynamic: "list[dict[int, typing.Any]] | None",
+def _trace(run: recording.Recording, target: typing.Any, call: calls.Call, dynamic: "list[dict[int, typing.Any]] | None",
            refused: "recording.Refused | None") -> "list[typing.Any]":
     """The exported program, and its decomposed form where only that can be recorded."""
     import torch.export

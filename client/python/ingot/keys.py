@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from ingot import _native, gears, groups, kinds, paths
+from ingot import _native, calls, gears, groups, kinds, paths
 from ingot.config import Config
 
 Item = typing.Tuple[str, str, str]
@@ -93,14 +93,6 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "lis
     return items
 
 
-class Varying:
-    """What a key has in the place of an argument's number that is an input."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.kind = {torch.float32: "size", torch.int64: "integer", torch.float64: "float"}[tensor.dtype]
-        """As _native tells apart what calls may fetch."""
-
-
 def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int = 0) -> str:
     """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``.
 
@@ -128,7 +120,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         return f"{value!r} (process group {group})" if group else repr(value)
     if value is None or isinstance(value, (bool, int, float, complex, bytes, torch.dtype, torch.device)):
         return repr(value)
-    if isinstance(value, Varying):
+    if isinstance(value, calls.Varying):
         return f"a {value.kind} that varies"
     if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth < 32:
         fields = ", ".join(f"{f}={describe(getattr(value, f, None), seen, depth + 1)}" for f in value.__dataclass_fields__)

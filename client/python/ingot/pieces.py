@@ -38,16 +38,17 @@ class Wrapper:
     def __init__(self, function: types.FunctionType, inner: types.FunctionType) -> None:
         self._function, self._code, self._inner = function, function.__code__, inner
         held = zip(self._code.co_freevars, function.__closure__ or ())
-        self._name, self._cell = next(((name, cell) for name, cell in held if _content(cell) is inner), (None, None))
+        found = [(name, cell) for name, cell in held if _content(cell) is inner]
+        self._name, self._cell = found[0] if found else ("", types.CellType())
         stores = any(one.opname in ("STORE_DEREF", "DELETE_DEREF") and one.argval == self._name for one in dis.get_instructions(self._code))
-        if self._cell is None or stores or any(self._name in one.co_freevars for one in self._code.co_consts if isinstance(one, types.CodeType)):
+        if not found or stores or any(self._name in one.co_freevars for one in self._code.co_consts if isinstance(one, types.CodeType)):
             raise cutting.NotCuttable(f"{function.__qualname__} calls it in a way that nobody knows")
 
     def holds(self) -> bool:
         """Whether it is what it was."""
-        return self._function.__code__ is self._code and self._cell is not None and _content(self._cell) is self._inner
+        return self._function.__code__ is self._code and _content(self._cell) is self._inner
 
-    def around(self, inner: types.FunctionType) -> types.FunctionType:
+    def around(self, inner: "typing.Callable[..., typing.Any]") -> "typing.Callable[..., typing.Any]":
         """Another one, that calls ``inner`` and shares all else."""
         cells = tuple(types.CellType(inner) if cell is self._cell else cell for cell in self._function.__closure__ or ())
         made = types.FunctionType(self._code, self._function.__globals__, self._function.__name__, self._function.__defaults__, cells)
@@ -193,7 +194,9 @@ class InPieces:
                 return self._run(args, kwargs)
             return self._run(args[1:], kwargs) if args and args[0] is owner else function(*args, **kwargs)
 
-        made = functools.reduce(lambda held, wrapper: wrapper.around(held), self._subject.wrappers, inner)
+        made: "typing.Callable[..., typing.Any]" = inner
+        for wrapper in self._subject.wrappers:
+            made = wrapper.around(made)
         return types.MethodType(made, owner) if owner is not None else made
 
     def _run(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:

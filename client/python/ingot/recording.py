@@ -9,45 +9,13 @@ import typing
 
 import torch
 
-from ingot import _native, collectives, counters, custom_ops, dependencies, effects, errors, groups, keys, kinds, memories, paths, tree
+from ingot import _native, calls, collectives, counters, custom_ops, dependencies, effects, errors, groups, kinds, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
 """Elements: an operator that reads fewer costs about as much as putting it off."""
 _OWN = __file__.rsplit("/", 1)[0] + "/"
 _DEPTH_MAX = 32
-
-
-class Call(typing.NamedTuple):
-    """The arguments of one call, taken apart."""
-
-    args: "tuple[typing.Any, ...]"
-    kwargs: "dict[str, typing.Any]"
-    tensors: "list[torch.Tensor]"
-    names: "list[str]"
-    objects: "list[typing.Any]"
-    shape_key: bytes
-    """Its structure, as call sites tell calls apart."""
-    varying: "dict[int | str, int]" = {}
-    """Arguments, by position or name, whose numbers are inputs: which of the tensors stands for each."""
-
-    def sizes(self) -> "tuple[tuple[int, ...], ...]":
-        """The sizes of every tensor."""
-        return tuple(tuple(t.shape) for t in self.tensors)
-
-    def with_numbers(self, values: "typing.Mapping[int | str, typing.Any]") -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
-        """The arguments, with others in the places of numbers that are inputs."""
-        args = tuple(values.get(i, value) for i, value in enumerate(self.args)) if values else self.args
-        return args, {**self.kwargs, **{name: value for name, value in values.items() if isinstance(name, str)}}
-
-    def numbers(self) -> "dict[int | str, int | float]":
-        """The arguments that are numbers, by position or name."""
-        given: "dict[int | str, typing.Any]" = {**dict(enumerate(self.args)), **self.kwargs}
-        return {argument: value for argument, value in given.items() if type(value) in (int, float)}
-
-    def without_numbers(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
-        """The arguments as keys and structures have them."""
-        return self.with_numbers({argument: keys.Varying(self.tensors[number]) for argument, number in self.varying.items()})
 
 
 class Captured:
@@ -128,7 +96,7 @@ class Recording:
     ``fixed``: (tensor, dim) of sizes that are no other call's. ``moving``: places that other calls have changed: each call fetches the tensor there, or a number as one.
     """
 
-    def __init__(self, function: typing.Any, name: str, call: Call, config: Config, deferred: bool = False,
+    def __init__(self, function: typing.Any, name: str, call: calls.Call, config: Config, deferred: bool = False,
                  follows_sizes: bool = False, moving: "typing.Iterable[paths.Path]" = (),
                  fixed: "typing.Sequence[tuple[int, int]]" = ()) -> None:
         self._function, self._name, self._call, self._config, self._follows_sizes = function, name, call, config, follows_sizes
@@ -136,7 +104,7 @@ class Recording:
         self._moving, self._moving_numbers = frozenset(moving), _native.MovingNumbers()
         self._recorder = _native.Recorder(_DEFERRED_ABOVE if deferred else None)
         self._roots = paths.Roots(function, call.objects)
-        self._own: "dict[int | str, int | float]" = {}
+        self._own: "dict[calls.Argument, int | float]" = {}
         """What stands for the numbers of arguments that are inputs."""
         self._inputs: "list[paths.Path | None]" = []
         self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
@@ -248,7 +216,7 @@ class Recording:
         return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), weights, self.observer,
                         dependencies.of_operators(name for name, _ in foreign))
 
-    def fixed_arguments(self) -> "set[int | str]":
+    def fixed_arguments(self) -> "set[calls.Argument]":
         """Arguments whose numbers were inputs, and that the run has looked at: they are a part of what such calls do."""
         return {argument for argument, own in self._own.items() if self._moving_numbers.is_fixed(own, self.observer)}
 

@@ -7,10 +7,10 @@ import typing
 
 import torch
 
-from ingot import errors, keys, kinds
+from ingot import calls, errors, kinds
 
 if typing.TYPE_CHECKING:
-    from ingot.recording import Call
+    from ingot.calls import Call
 
 _INT_MAX = 1 << 63
 _DEPTH_MAX = 32
@@ -40,7 +40,7 @@ class Describer:
             return {"t": "tensor", "i": number, "dtype": str(value.dtype).removeprefix("torch."), "rank": value.dim()}
         if value is None:
             return {"t": "none"}
-        if isinstance(value, keys.Varying):
+        if isinstance(value, calls.Varying):
             raise errors.Unsupported(f"'{path}' is a number that differs from call to call, which a file cannot hold; pass a tensor")
         kind = type(value)
         if kind is bool:

@@ -5,14 +5,14 @@ import json
 import sys
 import typing
 
-from ingot import counters, errors, parts, recording
+from ingot import calls, counters, errors, parts
 from ingot.entry import Entry, Shape
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
 
 
-def split(engine: "Engine", shape: Shape, why: str, call: recording.Call) -> typing.Any:
+def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.Any:
     """The eager answer of a call: what lies between the statements in which values leave the graph, and the modules that are called, is
     compiled from now on."""
     if sys.getprofile() is not None:

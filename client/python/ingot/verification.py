@@ -11,7 +11,7 @@ import typing
 
 import torch
 
-from ingot import _native, counters, errors, paths, recording, tree
+from ingot import _native, calls, counters, errors, paths, tree
 
 if typing.TYPE_CHECKING:
     from ingot import binding
@@ -36,7 +36,7 @@ class Skipped(Exception):
 class Check:
     """One call that is answered twice. ``difference`` is None where both agree."""
 
-    def __init__(self, function: typing.Any, variant: "binding.Variant", inputs: "list[torch.Tensor]", call: recording.Call) -> None:
+    def __init__(self, function: typing.Any, variant: "binding.Variant", inputs: "list[torch.Tensor]", call: calls.Call) -> None:
         self._function, self._variant, self._inputs, self._call = function, variant, inputs, call
         self.difference: "str | None" = None
 
