@@ -369,9 +369,7 @@ class Lifter {
       // A view that took all of its operand is the operand to whoever writes it.
       const bool took_all = meta.storage == made.storage && meta.type == made.type && meta.offset == made.offset;
       for (size_t d = 0; took_all && d < type.rank(); ++d) {
-        if (from.sizes[d] == type.sizes[d]) continue;
-        sizes_.Fix(from.sizes[d], node.op + " of all there is");
-        sizes_.Fix(type.sizes[d], node.op + " of all there is");
+        if (from.sizes[d] != type.sizes[d]) sizes_.Tie(from.sizes[d], type.sizes[d]);
       }
       if (node.op != "aten.reshape" && node.op != "aten.contiguous" && node.op != "aten.flatten.using_ints") continue;
       // A view where the layout allows one: at every size, or at none.
@@ -536,13 +534,8 @@ class Lifter {
     }
     if (y == 0) return Corrupt("a size divided by zero");
     if (const auto exact = a.DivideExactly(b)) return op == Op::FloorDiv ? *exact : Dim(0);
-    if (op == Op::FloorDiv && y > 0) {
-      if (const auto quotient = FloorQuotient(a, b)) return *quotient;
-    }
-    if (op == Op::Mod && b.is_const() && y > 0) {
-      // A remainder that has been asked for is nearly always compared with a number.
-      sizes_.Modulo(a, y, FloorMod(x, y));
-      return Dim(FloorMod(x, y));
+    if (const auto quotient = y > 0 ? FloorQuotient(a, b) : std::nullopt) {
+      return op == Op::FloorDiv ? *quotient : a - *quotient * b;
     }
     FixBoth(a, b, op == Op::Mod ? "a remainder of sizes" : "a quotient of sizes");
     return Dim(op == Op::Mod ? FloorMod(x, y) : FloorDiv(x, y));
@@ -603,7 +596,7 @@ class Lifter {
       bool holds = false;
       switch (guard.relation()) {
         case proto::SizeRelation::Equal:
-          if (right.is_const() && !left.is_const())
+          if (right.is_const() && !left.is_const() && !sizes_.TieRemainders(left - right))
             sizes_.Fix(left - right, fmt::format("a size of {}, at {}", right.ToText(), where));
           holds = SameSize(left, right);
           break;

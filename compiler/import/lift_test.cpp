@@ -12,6 +12,7 @@ namespace {
 
 using namespace ingot::testing;  // NOLINT: the words of the builder
 using ::testing::HasSubstr;
+using ::testing::Not;
 using guards::DType;
 using proto::SizeOp;
 using proto::SizeRelation;
@@ -83,6 +84,23 @@ TEST(Lift, SplitsADimThatDivides) {
   EXPECT_THAT(found.text, HasSubstr("input \"=(s1) // (4)\""));
   EXPECT_THAT(found.text, HasSubstr(": f32[s0, s2, 4]"));
   EXPECT_THAT(found.range, HasSubstr("s1 % 4 == 0"));
+}
+
+TEST(Lift, LeavesRemaindersOpenUntilTheyAreCompared) {
+  const auto lifted = [](bool is_compared) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {5, 12});
+    const uint32_t four = r.Expr(SizeOp::Number, 4);
+    const uint32_t rest = r.Expr(SizeOp::Mod, r.Expr(SizeOp::Size, x, 0), four);
+    if (is_compared) r.SizeGuard(SizeRelation::Equal, rest, r.Expr(SizeOp::Number, 1));
+    const uint32_t y = r.Fresh(DType::kF32, {5, 12});
+    r.Step("aten::mul.Scalar", Args(V(x), NumberOf(int64_t{1})), Args(V(y)));
+    r.Sized(1, 0, rest);
+    return LiftOf(r.Finish({y}));
+  };
+  EXPECT_THAT(lifted(false).text, HasSubstr("aten.mul.Scalar(%x, number s0 - 4*s2)"));
+  EXPECT_THAT(lifted(false).range, Not(HasSubstr("%")));
+  EXPECT_THAT(lifted(true).range, HasSubstr("s0 % 4 == 1"));
 }
 
 TEST(Lift, TiesWhatAViewSplitsToTheNumbersItSplitsInto) {

@@ -153,7 +153,7 @@ std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
 bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (Seen(a) != Seen(b)) return false;
   if (UsesDerived(a) || UsesDerived(b)) {
-    if (!TieByRemainders(a - b) && !changed_)
+    if (!TieRemainders(a - b) && !changed_)
       FixBasic(Involved(a) + Involved(b), fmt::format("{} is {}, a quotient of sizes", a.ToText(), b.ToText()));
     return true;
   }
@@ -187,8 +187,8 @@ Dims Sizes::ByRemainders(const std::vector<bool>& known) const {
   return by;
 }
 
-/// Whether `zero` is 0 where divisions leave as much over as they did; that they do is noted then.
-bool Sizes::TieByRemainders(const Dim& zero) {
+bool Sizes::TieRemainders(const Dim& zero) {
+  if (!UsesDerived(zero)) return false;
   // What all of it is a multiple of need not be looked at.
   const auto left_by = [&](const std::vector<bool>& known) {
     return WithoutCommon(zero.Substitute(ByRemainders(known)));

@@ -38,6 +38,9 @@ class Sizes final : public SizeTies {
   int64_t SeenAs(const Dim& dim) const override { return Seen(dim); }
   bool Decide(const Dim& dim) override;
   Dim InQuotients(const Dim& dim) const override;
+  /// Whether `zero`, which is made of quotients, is 0 where divisions leave as much over as they did; that they do
+  /// is noted then.
+  bool TieRemainders(const Dim& zero);
   struct Derived {
     Dim a, b;                         ///< the symbol is a / b rounded down
     bool remainder_is_known = false;  ///< noted to be what it was, b being a number
@@ -65,7 +68,6 @@ class Sizes final : public SizeTies {
   /// A sum of the symbols of the constructor that it is made of, those within quotients included.
   Dim Involved(const Dim& dim) const;
   bool UsesDerived(const Dim& dim) const;
-  bool TieByRemainders(const Dim& zero);
   /// What each symbol of this walk is where the remainders of these derived ones are what they were: dividends are
   /// written by their quotients.
   Dims ByRemainders(const std::vector<bool>& known) const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/ops/size_ties.h"
 
+#include <algorithm>
+
 #include "base/floored.h"
 
 namespace ingot::compiler {
@@ -9,6 +11,24 @@ namespace {
 using guards::Dim;
 
 thread_local SizeTies* t_ties = nullptr;
+
+bool IsNegativeOrNumber(const Dim::Term& term) { return term.coef < 0 || term.symbols.empty(); }
+
+/// What of a divides by b term by term. What is left has one sign, but for the number in it, which is none below 0: that
+/// of a's symbols where it can be, or above 0.
+Dim WholePart(const Dim& a, int64_t b) {
+  bool has_above = false, has_below = false;
+  std::vector<Dim::Term> nearest, below;
+  for (const Dim::Term& term : a.terms()) {
+    const bool rounds_up = term.coef < 0 && !term.symbols.empty();
+    nearest.push_back({rounds_up ? term.coef / b : FloorDiv(term.coef, b), term.symbols});
+    below.push_back({FloorDiv(term.coef, b), term.symbols});
+    const int64_t left = term.coef - nearest.back().coef * b;
+    has_above |= left > 0 && !term.symbols.empty();
+    has_below |= left < 0;
+  }
+  return Dim::FromTerms(has_above && has_below ? std::move(below) : std::move(nearest));
+}
 
 }  // namespace
 
@@ -27,14 +47,14 @@ std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
   }
   if (auto exact = a.DivideExactly(b)) return exact;
   // What a number goes into is no part of the quotient: (s - 8) // 8 is s // 8 - 1.
-  Dim whole;
-  if (b.is_const()) {
-    std::vector<Dim::Term> wholes;
-    for (const Dim::Term& term : a.terms()) wholes.push_back({FloorDiv(term.coef, b.const_value()), term.symbols});
-    whole = Dim::FromTerms(std::move(wholes));
-  }
+  const Dim whole = b.is_const() ? WholePart(a, b.const_value()) : Dim();
   const Dim rest = a - whole * b;
   if (b.is_const() && rest.is_const()) return whole;
+  // -n // 4 is -((n + 3) // 4): as many parts of 4 as take all of n.
+  if (b.is_const() && std::ranges::all_of(rest.terms(), IsNegativeOrNumber)) {
+    const auto parts = FloorQuotient(b - Dim(1) - rest, b);
+    return parts ? std::optional(whole - *parts) : std::nullopt;
+  }
   const auto quotient = t_ties == nullptr ? std::nullopt : t_ties->Quotient(rest, b);
   return quotient ? std::optional(whole + *quotient) : std::nullopt;
 }

@@ -101,6 +101,12 @@ def divides_a_number(x):
     return x * (10 // x.shape[0]), torch.zeros(40 // x.shape[1]) + x.sum()
 
 
+def leaves_over(x):
+    rows, n = x.shape
+    y = torch.nn.functional.pad(x, (0, -n % 4)).view(rows, -1, 4).sum(1)
+    return y, x[:, n % 3 :], x * (n % 2) if rows % 2 else x[: rows - rows % 4]
+
+
 def folds(x):
     return x.reshape(sum(x.shape) - x.shape[0] - x.shape[1] + x.shape.numel()), x.size(-1) * x
 
@@ -125,7 +131,8 @@ def test_a_comparison_is_part_of_the_range(ingot):
 
 
 @pytest.mark.parametrize("function", [loops, identities, hashes, extremes, asks_whether_contiguous, pads, takes_parts, names_sizes, puts, counts_on,
-                                      takes_few, stores_few, folds, divides_a_number])
+                                      takes_few, stores_few, folds, divides_a_number,
+                                      leaves_over])
 def test_sizes_that_were_never_recorded_are_eagers(ingot, function):
     for first in ((3, 5), (2, 9), (4, 4)):
         step = ingot.compile(function, wait=True)
