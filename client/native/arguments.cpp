@@ -5,6 +5,7 @@
 #include "client/native/moving_numbers.h"
 #include "client/native/tensor_facts.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
@@ -31,7 +32,9 @@ class Flattener {
     const bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
     grad_ = at::GradMode::is_enabled();
     const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
-                                        (autocast ? 4 : 0));
+                                        (autocast ? 4 : 0) |
+                                        (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
+                                        (at::globalContext().deterministicFillUninitializedMemory() ? 16 : 0));
     out_.shape.push_back(mode);
     out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
     if (autocast) out_.unsupported = "autocast";

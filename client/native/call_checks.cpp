@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/call_checks.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -76,12 +78,21 @@ bool ComputesInTypeOfResult(const c10::FunctionSchema& schema, const OperatorFac
   return !is_natural;
 }
 
+/// Deterministic algorithms fill memory that nobody has written yet, without an operator that says so.
+bool IsFilledUnseen(const OperatorFacts& facts) {
+  const at::Context& context = at::globalContext();
+  if (!context.deterministicAlgorithms() || !context.deterministicFillUninitializedMemory()) return false;
+  return facts.name.starts_with("aten::empty") || facts.name.starts_with("aten::new_empty");
+}
+
 }  // namespace
 
 std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const OperatorFacts& facts,
                                       c10::ArrayRef<c10::IValue> args, const TensorTable& tensors) {
   if (CountsFromStorage(facts, args, tensors))
     return Refusal{"storage-offset", "counts from the start of memory that existed before"};
+  if (IsFilledUnseen(facts))
+    return Refusal{"deterministic-fill", "memory that deterministic algorithms fill where it is made"};
   if (facts.writes.empty()) return std::nullopt;
   if (WritesMeet(facts, args))
     return Refusal{"overlapping-writes", "writes tensors that share memory, one after the other"};

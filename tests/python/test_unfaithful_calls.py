@@ -137,3 +137,18 @@ def test_copies_in_another_layout_do_not_share_memory(ingot, copy):
         one.add_(1)
         assert torch.all(one == 2) and torch.all(other == 1)
     assert ingot.stats()["native_calls"] > native
+
+
+def test_memory_that_deterministic_algorithms_fill_is_filled(ingot):
+    def step(x):
+        return torch.empty(3), x + 1
+
+    compiled = ingot.compile(step, wait=True)
+    for _ in range(2):
+        compiled(torch.zeros(2))
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(2):
+            assert torch.isnan(compiled(torch.zeros(2))[0]).all()
+    finally:
+        torch.use_deterministic_algorithms(False)
