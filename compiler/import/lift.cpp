@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "base/floored.h"
@@ -376,11 +377,41 @@ class Lifter {
       const bool is_view = meta.storage == made.storage;
       const bool may_view =
           ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
-      if (is_view != may_view) FixType(from, "the memory of " + node.op);
+      if (is_view != may_view || (!is_view && !StaysCopied(node, from, type))) FixType(from, "the memory of " + node.op);
       for (const Dim& size : from.sizes) {
         if (!size.is_const()) sizes_.AtLeastZero(size - Dim(2));
       }
     }
+  }
+
+  /// Notes one thing of the operand's layout that keeps the result from being a view of it, as it did.
+  bool StaysCopied(const Node& node, const Type& from, const Type& to) {
+    std::vector<size_t> dims;  // those that address something
+    for (size_t d = 0; d < from.rank(); ++d) {
+      if (!from.sizes[d].is_one()) dims.push_back(d);
+    }
+    if (node.op == "aten.contiguous") {
+      const Dims strides = guards::ContiguousStrides(from.sizes);
+      const auto gap = std::ranges::find_if(
+          dims, [&](size_t d) { return sizes_.Seen(from.strides[d]) != sizes_.Seen(strides[d]); });
+      return gap != dims.end() && sizes_.NotEqual(from.strides[*gap], strides[*gap]);
+    }
+    // Where two dims do not lie together in memory, a view would have to begin a dim.
+    Dim behind = 1;
+    for (size_t i = dims.size(); i-- > 1;) {
+      const size_t inner = dims[i], outer = dims[i - 1];
+      const Dim together = from.sizes[inner] * from.strides[inner];
+      behind = behind * from.sizes[inner];
+      Dims begins;
+      for (size_t k = 1; k < to.rank(); ++k) begins.push_back(guards::Product(std::span(to.sizes).subspan(k)));
+      const auto is_as_behind = [&](const Dim& size) { return sizes_.Seen(size) == sizes_.Seen(behind); };
+      if (sizes_.Seen(from.strides[outer]) == sizes_.Seen(together) || std::ranges::any_of(begins, is_as_behind))
+        continue;
+      sizes_.NotEqual(from.strides[outer], together);
+      for (const Dim& size : begins) sizes_.NotEqual(size, behind);
+      return true;
+    }
+    return false;
   }
 
   /// The recorded value that an argument or result is.
