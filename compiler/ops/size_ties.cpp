@@ -14,8 +14,8 @@ thread_local SizeTies* t_ties = nullptr;
 
 bool IsNegativeOrNumber(const Dim::Term& term) { return term.coef < 0 || term.symbols.empty(); }
 
-/// What of a divides by b term by term. What is left of symbols has one sign: theirs where that is one, or above 0. The
-/// number left is none below 0.
+/// What of a divides by b term by term. What is left of symbols has one sign: theirs where that is one, or above 0.
+/// The number left is none below 0.
 Dim WholePart(const Dim& a, int64_t b) {
   bool has_above = false, has_below = false;
   std::vector<Dim::Term> nearest, below;
