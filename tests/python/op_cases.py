@@ -312,7 +312,7 @@ VIEW = [
     view("lift_fresh", lambda i: (i.x,), recorded="aten.add.Tensor"),
     view("view", lambda i: (i.x, [-1])),
     view("view", lambda i: (i.x, [1, 5, i.x.shape[1], 1]), "ones"),
-    view("reshape", lambda i: (i.x.t(), [5, -1]), fixed=True),
+    view("reshape", lambda i: (i.x.t(), [5, -1])),
     view("_unsafe_view", lambda i: (i.x, [i.x.shape[1], 5])),
     view("view_as", lambda i: (i.x, i.x[None])),
     view("flatten.using_ints", lambda i: (i.x,)),

@@ -169,7 +169,7 @@ _views = """
 {x}[:1].expand({Z}, -1)
 {x}.expand_as({x})
 torch.broadcast_to({x}, ({C}, *{x}.shape))
-torch.broadcast_tensors({x}, {y})[-1]
+torch.broadcast_tensors({x} * 1, {y} + 1)[-1]
 torch.meshgrid(torch.arange({Z}), torch.arange({N}), indexing='ij')[1]
 {x}.select({D}, 0)
 {x}.select({D}, -1)
@@ -401,7 +401,7 @@ _several = """
 {x}[1:], {x}[:-1]
 {x}[..., : {x}.shape[-1] // 2], {x}[..., {x}.shape[-1] // 2:]
 {x}, {x}[{SL}]
-torch.broadcast_tensors({x}, {y})
+torch.broadcast_tensors({x} * 1, {y} + 1)
 torch.meshgrid({x}.flatten()[:{C}], torch.arange({N}), indexing='xy')
 """.split("\n")
 
