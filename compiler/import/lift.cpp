@@ -377,8 +377,8 @@ class Lifter {
       const bool is_view = meta.storage == made.storage;
       const bool may_view =
           ViewStrides(from, type.sizes).has_value() && (node.op != "aten.contiguous" || from.IsContiguous());
-      const bool may_change = is_view != may_view || (!is_view && !StaysCopied(node, from, type));
-      if (may_change) FixType(from, "the memory of " + node.op);
+      const bool is_known = is_view == may_view && (is_view || StaysCopied(node, from, type));
+      if (!is_known) FixType(from, "the memory of " + node.op);
       for (const Dim& size : from.sizes) {
         if (!size.is_const()) sizes_.AtLeastZero(size - Dim(2));
       }

@@ -158,6 +158,7 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
   }
   std::unordered_map<uint32_t, size_t> first;           // result in each memory
   std::unordered_map<uint32_t, size_t> first_by_storage;  // among memories that the call has made
+  std::unordered_set<uint32_t> constants;                 // storages of results among constants
   std::vector<ValueId> values;
   for (const uint32_t id : ids) {
     const auto tensors = IsDefined(id) ? sharing.find(cells_[id].memory) : sharing.end();
@@ -182,10 +183,16 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
     const bool itself = graph_.InputIndex(value) >= 0 || (!is_first && ids[at->second] == id);
     if (is_callers && !itself) value = Shares(value, static_cast<int64_t>(source));
     if (!is_callers && !is_first && !itself) value = Shares(value, -1 - static_cast<int64_t>(at->second));
-    if (!is_callers && !is_constant && is_first) {
+    if (!is_callers && is_first) {
       // A view that cannot be taken again is a memory of its own here, and was none when it was recorded.
       const auto [other, is_alone] = first_by_storage.emplace(recording_.meta(id).storage, values.size());
-      if (const std::optional<size_t> callers = CallersAround(id)) {
+      if (is_constant) constants.insert(recording_.meta(id).storage);
+      if (!is_alone && constants.contains(recording_.meta(id).storage)) {
+        return Error(Code::kUnsupported, "results share a constant by a view that native code takes as a copy");
+      }
+      if (is_constant) {
+        // Each call gets a copy.
+      } else if (const std::optional<size_t> callers = CallersAround(id)) {
         value = Shares(value, static_cast<int64_t>(*callers));
       } else if (!is_alone) {
         value = Shares(value, -1 - static_cast<int64_t>(other->second));
