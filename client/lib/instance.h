@@ -94,6 +94,7 @@ class Instance {
   void FillLate(Call& call);
   Done RunAten(uint32_t at, Call& call, std::string& why);
   Done TakeResults(uint32_t at, const Call& call, std::string& why);
+  static Done CopyResult(const Shape& shape, at::Tensor tensor, at::Tensor to, std::string& why);
   Done TakeResult(uint32_t value, at::Tensor tensor, std::string& why);
   bool FitsStrides(uint32_t value, const at::Tensor& tensor) const;
   bool UsesPlannedMemory(const at::Tensor& tensor) const;

@@ -348,19 +348,22 @@ Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::stri
                       fmt::join(shape.sizes, ", "));
     return Done::kGuardFailed;
   }
-  const bool is_returned = image_->storage(shape.storage).kind() == proto::StorageKind::Returned;
-  if (is_returned && FitsStrides(value, tensor) && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
-      !tensor.is_conj() && !tensor.is_neg() && !UsesPlannedMemory(tensor)) {
-    bases_[shape.storage] = AddressOf(tensor);
-    owners_[shape.storage] = tensor;
-    SetLate(value, std::move(tensor));
-    return Done::kYes;
+  if (image_->storage(shape.storage).kind() != proto::StorageKind::Returned)
+    return CopyResult(shape, std::move(tensor), TensorOf(value), why);
+  if (!FitsStrides(value, tensor) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
+      tensor.is_conj() || tensor.is_neg() || UsesPlannedMemory(tensor)) {
+    at::Tensor copy = at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype);
+    if (const Done done = CopyResult(shape, std::move(tensor), copy, why); done != Done::kYes) return done;
+    tensor = std::move(copy);
   }
-  at::Tensor copy = is_returned
-                        ? at::Tensor(at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype))
-                        : TensorOf(value);
-  // What an expanded dim repeats is written once, which takes a result that repeats it too.
-  at::Tensor to = copy;
+  bases_[shape.storage] = AddressOf(tensor);
+  owners_[shape.storage] = tensor;
+  SetLate(value, std::move(tensor));
+  return Done::kYes;
+}
+
+// What an expanded dim repeats is written once, which takes a result that repeats it too.
+Instance::Done Instance::CopyResult(const Shape& shape, at::Tensor tensor, at::Tensor to, std::string& why) {
   for (size_t i = 0; i < shape.sizes.size(); ++i) {
     if (shape.elements == 0 || shape.strides[i] != 0 || shape.sizes[i] == 1) continue;
     const auto dim = static_cast<int64_t>(i);
@@ -372,11 +375,6 @@ Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::stri
     tensor = tensor.narrow(dim, 0, 1);
   }
   to.copy_(tensor);
-  if (!is_returned) return Done::kYes;
-  tensor = std::move(copy);
-  bases_[shape.storage] = AddressOf(tensor);
-  owners_[shape.storage] = tensor;
-  SetLate(value, std::move(tensor));
   return Done::kYes;
 }
 
