@@ -558,11 +558,12 @@ PyObject* Forget(PyObject* object, PyObject* args) {
   Py_RETURN_NONE;
 }
 
-/// set_verify(n): every n-th native call is verified; 0: none.
-PyObject* SetVerify(PyObject* object, PyObject* every) {
-  const unsigned long long number = PyLong_AsUnsignedLongLong(every);
+/// Sets a number of the call site's.
+template <uint64_t CallSite::*kField>
+PyObject* SetNumber(PyObject* object, PyObject* value) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(value);
   if (PyErr_Occurred()) return nullptr;
-  reinterpret_cast<CallSite*>(object)->verify_every = number;
+  reinterpret_cast<CallSite*>(object)->*kField = number;
   Py_RETURN_NONE;
 }
 
@@ -599,14 +600,6 @@ PyObject* Vary(PyObject* object, PyObject* arguments) {
   if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "_vary takes a tuple of int and str");
   VaryingNumbers varying = VaryingNumbers::Of(arguments);
   std::swap(reinterpret_cast<CallSite*>(object)->varying, varying);
-  Py_RETURN_NONE;
-}
-
-/// pass_over(calls): runs so many calls of new shapes eagerly.
-PyObject* PassOver(PyObject* object, PyObject* count) {
-  const unsigned long long number = PyLong_AsUnsignedLongLong(count);
-  if (PyErr_Occurred()) return nullptr;
-  reinterpret_cast<CallSite*>(object)->passed_over = number;
   Py_RETURN_NONE;
 }
 
@@ -662,8 +655,9 @@ PyMethodDef kMethods[] = {
     {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
     {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},
-    {"_pass_over", PassOver, METH_O, "Runs some calls of new shapes eagerly before one is looked at again."},
-    {"_set_verify", SetVerify, METH_O, "Verifies every n-th native call; 0: none."},
+    {"_pass_over", SetNumber<&CallSite::passed_over>, METH_O,
+     "Runs some calls of new shapes eagerly before one is looked at again."},
+    {"_set_verify", SetNumber<&CallSite::verify_every>, METH_O, "Verifies every n-th native call; 0: none."},
     {"_be_part", BePart, METH_NOARGS, "Serves only calls of programs that run in parts."},
     {"_hide_parts", HideParts, METH_NOARGS, "Serves a piece of a program: no part of it while it is not native."},
     {"_reset", Reset, METH_NOARGS, "Forgets every variant."},
