@@ -4,34 +4,22 @@
 usage: tests/fuzz/pieces [SECONDS] [--seed N]
 """
 
-import argparse
-import logging
-import os
 import pathlib
 import sys
-import tempfile
-import time
 import types
 import typing
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import generate  # noqa: E402
+import seeds  # noqa: E402
 
 CALLS, ROUNDS = 12, 4
 
 
-def differs(a: typing.Any, b: typing.Any) -> bool:
-    if isinstance(a, torch.Tensor):
-        return a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
-    if isinstance(a, (tuple, list)):
-        return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b))
-    return bool(a != b)
-
-
 def check(seed: int) -> "tuple[str, int, int]":
-    """(what is wrong, or nothing; calls; those of pieces and parts that native code served in the last round)."""
+    """(what is wrong, or nothing; calls of one round; those of pieces and parts that native code served in the last)."""
     import ingot
 
     text = generate.Writer(seed).text
@@ -49,34 +37,14 @@ def check(seed: int) -> "tuple[str, int, int]":
                 x = torch.randint(-4, 5, (3 + call % 3, generate.WIDTH)).float()
                 number = turn * CALLS + call
                 wanted, found = generate.outcome(plain_scope, plain, x.clone(), number), generate.outcome(scope, step, x.clone(), number)
-                if wanted[1:] != found[1:] or differs(wanted[0], found[0]):
-                    return f"call {number}: {wanted} where {found} was given\n{text}\n{step.report()}", turn * CALLS + call, native
+                if wanted[1:] != found[1:] or seeds.differs(wanted[0], found[0]):
+                    return f"call {number}: {wanted} where {found} was given\n{text}\n{step.report()}", CALLS, native
             step.wait(60)
             native = ingot.stats()["native_calls"] - before
     if getattr(plain, "seen", 0) != getattr(step, "seen", 0):
-        return f"the state is {step.seen}, not {plain.seen}\n{text}", CALLS * ROUNDS, native
-    return "", CALLS * ROUNDS, native
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seconds", nargs="?", type=float, default=60)
-    parser.add_argument("--seed", type=int)
-    options = parser.parse_args()
-    logging.getLogger("ingot").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as store:
-        os.environ["INGOT_STORE_DIR"] = store
-        began, seed, programs, wrong, served = time.monotonic(), options.seed or int(time.time()), 0, 0, 0
-        while time.monotonic() - began < options.seconds and (options.seed is None or programs == 0):
-            what, _, native = check(seed)
-            programs, served = programs + 1, served + native
-            if what:
-                wrong += 1
-                print(f"seed {seed}: {what}", flush=True)
-            seed += 1
-        print(f"{programs} programs, {wrong} wrong, {served / max(1, programs * CALLS):.1f} native calls for each call")
-    sys.exit(wrong > 0)
+        return f"the state is {step.seen}, not {plain.seen}\n{text}", CALLS, native
+    return "", CALLS, native
 
 
 if __name__ == "__main__":
-    main()
+    seeds.run(check, __doc__)

@@ -4,18 +4,16 @@
 usage: tests/fuzz/state [SECONDS] [--seed N]
 """
 
-import argparse
-import logging
-import os
+import pathlib
 import sys
-import tempfile
-import time
 import types
 import typing
 
 import torch
 
-import generate
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import generate  # noqa: E402
+import seeds  # noqa: E402
 
 ROUNDS = 3
 
@@ -24,11 +22,8 @@ class Side:
     """One of both: a program's own namespace, and what is called in it."""
 
     def __init__(self, text: str, name: str) -> None:
-        self.scope: "dict[str, typing.Any]" = {"__name__": name}
-        self._module = types.ModuleType(name)
-        self._module.__dict__.update(self.scope)
-        self.scope = self._module.__dict__
-        sys.modules[name] = self._module
+        sys.modules[name] = types.ModuleType(name)
+        self.scope: "dict[str, typing.Any]" = vars(sys.modules[name])
         exec(compile(text, f"{name}.py", "exec"), self.scope)
         exec("net, cache, other = Net(), Cache(), Cache()", self.scope)
         self.call: typing.Any = self.scope["net"]
@@ -47,18 +42,6 @@ class Side:
         for cache in (self.scope["cache"], self.scope["other"]):
             state += [cache.n, cache.kept, cache.ready]
         return tuple(state)
-
-
-def differs(a: typing.Any, b: typing.Any) -> bool:
-    if type(a) is not type(b):
-        return True
-    if isinstance(a, torch.Tensor):
-        return a.shape != b.shape or a.dtype != b.dtype or not torch.equal(a, b)
-    if isinstance(a, (tuple, list)):
-        return len(a) != len(b) or any(differs(x, y) for x, y in zip(a, b))
-    if isinstance(a, dict):
-        return differs(list(a.items()), list(b.items()))
-    return bool(a != b)
 
 
 def check(seed: int) -> "tuple[str, int, int]":
@@ -81,32 +64,12 @@ def check(seed: int) -> "tuple[str, int, int]":
                     k, t = (calls * 7 % 11 - program.k_from, calls % 4 / 4 if program.gives_t else None)
                     wanted, found = plain.step(x.clone(), k, t), side.step(x.clone(), k, t)
                     calls += 1
-                    if differs(wanted, found):
+                    if seeds.differs(wanted, found):
                         return f"{start}, call {calls}, after {change!r}: {wanted} where {found} was given\n{program.text}\n{program.changes}\n{step.report()}", calls, 0
                     if turn == 0 or calls % 5 == 0:
                         step.wait(60)
     return "", calls, ingot.stats()["native_calls"] - before
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seconds", nargs="?", type=float, default=60)
-    parser.add_argument("--seed", type=int)
-    options = parser.parse_args()
-    logging.getLogger("ingot").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as store:
-        os.environ["INGOT_STORE_DIR"] = store
-        began, seed, programs, wrong, served, called = time.monotonic(), options.seed or int(time.time()), 0, 0, 0, 0
-        while time.monotonic() - began < options.seconds and (options.seed is None or programs == 0):
-            what, calls, native = check(seed)
-            programs, served, called = programs + 1, served + native, called + calls
-            if what:
-                wrong += 1
-                print(f"seed {seed}: {what}", flush=True)
-            seed += 1
-        print(f"{programs} programs, {wrong} wrong, {served} of {called} calls native")
-    sys.exit(wrong > 0)
-
-
 if __name__ == "__main__":
-    main()
+    seeds.run(check, __doc__)
