@@ -9,9 +9,6 @@ import torch
 
 from ingot import calls, errors, kinds
 
-if typing.TYPE_CHECKING:
-    from ingot.calls import Call
-
 _INT_MAX = 1 << 63
 _DEPTH_MAX = 32
 
@@ -77,7 +74,7 @@ class Describer:
         return {"m": kind.__module__, "q": kind.__qualname__}
 
 
-def structure(call: "Call", names: "typing.Sequence[str]") -> "str | errors.Unsupported":
+def structure(call: calls.Call, names: "typing.Sequence[str]") -> "str | errors.Unsupported":
     """A call's structure as JSON, or what a file cannot hold of it."""
     try:
         return Describer().call(*call.without_numbers(), names)
