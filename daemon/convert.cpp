@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "proto/place_pair.h"
+
 namespace ingot::daemon {
 namespace {
-
-constexpr std::string_view kSame = "same", kIs = " is ";  // client/native/place_partition.h
 
 std::string NameOf(const proto::DependencyT& dependency) { return dependency.kind + ' ' + dependency.where; }
 
@@ -22,13 +22,11 @@ using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
 /// those it takes them for two.
 bool PartsWhatIsOne(const Dependencies& one, const Dependencies& other) {
   std::unordered_set<std::string_view> places, pairs;
-  for (const auto& row : other) (row->kind == kSame ? pairs : places).insert(row->where);
+  for (const auto& row : other) (row->kind == proto::kSameObject ? pairs : places).insert(row->where);
   return std::ranges::any_of(one, [&](const auto& row) {
-    if (row->kind != kSame || pairs.contains(row->where)) return false;
-    const std::string_view both = row->where;
-    const size_t middle = both.find(kIs);
-    if (middle == both.npos) return false;
-    return places.contains(both.substr(0, middle)) || places.contains(both.substr(middle + kIs.size()));
+    if (row->kind != proto::kSameObject || pairs.contains(row->where)) return false;
+    const auto pair = proto::ParsePlacePair(row->where);
+    return pair && (places.contains(pair->first) || places.contains(pair->second));
   });
 }
 

@@ -4,6 +4,7 @@
 #include "client/native/callables.h"
 #include "client/native/origin.h"
 #include "client/native/reading.h"
+#include "proto/place_pair.h"
 
 namespace ingot::client {
 namespace {
@@ -26,10 +27,8 @@ bool PlacePartition::HasIdentity(PyObject* value) {
 
 PlacePartition::PlacePartition(const Record& record) {
   for (const RecordRow& row : record.rows()) {
-    if (row.kind != "same") continue;
-    const std::string_view both = row.where;
-    const size_t middle = both.find(kIs);
-    if (middle != both.npos) Join(both.substr(0, middle), both.substr(middle + kIs.size()));
+    const auto pair = row.kind == proto::kSameObject ? proto::ParsePlacePair(row.where) : std::nullopt;
+    if (pair) Join(pair->first, pair->second);
   }
 }
 

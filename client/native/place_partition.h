@@ -18,9 +18,6 @@ namespace ingot::client {
 /// have two, which native code may hold against each other and of which a run may write one. Needs the GIL.
 class PlacePartition {
  public:
-  /// Between the two paths of a row that says that they lead to one object, or to two.
-  static constexpr std::string_view kIs = " is ";
-
   /// Whether being the same object matters beyond what a record says of it. Of values nobody tells two apart
   /// (Observer::Identity), what has a name of its own is told by it, and what is made in C and bound to nothing is
   /// there once.

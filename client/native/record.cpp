@@ -9,6 +9,7 @@
 #include "client/native/place_partition.h"
 #include "client/native/tensor_facts.h"
 #include "client/native/value_digest.h"
+#include "proto/place_pair.h"
 
 namespace ingot::client {
 namespace {
@@ -51,9 +52,8 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::string_view where = rows_[i].where;
-    const size_t middle = where.find(PlacePartition::kIs);
-    const bool is_second = middle != where.npos && IsOfObject(where.substr(middle + PlacePartition::kIs.size()));
-    if (IsOfObject(where) || is_second) of_objects_.push_back(i);
+    const auto pair = proto::ParsePlacePair(where);
+    if (IsOfObject(where) || (pair && IsOfObject(pair->second))) of_objects_.push_back(i);
   }
   Hasher hasher;
   for (const RecordRow& row : rows_) {
@@ -81,18 +81,18 @@ Record Record::Of(const ObservedLog& log) {
     if (PlacePartition::HasIdentity(read.seen.object.get())) {
       const auto number = log.Find(read.seen.object.get());
       if (number && log.PathOf(*number) != where) {
-        const std::string both = where + std::string(PlacePartition::kIs) + log.PathOf(*number);
+        const std::string both = proto::PlacePairText(where, log.PathOf(*number));
         rows.push_back({"same", both, DigestOf(both), {}});
       }
     }
     rows.push_back({kind, std::move(where), log.digests()[i], std::move(text)});
   }
   for (const auto& [one, other] : log.apart()) {
-    const std::string both = log.PathOf(one) + std::string(PlacePartition::kIs) + log.PathOf(other);
+    const std::string both = proto::PlacePairText(log.PathOf(one), log.PathOf(other));
     rows.push_back({"apart", both, DigestOf(both), {}});
   }
   for (const auto& [path, number] : log.other_roots()) {
-    const std::string both = path + std::string(PlacePartition::kIs) + log.PathOf(number);
+    const std::string both = proto::PlacePairText(path, log.PathOf(number));
     rows.push_back({"same", both, DigestOf(both), {}});
   }
   for (const ObservedLog::Import& one : log.imports()) {

@@ -2,6 +2,7 @@
 #include "client/native/standing.h"
 
 #include "client/native/field_content.h"
+#include "proto/place_pair.h"
 
 namespace ingot::client {
 
@@ -55,12 +56,11 @@ std::optional<RecordDifference> RecordCheck::Compare(const RecordRow& row, bool 
 }
 
 std::optional<RecordDifference> RecordCheck::ComparePair(const RecordRow& row) {
-  const size_t middle = row.where.find(PlacePartition::kIs);
-  if (middle == row.where.npos) return RecordDifference{row, std::nullopt};
-  const PythonRef one = reader_.Resolve(std::string_view(row.where).substr(0, middle));
-  const PythonRef other = reader_.Resolve(std::string_view(row.where).substr(middle + PlacePartition::kIs.size()));
+  const auto pair = proto::ParsePlacePair(row.where);
+  if (!pair) return RecordDifference{row, std::nullopt};
+  const PythonRef one = reader_.Resolve(pair->first), other = reader_.Resolve(pair->second);
   const bool is_same = one && one.get() == other.get();
-  if (is_same == (row.kind == "same")) return std::nullopt;
+  if (is_same == (row.kind == proto::kSameObject)) return std::nullopt;
   return RecordDifference{row, is_same ? "one object" : "two objects"};
 }
 
