@@ -10,6 +10,8 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "proto/artifact_file.h"
+#include "proto/artifact_generated.h"
 
 namespace ingot::daemon {
 
@@ -84,6 +86,14 @@ Result<SealedRef> Artifacts::Publish(CompiledArtifact artifact) {
 void Artifacts::Forget(const Digest& digest) {
   MutexLock lock(mutex_);
   open_.Erase(digest);
+}
+
+Result<std::string> Artifacts::ConditionsOf(const Digest& digest) {
+  TRY_ASSIGN(const SealedRef file, Get(digest));
+  TRY_ASSIGN(const Mapping mapping, Mapping::Map(file->fd.get(), file->bytes));
+  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(mapping.bytes(), true));
+  const auto* conditions = proto::GetManifest(view.manifest.data())->conditions();
+  return conditions == nullptr ? std::string() : conditions->str();
 }
 
 Digest Artifacts::PutText(const std::string& text, double cost_s) {

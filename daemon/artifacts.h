@@ -50,6 +50,8 @@ class Artifacts {
   /// among those used last.
   Result<SealedRef> Publish(CompiledArtifact artifact);
   void Forget(const Digest& digest);
+  /// What the artifact asks of the symbols of a call, as guard text (docs/format/artifact.md). As Get, and kCorrupt.
+  Result<std::string> ConditionsOf(const Digest& digest);
 
   /// Text of a graph, kept by its digest like an artifact. It costs what its artifact cost:
   /// without it a later size is compiled instead of proved.

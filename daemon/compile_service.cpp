@@ -179,6 +179,18 @@ bool CompileService::ServeStored(Request& request) {
   return false;
 }
 
+/// Whether the artifact takes sizes that were recorded: its kernels may ask more of them than the program does (of a
+/// part that was empty, say). Such a template would never serve the call that asks for it.
+bool CompileService::Takes(const Digest& artifact, const std::vector<int64_t>& proven, size_t symbol_count) const {
+  const Result<std::string> text = core_.artifacts.ConditionsOf(artifact);
+  const auto conditions = text ? guards::GuardSet::Parse(*text) : Result<guards::GuardSet>(text.error());
+  if (!conditions) return true;  // It is for its client to say what is wrong with it.
+  for (size_t at = 0; symbol_count != 0 && at + symbol_count <= proven.size(); at += symbol_count) {
+    if (!conditions->Holds(std::span(proven).subspan(at, symbol_count))) return false;
+  }
+  return true;
+}
+
 /// The stored template with the recording's size proved, where the recording is an instance of it.
 std::optional<CompileService::Candidate> CompileService::InstanceOf(const Request& request,
                                                                     const proto::StoredVariantT& stored) const {
@@ -188,12 +200,12 @@ std::optional<CompileService::Candidate> CompileService::InstanceOf(const Reques
   if (!symbols) return std::nullopt;
   const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
   if (!instance || *instance != request.graph) return std::nullopt;
+  if (!Takes(ArtifactOf(*stored.variant), *symbols, symbols->size())) return std::nullopt;
   return Candidate{{.kind = proto::VariantKind::Template,
                     .graph = GraphOf(*stored.variant),
                     .proven = *symbols,
                     .symbol_count = symbols->size(),
-                    .range = request.ranged && request.ranged->text == *text ? request.ranged->range
-                                                                             : RangeFor(request, *text, *symbols),
+                    .range = RangeFor(request, *text, *symbols),
                     .fixed = request.fixed},
                    std::move(text).value(),
                    {}};
@@ -228,10 +240,17 @@ Status CompileService::FindGeared(Request& request) const {
   return missing;
 }
 
-/// The request's claim over the template's symbols; "" where there is none or it does not carry over.
+/// The sizes that the recording proves over the template's symbols: what it followed, else what its client claims. ""
+/// where there is neither or it does not carry over.
 std::string CompileService::RangeFor(const Request& request, const std::string& graph_template,
                                      const std::vector<int64_t>& symbols) const {
   const proto::CompileT& message = request.message;
+  if (request.ranged) {
+    if (request.ranged->text == graph_template) return request.ranged->range;
+    Result<std::string> range = core_.graphs.RangeFrom(graph_template, *request.ranged);
+    if (range) return std::move(range).value();
+    LogDebug("proved one size alone", {{"function", request.function}, {"reason", range.error()}});
+  }
   if (message.range.empty()) return {};
   Result<std::string> range = core_.graphs.RangeOf(graph_template, message.range, message.range_degree);
   if (range) {
@@ -386,7 +405,12 @@ void CompileService::Publish(const Digest& graph_key, const std::string& functio
   core_.flights.Land(graph_key, error ? Result<Landed>(*error) : Result<Landed>(landed));
 }
 
-void CompileService::Land(RequestRef request, const Result<Landed>& landed) {
+void CompileService::Land(RequestRef request, Result<Landed> landed) {
+  const NewVariant& variant = request->candidates[request->at].variant;
+  if (landed && !Takes(landed->artifact, variant.proven, variant.symbol_count)) {
+    landed = Error(Code::kUnsupported, "the template's code does not take the recorded sizes");
+    LogDebug("kept sizes apart", {{"function", request->function}, {"reason", landed.error()}});
+  }
   if (landed) return Serve(*request, *landed);
   // What gave a wrong answer in one form is compiled in no other.
   const bool is_quarantined = request->remembered && request->remembered->quarantined;

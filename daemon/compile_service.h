@@ -34,6 +34,7 @@ class CompileService {
   bool ServeStored(Request& request);
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;
+  bool Takes(const Digest& artifact, const std::vector<int64_t>& proven, size_t symbol_count) const;
   std::optional<Candidate> InstanceOf(const Request& request, const proto::StoredVariantT& stored) const;
   bool ServeProven(Request& request, const proto::StoredVariantT& stored);
   Status FindGeared(Request& request) const;
@@ -46,7 +47,7 @@ class CompileService {
                Result<CompiledArtifact> compiled);
   std::optional<Landed> StoredGraph(const Digest& graph_key);
   std::optional<proto::FailureT> StoredFailure(const Digest& graph_key);
-  void Land(RequestRef request, const Result<Landed>& landed);
+  void Land(RequestRef request, Result<Landed> landed);
   void Fail(Request& request, const Error& error);
   void Serve(Request& request, const Landed& landed);
   void Answer(Request& request, const EntryRef& entry, const Digest& graph, proto::VariantKind kind,

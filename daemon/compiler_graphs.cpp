@@ -45,6 +45,14 @@ Result<Digest> CompilerGraphs::DigestOfInstance(std::string_view graph_template,
   return compiler::GraphDigest(compiler::Instantiate(symbolic, symbols));
 }
 
+Result<std::string> CompilerGraphs::RangeFrom(std::string_view graph_template, const Ranged& other) const {
+  TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
+  TRY_ASSIGN(const compiler::Graph lifted, compiler::Parse(other.text));
+  TRY_ASSIGN(const guards::GuardSet range, guards::GuardSet::Parse(other.range));
+  TRY_ASSIGN(const guards::GuardSet over, compiler::RangeFrom(symbolic, lifted, range));
+  return over.ToText();
+}
+
 Result<std::string> CompilerGraphs::RangeOf(std::string_view graph_template, std::string_view range,
                                             size_t degree_max) const {
   TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));

@@ -51,6 +51,10 @@ Result<Digest> FakeGraphs::DigestOfInstance(std::string_view graph_template,
   return ingot::DigestOf(fmt::format("graph {} {}", Split(graph_template).name, symbols.at(0)));
 }
 
+Result<std::string> FakeGraphs::RangeFrom(std::string_view, const Ranged&) const {
+  return Error(Code::kUnsupported, "words have no ranges");
+}
+
 Result<std::string> FakeGraphs::RangeOf(std::string_view, std::string_view range, size_t degree_max) const {
   if (degree_max == 0) return Error(Code::kUnsupported, "proved for constants only");
   return std::string(range);

@@ -17,6 +17,7 @@ class FakeGraphs final : public Graphs {
   Result<Digest> DigestOf(std::string_view graph) const override;
   Result<Digest> DigestOfInstance(std::string_view graph_template,
                                   const std::vector<int64_t>& symbols) const override;
+  Result<std::string> RangeFrom(std::string_view graph_template, const Ranged& other) const override;
   Result<std::string> RangeOf(std::string_view graph_template, std::string_view range,
                               size_t degree_max) const override;
 };

@@ -39,6 +39,9 @@ class Graphs {
   /// DigestOf the template with its symbols replaced by numbers.
   virtual Result<Digest> DigestOfInstance(std::string_view graph_template,
                                           const std::vector<int64_t>& symbols) const = 0;
+  /// Where one template is what another, of a recording that followed its sizes, is in its range: over the symbols of
+  /// the first (compiler/import/range.h).
+  virtual Result<std::string> RangeFrom(std::string_view graph_template, const Ranged& other) const = 0;
   /// A client's claim about sizes of inputs (Compile.range) over the template's symbols; an error
   /// says why it does not carry over (compiler/import/range.h).
   virtual Result<std::string> RangeOf(std::string_view graph_template, std::string_view range,

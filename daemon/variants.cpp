@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "daemon/convert.h"
+#include "guards/ranges.h"
 
 namespace ingot::daemon {
 namespace {
@@ -30,6 +31,15 @@ void AddProven(proto::VariantT& variant, const NewVariant& added, const Config& 
     variant.proven.insert(variant.proven.end(), added.proven.begin() + static_cast<long>(from),
                           added.proven.begin() + static_cast<long>(from + count));
   }
+}
+
+/// Each recording proves sizes of its own: with another remainder, or of a dim that is 1.
+void AddRange(proto::VariantT& variant, const std::string& range) {
+  auto known = guards::Ranges::Parse(variant.range);
+  const auto added = guards::Ranges::Parse(range);
+  if (!known || !added) return;
+  for (const guards::GuardSet& set : added->sets()) known->Add(set);
+  variant.range = known->ToText();
 }
 
 /// Takes the place of the variant that is missed least.
@@ -92,7 +102,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->compile_s = added.compile_s;
   }
   AddProven(*target->variant, added, config);
-  if (!added.range.empty()) target->variant->range = added.range;
+  AddRange(*target->variant, added.range);
   if (!added.fixed.empty()) target->variant->fixed = added.fixed;
   MergeDependencies(*target->variant, request);
 }

@@ -25,7 +25,7 @@ struct NewVariant {
   /// Template: symbol values that are proved, symbol_count each.
   std::vector<int64_t> proven;
   size_t symbol_count = 0;
-  /// Template: guards over its symbols under which all sizes are proved; "" leaves what is stored.
+  /// Template: sizes that are proved besides (guards/ranges.h), over its symbols.
   std::string range;
   /// Why sizes are numbers; empty leaves what is stored.
   std::vector<std::string> fixed;

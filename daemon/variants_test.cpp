@@ -29,6 +29,25 @@ TEST(AddVariant, JoinsEqualGraphsWhoseDependenciesAgree) {
   EXPECT_EQ(record.variants[0]->created, 100);
 }
 
+// Another remainder is another range of one template; neither recording takes back what the other has proved.
+TEST(AddVariant, JoinsTheRangesOfATemplate) {
+  proto::EntryRecordT record;
+  const Config config;
+  const auto add = [&](const char* range) {
+    NewVariant added = Exact(5);
+    added.kind = proto::VariantKind::Template;
+    added.symbol_count = 1;
+    added.range = range;
+    AddVariant(record, RequestWith("a", 1), added, config, 100);
+    return record.variants.at(0)->variant->range;
+  };
+  EXPECT_EQ(add("s0 >= 2 and s0 % 2 == 1"), "s0 >= 2 and s0 % 2 == 1");
+  EXPECT_EQ(add("s0 >= 4 and s0 % 2 == 0"), "s0 >= 2 and s0 % 2 == 1 or s0 >= 4 and s0 % 2 == 0");
+  EXPECT_EQ(add("s0 >= 8 and s0 % 2 == 0"), "s0 >= 2 and s0 % 2 == 1 or s0 >= 4 and s0 % 2 == 0");
+  EXPECT_EQ(add(""), "s0 >= 2 and s0 % 2 == 1 or s0 >= 4 and s0 % 2 == 0");
+  EXPECT_EQ(record.variants.size(), 1u);
+}
+
 TEST(AddVariant, KeepsEqualGraphsApartWhoseDependenciesContradict) {
   proto::EntryRecordT record;
   const Config config;

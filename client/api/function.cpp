@@ -28,6 +28,7 @@ using Artifact = std::shared_ptr<const client::LoadedArtifact>;
 struct Listed {
   Digest artifact;
   std::vector<std::vector<int64_t>> proven;
+  std::string range;
 };
 
 Result<std::vector<Listed>> ReadEntry(const std::string& text) {
@@ -36,7 +37,8 @@ Result<std::vector<Listed>> ReadEntry(const std::string& text) {
     const Json entry = Json::parse(text);
     for (const Json& variant : entry.at("variants")) {
       TRY_ASSIGN(const Digest artifact, Digest::FromHex(variant.at("artifact").get<std::string>()));
-      variants.push_back({artifact, variant.at("proven").get<std::vector<std::vector<int64_t>>>()});
+      variants.push_back({artifact, variant.at("proven").get<std::vector<std::vector<int64_t>>>(),
+                          variant.at("range").get<std::string>()});
     }
   } catch (const Json::exception& e) {
     return Error(Code::kCorrupt, fmt::format("the daemon's answer to 'inspect': {}", e.what()));
@@ -50,7 +52,7 @@ Result<std::vector<Listed>> FindVariants(const Client& client, const std::string
   if (entry) return ReadEntry(*entry);
   const Result<Digest> artifact = Digest::FromHex(key);
   if (entry.error().code() != Code::kNotFound || !artifact) return std::move(entry).error();
-  return std::vector<Listed>{{*artifact, {}}};
+  return std::vector<Listed>{{*artifact, {}, {}}};
 }
 
 Result<std::vector<at::Tensor>> WeightsOf(const proto::Manifest& manifest, const NamedTensors& named) {
@@ -92,7 +94,7 @@ Result<Function> Function::Load(const Client& client, const std::string& key, co
     const proto::Manifest& manifest = artifact->manifest();
     if (manifest.name() != nullptr) state->function.name = manifest.name()->str();
     TRY_ASSIGN(std::vector<at::Tensor> bound, WeightsOf(manifest, weights));
-    TRY_ASSIGN(client::SizeRule rule, client::SizeRule::Make(variant.proven, ""));
+    TRY_ASSIGN(client::SizeRule rule, client::SizeRule::Make(variant.proven, variant.range));
     TRY_ASSIGN(std::shared_ptr<client::Program> program, client::Program::Bind(std::move(artifact), std::move(bound)));
     programs.emplace_back(std::move(program), std::move(rule));
   }

@@ -15,8 +15,7 @@ constexpr size_t kProvenShownMax = 16;
 Result<SizeRule> SizeRule::Make(const std::vector<std::vector<int64_t>>& proven, const std::string& condition) {
   SizeRule rule;
   rule.proven_.insert(proven.begin(), proven.end());
-  Result<guards::GuardSet> range = guards::GuardSet::Parse(condition);
-  if (range && !range->IsOverSymbols()) range = Error(Code::kInvalid, "it asks for more than symbols");
+  Result<guards::Ranges> range = guards::Ranges::Parse(condition);
   if (!range) {
     return Error(Code::kInvalid, fmt::format("condition '{}': {}", condition, range.error().message()));
   }
@@ -26,7 +25,7 @@ Result<SizeRule> SizeRule::Make(const std::vector<std::vector<int64_t>>& proven,
 
 bool SizeRule::Allows(std::span<const int64_t> symbols) const {
   if (symbols.empty()) return true;
-  if (!range_.empty() && range_.Holds(symbols)) return true;
+  if (range_.Holds(symbols)) return true;
   return !proven_.empty() && proven_.contains(std::vector<int64_t>(symbols.begin(), symbols.end()));
 }
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "guards/guard_set.h"
+#include "guards/ranges.h"
 
 namespace ingot::client {
 
 /// Which symbol values a variant may serve: those a recording has proved, and those a condition
-/// holds for ("s0 >= 2 and s0 <= 64"). Immutable.
+/// holds for ("s0 >= 2 and s0 <= 64", guards/ranges.h). Immutable.
 class SizeRule {
  public:
   /// kInvalid: `condition` does not parse.
@@ -26,7 +26,7 @@ class SizeRule {
 
  private:
   std::set<std::vector<int64_t>> proven_;
-  guards::GuardSet range_;
+  guards::Ranges range_;
 };
 
 }  // namespace ingot::client

@@ -3,10 +3,12 @@
 
 #include "client/native/bindings.h"
 #include "guards/guard_set.h"
+#include "guards/ranges.h"
 
 namespace ingot::client {
 namespace py = pybind11;
 using guards::GuardSet;
+using guards::Ranges;
 
 void BindGuards(py::module_& m) {
   py::class_<GuardSet>(m, "GuardSet", "Conditions over symbols and inputs (docs/format/guards.md).")
@@ -17,6 +19,11 @@ void BindGuards(py::module_& m) {
       .def("simplify", [](const GuardSet& set) { return Unwrap(set.Simplify()); })
       .def("__len__", [](const GuardSet& set) { return set.guards().size(); })
       .def("__str__", [](const GuardSet& set) { return set.ToText(); });
+  py::class_<Ranges>(m, "Ranges", "Sizes that recordings have proved (docs/format/guards.md).")
+      .def_static("parse", [](const std::string& text) { return Unwrap(Ranges::Parse(text)); })
+      .def("holds", [](const Ranges& ranges, const std::vector<int64_t>& symbols) { return ranges.Holds(symbols); })
+      .def("explain", [](const Ranges& ranges, const std::vector<int64_t>& symbols) { return ranges.Explain(symbols); },
+           "The first guard that fails in the nearest set, in words; empty when one holds.");
 }
 
 }  // namespace ingot::client

@@ -451,7 +451,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
   auto policy = GuardPolicy::Parse(parts["guards"].cast<std::string>());
   if (!policy) throw std::invalid_argument(policy.error().message());
   variant->set_policy(*policy);
-  auto range = guards::GuardSet::Parse(parts["range"].cast<std::string>());
+  auto range = guards::Ranges::Parse(parts["range"].cast<std::string>());
   if (!range) throw std::invalid_argument(range.error().message());
   variant->set_range(std::move(range).value());
   variant->set_verifiable(parts["verifiable"].cast<bool>());

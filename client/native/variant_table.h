@@ -15,7 +15,7 @@
 #include "client/native/output_tree.h"
 #include "client/native/standing.h"
 #include "client/native/watch.h"
-#include "guards/guard_set.h"
+#include "guards/ranges.h"
 
 namespace ingot::client {
 
@@ -57,7 +57,7 @@ class BoundVariant {
 
   void set_policy(GuardPolicy policy) { policy_ = policy; }
   /// Proves sizes without a recording (docs/format/guards.md, over the program's symbols).
-  void set_range(guards::GuardSet range) { range_ = std::move(range); }
+  void set_range(guards::Ranges range) { range_ = std::move(range); }
 
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
   /// Nothing that is watched has changed. Needs ObjectsMatch().
@@ -66,7 +66,7 @@ class BoundVariant {
   void Drop() { watch_.reset(); }
   /// Adds what lies in the program's objects; false when a path leads to no tensor or size any more.
   bool Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const;
-  /// A template runs only sizes that a recording has proved, or that lie in its proved range.
+  /// A template runs only sizes that a recording has proved, or that lie in its proved ranges.
   bool IsProven(const int64_t* symbols, size_t count) const;
   /// Whether a weight requires grad and eager would track it in the mode in which this was recorded.
   bool AnyWeightIsTracked() const;
@@ -96,7 +96,7 @@ class BoundVariant {
   std::vector<at::Tensor> weights_;
   std::vector<int64_t> untracked_;            ///< ascending
   std::vector<std::vector<int64_t>> proven_;  ///< sorted
-  guards::GuardSet range_;                    ///< empty: only what is in proven_
+  guards::Ranges range_;                      ///< empty: only what is in proven_
   GuardPolicy policy_;
   bool makes_inference_ = false;
   bool heavy_ = false;

@@ -29,5 +29,7 @@ Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph&
 
 /// The template with its symbols replaced by numbers.
 Graph Instantiate(const Graph& graph_template, std::span<const int64_t> symbols);
+/// The template with its symbols replaced by polynomials over those of `symbols`.
+Graph Substitute(const Graph& graph_template, std::span<const Dim> by, std::vector<SymbolSource> symbols);
 
 }  // namespace ingot::compiler

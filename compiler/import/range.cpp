@@ -8,6 +8,10 @@
 #include <optional>
 #include <variant>
 
+#include "compiler/import/import.h"
+#include "compiler/ir/text.h"
+#include "guards/made_size.h"
+
 namespace ingot::compiler {
 namespace {
 
@@ -86,6 +90,30 @@ Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, si
     TRY(simple.Add({.kind = guards::Guard::Kind::kAtLeast, .value = Dim::Symbol(0)}));
   }
   return simple;
+}
+
+Result<GuardSet> RangeFrom(const Graph& graph_template, const Graph& other, const GuardSet& range) {
+  const Error apart(Code::kUnsupported, "the recording's template is another one");
+  const auto is_made = [](const Input& input) { return guards::IsMadeSize(input.name); };
+  // Sizes that callers make are written over the symbols of their own template.
+  if (graph_template.inputs.size() != other.inputs.size() || std::ranges::any_of(other.inputs, is_made)) return apart;
+  // Each one's symbols, by what the other has at their places.
+  const auto at_places = [](const Graph& symbols_of, const Graph& sizes_of) -> std::optional<Dims> {
+    Dims found;
+    for (const SymbolSource& source : symbols_of.symbols) {
+      const Dims& sizes = sizes_of.type(sizes_of.inputs[source.input].value).sizes;
+      if (source.dim >= sizes.size()) return std::nullopt;
+      found.push_back(sizes[source.dim]);
+    }
+    return found;
+  };
+  const std::optional<Dims> in_other = at_places(graph_template, other), in_template = at_places(other, graph_template);
+  if (!in_other || !in_template) return apart;
+  if (GraphDigest(Substitute(graph_template, *in_other, other.symbols)) != GraphDigest(other)) return apart;
+  TRY_ASSIGN(GuardSet over, range.Substitute(*in_template, [](const Property&) { return Dim(); }));
+  for (uint16_t i = 0; i < in_other->size(); ++i)
+    TRY(over.AddEqual(Dim::Symbol(i), (*in_other)[i].Substitute(*in_template)));
+  return over.Simplify();
 }
 
 }  // namespace ingot::compiler

@@ -18,4 +18,11 @@ namespace ingot::compiler {
 /// sizes of inputs, or contradicts the template.
 Result<guards::GuardSet> RangeOf(const Graph& graph_template, std::string_view range, size_t degree_max);
 
+/// Where a template is what another one is in its range, as guards over the first one's symbols, simplified: a dim
+/// that was 1 when the other was recorded is one of the numbers that the first one's symbol stands for.
+///
+/// kUnsupported: in some of that range they are two graphs, as far as one substitution tells. kInvalid: the range is
+/// not over the symbols of `other`.
+Result<guards::GuardSet> RangeFrom(const Graph& graph_template, const Graph& other, const guards::GuardSet& range);
+
 }  // namespace ingot::compiler

@@ -47,5 +47,39 @@ TEST(RangeOf, RefusesWhatTheProofDoesNotCover) {
   EXPECT_THAT(Over("i0.size(0) >= 5 and i0.size(0) <= 3"), HasSubstr("guards contradict"));
 }
 
+std::string From(std::string_view graph_template, std::string_view other, std::string_view range) {
+  const auto first = Parse(graph_template), second = Parse(other);
+  EXPECT_TRUE(first && second);
+  const auto set = RangeFrom(*first, *second, *guards::GuardSet::Parse(range));
+  return set ? set->ToText() : set.error().message();
+}
+
+// Of a dim of size 1 the recording has no symbol: it is one of the template's sizes all the same.
+TEST(RangeFrom, IsOverTheTemplatesSymbols) {
+  constexpr std::string_view kOfOne = R"(graph @f(%x: f32[1, s0, 8], %y: f32[s0, 8], %w: f32[8] weight "w")
+    symbols(s0 = %x.dim(1)) {
+  %0 = aten.reshape(%x, [s0, 8]) : f32[s0, 8]
+  %1 = aten.add.Tensor(%0, %y, number 1) : f32[s0, 8]
+  return %1
+})";
+  EXPECT_EQ(From(kTemplate, kOfOne, "s0 >= 2 and s0 <= 9"), "s1 >= 2 and s1 <= 9 and s0 == 1");
+  EXPECT_THAT(From(kOfOne, kTemplate, "s0 >= 2"), HasSubstr("another one"));
+  // The same in other words: the second symbol is the first one's double.
+  constexpr std::string_view kOfTwo = R"(graph @f(%x: f32[s0, 2*s0, 8], %y: f32[2*s0*s0, 8], %w: f32[8] weight "w")
+    symbols(s0 = %x.dim(0)) {
+  %0 = aten.reshape(%x, [2*s0*s0, 8]) : f32[2*s0*s0, 8]
+  %1 = aten.add.Tensor(%0, %y, number 1) : f32[2*s0*s0, 8]
+  return %1
+})";
+  EXPECT_EQ(From(kTemplate, kOfTwo, "s0 >= 3"), "s0 >= 3 and s1 == 2*s0");
+}
+
+TEST(RangeFrom, RefusesAnotherProgram) {
+  std::string other(kTemplate);
+  other.replace(other.find("number 1"), 8, "number 2");
+  EXPECT_THAT(From(kTemplate, other, "s0 >= 2"), HasSubstr("another one"));
+  EXPECT_EQ(From(kTemplate, kTemplate, "s0 >= 2"), "s0 >= 2");
+}
+
 }  // namespace
 }  // namespace ingot::compiler

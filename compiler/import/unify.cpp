@@ -329,12 +329,15 @@ Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph&
   return values;
 }
 
-Graph Instantiate(const Graph& graph_template, std::span<const int64_t> symbols) {
+namespace {
+
+template <typename F>
+Graph Replaced(const Graph& graph_template, std::vector<SymbolSource> symbols, F value_of) {
   Graph out = graph_template;
-  const auto set = [symbols](Dim& dim) {
-    if (!dim.is_const()) dim = Dim(dim.Eval(symbols));
+  const auto set = [&](Dim& dim) {
+    if (!dim.is_const()) dim = value_of(dim);
   };
-  out.symbols.clear();
+  out.symbols = std::move(symbols);
   for (ValueId id = 0; id < out.value_count(); ++id) {
     for (Dim& dim : out.value(id).type.sizes) set(dim);
     for (Dim& dim : out.value(id).type.strides) set(dim);
@@ -349,6 +352,16 @@ Graph Instantiate(const Graph& graph_template, std::span<const int64_t> symbols)
     }
   }
   return out;
+}
+
+}  // namespace
+
+Graph Instantiate(const Graph& graph_template, std::span<const int64_t> symbols) {
+  return Replaced(graph_template, {}, [&](const Dim& dim) { return Dim(dim.Eval(symbols)); });
+}
+
+Graph Substitute(const Graph& graph_template, std::span<const Dim> by, std::vector<SymbolSource> symbols) {
+  return Replaced(graph_template, std::move(symbols), [&](const Dim& dim) { return dim.Substitute(by); });
 }
 
 }  // namespace ingot::compiler

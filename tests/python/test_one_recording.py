@@ -334,3 +334,34 @@ def test_recurrent_layers_serve_sequences_of_every_length(ingot, make, options):
             torch.testing.assert_close(found, expected)
             assert found[0].stride() == expected[0].stride()
     assert seen["captures"] == 1 and seen["native_calls"] == 4, step.report()
+
+
+def by_remainder(x):
+    return x.relu() * (2 if x.shape[1] % 2 else 2) + 1
+
+
+def test_ranges_of_one_template_add_up(ingot):
+    """Each remainder is a recording of its own of one graph: none of them takes back what another has proved."""
+    step = ingot.compile(by_remainder)
+    with counted(ingot) as seen:
+        for size in [(3, 8), (3, 9)]:
+            check(step, by_remainder, [size])
+            step.wait()
+        check(step, by_remainder, [(5, 10), (5, 11), (2, 30), (2, 31)])
+    assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 4)
+    assert ranges(step)[0].count(" or ") == 1
+
+
+def test_a_size_of_one_is_one_more_range_of_the_template(ingot):
+    """Its recording knows one symbol less; it is an instance of the template for all sizes of the others."""
+
+    def scales(x):
+        return (x * 2).relu().sum(1)
+
+    step = ingot.compile(scales)
+    with counted(ingot) as seen:
+        for size in [(4, 8), (1, 8)]:
+            check(step, scales, [size])
+            step.wait()
+        check(step, scales, [(1, 9), (1, 30), (7, 9)])
+    assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 3)

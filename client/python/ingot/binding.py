@@ -21,7 +21,7 @@ class Variant:
         self.range: str = reply["range"]
         self.fixed: "list[str]" = reply["fixed"]
         """Why sizes are numbers here and nothing that may vary."""
-        self._range = _native.GuardSet.parse(self.range)
+        self._range = _native.Ranges.parse(self.range)
         self._gears: "set[tuple[int, ...]] | None" = None
         self.proven: "list[tuple[int, ...]]" = [tuple(symbols) for symbols in reply["proven"]]
         self.signature: "dict[str, typing.Any]" = json.loads(reply["signature"])
