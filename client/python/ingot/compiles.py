@@ -91,6 +91,9 @@ class Compiles:
             self._serve(job)
         except errors.Error as e:
             self._note(job, e)
+        except Exception as e:  # a bug of ours: another recording would meet it again
+            log.exception("compiling for %s failed", self._engine.name)
+            self._engine._retire(job.shape, f"internal: {e!r}")
         finally:
             try:
                 if job.sibling is not None:
