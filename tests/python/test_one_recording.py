@@ -365,3 +365,19 @@ def test_a_size_of_one_is_one_more_range_of_the_template(ingot):
             step.wait()
         check(step, scales, [(1, 9), (1, 30), (7, 9)])
     assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 3)
+
+
+def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):
+    from ingot import binding
+
+    def broken(*_):
+        raise AttributeError("a bug")
+
+    monkeypatch.setattr(binding, "Variant", broken)
+    step = ingot.compile(by_remainder)
+    with counted(ingot) as seen:
+        for _ in range(4):
+            check(step, by_remainder, [(3, 8)])
+            step.wait()
+    assert seen["captures"] == 1
+    assert "a bug" in step.report()
