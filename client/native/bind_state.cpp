@@ -70,9 +70,6 @@ void BindState(py::module_& m) {
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
       "Whether a program has given a tensor attributes; marks of sizes that change are none.");
   m.def(
-      "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
-      "Whether a program has given a tensor attributes; marks of sizes that change are none.");
-  m.def(
       "native_base",
       [](py::type type) {
         auto* base = NativeBase(reinterpret_cast<PyTypeObject*>(type.ptr()));

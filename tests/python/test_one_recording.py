@@ -367,17 +367,32 @@ def test_a_size_of_one_is_one_more_range_of_the_template(ingot):
     assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 3)
 
 
+def broken(*_):
+    raise AttributeError("a bug")
+
+
 def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):
     from ingot import binding
 
-    def broken(*_):
-        raise AttributeError("a bug")
+    def fresh(x):  # Nothing is stored of it, so it is recorded.
+        return x.relu() * 3 - 2
 
     monkeypatch.setattr(binding, "Variant", broken)
-    step = ingot.compile(by_remainder)
+    step = ingot.compile(fresh)
     with counted(ingot) as seen:
         for _ in range(4):
-            check(step, by_remainder, [(3, 8)])
+            check(step, fresh, [(3, 8)])
             step.wait()
     assert seen["captures"] == 1
+    assert "a bug" in step.report()
+
+
+def test_a_bug_of_ours_before_a_call_is_met_a_few_times(ingot, monkeypatch):
+    from ingot import keys
+
+    step = ingot.compile(lambda x: x.relu() * 3 - 4)
+    monkeypatch.setattr(keys, "entry_key", broken)
+    with counted(ingot) as seen:
+        check(step, lambda x: x.relu() * 3 - 4, [(3, 8)] * 9)
+    assert seen["refused_internal"] == 3
     assert "a bug" in step.report()

@@ -72,6 +72,7 @@ def members(body):
     found = {}
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            assert node.name not in found or node.decorator_list, f"{node.name} is declared twice"
             found[node.name] = node
         elif isinstance(node, ast.AnnAssign):
             found[node.target.id] = node

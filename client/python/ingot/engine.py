@@ -21,6 +21,7 @@ from ingot.config import Config
 from ingot.entry import Entry, Job, Shape, State
 
 log = logging.getLogger("ingot")
+_BUGS_MAX = 3
 _MOVES_MAX = 3
 _REFUSALS_MAX = 2
 _FRUITLESS_MAX = 16
@@ -57,6 +58,8 @@ class Engine:
         self._warned: "set[str]" = set()
         self._apart = calls.Apart(self.site, keys.parameter_names(target), config.shapes_max)
         self._ended = False
+        self._bugs = 0
+        """Exceptions of ours between a call and its answer: after a few of them nothing more is looked up."""
         self.site._set_verify(config.verify_every())
         _live.add(self)
         if not configuration.disabled():
@@ -65,7 +68,7 @@ class Engine:
     # -- the way of a call that native code did not serve ------------------------------------------
 
     def _miss(self, reason: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
-        if self._ended or configuration.disabled() or torch.compiler.is_compiling():
+        if self._ended or self._bugs >= _BUGS_MAX or configuration.disabled() or torch.compiler.is_compiling():
             return self.target(*args, **kwargs)
         name, _, detail = reason.partition(":")
         if detail == "subclass" and collectives.holds_any((args, kwargs)):
@@ -84,8 +87,7 @@ class Engine:
         except errors.Error:
             raise
         except Exception as e:  # a bug of ours must not become the user's
-            log.exception("taking the arguments of %s apart failed", self.name)
-            return self._fall_back("internal", repr(e), args, kwargs)
+            return self._fall_back_from_bug("taking the arguments apart", e, args, kwargs)
         known = number in self._shapes
         if known and self._waits(self._shapes[number], name, call):
             counters.add("pending_calls")
@@ -95,8 +97,7 @@ class Engine:
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
-                log.exception("looking up %s failed", self.name)
-                return self._fall_back("internal", repr(e), args, kwargs)
+                return self._fall_back_from_bug("looking up", e, args, kwargs)
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
@@ -198,6 +199,13 @@ class Engine:
     def _fall_back_from(self, name: str, detail: str, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> typing.Any:
         """The eager answer of a call that the call site cannot take, or whose native code failed."""
         return self._fall_back(detail if name == "unsupported" else "execution", detail, args, kwargs)
+
+    def _fall_back_from_bug(self, doing: str, bug: Exception, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]"
+                            ) -> typing.Any:
+        log.exception("%s: %s failed", self.name, doing)
+        self._bugs += 1
+        self._last_error = f"internal: {doing} failed: {bug!r}"
+        return self._fall_back("internal", repr(bug), args, kwargs)
 
     def _warn_once(self, name: str, text: str) -> None:
         if name not in self._warned:
