@@ -2,7 +2,6 @@
 #include "client/lib/cpu_features.h"
 
 #include <fstream>
-#include <set>
 #include <sstream>
 
 namespace ingot::client {
@@ -23,11 +22,15 @@ std::set<std::string, std::less<>> ReadFlags() {
 
 }  // namespace
 
-std::vector<std::string> MissingCpuFeatures(const std::vector<std::string_view>& needed) {
+const std::set<std::string, std::less<>>& CpuFeatures() {
   static const std::set<std::string, std::less<>> flags = ReadFlags();
+  return flags;
+}
+
+std::vector<std::string> MissingCpuFeatures(const std::vector<std::string_view>& needed) {
   std::vector<std::string> missing;
   for (const std::string_view feature : needed) {
-    if (!flags.contains(feature)) missing.emplace_back(feature);
+    if (!CpuFeatures().contains(feature)) missing.emplace_back(feature);
   }
   return missing;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "client/lib/connection.h"
+#include "client/lib/cpu_features.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
 #include "client/native/record.h"
@@ -50,14 +51,17 @@ std::unique_ptr<proto::EntryKeyT> MakeKey(const Components& components) {
   return key;
 }
 
-Record RecordOf(const proto::VariantT& variant) {
+/// Takes the texts out of `dependencies`.
+Record RecordOf(std::vector<std::unique_ptr<proto::DependencyT>> dependencies) {
   std::vector<RecordRow> rows;
-  rows.reserve(variant.dependencies.size());
-  for (const auto& d : variant.dependencies) rows.push_back({d->kind, d->where, Digest{d->low, d->high}, d->text});
+  rows.reserve(dependencies.size());
+  for (const auto& d : dependencies)
+    rows.push_back({std::move(d->kind), std::move(d->where), Digest{d->low, d->high}, std::move(d->text)});
   return Record(std::move(rows));
 }
 
-py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
+/// Takes the record out of `variant`.
+py::dict VariantDict(proto::VariantT& variant, proto::UniqueFd file) {
   const Digest digest{variant.artifact_low, variant.artifact_high};
   auto artifact = Unwrap(LoadedArtifact::Open(std::move(file), digest));
   py::dict out;
@@ -68,7 +72,7 @@ py::dict VariantDict(const proto::VariantT& variant, proto::UniqueFd file) {
   out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
   out["signature"] =
       py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
-  out["dependencies"] = RecordOf(variant);
+  out["dependencies"] = RecordOf(std::move(variant.dependencies));
   py::list proven;
   for (size_t at = 0;
        variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
@@ -93,6 +97,7 @@ std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const s
   options.hello_ms_max = start_ms_max;
   Result<std::unique_ptr<Connection>> connection = [&] {
     const WithoutGil released;
+    CpuFeatures();  // The first call asks for them: this thread has the time.
     return Connection::Open(std::move(options));
   }();
   return Unwrap(std::move(connection));
@@ -224,6 +229,7 @@ void BindConnection(py::module_& m) {
         return ignored ? ignored == std::errc::no_such_file_or_directory : first == end(first);
       },
       "Whether neither a store nor a daemon of it is there yet.");
+  m.def("cpu_features", CpuFeatures, "Names of /proc/cpuinfo.");
   m.def("dependency_subject", &proto::DependencySubject);
   m.def("dependency_words", [](const std::string& kind, const std::string& where,
                                const std::string& text) {

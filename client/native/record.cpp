@@ -45,7 +45,8 @@ std::string WordsOf(const Seen& seen) {
 bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject); }
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
-  std::ranges::sort(rows_, {}, [](const RecordRow& row) { return std::tie(row.where, row.kind); });
+  const auto place = [](const RecordRow& row) { return std::tie(row.where, row.kind); };
+  if (!std::ranges::is_sorted(rows_, {}, place)) std::ranges::sort(rows_, {}, place);
   const auto same = [](const RecordRow& a, const RecordRow& b) {
     return a.where == b.where && a.kind == b.kind;
   };

@@ -12,25 +12,47 @@
 namespace ingot::client {
 namespace {
 
+/// Whether classes may be registered with this one: to ask any other raises an error, of which a process has thousands.
+bool MayHaveRegistered(PyObject* type) {
+  static PyObject* const abstract = [] {
+    const PythonRef abc(PyImport_ImportModule("abc"));
+    return abc ? PyObject_GetAttrString(abc.get(), "ABCMeta") : nullptr;
+  }();
+  return abstract == nullptr || PyObject_TypeCheck(type, reinterpret_cast<PyTypeObject*>(abstract));
+}
+
+bool HasHeirs(PyObject* object) {
+  const auto* type = reinterpret_cast<PyTypeObject*>(object);
+  // From 3.12 on, those of static types lie elsewhere.
+  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0 || type->tp_subclasses != nullptr;
+}
+
+/// The classes that are registered with one, as an iterator over weak references; or null.
+PythonRef RegisteredWith(PyObject* type) {
+  static PyObject* const ask = [] {
+    const PythonRef module(PyImport_ImportModule("_abc"));
+    return module ? PyObject_GetAttrString(module.get(), "_get_dump") : nullptr;
+  }();
+  if (ask == nullptr || !MayHaveRegistered(type)) return PythonRef();
+  const PythonRef dump(PyObject_CallOneArg(ask, type));
+  return PythonRef(dump && PyTuple_Check(dump.get()) ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0)) : nullptr);
+}
+
 /// Adds the names of classes that are registered with this one, with what is registered, or with what comes from it.
 void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordered_flat_set<PyObject*>& met) {
   if (!met.insert(type).second) return;
-  const PythonRef module(PyImport_ImportModule("_abc"));
-  const PythonRef dump(module ? PyObject_CallMethod(module.get(), "_get_dump", "O", type)
-                              : nullptr);
-  const PythonRef iterator(dump && PyTuple_Check(dump.get())
-                               ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0))
-                               : nullptr);
-  while (iterator) {
-    const PythonRef reference(PyIter_Next(iterator.get()));
+  const PythonRef registered = RegisteredWith(type);
+  while (registered) {
+    const PythonRef reference(PyIter_Next(registered.get()));
     if (!reference) break;
     const PythonRef one = TargetOf(reference.get());
     if (!one || !PyType_Check(one.get())) continue;
-    auto* registered = reinterpret_cast<PyTypeObject*>(one.get());
-    names.insert(std::string(ModuleOf(registered)) + ":" + std::string(QualnameOf(registered)));
+    auto* named = reinterpret_cast<PyTypeObject*>(one.get());
+    names.insert(std::string(ModuleOf(named)) + ":" + std::string(QualnameOf(named)));
     AddRegistered(one.get(), names, met);
   }
   PyErr_Clear();
+  if (!HasHeirs(type)) return;
   const PythonRef heirs(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
   for (Py_ssize_t i = 0; heirs && i < PyList_GET_SIZE(heirs.get()); ++i)
     AddRegistered(PyList_GET_ITEM(heirs.get(), i), names, met);

@@ -145,9 +145,7 @@ _FEATURES = ("avx2", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx512bw", "a
 @functools.lru_cache(maxsize=1)
 def _cpu() -> "tuple[str, ...]":
     """The features code may use, sorted, without what only tunes."""
-    with open("/proc/cpuinfo") as file:
-        flags = next((line for line in file if line.startswith("flags")), "").split()
-    return tuple(sorted(set(flags) & set(_FEATURES)))
+    return tuple(sorted(_native.cpu_features() & set(_FEATURES)))
 
 
 def _environment() -> "list[Item]":
