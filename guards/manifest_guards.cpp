@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "guards/tensor_rules.h"
+
 namespace ingot::guards {
 namespace {
 
@@ -48,6 +50,18 @@ void AddSpecs(GuardSet& set, const proto::Manifest& manifest, const InputSpecs* 
   for (const proto::InputSpec* spec : *specs) AddSpec(set, *spec, "input");
   for (uint16_t i = 0; i < specs->size(); ++i) AddKinds(set, value(i), i);
   for (uint16_t i = 0; i < specs->size(); ++i) AddShape(set, manifest, value(i), i);
+}
+
+/// Nothing where a size or stride is no number.
+std::optional<std::vector<int64_t>> NumbersAt(const proto::Manifest& manifest,
+                                              const flatbuffers::Vector<uint32_t>* places) {
+  std::vector<int64_t> numbers;
+  for (uint32_t i = 0; places != nullptr && i < places->size(); ++i) {
+    const Dim dim = DimAt(manifest, places->Get(i));
+    if (!dim.is_const()) return std::nullopt;
+    numbers.push_back(dim.const_value());
+  }
+  return numbers;
 }
 
 void AddOnce(std::vector<uint32_t>& list, uint32_t item) {
@@ -113,6 +127,33 @@ GuardSet ManifestGuards(const proto::Manifest& manifest) {
     for (uint16_t b = 0; b < set.inputs().size(); ++b) keep_apart(static_cast<uint16_t>(input_count + a), b);
   }
   return set;
+}
+
+std::optional<std::vector<int64_t>> SymbolsOfExact(const proto::Manifest& manifest, const proto::Manifest& exact) {
+  const uint32_t count = manifest.inputs() == nullptr ? 0 : manifest.inputs()->size();
+  if (count != (exact.inputs() == nullptr ? 0 : exact.inputs()->size())) return std::nullopt;
+  std::vector<std::vector<int64_t>> sizes, strides;
+  for (uint32_t i = 0; i < count; ++i) {
+    const proto::Value& ours = *manifest.values()->Get(manifest.inputs()->Get(i)->value());
+    const proto::Value& value = *exact.values()->Get(exact.inputs()->Get(i)->value());
+    const auto its_sizes = NumbersAt(exact, value.sizes()), its_strides = NumbersAt(exact, value.strides());
+    const size_t rank = ours.sizes() == nullptr ? 0 : ours.sizes()->size();
+    if (!its_sizes || !its_strides || its_sizes->size() != rank || ours.dtype() != value.dtype()) return std::nullopt;
+    sizes.push_back(*its_sizes);
+    strides.push_back(*its_strides);
+  }
+  std::vector<int64_t> symbols;
+  for (uint32_t i = 0; manifest.symbols() != nullptr && i < manifest.symbols()->size(); ++i)
+    symbols.push_back(sizes[manifest.symbols()->Get(i)->input()][manifest.symbols()->Get(i)->dim()]);
+  const TensorRules rules(SpecGuards(manifest, manifest.inputs()), symbols.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!rules.Holds(i, sizes[i].data(), strides[i].data(), symbols.data())) return std::nullopt;
+  }
+  if (manifest.conditions() != nullptr) {
+    const Result<GuardSet> conditions = GuardSet::Parse(manifest.conditions()->string_view());
+    if (!conditions || !conditions->Holds(symbols)) return std::nullopt;
+  }
+  return symbols;
 }
 
 }  // namespace ingot::guards

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,9 @@ GuardSet SpecGuards(const proto::Manifest& manifest, const InputSpecs* specs);
 /// Every guard of a plan: its inputs' and that nothing shares memory with what it writes. Inputs of
 /// the set are those of the manifest, then its weights.
 GuardSet ManifestGuards(const proto::Manifest& manifest);
+
+/// The values of a plan's symbols at which it takes the inputs that another plan, one for numbers only, takes; nothing
+/// where it takes them at none. What shares memory is not looked at. Both manifests have been checked.
+std::optional<std::vector<int64_t>> SymbolsOfExact(const proto::Manifest& manifest, const proto::Manifest& exact);
 
 }  // namespace ingot::guards

@@ -190,6 +190,9 @@ void BindProgram(py::module_& m) {
       .def("provenance", Provenance)
       .def("writes", Writes)
       .def("symbol_places", SymbolPlaces)
+      .def("symbols_of_exact", [](const LoadedArtifact& a, const LoadedArtifact& exact) {
+        return guards::SymbolsOfExact(a.manifest(), exact.manifest());
+      })
       .def("plan_text", PlanText)
       .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")

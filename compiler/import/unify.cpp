@@ -21,6 +21,21 @@ bool SameBits(double a, double b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
 }
 
+/// Whether memory is walked in the same order. Strides of two orders fit polynomials too, which hold for no third size.
+bool HaveOneOrder(const Type& a, const Type& b) {
+  if (a.rank() != b.rank()) return true;
+  const auto precedes = [](const Type& type, size_t i, size_t j) {
+    const bool have_order = type.sizes[i].const_value() > 1 && type.sizes[j].const_value() > 1;
+    return have_order && type.strides[i].const_value() > type.strides[j].const_value();
+  };
+  for (size_t i = 0; i < a.rank(); ++i) {
+    for (size_t j = 0; j < a.rank(); ++j) {
+      if (precedes(a, i, j) && precedes(b, j, i)) return false;
+    }
+  }
+  return true;
+}
+
 /// Walks two exact graphs side by side and builds the template.
 class Unifier {
  public:
@@ -83,6 +98,7 @@ class Unifier {
       const std::string who = "input \"" + a.name + "\"";
       if (a.kind != b.kind) return Differs(who + " is of two kinds");
       if (a.data != b.data) return Differs(who + " is a constant of two values");
+      if (!HaveOneOrder(a_.type(a.value), b_.type(b.value))) return Differs(who + " has its strides in two orders");
       Result<Type> type = UnifyTypes(a_.type(a.value), b_.type(b.value), {}, nullptr);
       if (!type) return std::move(type).error().Wrap(who);
       const ValueId value = out_.AddInput(a.kind, a.name, *std::move(type), a.data);

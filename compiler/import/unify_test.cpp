@@ -154,6 +154,18 @@ TEST(Unify, SaysWhereGraphsPart) {
   EXPECT_THAT(unified.error().message(), HasSubstr("input \"c\" is a constant of two values"));
 }
 
+TEST(Unify, KeepsOrdersOfStridesApart) {
+  constexpr const char* kBody = "graph @f(%x: f32[{}, {}] strides [{}, {}]) {{ return %x }}";
+  const auto graph = [](int64_t rows, int64_t columns, int64_t first, int64_t second) {
+    return MustParse(fmt::format(fmt::runtime(kBody), rows, columns, first, second));
+  };
+  const Result<Graph> unified = Unify(graph(2, 7, 7, 1), graph(3, 5, 1, 3));
+  ASSERT_FALSE(unified) << Print(*unified);
+  EXPECT_THAT(unified.error().message(), HasSubstr("input \"x\" has its strides in two orders"));
+  EXPECT_TRUE(Unify(graph(2, 7, 1, 2), graph(3, 5, 1, 3)));
+  EXPECT_TRUE(Unify(graph(2, 7, 7, 1), graph(3, 1, 1, 3))) << "a size of 1 has no order";
+}
+
 TEST(SymbolsOf, NeedsTheInputsOfTheTemplate) {
   const Graph graph_template = MustParse(kAttentionTemplate);
   const Result<std::vector<int64_t>> symbols =

@@ -367,6 +367,22 @@ def test_a_size_of_one_is_one_more_range_of_the_template(ingot):
     assert (seen["captures"], seen["compiles"], seen["native_calls"]) == (2, 1, 3)
 
 
+def test_a_template_takes_the_place_of_what_it_serves_alone(ingot):
+    """One of two recordings says nothing of a third whose tensors lie otherwise: that is neither lost nor made a part of it."""
+
+    def takes_root(x):
+        return x * int(x.numel() ** 0.5) + x.shape[1]
+
+    step = ingot.compile(takes_root, wait=True)
+    with torch.no_grad():
+        for seen in range(2):
+            before = ingot.stats()["captures"]
+            for n, m in [(2, 7), (3, 5), (4, 4), (6, 3), (5, 8)]:
+                for x in (torch.randn(n, m), torch.randn(m, n).t()):
+                    torch.testing.assert_close(step(x), takes_root(x))
+    assert ingot.stats()["captures"] == before
+
+
 def broken(*_):
     raise AttributeError("a bug")
 

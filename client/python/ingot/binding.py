@@ -43,6 +43,11 @@ class Variant:
             return True
         return self.range != "" and self._range.holds(list(symbols)) and (self._gears is None or tuple(symbols) in self._gears)
 
+    def takes_all_of(self, exact: "Variant") -> bool:
+        """Whether a template may run every call that a variant for numbers only takes."""
+        symbols = self.artifact.symbols_of_exact(exact.artifact)
+        return symbols is not None and self.covers(symbols)
+
     def serve_only(self, gears: "typing.Iterable[tuple[int, ...]]") -> None:
         """Of the proved range these values of the symbols, and those said before: the gears that a caller has declared."""
         self._gears = {*(self._gears or ()), *gears}

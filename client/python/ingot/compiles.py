@@ -180,11 +180,9 @@ class Compiles:
                 if difference is not None:
                     engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
                 return
-            # A template of two recordings is made of what is here; one of a range has nothing to do with sizes outside of it.
-            takes_exact = variant.is_template and not variant.range
             # One graph may belong to results that differ in what Python computed of their sizes.
             alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature]
-            replaced = [v for v in alike if v.graph == variant.graph or takes_exact and not v.is_template]
+            replaced = [v for v in alike if v.graph == variant.graph or variant.is_template and not v.is_template and variant.takes_all_of(v)]
             for old in replaced:
                 if old.graph == variant.graph:
                     # What both records allow: each size was proved in a state that is the present one.

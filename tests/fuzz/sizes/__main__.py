@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions that compute with sizes, and with integers and tensors that they keep, in Python: recorded at one size, run at others, held
-against eager.
+against eager. What keeps nothing is run at all sizes once more, and is not recorded again.
 
 usage: tests/fuzz/sizes [SECONDS] [--seed N]
 """
@@ -143,6 +143,16 @@ def is_large(value: typing.Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() > 1 << 20
 
 
+def recorded_again(step: typing.Callable[..., typing.Any]) -> int:
+    """Recordings of calls at the sizes that have all been run."""
+    before = ingot.stats()["captures"]
+    with torch.no_grad():
+        for size in SIZES:
+            for x in (torch.randn(*size), torch.randn(*reversed(size)).t()):
+                outcome(step, x)
+    return int(ingot.stats()["captures"] - before)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=float, default=60)
@@ -173,6 +183,10 @@ def main() -> None:
                 else:
                     continue
                 break
+        again = 0 if seed % 2 else recorded_again(step)
+        if again:
+            wrong += 1
+            print(f"seed {seed}: {again} calls whose sizes were recorded are recorded again\n{text}\n{step.report()}\n", flush=True)
         programs += 1
         ranged += any(variant["range"] for variant in step.variants)
         seed += 1
