@@ -74,6 +74,18 @@ TEST(Lift, MakesQuotientsSizes) {
   EXPECT_THAT(found.text, HasSubstr(": f32[1, 8, s2, s3]"));
 }
 
+TEST(Lift, SaysQuotientsBelowZeroByThoseAbove) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kF32, {5, 12});
+  const uint32_t rest = r.Expr(SizeOp::Mod, r.Expr(SizeOp::Number, -6), r.Expr(SizeOp::Size, x, 0));  // 4
+  const uint32_t y = r.Fresh(DType::kF32, {5, 12});
+  r.Step("aten::mul.Scalar", Args(V(x), NumberOf(int64_t{4})), Args(V(y)));
+  r.Sized(1, 0, rest);
+  const Found found = LiftOf(r.Finish({y}));
+  EXPECT_THAT(found.text, HasSubstr("input \"=(s0 + 5) // (s0)\""));
+  EXPECT_THAT(found.text, HasSubstr("aten.mul.Scalar(%x, number s0*s2 - 6)"));
+}
+
 TEST(Lift, SplitsADimThatDivides) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {5, 12});

@@ -137,6 +137,13 @@ Dim Sizes::Involved(const Dim& dim) const {
 std::optional<Dim> Sizes::Quotient(const Dim& a, const Dim& b) {
   const int64_t x = Seen(a), y = Seen(b);
   if (y < 1 || !AtLeastZero(b - Dim(1))) return std::nullopt;
+  // Whoever calls makes a tensor of that size, so the quotient of what is below zero is said by one that is not.
+  if (x < 0) {
+    if (!AtLeastZero(Dim() - a - Dim(1))) return std::nullopt;
+    const auto rounded_up = Quotient(b - Dim(1) - a, b);
+    return rounded_up ? std::optional(Dim() - *rounded_up) : std::nullopt;
+  }
+  AtLeastZero(a);
   for (size_t i = 0; i < derived_.size(); ++i) {
     if (derived_[i].a == a && derived_[i].b == b) return Dim::Symbol(static_cast<uint16_t>(basic_.size() + i));
   }
