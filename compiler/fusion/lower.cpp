@@ -39,14 +39,7 @@ ExprId Rule::Converted(size_t i, DType dtype) const {
   return fits || ComputeType(dtype) == dtype ? x : pool.Round(x, dtype);
 }
 
-double Rule::FloatAt(size_t i, double otherwise) const {
-  const auto number = call.ScalarAt(i);
-  if (!number) return otherwise;
-  if (const bool* flag = std::get_if<bool>(&number->value)) return *flag;
-  if (const double* value = std::get_if<double>(&number->value)) return *value;
-  const Dim& dim = std::get<Dim>(number->value);
-  return dim.is_const() ? static_cast<double>(dim.const_value()) : otherwise;
-}
+double Rule::FloatAt(size_t i, double otherwise) const { return call.FloatAt(i).value_or(otherwise); }
 
 std::vector<std::string_view> ListRules() {
   std::vector<std::string_view> names;
@@ -70,6 +63,7 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   }
   why = "its rule does not take these types, dims or arguments";
   Results results = lower(rule);
+  if (rule.call.misread()) return rule.No("a number of sizes where the rule needs a constant");
   if (results.size() != node.results.size()) return {};
   for (size_t i = 0; i < results.size(); ++i) {
     const Type& type = graph.type(node.results[i]);

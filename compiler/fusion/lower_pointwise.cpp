@@ -97,7 +97,8 @@ Results PowScalar(const Rule& r) {
   const DType t = TypeOfResult(r);
   const ExprId x = r.Operand(0, t);
   if (t == DType::kBool || x == kNoExpr) return {};
-  const double e = r.FloatAt(1, std::nan(""));
+  const auto dim = r.call.DimAt(1);
+  const double e = dim && !dim->is_const() ? std::nan("") : r.FloatAt(1, std::nan(""));
   ExprPool& p = r.pool;
   if (e == 1) return {x};
   if (e == 2) return {p.Map(Op::kMul, {x, x})};

@@ -475,7 +475,8 @@ bool NoteOperator(const Graph& graph, const Node& node, Sizes& sizes) {
   const OpInfo* op = FindOp(node.op);
   if (op == nullptr || op->infer == nullptr) return false;
   const auto entry = std::ranges::find(kEntries, node.op, &Entry::op);
-  if (entry != std::end(kEntries)) return entry->rule(Call(graph, node), sizes);
+  const Call call(graph, node);
+  if (entry != std::end(kEntries)) return entry->rule(call, sizes) && !call.misread();
   switch (op->op_class) {
     case OpClass::kPointwise:
     case OpClass::kView:

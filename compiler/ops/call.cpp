@@ -26,8 +26,13 @@ std::optional<Dim> Call::DimAt(size_t i) const {
 
 std::optional<int64_t> Call::IntAt(size_t i) const {
   const std::optional<Dim> dim = DimAt(i);
-  if (!dim || !dim->is_const()) return std::nullopt;
-  return dim->const_value();
+  return dim ? Constant(*dim) : std::nullopt;
+}
+
+std::optional<int64_t> Call::Constant(const Dim& dim) const {
+  if (dim.is_const()) return dim.const_value();
+  misread_ = true;
+  return std::nullopt;
 }
 
 std::optional<bool> Call::BoolAt(size_t i) const {
@@ -43,6 +48,15 @@ std::optional<Number> Call::ScalarAt(size_t i) const {
   if (const Dim* value = Get<Dim>(i)) return Number{*value};
   if (const double* value = Get<double>(i)) return Number{*value};
   return std::nullopt;
+}
+
+std::optional<double> Call::FloatAt(size_t i) const {
+  const std::optional<Number> number = ScalarAt(i);
+  if (!number) return std::nullopt;
+  if (const bool* flag = std::get_if<bool>(&number->value)) return *flag;
+  if (const double* value = std::get_if<double>(&number->value)) return *value;
+  const std::optional<int64_t> value = Constant(std::get<Dim>(number->value));
+  return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
 std::optional<DType> Call::DTypeAt(size_t i) const {
@@ -70,8 +84,9 @@ std::optional<std::vector<int64_t>> Call::IntsAt(size_t i) const {
   if (!dims) return std::nullopt;
   std::vector<int64_t> values;
   for (const Dim& dim : *dims) {
-    if (!dim.is_const()) return std::nullopt;
-    values.push_back(dim.const_value());
+    const std::optional<int64_t> value = Constant(dim);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
   }
   return values;
 }

@@ -10,7 +10,8 @@
 namespace ingot::compiler {
 
 /// Typed reading of a node's arguments by position. An absent argument (shorter list than the
-/// schema, or none) reads as nullopt, so that callers state the schema's default themselves.
+/// schema, or none) reads as nullopt, so that callers state the schema's default themselves. A number that is there and
+/// differs with the sizes is not to be taken for an absent one: whoever asked for a constant must give up (misread()).
 class Call {
  public:
   Call(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
@@ -38,6 +39,8 @@ class Call {
   std::optional<std::vector<const Type*>> TypesAt(size_t i) const;
   /// A size, offset or integer scalar.
   std::optional<Dim> DimAt(size_t i) const;
+  /// Whether a constant was asked for where a number of sizes stands.
+  bool misread() const { return misread_; }
   /// An integer without symbols.
   std::optional<int64_t> IntAt(size_t i) const;
   /// A bool; an integer 0 or 1 counts.
@@ -46,14 +49,20 @@ class Call {
   std::optional<Number> ScalarAt(size_t i) const;
   std::optional<DType> DTypeAt(size_t i) const;
   std::optional<std::string_view> NameAt(size_t i) const;
+  /// A scalar as a float; without symbols.
+  std::optional<double> FloatAt(size_t i) const;
   /// A list of sizes; a lone integer counts as a list of one.
   std::optional<Dims> DimsAt(size_t i) const;
   /// A list of integers without symbols.
   std::optional<std::vector<int64_t>> IntsAt(size_t i) const;
 
  private:
+  /// The number, where it has no symbols.
+  std::optional<int64_t> Constant(const Dim& dim) const;
+
   const Graph& graph_;
   const Node& node_;
+  mutable bool misread_ = false;
 };
 
 /// The Number is exactly this value, whatever its kind; -0.0 is not 0.

@@ -204,7 +204,8 @@ std::optional<std::vector<Inferred>> Infer(const Graph& graph, const Node& node)
   const OpInfo* op = FindOp(node.op);
   if (!op || !op->infer) return std::nullopt;
   std::vector<Inferred> results;
-  if (!op->infer(Call(graph, node), results)) return std::nullopt;
+  const Call call(graph, node);
+  if (!op->infer(call, results) || call.misread()) return std::nullopt;
   return results;
 }
 

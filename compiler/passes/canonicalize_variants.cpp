@@ -326,7 +326,7 @@ bool SplitParts(Graph& graph, NodeId id) {
   const Type* type = call.TypeAt(0);
   const bool unbind = node.op == "aten.unbind.int";
   const auto listed = call.IntAt(unbind ? 1 : 2).value_or(0);
-  if (!type || type->rank() == 0) return false;
+  if (!type || type->rank() == 0 || call.misread()) return false;
   const std::optional<size_t> dim = WrapDim(listed, type->rank());
   if (!dim) return false;
   for (ValueId result : node.results) {
@@ -359,7 +359,7 @@ bool Stack(Graph& graph, NodeId id) {
   if (!parts || parts->ids.empty()) return false;
   const Type to = ResultType(graph, id);
   const std::optional<size_t> dim = WrapDim(call.IntAt(1).value_or(0), to.rank());
-  if (!dim) return false;
+  if (!dim || call.misread()) return false;
   for (ValueId part : parts->ids) {
     if (part == kNoValue || graph.type(part).rank() + 1 != to.rank()) return false;
   }

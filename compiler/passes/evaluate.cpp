@@ -288,7 +288,7 @@ class Evaluator {
     const Known* operand = Operand(0);
     const int64_t diagonal = call_.IntAt(1).value_or(0);
     std::optional<Known> result = Empty(false);
-    if (!operand || !result || result->sizes.size() < 2) return std::nullopt;
+    if (!operand || !result || result->sizes.size() < 2 || call_.misread()) return std::nullopt;
     const int64_t rows = result->sizes[result->sizes.size() - 2], columns = result->sizes.back();
     const int64_t count = ElementsOf(result->sizes);
     if (std::abs(static_cast<double>(diagonal)) > 1e9) return std::nullopt;
