@@ -83,6 +83,9 @@ PythonRef PartOf(PyObject* subject, PyObject* key, bool is_item) {
   return part ? std::move(part) : PythonRef::Borrow(Py_None);
 }
 
+/// Whether a method asks which of the elements is less, or which one is equal to what it is given.
+bool ComparesElements(std::string_view name) { return name.ends_with(".sort") || name.ends_with(".remove"); }
+
 }  // namespace
 
 void Observer::DeepAll(const Arguments& arguments, size_t from) {
@@ -371,6 +374,7 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   const std::string name = Callables::NameOf(callable);
   DeepAll(arguments, 1);
   if (PyDict_Check(self) && arguments.count > 1) Keys(arguments.values[1]);
+  if (ComparesElements(name)) LookInto(self);
   if (!number) {
     IsGuardedElsewhere(self, "changed");
     return;

@@ -45,6 +45,13 @@ bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
   return true;
 }
 
+/// operator.is_ and is_not.
+bool IsIdentity(PyObject* callable) {
+  if (callable == nullptr || !PyCFunction_Check(callable)) return false;
+  return Callables::Shared().EffectOf(callable) == Effect::kNothing &&
+         Callables::NameOf(callable).starts_with("_operator.is_");
+}
+
 /// Types that keep the objects they are given and look at none.
 bool KeepsObjects(PyTypeObject* type) {
   const std::string_view name = type->tp_name;
@@ -169,7 +176,10 @@ size_t Observer::FollowOne(const Instruction& in) {
     case Act::kHash:
       for (size_t i = 0; i < in.arg_count; i += static_cast<size_t>(in.operation)) LookInto(in.args[i]);
       return 0;
-    case Act::kCall: return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
+    case Act::kCall:
+      // They lie on the frame's stack.
+      for (size_t i = 0; IsIdentity(in.a) && i < in.arg_count; ++i) MakePlain(const_cast<PyObject**>(in.args)[i]);
+      return FollowCall(in.a, in.args, in.arg_count, in.keyword_names);
     case Act::kCallExpanded: {
       if (in.a == nullptr || PyFunction_Check(in.a) || (!PyTuple_Check(in.b) && !PyList_Check(in.b))) return 0;
       std::vector<PyObject*> values;
@@ -238,6 +248,7 @@ size_t Observer::FollowBinary(const Instruction& in) {
     PassOn(in.a);
     PassOn(in.b);
   } else if (in.operation == kBinaryMultiply && (is_list(in.a) || is_list(in.b))) {
+    LookInto(is_list(in.a) ? in.b : in.a);  // It may be one of the elements as well.
     PassOn(is_list(in.a) ? in.a : in.b);
   }
   return 0;
@@ -304,15 +315,17 @@ void Observer::FollowCompare(const Instruction& in) {
 
 /// Equal small integers are one object to a program: here they are compared as that.
 void Observer::FollowIdentity(const Instruction& in) {
-  const auto is_own = [this](PyObject* value) { return sizes_.Find(value) || numbers_.Find(value) != nullptr; };
-  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b) || (!is_own(in.a) && !is_own(in.b))) return;
-  for (int i = 1; i <= 2; ++i) {
-    LookAt(in.top[-i]);
-    const auto value = IntOf(in.top[-i]);
-    if (!value || !is_own(in.top[-i])) continue;
-    PyObject* kept = PyLong_FromLongLong(*value);
-    if (kept != nullptr) Py_SETREF(in.top[-i], kept);
-  }
+  if (!PyLong_CheckExact(in.a) || !PyLong_CheckExact(in.b)) return;
+  for (int i = 1; i <= 2; ++i) MakePlain(in.top[-i]);
+}
+
+/// Puts the object that Python has of an integer in the place of one that stands for it here.
+void Observer::MakePlain(PyObject*& value) {
+  if (value == nullptr || !PyLong_CheckExact(value) || (!sizes_.Find(value) && numbers_.Find(value) == nullptr)) return;
+  LookAt(value);
+  const auto number = IntOf(value);
+  PyObject* plain = number ? PyLong_FromLongLong(*number) : nullptr;
+  if (plain != nullptr) Py_SETREF(value, plain);
 }
 
 /// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
@@ -398,6 +411,7 @@ size_t Observer::FollowCall(PyObject* callable, PyObject* const* values, size_t 
     } else if (KeepsObjects(type)) {
       // What enumerate begins with, it counts on from.
       const size_t kept = type == &PyEnum_Type ? 1 : count - names;
+      for (size_t i = kept; i < count; ++i) LookInto(values[i]);
       for (size_t i = 0; i < std::min(kept, count); ++i) PassOn(values[i]);
     }
     return 0;
@@ -417,6 +431,7 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
                               PyObject* keyword_names) {
   const Effect effect = Callables::Shared().EffectOf(callable);
   const size_t positional = values.size() - names;
+  const auto is_own = [this](PyObject* value) { return sizes_.Find(value) || numbers_.Find(value) != nullptr; };
   switch (effect) {
     case Effect::kToList:
       is_list_followed_ = values.size() == 1 && numbers_.MayReadAll(values[0]);
@@ -450,8 +465,15 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       if (positional > 0 && !log_.IsOutside(values[0]) && !log_.IsArgument(values[0]) && PyList_Check(values[0])) {
         const std::string_view name = Callables::ShortNameOf(callable);
         if (name == "append" || name == "extend") PassOn(values.back());
-        if (name == "insert" && positional == 3) PassOn(values[2]);
+        if (name == "insert" && positional == 3) {
+          LookInto(values[1]);
+          PassOn(values[2]);
+        }
       }
+      return 0;
+    case Effect::kNothing:
+      if (std::ranges::any_of(values, is_own) && IsIdentity(callable))
+        Refuse("call", Callables::NameOf(callable) + " of a number among arguments that come in a list");
       return 0;
     case Effect::kPure: {
       if (sizes_.empty()) return 0;

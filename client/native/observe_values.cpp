@@ -266,6 +266,7 @@ void Observer::State(PyObject* object) {
 
 /// Everything that native code can find by walking into a value.
 void Observer::Deep(PyObject* root) {
+  if (PySlice_Check(root)) return LookInto(root);
   if (IsAtom(root)) return LookAt(root);
   if (IsPlainTensor(root)) return;
   std::vector<PyObject*> waiting{root};

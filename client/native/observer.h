@@ -214,6 +214,7 @@ class Observer final : private InstructionListener {
   void NoteCompared(int operation, SizeTerms::Term a, SizeTerms::Term b);
   void FollowCompare(const Instruction& instruction);
   void FollowIdentity(const Instruction& instruction);
+  void MakePlain(PyObject*& value);
   size_t AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names);
   size_t FollowPart(PyObject* tensor, PyObject* key, PyObject* value);
   size_t FollowCall(PyObject* callable, PyObject* const* values, size_t count, PyObject* keyword_names);

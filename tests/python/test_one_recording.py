@@ -383,6 +383,51 @@ def test_a_template_takes_the_place_of_what_it_serves_alone(ingot):
     assert ingot.stats()["captures"] == before
 
 
+ORDERS = {
+    "sorted in place": lambda x: (lambda side: side.sort() or x * side[0] + side[1])([x.shape[0], 4]),
+    "removed": lambda x: (lambda items: items.remove(4) or x * items[0])([x.shape[0], 4, 5]),
+    "repeated by itself": lambda x: x * len([x.shape[0]] * x.shape[0]),
+    "put where it says": lambda x: (lambda n, items: items.insert(n, n) or x * items[4])(x.shape[0], list(range(9))),
+    "indices of a slice": lambda x: x * slice(1, -x.shape[0], 2).indices(20)[1],
+    "one object": lambda x: x * (2 if operator.is_(x.shape[0], 3) else 5),
+    "not one object": lambda x: x * (2 if operator.is_not(x.shape[0], 3) else 5),
+    "counted on": lambda x: x * list(enumerate([7], x.shape[0]))[0][0],
+}
+
+
+@pytest.mark.parametrize("function", ORDERS.values(), ids=ORDERS)
+def test_what_containers_ask_of_their_numbers_fixes_them(ingot, function):
+    step = ingot.compile(function)
+    for _ in range(2):
+        for n in (3, 4, 6, 3, 8, 2):
+            check(step, function, [(n, 2)])
+            step.wait()
+
+
+CONSTANTS = {
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=x.shape[0] - 2),
+    "addcdiv": lambda x: torch.addcdiv(x, x, x.abs() + 1, value=x.shape[0] - 2),
+    "elu": lambda x: torch.nn.functional.elu(x, x.shape[0] - 2),
+    "leaky_relu": lambda x: torch.nn.functional.leaky_relu(x, x.shape[0]),
+    "softplus": lambda x: torch.nn.functional.softplus(x, x.shape[0] - 1),
+    "hardtanh": lambda x: torch.nn.functional.hardtanh(x, 2 - x.shape[0], x.shape[0] - 1),
+    "pow": lambda x: x.abs() ** (x.shape[0] - 2),
+    "stack": lambda x: torch.stack([x, x], x.shape[0] % 2),
+    "softmax": lambda x: x.softmax(x.shape[0] % 2),
+    "sum": lambda x: x.sum(x.shape[0] % 2),
+}
+
+
+@pytest.mark.parametrize("function", CONSTANTS.values(), ids=CONSTANTS)
+def test_a_number_of_sizes_is_not_taken_for_an_absent_one(ingot, function):
+    """Where a rule of the compiler needs a constant, it must not go on with the default."""
+    step = ingot.compile(function)
+    for _ in range(2):
+        for n in (3, 4, 5, 3, 6):
+            check(step, function, [(n, 2)])
+            step.wait()
+
+
 def broken(*_):
     raise AttributeError("a bug")
 
