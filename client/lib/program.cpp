@@ -95,7 +95,8 @@ struct Program::State {
   mutable std::mutex mutex;
   std::shared_ptr<const Weights> weights;   // guarded by mutex; calls keep the list they began with
   std::atomic<uint64_t> generation = 0;     // written under mutex
-  std::atomic<uint64_t> calls = 0, served = 0, guard_failures = 0, value_guard_failures = 0;
+  std::atomic<uint64_t> calls = 0, guard_failures = 0, value_guard_failures = 0;
+  std::shared_ptr<std::atomic<uint64_t>> served = std::make_shared<std::atomic<uint64_t>>(0);
   std::atomic<uint64_t> skipped_value_guards = 0;
 };
 
@@ -278,7 +279,7 @@ RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count,
   }
   state_->calls.fetch_add(1, std::memory_order_relaxed);
   if (outcome == RunOutcome::kServed) [[likely]] {
-    state_->served.fetch_add(1, std::memory_order_relaxed);
+    state_->served->fetch_add(1, std::memory_order_relaxed);
   } else if (outcome == RunOutcome::kGuardFailed) {
     state_->guard_failures.fetch_add(1, std::memory_order_relaxed);
   } else if (outcome == RunOutcome::kValueGuardFailed) {
@@ -312,7 +313,7 @@ RunCounts TotalCounts() {
 RunCounts Program::counts() const {
   RunCounts counts;
   counts.calls = state_->calls.load(std::memory_order_relaxed);
-  const uint64_t served = state_->served.load(std::memory_order_relaxed);
+  const uint64_t served = state_->served->load(std::memory_order_relaxed);
   counts.native_steps = served * state_->image->native_steps;
   counts.aten_steps = served * state_->image->aten_steps;
   counts.guard_failures = state_->guard_failures.load(std::memory_order_relaxed);
@@ -320,6 +321,8 @@ RunCounts Program::counts() const {
   counts.skipped_value_guards = state_->skipped_value_guards.load(std::memory_order_relaxed);
   return counts;
 }
+
+std::shared_ptr<const std::atomic<uint64_t>> Program::served() const { return state_->served; }
 
 std::pair<int64_t, int64_t> Program::ArenaBytes(const int64_t* symbols) const {
   std::vector<kernels::Lifetime> lifetimes;

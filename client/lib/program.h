@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,8 @@ class Program {
   bool GroupsHold() const;
   const LoadedArtifact& artifact() const;
   RunCounts counts() const;
+  /// How many calls it has served; to be read when it is gone as well.
+  std::shared_ptr<const std::atomic<uint64_t>> served() const;
   /// Arena bytes and their lower bound for given symbol values.
   std::pair<int64_t, int64_t> ArenaBytes(const int64_t* symbols) const;
 

@@ -208,6 +208,9 @@ void BindProgram(py::module_& m) {
       .def("explain", Explain)
       .def("run", RunOnce)
       .def_property_readonly("symbol_count", &Program::symbol_count)
+      .def("served_calls", [](const Program& p) {
+        return py::cpp_function([count = p.served()] { return count->load(std::memory_order_relaxed); });
+      }, "Tells how many calls it has served; outlives it.")
       .def("arena_bytes", [](const Program& p, const std::vector<int64_t>& symbols) {
         return p.ArenaBytes(symbols.data());
       });

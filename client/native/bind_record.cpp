@@ -71,6 +71,12 @@ void BindRecord(py::module_& m) {
              }
              return list;
            })
+      .def("changed_since",
+           [](const Record& record, const Record& before) {
+             py::list list;
+             for (const RecordRow* row : record.ChangedSince(before)) list.append(RowTuple(*row));
+             return list;
+           })
       .def("__len__", [](const Record& record) { return record.rows().size(); })
       .def("__eq__", [](const Record& a, const Record& b) { return a.digest() == b.digest(); })
       .def("__hash__", [](const Record& record) { return record.digest().low; });

@@ -543,17 +543,26 @@ PyObject* Prove(PyObject* object, PyObject* args) {
   }
 }
 
-/// forget(shape, objects): drops the shape's variants bound to these very objects.
+/// forget(shape, objects, program=None): drops the shape's bindings to these very objects, of one program or of all.
 PyObject* Forget(PyObject* object, PyObject* args) {
   auto* self = reinterpret_cast<CallSite*>(object);
-  PyObject *shape, *list;
-  if (!PyArg_ParseTuple(args, "SO!", &shape, &PyList_Type, &list)) return nullptr;
+  PyObject *shape, *list, *handle = Py_None;
+  if (!PyArg_ParseTuple(args, "SO!|O", &shape, &PyList_Type, &list, &handle)) return nullptr;
+  std::shared_ptr<Program> program;
+  try {
+    if (handle != Py_None) program = pybind11::handle(handle).cast<std::shared_ptr<Program>>();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_TypeError, e.what());
+    return nullptr;
+  }
   std::vector<PyObject*> objects;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) objects.push_back(PyList_GET_ITEM(list, i));
   const auto it = self->variants.find(std::string(PyBytes_AS_STRING(shape), PyBytes_GET_SIZE(shape)));
   std::vector<std::shared_ptr<BoundVariant>> removed;
   if (it != self->variants.end()) {
-    TakeOut(it->second, removed, [&](const BoundVariant& variant) { return variant.ObjectsMatch(objects); });
+    TakeOut(it->second, removed, [&](const BoundVariant& variant) {
+      return (program == nullptr || &variant.program() == program.get()) && variant.ObjectsMatch(objects);
+    });
   }
   Py_RETURN_NONE;
 }
@@ -651,7 +660,7 @@ PyMethodDef kMethods[] = {
     {"_install", Install, METH_VARARGS, "Adds a bound variant to a shape."},
     {"_prove", Prove, METH_VARARGS, "Adds proven sizes to a program's variants of a shape."},
     {"_remove", Remove, METH_O, "Forgets the variants of a program."},
-    {"_forget", Forget, METH_VARARGS, "Drops the variants of a shape bound to given objects."},
+    {"_forget", Forget, METH_VARARGS, "Drops the bindings of a shape to given objects, of one program or of all."},
     {"_refuse", Refuse, METH_VARARGS, "Runs calls of a shape eagerly that no variant serves, or by another callable."},
     {"_set_waiting", SetWaiting, METH_VARARGS, "Runs calls of a shape eagerly until it has a variant for them."},
     {"_vary", Vary, METH_O, "Takes the numbers of some arguments as inputs."},

@@ -34,6 +34,8 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
   return "part";
 }
 
+auto PlaceOf(const RecordRow& row) { return std::tie(row.where, row.kind); }
+
 }  // namespace
 
 std::string WordsOf(const Seen& seen) {
@@ -45,8 +47,7 @@ std::string WordsOf(const Seen& seen) {
 bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject); }
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
-  const auto place = [](const RecordRow& row) { return std::tie(row.where, row.kind); };
-  if (!std::ranges::is_sorted(rows_, {}, place)) std::ranges::sort(rows_, {}, place);
+  if (!std::ranges::is_sorted(rows_, {}, PlaceOf)) std::ranges::sort(rows_, {}, PlaceOf);
   const auto same = [](const RecordRow& a, const RecordRow& b) {
     return a.where == b.where && a.kind == b.kind;
   };
@@ -64,6 +65,18 @@ Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
     hasher.Add(row.digest.high);
   }
   digest_ = hasher.Finish();
+}
+
+std::vector<const RecordRow*> Record::ChangedSince(const Record& before) const {
+  std::vector<const RecordRow*> changed;
+  auto old = before.rows_.begin();
+  for (const RecordRow& row : rows_) {
+    const auto precedes = [&row](const RecordRow& other) { return PlaceOf(other) < PlaceOf(row); };
+    while (old != before.rows_.end() && precedes(*old)) ++old;
+    const bool is_known = old != before.rows_.end() && PlaceOf(*old) == PlaceOf(row);
+    if (is_known && old->digest != row.digest) changed.push_back(&row);
+  }
+  return changed;
 }
 
 Record Record::Of(const ObservedLog& log) {

@@ -33,6 +33,8 @@ class Record {
   explicit Record(std::vector<RecordRow> rows);
   /// What a settled log has read, without the places that no text can name.
   static Record Of(const ObservedLog& log);
+  /// The rows of places that both have read, and at which this one found something else.
+  std::vector<const RecordRow*> ChangedSince(const Record& before) const;
   /// Whether a path begins with an object of one call.
   static bool IsOfObject(std::string_view path);
 

@@ -28,6 +28,7 @@ def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str,
         else:
             _prove(engine, _first_two(engine, args, kwargs))
     engine.wait()
+    engine.expect_calls()
 
 
 def _first_two(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "list[Arguments]":

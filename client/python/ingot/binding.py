@@ -9,6 +9,24 @@ import torch
 from ingot import _native, dependencies, effects, errors, groups, kinds, memories, paths, tree
 
 
+_BOUND_IN_VAIN_MAX = 4
+
+
+class Served:
+    """How many calls a variant has served, through all that it has been bound to."""
+
+    def __init__(self) -> None:
+        self._before = 0
+        self.as_bound_now: "typing.Callable[[], int]" = lambda: 0
+
+    def follow(self, program: typing.Any) -> None:
+        """What it is bound to from now on."""
+        self._before, self.as_bound_now = self.total(), program.served_calls()
+
+    def total(self) -> int:
+        return self._before + self.as_bound_now()
+
+
 class Variant:
     """One variant of an entry, as the daemon sent it and as far as it is bound here."""
 
@@ -34,7 +52,12 @@ class Variant:
         """What the record says of the process, until the call site has it."""
         self._known_standing: "typing.Callable[[], typing.Any]" = lambda: None
         """The call site's, so that the collector of cycles sees through it."""
+        self.served = Served()
         self._weights: "list[torch.Tensor]" = []
+        self.changed_weights: "list[paths.Path]" = []
+        """Those that were others the last time that it was bound, and that calls may fetch."""
+        self._bound_in_vain = 0
+        """How often in a row its weights were others after a call or none."""
         self._group_names: "list[str]" = []
 
     def covers(self, symbols: "typing.Sequence[int]") -> bool:
@@ -65,6 +88,7 @@ class Variant:
 
     def take_over(self, old: "Variant") -> None:
         """Uses what an older answer for the same graph has bound, where it is the same artifact."""
+        self.served = old.served
         if old.program is not None and old.artifact_digest == self.artifact_digest:
             self.program, self._weights, self._group_names = old.program, old._weights, old._group_names
 
@@ -86,8 +110,13 @@ class Variant:
         names = groups.names_of(self.signature.get("groups", ()))
         same = len(weights) == len(self._weights) and all(a is b for a, b in zip(weights, self._weights))
         same = same and names == self._group_names
+        if self._weights and not same:
+            self.changed_weights = [path for path, a, b in zip(self.signature["weights"], weights, self._weights)
+                                    if a is not b and not a.requires_grad]
+            self._bound_in_vain = self._bound_in_vain + 1 if self.served.as_bound_now() <= 1 else 0
         if self.program is None or not same or not self.program.groups_hold():
             self.program = _native.Program.bind(self.artifact, weights, names)
+            self.served.follow(self.program)
             self._weights, self._group_names = weights, names
 
     def mismatch(self, roots: paths.Roots) -> "str | None":
@@ -115,6 +144,10 @@ class Variant:
     def proven_here(self) -> "list[tuple[int, ...]]":
         """Values of the symbols that calls may have, besides those of a range."""
         return self.proven if self._gears is None else sorted({*self.proven, *filter(self.covers, self._gears)})
+
+    def is_bound_anew_each_time(self) -> bool:
+        """Whether its weights have been others in every call for a while."""
+        return self._bound_in_vain >= _BOUND_IN_VAIN_MAX and bool(self.changed_weights)
 
     def fetches(self) -> bool:
         """Whether calls find tensors or sizes in objects, which may be others each time."""

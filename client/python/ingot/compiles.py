@@ -159,55 +159,67 @@ class Compiles:
         self.end(sibling) if is_served else self._send(sibling)
 
     def _accept(self, job: Job, reply: "dict[str, typing.Any]") -> None:
-        engine, entry = self._engine, job.shape.entry
+        engine = self._engine
         variant = binding.Variant(reply["variant"])
         if variant.artifact_digest in verification.quarantined:  # The daemon could not be told.
             return engine._retire(job.shape, verification.quarantined[variant.artifact_digest])
-        if not job.is_deferred and not job.gears:
+        is_for_a_call = not job.is_deferred and not job.gears
+        if is_for_a_call:
             job.shape.shares_sizes = variant.is_template
         with engine._lock:
             if job.shape.parts:  # Meanwhile it runs in parts.
                 return
-            entry.rejected = ""
-            if self._has_proven(job, variant):
-                return
-            roots = paths.Roots(engine.target, job.call.objects)
-            variant.holds = variant.mismatch(roots) is None
-            if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
-                if not any(v.artifact_digest == variant.artifact_digest and v.record == variant.record for v in entry.variants):
-                    entry.variants.append(variant)
-                difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
-                if difference is not None:
-                    engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
-                return
-            # One graph may belong to results that differ in what Python computed of their sizes.
-            alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature]
-            replaced = [v for v in alike if v.graph == variant.graph or variant.is_template and not v.is_template and variant.takes_all_of(v)]
-            for old in replaced:
-                if old.graph == variant.graph:
-                    # What both records allow: each size was proved in a state that is the present one.
-                    variant.proven = sorted({*variant.proven, *old.proven})
-                    variant.take_over(old)
-            entry.variants = [variant, *(v for v in entry.variants if v not in replaced)]
-            if variant.is_template:
-                job.shape.refused_proofs = 0
-            if self._replace(job, variant, replaced):
-                self._specialize(job, variant)
-            elif not variant.fetches():  # What a call fetches may be of other sizes by now.
-                inputs = engine._inputs(variant, job.call)
-                why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
-                engine._last_error = f"the variant does not take the call it was made from: {why}"
-                engine._warn_once("install", f"{engine.name}: {engine._last_error}")
-                engine._retire(job.shape, engine._last_error)
+            job.shape.entry.rejected = ""
+            known = self._find_proven(job, variant)
+            if known is None:
+                known = self._take(job, variant)
+            if is_for_a_call and job.shape.declared is None:
+                job.shape.answered(known)
 
-    def _has_proven(self, job: Job, variant: binding.Variant) -> bool:
-        """Whether it is bound here already, and took nothing but the proven sizes to serve the call."""
+    def _take(self, job: Job, variant: binding.Variant) -> binding.Variant:
+        """Installs a variant where its state is the present one, and keeps it; the one that is kept."""
+        engine, entry = self._engine, job.shape.entry
+        roots = paths.Roots(engine.target, job.call.objects)
+        engine._fetch_what_changes(job.shape.keeps_changing(job.captured.record), roots)
+        variant.holds = variant.mismatch(roots) is None
+        if not variant.holds:  # The call itself, or another since, has moved on; the state it was made in may return.
+            known = next((v for v in entry.variants if v.artifact_digest == variant.artifact_digest and v.record == variant.record), None)
+            if known is None:
+                entry.variants.append(variant)
+            difference = _native.check_record(variant.record, roots.named()) if job.captured.still_holds() else None
+            if difference is not None:
+                engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
+            return known or variant
+        # One graph may belong to results that differ in what Python computed of their sizes.
+        alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature]
+        replaced = [v for v in alike if v.graph == variant.graph or variant.is_template and not v.is_template and variant.takes_all_of(v)]
+        for old in replaced:
+            if old.graph == variant.graph:
+                # What both records allow: each size was proved in a state that is the present one.
+                variant.proven = sorted({*variant.proven, *old.proven})
+                variant.take_over(old)
+        entry.variants = [variant, *(v for v in entry.variants if v not in replaced)]
+        if variant.is_template:
+            job.shape.refused_proofs = 0
+        if self._replace(job, variant, replaced):
+            self._specialize(job, variant)
+        elif not variant.fetches():  # What a call fetches may be of other sizes by now.
+            inputs = engine._inputs(variant, job.call)
+            why = variant.program.explain(inputs) if variant.program else engine._last_miss.why
+            engine._last_error = f"the variant does not take the call it was made from: {why}"
+            engine._warn_once("install", f"{engine.name}: {engine._last_error}")
+            engine._retire(job.shape, engine._last_error)
+        return variant
+
+    def _find_proven(self, job: Job, variant: binding.Variant) -> "binding.Variant | None":
+        """The same one that is bound here already, where it took nothing but the proven sizes to serve the call."""
         engine = self._engine
         for old in job.shape.entry.usable():
             if old.program is not None and variant.differs_in_sizes_alone(old):
                 old.proven = sorted({*old.proven, *variant.proven})
-                return engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._accepts(old, job.call)
-        return False
+                takes = engine.site._prove(job.call.shape_key, old.program, old.proven_here()) > 0 and engine._accepts(old, job.call)
+                return old if takes else None
+        return None
 
     def _replace(self, job: Job, variant: binding.Variant, replaced: "list[binding.Variant]") -> bool:
         """Installs a variant in the place of others; whether it takes the call it was made from."""

@@ -89,6 +89,8 @@ class Config(Settings):
     """Argument shapes (structures and Python scalars) of one call site; further ones run eagerly."""
     value_guard_failures_max: int = 8
     """Failed value guards after which a shape runs eagerly for good."""
+    recordings_in_vain_max: int = 32
+    """Recordings of a shape in a row, none of which has served a call, after which it is recorded no more."""
     instructions_max: int = 5_000_000
     """Python instructions of a call that is observed; a longer one runs eagerly."""
     global_rank: "int | None" = None

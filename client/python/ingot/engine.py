@@ -45,6 +45,8 @@ class Engine:
         self._structures: "dict[bytes, str | errors.Unsupported]" = {}
         self._moving: "set[paths.Path]" = set()
         """Places that calls have read and changed: what lies there is fetched, not a part of what every call does."""
+        self._over_limit = 0
+        """Calls of structures beyond the limit."""
         self._refused_in_a_row = 0
         """Structures, since one of them was sent."""
         self._padded = padding.Padded()
@@ -93,7 +95,13 @@ class Engine:
             counters.add("pending_calls")
             self._set_waiting(self._shapes[number], name, call)
             return self.target(*args, **kwargs)
+        rebinding = self._shapes[number].rebinding if known and name in ("stale", "objects") else None
+        if rebinding is not None and rebinding.is_eager_turn():
+            if rebinding.pays is False:
+                return self._fall_back("bound-anew", "what it reads is another object in every call", args, kwargs)
+            return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
         if name in ("new", "stale", "objects") or not known:
+            began = time.perf_counter()
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
@@ -102,6 +110,8 @@ class Engine:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
                     self._shapes[number].fruitless = 0
+                    if rebinding is not None:
+                        rebinding.was_bound(time.perf_counter() - began, self._shapes[number].served())
                     return result
                 name, _, detail = reason.partition(":")
                 if name in ("unsupported", "failed"):
@@ -112,6 +122,9 @@ class Engine:
             if shape.fruitless >= _FRUITLESS_MAX and self.config.on_unsupported != "error":
                 self.site._refuse(shape.key)  # No variant's state has come back for long.
         if shape is None:
+            self._over_limit += 1
+            if self._over_limit >= _HOPELESS_MIN:  # No call of a new structure will ever be looked at.
+                self.site._pass_over(_PASSED_OVER_MAX)
             return self._fall_back("shapes", f"more than {self.config.shapes_max} argument structures", args, kwargs)
         return self._record_or_run(shape, name, detail, call)
 
@@ -255,6 +268,8 @@ class Engine:
 
     def _find_shape(self, number: bytes, call: calls.Call) -> "Shape | None":
         """The shape's entry by its key, asked from the daemon once; None over the limit."""
+        if number not in self._shapes and len(self._shapes) >= self.config.shapes_max:
+            return None
         declared = self._declared.get(call.shape_key)
         key = keys.entry_key(self.target, *call.without_numbers(), call.objects, self.config, declared, call.sizes())
         digest = key.digest()
@@ -262,9 +277,10 @@ class Engine:
             self._entries[digest] = self._look_up(key, call)
         shape = self._shapes.get(number)
         if shape is None or shape.entry is not self._entries[digest]:
-            if shape is None and len(self._shapes) >= self.config.shapes_max:
-                return None
-            shape = self._shapes[number] = Shape(call.shape_key, self._entries[digest], declared)
+            before, shape = shape, Shape(call.shape_key, self._entries[digest], declared)
+            if before is not None:
+                shape.take_over(before)
+            self._shapes[number] = shape
         return shape
 
     def _look_up(self, key: keys.EntryKey, call: calls.Call) -> Entry:
@@ -319,14 +335,16 @@ class Engine:
         """Binds every variant of the entry to this shape; True when one takes this call."""
         began = time.perf_counter()
         accepted = False
-        if shape.declared is None:
-            self.site._forget(call.shape_key, call.objects)
-        else:
+        if shape.declared is not None:
             # Calls with other fixed sizes have variants of the same structure.
             for variant in shape.entry.variants:
                 self.site._remove(variant.program) if variant.program is not None else None
         for variant in shape.entry.usable():
+            if variant.program is not None:  # The bindings of others stay: their state may return.
+                self.site._forget(call.shape_key, call.objects, variant.program)
             accepted = self._install(shape, variant, call) or accepted
+            if variant.is_bound_anew_each_time():
+                self._fetch_instead(shape, variant)
         counters.add_seconds("bind", time.perf_counter() - began)
         return accepted
 
@@ -380,6 +398,8 @@ class Engine:
             shape.value_failures += 1
             if self._parts or shape.value_failures > self._value_failures_max:
                 self._retire(shape, f"value guards failed {shape.value_failures} times (last: {detail})")
+        elif shape.eager_reason is None and shape.is_in_vain(self.config.recordings_in_vain_max):
+            self._retire(shape, f"{self.config.recordings_in_vain_max} recordings in a row have served no call")
         sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
         if shape.eager_reason is not None:
             if shape.parts is None and self.config.on_unsupported != "error":
@@ -404,7 +424,9 @@ class Engine:
             counters.add("pending_calls")
             self._set_waiting(shape, reason, call)
             return self.target(*call.args, **call.kwargs)
-        if len(shape.entry.usable()) >= self.config.variants_max and reason != "unproven":
+        # Of those whose state has gone, it may return.
+        has_room = len(shape.entry.usable()) < self.config.variants_max and len(shape.entry.variants) < 4 * self.config.variants_max
+        if not has_room and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
         return self._record(shape, sizes, call)
 
@@ -501,6 +523,23 @@ class Engine:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
         return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
 
+    def _fetch_what_changes(self, places: "list[paths.Path]", roots: paths.Roots) -> None:
+        """Numbers that are others in every call, whoever changes them between calls: the next recording fetches them."""
+        for where in places:
+            try:
+                is_number = type(paths.resolve(where, roots)) in (int, float)
+            except errors.NotFound:
+                continue
+            if is_number and len(self._moving) < _MOVING_MAX:
+                self._moving.add(where)
+
+    def _fetch_instead(self, shape: Shape, variant: binding.Variant) -> None:
+        """Of a variant whose weights are others in every call: one that fetches them takes its place."""
+        if len(self._moving) + len(variant.changed_weights) <= _MOVING_MAX:
+            self._moving.update(variant.changed_weights)
+            shape.entry.variants.remove(variant)
+            self.site._remove(variant.program)
+
     def _note_moved(self, shape: Shape, where: paths.Path, digest: str) -> bool:
         """Notes a place that a run read, with the digest of what was there, and that holds something else now; whether it held
         something new too often. What returns, as a flag of a cache does with each new cache, is found again."""
@@ -591,6 +630,11 @@ class Engine:
     def fetch_always(self, places: "typing.Iterable[paths.Path]") -> None:
         """Places that hold another number or tensor in every call: they are fetched."""
         self._moving.update(places)
+
+    def expect_calls(self) -> None:
+        """What has been recorded so far need not have served a call yet."""
+        for shape in list(self._shapes.values()):
+            shape.expects_calls()
 
     def _all_parts(self) -> "list[Engine]":
         with self._lock:

@@ -6,7 +6,7 @@ import enum
 import threading
 import typing
 
-from ingot import binding, calls, exporting, gears, keys, parts, paths, recording
+from ingot import binding, calls, exporting, gears, keys, parts, paths, rebinding, recording
 
 
 _REFUSED_PROOFS_MAX = 3
@@ -73,6 +73,10 @@ class Shape:
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
         self.moved: "collections.defaultdict[str, set[str]]" = collections.defaultdict(set)
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
+        self._record: typing.Any = None
+        """Of the recording that was sent last."""
+        self._values: "collections.defaultdict[paths.Path, set[str]]" = collections.defaultdict(set)
+        """Places that held another value than in the recording before: the digests of those values."""
         self.refused_proofs = 0
         """Deferred recordings that were instances of no template, since the newest template came."""
         self.fruitless = 0
@@ -81,6 +85,9 @@ class Shape:
         """The objects, by identity, of the call for which variants were last looked up while something was under way."""
         self._left: "tuple[int, ...] | None" = None
         """The objects, by identity, whose state the recording that was sent last has left behind."""
+        self.rebinding = rebinding.Rebinding()
+        self._answers: "list[tuple[binding.Served, int]]" = []
+        """Of what has come of the recordings sent, newest last: the calls that it serves, and how many it had served by then."""
         self.shares_sizes = True
         """Whether a recording made here is expected to serve other sizes as well; what came back last says so."""
         self.specialized: "set[str]" = set()
@@ -125,6 +132,35 @@ class Shape:
     def refuse(self, why: str) -> None:
         """-> REFUSED."""
         self.eager_reason = why
+
+    def keeps_changing(self, record: typing.Any) -> "list[paths.Path]":
+        """Places at which recordings have found a third value with this one. Two may be the sides of a switch, each with its variant."""
+        before, self._record = self._record, record
+        changed = record.changed_since(before) if before is not None else []
+        for _, where, digest, _ in changed:
+            self._values[where].add(digest)
+        return [where for _, where, _, _ in changed if len(self._values[where]) > 1]
+
+    def served(self) -> int:
+        """Calls that its variants have served."""
+        return sum(variant.served.total() for variant in self.entry.variants)
+
+    def answered(self, variant: "binding.Variant") -> None:
+        """A variant serves what has been recorded, as far as the daemon knows."""
+        self._answers.append((variant.served, variant.served.total()))
+
+    def is_in_vain(self, recordings_max: int) -> bool:
+        """Whether none of so many recordings has served a call since: each call is of another kind than all before."""
+        del self._answers[:-recordings_max]
+        return len(self._answers) >= recordings_max and all(served.total() == before for served, before in self._answers)
+
+    def take_over(self, before: "Shape") -> None:
+        """What is known of the same calls, of which something that the entry key holds has changed."""
+        self._answers, self._record, self._values = before._answers, before._record, before._values
+
+    def expects_calls(self) -> None:
+        """What has been recorded was recorded for calls to come."""
+        self._answers.clear()
 
     def forget_what_is_under_way(self) -> None:
         """In a child process, where no thread works on it."""

@@ -16,6 +16,8 @@ import generate  # noqa: E402
 import seeds  # noqa: E402
 
 ROUNDS = 3
+SETTLES_IN = 100
+"""Calls of one kind after which none of them is recorded any more, whatever changes between: they are served, or have been given up."""
 
 
 class Side:
@@ -44,6 +46,21 @@ class Side:
         return tuple(state)
 
 
+def recorded_for_ever(side: Side, step: typing.Any, changes: "list[str]") -> int:
+    """Recordings in calls that come after many like them."""
+    import ingot
+
+    before = 0
+    for number in range(SETTLES_IN + 10):
+        if number == SETTLES_IN:
+            before = ingot.stats()["captures"]
+        for change in changes:
+            side.change(change)
+        side.step(torch.ones(2, 4), 1, None)
+        step.wait(60)
+    return int(ingot.stats()["captures"] - before)
+
+
 def check(seed: int) -> "tuple[str, int, int]":
     """(what is wrong, or nothing; calls; how many of them native code served)."""
     import ingot
@@ -68,6 +85,10 @@ def check(seed: int) -> "tuple[str, int, int]":
                         return f"{start}, call {calls}, after {change!r}: {wanted} where {found} was given\n{program.text}\n{program.changes}\n{step.report()}", calls, 0
                     if turn == 0 or calls % 5 == 0:
                         step.wait(60)
+            for changes in ([], program.changes[-1:]):
+                recorded = recorded_for_ever(side, step, changes)
+                if recorded:
+                    return f"{start}: {recorded} recordings in 10 calls, {changes} between\n{program.text}\n{step.report()}", calls, 0
     return "", calls, ingot.stats()["native_calls"] - before
 
 

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State that whoever calls changes between calls: numbers and tensors are fetched, switches have a variant each, and what serves no
+call is not recorded for ever."""
+
+import contextlib
+import types
+
+import pytest
+import torch
+
+CALLS = 24
+
+
+class Net(torch.nn.Module):
+    scale = 1
+
+    def __init__(self):
+        super().__init__()
+        self.step, self.rate, self.mode, self.pair, self.extra = 0, 0.5, "a", (1, 2), None
+        self.table, self.slot = {"k": 1}, types.SimpleNamespace(v=1)
+        self.tensor, self.tensors = torch.ones(3), [torch.ones(3)]
+        self.register_buffer("buffer", torch.ones(3))
+
+    def forward(self, x):
+        y = x * self.tensor + self.buffer + self.tensors[0] + self.step * self.rate + self.table["k"] + self.slot.v
+        y = y * type(self).scale + len(self.mode) + self.pair[0]
+        return y if self.extra is None else y + self.extra
+
+
+
+
+CHANGES = {
+    "an integer": lambda net, i: setattr(net, "step", 3 * i),
+    "a float": lambda net, i: setattr(net, "rate", i / 4),
+    "an integer below zero": lambda net, i: setattr(net, "step", -i),
+    "a large integer": lambda net, i: setattr(net, "step", (1 << 40) + i),
+    "an integer of a class": lambda net, i: setattr(Net, "scale", i + 2),
+    "an item": lambda net, i: net.table.update(k=i + 5),
+    "an attribute of an object": lambda net, i: setattr(net.slot, "v", i + 2),
+    "a tensor": lambda net, i: setattr(net, "tensor", torch.randn(3)),
+    "a buffer": lambda net, i: setattr(net, "buffer", torch.randn(3)),
+    "a tensor in a list": lambda net, i: net.tensors.__setitem__(0, torch.randn(3)),
+    "two numbers and a tensor": lambda net, i: (setattr(net, "step", i + 2), setattr(net, "rate", i / 2), setattr(net, "tensor", torch.randn(3))),
+}
+
+
+@contextlib.contextmanager
+def counted(ingot):
+    before, seen = ingot.stats(), {}
+    yield seen
+    seen.update({name: value - before.get(name, 0) for name, value in ingot.stats().items() if isinstance(value, int)})
+
+
+def run(step, net, change, calls=CALLS):
+    with torch.no_grad():
+        for i in range(calls):
+            change(net, i)
+            x = torch.randn(3)
+            torch.testing.assert_close(step(x), net(x))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_is_another_in_every_call_is_fetched(ingot, change):
+    net = Net()
+    step = ingot.compile(net, wait=True)
+    try:
+        run(step, net, change)
+        with counted(ingot) as seen:
+            run(step, net, lambda net, i: change(net, i + CALLS))
+    finally:
+        Net.scale = 1
+    assert (seen["captures"], seen["native_calls"], seen["dependency_misses"]) == (0, CALLS, 0), step.report()
+
+
+@pytest.mark.parametrize("change", [lambda net, i: setattr(net, "mode", "a" * (i % 3)), lambda net, i: setattr(net, "extra", torch.ones(3) if i % 2 else None),
+                                    lambda net, i: net.train(i % 2 == 0)], ids=["a text", "a tensor or none", "train and eval"])
+def test_the_sides_of_a_switch_stay_bound(ingot, change):
+    """No side is looked up or checked anew when its state returns."""
+    net = Net()
+    step = ingot.compile(net, wait=True)
+    run(step, net, change)
+    with counted(ingot) as seen:
+        run(step, net, change)
+        looked = step.why_miss()
+        run(step, net, change)
+    assert (seen["captures"], seen["native_calls"], seen["dependency_misses"]) == (0, 2 * CALLS, 0), looked
+
+
+def test_what_serves_no_call_is_recorded_a_few_times(ingot):
+    """A number in a tuple cannot be fetched: each call would be recorded, and no later one be like it."""
+    net, pairs = Net(), [(100 + i, 2) for i in range(CALLS)]
+    step = ingot.compile(net, wait=True, config={"recordings_in_vain_max": 6})
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: setattr(net, "pair", pairs[i]))
+    assert seen["captures"] == 6
+    assert "6 recordings in a row have served no call" in step.report()
+    net.pair = pairs[5]  # What there is goes on serving.
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: None, 4)
+    assert seen["captures"] == 0 and seen["native_calls"] == 4
+
+
+def test_recordings_that_serve_a_call_are_not_in_vain(ingot):
+    net = Net()
+    step = ingot.compile(net, wait=True, config={"recordings_in_vain_max": 4})
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: setattr(net, "pair", (200 + i // 2, 2)))
+    assert seen["captures"] == seen["native_calls"] == CALLS // 2
+
+
+def test_a_new_entry_key_does_not_start_the_count_anew(ingot):
+    """What a cell holds is in the key where it is a text: each is another entry."""
+    text = "a"
+
+    def labelled(x):
+        return x * len(text) + 1
+
+    step = ingot.compile(labelled, wait=True, config={"recordings_in_vain_max": 5})
+    with counted(ingot) as seen, torch.no_grad():
+        for i in range(12):
+            text = "b" * i
+            x = torch.randn(3)
+            torch.testing.assert_close(step(x), labelled(x))
+    assert seen["captures"] == 5
+
+
+def test_prepared_sizes_wait_for_their_calls(ingot):
+    """Recordings made ahead are not in vain for having served nothing yet."""
+
+    def takes_root(x):
+        return x * int(x.numel() ** 0.5)
+
+    step = ingot.compile(takes_root, config={"recordings_in_vain_max": 3})
+    for n in range(2, 8):
+        step.prepare(torch.randn(n))
+    with counted(ingot) as seen, torch.no_grad():
+        for n in range(2, 8):
+            x = torch.randn(n)
+            torch.testing.assert_close(step(x), takes_root(x))
+    assert (seen["captures"], seen["native_calls"]) == (0, 6)
+
+
+def test_a_call_that_must_be_bound_anew_each_time_runs_eagerly_where_that_is_faster(ingot):
+    net = Net()
+    step = ingot.compile(net, wait=True)
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: setattr(net, "slot", types.SimpleNamespace(v=i + 2)), 90)
+    assert seen["captures"] <= 3 and seen["refused_bound-anew"] > 0, step.why_miss()
+    run(step, net, lambda net, i: None, 300)  # Every 256th looks whether the state lasts.
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: None, 20)
+    assert seen["native_calls"] == 20
+
+
+def test_structures_beyond_the_limit_ask_for_nothing(ingot):
+    step = ingot.compile(lambda x, *, name: x * len(name), config={"shapes_max": 2})
+    with torch.no_grad():
+        for i in range(12):
+            step(torch.ones(2), name="a" * i)
+        step.wait()
+        with counted(ingot) as seen:
+            for i in range(12, 40):
+                assert torch.equal(step(torch.ones(2), name="a" * i), torch.full((2,), float(i)))
+    assert seen["entry_misses"] == seen["captures"] == 0
+    assert "shapes" in step.why_miss()
