@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -23,8 +24,11 @@ Result<Graph> ImportRecording(Bytes recording);
 /// kUnsupported says at which node the graphs part, or which integer fits no polynomial.
 Result<Graph> Unify(const Graph& a, const Graph& b);
 
-/// The values of the template's symbols that inputs of `exact` have, in symbol order.
-/// kInvalid when `exact` has fewer inputs or dims than the sources name.
+/// The sizes of inputs at these places, in their order. kInvalid when the graph has fewer inputs or dims.
+Result<Dims> SizesAt(const Graph& graph, std::span<const SymbolSource> places);
+
+/// The values of the template's symbols that inputs of `exact` have, in symbol order: SizesAt its sources, and
+/// kInvalid when one of them is no number.
 Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph& exact);
 
 /// The template with its symbols replaced by numbers.

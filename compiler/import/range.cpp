@@ -98,16 +98,8 @@ Result<GuardSet> RangeFrom(const Graph& graph_template, const Graph& other, cons
   // Sizes that callers make are written over the symbols of their own template.
   if (graph_template.inputs.size() != other.inputs.size() || std::ranges::any_of(other.inputs, is_made)) return apart;
   // Each one's symbols, by what the other has at their places.
-  const auto at_places = [](const Graph& symbols_of, const Graph& sizes_of) -> std::optional<Dims> {
-    Dims found;
-    for (const SymbolSource& source : symbols_of.symbols) {
-      const Dims& sizes = sizes_of.type(sizes_of.inputs[source.input].value).sizes;
-      if (source.dim >= sizes.size()) return std::nullopt;
-      found.push_back(sizes[source.dim]);
-    }
-    return found;
-  };
-  const std::optional<Dims> in_other = at_places(graph_template, other), in_template = at_places(other, graph_template);
+  const Result<Dims> in_other = SizesAt(other, graph_template.symbols);
+  const Result<Dims> in_template = SizesAt(graph_template, other.symbols);
   if (!in_other || !in_template) return apart;
   if (GraphDigest(Substitute(graph_template, *in_other, other.symbols)) != GraphDigest(other)) return apart;
   TRY_ASSIGN(GuardSet over, range.Substitute(*in_template, [](const Property&) { return Dim(); }));

@@ -330,17 +330,26 @@ Result<Graph> Unify(const Graph& a, const Graph& b) {
   return Unifier(a, b).Run();
 }
 
-Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph& exact) {
-  std::vector<int64_t> values;
-  for (size_t i = 0; i < graph_template.symbols.size(); ++i) {
-    const SymbolSource& source = graph_template.symbols[i];
-    const bool has_input = source.input < exact.inputs.size();
-    const Dims* sizes = has_input ? &exact.type(exact.inputs[source.input].value).sizes : nullptr;
-    if (!sizes || source.dim >= sizes->size() || !(*sizes)[source.dim].is_const()) {
-      return Error(Code::kInvalid, fmt::format("s{} is size {} of input {}, which the graph lacks",
-                                               i, source.dim, source.input));
+Result<Dims> SizesAt(const Graph& graph, std::span<const SymbolSource> places) {
+  Dims found;
+  for (const SymbolSource& place : places) {
+    const bool has_input = place.input < graph.inputs.size();
+    const Dims* sizes = has_input ? &graph.type(graph.inputs[place.input].value).sizes : nullptr;
+    if (!sizes || place.dim >= sizes->size()) {
+      return Error(Code::kInvalid, fmt::format("s{} is size {} of input {}, which the graph lacks", found.size(),
+                                               place.dim, place.input));
     }
-    values.push_back((*sizes)[source.dim].const_value());
+    found.push_back((*sizes)[place.dim]);
+  }
+  return found;
+}
+
+Result<std::vector<int64_t>> SymbolsOf(const Graph& graph_template, const Graph& exact) {
+  TRY_ASSIGN(const Dims sizes, SizesAt(exact, graph_template.symbols));
+  std::vector<int64_t> values;
+  for (const Dim& size : sizes) {
+    if (!size.is_const()) return Error(Code::kInvalid, fmt::format("s{} is no number in the graph", values.size()));
+    values.push_back(size.const_value());
   }
   return values;
 }

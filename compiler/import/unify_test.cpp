@@ -173,6 +173,7 @@ TEST(SymbolsOf, NeedsTheInputsOfTheTemplate) {
   ASSERT_FALSE(symbols);
   EXPECT_EQ(symbols.error().code(), Code::kInvalid);
   EXPECT_THAT(symbols.error().message(), HasSubstr("s1 is size 1 of input 0"));
+  EXPECT_EQ(SymbolsOf(graph_template, graph_template).error().message(), "s0 is no number in the graph");
 }
 
 TEST(DimFitter, PrefersTheSimplest) {
