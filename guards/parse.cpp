@@ -2,14 +2,17 @@
 #include <charconv>
 #include <cctype>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "guards/guard_set.h"
 #include "guards/normalize.h"
+#include "guards/ranges.h"
 
 namespace ingot::guards {
 namespace {
 
-/// Most guards of one text; more would only come from damage.
+/// Most guards of one set; more would only come from damage.
 constexpr size_t kGuardsMax = 4096;
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -28,18 +31,45 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
-  Result<GuardSet> Run() {
+  Result<GuardSet> RunSet() {
+    if (AtEnd()) return std::move(set_);
+    TRY(Set());
+    if (!AtEnd()) return Fail("'and' or the end");
+    return std::move(set_);
+  }
+
+  /// set ("or" set)*, each over symbols and none empty.
+  Result<std::vector<GuardSet>> RunSets(size_t sets_max) {
+    std::vector<GuardSet> sets;
+    if (AtEnd()) return sets;
+    do {
+      if (sets.size() == sets_max) return Fail("at most " + std::to_string(sets_max) + " sets");
+      const size_t start = at_;
+      TRY(Set());
+      if (set_.empty() || !set_.IsOverSymbols()) {
+        at_ = start;
+        return Fail(set_.empty() ? "a condition that some size fails" : "conditions over symbols alone");
+      }
+      sets.push_back(std::exchange(set_, {}));
+    } while (TakeWord("or"));
+    if (!AtEnd()) return Fail("'and', 'or' or the end");
+    return sets;
+  }
+
+ private:
+  bool AtEnd() {
     SkipSpaces();
-    if (at_ == text_.size()) return std::move(set_);
+    return at_ == text_.size();
+  }
+
+  Status Set() {
     do {
       if (set_.guards().size() >= kGuardsMax) return Fail("at most 4096 guards");
       TRY(Conjunct());
     } while (TakeWord("and"));
-    if (at_ != text_.size()) return Fail("'and' or the end");
-    return std::move(set_);
+    return {};
   }
 
- private:
   Status Conjunct() {
     if (TakeWord("apart")) return Apart();
     const size_t start = at_;
@@ -282,6 +312,12 @@ class Parser {
 
 }  // namespace
 
-Result<GuardSet> GuardSet::Parse(std::string_view text) { return Parser(text).Run(); }
+Result<GuardSet> GuardSet::Parse(std::string_view text) { return Parser(text).RunSet(); }
+
+Result<Ranges> Ranges::Parse(std::string_view text) {
+  Ranges ranges;
+  TRY_ASSIGN(ranges.sets_, Parser(text).RunSets(kSetsMax));
+  return ranges;
+}
 
 }  // namespace ingot::guards

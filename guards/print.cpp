@@ -18,7 +18,7 @@ bool IsWord(std::string_view name) {
 
 /// A name that reads as something else is written in quotes.
 bool NeedsQuotes(std::string_view name) {
-  if (!IsWord(name) || name == "and" || name == "apart") return true;
+  if (!IsWord(name) || name == "and" || name == "or" || name == "apart") return true;
   return name[0] == 's' && name.size() > 1 && std::ranges::all_of(name.substr(1), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c)) != 0;
   });

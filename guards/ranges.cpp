@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guards/ranges.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace ingot::guards {
 namespace {
-
-constexpr std::string_view kOr = " or ";
 
 /// Whether all sizes of one set are sizes of the other, as far as simplifying tells.
 bool IsWithin(const GuardSet& inner, const GuardSet& outer) {
@@ -22,27 +18,10 @@ bool IsWithin(const GuardSet& inner, const GuardSet& outer) {
 
 }  // namespace
 
-Result<Ranges> Ranges::Parse(std::string_view text) {
-  Ranges ranges;
-  for (size_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find(kOr), text.size());
-    Result<GuardSet> set = GuardSet::Parse(text.substr(0, end));
-    if (set && (set->empty() || !set->IsOverSymbols()))
-      set = Error(Code::kInvalid, set->empty() ? "conditions were expected" : "it asks for more than symbols");
-    if (!set) return std::move(set).error().Wrap(fmt::format("set {} of the ranges", number));
-    if (number > kSetsMax) return Error(Code::kInvalid, fmt::format("more than {} sets of ranges", kSetsMax));
-    ranges.sets_.push_back(std::move(set).value());
-    const bool has_more = end < text.size();
-    text.remove_prefix(has_more ? end + kOr.size() : end);
-    if (has_more && text.empty()) return Error(Code::kInvalid, "ranges end with 'or'");
-  }
-  return ranges;
-}
-
 std::string Ranges::ToText() const {
   std::string text;
   for (const GuardSet& set : sets_) {
-    if (!text.empty()) text += kOr;
+    if (!text.empty()) text += " or ";
     text += set.ToText();
   }
   return text;

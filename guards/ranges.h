@@ -20,7 +20,7 @@ class Ranges {
  public:
   static constexpr size_t kSetsMax = 32;
 
-  /// kInvalid says what was expected at which column of which set, or that a set asks for more than symbols.
+  /// kInvalid says what was expected at which column.
   static Result<Ranges> Parse(std::string_view text);
   /// Parses back to equal ranges.
   std::string ToText() const;

@@ -27,6 +27,7 @@ TEST(Ranges, HoldWhereOneSetDoes) {
   EXPECT_FALSE(holds(2, 5) || holds(1, 4) || holds(0, 6));
   EXPECT_FALSE(Parsed("").Holds({}));
   EXPECT_TRUE(Parsed("").empty());
+  EXPECT_EQ(Parsed("s0 == 1  or(s0 + 1) % 4 == 0").ToText(), "s0 == 1 or s0 % 4 == 3");
 }
 
 TEST(Ranges, SayWhatTheNearestSetMisses) {
@@ -56,10 +57,13 @@ TEST(Ranges, HaveABound) {
 
 TEST(Ranges, SayWhatIsWrong) {
   const auto why = [](std::string_view text) { return Ranges::Parse(text).error().message(); };
-  EXPECT_THAT(why("s0 >= 2 or "), HasSubstr("end with 'or'"));
-  EXPECT_THAT(why("s0 >= 2 or s1"), HasSubstr("set 2"));
-  EXPECT_THAT(why("s0 >= 2 or  or s1 == 1"), HasSubstr("conditions were expected"));
-  EXPECT_THAT(why("x.size(0) == 2"), HasSubstr("more than symbols"));
+  EXPECT_THAT(why("s0 >= 2 or "), HasSubstr("expected the name of an input at column 12"));
+  EXPECT_THAT(why("s0 >= 2 or s1"), HasSubstr("at column 14"));
+  EXPECT_THAT(why("s0 >= 2 or  or s1 == 1"), HasSubstr("expected '==' at column 16"));
+  EXPECT_THAT(why("s0 >= 2 s1 == 1"), HasSubstr("expected 'and', 'or' or the end at column 9"));
+  EXPECT_THAT(why("s0 >= 2 or 1 == 1"), HasSubstr("expected a condition that some size fails at column 11"));
+  EXPECT_THAT(why("x.size(0) == 2"), HasSubstr("expected conditions over symbols alone at column 1"));
+  EXPECT_THAT(why("s0 >= 2 or 'a or b'.rank == 2"), HasSubstr("over symbols alone at column 11"));
 }
 
 TEST(Ranges, SurviveDamagedText) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of one guard set.
+// Text of one guard set, or of ranges.
 #include "guards/guard_set.h"
+#include "guards/ranges.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ingot::fuzz {
@@ -35,6 +36,12 @@ void CheckOne(const GuardSet& set) {
   }
 }
 
+void CheckRanges(const guards::Ranges& ranges) {
+  const std::string text = ranges.ToText();
+  const auto again = guards::Ranges::Parse(text);
+  Ensure(again && again->ToText() == text, "ranges parse as they print: " + text);
+}
+
 }  // namespace
 
 std::vector<Buffer> Seeds() { return {}; }
@@ -43,9 +50,10 @@ std::vector<Buffer> Seeds() { return {}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ingot;
+  const auto ranges = guards::Ranges::Parse(AsText({data, size}));
+  if (ranges) fuzz::CheckRanges(*ranges);
   const auto set = guards::GuardSet::Parse(AsText({data, size}));
-  if (!set) return 0;
-  fuzz::accepted = true;
-  fuzz::CheckOne(*set);
+  if (set) fuzz::CheckOne(*set);
+  fuzz::accepted |= ranges || set;
   return 0;
 }
