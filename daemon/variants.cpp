@@ -35,6 +35,7 @@ void AddProven(proto::VariantT& variant, const NewVariant& added, const Config& 
 
 /// Each recording proves sizes of its own: with another remainder, or of a dim that is 1.
 void AddRange(proto::VariantT& variant, const std::string& range) {
+  if (range.empty() || range == variant.range) return;
   auto known = guards::Ranges::Parse(variant.range);
   const auto added = guards::Ranges::Parse(range);
   if (!known || !added) return;

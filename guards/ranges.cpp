@@ -40,6 +40,8 @@ std::string Ranges::Explain(std::span<const int64_t> symbols) const {
 }
 
 bool Ranges::Add(const GuardSet& set) {
+  // Most recordings prove what one before them did: the text says so without simplifying anything.
+  if (std::ranges::find(sets_, set) != sets_.end()) return false;
   if (std::ranges::any_of(sets_, [&](const GuardSet& one) { return IsWithin(set, one); })) return false;
   std::erase_if(sets_, [&](const GuardSet& one) { return IsWithin(one, set); });
   if (sets_.size() >= kSetsMax) return false;
