@@ -24,12 +24,17 @@ class ClientTest : public RealDaemonTest {
     EXPECT_TRUE(client) << client.error().ToText();
     return *client;
   }
-  /// Records x * w at this many rows; rows beyond the first make a template.
-  client::CompileAnswer Record(int64_t rows) {
+  /// Records x * w at this many rows; rows beyond the first make a template. A program that asked whether they are
+  /// fewer than `rows_below` makes one alone, with a range.
+  client::CompileAnswer Record(int64_t rows, int64_t rows_below = 0) {
     RecordingBuilder r("pkg.scale");
     const uint32_t x = r.Input("x", guards::DType::kF32, {rows, 16});
     const uint32_t w = r.Weight("self.w", guards::DType::kF32, {16});
     const uint32_t y = r.Fresh(guards::DType::kF32, {rows, 16});
+    if (rows_below != 0) {
+      const uint32_t asked = r.Expr(proto::SizeOp::Size, x, 0);
+      r.SizeGuard(proto::SizeRelation::Less, asked, r.Expr(proto::SizeOp::Number, rows_below));
+    }
     r.Step("aten::mul.Tensor", Args(V(x), V(w)), Args(V(y)));
     const Buffer recording = r.Finish({y});
     proto::CompileT request;
@@ -62,6 +67,19 @@ TEST_F(ClientTest, LoadsAllVariantsOfAnEntryByItsKey) {
   ASSERT_FALSE(unproved);
   EXPECT_EQ(unproved.error().code(), Code::kInvalid);
   EXPECT_THAT(unproved.error().message(), HasSubstr("pkg.scale: sizes [5]"));
+}
+
+TEST_F(ClientTest, ServesSizesInTheRangeOfAVariant) {
+  Record(4, /*rows_below=*/12);
+  const Client client = Connect();
+  const std::string key = json::parse(*client.Query("list"))["entries"][0]["key"];
+  const Result<Function> function = Function::Load(client, key, weights_);
+  ASSERT_TRUE(function) << function.error().ToText();
+  for (const int64_t rows : {4, 2, 9, 11}) ExpectServes(*function, rows);
+  const Result<Tensors> outside = function->Run(Tensors{at::randn({12, 16})});
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().code(), Code::kInvalid);
+  EXPECT_THAT(outside.error().message(), HasSubstr("s0 <= 11"));
 }
 
 TEST_F(ClientTest, LoadsOneArtifactByItsDigest) {
