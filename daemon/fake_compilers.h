@@ -12,7 +12,7 @@ namespace ingot::daemon {
 
 /// A compiler whose artifact says "artifact of <graph>", and "for <gears>" where there are any; it makes no code for
 /// gears of a template named "ungeared". A graph named "bad" is unsupported, one named "crash" kills it, a template
-/// named "halfbad" fails. Jobs wait while the gate is closed.
+/// named "halfbad" fails, and that of one named "from8" takes sizes from 8 on. Jobs wait while the gate is closed.
 class FakeCompilers final : public Compilers {
  public:
   FakeCompilers();

@@ -269,6 +269,33 @@ TEST_F(ServerTest, CompilesTheExactGraphWhenTheTemplateFails) {
   EXPECT_EQ(ReadAll(second->file), "artifact of graph halfbad 8");
 }
 
+// Kernels may ask more of sizes than the program does; such a template would never serve the recorded call.
+TEST_F(ServerTest, CompilesTheExactGraphWhenTheTemplateDoesNotTakeItsSizes) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph from8 4")));
+  const auto second = connection->Compile(MakeCompile("f", "graph from8 8"));
+  ASSERT_TRUE(second) << second.error().ToText();
+  EXPECT_EQ(compilers_->started(), 3u);
+  EXPECT_EQ(second->reply.variant->kind, VariantKind::Exact);
+  EXPECT_EQ(ReadAll(second->file), "artifact of graph from8 8");
+}
+
+TEST_F(ServerTest, ProvesNoSizeThatTheTemplateDoesNotTake) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph from8 8")));
+  const auto both = connection->Compile(MakeCompile("f", "graph from8 16"));
+  ASSERT_TRUE(both) << both.error().ToText();
+  EXPECT_EQ(both->reply.variant->kind, VariantKind::Template);
+  EXPECT_EQ(connection->Compile(MakeCompile("f", "graph from8 9"))->reply.outcome, Outcome::Proven);
+  const auto small = connection->Compile(MakeCompile("f", "graph from8 4"));
+  ASSERT_TRUE(small) << small.error().ToText();
+  EXPECT_EQ(small->reply.variant->kind, VariantKind::Exact);
+  EXPECT_EQ(ReadAll(small->file), "artifact of graph from8 4");
+  const auto found = connection->Lookup(*MakeKey("f"));
+  ASSERT_EQ(found->reply.variants.size(), 3u);
+  EXPECT_EQ(found->reply.variants[1]->proven, (std::vector<int64_t>{8, 16, 9}));
+}
+
 TEST_F(ServerTest, RemembersAFailureUntilRetry) {
   const auto connection = Connect();
   auto first = connection->Compile(MakeCompile("f", "graph bad 4"));
