@@ -9,6 +9,7 @@
 
 #include "client/lib/guard_table.h"
 #include "proto/group_slot.h"
+#include "proto/operator_space.h"
 
 namespace ingot::client {
 namespace {
@@ -218,10 +219,9 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
 }
 
 bool AtenCall::may_draw() const {
-  const std::string_view name = step_->op()->string_view();
-  const std::string_view space = name.substr(0, name.find("::"));
-  const bool is_own = space == "aten" || space == "prims" || space == "_c10d_functional";
-  return !is_own || op_.hasTag(at::Tag::nondeterministic_seeded);
+  const auto space = proto::OperatorSpaceOf(step_->op()->string_view());
+  const bool says_so = space == proto::OperatorSpace::kCore || space == proto::OperatorSpace::kCollective;
+  return !says_so || op_.hasTag(at::Tag::nondeterministic_seeded);
 }
 
 Status AtenCall::BindGroup(const ProcessGroups& groups) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "client/native/moving_numbers.h"
 #include "client/native/observer.h"
 #include "client/native/recorder.h"
+#include "proto/operator_space.h"
 
 namespace ingot::client {
 namespace {
@@ -106,6 +108,9 @@ void BindRecorder(py::module_& m) {
   Recorder::Prepare();
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
+  m.def("is_foreign_operator",
+        [](std::string_view op) { return proto::OperatorSpaceOf(op) == proto::OperatorSpace::kForeign; },
+        "Whether an operator comes from outside PyTorch.");
   py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
       .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))

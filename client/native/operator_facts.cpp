@@ -6,10 +6,13 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "proto/operator_space.h"
+
 namespace ingot::client {
 namespace {
 
 using c10::TypeKind;
+using proto::OperatorSpace;
 
 ArgRole RoleOf(const c10::Argument& argument) {
   c10::TypePtr type = argument.real_type();
@@ -60,11 +63,6 @@ bool IsRecordedCollective(std::string_view base) {
   return kNames.contains(base);
 }
 
-bool IsCommunicationSpace(std::string_view space) {
-  return space == "_c10d_functional" || space == "_c10d_functional_autograd" || space == "c10d" ||
-         space == "c10d_functional" || space == "symm_mem" || space == "_dtensor";
-}
-
 }  // namespace
 
 OperatorFacts FactsOf(const c10::OperatorHandle& op) {
@@ -75,13 +73,14 @@ OperatorFacts FactsOf(const c10::OperatorHandle& op) {
 
   const std::string_view full = schema.name();
   const size_t colons = full.find("::");
-  const std::string_view space = full.substr(0, colons);
+  const OperatorSpace space = proto::OperatorSpaceOf(full);
   const std::string_view base = colons == full.npos ? full : full.substr(colons + 2);
-  const bool is_core = space == "aten" || space == "prims";
+  const bool is_core = space == OperatorSpace::kCore;
   facts.is_opaque = !is_core;
-  facts.is_quiet = space == "profiler" || (is_core && TouchesNoElements(base));
-  const bool is_collective = space == "_c10d_functional" && IsRecordedCollective(base);
-  facts.is_refused_communication = IsCommunicationSpace(space) && !is_collective;
+  facts.is_quiet = space == OperatorSpace::kProfiler || (is_core && TouchesNoElements(base));
+  const bool is_collective = space == OperatorSpace::kCollective && IsRecordedCollective(base);
+  facts.is_refused_communication =
+      space == OperatorSpace::kCommunication || (space == OperatorSpace::kCollective && !is_collective);
   facts.is_lift = is_core && base == "lift_fresh";
   facts.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   facts.is_dynamic_shape = op.hasTag(at::Tag::dynamic_output_shape);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/group_slot.h"
+#include "proto/operator_space.h"
 
 namespace ingot::compiler {
 namespace {
@@ -25,8 +26,6 @@ constexpr Collective kCollectives[] = {
     {"_c10d_functional.all_to_all_single", 3},
     {"_c10d_functional.broadcast", 2},
 };
-constexpr std::string_view kSpaces[] = {"_c10d_functional", "_c10d_functional_autograd", "c10d",
-                                        "c10d_functional", "symm_mem", "_dtensor"};
 
 const Collective* Find(std::string_view op) {
   const auto at = std::find_if(std::begin(kCollectives), std::end(kCollectives),
@@ -41,8 +40,8 @@ bool StartsCollective(std::string_view op) { return Find(op) != nullptr; }
 bool WaitsForCollective(std::string_view op) { return op == kWait; }
 
 bool IsCommunication(std::string_view op) {
-  const std::string_view space = op.substr(0, op.find('.'));
-  return std::find(std::begin(kSpaces), std::end(kSpaces), space) != std::end(kSpaces);
+  const auto space = proto::OperatorSpaceOf(op);
+  return space == proto::OperatorSpace::kCollective || space == proto::OperatorSpace::kCommunication;
 }
 
 std::optional<uint32_t> GroupSlotOf(const Node& node) {

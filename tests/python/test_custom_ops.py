@@ -62,9 +62,9 @@ def test_broken_notes_are_no_crash(ingot, content):
 
 
 def test_what_counts_as_custom(ingot):
-    from ingot import custom_ops
+    from ingot import _native
 
-    assert custom_ops.is_custom("mylib::op") and not custom_ops.is_custom("aten::add.Tensor")
+    assert _native.is_foreign_operator("mylib::op") and not _native.is_foreign_operator("aten::add.Tensor")
 
 
 NATIVE = """

@@ -11,18 +11,11 @@ import torch
 
 from ingot import _native
 
-_OWN = frozenset(["aten", "prims", "prim", "c10d", "_c10d_functional", "quantized", "mkldnn", "onednn"])
-
-
-def is_custom(op: str) -> bool:
-    """Whether an operator comes from outside PyTorch."""
-    return op.partition("::")[0] not in _OWN
-
 
 def is_python(op: str) -> bool:
     """Whether Python code implements an operator ``pkg::name.overload``, which may do more than compute."""
     name = op.partition(".")[0]
-    return is_custom(op) and (bool(python_kernels(name)) or bool(_registered(name)))
+    return _native.is_foreign_operator(op) and (bool(python_kernels(name)) or bool(_registered(name)))
 
 
 def digest(op: str) -> "tuple[str, str] | None":

@@ -15,7 +15,7 @@ Dependency = typing.Tuple[str, str, str, str]
 def of_operators(operators: "typing.Iterable[str]") -> "list[Dependency]":
     """A row for each operator that is not PyTorch's."""
     rows: "list[Dependency]" = []
-    for op in filter(custom_ops.is_custom, operators):
+    for op in filter(_native.is_foreign_operator, operators):
         found = custom_ops.digest(op)
         rows.append(("custom_op", op, *found) if found else
                     ("opaque", f"custom_op {op}", _native.digest_text(op), "no code or library was found that implements it"))
