@@ -183,7 +183,7 @@ class Trial {
       }
     }
     for (size_t i = 0; i < bytes_.size(); ++i) {
-      if (kernel_.params[i].mode != loop::ParamMode::kIn) TRY(Compare(i, exactness[i].is_exact));
+      if (kernel_.params[i].mode != loop::ParamMode::kIn) TRY(Compare(i, exactness[i]));
     }
     return {};
   }
@@ -211,18 +211,19 @@ class Trial {
     return std::memcmp(found_[param].get() + at, expected_[param].get() + at, static_cast<size_t>(bytes)) == 0;
   }
 
-  bool IsClose(size_t param, int64_t at, bool is_exact) const {
+  bool IsClose(size_t param, int64_t at, const loop::Exactness& exactness) const {
     const DType dtype = kernel_.params[param].dtype;
     if (!guards::IsFloat(dtype)) return false;
     const double found = loop::ReadElement(found_[param].get() + at, dtype).f;
     const double expected = loop::ReadElement(expected_[param].get() + at, dtype).f;
     if (found == expected || (std::isnan(found) && std::isnan(expected))) return true;
     const double nudged = loop::ReadElement(nudged_[param].get() + at, dtype).f;
-    return !is_exact && Close(found, expected, nudged, ToleranceOf(dtype));
+    const double tolerance = std::max(ToleranceOf(dtype), exactness.is_single ? ToleranceOf(DType::kF32) : 0);
+    return !exactness.is_exact && Close(found, expected, nudged, tolerance);
   }
 
   /// Every element: results that every implementation gives alike must be equal, others close.
-  Status Compare(size_t param, bool is_exact) const {
+  Status Compare(size_t param, const loop::Exactness& exactness) const {
     const DType dtype = kernel_.params[param].dtype;
     const auto size = static_cast<int64_t>(SizeOf(dtype));
     int64_t different = 0;
@@ -233,7 +234,7 @@ class Trial {
         at += kComparedAtOnce - size;
         continue;
       }
-      if (IsSame(param, at, size) || IsClose(param, at, is_exact)) continue;
+      if (IsSame(param, at, size) || IsClose(param, at, exactness)) continue;
       if (different++ == 0) first = at;
     }
     if (different == 0) return {};

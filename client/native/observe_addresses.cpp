@@ -9,6 +9,7 @@
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
+#include "client/native/tensor_facts.h"
 
 namespace ingot::client {
 namespace {
@@ -46,6 +47,18 @@ bool AllMembers(PyObject* set, F holds) {
 
 }  // namespace
 
+/// The program gets an address as a number. Which object lies at a place is watched; which one was passed is not,
+/// as long as it looks the same.
+void Observer::Address(PyObject* value) {
+  if (const auto number = log_.Find(value)) {
+    // Code is told apart by what it is.
+    const bool is_code =
+        PyFunction_Check(value) || PyType_Check(value) || PyModule_Check(value) || PyMethod_Check(value);
+    if (!is_code) log_.NoteField(*number, "address");
+  }
+  if (IsAtom(value) || log_.IsArgument(value)) Refuse("call", "id of an argument or a number");
+}
+
 /// Texts hash by a number that each process draws.
 void Observer::NoteHashSeed() {
   static PyObject* const hash = [] {
@@ -62,6 +75,7 @@ void Observer::NoteHashSeed() {
 void Observer::Hash(PyObject* value) {
   static PyObject* const name = PyUnicode_InternFromString("__hash__");
   if (IsNumber(value)) return LookAt(value);
+  if (IsTensor(value)) return Address(value);
   if (PyTuple_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) Hash(PyTuple_GET_ITEM(value, i));
     return;

@@ -178,6 +178,9 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
   if (PyFunction_Check(callable)) {
     if (Callables::Shared().IsMarkedPure(callable)) DeepAll(arguments);
     EnterFunction(callable);
+    const bool is_hash = arguments.count > 0 && IsTensor(arguments.values[0]) &&
+                         ViewOf(reinterpret_cast<PyFunctionObject*>(callable)->func_qualname) == "Tensor.__hash__";
+    if (is_hash) Address(arguments.values[0]);
     return kNone;
   }
   if (PyMethod_Check(callable)) {
@@ -508,16 +511,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       break;
     case Effect::kAddress:
-      // Which object lies at a place is watched; which one was passed is not, as long as it looks
-      // the same.
-      // Code is told apart by what it is.
-      if (const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt) {
-        const bool is_code = PyFunction_Check(values[0]) || PyType_Check(values[0]) ||
-                             PyModule_Check(values[0]) || PyMethod_Check(values[0]);
-        if (!is_code) log_.NoteField(*number, "address");
-      }
-      if (count > 0 && (IsAtom(values[0]) || log_.IsArgument(values[0])))
-        Refuse("call", "id of an argument or a number");
+      if (count > 0) Address(values[0]);
       break;
     case Effect::kText:
       if (count > 0 && PyUnicode_Check(values[0]) && NamesAttributes(ViewOf(values[0])) &&

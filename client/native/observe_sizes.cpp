@@ -65,6 +65,7 @@ std::string Observer::Where() const { return log_.line().ToText(); }
 
 /// Native code looks at the value of a number.
 void Observer::LookAt(PyObject* value) {
+  if (PySlice_Check(value)) return LookInto(value);
   const auto term = sizes_.Find(value);
   if ((!term && numbers_.Find(value) == nullptr && floats_.Find(value) == nullptr) ||
       std::ranges::find(passed_on_, value) != passed_on_.end())

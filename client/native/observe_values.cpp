@@ -266,7 +266,6 @@ void Observer::State(PyObject* object) {
 
 /// Everything that native code can find by walking into a value.
 void Observer::Deep(PyObject* root) {
-  if (PySlice_Check(root)) return LookInto(root);
   if (IsAtom(root)) return LookAt(root);
   if (IsPlainTensor(root)) return;
   std::vector<PyObject*> waiting{root};
@@ -278,7 +277,6 @@ void Observer::Deep(PyObject* root) {
       return Refuse("value-identity", "a NaN is looked for in a container");
     if (IsAtom(value)) LookAt(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
-    if (PySlice_Check(value)) LookInto(value);
     if (met.size() > kDeepMax)
       return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
                                      " parts is handed to native code");

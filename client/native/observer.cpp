@@ -77,6 +77,8 @@ std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file,
       {"/torch/distributed/_functional_collectives.py", "AsyncCollectiveTensor.", Wish::kMute},
       // Numbers modules for Dynamo.
       {"/torch/_dynamo/mutation_guard.py", "GenerationTracker.", Wish::kMute},
+      // Sets and dicts find an object again by its address. Who asks for the number is met at the call.
+      {"/torch/_tensor.py", "Tensor.__hash__", Wish::kMute},
       // Numbers classes, and makes one for the way back.
       {"/torch/autograd/function.py", "FunctionMeta.", Wish::kMute},
       // Looks a class up when it is first asked for.

@@ -245,6 +245,7 @@ class Observer final : private InstructionListener {
 
   // observe_addresses.cpp
   void NoteHashSeed();
+  void Address(PyObject* value);
   void Hash(PyObject* value);
   void Order(PyObject* set);
   void Text(PyObject* value);

@@ -20,6 +20,8 @@ constexpr Pair kInPlace[] = {
     {"__ixor__.Tensor", "__xor__.Tensor"}, {"__ixor__.Scalar", "__xor__.Scalar"},
     {"__ilshift__.Tensor", "__lshift__.Tensor"}, {"__ilshift__.Scalar", "__lshift__.Scalar"},
     {"__irshift__.Tensor", "__rshift__.Tensor"}, {"__irshift__.Scalar", "__rshift__.Scalar"},
+    {"pow_.Tensor", "pow.Tensor_Tensor"}, {"float_power_.Tensor", "float_power.Tensor_Tensor"},
+    {"floor_divide_.Tensor", "floor_divide"}, {"ldexp_", "ldexp.Tensor"},
 };
 
 // `out=` overloads that are not named after their functional overload.
@@ -31,11 +33,19 @@ constexpr Pair kOut[] = {
     {"prod.int_out", "prod.dim_int"}, {"max.dim_max", "max.dim"}, {"min.dim_min", "min.dim"},
     {"topk.values", "topk"}, {"sort.values", "sort"}, {"kthvalue.values", "kthvalue"},
     {"mode.values", "mode"}, {"norm.out", "norm.ScalarOpt_dim"},
+    {"all.all_out", "all"}, {"any.all_out", "any"}, {"max.unary_out", "max"}, {"min.unary_out", "min"},
+    {"mean.dtype_out", "mean"}, {"norm.dtype_out", "norm.ScalarOpt_dim_dtype"},
+    {"frobenius_norm.out", "frobenius_norm.dim"}, {"copysign.out", "copysign.Tensor"},
+    {"ldexp.out", "ldexp.Tensor"}, {"divide.out", "divide.Tensor"}, {"multiply.out", "multiply.Tensor"},
+    {"subtract.out", "subtract.Tensor"}, {"true_divide.out", "true_divide.Tensor"},
     {"softmax.int_out", "softmax.int"}, {"log_softmax.int_out", "log_softmax.int"},
 };
 
-// Operators that change sizes, strides or storage of what they write.
-constexpr std::string_view kLayoutChanging[] = {
+// Operators that change sizes, strides or storage of what they write, and those that have no functional form.
+constexpr std::string_view kUnknown[] = {
+    "fill_diagonal_", "_fill_mem_eff_dropout_mask_", "_sobol_engine_ff_", "_sobol_engine_scramble_",
+    "_sobol_engine_initialize_state_", "requires_grad_", "empty.out", "normal.out", "bernoulli.float_out",
+    "_add_relu.out",
     "t_", "transpose_", "unsqueeze_", "squeeze_", "squeeze_.dim", "squeeze_.dims", "swapaxes_",
     "swapdims_", "as_strided_", "resize_", "resize_as_", "set_", "set_.source_Tensor",
     "set_.source_Storage", "set_.source_Storage_storage_offset",
@@ -62,10 +72,7 @@ std::optional<std::string> GraphOpName(std::string_view schema_name) {
 std::optional<FunctionalForm> FindFunctionalForm(std::string_view op) {
   if (!op.starts_with("aten.")) return std::nullopt;
   const std::string_view name = op.substr(5);
-  if (std::find(std::begin(kLayoutChanging), std::end(kLayoutChanging), name) !=
-      std::end(kLayoutChanging)) {
-    return std::nullopt;
-  }
+  if (std::ranges::find(kUnknown, name) != std::end(kUnknown)) return std::nullopt;
   if (auto found = Lookup(std::begin(kInPlace), std::end(kInPlace), name)) {
     return FunctionalForm{*std::move(found), WriteStyle::kInPlace};
   }

@@ -9,6 +9,7 @@ namespace {
 void Join(Exactness& into, const Exactness& other) {
   into.is_exact &= other.is_exact;
   into.has_steps |= other.has_steps;
+  into.is_single |= other.is_single;
 }
 
 }  // namespace
@@ -24,6 +25,7 @@ std::vector<Exactness> FindExactness(const Kernel& kernel) {
       const DType from = inst.args.empty() ? inst.dtype : kernel.insts[inst.args[0]].dtype;
       value.has_steps |= !value.is_exact && IsDiscrete(inst.op, from, inst.dtype);
       value.is_exact &= IsExact(inst.op, from);
+      value.is_single |= !IsExact(inst.op, from) && from == guards::DType::kF32;
       // Where something is read or written, and whether, follows from other values.
       Exactness place;
       for (const Index::Gathered& g : inst.index.gathered) Join(place, values[g.value]);

@@ -163,3 +163,32 @@ def test_structures_beyond_the_limit_ask_for_nothing(ingot):
                 assert torch.equal(step(torch.ones(2), name="a" * i), torch.full((2,), float(i)))
     assert seen["entry_misses"] == seen["captures"] == 0
     assert "shapes" in step.why_miss()
+
+
+def test_sizes_that_are_recorded_one_by_one_have_a_limit(ingot):
+    """Where memory is read and written at once, nobody follows sizes: each position is a recording of its own."""
+
+    def count(histogram, at):
+        histogram[at] += 1
+        return histogram.sum()
+
+    step = ingot.compile(count, wait=True, config={"sizes_max": 8, "recordings_in_vain_max": 100})
+    histogram, expected = torch.zeros(100), torch.zeros(100)
+    with counted(ingot) as seen, torch.no_grad():
+        for at in range(2, 40):
+            assert torch.equal(step(histogram, at), count(expected, at))
+            assert torch.equal(histogram, expected)
+    assert seen["captures"] <= 12 and "sizes, each recorded by itself" in step.report()
+
+
+def test_what_has_no_functional_form_is_refused_by_name(ingot):
+    def fills(x):
+        x.fill_diagonal_(2)
+        return x * 2
+
+    step = ingot.compile(fills)
+    for _ in range(3):
+        x = torch.ones(3, 3)
+        torch.testing.assert_close(step(x), fills(torch.ones(3, 3)))
+        step.wait()
+    assert "fill_diagonal_" in step.report() + step.why_miss() and "registered" not in step.report()

@@ -389,6 +389,8 @@ ORDERS = {
     "repeated by itself": lambda x: x * len([x.shape[0]] * x.shape[0]),
     "put where it says": lambda x: (lambda n, items: items.insert(n, n) or x * items[4])(x.shape[0], list(range(9))),
     "indices of a slice": lambda x: x * slice(1, -x.shape[0], 2).indices(20)[1],
+    "equal slices": lambda x: x * (2 if slice(x.shape[0]) == slice(4) else 5),
+    "a slice by name": lambda x: (lambda items: items.__setitem__(slice(0, x.shape[0]), [7]) or x * len(items))(list(range(9))),
     "one object": lambda x: x * (2 if operator.is_(x.shape[0], 3) else 5),
     "not one object": lambda x: x * (2 if operator.is_not(x.shape[0], 3) else 5),
     "counted on": lambda x: x * list(enumerate([7], x.shape[0]))[0][0],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
 from conftest import BIN
 
 MODEL = '''
@@ -303,3 +304,35 @@ def test_spawned_processes_start_the_daemon_and_share_what_they_compile(store, t
     done = subprocess.run([sys.executable, "spawned.py"], cwd=folder, env=store.env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[[True, 1, 1]], [[True, 0, 2], [True, 0, 2]]]
+
+
+LOOKS_AT_PARAMETERS = """
+import json, torch, ingot
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    def forward(self, x):
+        return {body}
+torch.manual_seed(0)
+net = Net()
+step, x = ingot.compile(net, wait=True), torch.ones(2, 3)
+with torch.no_grad():
+    right = [torch.equal(step(x), net(x)) for _ in range(3)]
+    net.b.weight = net.a.weight  # Now they are one.
+    right += [torch.equal(step(x), net(x)) for _ in range(2)]
+print(json.dumps([all(right), ingot.stats()["captures"], step.why_miss()]))
+"""
+SAME_EVERYWHERE = ["self.a(x.to(next(self.parameters()).dtype))", "self.a(x) * sum(p.numel() for p in self.parameters())",
+                   "self.a(x) * len({self.a.weight, self.b.weight})", "self.a(x) * {self.a.weight: 1.0, self.b.weight: 2.0}[self.a.weight]",
+                   "self.a(x) * len(self.state_dict()) * len(list(self.named_parameters()))"]
+OF_THIS_PROCESS = ["self.a(x) * (1 + hash(self.a.weight) % 2)", "self.a(x) * (1 + self.a.weight.__hash__() % 2)",
+                   "x @ next(iter({self.a.weight, self.b.weight}))", "self.a(x) * (id(self.a.weight) % 7)"]
+
+
+@pytest.mark.parametrize("body", SAME_EVERYWHERE + OF_THIS_PROCESS)
+def test_what_finds_parameters_by_their_address_is_the_same_in_every_process(store, body):
+    """Sets and dicts do; a program that gets the number, or the order that follows from it, depends on the process."""
+    found = [store.python(LOOKS_AT_PARAMETERS.format(body=body)) for _ in range(2)]
+    assert all(right for right, *_ in found)
+    assert body in OF_THIS_PROCESS or found[1][1] == 0, found

@@ -85,6 +85,8 @@ class Config(Settings):
     """Longest wait at interpreter exit for compiles under way, in milliseconds."""
     variants_max: int = 16
     """Variants of one argument shape; further sizes run eagerly."""
+    sizes_max: int = 256
+    """Sizes of one variant, each proved by a recording of its own; further ones run eagerly."""
     shapes_max: int = 64
     """Argument shapes (structures and Python scalars) of one call site; further ones run eagerly."""
     value_guard_failures_max: int = 8

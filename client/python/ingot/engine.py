@@ -428,6 +428,8 @@ class Engine:
         has_room = len(shape.entry.usable()) < self.config.variants_max and len(shape.entry.variants) < 4 * self.config.variants_max
         if not has_room and reason != "unproven":
             self._retire(shape, f"more than {self.config.variants_max} variants")
+        elif shape.declared is None and any(len(variant.proven) >= self.config.sizes_max for variant in shape.entry.usable()):
+            self._retire(shape, f"more than {self.config.sizes_max} sizes, each recorded by itself")
         return self._record(shape, sizes, call)
 
     def _is_in_range(self, shape: Shape, call: calls.Call) -> bool:
