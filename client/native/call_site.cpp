@@ -30,12 +30,20 @@ CallCounters& Counters() {
 
 namespace {
 
+/// Of a shape that is recorded no more: its variants are tried at every call until they have served none for long, and
+/// rarely from then on, since each may have much to look at.
+struct Retries {
+  static constexpr uint32_t kEvery = 64;
+  uint32_t unserved = 0;  ///< calls in a row
+  bool IsTurn() const { return unserved < kEvery || unserved % kEvery == 0; }
+};
+
 struct CallSite {
   CompiledObject base;
   PyObject* owner;   ///< the Python engine behind it
   VariantTable variants;
   std::vector<std::shared_ptr<const Standing>> standings;  ///< for the next objects: variants of others may be gone
-  std::unordered_set<std::string> refused;  ///< shapes that run eagerly for good
+  std::unordered_map<std::string, Retries> refused;  ///< shapes that run eagerly for good
   std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
   VaryingNumbers varying;
@@ -253,8 +261,18 @@ PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t co
   }
   const auto it = self->variants.find(frame.arguments.shape);
   if (it == self->variants.end() || it->second.empty()) return nullptr;
+  const auto note = [&](bool is_served) {
+    const auto refused = self->refused.empty() ? self->refused.end() : self->refused.find(frame.arguments.shape);
+    if (refused != self->refused.end()) refused->second.unserved = is_served ? 0 : refused->second.unserved + 1;
+  };
+  const auto refused = self->refused.empty() ? self->refused.end() : self->refused.find(frame.arguments.shape);
+  if (refused != self->refused.end() && !refused->second.IsTurn()) {
+    note(false);
+    return nullptr;
+  }
   std::shared_ptr<Program> verified;
   PyObject* result = Serve(it->second, frame, reason, self->VerifiesNext() ? &verified : nullptr);
+  note(result != nullptr);
   if (result != nullptr || verified != nullptr) ++self->served;
   return verified != nullptr ? CallVerify(self, verified, args, count, kwnames) : result;
 }
@@ -312,7 +330,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->passed_over = 0;
   new (&self->variants) VariantTable();
   new (&self->standings) decltype(self->standings)();
-  new (&self->refused) std::unordered_set<std::string>();
+  new (&self->refused) std::unordered_map<std::string, Retries>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
   new (&self->varying) VaryingNumbers();
@@ -583,7 +601,7 @@ PyObject* Refuse(PyObject* object, PyObject* args) {
   if (!PyArg_ParseTuple(args, "S|O", &shape, &in_pieces)) return nullptr;
   auto* self = reinterpret_cast<CallSite*>(object);
   const std::string key(PyBytes_AS_STRING(shape), static_cast<size_t>(PyBytes_GET_SIZE(shape)));
-  self->refused.insert(key);
+  self->refused.try_emplace(key);
   PythonRef before = PythonRef::Borrow(in_pieces == Py_None ? nullptr : in_pieces);
   if (before) std::swap(self->in_pieces[key], before);  // What it was goes when the table is whole.
   Py_RETURN_NONE;

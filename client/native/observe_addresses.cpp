@@ -59,6 +59,13 @@ void Observer::Address(PyObject* value) {
   if (IsAtom(value) || log_.IsArgument(value)) Refuse("call", "id of an argument or a number");
 }
 
+/// A set or dict looks for a tensor, or takes it up: which are one object decides what comes of it. Of places that
+/// calls fetch from that would have to be asked at every call; of all others the record says it.
+void Observer::FindByAddress(PyObject* tensor) {
+  if (log_.IsArgument(tensor)) Refuse("argument-identity", "an argument is looked for in a set or dict");
+  if (const auto number = log_.Find(tensor)) log_.NoteFoundByAddress(*number);
+}
+
 /// Texts hash by a number that each process draws.
 void Observer::NoteHashSeed() {
   static PyObject* const hash = [] {

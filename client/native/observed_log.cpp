@@ -188,6 +188,7 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values) {
   for (const Read& read : reads_) {
     if (!IsOwnAbsence(read)) fetched_.erase(At(read.holder));
   }
+  for (const Number one : found_by_address_) fetched_.erase(At(one));
   for (const auto& [one, other] : apart_) {
     fetched_.erase(At(one));
     fetched_.erase(At(other));
@@ -323,6 +324,7 @@ void ObservedLog::Release() {
   reads_.clear();
   imports_.clear();
   apart_.clear();
+  found_by_address_.clear();
   held_.clear();
 }
 

@@ -87,6 +87,8 @@ class ObservedLog {
 
   /// Two outside objects were held against each other and are not one.
   void NoteApart(Number one, Number other) { apart_.emplace_back(one, other); }
+  /// It matters which object it is: no call may find another in its place.
+  void NoteFoundByAddress(Number object) { found_by_address_.insert(object); }
   const std::vector<std::pair<Number, Number>>& apart() const { return apart_; }
   /// Further paths that were given for roots.
   const std::vector<std::pair<std::string, Number>>& other_roots() const { return other_roots_; }
@@ -173,6 +175,7 @@ class ObservedLog {
   std::vector<Import> imports_;
   boost::unordered_flat_set<Number> weak_;  ///< objects to which only weak references have led so far
   std::vector<std::pair<Number, Number>> apart_;
+  boost::unordered_flat_set<Number> found_by_address_;
   std::vector<std::pair<std::string, Number>> other_roots_;
   std::vector<PythonRef> held_;
   std::vector<PythonRef> code_;  ///< of lines, once the reads are gone

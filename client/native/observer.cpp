@@ -273,6 +273,8 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
       wish = Wish::kMute;
     }
     const bool is_of_tensor = file.ends_with("/torch/_tensor.py");
+    if (is_of_tensor && ViewOf(frame.code->co_qualname) == "Tensor.__hash__")
+      tensor_hash_ = PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code));
     if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : "";
         !name.empty())
       Escape(frame.first, name, ViewOf(frame.code->co_name));
@@ -287,6 +289,8 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
       return Wish::kSkip;
     }
   }
+  const bool is_tensor_hash = reinterpret_cast<PyObject*>(frame.code) == tensor_hash_.get();
+  if (is_tensor_hash && frame.first != nullptr) FindByAddress(frame.first);
   // Finalizers run when an object goes, whatever runs then, and nothing takes what they give: those of libraries
   // tidy up. A program's own would have to run when a native call ends what it never made.
   const bool is_finalizer =
@@ -590,6 +594,9 @@ void Observer::Identity(PyObject* one, PyObject* other) {
   }
   const auto a = log_.Find(one), b = log_.Find(other);
   if (a && b) return log_.NoteApart(*a, *b);
+  // Which tensors a call passes twice, its structure says.
+  if ((a && log_.IsArgument(other)) || (b && log_.IsArgument(one)))
+    Refuse("argument-identity", "an argument is held against what the function finds by itself");
   const bool is_argument =
       (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
   if (is_argument) Refuse("argument-identity", "arguments are held against each other");

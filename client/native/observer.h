@@ -246,6 +246,7 @@ class Observer final : private InstructionListener {
   // observe_addresses.cpp
   void NoteHashSeed();
   void Address(PyObject* value);
+  void FindByAddress(PyObject* tensor);
   void Hash(PyObject* value);
   void Order(PyObject* set);
   void Text(PyObject* value);
@@ -341,6 +342,7 @@ class Observer final : private InstructionListener {
       borrowed_contexts_;  ///< context variables that were set, with their values before
   boost::unordered_flat_set<PyObject*> context_values_;  ///< what the run has put into context variables
   PythonRef import_code_;
+  PythonRef tensor_hash_;  ///< the code of Tensor.__hash__, once it has run
   boost::unordered_flat_map<PyObject*, int> locks_;  ///< how often each was taken, less how often it was given back
   std::vector<PythonRef> imports_to_come_;  ///< names that sys.modules lacked when they were imported
 };

@@ -192,3 +192,27 @@ def test_what_has_no_functional_form_is_refused_by_name(ingot):
         torch.testing.assert_close(step(x), fills(torch.ones(3, 3)))
         step.wait()
     assert "fill_diagonal_" in step.report() + step.why_miss() and "registered" not in step.report()
+
+
+TENSORS = [torch.tensor([float(10 ** i)]) for i in range(3)]
+ASKS = {
+    "members of a set": lambda x, held: x + held.a + held.b + len({held.a, held.b}),
+    "a key": lambda x, held: x + held.a * (2 if held.a in {held.b: 1} else 3),
+    "keys": lambda x, held: x + len(dict.fromkeys([held.a, held.b])),
+    "each once": lambda x, held: sum({id(t): t for t in (held.a, held.b)}.values(), x),
+    "one object": lambda x, held: x + (held.a if held.a is held.b else held.b * 5),
+    "an argument": lambda x, held: x * (2 if x is held.a else 3),
+    "an argument in a set": lambda x, held: x * len({x, held.a}),
+}
+
+
+@pytest.mark.parametrize("function", ASKS.values(), ids=ASKS)
+def test_which_tensors_are_one_object_may_change_between_calls(ingot, function):
+    held = types.SimpleNamespace()
+    step = ingot.compile(function)
+    with torch.no_grad():
+        for a, b in [(0, 1), (0, 1), (0, 1), (0, 0), (0, 0), (1, 1), (0, 1), (2, 2)]:
+            held.a, held.b = TENSORS[a], TENSORS[b]
+            for x in (torch.ones(1), held.a):
+                assert torch.equal(step(x, held), function(x, held)), (a, b)
+                step.wait()
