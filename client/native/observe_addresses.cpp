@@ -8,6 +8,7 @@
 #include "client/native/callables.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
+#include "client/native/record.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 
@@ -39,6 +40,20 @@ bool IsOrdering(std::string_view name) {
   return name == "sorted" || name == "min" || name == "max";
 }
 
+/// Native code that looks for what it is given among elements, keys or members.
+bool ComparesWhatItIsGiven(std::string_view name) {
+  for (std::string_view met : {".get", ".__contains__", ".__getitem__", ".__setitem__"}) {
+    if (name.ends_with(met)) return false;  // LookFor() knows both sides.
+  }
+  for (std::string_view owner : {"dict.", "set.", "frozenset.", "collections."}) {
+    if (name.starts_with(owner)) return !name.starts_with("collections.deque") || name.ends_with(".remove");
+  }
+  constexpr std::array<std::string_view, 11> kNames = {
+      "set", "frozenset", "list.count", "list.index", "list.remove", "tuple.count", "tuple.index",
+      "_collections._count_elements", "_operator.countOf", "_operator.indexOf", "_operator.eq"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
 template <typename F>
 bool AllMembers(PyObject* set, F holds) {
   return std::ranges::all_of(TableOf(set),
@@ -64,6 +79,73 @@ void Observer::Address(PyObject* value) {
 void Observer::FindByAddress(PyObject* tensor) {
   if (log_.IsArgument(tensor)) Refuse("argument-identity", "an argument is looked for in a set or dict");
   if (const auto number = log_.Find(tensor)) log_.NoteFoundByAddress(*number);
+}
+
+/// A set or dict takes a value up, or looks for it. A tuple is looked for by what it holds; of an argument that is its
+/// address no record speaks.
+void Observer::AsKey(PyObject* value) {
+  if (PyTuple_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) AsKey(PyTuple_GET_ITEM(value, i));
+  }
+  if (PyTuple_Check(value) || PyFrozenSet_Check(value)) DeepCompared(value);
+  if (IsPassedByAddress(value))
+    Refuse("argument-identity", "an argument is looked for among elements, keys or members");
+}
+
+/// Whether it is an object that the call was given, and that others are told from by its address.
+bool Observer::IsPassedByAddress(PyObject* value) const {
+  const auto number = log_.Find(value);
+  if (!number || !IsComparedByAddress(value)) return false;
+  const std::string& path = log_.PathOf(*number);
+  return Record::IsOfObject(path) && path.find_first_of(kSigils) == path.npos;
+}
+
+/// The same where it is known what is held against it: the record says which of them are one object.
+void Observer::LookFor(PyObject* value, PyObject* container) {
+  if (!IsPassedByAddress(value)) return AsKey(value);
+  const auto against = [&](PyObject* one) {
+    if (refused_ || one == nullptr || !IsComparedByAddress(one)) return;
+    // Of a key that no path leads to, no record can say it.
+    log_.Find(one) ? Identity(value, one) : Refuse("argument-identity", "an argument is looked for among objects");
+  };
+  if (PyDict_Check(container)) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(container, &at, &key, &item);) against(key);
+  } else if (PyAnySet_CheckExact(container)) {
+    for (PyObject* member : TableOf(container)) against(member);
+  } else if (PyList_CheckExact(container) || PyTuple_CheckExact(container)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
+      against(PySequence_Fast_GET_ITEM(container, i));
+  } else {
+    AsKey(value);
+  }
+}
+
+/// A display of a set or dict, or what a comprehension adds to one.
+void Observer::Keys(const Instruction& display) {
+  const auto apart = static_cast<size_t>(display.operation);
+  for (size_t i = 0; i < display.arg_count; i += apart) {
+    PyObject* one = display.args[i];
+    if (!IsPassedByAddress(one) || display.arg_count <= apart) {
+      AsKey(one);
+      continue;
+    }
+    for (size_t k = 0; k < display.arg_count; k += apart) {
+      if (k != i && IsComparedByAddress(display.args[k])) Identity(one, display.args[k]);
+    }
+  }
+}
+
+/// The same of native code that is given such values, or lists of them.
+void Observer::AsKeys(PyObject* callable, const Arguments& arguments) {
+  if (refused_ || !ComparesWhatItIsGiven(Callables::NameOf(callable))) return;
+  for (size_t i = 0; i < arguments.count; ++i) {
+    PyObject* value = arguments.values[i];
+    AsKey(value);
+    const bool is_list = PyList_Check(value) || PyTuple_Check(value);
+    for (Py_ssize_t k = 0; is_list && k < PySequence_Fast_GET_SIZE(value) && !refused_; ++k)
+      AsKey(PySequence_Fast_GET_ITEM(value, k));
+  }
 }
 
 /// Texts hash by a number that each process draws.

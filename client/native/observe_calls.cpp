@@ -295,6 +295,14 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     }
     consumer_ = object;
     has_keywords_ = arguments.keyword_names != nullptr;
+    if (type == &PySet_Type || type == &PyFrozenSet_Type) {
+      for (size_t i = 0; i < arguments.count; ++i) {
+        PyObject* given = arguments.values[i];
+        const bool is_list = PyList_Check(given) || PyTuple_Check(given);
+        for (Py_ssize_t k = 0; is_list && k < PySequence_Fast_GET_SIZE(given); ++k)
+          AsKey(PySequence_Fast_GET_ITEM(given, k));
+      }
+    }
     is_text_ = type == &PyUnicode_Type;
     if (effect != Effect::kNothing) DeepAll(arguments);
     takes_results_ = !IsCollected(type, arguments.values, arguments.count);
@@ -422,6 +430,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   }
   consumer_ = callable;
   has_keywords_ = arguments.keyword_names != nullptr;
+  AsKeys(callable, arguments);
   const int tag = CallByEffect(callable, arguments);
   consumer_ = nullptr;
   return tag;

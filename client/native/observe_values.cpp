@@ -275,6 +275,8 @@ void Observer::Deep(PyObject* root) {
     waiting.pop_back();
     if (is_compared_ && value != root && PyFloat_CheckExact(value) && std::isnan(PyFloat_AS_DOUBLE(value)))
       return Refuse("value-identity", "a NaN is looked for in a container");
+    if (is_compared_ && !is_looked_for_ && value != root && IsPassedByAddress(value))
+      return Refuse("argument-identity", "a list of arguments is held against another");
     if (IsAtom(value)) LookAt(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
     if (met.size() > kDeepMax)
@@ -404,6 +406,7 @@ void Observer::Truth(PyObject* value) {
 
 void Observer::Contains(PyObject* container, PyObject* item) {
   LookAt(item);
+  if (PyDict_Check(container)) LookFor(item, container);
   const auto number = log_.Find(container);
   if (number && Py_TYPE(container) == &PyDictProxy_Type) Operand(container);
   if (number && PyDict_Check(container)) {
@@ -419,9 +422,11 @@ void Observer::Contains(PyObject* container, PyObject* item) {
     return;
   }
   is_unordered_ = true;
+  is_looked_for_ = IsPassedByAddress(item);
   DeepCompared(container);
   DeepCompared(item);
-  is_unordered_ = false;
+  is_unordered_ = is_looked_for_ = false;
+  LookFor(item, container);
 }
 
 void Observer::Subscript(PyObject* container, PyObject* key) {
@@ -434,6 +439,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     return LoadFromType(type, name);
   }
   Operand(key);
+  if (PyDict_Check(container)) LookFor(key, container);
   const auto number = log_.Find(container);
   if (!number) return Operand(container);
   NoteSpecial(Py_TYPE(container), container);
@@ -466,6 +472,7 @@ void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* valu
     return;
   }
   Operand(key);
+  if (PyDict_Check(container)) LookFor(key, container);
   if (value != nullptr && PySlice_Check(key)) Deep(value);  // Its elements are taken, not itself.
   NoteSpecial(Py_TYPE(container), container);
   static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");

@@ -450,6 +450,7 @@ int Observer::Observe(const Instruction& in) {
       DeepCompared(in.a);
       DeepCompared(in.b);
       is_unordered_ = false;
+      if (IsComparedByAddress(in.a) && IsComparedByAddress(in.b)) Identity(in.a, in.b);
       break;
     case Act::kIdentity: Identity(in.a, in.b); break;
     case Act::kBinary:
@@ -497,7 +498,9 @@ int Observer::Observe(const Instruction& in) {
       Next(in.a);
       break;
     case Act::kGive: Deep(in.a); break;
-    case Act::kHash: break;  // Their own functions are frames of their own.
+    case Act::kHash:
+      Keys(in);
+      break;
     case Act::kFormat: Text(in.a); break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");
@@ -588,7 +591,8 @@ void Observer::Identity(PyObject* one, PyObject* other) {
     return;
   }
   if (IsAtom(one) || IsAtom(other) || one == other) {
-    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one))
+    // Where one of them was found at a place, the record says that both are one.
+    if (one == other && log_.IsArgument(one) && !IsAtom(one) && !IsTensor(one) && !log_.Find(one))
       Refuse("argument-identity", "two arguments are held against each other");
     return;
   }

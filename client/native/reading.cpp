@@ -177,6 +177,10 @@ bool IsAtom(PyObject* value) {
          IsTorchAtom(value) || PyRange_Check(value) || PySlice_Check(value);
 }
 
+bool IsComparedByAddress(PyObject* value) {
+  return !IsAtom(value) && Py_TYPE(value)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
 PyObject* EntryIn(PyObject* dict, PyObject* key) {
   PyObject* found = PyDict_GetItemWithError(dict, key);
   PyErr_Clear();

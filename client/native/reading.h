@@ -66,6 +66,8 @@ PyObject* LookUpInClass(PyTypeObject* type, PyObject* name);
 
 /// Numbers, strings, None, element types and the like: compared by value, never followed.
 bool IsAtom(PyObject* value);
+/// An object that equals nothing but itself, as all do whose class says nothing else: an enum's member, a plain object.
+bool IsComparedByAddress(PyObject* value);
 
 /// Whether text can say a key: not an object as the key of a dict.
 bool HasName(Reading reading, PyObject* key);

@@ -240,8 +240,10 @@ ExprId LeakyRelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
 ExprId Elu(const Rule& r, ExprPool& p, ExprId x, DType t) {
   const double alpha = r.FloatAt(1, 1), scale = r.FloatAt(2, 1), input = r.FloatAt(3, 1);
   const ExprId grown = p.Map(Op::kExpm1, {p.Map(Op::kMul, {x, p.Float(input, t)})});
-  return IfPositive(p, x, p.Map(Op::kMul, {x, p.Float(scale, t)}),
-                    p.Map(Op::kMul, {grown, p.Float(alpha * scale, t)}), t);
+  // Zero is no negative number: what an infinite alpha would make of it matters.
+  const ExprId negative = p.Map(Op::kLt, DType::kBool, {x, p.Float(0, t)});
+  return p.Map(Op::kSelect, t, {negative, p.Map(Op::kMul, {grown, p.Float(alpha * scale, t)}),
+                                p.Map(Op::kMul, {x, p.Float(scale, t)})});
 }
 ExprId SoftplusOf(ExprPool& p, ExprId x, double beta, double threshold, DType t) {
   const ExprId scaled = p.Map(Op::kMul, {x, p.Float(beta, t)});

@@ -3,6 +3,7 @@
 call is not recorded for ever."""
 
 import contextlib
+import enum
 import types
 
 import pytest
@@ -214,5 +215,58 @@ def test_which_tensors_are_one_object_may_change_between_calls(ingot, function):
         for a, b in [(0, 1), (0, 1), (0, 1), (0, 0), (0, 0), (1, 1), (0, 1), (2, 2)]:
             held.a, held.b = TENSORS[a], TENSORS[b]
             for x in (torch.ones(1), held.a):
+                assert torch.equal(step(x, held), function(x, held)), (a, b)
+                step.wait()
+
+
+class Mode(enum.Enum):
+    RELU = 1
+    GELU = 2
+    SILU = 3
+
+
+def by_mode(x, mode):
+    if mode == Mode.RELU:
+        return x.relu()
+    return x * 2 if mode is Mode.GELU else x * 3
+
+
+MODES = {
+    "compared": by_mode,
+    "among": lambda x, mode: x * (1 if mode in (Mode.RELU, Mode.SILU) else 5),
+    "a key": lambda x, mode: x * {Mode.RELU: 2, Mode.GELU: 3, Mode.SILU: 4}[mode],
+    "got": lambda x, mode: x * {Mode.RELU: 2, Mode.GELU: 3}.get(mode, 7),
+    "a member": lambda x, mode: x * (2 if mode in {Mode.RELU, Mode.GELU} else 3),
+    "counted": lambda x, mode: x * ([Mode.RELU, mode].count(Mode.RELU) + len({mode, Mode.SILU})),
+}
+
+
+@pytest.mark.parametrize("function", MODES.values(), ids=MODES)
+def test_arguments_that_are_told_apart_by_their_address(ingot, function):
+    step = ingot.compile(function)
+    with torch.no_grad():
+        for _ in range(3):
+            for mode in Mode:
+                x = torch.randn(3)
+                assert torch.equal(step(x, mode), function(x, mode)), mode
+                step.wait()
+
+
+PAIRS = {
+    "members": lambda x, held: x * len({held.a, held.b}),
+    "a key": lambda x, held: x * {held.a: 2, (1, 2): 3}.get(held.b, 5),
+    "a display": lambda x, held: x * len({held.a: 1, held.b: 2}),
+}
+
+
+@pytest.mark.parametrize("function", PAIRS.values(), ids=PAIRS)
+def test_tuples_are_members_by_what_they_hold(ingot, function):
+    held = types.SimpleNamespace()
+    step = ingot.compile(function)
+    with torch.no_grad():
+        for a, b in [((1, 2), (1, 3)), ((1, 2), (1, 3)), ((1, 3), (1, 3)), ((1, 2), (1, 2)), (("a", 1), ("a", 1)), ((1, 2), (1, 3))]:
+            held.a, held.b = a, b
+            for _ in range(2):
+                x = torch.randn(3)
                 assert torch.equal(step(x, held), function(x, held)), (a, b)
                 step.wait()
