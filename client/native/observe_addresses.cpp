@@ -102,11 +102,13 @@ bool Observer::IsPassedByAddress(PyObject* value) const {
 
 /// The same where it is known what is held against it: the record says which of them are one object.
 void Observer::LookFor(PyObject* value, PyObject* container) {
-  if (!IsPassedByAddress(value)) return AsKey(value);
+  if (!IsComparedByAddress(value)) return AsKey(value);
+  const bool is_passed = IsPassedByAddress(value);
   const auto against = [&](PyObject* one) {
-    if (refused_ || one == nullptr || !IsComparedByAddress(one)) return;
-    // Of a key that no path leads to, no record can say it.
-    log_.Find(one) ? Identity(value, one) : Refuse("argument-identity", "an argument is looked for among objects");
+    if (refused_ || one == nullptr || !IsComparedByAddress(one) || !(is_passed || IsPassedByAddress(one))) return;
+    // Of one that no path leads to, no record can say it.
+    if (log_.Find(one) && log_.Find(value)) return Identity(value, one);
+    Refuse("argument-identity", "an argument is looked for among objects");
   };
   if (PyDict_Check(container)) {
     PyObject *key, *item;
@@ -116,7 +118,7 @@ void Observer::LookFor(PyObject* value, PyObject* container) {
   } else if (PyList_CheckExact(container) || PyTuple_CheckExact(container)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i)
       against(PySequence_Fast_GET_ITEM(container, i));
-  } else {
+  } else if (is_passed) {
     AsKey(value);
   }
 }

@@ -422,10 +422,11 @@ void Observer::Contains(PyObject* container, PyObject* item) {
     return;
   }
   is_unordered_ = true;
-  is_looked_for_ = IsPassedByAddress(item);
+  is_looked_for_ = true;
   DeepCompared(container);
+  is_looked_for_ = false;
   DeepCompared(item);
-  is_unordered_ = is_looked_for_ = false;
+  is_unordered_ = false;
   LookFor(item, container);
 }
 

@@ -316,7 +316,7 @@ class Observer final : private InstructionListener {
   bool takes_results_ = false;    ///< it looks into what Python code gives it
   bool is_text_ = false;          ///< what is looked at is put into words
   bool is_compared_ = false;     ///< what is looked at is held against something else
-  bool is_looked_for_ = false;  ///< an argument that is its address: LookFor() holds it against each element
+  bool is_looked_for_ = false;  ///< in what is looked at, one value is: LookFor() tells what it meets
   bool is_unordered_ = false;     ///< what is looked at shows nobody the order of a set
   PyObject* frame_globals_ = nullptr;  ///< of the instruction that runs
   PyFunctionObject* frame_function_ = nullptr;
