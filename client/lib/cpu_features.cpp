@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/cpu_features.h"
 
+#include <atomic>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 namespace ingot::client {
@@ -23,8 +25,13 @@ std::set<std::string, std::less<>> ReadFlags() {
 }  // namespace
 
 const std::set<std::string, std::less<>>& CpuFeatures() {
-  static const std::set<std::string, std::less<>> flags = ReadFlags();
-  return flags;
+  // No lock, which a child process would find held for ever if it was forked while a thread reads.
+  static std::atomic<const std::set<std::string, std::less<>>*> known{nullptr};
+  const auto* found = known.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+  auto made = std::make_unique<std::set<std::string, std::less<>>>(ReadFlags());
+  if (known.compare_exchange_strong(found, made.get())) found = made.release();
+  return *found;
 }
 
 std::vector<std::string> MissingCpuFeatures(const std::vector<std::string_view>& needed) {
