@@ -153,6 +153,16 @@ def test_a_call_that_must_be_bound_anew_each_time_runs_eagerly_where_that_is_fas
     assert seen["native_calls"] == 20
 
 
+@pytest.mark.parametrize("setting", [{"on_unsupported": "error"}, {"require_cached": True}], ids=str)
+def test_who_wants_no_eager_answer_is_bound_anew_each_time(ingot, setting):
+    net = Net()
+    run(ingot.compile(net, wait=True), net, lambda net, i: setattr(net, "slot", types.SimpleNamespace(v=7)), 2)
+    step = ingot.compile(net, wait=True, config=setting)
+    with counted(ingot) as seen:
+        run(step, net, lambda net, i: setattr(net, "slot", types.SimpleNamespace(v=7)), 90)
+    assert seen["native_calls"] >= 89 and seen.get("refused_bound-anew", 0) == 0
+
+
 def test_structures_beyond_the_limit_ask_for_nothing(ingot):
     step = ingot.compile(lambda x, *, name: x * len(name), config={"shapes_max": 2})
     with torch.no_grad():

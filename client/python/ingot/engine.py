@@ -95,7 +95,8 @@ class Engine:
             counters.add("pending_calls")
             self._set_waiting(self._shapes[number], name, call)
             return self.target(*args, **kwargs)
-        rebinding = self._shapes[number].rebinding if known and name in ("stale", "objects") else None
+        may_rest = self.config.on_unsupported != "error" and not self.config.require_cached  # Those want no eager answer.
+        rebinding = self._shapes[number].rebinding if known and may_rest and name in ("stale", "objects") else None
         if rebinding is not None and rebinding.is_eager_turn():
             if rebinding.pays is False:
                 return self._fall_back("bound-anew", "what it reads is another object in every call", args, kwargs)

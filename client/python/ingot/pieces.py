@@ -17,7 +17,7 @@ import weakref
 
 import torch
 
-from ingot import _native, cutting, parts
+from ingot import _native, cutting, parts, trial
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -122,15 +122,14 @@ class Piece:
             self._free.append(state)
 
 
-class Trial:
-    """Whether pieces pay: calls in pieces and of the plain function in turn, measured once nothing is on its way any more."""
+class Trial(trial.Trial):
+    """Whether pieces pay, measured once nothing is on its way any more."""
 
-    _CALLS_BEFORE, _PAIRS, _GAIN = 32, 9, 0.95
+    _CALLS_BEFORE = 32
 
     def __init__(self) -> None:
+        super().__init__()
         self._calls = 0
-        self._took: "tuple[list[float], list[float]]" = ([], [])
-        self.pays: "bool | None" = None
 
     def is_turn(self, is_busy: "typing.Callable[[], bool]") -> bool:
         """Whether this call is measured."""
@@ -138,20 +137,17 @@ class Trial:
         if self.pays is not None or self._calls < self._CALLS_BEFORE:
             return False
         if is_busy():
-            self._calls, self._took = 0, ([], [])
+            self._calls = 0
+            self.forget()
             return False
         return True
 
     def run(self, in_pieces: "typing.Callable[[], typing.Any]", plain: "typing.Callable[[], typing.Any]") -> typing.Any:
         """The answer of the one that was run less."""
-        which = int(len(self._took[1]) < len(self._took[0]))
+        is_plain = self.is_turn_of_plain()
         began = time.perf_counter()
-        result = plain() if which else in_pieces()
-        self._took[which].append(time.perf_counter() - began)
-        if len(self._took[1]) >= self._PAIRS:
-            pieces, whole = (sorted(took)[self._PAIRS // 2] for took in self._took)
-            self.pays = pieces < self._GAIN * whole
-            log.debug("pieces take %.3f ms, the whole function %.3f ms", pieces * 1e3, whole * 1e3)
+        result = plain() if is_plain else in_pieces()
+        self.note(is_plain, time.perf_counter() - began)
         return result
 
 
