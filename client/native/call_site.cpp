@@ -36,6 +36,7 @@ struct Retries {
   static constexpr uint32_t kEvery = 64;
   uint32_t unserved = 0;  ///< calls in a row
   bool IsTurn() const { return unserved < kEvery || unserved % kEvery == 0; }
+  void Note(bool is_served) { unserved = is_served ? 0 : unserved + 1; }
 };
 
 struct CallSite {
@@ -251,6 +252,12 @@ bool IsWatched() {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Python);
 }
 
+/// Null where the shape is not refused.
+Retries* RetriesOf(CallSite* self, const std::string& shape) {
+  const auto it = self->refused.empty() ? self->refused.end() : self->refused.find(shape);
+  return it == self->refused.end() ? nullptr : &it->second;
+}
+
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
 PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count,
                   PyObject* kwnames, std::string& reason) {
@@ -261,18 +268,14 @@ PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t co
   }
   const auto it = self->variants.find(frame.arguments.shape);
   if (it == self->variants.end() || it->second.empty()) return nullptr;
-  const auto note = [&](bool is_served) {
-    const auto refused = self->refused.empty() ? self->refused.end() : self->refused.find(frame.arguments.shape);
-    if (refused != self->refused.end()) refused->second.unserved = is_served ? 0 : refused->second.unserved + 1;
-  };
-  const auto refused = self->refused.empty() ? self->refused.end() : self->refused.find(frame.arguments.shape);
-  if (refused != self->refused.end() && !refused->second.IsTurn()) {
-    note(false);
+  if (Retries* retries = RetriesOf(self, frame.arguments.shape); retries != nullptr && !retries->IsTurn()) {
+    retries->Note(false);
     return nullptr;
   }
   std::shared_ptr<Program> verified;
   PyObject* result = Serve(it->second, frame, reason, self->VerifiesNext() ? &verified : nullptr);
-  note(result != nullptr);
+  // Looked for again: another thread may have emptied the table meanwhile.
+  if (Retries* retries = RetriesOf(self, frame.arguments.shape)) retries->Note(result != nullptr);
   if (result != nullptr || verified != nullptr) ++self->served;
   return verified != nullptr ? CallVerify(self, verified, args, count, kwnames) : result;
 }

@@ -94,8 +94,9 @@ void Observer::AsKey(PyObject* value) {
 
 /// Whether it is an object that the call was given, and that others are told from by its address.
 bool Observer::IsPassedByAddress(PyObject* value) const {
+  if (!IsComparedByAddress(value)) return false;
   const auto number = log_.Find(value);
-  if (!number || !IsComparedByAddress(value)) return false;
+  if (!number) return false;
   const std::string& path = log_.PathOf(*number);
   return Record::IsOfObject(path) && path.find_first_of(kSigils) == path.npos;
 }
@@ -124,7 +125,7 @@ void Observer::LookFor(PyObject* value, PyObject* container) {
 }
 
 /// A display of a set or dict, or what a comprehension adds to one.
-void Observer::Keys(const Instruction& display) {
+void Observer::Display(const Instruction& display) {
   const auto apart = static_cast<size_t>(display.operation);
   for (size_t i = 0; i < display.arg_count; i += apart) {
     PyObject* one = display.args[i];
@@ -140,7 +141,9 @@ void Observer::Keys(const Instruction& display) {
 
 /// The same of native code that is given such values, or lists of them.
 void Observer::AsKeys(PyObject* callable, const Arguments& arguments) {
-  if (refused_ || !ComparesWhatItIsGiven(Callables::NameOf(callable))) return;
+  // Operators of PyTorch's, of which there are most, compare nothing.
+  if (refused_ || Callables::Shared().EffectOf(callable) == Effect::kOperator) return;
+  if (!ComparesWhatItIsGiven(Callables::NameOf(callable))) return;
   for (size_t i = 0; i < arguments.count; ++i) {
     PyObject* value = arguments.values[i];
     AsKey(value);

@@ -427,7 +427,7 @@ void Observer::Contains(PyObject* container, PyObject* item) {
   is_looked_for_ = false;
   DeepCompared(item);
   is_unordered_ = false;
-  LookFor(item, container);
+  if (!PyDict_Check(container)) LookFor(item, container);
 }
 
 void Observer::Subscript(PyObject* container, PyObject* key) {

@@ -498,9 +498,7 @@ int Observer::Observe(const Instruction& in) {
       Next(in.a);
       break;
     case Act::kGive: Deep(in.a); break;
-    case Act::kHash:
-      Keys(in);
-      break;
+    case Act::kHash: Display(in); break;
     case Act::kFormat: Text(in.a); break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");

@@ -248,7 +248,7 @@ class Observer final : private InstructionListener {
   void Address(PyObject* value);
   void FindByAddress(PyObject* tensor);
   bool IsPassedByAddress(PyObject* value) const;
-  void Keys(const Instruction& display);
+  void Display(const Instruction& display);
   void LookFor(PyObject* value, PyObject* container);
   void AsKey(PyObject* value);
   void AsKeys(PyObject* callable, const Arguments& arguments);
