@@ -466,6 +466,13 @@ class Lifter {
       if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
+    if (!inferred.strides && LayoutDependsOnOnes(node, type.sizes, exact)) {
+      for (const Dim& size : type.sizes) {
+        if (size.is_const()) continue;
+        if (sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
+        if (sizes_.Seen(size) == 1) sizes_.Tie(size, Dim(1));
+      }
+    }
     std::vector<Dims> guesses;
     if (inferred.strides) guesses.push_back(*inferred.strides);
     if (const Dims* view = ViewOf(node, type.sizes)) guesses.push_back(*view);
@@ -481,6 +488,19 @@ class Lifter {
       return true;
     }
     return false;
+  }
+
+  /// Whether a size that is 1 in some calls and not in others may change the order of the others: eager looks for
+  /// gaps and orders dims by strides, and those of dims of size 1 count for nothing. Where all is contiguous there is
+  /// nothing to look for.
+  bool LayoutDependsOnOnes(const Node& node, const Dims& sizes, const Type& exact) const {
+    if (sizes.size() < 2 || std::ranges::all_of(sizes, [](const Dim& size) { return size.is_const(); })) return false;
+    bool depends = !Matches(guards::ContiguousStrides(sizes), exact.strides);
+    ForEachOperand(node, [&](ValueId id) {
+      const Type& operand = out_.type(id);
+      depends |= operand.rank() > 1 && !operand.IsContiguous();
+    });
+    return depends;
   }
 
   /// A reshape that is a view at every size, where it was one.

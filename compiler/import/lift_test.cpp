@@ -62,6 +62,35 @@ TEST(Lift, FixesWhatNobodyFollows) {
   EXPECT_THAT(LiftOf(r.Finish({y})).error, HasSubstr("no size may differ: my_ops.unknown"));
 }
 
+/// One row of a slice has no gap, two have one: what keeps its operand's layout looks for gaps.
+TEST(Lift, KeepsSizesOfOneApartWhereLayoutsDependOnThem) {
+  const auto lift = [](int64_t rows, Ints strides) {
+    RecordingBuilder r;
+    const uint32_t x = r.Input("x", DType::kF32, {rows + 1, 6});
+    r.Expr(SizeOp::Size, x, 0);
+    const auto from = [&](uint32_t of, int64_t dim, int64_t begin, Ints sizes, int64_t offset) {
+      return r.View("aten::slice.Tensor", Args(V(of), I(dim), I(begin), I(INT64_MAX), I(1)), sizes, {6, 1}, offset);
+    };
+    const uint32_t part = from(from(x, 0, 1, {rows, 6}, 6), 1, 3, {rows, 3}, 9);
+    const uint32_t y = r.Fresh(DType::kF32, {rows, 3}, std::move(strides));
+    r.Step("aten::clone", Args(V(part), Nil()), Args(V(y)));
+    return LiftOf(r.Finish({y}));
+  };
+  EXPECT_THAT(lift(1, {6, 1}).text, HasSubstr("%x: f32[2, s0]"));
+  EXPECT_THAT(lift(2, {3, 1}).range, HasSubstr("s0 >= 3"));
+  EXPECT_THAT(lift(2, {3, 1}).text, HasSubstr("aten.clone(%1, none) : f32[s0 - 1, s1 - 3]"));
+}
+
+TEST(Lift, ServesNumbersThatFitTheTypeTheyAreConvertedTo) {
+  RecordingBuilder r;
+  const uint32_t x = r.Input("x", DType::kU8, {4, 7});
+  const uint32_t rows = r.Expr(SizeOp::Size, x, 0);
+  const uint32_t y = r.Fresh(DType::kU8, {4, 7});
+  r.Step("aten::clamp", Args(V(x), I(4), Nil()), Args(V(y)));
+  r.Sized(1, 0, rows);
+  EXPECT_THAT(LiftOf(r.Finish({y})).range, HasSubstr("s0 <= 255"));
+}
+
 TEST(Lift, MakesQuotientsSizes) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {1, 3, 12, 14});

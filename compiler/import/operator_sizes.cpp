@@ -452,6 +452,17 @@ constexpr Entry kEntries[] = {
     {"aten.arange.start_step", Range},
 };
 
+/// Least and greatest of an integer type that has less than 64 bits.
+std::optional<std::pair<int64_t, int64_t>> LimitsOf(DType dtype) {
+  switch (dtype) {
+    case DType::kU8: return {{0, UINT8_MAX}};
+    case DType::kI8: return {{INT8_MIN, INT8_MAX}};
+    case DType::kI16: return {{INT16_MIN, INT16_MAX}};
+    case DType::kI32: return {{INT32_MIN, INT32_MAX}};
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::optional<std::vector<Inferred>> InferWithin(const Graph& graph, const Node& node) {
@@ -471,11 +482,31 @@ std::optional<std::vector<Inferred>> InferWithin(const Graph& graph, const Node&
   return std::vector<Inferred>{{type.dtype, type.sizes, type.strides}};
 }
 
+namespace {
+
+/// Numbers that are arguments of their own, unlike those in the place of a tensor, must fit the type that they are
+/// converted to: eager refuses others.
+void NoteNumbersFit(const Graph& graph, const Node& node, Sizes& sizes) {
+  const auto limits = LimitsOf(graph.type(node.results[0]).dtype);
+  if (!limits) return;
+  for (const Arg& arg : node.args) {
+    const Dim* number = std::get_if<Dim>(&arg);
+    if (number == nullptr || number->is_const()) continue;
+    const int64_t seen = sizes.Seen(*number);
+    if (seen < limits->first || seen > limits->second) continue;
+    sizes.AtLeastZero(*number - Dim(limits->first));
+    sizes.AtLeastZero(Dim(limits->second) - *number);
+  }
+}
+
+}  // namespace
+
 bool NoteOperator(const Graph& graph, const Node& node, Sizes& sizes) {
   const OpInfo* op = FindOp(node.op);
   if (op == nullptr || op->infer == nullptr) return false;
   const auto entry = std::ranges::find(kEntries, node.op, &Entry::op);
   const Call call(graph, node);
+  if (op->op_class == OpClass::kPointwise || op->op_class == OpClass::kCreation) NoteNumbersFit(graph, node, sizes);
   if (entry != std::end(kEntries)) return entry->rule(call, sizes) && !call.misread();
   switch (op->op_class) {
     case OpClass::kPointwise:

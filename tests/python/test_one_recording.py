@@ -434,6 +434,31 @@ def broken(*_):
     raise AttributeError("a bug")
 
 
+@pytest.mark.parametrize("function", [lambda x: x[1:, 3:].to(torch.int32), lambda x: x[1:, 3:].clone(), lambda x: -x[1:, 3:].t(),
+                                      lambda x: torch.zeros_like(x[1:, 3:]),
+                                      lambda x: x[1:, :, None].expand(-1, -1, 2).permute(2, 1, 0) + 1,
+                                      lambda x: x.reshape(-1, 2, 3)[1:].transpose(0, 1) + 1])
+def test_layouts_that_depend_on_sizes_of_one_are_eagers(ingot, function):
+    for rows in ((4, 6, 8, 12), (12, 4, 6)):
+        step = ingot.compile(function, wait=True)
+        for n in rows:
+            x = torch.randn(n // 2 if function(torch.zeros(4, 6)).dim() == 2 else n, 6)
+            found, wanted = step(x), function(x)
+            assert torch.equal(found, wanted)
+            assert [s for s, size in zip(found.stride(), found.shape) if size != 1] == [s for s, size in zip(wanted.stride(), wanted.shape) if size != 1]
+
+
+@pytest.mark.parametrize("function", [lambda x, n: x.clamp(min=n), lambda x, n: x.masked_fill(x > 1, n),
+                                      lambda x, n: torch.full((3,), n, dtype=torch.uint8) + x, lambda x, n: torch.add(x, x, alpha=n)])
+def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
+    step = ingot.compile(function, wait=True)
+    x = torch.tensor([1, 2, 3], dtype=torch.uint8)
+    for n in (1, 2, 3, 4, 200):
+        assert torch.equal(step(x, n), function(x, n))
+    with pytest.raises(RuntimeError, match="without overflow"):
+        step(x, 300)
+
+
 def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):
     from ingot import binding
 
