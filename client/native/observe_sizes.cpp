@@ -139,10 +139,19 @@ size_t Observer::Follow(const Instruction& in) {
   return is_store ? 0 : awaited;
 }
 
+namespace {
+
+/// Whether an attribute of a tensor is computed of its sizes. What its class does not have somebody has put there.
+bool MaySaySizes(PyObject* tensor, PyObject* name) {
+  return !IsPropertyWithoutSizes(ViewOf(name)) && _PyType_Lookup(Py_TYPE(tensor), name) != nullptr;
+}
+
+}  // namespace
+
 size_t Observer::FollowOne(const Instruction& in) {
   switch (in.act) {
     case Act::kLoadAttribute:
-      if (in.a == nullptr || !IsTensor(in.a) || IsPropertyWithoutSizes(ViewOf(in.name))) return 0;
+      if (in.a == nullptr || !IsTensor(in.a) || !MaySaySizes(in.a, in.name)) return 0;
       is_followed_ = true;
       return Await({.kind = Awaited::kAttribute, .tensors = Held(in.a), .name = std::string(ViewOf(in.name))});
     case Act::kBinary:
@@ -456,7 +465,7 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
       if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) ||
-          IsPropertyWithoutSizes(ViewOf(values[1])) || Callables::ShortNameOf(callable) == "hasattr") {
+          !MaySaySizes(values[0], values[1]) || Callables::ShortNameOf(callable) == "hasattr") {
         is_followed_ = Callables::ShortNameOf(callable) == "hasattr";
         return 0;
       }

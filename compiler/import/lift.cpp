@@ -18,6 +18,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
+#include "compiler/ops/ops.h"
 #include "guards/made_size.h"
 
 namespace ingot::compiler {
@@ -466,11 +467,10 @@ class Lifter {
       if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
-    if (!inferred.strides && LayoutDependsOnOnes(node, type.sizes, exact)) {
+    if (!inferred.strides && IsOrderedByStrides(node)) {
       for (const Dim& size : type.sizes) {
-        if (size.is_const()) continue;
-        if (sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
-        if (sizes_.Seen(size) == 1) sizes_.Tie(size, Dim(1));
+        if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
+        if (!size.is_const()) TieIfOne(size);
       }
     }
     std::vector<Dims> guesses;
@@ -485,22 +485,31 @@ class Lifter {
     for (const Dims& strides : guesses) {
       if (!Matches(strides, exact.strides, exact.sizes)) continue;
       type.strides = AsSeen(strides, exact);
+      // A stride that was another and counted for nothing, as long as there is one row.
+      for (size_t i = 0; i < type.rank(); ++i) {
+        if (type.strides[i] != strides[i]) TieIfOne(type.sizes[i]);
+      }
       return true;
     }
     return false;
   }
 
-  /// Whether a size that is 1 in some calls and not in others may change the order of the others: eager looks for
-  /// gaps and orders dims by strides, and those of dims of size 1 count for nothing. Where all is contiguous there is
-  /// nothing to look for.
-  bool LayoutDependsOnOnes(const Node& node, const Dims& sizes, const Type& exact) const {
-    if (sizes.size() < 2 || std::ranges::all_of(sizes, [](const Dim& size) { return size.is_const(); })) return false;
-    bool depends = !Matches(guards::ContiguousStrides(sizes), exact.strides);
+  void TieIfOne(const Dim& size) {
+    if (!size.is_const() && sizes_.Seen(size) == 1) sizes_.Tie(size, Dim(1));
+  }
+
+  /// Whether the result's dims lie in the order of an operand's strides, which is not that of its dims: where some are
+  /// of size 1, the others may be in another order.
+  bool IsOrderedByStrides(const Node& node) const {
+    const OpInfo* op = FindOp(node.op);
+    if (op != nullptr && (op->op_class == OpClass::kReduction || op->op_class == OpClass::kContraction)) return false;
+    bool is_permuted = false;
     ForEachOperand(node, [&](ValueId id) {
-      const Type& operand = out_.type(id);
-      depends |= operand.rank() > 1 && !operand.IsContiguous();
+      is_permuted |= !std::ranges::is_sorted(out_.type(id).strides, [&](const Dim& a, const Dim& b) {
+        return sizes_.Seen(a) > sizes_.Seen(b);
+      });
     });
-    return depends;
+    return is_permuted;
   }
 
   /// A reshape that is a view at every size, where it was one.

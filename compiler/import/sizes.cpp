@@ -168,7 +168,7 @@ bool Sizes::Tie(const Dim& a, const Dim& b) {
   if (zero.is_zero()) return true;
   if (const auto solved = Solve(zero)) {
     Replace(solved->first, solved->second);
-  } else {
+  } else if (!changed_) {
     FixBasic(zero, fmt::format("{} is {}", a.ToText(), b.ToText()));
   }
   return true;

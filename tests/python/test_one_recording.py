@@ -243,6 +243,59 @@ def test_generate_is_native_after_two_recordings(ingot, options):
     assert (seen["captures"], seen["native_calls"]) == (0, 12), model.forward.report()
 
 
+class Growing(torch.nn.Module):
+    """A cache that is treated otherwise as it reaches nine tokens, has ten, and has more."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def start(self):
+        self.kept = torch.zeros(1, 1, 4)
+
+    def forward(self, x):
+        self.kept = torch.cat([self.kept, self.linear(x)], 1)
+        n = self.kept.shape[1]
+        if n < 9:
+            return self.kept.sum(1)
+        if n == 9:
+            return self.kept.sum(1) * 2
+        return self.kept.sum(1) - 1 if n == 10 else self.kept[:, -8:].sum(1)
+
+
+def test_a_cache_that_is_an_attribute_of_a_module_serves_every_length(ingot):
+    model, inputs = Growing(), torch.randn(5, 1, 1, 4)
+    with torch.no_grad():
+        step = ingot.compile(model, wait=True)
+        for n in (1, 2, 3):  # A tensor that is assigned is asked whether it is a parameter, which says nothing of its sizes.
+            model.kept = torch.zeros(1, n, 4)
+            step(inputs[0])
+        with counted(ingot) as seen:
+            for n in (4, 5, 6, 7):
+                model.kept = torch.zeros(1, n, 4)
+                step(inputs[0])
+        assert (seen["captures"], seen["native_calls"]) == (0, 4), step.report()
+
+
+def test_ways_that_follow_each_other_are_recorded_in_one_run(ingot):
+    torch.manual_seed(0)
+    model, inputs = Growing(), torch.randn(14, 1, 1, 4)
+
+    def run(step):
+        model.start()
+        answers = [step(x) for x in inputs]
+        return answers, model.kept
+
+    with torch.no_grad():
+        wanted = run(model)
+        step = ingot.compile(model)
+        for i in range(3):
+            with counted(ingot) as seen:
+                torch.testing.assert_close(run(step), wanted)
+            step.wait()
+        assert (seen["captures"], seen["native_calls"]) == (0, 14), (i, step.report())
+
+
 def test_accelerate_names_what_holds_no_module(ingot):
     with pytest.raises(ingot.Invalid, match="holds one; found a dict"):
         ingot.accelerate({})

@@ -184,7 +184,7 @@ class Engine:
     def _awaits(self, shape: Shape, call: calls.Call) -> bool:
         """Whether what is under way for other sizes is likely to serve a call's too."""
         shares = self.config.dynamic is not False and self.config.capture != "export" and not self.config.wait
-        return shares and shape.awaits_template(call.objects) and not self._compiles.is_holding()
+        return shares and shape.awaits_template(call) and not self._compiles.is_holding()
 
     def _check_again(self, entry: Entry, call: calls.Call) -> None:
         """Something this process watches has changed: finds the variants whose dependencies hold now."""
@@ -402,6 +402,7 @@ class Engine:
         elif shape.eager_reason is None and shape.is_in_vain(self.config.recordings_in_vain_max):
             self._retire(shape, f"{self.config.recordings_in_vain_max} recordings in a row have served no call")
         sizes = shape.sizes_of(call) + (() if reason != "value" else ("value", detail))
+        sizes = shape.beside(sizes) if reason in ("guard", "unproven") and not self.config.wait else sizes
         if shape.eager_reason is not None:
             if shape.parts is None and self.config.on_unsupported != "error":
                 return splitting.split(self, shape, shape.eager_reason, call)

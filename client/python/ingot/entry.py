@@ -11,6 +11,7 @@ from ingot import binding, calls, exporting, gears, keys, parts, paths, rebindin
 
 _REFUSED_PROOFS_MAX = 3
 _IN_LINE_MAX = 2
+_WAYS_IN_LINE_MAX = 4
 
 
 class Entry:
@@ -97,13 +98,20 @@ class Shape:
         """Of calls of these sizes."""
         return State.REFUSED if self.eager_reason is not None else self._under_way.get(sizes, State.LOOKING)
 
-    def awaits_template(self, objects: "typing.Sequence[typing.Any]") -> bool:
+    def awaits_template(self, call: calls.Call) -> bool:
         """Whether what is under way, for whatever sizes, is likely to serve these too: nobody else needs to record. It serves no
         call with objects that it was recorded with and that were changed by that in something that it read."""
-        # They are compiled one after the other: more of them in the line bring nothing sooner. A structure that takes several ways
-        # is likely to take another one.
+        # They are compiled one after the other: more of them in the line bring nothing sooner.
         enough = 1 if self.shares_sizes and not self.entry.usable() else _IN_LINE_MAX
-        return self.declared is None and len(self._under_way) >= enough and not self._has_left(objects)
+        if self._takes_several_ways(call.sizes()):
+            enough = _WAYS_IN_LINE_MAX
+        return self.declared is None and len(self._under_way) >= enough and not self._has_left(call.objects)
+
+    def _takes_several_ways(self, sizes: "tuple[typing.Any, ...]") -> bool:
+        """Whether calls have been served, and others of equal sizes are under way: what they fetch is of sizes that take another way,
+        as caches do that are being filled and are full. Such ways follow each other, and each is taken once in a run."""
+        is_alone = sizes in self._under_way and all(other[: len(sizes)] == sizes for other in self._under_way)
+        return is_alone and self.served() > 0
 
     def _has_left(self, objects: "typing.Sequence[typing.Any]") -> bool:
         return self._left == tuple(map(id, objects))
@@ -111,6 +119,11 @@ class Shape:
     def sizes_of(self, call: calls.Call) -> "tuple[typing.Any, ...]":
         """By which it is told what is under way for a call."""
         return call.sizes() + (("changed",) if self._has_left(call.objects) else ())
+
+    def beside(self, sizes: "tuple[typing.Any, ...]") -> "tuple[typing.Any, ...]":
+        """By which it is told what is under way for a call that no range has taken."""
+        is_another = self._takes_several_ways(sizes) and self._under_way[sizes] is State.PENDING
+        return (*sizes, "another", len(self._under_way)) if is_another else sizes
 
     def begin(self, sizes: "tuple[typing.Any, ...]") -> bool:
         """LOOKING -> RECORDING, by one caller alone; False for all others."""
