@@ -302,8 +302,10 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   NoteType(object);
   LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
-  if (IsNamed(name, "__dict__"))
-    return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+  if (IsNamed(name, "__dict__")) {
+    if (!IsImmutable(type)) Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+    return;
+  }
   if (IsNamed(name, "__mro__") || IsNamed(name, "__bases__") || IsNamed(name, "__base__")) {
     if (const auto number = TypeNumber(type)) log_.NoteField(*number, "bases");
     return;

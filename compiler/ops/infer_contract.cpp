@@ -212,9 +212,16 @@ bool InferEncoderLayer(const Call& call, Results& results) {
   return type && type->rank() == 3 && Push(type->dtype, type->sizes, results);
 }
 
+/// What it takes, and how much each position looks at each other one: of each head, or their mean.
 bool InferSelfAttention(const Call& call, Results& results) {
-  const bool has_weights = call.BoolAt(10).value_or(true);
-  return !has_weights && InferEncoderLayer(call, results);
+  if (!InferEncoderLayer(call, results)) return false;
+  if (!call.BoolAt(10).value_or(true)) return true;
+  const Type& type = *call.TypeAt(0);
+  const auto heads = call.DimAt(4);
+  const bool is_mean = call.BoolAt(11).value_or(true);
+  if (!is_mean && !heads) return false;
+  return Push(type.dtype, is_mean ? Dims{type.sizes[0], type.sizes[1], type.sizes[1]}
+                                  : Dims{type.sizes[0], *heads, type.sizes[1], type.sizes[1]}, results);
 }
 
 bool InferAttention(const Call& call, Results& results) {

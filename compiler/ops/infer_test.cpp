@@ -82,7 +82,8 @@ TEST(IsPure, DependsOnTraining) {
 bool Accepts(const std::string& node) {
   const std::string text =
       "graph @f(%x: f32[2, 3], %i: i64[2, 3], %z: f64[], %w: f32[5, 3], %m: f32[2, 3, 8, 8], "
-      "%k: f32[4, 3, 3, 3], %t: f32[3, 4, 3, 3]) { %r = " + node + " return }";
+      "%k: f32[4, 3, 3, 3], %t: f32[3, 4, 3, 3], %s: f32[2, 5, 4]) { " +
+      std::string(node.starts_with('%') ? "" : "%r = ") + node + " return }";
   return Parse(text).has_value();
 }
 
@@ -109,6 +110,11 @@ TEST(Infer, AgreesWithWhatEagerMakes) {
   EXPECT_TRUE(Accepts("aten.upsample_nearest2d.vec(%m, none, [1.5, 0.25]) : f32[2, 3, 12, 2]"));
   EXPECT_TRUE(Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : "
                       "f32[2, 4, 16, 16]"));
+  const std::string attention =
+      "%r, %a = aten._native_multi_head_attention(%s, %s, %s, 4, 2, %w, none, %w, none, none, true, ";
+  EXPECT_TRUE(Accepts(attention + "true, none) : f32[2, 5, 4], f32[2, 5, 5]"));
+  EXPECT_TRUE(Accepts(attention + "false, none) : f32[2, 5, 4], f32[2, 2, 5, 5]"));
+  EXPECT_FALSE(Accepts(attention + "false, none) : f32[2, 5, 4], f32[2, 5, 5]"));
   EXPECT_TRUE(Accepts("aten.unfold(%x, 1, 2, 1) : f32[2, 2, 2] strides [3, 1, 1]"));
   // A view must have the strides that its operand's memory gives it.
   EXPECT_FALSE(Accepts("aten.t(%x) : f32[3, 2]"));

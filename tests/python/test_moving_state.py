@@ -372,3 +372,29 @@ def test_what_is_fetched_may_be_gone_or_of_another_kind(ingot, caplog):
             assert (eager.count, eager.state is None) == (held.count, held.state is None)
             compiled.wait(60)
     assert not [r for r in caplog.records if r.exc_info], caplog.text
+
+
+class Tables(torch.nn.Module):
+    """Angles of as many positions as the longest input had."""
+
+    def __init__(self):
+        super().__init__()
+        self.sine, self.known = None, 0
+
+    def forward(self, x):
+        n = x.shape[1]
+        if n > self.known:
+            self.sine, self.known = torch.outer(torch.arange(n) * 1.0, torch.ones(4)).sin(), n
+        return x + self.sine[:n]
+
+
+def test_tables_that_have_grown_are_served(ingot):
+    step, model = ingot.compile(Tables(), wait=True), Tables()
+    with torch.no_grad():
+        for n in [3, 5, 7, 9, 12] + [4, 6, 8] * 6:
+            x = torch.randn(2, n, 4)
+            torch.testing.assert_close(step(x), model(x))
+        before = ingot.stats()["native_calls"]
+        for n in (3, 10, 11):
+            step(torch.randn(2, n, 4))
+    assert ingot.stats()["native_calls"] - before == 3, step.report()

@@ -160,6 +160,9 @@ CASES = {
     "instance_norm": (lambda x: F.instance_norm(x, weight=torch.ones(3), bias=torch.zeros(3)), IMAGES),
     "attention over one key": (lambda x: F.scaled_dot_product_attention(x.view(*x.shape[:2], 2, 4).transpose(1, 2), x[:, None, :, :4], x[:, None, :, 4:]), ROWS),
     "attention, masked": (lambda x: ATTENTION(x, x, x, attn_mask=MASK(x.shape[1]), is_causal=True, need_weights=False)[0], ROWS),
+    "attention with weights": (lambda x: ATTENTION(x, x, x), ROWS),
+    "attention, weights of heads": (lambda x: ATTENTION(x, x, x, average_attn_weights=False)[1], ROWS),
+    "modules that transpose convolutions": (torch.nn.Sequential(torch.nn.Conv1d(8, 4, 1), torch.nn.ConvTranspose1d(4, 8, 4, 2, 1)), [(2, 8, 6), (3, 8, 9), (2, 8, 31)]),
     "attention": (lambda x: ATTENTION(x, x, x, need_weights=False)[0], ROWS),
     "encoder": (torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False).eval(), ROWS),
 }

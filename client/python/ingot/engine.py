@@ -422,7 +422,7 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
+        if shape.rests() or shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
             counters.add("pending_calls")
             self._set_waiting(shape, reason, call)
             return self.target(*call.args, **call.kwargs)
@@ -552,7 +552,11 @@ class Engine:
         log.debug("%s moves %s", self.name, subject)
         if len(shape.moved[where]) < _MOVES_MAX:
             return False
-        self._note_refusal(shape, recording.Refused("volatile", f"every call changes {subject}, which it reads"))
+        refused = recording.Refused("volatile", f"every call changes {subject}, which it reads")
+        if shape.rest():
+            self._say_refused(refused)
+        else:
+            self._note_refusal(shape, refused)
         return True
 
     def defer(self, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> bool:
@@ -600,18 +604,22 @@ class Engine:
         counters.add("refusals")
         counters.add(f"refused_{refused.name}")
         shape.refusals += 1
-        why = f"{refused.name}: {refused.detail}"
         self._refused_in_a_row += shape.refusals == 1
         if self._refused_in_a_row >= _HOPELESS_MIN:
             self.site._pass_over(min(1 << self._refused_in_a_row, _PASSED_OVER_MAX))
-        self._last_miss = miss.Miss("refused", why)
-        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
+        why = self._say_refused(refused)
         if self.config.on_unsupported == "error":
             shape.refuse(why)
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
             self._stay_eager(shape, why)
+
+    def _say_refused(self, refused: recording.Refused) -> str:
+        why = f"{refused.name}: {refused.detail}"
+        self._last_miss = miss.Miss("refused", why)
+        self._warn_once(refused.name, f"{self.name} runs eagerly: {refused.name} ({refused.detail}){recording.advice(refused.name)}")
+        return why
 
     def be_part(self) -> None:
         """Serves only the calls of a program that runs in parts, of which its module is one."""

@@ -10,6 +10,7 @@ from ingot import binding, calls, exporting, gears, keys, parts, paths, rebindin
 
 
 _REFUSED_PROOFS_MAX = 3
+_RESTS = (8, 64, 512)
 _IN_LINE_MAX = 2
 _WAYS_IN_LINE_MAX = 4
 
@@ -74,6 +75,7 @@ class Shape:
         """Recordings that were refused for something that a second call may do otherwise: what it finds made already."""
         self.moved: "collections.defaultdict[str, set[str]]" = collections.defaultdict(set)
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
+        self._calls_to_rest, self._rests = 0, iter(_RESTS)
         self._record: typing.Any = None
         """Of the recording that was sent last."""
         self._values: "collections.defaultdict[paths.Path, set[str]]" = collections.defaultdict(set)
@@ -153,6 +155,17 @@ class Shape:
         for _, where, digest, _ in changed:
             self._values[where].add(digest)
         return [where for _, where, _, _ in changed if len(self._values[where]) > 1]
+
+    def rest(self) -> bool:
+        """Lets some calls be eager before the next one is recorded: what each of the first calls has made anew, a table that grows or a
+        history that fills, may stay as it is from then on. False when that has been hoped for often enough."""
+        self._calls_to_rest = next(self._rests, 0)
+        return self._calls_to_rest > 0
+
+    def rests(self) -> bool:
+        """Whether a call is one of those."""
+        self._calls_to_rest = max(0, self._calls_to_rest - 1)
+        return self._calls_to_rest > 0
 
     def served(self) -> int:
         """Calls that its variants have served."""
