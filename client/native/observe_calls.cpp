@@ -441,7 +441,11 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
   const size_t count = arguments.positional();
   const Effect effect = Callables::Shared().EffectOf(callable);
   switch (effect) {
-    case Effect::kRefused: Refuse("call", Callables::NameOf(callable)); break;
+    case Effect::kRefused: {
+      const std::string name = Callables::NameOf(callable);
+      Refuse(name.find("autocast") == std::string::npos ? "call" : "autocast", name);
+      break;
+    }
     case Effect::kClass:
       takes_results_ = true;
       if (count > 0) ClassOf(values[0]);

@@ -20,7 +20,11 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 
 /// An integer of one digit that is an object of its own.
 PyObject* MakeSmall(int64_t value) {
+#if PY_VERSION_HEX >= 0x030C0000
   PyLongObject* made = _PyLong_New(value == 0 ? 0 : 1);
+#else
+  PyLongObject* made = _PyLong_New(1);
+#endif
   if (made == nullptr) return nullptr;
   const auto size = static_cast<digit>(std::abs(value));
 #if PY_VERSION_HEX >= 0x030C0000
@@ -28,8 +32,8 @@ PyObject* MakeSmall(int64_t value) {
   made->long_value.ob_digit[0] = size;
   if (value < 0) made->long_value.lv_tag = kOneDigitBelowZero;
 #else
-  if (value != 0) made->ob_digit[0] = size;
-  if (value < 0) Py_SET_SIZE(made, -1);
+  made->ob_digit[0] = size;  // Of 0 as well: CPython reads it without looking at the count.
+  Py_SET_SIZE(made, value > 0 ? 1 : value < 0 ? -1 : 0);
 #endif
   return reinterpret_cast<PyObject*>(made);
 }

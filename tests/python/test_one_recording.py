@@ -263,6 +263,30 @@ class Growing(torch.nn.Module):
         return self.kept.sum(1) - 1 if n == 10 else self.kept[:, -8:].sum(1)
 
 
+def test_a_size_of_nothing_is_an_index_as_others_are(ingot):
+    def counts(x):
+        return x * 2, x.shape[0]
+
+    def look(names, n):
+        return names[n]
+
+    def put(places, n):
+        places[n] += 1
+
+    names = [str(i) for i in range(2000)]
+    for i in range(100):  # Code that runs often is specialised by Python: it reads the digits of an index, however many there are.
+        look(names, i), put([0] * 101, i)
+    with torch.no_grad():
+        junk = [int(str(1000 + i)) for i in range(1000)]
+        del junk
+        found = [ingot.compile(counts, wait=True)(torch.ones(0, 4))[1] for _ in range(3)]
+    places = [0] * 2000
+    for n in found:
+        assert look(names, n) == "0" and n == 0
+        put(places, n)
+    assert places[0] == 3 and sum(places) == 3
+
+
 def test_a_cache_that_is_an_attribute_of_a_module_serves_every_length(ingot):
     model, inputs = Growing(), torch.randn(5, 1, 1, 4)
     with torch.no_grad():
