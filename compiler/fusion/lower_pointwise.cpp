@@ -48,7 +48,7 @@ Results AddSub(const Rule& r) {
   return {r.pool.Map(Op::kFma, {b, scale, a})};
 }
 
-/// An operand of mul, or the second of div: torch keeps a number and a tensor of rank 0 wide.
+/// The second operand of mul and div: torch keeps a number and a tensor of rank 0 wide there.
 ExprId Factor(const Rule& r, size_t i) {
   const DType t = r.result().dtype;
   const Type* type = r.call.TypeAt(i);
@@ -56,7 +56,7 @@ ExprId Factor(const Rule& r, size_t i) {
 }
 Results Mul(const Rule& r) {
   const Op op = r.result().dtype == DType::kBool ? Op::kAnd : Op::kMul;
-  return {r.pool.Map(op, {Factor(r, 0), Factor(r, 1)})};
+  return {r.pool.Map(op, {r.Converted(0, r.result().dtype), Factor(r, 1)})};
 }
 Results Div(const Rule& r) {
   const DType t = r.result().dtype;

@@ -195,6 +195,23 @@ def test_discrete_results_of_narrow_floats_are_eagers(ingot, name, dtype):
         assert same(a, b), f"result {part}: {int((a != b).sum())} of {a.numel()} differ"
 
 
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("op", [torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.pow, torch.atan2, torch.fmod, torch.remainder, torch.lt,
+                                torch.rsub, torch.hypot], ids=lambda op: op.__name__)
+def test_tensors_of_rank_0_are_rounded_where_eager_rounds_them(ingot, op, dtype):
+    torch.manual_seed(0)
+    x, number = torch.randn(500).to(dtype), torch.tensor(1 / 3)
+
+    def both(x, number):
+        return op(number, x), op(x, number)
+
+    step = ingot.compile(both, wait=True, config=ingot.Config(numerics="eager"))
+    with torch.no_grad():
+        for _ in range(2):
+            for got, want in zip(step(x, number), both(x, number)):
+                assert same(got, want)
+
+
 def test_numerics_eager_rounds_everywhere(ingot):
     def chain(x, y, z):
         a = (x + y) * z - x
