@@ -467,7 +467,8 @@ class Lifter {
       if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
-    if (!inferred.strides && IsOrderedByStrides(node)) {
+    if (!inferred.strides && KeepsOrder(node)) NoteOrder(node);
+    if (!inferred.strides && KeepsOrder(node) && IsPermuted(node)) {
       for (const Dim& size : type.sizes) {
         if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
         if (!size.is_const()) TieIfOne(size);
@@ -498,11 +499,15 @@ class Lifter {
     if (!size.is_const() && sizes_.Seen(size) == 1) sizes_.Tie(size, Dim(1));
   }
 
-  /// Whether the result's dims lie in the order of an operand's strides, which is not that of its dims: where some are
-  /// of size 1, the others may be in another order.
-  bool IsOrderedByStrides(const Node& node) const {
+  /// Whether the result's dims may lie in the order of an operand's strides.
+  static bool KeepsOrder(const Node& node) {
     const OpInfo* op = FindOp(node.op);
-    if (op != nullptr && (op->op_class == OpClass::kReduction || op->op_class == OpClass::kContraction)) return false;
+    return op == nullptr || (op->op_class != OpClass::kReduction && op->op_class != OpClass::kContraction);
+  }
+
+  /// Whether that is another order than that of an operand's dims: where some are of size 1, the others may be in
+  /// another one.
+  bool IsPermuted(const Node& node) const {
     bool is_permuted = false;
     ForEachOperand(node, [&](ValueId id) {
       is_permuted |= !std::ranges::is_sorted(out_.type(id).strides, [&](const Dim& a, const Dim& b) {
@@ -510,6 +515,31 @@ class Lifter {
       });
     });
     return is_permuted;
+  }
+
+  /// The order in which eager walks an operand's dims: by strides, and by sizes where those are equal.
+  void NoteOrder(const Node& node) {
+    ForEachOperand(node, [&](ValueId id) {
+      const Type& type = out_.type(id);
+      for (size_t i = 0; i < type.rank(); ++i) {
+        for (size_t j = i + 1; j < type.rank(); ++j) {
+          const Dim &a = type.strides[i], &b = type.strides[j];
+          if (type.sizes[i].is_one() || type.sizes[j].is_one() || a.is_zero() || b.is_zero()) continue;
+          if (a == b) {
+            NoteComparison(type.sizes[i], type.sizes[j]);
+          } else if (!a.DivideExactly(b) && !b.DivideExactly(a)) {
+            NoteComparison(a, b);
+          }
+        }
+      }
+    });
+  }
+
+  void NoteComparison(const Dim& a, const Dim& b) {
+    const int64_t difference = sizes_.Seen(a) - sizes_.Seen(b);
+    if (difference > 0) sizes_.AtLeastZero(a - b - Dim(1));
+    if (difference < 0) sizes_.AtLeastZero(b - a - Dim(1));
+    if (difference == 0) sizes_.Tie(a, b);
   }
 
   /// A reshape that is a view at every size, where it was one.

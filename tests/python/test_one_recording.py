@@ -514,7 +514,7 @@ def broken(*_):
 @pytest.mark.parametrize("function", [lambda x: x[1:, 3:].to(torch.int32), lambda x: x[1:, 3:].clone(), lambda x: -x[1:, 3:].t(),
                                       lambda x: torch.zeros_like(x[1:, 3:]),
                                       lambda x: x[1:, :, None].expand(-1, -1, 2).permute(2, 1, 0) + 1,
-                                      lambda x: x.reshape(-1, 2, 3)[1:].transpose(0, 1) + 1])
+                                      lambda x: x.reshape(-1, 2, 3)[1:].transpose(0, 1) + 1, lambda x: x.unfold(0, 4, 1) + 0])
 def test_layouts_that_depend_on_sizes_of_one_are_eagers(ingot, function):
     for rows in ((4, 6, 8, 12), (12, 4, 6)):
         step = ingot.compile(function, wait=True)
