@@ -144,6 +144,52 @@ bool InferRepeat(const Call& call, Results& results) {
   return Push(type->dtype, std::move(sizes), results);
 }
 
+/// As repeat, with ones in front of too few repeats.
+bool InferTile(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const std::optional<Dims> repeats = call.DimsAt(1);
+  if (!type || !repeats) return false;
+  if (repeats->size() >= type->rank()) return InferRepeat(call, results);
+  Dims sizes = type->sizes;
+  const size_t offset = sizes.size() - repeats->size();
+  for (size_t i = 0; i < repeats->size(); ++i) sizes[offset + i] = sizes[offset + i] * (*repeats)[i];
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+/// One half of a dim by what the other half makes of it.
+bool InferGlu(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const auto at = type ? WrapDim(call.IntAt(1).value_or(-1), type->rank()) : std::nullopt;
+  if (!at || *at >= type->rank()) return false;
+  Dims sizes = type->sizes;
+  const auto half = FloorQuotient(sizes[*at], Dim(2));
+  if (!half || !SameSize(*half * Dim(2), sizes[*at])) return false;
+  sizes[*at] = *half;
+  return Push(type->dtype, std::move(sizes), results);
+}
+
+/// A batch of sequences that are as long as the longest.
+bool InferPadSequence(const Call& call, Results& results) {
+  const auto types = call.TypesAt(0);
+  const auto batch_first = call.IsNone(1) ? std::optional(false) : call.BoolAt(1);
+  if (!types || types->front()->rank() == 0 || !batch_first) return false;
+  const Type& first = *types->front();
+  Dim longest = first.sizes[0];
+  for (const Type* type : *types) {
+    if (type->dtype != first.dtype || type->rank() != first.rank()) return false;
+    for (size_t i = 1; i < first.rank(); ++i) {
+      if (!SameSize(type->sizes[i], first.sizes[i])) return false;
+    }
+    const auto is_shorter = IsAtLeastZero(longest - type->sizes[0]);
+    if (!is_shorter) return false;
+    if (!*is_shorter) longest = type->sizes[0];
+  }
+  const Dim count(std::ssize(*types));
+  Dims sizes = *batch_first ? Dims{count, longest} : Dims{longest, count};
+  sizes.insert(sizes.end(), first.sizes.begin() + 1, first.sizes.end());
+  return Push(first.dtype, std::move(sizes), results);
+}
+
 bool InferRepeatInterleave(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const std::optional<Dim> repeats = call.DimAt(1);

@@ -180,6 +180,31 @@ bool InferWhere(const Call& call, Results& results) {
   return true;
 }
 
+/// The dim along which two tensors are compared is gone.
+bool InferCosineSimilarity(const Call& call, Results& results) {
+  if (!InferFloatBinary(call, results)) return false;
+  Dims& sizes = results[0].sizes;
+  const auto at = WrapDim(call.IntAt(2).value_or(1), sizes.size());
+  if (!at || *at >= sizes.size()) return false;
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(*at));
+  return true;
+}
+
+bool InferBucketize(const Call& call, Results& results) {
+  const Type *type = call.TypeAt(0), *boundaries = call.TypeAt(1);
+  if (!type || !boundaries) return false;
+  results.push_back({call.BoolAt(2).value_or(false) ? DType::kI32 : DType::kI64, type->sizes});
+  return true;
+}
+
+/// searchsorted, in boundaries that are the same for all.
+bool InferSearchSorted(const Call& call, Results& results) {
+  const Type *boundaries = call.TypeAt(0), *type = call.TypeAt(1);
+  if (!type || !boundaries || boundaries->rank() != 1) return false;
+  results.push_back({call.BoolAt(2).value_or(false) ? DType::kI32 : DType::kI64, type->sizes});
+  return true;
+}
+
 bool InferMaskedFill(const Call& call, Results& results) {
   Promotion promotion(call);
   if (!promotion.Add(0) || !promotion.AddShape(1)) return false;

@@ -98,6 +98,16 @@ bool InferVarDim(const Call& call, Results& results) {
 
 bool InferVarCorrection(const Call& call, Results& results) { return InferVarDim(call, results); }
 
+bool InferVarMean(const Call& call, Results& results) {
+  return InferVarDim(call, results) && InferVarDim(call, results);
+}
+
+/// kthvalue(x, k, dim, keepdim)
+bool InferKthValue(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  return type && PushReduced(call, 2, 3, type->dtype, results) && PushReduced(call, 2, 3, DType::kI64, results);
+}
+
 bool InferReduceSame(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   return type && PushReduced(call, 1, 2, type->dtype, results);

@@ -14,7 +14,7 @@ namespace {
 /// Rewrites the node in its place, or leaves it alone and says false.
 using Rewrite = bool (*)(Graph& graph, NodeId id);
 
-/// Overloads that differ only in taking a Python scalar for the second operand.
+/// Overloads that differ only in taking a Python scalar for the second operand, and other names.
 constexpr std::pair<std::string_view, std::string_view> kScalarForms[] = {
     {"aten.add.Scalar", "aten.add.Tensor"},
     {"aten.sub.Scalar", "aten.sub.Tensor"},
@@ -34,6 +34,24 @@ constexpr std::pair<std::string_view, std::string_view> kScalarForms[] = {
     {"aten.bitwise_and.Scalar", "aten.bitwise_and.Tensor"},
     {"aten.bitwise_or.Scalar", "aten.bitwise_or.Tensor"},
     {"aten.bitwise_xor.Scalar", "aten.bitwise_xor.Tensor"},
+    {"aten.subtract.Tensor", "aten.sub.Tensor"},
+    {"aten.subtract.Scalar", "aten.sub.Tensor"},
+    {"aten.multiply.Tensor", "aten.mul.Tensor"},
+    {"aten.multiply.Scalar", "aten.mul.Tensor"},
+    {"aten.divide.Tensor", "aten.div.Tensor"},
+    {"aten.divide.Scalar", "aten.div.Tensor"},
+    {"aten.true_divide.Tensor", "aten.div.Tensor"},
+    {"aten.true_divide.Scalar", "aten.div.Tensor"},
+    {"aten.greater.Tensor", "aten.gt.Tensor"},
+    {"aten.greater.Scalar", "aten.gt.Tensor"},
+    {"aten.greater_equal.Tensor", "aten.ge.Tensor"},
+    {"aten.greater_equal.Scalar", "aten.ge.Tensor"},
+    {"aten.less.Tensor", "aten.lt.Tensor"},
+    {"aten.less.Scalar", "aten.lt.Tensor"},
+    {"aten.less_equal.Tensor", "aten.le.Tensor"},
+    {"aten.less_equal.Scalar", "aten.le.Tensor"},
+    {"aten.not_equal.Tensor", "aten.ne.Tensor"},
+    {"aten.not_equal.Scalar", "aten.ne.Tensor"},
     {"aten.where.ScalarSelf", "aten.where.self"},
     {"aten.where.ScalarOther", "aten.where.self"},
     {"aten.where.Scalar", "aten.where.self"},

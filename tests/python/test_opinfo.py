@@ -30,6 +30,7 @@ UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.floa
 # Samples that cannot be captured, with why; they still get eager's answer.
 EAGER = {
     "narrow": "shares memory",   # its start is a tensor: a view that no rule knows
+    "complex": "ComplexHalf",
     "fft.ifft": "conjugate",
     "nn.functional.instance_norm": "updates running statistics",
     "tensor_split": "shares memory",   # at bounds: parts lie where no rule tells

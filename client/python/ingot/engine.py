@@ -91,6 +91,9 @@ class Engine:
         except Exception as e:  # a bug of ours must not become the user's
             return self._fall_back_from_bug("taking the arguments apart", e, args, kwargs)
         known = number in self._shapes
+        if known and self._shapes[number].rests():
+            counters.add("pending_calls")
+            return _native.call(self.target, args, kwargs, True)
         if known and self._waits(self._shapes[number], name, call):
             counters.add("pending_calls")
             self._set_waiting(self._shapes[number], name, call)
@@ -422,7 +425,7 @@ class Engine:
                     return result
         elif self.config.on_miss in ("eager", "error"):
             return self._refuse_miss(shape, call)
-        if shape.rests() or shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
+        if shape.state(sizes) is not State.LOOKING or self._awaits(shape, call):
             counters.add("pending_calls")
             self._set_waiting(shape, reason, call)
             return self.target(*call.args, **call.kwargs)
