@@ -77,6 +77,36 @@ bool InferOuter(const Call& call, Results& results) {
   return Push(PromoteTypes(a->dtype, b->dtype), {a->sizes[0], b->sizes[0]}, results);
 }
 
+/// Last dims are summed.
+bool InferInner(const Call& call, Results& results) {
+  const Type *a = call.TypeAt(0), *b = call.TypeAt(1);
+  if (!a || !b || a->rank() == 0 || b->rank() == 0 || !SameSize(a->sizes.back(), b->sizes.back())) return false;
+  Dims sizes(a->sizes.begin(), a->sizes.end() - 1);
+  sizes.insert(sizes.end(), b->sizes.begin(), b->sizes.end() - 1);
+  return Push(a->dtype, std::move(sizes), results);
+}
+
+bool InferKron(const Call& call, Results& results) {
+  const Type *a = call.TypeAt(0), *b = call.TypeAt(1);
+  if (!a || !b || a->rank() != b->rank()) return false;
+  Dims sizes = a->sizes;
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = sizes[i] * b->sizes[i];
+  return Push(PromoteTypes(a->dtype, b->dtype), std::move(sizes), results);
+}
+
+/// Distances between all rows of two batches of matrices.
+bool InferCdist(const Call& call, Results& results) {
+  const Type *a = call.TypeAt(0), *b = call.TypeAt(1);
+  if (!a || !b || a->rank() < 2 || a->rank() != b->rank()) return false;
+  const size_t rank = a->rank();
+  for (size_t i = 0; i < rank; ++i) {
+    if (i != rank - 2 && !SameSize(a->sizes[i], b->sizes[i])) return false;
+  }
+  Dims sizes = a->sizes;
+  sizes[rank - 1] = b->sizes[rank - 2];
+  return Push(a->dtype, std::move(sizes), results);
+}
+
 bool InferEinsum(const Call& call, Results& results) {
   const auto equation = call.NameAt(0);
   const auto types = call.TypesAt(1);

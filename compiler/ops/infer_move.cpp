@@ -144,6 +144,63 @@ bool InferRepeat(const Call& call, Results& results) {
   return Push(type->dtype, std::move(sizes), results);
 }
 
+/// As gather, but that dims of size 1 of either stand for those of the other.
+bool InferTakeAlongDim(const Call& call, Results& results) {
+  const Type *type = call.TypeAt(0), *index = call.TypeAt(1);
+  const auto dim = call.IntAt(2);
+  if (!type || !index || !dim || type->rank() != index->rank()) return false;
+  const auto at = WrapDim(*dim, type->rank());
+  if (!at || *at >= type->rank()) return false;
+  Dims of_type = type->sizes;
+  of_type[*at] = index->sizes[*at];
+  auto sizes = Broadcast(of_type, index->sizes);
+  return sizes && Push(type->dtype, std::move(*sizes), results);
+}
+
+/// Tensors of two dims and more, one behind the other along a dim of their own.
+template <size_t at>
+bool Joined(const Call& call, Results& results) {
+  const auto types = call.TypesAt(0);
+  if (!types) return false;
+  DType dtype = types->front()->dtype;
+  Dims sizes = types->front()->sizes;
+  for (size_t i = 0; i < types->size(); ++i) {
+    const Type& type = *(*types)[i];
+    if (type.rank() < 2 || type.rank() != sizes.size()) return false;
+    dtype = PromoteTypes(dtype, type.dtype);
+    for (size_t d = 0; i > 0 && d < type.rank(); ++d) {
+      if (d != at && !SameSize(type.sizes[d], sizes[d])) return false;
+    }
+    if (i > 0) sizes[at] = sizes[at] + type.sizes[at];
+  }
+  return Push(dtype, std::move(sizes), results);
+}
+bool InferVStack(const Call& call, Results& results) { return Joined<0>(call, results); }
+bool InferHStack(const Call& call, Results& results) { return Joined<1>(call, results); }
+
+/// randint([low,] high, sizes, dtype)
+bool InferRandInt(const Call& call, Results& results) {
+  const auto sizes = call.DimsAt(1);
+  return sizes && Push(call.DTypeAt(2).value_or(DType::kI64), *sizes, results);
+}
+bool InferRandIntLow(const Call& call, Results& results) {
+  const auto sizes = call.DimsAt(2);
+  return sizes && Push(call.DTypeAt(3).value_or(DType::kI64), *sizes, results);
+}
+bool InferRandPerm(const Call& call, Results& results) {
+  const auto count = call.DimAt(0);
+  return count && Push(call.DTypeAt(1).value_or(DType::kI64), {*count}, results);
+}
+/// multinomial(weights, count)
+bool InferMultinomial(const Call& call, Results& results) {
+  const Type* type = call.TypeAt(0);
+  const auto count = call.DimAt(1);
+  if (!type || !count || type->rank() == 0) return false;
+  Dims sizes = type->sizes;
+  sizes.back() = *count;
+  return Push(DType::kI64, std::move(sizes), results);
+}
+
 /// As repeat, with ones in front of too few repeats.
 bool InferTile(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);

@@ -190,6 +190,35 @@ bool InferCosineSimilarity(const Call& call, Results& results) {
   return true;
 }
 
+/// pairwise_distance(x, y, p, eps, keepdim)
+bool InferPairwiseDistance(const Call& call, Results& results) {
+  if (!InferFloatBinary(call, results)) return false;
+  Dims& sizes = results[0].sizes;
+  if (sizes.empty()) return false;
+  if (call.BoolAt(4).value_or(false)) {
+    sizes.back() = Dim(1);
+  } else {
+    sizes.pop_back();
+  }
+  return true;
+}
+
+/// A loss of each pair of elements, their mean or their sum: loss(x, y, reduction).
+bool InferLoss(const Call& call, Results& results) {
+  const auto reduction = call.IsNone(2) ? std::optional<int64_t>(1) : call.IntAt(2);
+  if (!reduction || !InferBinary(call, results)) return false;
+  if (*reduction != 0) results[0].sizes.clear();
+  return true;
+}
+
+/// Whether each element is among others.
+bool InferIsIn(const Call& call, Results& results) {
+  const Type *type = call.TypeAt(0), *among = call.TypeAt(1);
+  if (!type || !among) return false;
+  results.push_back({DType::kBool, type->sizes});
+  return true;
+}
+
 bool InferBucketize(const Call& call, Results& results) {
   const Type *type = call.TypeAt(0), *boundaries = call.TypeAt(1);
   if (!type || !boundaries) return false;

@@ -102,6 +102,15 @@ bool InferVarMean(const Call& call, Results& results) {
   return InferVarDim(call, results) && InferVarDim(call, results);
 }
 
+bool InferCountNonzero(const Call& call, Results& results) {
+  return call.TypeAt(0) && PushReduced(call, 1, std::numeric_limits<size_t>::max(), DType::kI64, results);
+}
+
+/// aminmax(x, dim, keepdim)
+bool InferAminmax(const Call& call, Results& results) {
+  return InferReduceSame(call, results) && InferReduceSame(call, results);
+}
+
 /// kthvalue(x, k, dim, keepdim)
 bool InferKthValue(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);

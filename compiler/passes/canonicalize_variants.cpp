@@ -69,6 +69,12 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"aten.clamp_max.Tensor", "aten.minimum"},
     {"aten.__and__.Tensor", "aten.bitwise_and.Tensor"},
     {"aten.__or__.Tensor", "aten.bitwise_or.Tensor"},
+    {"aten.clip", "aten.clamp"},
+    {"aten.clip.Tensor", "aten.clamp.Tensor"},
+    {"aten.absolute", "aten.abs"},
+    {"aten.negative", "aten.neg"},
+    {"aten.fix", "aten.trunc"},
+    {"aten.moveaxis.int", "aten.movedim.int"},
     {"aten.split", "aten.split_with_sizes"},
     {"aten.split.sizes", "aten.split_with_sizes"},
 };

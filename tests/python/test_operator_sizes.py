@@ -171,6 +171,14 @@ CASES = {
     "other names": (lambda x: torch.subtract(torch.divide(x, x.shape[1]), torch.multiply(x, 2.0)).greater(x.shape[1] - 8), ROWS),
     "floats in pairs": (lambda x: (torch.fmax(x, x[:, :1]), torch.hypot(x, x), torch.copysign(x, x[:1]), torch.xlogy(x[:, 1:], x[:, :-1]),
                                    torch.logaddexp(x, x.new_zeros(x.shape[1], 1)), torch.isclose(x, x[0])), ROWS),
+    "activations": (lambda x: F.selu(F.celu(x)) + F.threshold(x, 0.5, -1.0) + torch.sgn(x).clip(-1, x.shape[1]).negative().absolute(), ROWS),
+    "shifts": (lambda x: (x.int() >> 1 << 2, x.int().bitwise_left_shift(x.shape[1] % 3)), ROWS),
+    "counts": (lambda x: (x.nansum(1), x.nanmean(), x.count_nonzero(1), torch.count_nonzero(x), *x.aminmax(dim=1), torch.linalg.norm(x, dim=1)), ROWS),
+    "distances": (lambda x: (torch.cdist(x, x[:, 1:]), F.pairwise_distance(x, x[:, :1]), F.mse_loss(x, x + 1), F.l1_loss(x, x * 2, reduction="none")), ROWS),
+    "products": (lambda x: (torch.inner(x, x[0]), torch.kron(x, x[:1]), torch.addmv(x[0, :, 0], x[0], x[0, 0])), ROWS),
+    "stacks": (lambda x: (torch.hstack([x, x[:, 1:]]), torch.vstack([x, x]), torch.column_stack([x[0], x[1]]), x.fliplr()), ROWS),
+    "taken": (lambda x: (torch.take_along_dim(x, x.argsort(1)[:, :2], 1), x.moveaxis(0, 1) + 1, torch.isin(x, x[0, 0]),
+                         x.index_fill(1, torch.tensor([0]), 1.0)), ROWS),
     "attention with weights": (lambda x: ATTENTION(x, x, x), ROWS),
     "attention, weights of heads": (lambda x: ATTENTION(x, x, x, average_attn_weights=False)[1], ROWS),
     "modules that transpose convolutions": (torch.nn.Sequential(torch.nn.Conv1d(8, 4, 1), torch.nn.ConvTranspose1d(4, 8, 4, 2, 1)), [(2, 8, 6), (3, 8, 9), (2, 8, 31)]),
@@ -213,3 +221,20 @@ def test_a_cache_is_written_where_it_ends(ingot):
             same(step(x), plain(x))
     # That the position moves takes a recording of its own.
     assert seen["captures"] <= 3 and seen["native_calls"] >= 5, step.report()
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.randn(x.shape) + x, lambda x: torch.rand_like(x),
+                                      lambda x: torch.randint(3, 9, (x.shape[1],)), lambda x: torch.randperm(x.shape[0]),
+                                      lambda x: torch.bernoulli(x.sigmoid()), lambda x: torch.multinomial(x.softmax(-1), 2), lambda x: F.gumbel_softmax(x, hard=True),
+                                      lambda x: F.dropout(x, 0.5) + torch.randn_like(x[:, 1:]).sum()])
+def test_random_numbers_of_every_size_are_eagers(ingot, function):
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for shape in ((4, 5), (7, 9), (3, 4), (8, 2), (30, 40)):
+            x = torch.randn(*shape)
+            answers = []
+            for call in (step, function):
+                torch.manual_seed(shape[0])
+                answers.append((call(x), torch.rand(3)))
+            same(*answers)
+    assert (seen["captures"], seen["native_calls"]) == (1, 4), step.report() + step.soundness()

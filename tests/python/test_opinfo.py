@@ -23,7 +23,7 @@ import errors  # noqa: E402
 KNOWN = {name.split(".")[1] for name in re.findall(r'^OP\("(aten\.[\w.]+)"', (ROOT / "compiler" / "ops" / "ops.def").read_text(), re.MULTILINE)}
 # Memory that nobody wrote, numbers that nobody can repeat, tensors that are not strided, samples for another device or of
 # complex numbers alone.
-LEFT_OUT = {"bernoulli", "empty", "empty_like", "multinomial", "new_empty", "nn.functional.dropout", "nn.functional.silu/complex",
+LEFT_OUT = {"bernoulli", "exponential", "empty", "empty_like", "multinomial", "new_empty", "nn.functional.dropout", "nn.functional.silu/complex",
             "nn.functional.batch_norm/without_cudnn", "imag", "istft", "stft", "view_as_complex", "view_as_real", "rand_like", "randint", "randn", "randn_like", "sparse.mm/reduce"}
 # Element types that are refused by name, as is a whole program that has one.
 UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}

@@ -79,7 +79,9 @@ _TABLE = re.compile(r'\._(?:modules|parameters|buffers)\["([^"]*)"\]')
 
 def to_text(path: Path) -> str:
     """A path for people: ``self.layers.0.weight``."""
-    return _TABLE.sub(r".\1", path)
+    parts = _TABLE.split(path)  # Names at every second place; a recording has one for each weight.
+    parts[1::2] = ["." + name for name in parts[1::2]]
+    return "".join(parts)
 
 
 def resolve(path: Path, roots: Roots) -> typing.Any:
