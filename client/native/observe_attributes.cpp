@@ -303,7 +303,8 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   LookUp(meta, getattribute, object);
   PyObject* of_meta = LookUp(meta, name, object);
   if (IsNamed(name, "__dict__")) {
-    if (!IsImmutable(type)) Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+    if (!IsImmutable(type)) return Refuse("class-dict", std::string(QualnameOf(type)) + ".__dict__");
+    fixed_dicts_.insert(DictOf(type));
     return;
   }
   if (IsNamed(name, "__mro__") || IsNamed(name, "__bases__") || IsNamed(name, "__base__")) {

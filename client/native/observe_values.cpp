@@ -320,7 +320,8 @@ void Observer::Deep(PyObject* root) {
       waiting.push_back(TargetOf(value).get());  // Somebody else keeps it alive.
     } else if (IsMappingView(value)) {
       static PyObject* const mapping = PyUnicode_InternFromString("mapping");
-      waiting.push_back(Look(value, Reading::kField, mapping).object.get());
+      PyObject* behind = Look(value, Reading::kField, mapping).object.get();
+      if (!fixed_dicts_.contains(behind)) waiting.push_back(behind);
     } else if (std::string_view(Py_TYPE(value)->tp_name) == "types.UnionType") {
       const PythonRef members(PyObject_GetAttrString(value, "__args__"));
       PyErr_Clear();

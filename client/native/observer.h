@@ -338,6 +338,7 @@ class Observer final : private InstructionListener {
   /// with the version of the class.
   boost::unordered_flat_set<PyObject*> entered_;
   boost::unordered_flat_set<Pair> loaded_globals_;
+  boost::unordered_flat_set<PyObject*> fixed_dicts_;  ///< of classes that nobody can change
   boost::unordered_flat_set<Pair> loaded_attributes_;
   size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right
   boost::unordered_flat_map<Pair, unsigned int> looked_up_;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One recording serves all sizes that take the same way: what Python asks of sizes becomes the range."""
 
+import collections.abc
 import contextlib
 import math
 import operator
@@ -285,6 +286,17 @@ def test_a_size_of_nothing_is_an_index_as_others_are(ingot):
         assert look(names, n) == "0" and n == 0
         put(places, n)
     assert places[0] == 3 and sum(places) == 3
+
+
+def test_abstract_classes_look_into_classes_that_nobody_changes(ingot):
+    def asks(x):
+        return x * (3 if isinstance(1j, collections.abc.Collection) else 2 if isinstance((), collections.abc.Reversible) else 1)
+
+    step = ingot.compile(asks, wait=True, on_unsupported="error")  # Nobody has asked so yet: the answer is not at hand.
+    with torch.no_grad():
+        for n in (2, 3):
+            found = step(torch.ones(n))
+            assert torch.equal(found, asks(torch.ones(n)))
 
 
 def test_a_cache_that_is_an_attribute_of_a_module_serves_every_length(ingot):
