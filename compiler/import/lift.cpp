@@ -150,6 +150,7 @@ class Lifter {
         type.strides = AsSeen(strides, exact);
         break;
       }
+      NoteChannelsLast(type);
     }
   }
 
@@ -490,6 +491,7 @@ class Lifter {
       for (size_t i = 0; i < type.rank(); ++i) {
         if (type.strides[i] != strides[i]) TieIfOne(type.sizes[i]);
       }
+      NoteChannelsLast(type);
       return true;
     }
     return false;
@@ -533,6 +535,23 @@ class Lifter {
         }
       }
     });
+  }
+
+  /// Whether PyTorch takes images or volumes for channels last, which it tells by their strides (c10's
+  /// is_channels_last_strides): where they have gaps, sizes decide.
+  void NoteChannelsLast(const Type& type) {
+    const size_t rank = type.rank();
+    if ((rank != 4 && rank != 5) || type.IsContiguous() || type.strides[1].is_zero()) return;
+    Dim least;
+    for (size_t d = 1;; d = d == 1 ? rank - 1 : d == 2 ? 0 : d - 1) {
+      if (sizes_.Seen(type.strides[d]) < sizes_.Seen(least)) {
+        sizes_.AtLeastZero(least - type.strides[d] - Dim(1));
+        return;
+      }
+      sizes_.AtLeastZero(type.strides[d] - least);
+      if (d == 0) return;
+      least = sizes_.Seen(type.sizes[d]) > 1 ? type.strides[d] * type.sizes[d] : type.strides[d];
+    }
   }
 
   void NoteComparison(const Dim& a, const Dim& b) {

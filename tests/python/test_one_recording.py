@@ -537,6 +537,25 @@ def test_layouts_that_depend_on_sizes_of_one_are_eagers(ingot, function):
             assert [s for s, size in zip(found.stride(), found.shape) if size != 1] == [s for s, size in zip(wanted.stride(), wanted.shape) if size != 1]
 
 
+def turns(x):
+    y = (x * 1).contiguous(memory_format=torch.channels_last)
+    y[:, :, ::2].to(memory_format=torch.channels_last).mul_(2)  # Of y itself, where its part still is channels last.
+    return y
+
+
+@pytest.mark.parametrize("function", [turns, lambda x: torch.nn.functional.avg_pool2d(x[..., ::2, ::2], 2, 1),
+                                      lambda x: torch.nn.functional.conv2d(x[:, :, ::2], torch.ones(2, 4, 1, 1)), lambda x: x[:, :, ::2] + 1])
+def test_images_are_channels_last_where_eager_takes_them_for_it(ingot, function):
+    for sizes in ([(2, 6, 8), (2, 5, 7), (2, 16, 6), (4, 7, 3)], [(2, 5, 7), (2, 6, 8), (4, 7, 3)]):
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad():
+            for batch, height, width in sizes:
+                x = torch.randn(batch, 4, height, width).contiguous(memory_format=torch.channels_last)
+                found, wanted = step(x), function(x)
+                torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+                assert found.stride() == wanted.stride()
+
+
 @pytest.mark.parametrize("function", [lambda x, n: x.clamp(min=n), lambda x, n: x.masked_fill(x > 1, n),
                                       lambda x, n: torch.full((3,), n, dtype=torch.uint8) + x, lambda x, n: torch.add(x, x, alpha=n)])
 def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
