@@ -3,6 +3,7 @@
 
 #include "client/native/field_content.h"
 #include "client/native/moving_numbers.h"
+#include "client/native/python_ref.h"
 #include "client/native/tensor_facts.h"
 
 #include <ATen/Context.h>
@@ -155,7 +156,7 @@ class Flattener {
 
   void Repr(PyObject* value) {
     Tag('r');
-    PyObject* repr = PyObject_Repr(value);
+    PyObject* repr = PlainRepr(value);
     if (repr == nullptr) return PyErr_Clear();
     String(repr);
     Py_DECREF(repr);
@@ -193,7 +194,7 @@ class Flattener {
   }
 
   static std::string KeyText(PyObject* key) {
-    PyObject* repr = PyObject_Repr(key);
+    PyObject* repr = PlainRepr(key);
     const char* text = repr == nullptr ? nullptr : PyUnicode_AsUTF8(repr);
     std::string out = text == nullptr ? "?" : text;
     PyErr_Clear();

@@ -69,6 +69,12 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
   if (result == nullptr || awaited.tensors.empty()) return nullptr;
   PyObject* tensor = awaited.tensors[0].get();
   const std::string_view name = awaited.name;
+  if (name == "contiguous" && result == tensor) {
+    // It lay so already: PyTorch's dispatcher sees nothing of it, nor does the recorder.
+    if (!awaited.is_plain) return FixTensors(awaited.tensors), nullptr;
+    sizes_.Fix(sizes_.OfTensor(Op::IsContiguous, tensor, 0, 1), Where());
+    return nullptr;
+  }
   if (IsSize(result) || (name == "stride" && PyTuple_Check(result))) {
     const Op op = name == "stride" ? Op::Stride : Op::Size;
     if (op == Op::Size && name != "shape" && name != "size") return FixTensors(awaited.tensors), nullptr;

@@ -8,7 +8,7 @@
 namespace ingot::client {
 
 std::string ReprOf(PyObject* value) {
-  const PythonRef repr(PyObject_Repr(value));
+  const PythonRef repr(PlainRepr(value));
   PyErr_Clear();
   return repr ? std::string(ViewOf(repr.get())) : std::string("?");
 }

@@ -32,6 +32,10 @@ class PythonRef {
   PyObject* object_ = nullptr;
 };
 
+/// `repr(value)`, a new reference. PyObject_Repr runs handlers of signals first; what they raise is for the program,
+/// and would be lost where no answer is as good as one.
+inline PyObject* PlainRepr(PyObject* value) { return Py_TYPE(value)->tp_repr(value); }
+
 /// What a weak reference leads to: None where that is gone, null for anything else.
 inline PythonRef TargetOf(PyObject* reference) {
   if (!PyWeakref_Check(reference)) return PythonRef();

@@ -550,7 +550,7 @@ class Lifter {
       }
       sizes_.AtLeastZero(type.strides[d] - least);
       if (d == 0) return;
-      least = sizes_.Seen(type.sizes[d]) > 1 ? type.strides[d] * type.sizes[d] : type.strides[d];
+      least = type.strides[d] * type.sizes[d];
     }
   }
 

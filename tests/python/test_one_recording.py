@@ -5,6 +5,7 @@ import collections.abc
 import contextlib
 import math
 import operator
+import signal
 
 import pytest
 import torch
@@ -537,6 +538,33 @@ def test_layouts_that_depend_on_sizes_of_one_are_eagers(ingot, function):
             assert [s for s, size in zip(found.stride(), found.shape) if size != 1] == [s for s, size in zip(wanted.stride(), wanted.shape) if size != 1]
 
 
+def rows_before(x):
+    y = x[1:].t().contiguous()
+    x.zero_()
+    return y
+
+
+def rows_of_half(x):
+    y = (x * 1)[: x.shape[0] // 2].t()
+    z = y.contiguous(memory_format=torch.contiguous_format)
+    z.mul_(2)
+    return y + 0, z
+
+
+@pytest.mark.parametrize("function", [rows_before, rows_of_half, lambda x: torch.nn.functional.avg_pool1d(x, 2).t().contiguous(),
+                                      lambda x: x.view(x.shape[0], -1, 2)[:, 1:].transpose(1, 2).contiguous()])
+def test_what_was_contiguous_is_copied_where_it_is_not(ingot, function):
+    for sizes in ((2, 4), (6, 8), (4, 6)), ((6, 4), (2, 2), (4, 8)):
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad():
+            for size in sizes:
+                x = torch.randn(*size)
+                given = x.clone(), x.clone()
+                found, wanted = step(given[0]), function(given[1])
+                torch.testing.assert_close(found, wanted)
+                assert torch.equal(*given)
+
+
 def turns(x):
     y = (x * 1).contiguous(memory_format=torch.channels_last)
     y[:, :, ::2].to(memory_format=torch.channels_last).mul_(2)  # Of y itself, where its part still is channels last.
@@ -565,6 +593,33 @@ def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
         assert torch.equal(step(x, n), function(x, n))
     with pytest.raises(RuntimeError, match="without overflow"):
         step(x, 300)
+
+
+def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):
+    from ingot import engine
+
+    class TimeIsUp(Exception):
+        pass
+
+    class Handler:
+        def __call__(self, number, frame):
+            raise TimeIsUp
+
+    function = lambda x: x * 2 + 1  # noqa: E731
+    step, before = ingot.compile(function, wait=True), signal.getsignal(signal.SIGUSR1)
+    for name in ("_find_and_install", "_finish"):
+        with monkeypatch.context() as patch, torch.no_grad():
+            patch.setattr(engine.Engine, name, lambda *_: signal.raise_signal(signal.SIGUSR1))
+            signal.signal(signal.SIGUSR1, Handler() if name == "_finish" else Handler().__call__)
+            try:
+                with pytest.raises(TimeIsUp):
+                    step(torch.ones(3))
+            finally:
+                signal.signal(signal.SIGUSR1, before)
+    with torch.no_grad(), counted(ingot) as seen:
+        for n in (3, 4):
+            assert torch.equal(step(torch.ones(n)), function(torch.ones(n)))
+    assert (seen["captures"], seen["native_calls"]) == (1, 1), step.report()
 
 
 def test_a_bug_of_ours_behind_a_recording_is_met_once(ingot, monkeypatch):

@@ -15,7 +15,7 @@ import weakref
 import torch
 
 from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
+                   interrupts, keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config
 from ingot.entry import Entry, Job, Shape, State
@@ -219,6 +219,8 @@ class Engine:
 
     def _fall_back_from_bug(self, doing: str, bug: Exception, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]"
                             ) -> typing.Any:
+        if interrupts.is_one(bug):
+            raise bug
         log.exception("%s: %s failed", self.name, doing)
         self._bugs += 1
         self._last_error = f"internal: {doing} failed: {bug!r}"
@@ -511,6 +513,8 @@ class Engine:
             self._note_refusal(shape, e)
             return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
+            if interrupts.is_one(e):
+                raise
             log.exception("finishing the recording of %s failed", self.name)
             self._note_refusal(shape, recording.Refused("internal", repr(e)))
             return result, None
@@ -574,6 +578,8 @@ class Engine:
         try:
             captured = run.finish(run.run())
         except Exception as e:  # The run that computes says it to the user.
+            if interrupts.is_one(e):
+                raise
             log.debug("%s: a deferred recording failed: %r", self.name, e)
         finally:
             if captured is None:

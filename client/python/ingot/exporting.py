@@ -13,7 +13,7 @@ import typing
 
 import torch
 
-from ingot import calls, gears, memories, paths, ranges, recording
+from ingot import calls, gears, interrupts, memories, paths, ranges, recording
 from ingot.config import Config
 
 log = logging.getLogger("ingot")
@@ -98,6 +98,8 @@ def capture(run: recording.Recording, result: typing.Any, target: typing.Any, ca
     try:
         return _export(run, target, call, config, declared, refused)
     except Exception as e:
+        if interrupts.is_one(e):
+            raise
         why = f"torch.export: {type(e).__name__}: {str(e).strip()[:_TEXT_MAX]}"
         if isinstance(e, recording.Refused):
             why = f"of the exported program: {e}"

@@ -11,7 +11,7 @@ import typing
 
 import torch
 
-from ingot import _native, calls, counters, errors, paths, tree
+from ingot import _native, calls, counters, errors, interrupts, paths, tree
 
 if typing.TYPE_CHECKING:
     from ingot import binding
@@ -46,6 +46,8 @@ class Check:
         try:
             native, written = self._run_native()
         except Exception as e:
+            if interrupts.is_one(e):
+                raise
             if not isinstance(e, Skipped):  # a bug of ours must not become the user's
                 log.exception("verifying a call failed")
             counters.add("verify_skipped")
