@@ -69,7 +69,7 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
   if (result == nullptr || awaited.tensors.empty()) return nullptr;
   PyObject* tensor = awaited.tensors[0].get();
   const std::string_view name = awaited.name;
-  if (name == "contiguous" && result == tensor) {
+  if (awaited.kind == Awaited::kOperator && name == "contiguous" && result == tensor) {
     // It lay so already: PyTorch's dispatcher sees nothing of it, nor does the recorder.
     if (!awaited.is_plain) return FixTensors(awaited.tensors), nullptr;
     sizes_.Fix(sizes_.OfTensor(Op::IsContiguous, tensor, 0, 1), Where());
