@@ -90,6 +90,14 @@ void BindObserver(py::module_& m) {
           },
           py::arg("refuse"), py::arg("escape"), py::arg("list"), py::arg("alias"),
           "What the recorder of the same run is told.")
+      .def(
+          "set_interrupts",
+          [](Observer& o, const std::vector<py::object>& codes) {
+            std::vector<PythonRef> held;
+            for (const py::object& code : codes) held.push_back(PythonRef::Borrow(code.ptr()));
+            o.set_interrupts(std::move(held));
+          },
+          py::arg("codes"), "Code objects of what handles signals: a call in which one runs is not recorded.")
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
                                if (o.refused())

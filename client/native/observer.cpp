@@ -289,6 +289,11 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
       return Wish::kSkip;
     }
   }
+  const auto is_this = [&](const PythonRef& code) { return code.get() == reinterpret_cast<PyObject*>(frame.code); };
+  if (std::ranges::any_of(interrupts_, is_this)) {
+    Refuse("interrupted", std::string(ViewOf(frame.code->co_qualname)) + " handled a signal during the call");
+    return Wish::kSkip;
+  }
   const bool is_tensor_hash = reinterpret_cast<PyObject*>(frame.code) == tensor_hash_.get();
   if (is_tensor_hash && frame.first != nullptr) FindByAddress(frame.first);
   // Finalizers run when an object goes, whatever runs then, and nothing takes what they give: those of libraries

@@ -60,6 +60,8 @@ class Observer final : private InstructionListener {
     /// `alias` was made of `tensor` and shares its memory.
     std::function<void(PyObject* tensor, PyObject* alias)> alias = [](PyObject*, PyObject*) {};
   };
+  /// Code objects that run wherever Python happens to be, such as those of signal handlers: of no call.
+  void set_interrupts(std::vector<PythonRef> codes) { interrupts_ = std::move(codes); }
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   uint64_t instruction_count() const { return trace_.count(); }
   /// From now on follows what is computed with sizes. `log` is of the recorder of the same run and
@@ -338,6 +340,7 @@ class Observer final : private InstructionListener {
   /// with the version of the class.
   boost::unordered_flat_set<PyObject*> entered_;
   boost::unordered_flat_set<Pair> loaded_globals_;
+  std::vector<PythonRef> interrupts_;
   boost::unordered_flat_set<PyObject*> fixed_dicts_;  ///< of classes that nobody can change
   boost::unordered_flat_set<Pair> loaded_attributes_;
   size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right

@@ -16,6 +16,17 @@ Error Invalid(const char* what) {
   return Error(Code::kInvalid, std::string("output tree: ") + what);
 }
 
+/// Whether a list of (operation, count) takes all but the first of so many values.
+bool TakesAll(PyObject* operations, size_t values) {
+  size_t taken = 1;
+  for (Py_ssize_t i = 0; PyList_Check(operations) && i < PyList_GET_SIZE(operations); ++i) {
+    PyObject* one = PyList_GET_ITEM(operations, i);
+    if (!PyTuple_Check(one) || PyTuple_GET_SIZE(one) != 2 || !PyLong_Check(PyTuple_GET_ITEM(one, 1))) return false;
+    taken += PyLong_AsSize_t(PyTuple_GET_ITEM(one, 1));
+  }
+  return PyList_Check(operations) && PyErr_Occurred() == nullptr && taken == values;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count,
@@ -65,8 +76,8 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   } else if (name == "tuple" || name == "list") {
     tree->kind_ = name == "tuple" ? Kind::kTuple : Kind::kList;
     TRY(tree->ParseChildren(second, leaf_count, input_count));
-  } else if ((name == "dict" || name == "call") && PyTuple_GET_SIZE(spec) == 3) {
-    tree->kind_ = name == "dict" ? Kind::kDict : Kind::kCall;
+  } else if ((name == "dict" || name == "call" || name == "then") && PyTuple_GET_SIZE(spec) == 3) {
+    tree->kind_ = name == "dict" ? Kind::kDict : name == "call" ? Kind::kCall : Kind::kThen;
     tree->object_ = Py_NewRef(second);
     TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
     if (name == "dict" &&
@@ -74,6 +85,7 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
          PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
       return Invalid("as many keys as values");
     }
+    if (name == "then" && !TakesAll(second, tree->children_.size())) return Invalid("operations and their values");
   } else {
     return Invalid("unknown kind");
   }
@@ -196,9 +208,27 @@ PyObject* OutputTree::BuildOne(Building& building) const {
       PyList_SET_ITEM(sequence, i, value);
     }
   }
+  if (kind_ == Kind::kThen && sequence != nullptr) return Done(sequence);
   if (kind_ != Kind::kCall || sequence == nullptr) return sequence;
   PyObject* result = PyObject_CallOneArg(object_, sequence);
   Py_DECREF(sequence);
+  return result;
+}
+
+/// Operations of C functions: no handler of a signal runs before all are done, so that an interrupt finds objects as
+/// a whole call leaves them. Takes over `values`.
+PyObject* OutputTree::Done(PyObject* values) const {
+  PyObject* const* next = PySequence_Fast_ITEMS(values) + 1;
+  PyObject* result = Py_NewRef(PyList_GET_ITEM(values, 0));
+  for (Py_ssize_t i = 0; result != nullptr && i < PyList_GET_SIZE(object_); ++i) {
+    PyObject* one = PyList_GET_ITEM(object_, i);
+    const size_t count = PyLong_AsSize_t(PyTuple_GET_ITEM(one, 1));
+    PyObject* none = PyObject_Vectorcall(PyTuple_GET_ITEM(one, 0), next, count, nullptr);
+    if (none == nullptr) Py_CLEAR(result);
+    Py_XDECREF(none);
+    next += count;
+  }
+  Py_DECREF(values);
   return result;
 }
 

@@ -18,7 +18,8 @@ namespace ingot::client {
 /// ("input", i) | ("sized", i) | ("item", i) | ("const", object) | ("tuple"|"list", [children]) |
 /// ("dict", [keys], [children]) | ("call", callable, [children]) | ("keep", n, tree): built here
 /// and known as number n |
-/// ("same", n): what was kept under that number before.
+/// ("same", n): what was kept under that number before |
+/// ("then", [(operation, count)], [children]): the first child, behind operations that take so many of the others each.
 /// An input is the very object that the call passed; sized is an integer, the last size of leaf i; item is the one
 /// element of leaf i, as a Python number; a leaf that occurs twice is one object. To autograd a view is one of leaf j,
 /// parts with one j are views of one tensor that is not returned, and a detached leaf shares the version of leaf j or,
@@ -50,12 +51,14 @@ class OutputTree {
     kList,
     kDict,
     kCall,
+    kThen,
     kKeep,
     kSame
   };
   struct Building;
   PyObject* BuildOne(Building& building) const;
   void Link(Building& building) const;
+  PyObject* Done(PyObject* values) const;
   OutputTree() = default;
   Status ParseChildren(PyObject* children, size_t leaf_count, size_t input_count);
 

@@ -3,9 +3,12 @@
 
 import collections.abc
 import contextlib
+import gc
 import math
 import operator
 import signal
+import threading
+import time
 
 import pytest
 import torch
@@ -593,6 +596,99 @@ def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
         assert torch.equal(step(x, n), function(x, n))
     with pytest.raises(RuntimeError, match="without overflow"):
         step(x, 300)
+
+
+class Steps(torch.nn.Module):
+    """A tensor and a list that are changed together."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("done", torch.zeros(8))
+        self.names = [0] * 8
+
+    def forward(self, x):
+        for i in range(8):
+            x = torch.tanh(x @ x)
+            self.done[i] += 1
+            self.names[i] += 1
+        return x
+
+
+def test_an_interrupted_native_call_leaves_its_state_whole(ingot):
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    model, x = Steps(), torch.randn(400, 400) * 0.01
+    step, before = ingot.compile(model, wait=True), signal.signal(signal.SIGUSR1, handler)
+    try:
+        with torch.no_grad():
+            for _ in range(4):
+                step(x)
+            calls = int(model.done[0])
+            main = threading.main_thread().ident
+            sender = threading.Thread(target=lambda: (time.sleep(0.002), signal.pthread_kill(main, signal.SIGUSR1)))
+            with pytest.raises(KeyboardInterrupt):
+                sender.start()
+                while True:
+                    step(x)
+                    calls += 1
+            sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert model.names == model.done.int().tolist() and model.names[0] in (calls, calls + 1)
+
+
+class Seen:
+    signals = collections_ = closed = 0
+
+
+def test_what_interrupts_a_recorded_call_is_no_part_of_it(ingot, monkeypatch):
+    def handler(number, frame):
+        Seen.signals += 1
+
+    def collected(phase, info):
+        Seen.collections_ += 1
+
+    def rows():
+        try:
+            yield 1
+        finally:
+            Seen.closed += 1
+
+    def function(x):
+        for _ in range(4):
+            kept = [[i] for i in range(2000)]
+            x = torch.tanh(x) * len(kept)
+        if arrives:
+            arrives.pop()()
+        return x
+
+    arrives = [lambda: signal.raise_signal(signal.SIGUSR1)]
+    before = signal.signal(signal.SIGUSR1, handler)
+    gc.callbacks.append(collected)
+    try:
+        abandoned = rows()
+        next(abandoned)
+        cycle = [abandoned]
+        cycle.append(cycle)
+        gc.collect()
+        Seen.collections_ = 0
+        del abandoned, cycle
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad():
+            for _ in range(4):
+                step(torch.ones(3))
+            collections_, closed = Seen.collections_, Seen.closed
+            gc.disable()
+            with counted(ingot) as seen:
+                for _ in range(3):
+                    step(torch.ones(3))
+        assert seen["native_calls"] == 3, step.report()
+        assert (Seen.signals, Seen.collections_, Seen.closed) == (1, collections_, closed)
+    finally:
+        gc.enable()
+        gc.callbacks.remove(collected)
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_what_handlers_of_signals_raise_is_the_programs(ingot, monkeypatch):

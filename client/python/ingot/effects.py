@@ -57,14 +57,5 @@ def _operation(name: str, holder: typing.Any) -> "typing.Callable[..., typing.An
 
 def replayed(outputs: "tuple[typing.Any, ...]", writes: "list[dict[str, typing.Any]]", roots: paths.Roots) -> "tuple[typing.Any, ...]":
     """The result's tree with the operations done behind it."""
-    operations = [_operation(write["n"], paths.resolve(write["h"], roots)) for write in writes]
-    counts = [len(write["v"]) for write in writes]
-
-    def finish(values: "list[typing.Any]") -> typing.Any:
-        at = 1
-        for operation, count in zip(operations, counts):
-            operation(*values[at:at + count])
-            at += count
-        return values[0]
-
-    return ("call", finish, [outputs, *(tree.decode(value, roots) for write in writes for value in write["v"])])
+    operations = [(_operation(write["n"], paths.resolve(write["h"], roots)), len(write["v"])) for write in writes]
+    return ("then", operations, [outputs, *(tree.decode(value, roots) for write in writes for value in write["v"])])

@@ -799,8 +799,9 @@ os.register_at_fork(after_in_child=_forked)
 @atexit.register
 def _finish() -> None:
     """A short script still fills the cache: compiles under way get a moment to be published."""
+    began = time.monotonic()
     for engine in list(_live):
-        engine.wait(engine.config.exit_wait_ms_max / 1e3)
+        engine.wait(max(0.0, began + engine.config.exit_wait_ms_max / 1e3 - time.monotonic()))
     background.end()
     for engine in list(_live):
         engine.end()

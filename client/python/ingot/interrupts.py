@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that a program's signal handlers raise wherever Python happens to be: they are the program's, not ours to swallow."""
+"""What runs wherever Python happens to be, and is no part of the call in which it does: handlers of signals, and what collections of garbage
+start (their callbacks, finalizers, generators that nobody has finished)."""
 
+import contextlib
+import gc
 import signal
 import typing
 
 
+def codes() -> "list[typing.Any]":
+    """The code objects of the handlers that are set now."""
+    found = (_code(signal.getsignal(number)) for number in signal.valid_signals())
+    return [code for code in found if code is not None]
+
+
 def is_one(error: BaseException) -> bool:
-    """Whether a handler that is set now has raised it. Asked where a bug of ours would be caught: it costs tens of microseconds."""
-    handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    at = error.__traceback__
+    """Whether a handler of a signal has raised it: then it is the program's, not ours to swallow."""
+    handlers, at = codes(), error.__traceback__
     while at is not None:
         if at.tb_frame.f_code in handlers:
             return True
         at = at.tb_next
     return False
+
+
+@contextlib.contextmanager
+def none_of_collections() -> "typing.Iterator[None]":
+    """No garbage is collected meanwhile, but what goes by itself."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _code(handler: typing.Any) -> typing.Any:

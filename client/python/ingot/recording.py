@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, calls, collectives, counters, custom_ops, dependencies, effects, errors, groups, kinds, memories, paths, tree
+from ingot import _native, calls, collectives, counters, custom_ops, dependencies, effects, errors, groups, interrupts, kinds, memories, paths, tree
 from ingot.config import Config
 
 _DEFERRED_ABOVE = 32 << 10
@@ -65,7 +65,7 @@ class Refused(Exception):
         self.name, self.detail = name, detail
 
 
-MAY_PASS = frozenset(["call", "side-effect", "result", "unbound-tensor", "unexplained-code", "unexplained-class", "unexplained-global",
+MAY_PASS = frozenset(["call", "interrupted", "side-effect", "result", "unbound-tensor", "unexplained-code", "unexplained-class", "unexplained-global",
                       "unexplained-object", "unexplained-module", "outside-iterator", "foreign-type", "foreign-attribute", "import", "traced", "exception", "uninitialized"])
 """Refusals that may be of a first call alone."""
 
@@ -137,7 +137,7 @@ class Recording:
             for argument, number in call.varying.items():
                 self._own[argument] = self._moving_numbers.own(call.numbers()[argument], call.tensors[number], call.names[number], self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
+        with interrupts.none_of_collections(), collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
             self._start_observing()
             try:
@@ -158,6 +158,7 @@ class Recording:
         # The observer keeps its hooks: they must not lead back to it.
         recorder = self._recorder
         self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
+        self.observer.set_interrupts(interrupts.codes())
         self.observer.start(self._function, self._config.instructions_max)
 
     def _stop_observing(self) -> None:
