@@ -3,6 +3,7 @@
 
 import collections.abc
 import contextlib
+import enum
 import gc
 import math
 import operator
@@ -596,6 +597,27 @@ def test_numbers_that_do_not_fit_are_refused_as_by_eager(ingot, function):
         assert torch.equal(step(x, n), function(x, n))
     with pytest.raises(RuntimeError, match="without overflow"):
         step(x, 300)
+
+
+def test_only_handlers_of_signals_are_known_as_such(ingot):
+    from ingot import interrupts
+
+    class Handler:
+        def __call__(self, number, frame):
+            pass
+
+        def method(self, number, frame):
+            pass
+
+    known = interrupts.codes()
+    assert all(code.co_filename != enum.__file__ for code in known)  # Of members that stand for what the system does.
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        for handler, code in ((Handler(), Handler.__call__.__code__), (Handler().method, Handler.method.__code__)):
+            signal.signal(signal.SIGUSR1, handler)
+            assert interrupts.codes() == [*known, code]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 class Steps(torch.nn.Module):
