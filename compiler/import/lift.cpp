@@ -468,11 +468,13 @@ class Lifter {
       if (sizes_.Seen(size) > 0) sizes_.AtLeastZero(size - Dim(1));
       if (sizes_.Seen(size) == 0) sizes_.Tie(size, Dim());
     }
-    if (!inferred.strides && KeepsOrder(node)) NoteOrder(node);
-    if (!inferred.strides && KeepsOrder(node) && IsPermuted(node)) {
-      for (const Dim& size : type.sizes) {
+    if (!inferred.strides && KeepsOrder(node)) {
+      NoteOrder(node);
+      const bool is_permuted = IsPermuted(node);
+      for (size_t i = 0; is_permuted && i < type.rank(); ++i) {
+        const Dim& size = type.sizes[i];
         if (!size.is_const() && sizes_.Seen(size) > 1) sizes_.AtLeastZero(size - Dim(2));
-        if (!size.is_const()) TieIfOne(size);
+        TieIfOne(size);
       }
     }
     std::vector<Dims> guesses;

@@ -76,6 +76,7 @@ class Shape:
         self.moved: "collections.defaultdict[str, set[str]]" = collections.defaultdict(set)
         """Places that a recording read and did not find as they were when it ended: the digests of what it read there."""
         self._calls_to_rest, self._rests = 0, iter(_RESTS)
+        """Calls that are to be eager before the next is recorded; how many the next times."""
         self._record: typing.Any = None
         """Of the recording that was sent last."""
         self._values: "collections.defaultdict[paths.Path, set[str]]" = collections.defaultdict(set)
@@ -164,8 +165,8 @@ class Shape:
 
     def rests(self) -> bool:
         """Whether a call is one of those."""
-        self._calls_to_rest = max(0, self._calls_to_rest - 1)
-        return self._calls_to_rest > 0
+        left, self._calls_to_rest = self._calls_to_rest, max(0, self._calls_to_rest - 1)
+        return left > 0
 
     def served(self) -> int:
         """Calls that its variants have served."""
