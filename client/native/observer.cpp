@@ -126,7 +126,13 @@ Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   NoteOperators();
   TRY(trace_.Start());
   made_.Start();
+  if (!refused_) pauses_collections_ = PyGC_Disable() != 0;
   return {};
+}
+
+/// The rest of a refused call, and who asks there whether garbage is collected, find what the program has set.
+void Observer::CollectAgain() {
+  if (std::exchange(pauses_collections_, false)) PyGC_Enable();
 }
 
 /// What `+` and its like do to tensors: instructions find it in their classes, and so may a patch.
@@ -137,6 +143,7 @@ void Observer::NoteOperators() {
 }
 
 void Observer::Stop() {
+  CollectAgain();
   trace_.Stop();
   made_.Stop();
   static PyObject* const context = PyUnicode_InternFromString("context");
@@ -176,6 +183,7 @@ void Observer::Stop() {
 void Observer::Refuse(std::string name, std::string detail) {
   if (refused_) return;
   refused_ = Refused{std::move(name), WithLine(std::move(detail))};
+  CollectAgain();
   trace_.Mute();
   made_.Stop();
   hooks_.refuse(*refused_);

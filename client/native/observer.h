@@ -106,6 +106,8 @@ class Observer final : private InstructionListener {
     }
   };
 
+  void CollectAgain();
+
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
   bool TakesResults() const override { return takes_results_; }
@@ -329,6 +331,8 @@ class Observer final : private InstructionListener {
   uint64_t instructions_max_ = 0;
   int classes_in_making_ = 0;  ///< class statements that have begun
   std::optional<Refused> refused_;
+  /// What collections of garbage start is no part of the call in which they come: none come meanwhile.
+  bool pauses_collections_ = false;
   Hooks hooks_;
   PythonRef aliased_;  ///< whose `data` the instruction that runs gives
   boost::unordered_flat_map<PyObject*, CellOf> cells_;

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs wherever Python happens to be, and is no part of the call in which it does: handlers of signals, and what collections of garbage
-start (their callbacks, finalizers, generators that nobody has finished)."""
+"""Handlers of signals: they run wherever Python happens to be, and are no part of the call in which they do."""
 
 import _signal
-import contextlib
-import gc
 import signal
 import types
 import typing
@@ -25,18 +22,6 @@ def is_one(error: BaseException) -> bool:
             return True
         at = at.tb_next
     return False
-
-
-@contextlib.contextmanager
-def none_of_collections() -> "typing.Iterator[None]":
-    """No garbage is collected meanwhile, but what goes by itself."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _code(handler: typing.Any) -> typing.Any:

@@ -137,7 +137,7 @@ class Recording:
             for argument, number in call.varying.items():
                 self._own[argument] = self._moving_numbers.own(call.numbers()[argument], call.tensors[number], call.names[number], self.observer)
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        with interrupts.none_of_collections(), collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
+        with collectives.Unwrapping() if groups.initialized() else contextlib.nullcontext():
             recorder.start()
             self._start_observing()
             try:
