@@ -89,6 +89,14 @@ def check_marks(file: str, text: str) -> "list[str]":
             if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line)]
 
 
+def check_errors(file: str, text: str) -> "list[str]":
+    """What a signal's handler has raised is not ours to clear."""
+    if not file.startswith("client/native/") or file == "client/native/drop_error.cpp":
+        return []
+    return [f"{file}:{n}: DropError() ends errors" for n, line in enumerate(text.splitlines(), 1)
+            if re.search(r"\bPyErr_Clear\(|\bdiscard_as_unraisable\(", line)]
+
+
 def check_license(file: str, text: str) -> "list[str]":
     if pathlib.Path(file).suffix in (".h", ".cpp", ".py") and "SPDX-License-Identifier" not in text[:200]:
         return [f"{file}:1: no SPDX line"]
@@ -141,7 +149,7 @@ def main() -> int:
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
     found = check_dead(files, texts) + check_types(texts)
     for file, text in texts.items():
-        for check in (check_directions, check_fences, check_lines, check_marks, check_license):
+        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0

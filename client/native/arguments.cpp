@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/arguments.h"
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/moving_numbers.h"
 #include "client/native/python_ref.h"
@@ -100,7 +101,7 @@ class Flattener {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(str, &size);
     if (text == nullptr) {
-      PyErr_Clear();
+      DropError();
       return;
     }
     Raw(static_cast<uint32_t>(size));
@@ -157,7 +158,7 @@ class Flattener {
   void Repr(PyObject* value) {
     Tag('r');
     PyObject* repr = PlainRepr(value);
-    if (repr == nullptr) return PyErr_Clear();
+    if (repr == nullptr) return DropError();
     String(repr);
     Py_DECREF(repr);
   }
@@ -197,7 +198,7 @@ class Flattener {
     PyObject* repr = PlainRepr(key);
     const char* text = repr == nullptr ? nullptr : PyUnicode_AsUTF8(repr);
     std::string out = text == nullptr ? "?" : text;
-    PyErr_Clear();
+    DropError();
     Py_XDECREF(repr);
     return out;
   }
@@ -212,7 +213,7 @@ class Flattener {
                                               "__dataclass_fields__");
     if (fields != nullptr && PyDict_Check(fields)) names = PySequence_Tuple(fields);
     Py_XDECREF(fields);
-    PyErr_Clear();
+    DropError();
     // Types are never freed while cached: the cache keeps them.
     Py_INCREF(Py_TYPE(value));
     cache->emplace(Py_TYPE(value), names);
@@ -227,7 +228,7 @@ class Flattener {
       PyObject* field = PyTuple_GET_ITEM(fields, i);
       PyObject* item = PyObject_GetAttr(value, field);
       if (item == nullptr) {
-        PyErr_Clear();
+        DropError();
         Tag('-');
         continue;
       }
@@ -249,7 +250,7 @@ class Flattener {
 std::string PositionalName(PyObject* parameters, size_t i) {
   if (parameters != nullptr && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(parameters)) {
     if (const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(parameters, i))) return name;
-    PyErr_Clear();
+    DropError();
   }
   return "args[" + std::to_string(i) + "]";
 }
@@ -266,7 +267,7 @@ VaryingNumbers VaryingNumbers::Of(PyObject* arguments) {
       found.positions.push_back(PyLong_AsSize_t(one));
     }
   }
-  PyErr_Clear();
+  DropError();
   return found;
 }
 

@@ -9,6 +9,7 @@
 #include "client/lib/cpu_features.h"
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
+#include "client/native/drop_error.h"
 #include "client/native/record.h"
 #include "client/native/without_gil.h"
 #include "proto/capture_file.h"
@@ -139,6 +140,8 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
       variants.append(VariantDict(*variant, std::move(found.files[variant->descriptor])));
     } catch (py::error_already_set& e) {
       out["why"] = std::string("stored but rejected: ") + py::str(e.value()).cast<std::string>();
+      e.restore();
+      DropError();
     }
   }
   out["variants"] = variants;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/native/callables.h"
+#include "client/native/drop_error.h"
 #include "client/native/instruction.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -43,8 +44,9 @@ void Tell(Observer& o, const py::function& hook, const Arguments&... arguments) 
   try {
     hook(arguments...);
   } catch (py::error_already_set& e) {
-    e.discard_as_unraisable("ingot.Observer");
-    o.Refuse("internal", "the recorder could not be told");
+    o.Refuse("internal", std::string("the recorder could not be told: ") + e.what());
+    e.restore();
+    DropError();
   }
 }
 

@@ -17,6 +17,7 @@
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/unserved_calls.h"
 #include "client/native/variant_table.h"
 #include "client/native/without_gil.h"
@@ -399,7 +400,7 @@ PyObject* GetAttribute(PyObject* object, PyObject* name) {
   }
   PyObject* found = PyObject_GenericGetAttr(object, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-  PyErr_Clear();
+  DropError();
   found = PyObject_GetAttr(self->base.target, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   PyObject *kind, *value, *trace;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/origin.h"
 
@@ -352,7 +353,7 @@ std::string NameOfFunction(PyObject* callable) {
   }
   if (self != nullptr && PyModule_Check(self)) {
     const char* module = PyModule_GetName(self);
-    if (module == nullptr) PyErr_Clear();
+    if (module == nullptr) DropError();
     const std::string_view text = module == nullptr ? "?" : module;
     return text == "builtins" ? std::string(name) : Joined(text, name);
   }
@@ -443,7 +444,7 @@ std::string Callables::NameOf(PyObject* callable) {
   if (type == BoundSlotType()) {
     const PythonRef name(PyObject_GetAttrString(callable, "__qualname__"));
     const PythonRef self(PyObject_GetAttrString(callable, "__objclass__"));
-    PyErr_Clear();
+    DropError();
     if (self && PyType_Check(self.get())) {
       const std::string_view qualified = ViewOf(name.get());
       return Joined(OwnerName(reinterpret_cast<PyTypeObject*>(self.get())),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/code_facts.h"
+#include "client/native/drop_error.h"
 
 namespace ingot::client {
 namespace {
@@ -25,7 +26,7 @@ CodeFacts* FactsOf(PyObject* code) {
   if (Get(code, index, &known) == 0 && known != nullptr) return static_cast<CodeFacts*>(known);
   auto* facts = new CodeFacts;
   if (Set(code, index, facts) == 0) return facts;
-  PyErr_Clear();
+  DropError();
   delete facts;
   return nullptr;
 }

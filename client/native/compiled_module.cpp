@@ -3,6 +3,7 @@
 
 #include "client/native/call_site.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/python_ref.h"
 
 namespace ingot::client {
@@ -65,7 +66,7 @@ PyObject* GetMissing(PyObject* object, PyObject* name) {
   PyObject* target = Self(object)->base.target;
   const PythonRef inherited(
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(target)), "__getattr__"));
-  if (!inherited) PyErr_Clear();
+  if (!inherited) DropError();
   PyObject* found = nullptr;
   if (inherited) {
     found = PyObject_CallFunctionObjArgs(inherited.get(), object, name, nullptr);
@@ -77,7 +78,7 @@ PyObject* GetMissing(PyObject* object, PyObject* name) {
   PyErr_Fetch(&kind, &value, &trace);
   if (!PyType_IsSubtype(Py_TYPE(object), Py_TYPE(target))) found = PyObject_GetAttr(target, name);
   if (found == nullptr) {
-    PyErr_Clear();
+    DropError();
     found = FindVerb(EngineOf(Self(object)->site), name);
   }
   if (found == nullptr && !PyErr_Occurred()) {

@@ -3,6 +3,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include "client/native/drop_error.h"
 #include "client/native/python_ref.h"
 
 namespace ingot::client {
@@ -43,7 +44,7 @@ int OnWrite(PyDict_WatchEvent event, PyObject* dict, PyObject* /*key*/, PyObject
 int Watcher() {
   Counts& counts = TheCounts();
   if (counts.watcher < 0) counts.watcher = PyDict_AddWatcher(OnWrite);
-  if (counts.watcher < 0) PyErr_Clear();
+  if (counts.watcher < 0) DropError();
   return counts.watcher;
 }
 
@@ -56,7 +57,7 @@ bool GiveOwnTable([[maybe_unused]] PyObject* dict) {
     const PythonRef last(PyObject_CallMethod(dict, "popitem", nullptr));
     if (last)
       PyDict_SetItem(dict, PyTuple_GET_ITEM(last.get(), 0), PyTuple_GET_ITEM(last.get(), 1));
-    PyErr_Clear();
+    DropError();
   }
   return !shares();
 #else
@@ -75,7 +76,7 @@ DictMark::DictMark(PyObject* dict) : now_(&kNobodyTells) {
   counted_ = known.lock();
   if (!counted_) {
     if (PyDict_Watch(watcher, dict) != 0) {
-      PyErr_Clear();
+      DropError();
       return;
     }
     counted_ = std::make_shared<uint64_t>(1);

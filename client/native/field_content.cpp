@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/native/code_digest.h"
+#include "client/native/drop_error.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/registrations.h"
@@ -35,7 +36,7 @@ Digest DigestOfLength(PyObject* holder) {
   hasher.Add(static_cast<uint64_t>(SizeOf(holder)));
   if (std::string_view(NativeBase(Py_TYPE(holder))->tp_name) == "collections.deque") {
     const PythonRef most(PyObject_GenericGetAttr(holder, InternedMaxlen()));
-    PyErr_Clear();
+    DropError();
     if (most && most.get() != Py_None) hasher.Add(static_cast<uint64_t>(PyLong_AsSsize_t(most.get())));
   }
   return hasher.Finish();
@@ -65,7 +66,7 @@ Digest DigestOfKeys(PyObject* dict) {
       if (!key) break;
       add(key.get());
     }
-    PyErr_Clear();
+    DropError();
     return hasher.Finish();
   }
   Py_ssize_t at = 0;
@@ -121,7 +122,7 @@ Digest DigestOfSpecial(PyObject* type) {
 Digest DigestOfContext(PyObject* variable) {
   PyObject* value = nullptr;
   if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0)
-    PyErr_Clear();
+    DropError();
   const PythonRef held(value);
   return held ? DigestOfContent(held.get()) : DigestOf("unset");
 }
@@ -148,7 +149,7 @@ Digest DigestOfNames(PyObject* function) {
   }
   for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
     const PythonRef text(PyObject_GetAttrString(function, name));
-    PyErr_Clear();
+    DropError();
     hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get())
                                                         : std::string_view("?"));
   }
@@ -176,7 +177,7 @@ Digest DigestOfAddress(PyObject* holder) {
 
 void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
   const PythonRef name(PyObject_GetAttrString(value, attribute));
-  PyErr_Clear();
+  DropError();
   hasher.AddField(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
 }
 

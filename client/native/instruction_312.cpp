@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/native/drop_error.h"
 #include "client/native/instruction.h"
 #include "client/native/python_ref.h"
 
@@ -375,7 +376,7 @@ class Tool {
   void Observe(PyCodeObject* code) {
     auto* object = reinterpret_cast<PyObject*>(code);
     const PythonRef set(Ask("get_local_events", "iO", id_, object));
-    PyErr_Clear();
+    DropError();
     if (set && PyLong_AsLong(set.get()) == events_instruction_) return;
     codes_.push_back(PythonRef::Borrow(object));
     SetLocal(object, events_instruction_);
@@ -388,7 +389,7 @@ class Tool {
   }
   void Drop(PyObject* result) {
     Py_XDECREF(result);
-    PyErr_Clear();
+    DropError();
   }
   void SetLocal(PyObject* code, int events) {
     Drop(Ask("set_local_events", "iOi", id_, code, events));
@@ -426,7 +427,7 @@ Status Tool::Begin() {
   // Of the six tools that can be, debuggers, coverage, profilers and optimizers have their own.
   for (const int id : {4, 3}) {
     const PythonRef taken(Ask("get_tool", "i", id));
-    PyErr_Clear();
+    DropError();
     if (taken.get() != Py_None) continue;
     id_ = id;
     Drop(Ask("use_tool_id", "is", id, "ingot"));
@@ -462,7 +463,7 @@ Status Tool::Begin() {
     }
     const PythonRef set(Ask("set_events", "ii", id, global));
     if (set) return {};
-    PyErr_Clear();
+    DropError();
     return Error(Code::kInternal, "sys.monitoring does not tell of events");
   }
   return Error(Code::kUnsupported, "other tools of sys.monitoring leave no number for Ingot");
@@ -486,7 +487,7 @@ void InstructionTrace::State::Enter() {
   const CodeTable* table = nullptr;
   if (wish == InstructionListener::Wish::kObserve) {
     table = CodeTable::Of(code);
-    PyErr_Clear();
+    DropError();
     Tool::Get().Observe(code);
   }
   frames.push_back({frame, table, !frames.empty() && frames.back().takes});
@@ -669,7 +670,7 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable
   if (out.act != Act::kUnknown) DecodeOperands(frame, entry.op, entry.argument, top, out);
   if (PyErr_Occurred() != nullptr) {
     // super() or a slice that cannot be made: the instruction raises the same.
-    PyErr_Clear();
+    DropError();
     return false;
   }
   return out.act != Act::kHarmless;

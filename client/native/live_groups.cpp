@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/live_groups.h"
+#include "client/native/drop_error.h"
 
 #include <utility>
 
@@ -18,7 +19,7 @@ std::optional<std::string> TextOf(PyObject* object, const char* name) {
   const char* utf8 = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
   std::optional<std::string> found;
   if (utf8 != nullptr) found = utf8;
-  PyErr_Clear();
+  DropError();
   Py_XDECREF(text);
   Py_XDECREF(value);
   return found;
@@ -40,7 +41,7 @@ std::optional<std::string> IdentityOfMesh(PyObject* mesh) {
   const char* utf8 = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
   const bool known = utf8 != nullptr;
   if (known) text += std::string(" ") + utf8;
-  PyErr_Clear();
+  DropError();
   Py_XDECREF(shown);
   Py_XDECREF(list);
   Py_XDECREF(ranks);
@@ -56,7 +57,7 @@ std::optional<std::string> IdentityOfMesh(PyObject* mesh) {
     const std::string* identity = name == nullptr ? nullptr : IdentityOfGroup(name);
     text += "; " + (identity == nullptr ? std::string("no group") : *identity);
   }
-  PyErr_Clear();
+  DropError();
   Py_XDECREF(groups);
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/observer.h"
 #include "client/native/size_terms.h"
@@ -56,7 +57,7 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
     }
     default: break;
   }
-  PyErr_Clear();
+  DropError();
   return done;
 }
 

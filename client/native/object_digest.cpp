@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "client/native/drop_error.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
@@ -62,7 +63,7 @@ std::vector<std::pair<PythonRef, PythonRef>> SlotsOf(PyObject* value) {
   std::vector<std::pair<PythonRef, PythonRef>> found;
   EachSlot(Py_TYPE(value), [&](PyObject* key) {
     PythonRef item(PyObject_GenericGetAttr(value, key));
-    PyErr_Clear();
+    DropError();
     if (item) found.emplace_back(PythonRef::Borrow(key), std::move(item));
     return false;
   });
@@ -74,7 +75,7 @@ std::vector<std::pair<PythonRef, PythonRef>> SlotsOf(PyObject* value) {
 void ValueWriter::WriteFields(PyObject* value, std::initializer_list<const char*> fields) {
   for (const char* field : fields) {
     const PythonRef item(PyObject_GetAttrString(value, field));
-    PyErr_Clear();
+    DropError();
     if (item) {
       Write(item.get());
     } else {
@@ -88,7 +89,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   if (!PyObject_CheckBuffer(value)) return false;
   Py_buffer view;
   if (PyObject_GetBuffer(value, &view, PyBUF_FULL_RO) != 0) {
-    PyErr_Clear();
+    DropError();
     return false;
   }
   const std::string_view format = view.format == nullptr ? "" : view.format;
@@ -108,7 +109,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   const PythonRef owner(PyMemoryView_Check(value) || is_array
                             ? PyObject_GetAttrString(value, is_array ? "base" : "obj")
                             : nullptr);
-  PyErr_Clear();
+  DropError();
   if (owner) WriteText(Py_TYPE(owner.get())->tp_name);
   for (int i = 0; i < view.ndim && view.shape != nullptr; ++i) {
     AppendLittle(bytes_, static_cast<int64_t>(view.shape[i]));
@@ -116,7 +117,7 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   Buffer content(static_cast<size_t>(view.len));
   const bool copied = PyBuffer_ToContiguous(content.data(), &view, view.len, 'C') == 0;
   PyBuffer_Release(&view);
-  if (!copied) PyErr_Clear();
+  if (!copied) DropError();
   const Digest digest = DigestOf(Bytes(content));
   AppendLittle(bytes_, digest.low);
   AppendLittle(bytes_, digest.high);
@@ -138,7 +139,7 @@ bool ValueWriter::WriteKnownObject(PyObject* value) {
     WriteFields(value, {"fget"});
   } else if (name.ends_with("_tuplegetter")) {  // Its place in the tuple is in what it says to pickle.
     const PythonRef parts(PyObject_CallMethod(value, "__reduce__", nullptr));
-    PyErr_Clear();
+    DropError();
     if (parts) Write(PyTuple_GET_ITEM(parts.get(), 1));
   } else if (name == "types.GenericAlias") {
     WriteFields(value, {"__origin__", "__args__"});
@@ -214,7 +215,7 @@ void ValueWriter::WriteObject(PyObject* value) {
   if (place != nullptr && *place == nullptr) return WriteTag('-');
   const PythonRef dict = place != nullptr ? PythonRef::Borrow(*place)
                                           : PythonRef(PyObject_GetAttrString(value, "__dict__"));
-  PyErr_Clear();
+  DropError();
   if (dict && PyDict_Check(dict.get())) return WriteAttributes(dict.get());
   const bool is_container = PyDict_Check(value) || PyList_Check(value) || PyAnySet_Check(value) ||
                             PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value);

@@ -3,6 +3,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -114,7 +115,7 @@ void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
       return Refuse("unexplained-class", std::string(QualnameOf(base)) + ", which no name leads to");
     if (is_own) return;
   }
-  PyErr_Clear();
+  DropError();
 }
 
 void Observer::LookUpSpecial(PyObject* instance, const char* name) {
@@ -177,7 +178,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
     Operand(object);
     // What it does not have itself it asks of the class that it is made of.
     const PythonRef origin(PyObject_GetAttrString(object, "__origin__"));
-    PyErr_Clear();
+    DropError();
     return origin ? LoadAttribute(origin.get(), name) : void();
   }
   Refuse("foreign-attribute", TextOf(type, name));
@@ -258,7 +259,7 @@ void Observer::Bind(PyObject* found, PyObject* object) {
   if (PyObject_TypeCheck(found, &PyProperty_Type)) {
     if (number) log_.NoteField(*number, "get");
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
-    PyErr_Clear();
+    DropError();
     if (get && !PyFunction_Check(get.get())) NoteType(get.get());
     if (get && object != nullptr && !PyFunction_Check(get.get())) {
       Call(get.get(), {&object, 1, nullptr});
@@ -338,7 +339,7 @@ void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
   if (IsNamed(name, "__name__") || IsNamed(name, "__qualname__")) return log_.NoteField(*number, "names");
   PyObject* own = DictOf(type);
   const bool is_own = own != nullptr && PyDict_GetItemWithError(own, name) != nullptr;
-  PyErr_Clear();
+  DropError();
   for (const char* entry : {"__doc__", "__module__", "__annotations__", "__abstractmethods__"}) {
     if (IsNamed(name, entry) && is_own) return log_.NoteRead(*number, Reading::kAttribute, name);
   }
@@ -350,7 +351,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   const PythonRef after(PyObject_GetAttrString(object, "__thisclass__"));
   const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
   const PythonRef self(PyObject_GetAttrString(object, "__self__"));
-  PyErr_Clear();
+  DropError();
   if (!own || !PyType_Check(own.get())) return;
   NoteBases(reinterpret_cast<PyTypeObject*>(own.get()));
   PyObject* order = reinterpret_cast<PyTypeObject*>(own.get())->tp_mro;

@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
@@ -62,7 +63,7 @@ bool IsCollected(PyTypeObject* type, PyObject* const* values, size_t count) {
 /// What an attrgetter or itemgetter gets: a tuple, or null.
 PythonRef KeysOf(PyObject* getter) {
   const PythonRef parts(PyObject_CallMethod(getter, "__reduce__", nullptr));
-  PyErr_Clear();
+  DropError();
   PyObject* keys = parts && PyTuple_Check(parts.get()) && PyTuple_GET_SIZE(parts.get()) > 1
                        ? PyTuple_GET_ITEM(parts.get(), 1)
                        : nullptr;
@@ -79,7 +80,7 @@ PythonRef PartOf(PyObject* subject, PyObject* key, bool is_item) {
   }
   const bool is_plain = PyTuple_CheckExact(subject) || PyList_CheckExact(subject) || PyDict_CheckExact(subject);
   PythonRef part(is_plain ? PyObject_GetItem(subject, key) : Py_NewRef(Py_None));
-  PyErr_Clear();
+  DropError();
   return part ? std::move(part) : PythonRef::Borrow(Py_None);
 }
 
@@ -98,7 +99,7 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
   if (!number && PyCFunction_Check(callable)) {
     const PythonRef name(PyObject_GetAttrString(callable, "__name__"));
     const PythonRef module(PyObject_GetAttrString(callable, "__module__"));
-    PyErr_Clear();
+    DropError();
     const auto path =
         CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
@@ -152,7 +153,7 @@ void Observer::Getters(const Arguments& arguments) {
       }
       if (!is_plain) continue;
       const PythonRef items(PySequence_List(one));
-      PyErr_Clear();
+      DropError();
       // What it gives, native code takes, and may look into.
       const PythonRef keys = KeysOf(getter);
       for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()) && !refused_; ++n) {
@@ -209,7 +210,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     // The answer may be one from before: it is the wrapped function's, as long as that has the same
     // code.
     const PythonRef wrapped(PyObject_GetAttrString(callable, "__wrapped__"));
-    PyErr_Clear();
+    DropError();
     if (number) log_.NoteField(*number, "wrapped");
     if (wrapped) Call(wrapped.get(), arguments);
     DeepAll(arguments);
@@ -263,7 +264,7 @@ Observer::Partial Observer::TakeApartPartial(PyObject* partial) {
   }
   Partial parts{PythonRef(PyObject_GetAttrString(partial, "func")), PythonRef(PyObject_GetAttrString(partial, "args"))};
   const PythonRef named(PyObject_GetAttrString(partial, "keywords"));
-  PyErr_Clear();
+  DropError();
   if (!parts.function || !parts.bound || !named) return {};
   Iterate(parts.bound.get());
   Iterate(named.get());
@@ -405,7 +406,7 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
     copy = PythonRef(PyDict_Check(from)     ? PyDict_Copy(from)
                      : PyAnySet_Check(from) ? PySet_New(from)
                                             : PySequence_List(from));
-    PyErr_Clear();
+    DropError();
     values[0] = copy.get();
   }
   log_.NoteMethod(*number, name.c_str(), values.data(), values.size());
@@ -420,7 +421,7 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   if (Py_TYPE(callable) == BoundSlotType()) {
     if (log_.IsOutside(callable)) Refuse("call", Callables::NameOf(callable) + ", bound before");
     held = PythonRef(PyObject_GetAttrString(callable, "__self__"));
-    PyErr_Clear();
+    DropError();
     self = held.get();
   }
   if (self != nullptr && !(PyType_Check(self) && PyCFunction_Check(callable))) {
@@ -694,7 +695,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kWarn: {
       DeepAll(arguments);
       const PythonRef warnings(PyImport_ImportModule("warnings"));
-      PyErr_Clear();
+      DropError();
       // A filter may make an error of it.
       if (const auto number = warnings ? ModuleNumber(warnings.get()) : std::nullopt) log_.NoteField(*number, "errors");
       break;

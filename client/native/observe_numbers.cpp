@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/native/callables.h"
+#include "client/native/drop_error.h"
 #include "client/native/observer.h"
 #include "client/native/python_numbers.h"
 #include "client/native/tensor_facts.h"
@@ -187,7 +188,7 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
     PyObject* best = values[0];
     for (size_t i = 1; i < in.arg_count; ++i) {
       const PythonRef answer(PyObject_RichCompare(values[i], best, name == "min" ? Py_LT : Py_GT));
-      PyErr_Clear();
+      DropError();
       const bool is_of_sizes = answer && CompareFloats(name == "min" ? Py_LT : Py_GT, values[i], best);
       if (!answer || (!is_of_sizes && !numbers_.Compare(name == "min" ? Py_LT : Py_GT, values[i], best))) return 0;
       if (answer.get() == Py_True) best = values[i];

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/native/callables.h"
+#include "client/native/drop_error.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/python_numbers.h"
@@ -103,7 +104,7 @@ PyObject* Observer::SizesOf(const Awaited& awaited, PyObject* result) {
     return sizes_.Make(sizes_.OfTensor(Op::Size, tensor, 0, *value), Where());
   if (value && (name == "size" || name == "stride")) {
     const PythonRef rank(PyObject_CallMethod(tensor, "dim", nullptr));
-    PyErr_Clear();
+    DropError();
     const auto dims = rank ? IntOf(rank.get()) : std::nullopt;
     const bool has_dim = awaited.dim.has_value() && dims && *awaited.dim >= -*dims && *awaited.dim < *dims;
     if (!has_dim) return FixTensors(awaited.tensors), nullptr;
@@ -178,7 +179,7 @@ void Observer::ExplainPart(const Awaited& awaited) {
     parts.push_back(key);
   }
   const PythonRef rank_object(PyObject_CallMethod(tensor, "dim", nullptr));
-  PyErr_Clear();
+  DropError();
   const int64_t rank = rank_object ? IntOf(rank_object.get()).value_or(-1) : -1;
   int64_t taken = 0;
   for (PyObject* part : parts) {
@@ -188,7 +189,7 @@ void Observer::ExplainPart(const Awaited& awaited) {
     if (IsTensor(part)) {
       const PythonRef type(PyObject_GetAttrString(part, "dtype"));
       const PythonRef text(type ? PyObject_Str(type.get()) : nullptr);
-      PyErr_Clear();
+      DropError();
       if (!text || ViewOf(text.get()) == "torch.bool" || ViewOf(text.get()) == "torch.uint8") return give_up();
     } else if (!is_known) {
       return give_up();
@@ -243,7 +244,7 @@ void Observer::ExplainPart(const Awaited& awaited) {
         LookAt(slice->step);
         const auto term = slice->stop == Py_None ? std::nullopt : TermOf(slice->stop);
         const PythonRef size(PyObject_CallMethod(tensor, "size", "L", static_cast<long long>(dim)));
-        PyErr_Clear();
+        DropError();
         const auto all = size ? IntOf(size.get()) : std::nullopt;
         if (*start != 0 || *step != 1 || !all || (*stop != *all && *stop != INT64_MAX)) return give_up();
         if (term) sizes_.Guard(Relation::Equal, *term, sizes_.OfTensor(Op::Size, tensor, dim, *all), Where());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/native/callables.h"
+#include "client/native/drop_error.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/python_numbers.h"
@@ -85,7 +86,7 @@ void Observer::LookInto(PyObject* value) {
 void Observer::FixTensor(PyObject* tensor) {
   const PythonRef sizes(PyObject_CallMethod(tensor, "size", nullptr));
   const PythonRef strides(PyObject_CallMethod(tensor, "stride", nullptr));
-  PyErr_Clear();
+  DropError();
   if (!sizes || !strides || !PyTuple_Check(sizes.get()) || !PyTuple_Check(strides.get()))
     return sizes_.GiveUp("a tensor without sizes at " + Where());
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes.get()); ++i) {
@@ -197,7 +198,7 @@ size_t Observer::FollowOne(const Instruction& in) {
         values.push_back(PySequence_Fast_GET_ITEM(in.b, i));
       const bool has_names = in.c != nullptr && PyDict_Check(in.c) && PyDict_GET_SIZE(in.c) > 0;
       const PythonRef names(has_names ? PySequence_Tuple(in.c) : nullptr);
-      PyErr_Clear();
+      DropError();
       for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names.get()); ++i)
         values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names.get(), i)));
       return FollowCall(in.a, values.data(), values.size(), names.get());

@@ -5,6 +5,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/observer.h"
 #include "client/native/live_groups.h"
@@ -130,7 +131,7 @@ void Observer::CalledFromClass(PyObject* found) {
   const bool is_wrapper = Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
   if (is_wrapper) {
     const PythonRef wrapped(PyObject_GetAttrString(found, "__func__"));
-    PyErr_Clear();
+    DropError();
     return CalledFromClass(wrapped.get());
   }
   PyObject* const self = PyCFunction_Check(found) ? SelfOf(found) : nullptr;
@@ -168,7 +169,7 @@ void Observer::NoteShape(PyObject* value) {
     const auto number = type ? TypeNumber(reinterpret_cast<PyTypeObject*>(type.get())) : std::nullopt;
     if (number) log_.NoteField(*number, "registry");
   }
-  PyErr_Clear();
+  DropError();
 }
 
 /// Somebody asks of which class it is, or from which it comes, and may be answered by the class itself (`__call__`,
@@ -324,7 +325,7 @@ void Observer::Deep(PyObject* root) {
       if (!fixed_dicts_.contains(behind)) waiting.push_back(behind);
     } else if (std::string_view(Py_TYPE(value)->tp_name) == "types.UnionType") {
       const PythonRef members(PyObject_GetAttrString(value, "__args__"));
-      PyErr_Clear();
+      DropError();
       for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members.get()); ++i)
         waiting.push_back(PyTuple_GET_ITEM(members.get(), i));  // The union holds them.
     } else {
@@ -449,7 +450,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     if (!IsAtom(key)) return log_.NoteWhole(*number);
     log_.NoteRead(*number, Reading::kItem, key);
     const bool is_there = PyDict_GetItemWithError(container, key) != nullptr;
-    PyErr_Clear();
+    DropError();
     const bool makes = std::string_view(Py_TYPE(container)->tp_name) == "collections.defaultdict";
     if (!is_there && makes) Refuse("side-effect", "a defaultdict gets an entry by being asked");
     return;
@@ -457,7 +458,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
   if (IsContainer(container) && PyLong_Check(key)) {
     const Py_ssize_t count = SizeOf(container);
     Py_ssize_t at = PyLong_AsSsize_t(key);
-    PyErr_Clear();
+    DropError();
     if (at < 0) at += count;
     log_.NoteLength(*number);
     const PythonRef index(PyLong_FromSsize_t(at));

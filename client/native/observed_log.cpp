@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/observed_log.h"
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 
@@ -22,7 +23,7 @@ PyObject* Interned(const char* text) {
 /// A copy of the places of a container, one level deep.
 PythonRef CopyOf(PyObject* container) {
   PythonRef copy(PyDict_Check(container) ? PyDict_Copy(container) : PySequence_List(container));
-  PyErr_Clear();
+  DropError();
   return copy;
 }
 
@@ -94,7 +95,7 @@ bool ObservedLog::IsWritten(PyObject* holder, const Place& place, PyObject* key)
           ? PythonRef::Borrow(key)
           : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
   const int found = text ? PySet_Contains(it->second.get(), text.get()) : -1;
-  PyErr_Clear();
+  DropError();
   return found == 1;
 }
 
@@ -241,7 +242,7 @@ Digest ObservedLog::Fingerprint() const {
     hasher.Add(one.module.low);
     hasher.Add(one.module.high);
   }
-  PyErr_Clear();
+  DropError();
   for (const auto& [one, other] : apart_) hasher.Add(static_cast<uint64_t>(one) << 32 | other);
   for (const auto& [path, number] : other_roots_) {
     hasher.AddField(path);
@@ -342,7 +343,7 @@ void ObservedLog::KeepBefore(PyObject* container) {
   const PythonRef items(!it->second                      ? nullptr
                         : PyDict_Check(it->second.get()) ? PyDict_Values(it->second.get())
                                                          : PySequence_List(it->second.get()));
-  PyErr_Clear();
+  DropError();
   for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
 }
 
@@ -362,7 +363,7 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
             ? PythonRef::Borrow(key)
             : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
     if (!text || PySet_Add(keys.get(), text.get()) != 0) {
-      PyErr_Clear();
+      DropError();
       if (problem_.empty()) problem_ = "a key of " + PathOf(holder) + " has no hash";
     }
   }

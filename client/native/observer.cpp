@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
@@ -24,7 +25,7 @@ void EachCell(PyObject* function, Visit visit) {
   PyObject* cells = PyFunction_GET_CLOSURE(function);
   if (cells == nullptr) return;
   const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyErr_Clear();
+  DropError();
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(cells) && i < PyTuple_GET_SIZE(names.get()); ++i)
     visit(PyTuple_GET_ITEM(cells, i), PyTuple_GET_ITEM(names.get(), i), i);
 }
@@ -55,7 +56,7 @@ PythonRef ImportCode() {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_frozen_importlib");
   const PythonRef function(module ? PyObject_GetAttrString(module, "_find_and_load") : nullptr);
   PythonRef code(function ? PyObject_GetAttrString(function.get(), "__code__") : nullptr);
-  PyErr_Clear();
+  DropError();
   return code;
 }
 
@@ -166,7 +167,7 @@ void Observer::Stop() {
     if (ModuleNamed(name.get()) == nullptr)
       Refuse("import", std::string(ViewOf(name.get())) + " could not be imported");
   }
-  PyErr_Clear();
+  DropError();
   imports_to_come_.clear();
   EndFollowing();
   // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
@@ -196,11 +197,11 @@ void Observer::Guard(Step step) {
     try {
       step();
     } catch (const std::exception& e) {
-      PyErr_Clear();
+      DropError();
       Refuse("internal", std::string("the observer failed: ") + e.what());
     }
   } catch (const std::exception&) {
-    PyErr_Clear();  // Nobody could be told; it is refused.
+    DropError();  // Nobody could be told; it is refused.
   }
 }
 
@@ -572,7 +573,7 @@ int Observer::Observe(const Instruction& in) {
       if (in.c != nullptr && PyDict_Check(in.c)) {
         Iterate(in.c);
         held = PythonRef(PySequence_Tuple(in.c));
-        PyErr_Clear();
+        DropError();
         names = held.get();
         for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
           values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names, i)));
@@ -629,14 +630,14 @@ void Observer::Import(PyObject* name) {
   PyObject* module = ModuleNamed(sys);
   PyObject* table = PyImport_GetModuleDict();
   const auto number = module == nullptr ? std::nullopt : ModuleNumber(module);
-  if (!number || name == nullptr || !PyUnicode_CheckExact(name)) return PyErr_Clear();
+  if (!number || name == nullptr || !PyUnicode_CheckExact(name)) return DropError();
   log_.NoteRead(*number, Reading::kAttribute, modules);
   if (PyDict_GetItemWithError(table, name) == nullptr) {
     imports_to_come_.push_back(PythonRef::Borrow(name));
   } else if (const auto dict = log_.Find(table)) {
     log_.NoteImport(*dict, name);
   }
-  PyErr_Clear();
+  DropError();
 }
 
 void Observer::SeeResult(int tag, PyObject* result) {

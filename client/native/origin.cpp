@@ -3,13 +3,14 @@
 
 #include <unordered_map>
 
+#include "client/native/drop_error.h"
 #include "client/native/python_ref.h"
 
 namespace ingot::client {
 
 std::string ReprOf(PyObject* value) {
   const PythonRef repr(PlainRepr(value));
-  PyErr_Clear();
+  DropError();
   return repr ? std::string(ViewOf(repr.get())) : std::string("?");
 }
 
@@ -28,7 +29,7 @@ std::string_view ViewOf(PyObject* text) {
   if (text == nullptr || !PyUnicode_Check(text)) return {};
   Py_ssize_t size = 0;
   const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
-  if (bytes == nullptr) PyErr_Clear();
+  if (bytes == nullptr) DropError();
   return bytes == nullptr ? std::string_view() : std::string_view(bytes, static_cast<size_t>(size));
 }
 
@@ -55,7 +56,7 @@ std::string_view QualnameOf(PyTypeObject* type) {
 PyObject* NameOfGlobals(PyObject* globals) {
   static PyObject* const key = PyUnicode_InternFromString("__name__");
   PyObject* name = PyDict_GetItemWithError(globals, key);
-  PyErr_Clear();
+  DropError();
   return name;
 }
 
@@ -69,7 +70,7 @@ bool IsStandardName(std::string_view module) {
   const PythonRef text(PyUnicode_FromStringAndSize(top.data(), static_cast<Py_ssize_t>(top.size())));
   const bool found = top != "__main__" && names != nullptr && text &&
                      PySequence_Contains(names, text.get()) == 1;
-  PyErr_Clear();
+  DropError();
   return known->emplace(top, found).first->second;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/output_tree.h"
+#include "client/native/drop_error.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -34,7 +35,7 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
   if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 2) return Invalid("expected (kind, ...)");
   const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(spec, 0));
   if (kind == nullptr) {
-    PyErr_Clear();
+    DropError();
     return Invalid("the kind is a string");
   }
   std::unique_ptr<OutputTree> tree(new OutputTree);
@@ -45,7 +46,7 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
     tree->number_ = PyLong_AsSize_t(second);
     tree->base_ = PyLong_AsSize_t(PyTuple_GET_ITEM(spec, 2));
     if (PyErr_Occurred() || tree->number_ >= leaf_count || *tree->base_ >= leaf_count) {
-      PyErr_Clear();
+      DropError();
       return Invalid("a view of a tensor that the artifact does not return");
     }
   } else if (name == "leaf" || name == "detached" || name == "input" || name == "sized" || name == "item") {
@@ -56,14 +57,14 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
                                     : Kind::kDetached;
     tree->number_ = PyLong_AsSize_t(second);
     if (PyErr_Occurred() || tree->number_ >= (name == "input" ? input_count : leaf_count)) {
-      PyErr_Clear();
+      DropError();
       return Invalid("a tensor that the artifact neither returns nor takes");
     }
   } else if (name == "same" || name == "keep") {
     tree->kind_ = name == "same" ? Kind::kSame : Kind::kKeep;
     tree->number_ = PyLong_AsSize_t(second);
     if (PyErr_Occurred() || tree->number_ >= kKeptMax) {
-      PyErr_Clear();
+      DropError();
       return Invalid("the number of something kept");
     }
     if (name == "keep") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "client/native/drop_error.h"
 #include "client/native/origin.h"
 #include "client/native/reading.h"
 
@@ -91,7 +92,7 @@ PythonRef ParseKey(std::string_view path, size_t& at) {
     const auto size = static_cast<Py_ssize_t>(text->size());
     key = PythonRef(c == 'b' ? PyBytes_FromStringAndSize(text->data(), size)
                              : PyUnicode_DecodeUTF8(text->data(), size, "strict"));
-    PyErr_Clear();
+    DropError();
   } else if (c == 'N' || c == 'T' || c == 'F') {
     ++at;
     key = PythonRef::Borrow(c == 'N' ? Py_None : c == 'T' ? Py_True : Py_False);
@@ -179,14 +180,14 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
     if (const auto text = ParseQuoted(path, at)) {
       step.key = PythonRef(
           PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
-      PyErr_Clear();
+      DropError();
     }
   } else {
     const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
     PyObject* name = end == at ? nullptr
                                : PyUnicode_DecodeUTF8(path.data() + at,
                                                       static_cast<Py_ssize_t>(end - at), "strict");
-    PyErr_Clear();
+    DropError();
     if (name != nullptr) PyUnicode_InternInPlace(&name);
     step.key = PythonRef(name);
     at = end;
@@ -210,7 +211,7 @@ std::optional<std::string> CanonicalPath(PyObject* object, std::string_view modu
     held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
     at = end + 1;
   }
-  PyErr_Clear();
+  DropError();
   if (held.get() == object) return path;
   // The function of a static or class method.
   const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||

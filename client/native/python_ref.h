@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <utility>
+#include "client/native/drop_error.h"
 
 namespace ingot::client {
 
@@ -41,7 +42,7 @@ inline PythonRef TargetOf(PyObject* reference) {
   if (!PyWeakref_Check(reference)) return PythonRef();
 #if PY_VERSION_HEX >= 0x030D0000
   PyObject* target = nullptr;
-  if (PyWeakref_GetRef(reference, &target) < 0) PyErr_Clear();
+  if (PyWeakref_GetRef(reference, &target) < 0) DropError();
   return PythonRef(target != nullptr ? target : Py_NewRef(Py_None));
 #else
   return PythonRef::Borrow(PyWeakref_GetObject(reference));

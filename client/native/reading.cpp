@@ -5,6 +5,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/tensor_facts.h"
@@ -20,19 +21,19 @@ Seen MemberOf(PyObject* holder, PyObject* name) {
   Seen seen{PythonRef(PyMember_GetOne(reinterpret_cast<const char*>(holder),
                                       reinterpret_cast<PyMemberDescrObject*>(member)->d_member)),
             std::nullopt};
-  PyErr_Clear();  // Never set.
+  DropError();  // Never set.
   return seen;
 }
 
 Seen ItemOf(PyObject* holder, PyObject* key) {
   if (PyDict_Check(holder)) {
     PyObject* found = PyDict_GetItemWithError(holder, key);
-    PyErr_Clear();
+    DropError();
     return Of(found);
   }
   if (!PyLong_Check(key)) return {};
   const Py_ssize_t at = PyLong_AsSsize_t(key);
-  PyErr_Clear();
+  DropError();
   if (PyList_Check(holder) || PyTuple_Check(holder)) {
     return at >= 0 && at < PySequence_Fast_GET_SIZE(holder)
                ? Of(PySequence_Fast_GET_ITEM(holder, at))
@@ -42,14 +43,14 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   PySequenceMethods* methods = NativeBase(Py_TYPE(holder))->tp_as_sequence;
   if (methods == nullptr || methods->sq_item == nullptr || at < 0) return {};
   Seen seen{PythonRef(methods->sq_item(holder, at)), std::nullopt};
-  PyErr_Clear();
+  DropError();
   return seen;
 }
 
 /// Members and getters of types made in C, none of which runs a program's code.
 Seen NativeField(PyObject* holder, const char* attribute) {
   Seen seen{PythonRef(PyObject_GetAttrString(holder, attribute)), std::nullopt};
-  PyErr_Clear();
+  DropError();
   return seen;
 }
 
@@ -79,7 +80,7 @@ PyObject* MappingOf(PyObject* view) {
 /// The key or value at a position of a dict.
 Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
   Py_ssize_t left = PyDict_Check(dict) ? PyLong_AsSsize_t(position) : -1, at = 0;
-  PyErr_Clear();
+  DropError();
   PyObject *key, *value;
   while (left >= 0 && PyDict_Next(dict, &at, &key, &value)) {
     if (left-- == 0) return Of(is_key ? key : value);
@@ -96,7 +97,7 @@ Seen AnswerOf(PyObject* callable, PyObject* arguments) {
   const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
   Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
-  PyErr_Clear();
+  DropError();
   return seen;
 }
 
@@ -128,7 +129,7 @@ PyObject* CellNamed(PyObject* function, PyObject* name) {
   if (!PyFunction_Check(function)) return nullptr;
   PyObject* cells = PyFunction_GET_CLOSURE(function);
   const PythonRef names(PyObject_GetAttrString(PyFunction_GET_CODE(function), "co_freevars"));
-  PyErr_Clear();
+  DropError();
   if (cells == nullptr || !names) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names.get()) && i < PyTuple_GET_SIZE(cells); ++i) {
     if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), i), name) == 0) return PyTuple_GET_ITEM(cells, i);
@@ -143,7 +144,7 @@ PyObject* OwnDict(PyObject* holder) {
     return nullptr;
   // Creates the dict where there is none yet, as reading `__dict__` does; the object keeps it.
   PyObject* dict = PyObject_GenericGetDict(holder, nullptr);
-  if (dict == nullptr) PyErr_Clear();
+  if (dict == nullptr) DropError();
   Py_XDECREF(dict);
   return dict != nullptr && PyDict_Check(dict) ? dict : nullptr;
 }
@@ -164,7 +165,7 @@ Py_ssize_t SizeOf(PyObject* container) {
   const lenfunc of_sequence = native->tp_as_sequence == nullptr ? nullptr : native->tp_as_sequence->sq_length;
   const lenfunc length = of_sequence != nullptr ? of_sequence : of_mapping;
   const Py_ssize_t size = length == nullptr ? -1 : length(container);
-  PyErr_Clear();
+  DropError();
   return size;
 }
 
@@ -183,7 +184,7 @@ bool IsComparedByAddress(PyObject* value) {
 
 PyObject* EntryIn(PyObject* dict, PyObject* key) {
   PyObject* found = PyDict_GetItemWithError(dict, key);
-  PyErr_Clear();
+  DropError();
   return IsModulePart(found) ? nullptr : found;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/unordered/unordered_flat_map.hpp>
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/place_partition.h"
@@ -127,12 +128,12 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
     const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
     PyObject* module =
         name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
-    PyErr_Clear();
+    DropError();
     // PyTorch loads parts of itself when they are first asked for; they belong to the version that
     // the key names.
     if (module == nullptr && path.starts_with("torch.")) {
       PythonRef loaded(PyImport_Import(name.get()));
-      PyErr_Clear();
+      DropError();
       return loaded;
     }
     return PythonRef::Borrow(module);
@@ -148,7 +149,7 @@ Result<Step> PathReader::StepAt(std::string_view path, size_t& at) {
   if (!is_bare) return ParseStep(path, at);
   const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
   PyObject* name = PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
-  PyErr_Clear();
+  DropError();
   if (name == nullptr) return Error(Code::kCorrupt, "path '" + std::string(path) + "' is no text");
   PyUnicode_InternInPlace(&name);
   at = end;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "client/native/drop_error.h"
 #include "client/native/origin.h"
 #include "client/native/reading.h"
 
@@ -51,12 +52,12 @@ void AddRegistered(PyObject* type, std::set<std::string>& names, boost::unordere
     names.insert(std::string(ModuleOf(named)) + ":" + std::string(QualnameOf(named)));
     AddRegistered(one.get(), names, met);
   }
-  PyErr_Clear();
+  DropError();
   if (!HasHeirs(type)) return;
   const PythonRef heirs(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyType_Type), "__subclasses__", "O", type));
   for (Py_ssize_t i = 0; heirs && i < PyList_GET_SIZE(heirs.get()); ++i)
     AddRegistered(PyList_GET_ITEM(heirs.get(), i), names, met);
-  PyErr_Clear();
+  DropError();
 }
 
 Digest Compute(PyObject* type) {
@@ -83,7 +84,7 @@ uint64_t RegistrationsNow() {
   }();
   const PythonRef token(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
   const uint64_t number = token ? PyLong_AsUnsignedLongLongMask(token.get()) : 0;
-  PyErr_Clear();
+  DropError();
   return number;
 }
 
@@ -96,7 +97,7 @@ Digest DigestOfRegistry(PyObject* type) {
     return it->second.digest;
   const Digest digest = Compute(type);
   PythonRef reference(PyWeakref_NewRef(type, nullptr));
-  PyErr_Clear();
+  DropError();
   // What it ran may have registered more, and may have moved the table.
   if (reference && RegistrationsNow() == now) all[type] = {std::move(reference), now, digest};
   return digest;

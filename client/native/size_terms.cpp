@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/floored.h"
+#include "client/native/drop_error.h"
 
 namespace ingot::client {
 namespace {
@@ -84,7 +85,7 @@ std::optional<SizeTerms::Term> SizeTerms::Combine(Op op, Term a, Term b) {
 
 PyObject* SizeTerms::OwnInt(int64_t value) {
   PyObject* made = value >= kKeptMin && value <= kKeptMax ? MakeSmall(value) : PyLong_FromLongLong(value);
-  PyErr_Clear();
+  DropError();
   return made;
 }
 

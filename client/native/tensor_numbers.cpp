@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/native/drop_error.h"
 #include "client/native/python_numbers.h"
 #include "client/native/size_terms.h"
 
@@ -285,7 +286,7 @@ PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside) {
     const at::ScalarType wanted = is_narrow ? at::kFloat : type;
     stand = THPVariable_Wrap(tensor.scalar_type() == wanted ? tensor : tensor.to(wanted));
   });
-  PyErr_Clear();
+  DropError();
   return stand;
 }
 

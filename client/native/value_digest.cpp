@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "client/native/code_digest.h"
+#include "client/native/drop_error.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
@@ -30,7 +31,7 @@ void ValueWriter::WriteText(std::string_view text) {
 
 void ValueWriter::WriteName(PyObject* object, const char* attribute) {
   const PythonRef name(PyObject_GetAttrString(object, attribute));
-  PyErr_Clear();
+  DropError();
   WriteNameText(name.get());
 }
 
@@ -44,7 +45,7 @@ void ValueWriter::WriteInteger(PyObject* value) {
   if (overflow == 0) return WriteText(std::to_string(number));
   constexpr int kBase = 16;  // Python gives decimal digits up to some number alone.
   const PythonRef digits(PyNumber_ToBase(value, kBase));
-  PyErr_Clear();
+  DropError();
   WriteText(ViewOf(digits.get()));
 }
 
@@ -108,7 +109,7 @@ void ValueWriter::WriteSet(PyObject* set) {
     opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
     digests.push_back(member.Finish());
   }
-  PyErr_Clear();
+  DropError();
   std::sort(digests.begin(), digests.end());
   WriteTag('S');
   for (const Digest& digest : digests) {
@@ -249,7 +250,7 @@ std::string ShortText(PyObject* value) {
   if (PyType_Check(value)) return reinterpret_cast<PyTypeObject*>(value)->tp_name;
   if (PyFunction_Check(value)) {
     const PythonRef name(PyObject_GetAttrString(value, "__qualname__"));
-    PyErr_Clear();
+    DropError();
     return name ? std::string(ViewOf(name.get())) : "?";
   }
   const bool simple = value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/moving_numbers.h"
 #include "client/native/tensor_facts.h"
@@ -52,7 +53,7 @@ void BoundVariant::AddObject(const std::shared_ptr<BoundVariant>& variant, PyObj
   const PythonRef callback(GoneCallback(variant));
   PyObject* reference = PyWeakref_NewRef(object, callback.get());
   if (reference == nullptr) {
-    PyErr_Clear();
+    DropError();
     reference = Py_NewRef(object);
   }
   variant->objects_.push_back(reference);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
 #include "client/native/registrations.h"
@@ -60,7 +61,7 @@ bool FailsForGood(PyObject* callable) {
   const PythonRef native(PyImport_ImportModule("torch._C"));
   const PythonRef devices(
       native ? PyObject_CallMethod(native.get(), "_cuda_getDeviceCount", nullptr) : nullptr);
-  PyErr_Clear();
+  DropError();
   return devices && PyLong_Check(devices.get()) && PyObject_Not(devices.get()) == 1;
 }
 
@@ -242,7 +243,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
       } else if (PyList_Check(holder)) {
         OfList(holder).items.push_back(
             {PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
-        PyErr_Clear();
+        DropError();
       } else if (!PyTuple_Check(holder)) {
         AddOther(holder, reading, key, seen);
       }
@@ -329,7 +330,7 @@ bool Watch::IsCurrent(const RegistryWatch& watch) {
 
 bool Watch::IsCurrent(const AnswerWatch& watch) {
   const PythonRef now(PyObject_Call(watch.callable, watch.arguments, nullptr));
-  PyErr_Clear();
+  DropError();
   return IsSame(now.get(), watch.expected);
 }
 

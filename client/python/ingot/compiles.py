@@ -56,8 +56,14 @@ class Compiles:
             yield held
         finally:
             self._thread.held = None
-            for job in _together(held):
-                self._send(job)
+            left = _together(held)
+            try:
+                while left:
+                    self._send(left[0])
+                    left = left[1:]
+            finally:
+                for job in left:
+                    self.end(job)
 
     def wait(self, timeout: "float | None") -> bool:
         """Blocks until nothing is under way; False on timeout (seconds)."""
@@ -78,9 +84,11 @@ class Compiles:
         return True
 
     def _send(self, job: Job) -> None:
-        with self._lock:
-            self._under_way.append(job)
+        """Whatever interrupts this, nobody waits for a job that nobody does."""
         background.submit(self, job)
+        with self._lock:
+            if not job.done.is_set():
+                self._under_way.append(job)
 
     # -- in the background -----------------------------------------------------------------------------
 
@@ -109,7 +117,7 @@ class Compiles:
                 self._engine.site._set_waiting(job.shape.key, False)
         with self._lock:
             self._under_way = [j for j in self._under_way if j is not job]  # It holds the arguments of its call.
-        job.done.set()
+            job.done.set()
 
     def _serve(self, job: Job) -> None:
         engine, began = self._engine, time.perf_counter()

@@ -479,13 +479,14 @@ class Engine:
     def _record(self, shape: Shape, sizes: "tuple[typing.Any, ...]", call: calls.Call) -> typing.Any:
         if not shape.begin(sizes):  # Another thread was faster.
             return self.target(*call.args, **call.kwargs)
-        job = None
+        is_sent = False
         try:
             result, job = self._recorded(shape, sizes, call)
+            is_sent = job is not None and self._submit(job)
         finally:
-            if job is None:
+            if not is_sent:
                 shape.end(sizes)
-        if job is not None and self._submit(job) and self.config.wait and not self._compiles.is_holding():
+        if job is not None and is_sent and self.config.wait and not self._compiles.is_holding():
             job.done.wait(self.config.compile_ms_max / 1e3)
         return result
 
@@ -573,22 +574,28 @@ class Engine:
         shape, sizes = self._shapes.get(self._number(call)), call.sizes()
         if shape is None or self.config.capture == "export" or not shape.may_defer() or not shape.begin(sizes):
             return False
-        captured = None
+        is_sent = False
+        try:
+            captured = self._deferred(call)
+            if captured is not None:
+                counters.add("deferred")
+                is_sent = self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
+        finally:
+            if not is_sent:
+                shape.end(sizes)
+        return is_sent
+
+    def _deferred(self, call: calls.Call) -> "recording.Captured | None":
         run = self._prepare(call, deferred=True)
         try:
-            captured = run.finish(run.run())
+            return run.finish(run.run())
         except Exception as e:  # The run that computes says it to the user.
             if interrupts.is_one(e):
                 raise
             log.debug("%s: a deferred recording failed: %r", self.name, e)
+            return None
         finally:
-            if captured is None:
-                shape.end(sizes)
             run.complete_if_kept()
-        if captured is None:
-            return False
-        counters.add("deferred")
-        return self._submit(Job(shape, call, sizes, captured, threading.Event(), is_deferred=True))
 
     def _finish(self, run: recording.Recording, result: typing.Any, call: calls.Call, declared: "gears.Declared | None"
                 ) -> "tuple[recording.Captured, exporting.Proof | None]":

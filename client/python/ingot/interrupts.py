@@ -7,18 +7,24 @@ import types
 import typing
 
 
-def codes() -> "list[typing.Any]":
+_known: "set[types.CodeType]" = set()
+"""All that codes() has given: some handlers take themselves back before they raise."""
+
+
+def codes() -> "set[types.CodeType]":
     """The code objects of the handlers that are set now."""
     handlers = map(_signal.getsignal, range(1, signal.NSIG))  # Those of `signal` make an enumeration's member of each: half a millisecond.
-    found = (_code(handler) for handler in handlers if handler is not None and not isinstance(handler, int))
-    return [code for code in found if code is not None]
+    found = {_code(handler) for handler in handlers if handler is not None and not isinstance(handler, int)} - {None}
+    _known.update(found)
+    return found
 
 
 def is_one(error: BaseException) -> bool:
     """Whether a handler of a signal has raised it: then it is the program's, not ours to swallow."""
-    handlers, at = codes(), error.__traceback__
+    codes()
+    at = error.__traceback__
     while at is not None:
-        if at.tb_frame.f_code in handlers:
+        if at.tb_frame.f_code in _known:
             return True
         at = at.tb_next
     return False

@@ -158,7 +158,7 @@ class Recording:
         # The observer keeps its hooks: they must not lead back to it.
         recorder = self._recorder
         self.observer.set_hooks(recorder.refuse, recorder.refuse, lambda tensor: _read_list(recorder, tensor), recorder.note_alias)
-        self.observer.set_interrupts(interrupts.codes())
+        self.observer.set_interrupts(list(interrupts.codes()))
         self.observer.start(self._function, self._config.instructions_max)
 
     def _stop_observing(self) -> None:
