@@ -28,6 +28,13 @@ bool TakesTensors(std::string_view name) {
   return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
+/// Those of them that compute with a number refuse none, except as `alpha`; the others refuse what their element type has
+/// no room for.
+bool Refuses(std::string_view name, bool is_keyword) {
+  static constexpr std::string_view kNames = " fill_ masked_fill masked_fill_ where clamp_min clamp_max ";
+  return is_keyword || kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
+}
+
 constexpr std::pair<int, Op> kOps[] = {
     {kBinaryAdd, Op::Add},           {kBinarySubtract, Op::Sub},        {kBinaryMultiply, Op::Mul},
     {kBinaryTrueDivide, Op::TrueDiv}, {kBinaryFloorDivide, Op::FloorDiv}, {kBinaryRemainder, Op::Mod}};
@@ -59,8 +66,8 @@ size_t Observer::AwaitNumber(Op op, PyObject* a, PyObject* b) {
 }
 
 /// Gives an operator the tensor in the number's place. False where it does not take it.
-bool Observer::StandIn(PyObject*& slot, PyObject* beside) {
-  PyObject* stand = numbers_.Stand(slot, beside);
+bool Observer::StandIn(PyObject*& slot, PyObject* beside, bool must_fit) {
+  PyObject* stand = numbers_.Stand(slot, beside, must_fit);
   if (stand == nullptr) return false;
   passed_on_.push_back(slot);  // Which numbers_ keeps.
   Py_SETREF(slot, stand);
@@ -120,7 +127,7 @@ size_t Observer::FollowNumberBinary(const Instruction& in) {
   if (IsTensor(in.a) || IsTensor(in.b)) {
     const bool is_simple = found != std::end(kOps) && found->second <= Op::TrueDiv;
     if (!is_simple && !is_compared) return 0;
-    StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a);
+    StandIn(is_a ? in.top[-2] : in.top[-1], is_a ? in.b : in.a, false);
     return 0;
   }
   if (found == std::end(kOps) || is_compared || !IsReal(in.a) || !IsReal(in.b)) return 0;
@@ -205,7 +212,8 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
   }
   // A mixture of numbers and tensors has no operator of its own.
   if (beside == nullptr || plain > 0 || found.size() > 1) return 0;
-  StandIn(values[found[0]], beside);
+  const size_t keywords = in.keyword_names == nullptr ? 0 : PyTuple_GET_SIZE(in.keyword_names);
+  StandIn(values[found[0]], beside, Refuses(last, found[0] + keywords >= in.arg_count));
   return 0;
 }
 

@@ -245,7 +245,7 @@ class Observer final : private InstructionListener {
   size_t FollowNumberBinary(const Instruction& instruction);
   size_t FollowNumberCall(const Instruction& instruction);
   size_t AwaitNumber(TensorNumbers::Op op, PyObject* a, PyObject* b);
-  bool StandIn(PyObject*& slot, PyObject* beside);
+  bool StandIn(PyObject*& slot, PyObject* beside, bool must_fit);
 
   // observe_addresses.cpp
   void NoteHashSeed();

@@ -26,6 +26,17 @@ constexpr int64_t kListMax = 64;
 constexpr double kExactMax = 9007199254740992.0;
 /// How large an integer may be that is read from a tensor, to be followed; and one that calls fetch (FetchedAs()).
 constexpr double kReadMax = 2147483648.0, kFetchedMax = 2251799813685248.0;
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+/// The largest finite number of a type; for integers, that any may be.
+double MostOf(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf: return std::numeric_limits<c10::Half>::max();
+    case at::kBFloat16: return std::numeric_limits<c10::BFloat16>::max();
+    case at::kFloat: return std::numeric_limits<float>::max();
+    default: return kUnbounded;
+  }
+}
 
 std::optional<int64_t> SmallInt(PyObject* object) {
   const auto value = IntOf(object);
@@ -86,6 +97,11 @@ struct TensorNumbers::Torch {
   }
   /// The condition holds: native code asks again.
   static void Hold(const at::Tensor& condition) { (void)condition.item(); }
+  /// Finite, and larger than `most`.
+  static at::Tensor Overflows(const at::Tensor& tensor, double most) {
+    const at::Tensor size = at::abs(tensor);
+    return at::logical_and(at::gt(size, most), at::lt(size, kUnbounded));
+  }
   /// Integers of 64 bits may be larger in other calls than those that are followed.
   static void HoldReadable(const at::Tensor& read, const at::Tensor& numbers) {
     if (read.scalar_type() != at::kLong) return;
@@ -95,7 +111,7 @@ struct TensorNumbers::Torch {
   }
 };
 
-PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted) {
+PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted, double most) {
   const bool is_int = PyLong_CheckExact(result);
   const auto value = is_int ? SmallInt(result) : std::nullopt;
   PyObject* taken = value ? SizeTerms::OwnInt(*value) : nullptr;
@@ -107,7 +123,7 @@ PyObject* TensorNumbers::Add(PythonRef tensor, double magnitude, PyObject* resul
   }
   PyObject* object = taken != nullptr ? taken : result;
   by_object_.insert_or_assign(object, numbers_.size());
-  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude, false, adopted});
+  numbers_.push_back({PythonRef::Borrow(object), std::move(tensor), magnitude, most, false, adopted});
   return taken;
 }
 
@@ -115,7 +131,8 @@ void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
   if (!is_on_) return;
   by_object_.insert_or_assign(object, numbers_.size());
   const double magnitude = PyLong_CheckExact(object) ? kFetchedMax : 0;
-  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, false, uint64_t{1} << adopted_});
+  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, kUnbounded, false,
+                      uint64_t{1} << adopted_});
   adopted_ = std::min(adopted_ + 1, 63);
 }
 
@@ -132,7 +149,7 @@ PyObject* TensorNumbers::Read(PyObject* object, PyObject* result) {
     const at::Tensor number = CopyAsNumbers(tensor.dim() == 0 ? tensor : tensor.reshape({}));
     if (!Agrees(number, result)) return Torch::Hold(tensor);
     Torch::HoldReadable(tensor, number);
-    taken = Add(Torch::Wrapped(number), is_float ? 0 : kReadMax, result);
+    taken = Add(Torch::Wrapped(number), is_float ? 0 : kReadMax, result, 0, MostOf(tensor.scalar_type()));
   });
   return taken;
 }
@@ -164,7 +181,7 @@ void TensorNumbers::ReadAll(PyObject* object, PyObject* list) {
           Torch::Hold(element);
           continue;
         }
-        PyObject* taken = Add(Torch::Wrapped(element), is_float ? 0 : kReadMax, item);
+        PyObject* taken = Add(Torch::Wrapped(element), is_float ? 0 : kReadMax, item, 0, MostOf(tensor.scalar_type()));
         if (taken != nullptr) PyList_SetItem(part, i, taken);
       }
     };
@@ -270,7 +287,7 @@ void TensorNumbers::CompareWith(Kind kind, PyObject* object) {
   });
 }
 
-PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside) {
+PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside, bool must_fit) {
   const Number* known = Find(object);
   if (known == nullptr || known->is_fixed || !THPVariable_Check(beside)) return nullptr;
   const at::Tensor &tensor = Torch::Of(*known), &other = THPVariable_Unpack(beside);
@@ -281,8 +298,13 @@ PyObject* TensorNumbers::Stand(PyObject* object, PyObject* beside) {
   const bool is_narrow = (type == at::kHalf || type == at::kBFloat16) && other.dim() > 0;
   const bool is_integral = type == at::kLong && tensor.scalar_type() == at::kLong;
   if (!is_wide && !is_narrow && !is_integral) return nullptr;
+  const double most = MostOf(type);
+  const bool may_overflow = must_fit && (PyLong_CheckExact(object) ? known->magnitude : known->most) > most;
+  const double value = std::abs(PyLong_CheckExact(object) ? PyLong_AsDouble(object) : PyFloat_AS_DOUBLE(object));
+  if (value > most && std::isfinite(value)) return nullptr;
   PyObject* stand = nullptr;
   recorder_.noting([&] {
+    if (may_overflow) Torch::Hold(Torch::Overflows(tensor, most));
     const at::ScalarType wanted = is_narrow ? at::kFloat : type;
     stand = THPVariable_Wrap(tensor.scalar_type() == wanted ? tensor : tensor.to(wanted));
   });

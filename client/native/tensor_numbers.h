@@ -5,6 +5,7 @@
 
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "client/native/python_ref.h"
@@ -27,6 +28,7 @@ class TensorNumbers {
     PythonRef object;
     PythonRef tensor;      ///< double or int64, no dims
     double magnitude = 0;  ///< of an integer: no call's is larger
+    double most = std::numeric_limits<double>::infinity();  ///< of a float that is finite: no call's is larger
     bool is_fixed = false;
     uint64_t adopted = 0;  ///< which of those that were adopted it was computed of, a bit for each
   };
@@ -69,8 +71,8 @@ class TensorNumbers {
   /// Python asked whether it is of a kind.
   void CompareWith(Kind kind, PyObject* object);
   /// What an operator is given in place of the number, beside `other`; a new reference, null where it would not give
-  /// the same.
-  PyObject* Stand(PyObject* object, PyObject* other);
+  /// the same. `must_fit`: the operator refuses numbers that the element type of `other` has no room for.
+  PyObject* Stand(PyObject* object, PyObject* other, bool must_fit);
   /// Its value becomes a part of what every call does. Nothing for one that is not known.
   void Fix(PyObject* object);
   /// Whether something looked at the value of what was computed with a number that was adopted.
@@ -86,7 +88,8 @@ class TensorNumbers {
 
  private:
   struct Torch;
-  PyObject* Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted = 0);
+  PyObject* Add(PythonRef tensor, double magnitude, PyObject* result, uint64_t adopted = 0,
+                double most = std::numeric_limits<double>::infinity());
   /// What takes part in place of an object of these that is made of sizes.
   struct Sizes {
     PythonRef a, b;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/floored.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/ops.h"
 
@@ -118,6 +119,32 @@ bool IndexPut(const Call& call, Sizes&) {
   Node index{"aten.index.Tensor", {call.node().args[0], call.node().args[1]}};
   const auto picked = Infer(call.graph(), index);
   return picked && Fits(values->sizes, picked->front().sizes);
+}
+
+/// What lies in another order keeps it, unless a dim is turned by a multiple of its size: eager joins two parts, and the
+/// order is lost where one of them is empty.
+bool Roll(const Call& call, Sizes& sizes) {
+  const Type* type = call.TypeAt(0);
+  const auto shifts = call.DimsAt(1);
+  const auto dims = call.IntsAt(2);
+  if (!type || !shifts || !dims) return false;
+  if (type->IsContiguous()) return true;
+  for (size_t i = 0; i < dims->size() && i < shifts->size(); ++i) {
+    const auto at = WrapDim((*dims)[i], type->rank());
+    if (!at || *at >= type->rank()) return false;
+    const Dim &size = type->sizes[*at], &shift = (*shifts)[i];
+    const int64_t seen = sizes.Seen(size);
+    if (seen == 0) continue;
+    const int64_t turned = sizes.Seen(shift);
+    if (FloorMod(turned, seen) != 0) {
+      const int64_t times = FloorDiv(turned, seen);
+      sizes.AtLeastZero(shift - size * Dim(times) - Dim(1));
+      sizes.AtLeastZero(size * Dim(times + 1) - shift - Dim(1));
+    } else if (!shift.is_zero()) {
+      for (const Dim& dim : {size, shift}) sizes.Fix(dim, "it is turned by a multiple of its size");
+    }
+  }
+  return true;
 }
 
 /// What is scattered is as large as the window of operand 0 that `view` takes by the same arguments.
@@ -382,7 +409,7 @@ constexpr Entry kEntries[] = {
     {"aten.repeat", Nothing},
     {"aten.repeat_interleave.self_int", Nothing},
     {"aten.flip", Nothing},
-    {"aten.roll", Nothing},
+    {"aten.roll", Roll},
     {"aten.tril", Nothing},
     {"aten.triu", Nothing},
     {"aten.slice_scatter", SliceScatter},

@@ -26,12 +26,9 @@ bool IsIdentityPermutation(const Graph& graph, const Node& node) {
 Kind KindOf(const Graph& graph, const Node& node) {
   const Call call(graph, node);
   const std::string& op = node.op;
-  if (op == "aten.contiguous") return Kind::kSelf;
-  if (op.starts_with("aten.to.") || op == "aten.type_as") {
-    const size_t copy_at = op == "aten.to.device" ? 4 : op == "aten.to.dtype_layout" ? 6 : 3;
-    const bool copies = op != "aten.type_as" && call.BoolAt(copy_at).value_or(false);
-    return copies ? Kind::kCopy : Kind::kSelf;
-  }
+  // Where these return their operand, recordings have no node of them: what is one has copied, although the copy may have
+  // the operand's layout in other words (channels last, of images of one pixel) or has got it since.
+  if (op == "aten.contiguous" || op.starts_with("aten.to.") || op == "aten.type_as") return Kind::kCopy;
   if (op == "aten.dropout" || op == "aten.feature_dropout") {
     return IsPure(node) ? Kind::kSelf : Kind::kNone;
   }

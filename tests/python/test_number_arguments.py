@@ -10,6 +10,8 @@ import sys
 import pytest
 import torch
 
+from test_one_recording import counted
+
 CACHE = torch.zeros(40, 64)
 
 
@@ -137,3 +139,21 @@ def test_the_next_process_knows_it(ingot, tmp_path):
            for _ in range(2)]
     assert ran[0][0] == ran[1][0]
     assert ran[1][1:] == [8, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("function", [lambda x, k: x.masked_fill(x > 0, k), lambda x, k: torch.where(x > 0, k, x), lambda x, k: x.clone().fill_(k * 2.0), lambda x, k: x * k,
+                                      lambda x, k: torch.add(x, x, alpha=k)])
+def test_numbers_that_do_not_fit_the_element_type(ingot, function, dtype):
+    """Some operators refuse them; others give infinities."""
+    x, step = torch.ones(2, 2, dtype=dtype), ingot.compile(function, wait=True)
+    with torch.no_grad(), counted(ingot) as seen:
+        for k in (0.5, 1.5, -2.0, 0.25, 1e300, 3.5e38, 7e4, float("inf"), float("nan"), -1e300, 1.0, 3.0):
+            found = []
+            for call in (function, step):
+                try:
+                    found.append(str(call(x, k)))
+                except RuntimeError as e:
+                    found.append(str(e))
+            assert found[0] == found[1], (k, step.report())
+    assert "alpha" in str(function.__code__.co_consts) or seen["native_calls"] >= 2, step.report()

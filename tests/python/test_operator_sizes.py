@@ -238,3 +238,18 @@ def test_random_numbers_of_every_size_are_eagers(ingot, function):
                 answers.append((call(x), torch.rand(3)))
             same(*answers)
     assert (seen["captures"], seen["native_calls"]) == (1, 4), step.report() + step.soundness()
+
+
+@pytest.mark.parametrize("function", [lambda x: x.roll(2, 2), lambda x: x.roll(-4, 2), lambda x: x.roll(x.shape[0], 2), lambda x: x.roll((x.shape[0] - 2, 1), (1, 3))])
+def test_turned_images_lie_as_eager_leaves_them(ingot, function):
+    """Eager joins two parts, and forgets that channels are last where one of them is empty."""
+    shapes = [(2, 4, 5, 7), (2, 4, 2, 5), (4, 4, 4, 4), (1, 1, 4, 5), (3, 2, 6, 7), (6, 4, 9, 3)]
+    for order in (shapes, shapes[::-1]):
+        step = ingot.compile(function, wait=True)
+        with torch.no_grad(), counted(ingot) as seen:
+            for shape in order * 2:
+                x = torch.randn(*shape).contiguous(memory_format=torch.channels_last)
+                result, wanted = step(x), function(x)
+                same(result, wanted)
+                assert result.stride() == wanted.stride(), step.report()
+        assert seen["native_calls"] >= len(shapes)

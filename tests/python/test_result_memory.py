@@ -158,3 +158,19 @@ def test_an_expanded_constant_is_given_away_expanded(ingot):
     _, (x,), result = served(ingot, function, lambda: [table.clone()])
     for got, want in zip(result, function(x)):
         assert got.tolist() == want.tolist() and got.stride() == want.stride()
+
+
+def test_a_copy_in_another_format_of_one_pixel_is_memory_of_its_own(ingot):
+    """Channels last of one channel and one pixel lies like any other: the copy is of its operand's type."""
+    def function(x):
+        y = x.mean((2, 3), keepdim=True)
+        return y, y.to(memory_format=torch.channels_last), x[:, :, :1, :1].to(torch.float32, memory_format=torch.channels_last)
+
+    step = ingot.compile(function, wait=True)
+    for rows in (2, 2, 3, 5):
+        x = torch.ones(rows, 1, 4, 5)
+        a, b, c = step(x)
+        for copy in (b, c):
+            copy.add_(1)
+        assert a.flatten().tolist() == [1.0] * rows and bool((x == 1).all()), step.report()
+    assert ingot.stats()["native_calls"] > 0
