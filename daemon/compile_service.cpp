@@ -274,7 +274,7 @@ void CompileService::AddTemplates(Request& request) {
     if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
     if (!Agrees(variant, request.message)) continue;
     const Result<std::string> text = core_.artifacts.GetText({stored->text_low, stored->text_high});
-    if (text && AddTemplate(request, *text)) return;
+    if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) return;
   }
 }
 
@@ -294,22 +294,25 @@ bool CompileService::AddRanged(Request& request) const {
   return true;
 }
 
-/// False when the recording and the other graph are no instances of one template.
-bool CompileService::AddTemplate(Request& request, const std::string& other) const {
-  Result<std::string> unified = core_.graphs.Unify(other, request.text);
+/// False when the recording and the other graph are no instances of one template. `other` has that graph; a sibling,
+/// which has the request's own dependencies, is none.
+bool CompileService::AddTemplate(Request& request, const std::string& text,
+                                 std::shared_ptr<const proto::VariantT> other) const {
+  Result<std::string> unified = core_.graphs.Unify(text, request.text);
   if (!unified) {
     LogDebug("kept sizes apart", {{"function", request.function}, {"reason", unified.error()}});
     return false;
   }
-  const auto first = core_.graphs.SymbolsOf(*unified, other);
+  const auto first = core_.graphs.SymbolsOf(*unified, text);
   const auto second = core_.graphs.SymbolsOf(*unified, request.text);
   const auto digest = core_.graphs.DigestOf(*unified);
   if (!first || !second || !digest || first->empty()) return false;
   NewVariant variant_of_both{.kind = proto::VariantKind::Template,
                              .graph = *digest,
-                             .proven = *first,
-                             .symbol_count = first->size()};
-  variant_of_both.proven.insert(variant_of_both.proven.end(), second->begin(), second->end());
+                             .proven = *second,
+                             .symbol_count = first->size(),
+                             .other_proven = *first,
+                             .other = std::move(other)};
   request.candidates.insert(request.candidates.begin(),
                             {std::move(variant_of_both), std::move(unified).value(),
                              GraphKey(*digest, request.facts).ToDigest()});
@@ -407,7 +410,8 @@ void CompileService::Publish(const Digest& graph_key, const std::string& functio
 
 void CompileService::Land(RequestRef request, Result<Landed> landed) {
   const NewVariant& variant = request->candidates[request->at].variant;
-  if (landed && !Takes(landed->artifact, variant.proven, variant.symbol_count)) {
+  const auto takes = [&](const auto& proven) { return Takes(landed->artifact, proven, variant.symbol_count); };
+  if (landed && !(takes(variant.proven) && takes(variant.other_proven))) {
     landed = Error(Code::kUnsupported, "the template's code does not take the recorded sizes");
     LogDebug("kept sizes apart", {{"function", request->function}, {"reason", landed.error()}});
   }

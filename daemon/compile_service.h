@@ -40,7 +40,8 @@ class CompileService {
   Status FindGeared(Request& request) const;
   void AddTemplates(Request& request);
   bool AddRanged(Request& request) const;
-  bool AddTemplate(Request& request, const std::string& other) const;
+  bool AddTemplate(Request& request, const std::string& text,
+                   std::shared_ptr<const proto::VariantT> other = nullptr) const;
   void Attempt(RequestRef request);
   void Lead(const RequestRef& request, const Candidate& candidate);
   void Publish(const Digest& graph_key, const std::string& function,

@@ -89,15 +89,14 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
            {"compiler", {item("identity", facts.identity)}}}};
 }
 
-bool Contradict(const proto::VariantT& variant, const proto::CompileT& request) {
-  std::unordered_map<std::string, const proto::DependencyT*> stored;
-  for (const auto& one : variant.dependencies) stored.emplace(NameOf(*one), one.get());
-  const bool differs = std::ranges::any_of(request.dependencies, [&](const auto& seen) {
-    const auto it = stored.find(NameOf(*seen));
-    return it != stored.end() && (it->second->low != seen->low || it->second->high != seen->high);
+bool Contradict(const Dependencies& stored, const Dependencies& seen) {
+  std::unordered_map<std::string, const proto::DependencyT*> known;
+  for (const auto& one : stored) known.emplace(NameOf(*one), one.get());
+  const bool differs = std::ranges::any_of(seen, [&](const auto& one) {
+    const auto it = known.find(NameOf(*one));
+    return it != known.end() && (it->second->low != one->low || it->second->high != one->high);
   });
-  return differs || PartsWhatIsOne(variant.dependencies, request.dependencies) ||
-         PartsWhatIsOne(request.dependencies, variant.dependencies);
+  return differs || PartsWhatIsOne(stored, seen) || PartsWhatIsOne(seen, stored);
 }
 
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request) {
@@ -106,12 +105,12 @@ bool SawAll(const proto::VariantT& variant, const proto::CompileT& request) {
   return std::ranges::all_of(variant.dependencies, [&](const auto& stored) { return seen.contains(NameOf(*stored)); });
 }
 
-void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request) {
+void MergeDependencies(proto::VariantT& variant, const Dependencies& seen) {
   std::unordered_set<std::string> known;
   for (const auto& stored : variant.dependencies) known.insert(NameOf(*stored));
-  for (const auto& seen : request.dependencies) {
-    if (!known.insert(NameOf(*seen)).second) continue;
-    variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*seen));
+  for (const auto& dependency : seen) {
+    if (!known.insert(NameOf(*dependency)).second) continue;
+    variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*dependency));
   }
 }
 

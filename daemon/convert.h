@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "cache/key.h"
@@ -25,11 +27,12 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
 
 /// Two dependency lists that cannot both hold: same kind and place, another digest; or one object in two places that
 /// are two objects to the other.
-bool Contradict(const proto::VariantT& variant, const proto::CompileT& request);
+using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
+bool Contradict(const Dependencies& stored, const Dependencies& seen);
 /// Whether the request saw every place that the variant depends on.
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request);
-/// Adds to the variant what the request saw and the variant did not.
-void MergeDependencies(proto::VariantT& variant, const proto::CompileT& request);
+/// Adds to the variant what a recording saw and the variant did not.
+void MergeDependencies(proto::VariantT& variant, const Dependencies& seen);
 
 inline Digest GraphOf(const proto::VariantT& v) { return {v.graph_low, v.graph_high}; }
 inline Digest ArtifactOf(const proto::VariantT& v) { return {v.artifact_low, v.artifact_high}; }

@@ -22,15 +22,24 @@ bool Holds(const proto::VariantT& variant, const std::vector<int64_t>& sizes, si
   return false;
 }
 
-void AddProven(proto::VariantT& variant, const NewVariant& added, const Config& config) {
-  const size_t count = added.symbol_count;
+void AddProven(proto::VariantT& variant, const std::vector<int64_t>& proven, const Config& config) {
+  const size_t count = variant.symbol_count;
   if (count == 0) return;
-  for (size_t from = 0; from + count <= added.proven.size(); from += count) {
+  for (size_t from = 0; from + count <= proven.size(); from += count) {
     if (variant.proven.size() / count >= config.proven_max) return;
-    if (Holds(variant, added.proven, from)) continue;
-    variant.proven.insert(variant.proven.end(), added.proven.begin() + static_cast<long>(from),
-                          added.proven.begin() + static_cast<long>(from + count));
+    if (Holds(variant, proven, from)) continue;
+    variant.proven.insert(variant.proven.end(), proven.begin() + static_cast<long>(from),
+                          proven.begin() + static_cast<long>(from + count));
   }
+}
+
+/// A size is proved in the state in which it was recorded: what the other recording saw must hold as well from now on.
+void AddOther(proto::VariantT& variant, const NewVariant& added, const Config& config) {
+  if (added.other != nullptr) {
+    if (Contradict(variant.dependencies, added.other->dependencies)) return;
+    MergeDependencies(variant, added.other->dependencies);
+  }
+  AddProven(variant, added.other_proven, config);
 }
 
 /// Each recording proves sizes of its own: with another remainder, or of a dim that is 1.
@@ -59,7 +68,7 @@ void MakeRoom(proto::EntryRecordT& record, const Config& config) {
 }  // namespace
 
 bool Agrees(const proto::VariantT& variant, const proto::CompileT& request) {
-  if (variant.signature != request.signature || Contradict(variant, request)) return false;
+  if (variant.signature != request.signature || Contradict(variant.dependencies, request.dependencies)) return false;
   // What did not hold for the client may be among what it has not seen now.
   return request.rejected.empty() || SawAll(variant, request);
 }
@@ -102,10 +111,11 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->gears = added.gears;
     target->compile_s = added.compile_s;
   }
-  AddProven(*target->variant, added, config);
+  MergeDependencies(*target->variant, request.dependencies);
+  AddOther(*target->variant, added, config);
+  AddProven(*target->variant, added.proven, config);
   AddRange(*target->variant, added.range);
   if (!added.fixed.empty()) target->variant->fixed = added.fixed;
-  MergeDependencies(*target->variant, request);
 }
 
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,

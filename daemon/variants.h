@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct NewVariant {
   std::string range;
   /// Why sizes are numbers; empty leaves what is stored.
   std::vector<std::string> fixed;
+  /// Template made of the request and another recording: symbol values that the other one proves, and the variant that
+  /// says what that saw. Null where it saw what the request did.
+  std::vector<int64_t> other_proven;
+  std::shared_ptr<const proto::VariantT> other;
 };
 
 /// Whether variant and request can be one: equal signatures, and no dependency that both saw

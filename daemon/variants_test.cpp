@@ -48,6 +48,40 @@ TEST(AddVariant, JoinsTheRangesOfATemplate) {
   EXPECT_EQ(record.variants.size(), 1u);
 }
 
+NewVariant TemplateOf(int64_t size, int64_t other_size, std::shared_ptr<const proto::VariantT> other) {
+  NewVariant added = Exact(7);
+  added.kind = proto::VariantKind::Template;
+  added.symbol_count = 1;
+  added.proven = {size};
+  added.other_proven = {other_size};
+  added.other = std::move(other);
+  return added;
+}
+
+// A template of two recordings serves the sizes of both where what either saw still holds.
+TEST(AddVariant, KeepsWhatBothRecordingsOfATemplateSaw) {
+  proto::EntryRecordT record;
+  const Config config;
+  AddVariant(record, RequestWith("scales[3]", 1), Exact(5), config, 100);
+  const auto first = std::make_shared<const proto::VariantT>(*record.variants[0]->variant);
+  AddVariant(record, RequestWith("scales[4]", 1), TemplateOf(4, 3, first), config, 101);
+  ASSERT_EQ(record.variants.size(), 2u);
+  const proto::VariantT& both = *record.variants[1]->variant;
+  EXPECT_EQ(both.proven, (std::vector<int64_t>{3, 4}));
+  ASSERT_EQ(both.dependencies.size(), 2u);
+}
+
+TEST(AddVariant, ProvesNoSizeInAStateThatIsAnother) {
+  proto::EntryRecordT record;
+  const Config config;
+  AddVariant(record, RequestWith("scales[3]", 2), Exact(5), config, 100);
+  const auto other = std::make_shared<const proto::VariantT>(*record.variants[0]->variant);
+  AddVariant(record, RequestWith("scales[3]", 1), TemplateOf(4, 5, nullptr), config, 101);
+  AddVariant(record, RequestWith("scales[4]", 1), TemplateOf(6, 3, other), config, 102);
+  ASSERT_EQ(record.variants.size(), 2u);
+  EXPECT_EQ(record.variants[1]->variant->proven, (std::vector<int64_t>{5, 4, 6}));
+}
+
 TEST(AddVariant, KeepsEqualGraphsApartWhoseDependenciesContradict) {
   proto::EntryRecordT record;
   const Config config;

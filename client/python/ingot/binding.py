@@ -71,6 +71,10 @@ class Variant:
         symbols = self.artifact.symbols_of_exact(exact.artifact)
         return symbols is not None and self.covers(symbols)
 
+    def reads_all_that(self, other: "Variant") -> bool:
+        """Whether its record says all that the other's says: sizes that were proved there belong to what was read there."""
+        return self.record == other.record or set(other.record.rows()) <= set(self.record.rows())
+
     def serve_only(self, gears: "typing.Iterable[tuple[int, ...]]") -> None:
         """Of the proved range these values of the symbols, and those said before: the gears that a caller has declared."""
         self._gears = {*(self._gears or ()), *gears}

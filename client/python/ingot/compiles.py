@@ -199,11 +199,11 @@ class Compiles:
                 engine._note_moved(job.shape, *difference[0][1:3])  # No name leads to what was read.
             return known or variant
         # One graph may belong to results that differ in what Python computed of their sizes.
-        alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature]
+        alike = [v for v in entry.usable() if v.raw_signature == variant.raw_signature and variant.reads_all_that(v)]
         replaced = [v for v in alike if v.graph == variant.graph or variant.is_template and not v.is_template and variant.takes_all_of(v)]
         for old in replaced:
             if old.graph == variant.graph:
-                # What both records allow: each size was proved in a state that is the present one.
+                # Each size was proved in a state that is the present one.
                 variant.proven = sorted({*variant.proven, *old.proven})
                 variant.take_over(old)
         entry.variants = [variant, *(v for v in entry.variants if v not in replaced)]
