@@ -82,7 +82,9 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
       number = log_.Find(reinterpret_cast<PyObject*>(type));
     }
   }
-  if (number) {
+  if (number && IsWrittenInClasses(type, name)) {
+    LookUpInBases(type, name);
+  } else if (number) {
     log_.NoteRead(*number, Reading::kClass, name);
     if (has_version && looked_up_.insert_or_assign({type, name}, type->tp_version_tag).second)
       held_.push_back(PythonRef::Borrow(name));
@@ -97,14 +99,22 @@ PyObject* Observer::LookUp(PyTypeObject* type, const char* name, PyObject* insta
   return LookUp(type, text.get(), instance);
 }
 
-/// A class that the run has made, or one that no name leads to, of an object that the run has made
-/// (autograd's contexts): its bases have names.
+/// Whether the run has written what one of the classes has under a name.
+bool Observer::IsWrittenInClasses(PyTypeObject* type, PyObject* name) const {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    if (log_.IsWritten(PyTuple_GET_ITEM(type->tp_mro, i), Reading::kAttribute, name)) return true;
+  }
+  return false;
+}
+
+/// Class by class: of one that the run has made, or that no name leads to, of an object that the run has made
+/// (autograd's contexts), whose bases have names; and of one that it has written to.
 void Observer::LookUpInBases(PyTypeObject* type, PyObject* name) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (IsImmutable(base)) continue;
     const bool is_made = fresh_.contains(reinterpret_cast<PyObject*>(base));
-    const auto number = is_made || i == 0 ? std::nullopt : TypeNumber(base);
+    const auto number = is_made ? std::nullopt : TypeNumber(base);
     if (number) {
       log_.NoteField(*number, "bases");
       log_.NoteRead(*number, Reading::kAttribute, name);

@@ -464,6 +464,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
+      if (count > 0 && IsTensor(values[0]) && Callables::ShortNameOf(callable) == "requires_grad_") {
+        if (const auto number = log_.Find(values[0])) log_.NoteField(*number, "grad");
+        if (log_.IsArgument(values[0])) Refuse("side-effect", "requires_grad_ of an argument");
+      }
       break;
     case Effect::kArray:
       DeepAll(arguments);
@@ -595,11 +599,16 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 1) Subscript(values[0], values[1]);
       break;
     case Effect::kSetItem:
-      if (count > 2) StoreSubscript(values[0], values[1], values[2]);
+    case Effect::kDeleteItem: {
+      if (count < 2) break;
+      PyObject* value = effect == Effect::kSetItem && count > 2 ? values[2] : nullptr;
+      if (PyCFunction_Check(callable)) {  // operator.setitem
+        StoreSubscript(values[0], values[1], value);
+      } else {  // dict.__setitem__ itself is not sent to the class's own.
+        StoreItem(values[0], values[1], value, Callables::NameOf(callable));
+      }
       break;
-    case Effect::kDeleteItem:
-      if (count > 1) StoreSubscript(values[0], values[1], nullptr);
-      break;
+    }
     case Effect::kContains:
       takes_results_ = true;
       if (count > 1) Contains(values[0], values[1]);
@@ -663,6 +672,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       const auto number = count > 0 ? log_.Find(values[0]) : std::nullopt;
       if (!number) break;
       log_.NoteField(*number, "context");
+      if (count > 1) LookAt(values[1]);
       static PyObject* const context = PyUnicode_InternFromString("context");
       borrowed_contexts_.emplace(*number, *Look(values[0], Reading::kField, context).content);
       if (count > 1 && context_values_.insert(values[1]).second) held_.push_back(PythonRef::Borrow(values[1]));

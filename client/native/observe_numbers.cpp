@@ -28,8 +28,8 @@ bool TakesTensors(std::string_view name) {
   return kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-/// Those of them that compute with a number refuse none, except as `alpha`; the others refuse what their element type has
-/// no room for.
+/// Those of them that compute with a number refuse none, except as `alpha`; the others refuse what their element type
+/// has no room for.
 bool Refuses(std::string_view name, bool is_keyword) {
   static constexpr std::string_view kNames = " fill_ masked_fill masked_fill_ where clamp_min clamp_max ";
   return is_keyword || kNames.find(" " + std::string(name) + " ") != std::string_view::npos;

@@ -51,6 +51,20 @@ bool ShowsAddress(PyObject* value) {
          Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
+/// Whether objects of a type made in C are changed by `+=` and its like.
+bool ChangesInPlace(PyTypeObject* type) {
+  const PyNumberMethods* number = type->tp_as_number;
+  const PySequenceMethods* sequence = type->tp_as_sequence;
+  return (number != nullptr && (number->nb_inplace_add != nullptr || number->nb_inplace_or != nullptr)) ||
+         (sequence != nullptr && (sequence->sq_inplace_concat != nullptr || sequence->sq_inplace_repeat != nullptr));
+}
+
+/// Whether an in-place method is the one that the native base of an object's class has.
+bool IsMethodOfBase(PyObject* object, PyObject* method) {
+  return Py_TYPE(method) == &PyWrapperDescr_Type &&
+         PyType_IsSubtype(NativeBase(Py_TYPE(object)), reinterpret_cast<PyDescrObject*>(method)->d_type) != 0;
+}
+
 }  // namespace
 
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
@@ -469,6 +483,18 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
 }
 
 void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* value) {
+  if (!IsTensor(container)) {
+    NoteSpecial(Py_TYPE(container), container);
+    static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
+    static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
+    PyObject* general = LookUpInClass(Py_TYPE(container), value == nullptr ? delitem : setitem);
+    if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
+  }
+  StoreItem(container, key, value, value == nullptr ? "delitem" : "setitem");
+}
+
+/// By a container's own method, whatever its class makes of it. `how` is the operation that does it again.
+void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, const std::string& how) {
   if (IsTensor(container)) {
     Deep(key);
     if (value != nullptr) Deep(value);
@@ -477,37 +503,66 @@ void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* valu
   Operand(key);
   if (PyDict_Check(container)) LookFor(key, container);
   if (value != nullptr && PySlice_Check(key)) Deep(value);  // Its elements are taken, not itself.
-  NoteSpecial(Py_TYPE(container), container);
-  static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
-  static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
-  PyObject* general = LookUpInClass(Py_TYPE(container), value == nullptr ? delitem : setitem);
-  if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
   const auto number = log_.Find(container);
   if (!number) {
     IsGuardedElsewhere(container, "changed");
     return;
   }
-  const char* how = value == nullptr ? "delitem" : "setitem";
   if (PyDict_Check(container)) {
     if (!IsAtom(key))
       return Refuse("side-effect",
                     std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
     if (value == nullptr) log_.NoteRead(*number, Reading::kItem, key);
-    return log_.NoteWrite(*number, Reading::kItem, key, how, value);
+    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
   }
-  if (PyList_Check(container) ||
-      std::string_view(Py_TYPE(container)->tp_name) == "collections.deque") {
+  if (PyList_Check(container) || std::string_view(NativeBase(Py_TYPE(container))->tp_name) == "collections.deque") {
     if (!PyLong_Check(key) || value == nullptr) {
+      if (!PyList_Check(container)) return Refuse("side-effect", "an item of a deque was removed");
       log_.NoteWhole(*number);
       PyObject* values[] = {key, value};
       return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__",
                              values, value == nullptr ? 1 : 2);
     }
     log_.NoteLength(*number);
-    return log_.NoteWrite(*number, Reading::kItem, key, how, value);
+    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
   }
   Refuse("side-effect",
          std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
+}
+
+/// `object op= operand`, where `name` is the method's.
+void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand) {
+  if (!IsImmutable(Py_TYPE(object))) {
+    PyObject* general = LookUp(Py_TYPE(object), name, object);
+    if (general != nullptr && PyFunction_Check(general)) return Operand(object);  // A frame of its own.
+    if (general != nullptr && Callables::IsNative(general) && !IsMethodOfBase(object, general))
+      return Refuse("side-effect", std::string("a ") + Py_TYPE(object)->tp_name + " was changed in place");
+  }
+  const auto number = log_.Find(object);
+  const bool changes =
+      PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object);
+  is_unordered_ = PyAnySet_Check(object);
+  Deep(operand);
+  if (PyDict_Check(object)) Keys(operand);
+  is_unordered_ = false;
+  PyTypeObject* const base = NativeBase(Py_TYPE(object));
+  if (!changes || PyFrozenSet_Check(object)) {
+    Operand(object);
+    const bool exists = number || log_.IsArgument(object);
+    if (exists && !IsTensor(object) && ChangesInPlace(base))
+      Refuse("side-effect", std::string("a ") + Py_TYPE(object)->tp_name + " was changed in place");
+  } else if (number) {
+    const bool is_ordered = std::string_view(base->tp_name) == "collections.OrderedDict";
+    const std::string owner = PyList_Check(object)   ? "list"
+                              : is_ordered           ? "collections.OrderedDict"
+                              : PyDict_Check(object) ? "dict"
+                                                     : "set";
+    const std::string method = owner + "." + std::string(ViewOf(name));
+    if (PyAnySet_Check(object) || method == "list.__imul__") log_.NoteWhole(*number);
+    log_.NoteMethod(*number, method.c_str(), &operand, 1);
+  } else {
+    IsGuardedElsewhere(object, "changed");
+  }
 }
 
 void Observer::Iterate(PyObject* value) {

@@ -85,11 +85,10 @@ ObservedLog::Place ObservedLog::PlaceOf(PyObject* holder, Reading reading, PyObj
   return {dict != nullptr ? dict : holder, key, Reading::kItem};
 }
 
-bool ObservedLog::IsWritten(PyObject* holder, const Place& place, PyObject* key) const {
+bool ObservedLog::IsWritten(const Place& place, PyObject* key) const {
   if (written_.empty() && before_.empty()) return false;
   const auto it = written_.find(place.container);
   if (it == written_.end()) return false;
-  (void)holder;
   const PythonRef text(
       place.reading == Reading::kItem
           ? PythonRef::Borrow(key)
@@ -104,7 +103,7 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   const Place place = PlaceOf(object, reading, key);
   if (seen_.contains(place)) return;
   if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
-  if (IsWritten(object, place, key)) return;
+  if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
   Add(holder, reading, key, Look(object, reading, key));
 }

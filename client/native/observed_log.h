@@ -66,6 +66,10 @@ class ObservedLog {
 
   /// Notes what a place of an outside object holds; what is there becomes outside.
   void NoteRead(Number holder, Reading reading, PyObject* key);
+  /// Whether the run has written there before: what lies there is its own.
+  bool IsWritten(PyObject* holder, Reading reading, PyObject* key) const {
+    return !written_.empty() && IsWritten(PlaceOf(holder, reading, key), key);
+  }
   void NoteField(Number holder, const char* field);
   /// All of a list, tuple, deque, set or dict, one level deep, as it was before the run wrote to
   /// it.
@@ -152,7 +156,7 @@ class ObservedLog {
     }
   };
   static Place PlaceOf(PyObject* holder, Reading reading, PyObject* key);
-  bool IsWritten(PyObject* holder, const Place& place, PyObject* key) const;
+  bool IsWritten(const Place& place, PyObject* key) const;
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
   void Follow(Number holder, const Read& read);
   bool LiesUnder(Number number, Number above) const;

@@ -44,14 +44,6 @@ bool IsOnlyOne(PyObject* value) {
   return !may_be_many;
 }
 
-/// Whether objects of a type made in C are changed by `+=` and its like.
-bool ChangesInPlace(PyTypeObject* type) {
-  const PyNumberMethods* number = type->tp_as_number;
-  const PySequenceMethods* sequence = type->tp_as_sequence;
-  return (number != nullptr && (number->nb_inplace_add != nullptr || number->nb_inplace_or != nullptr)) ||
-         (sequence != nullptr && (sequence->sq_inplace_concat != nullptr || sequence->sq_inplace_repeat != nullptr));
-}
-
 PythonRef ImportCode() {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "_frozen_importlib");
   const PythonRef function(module ? PyObject_GetAttrString(module, "_find_and_load") : nullptr);
@@ -472,31 +464,7 @@ int Observer::Observe(const Instruction& in) {
       Operand(in.b);
       if (PyUnicode_Check(in.a)) Text(in.b);
       break;
-    case Act::kBinaryInPlace: {
-      const auto number = log_.Find(in.a);
-      is_unordered_ = PyAnySet_Check(in.a);
-      const bool changes = PyList_Check(in.a) || PyDict_Check(in.a) || PyAnySet_Check(in.a) ||
-                           PyByteArray_Check(in.a);
-      Deep(in.b);
-      if (PyDict_Check(in.a)) Keys(in.b);
-      is_unordered_ = false;
-      if (!changes || PyFrozenSet_Check(in.a)) {
-        Operand(in.a);
-        const bool exists = number || log_.IsArgument(in.a);
-        if (exists && !IsTensor(in.a) && ChangesInPlace(NativeBase(Py_TYPE(in.a))))
-          Refuse("side-effect", std::string("a ") + Py_TYPE(in.a)->tp_name + " was changed in place");
-      } else if (number) {
-        const std::string name = std::string(PyList_Check(in.a)   ? "list."
-                                             : PyDict_Check(in.a) ? "dict."
-                                                                  : "set.") +
-                                 std::string(ViewOf(in.name));
-        if (PyAnySet_Check(in.a) || name == "list.__imul__") log_.NoteWhole(*number);
-        log_.NoteMethod(*number, name.c_str(), &in.b, 1);
-      } else {
-        IsGuardedElsewhere(in.a, "changed");
-      }
-      break;
-    }
+    case Act::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
     case Act::kUnary: Operand(in.a); break;
     case Act::kTruth: Truth(in.a); break;
     case Act::kLength: Length(in.a); break;

@@ -139,6 +139,7 @@ class Observer final : private InstructionListener {
   // observe_attributes.cpp
   PyObject* LookUp(PyTypeObject* type, PyObject* name, PyObject* instance);
   PyObject* LookUp(PyTypeObject* type, const char* name, PyObject* instance);
+  bool IsWrittenInClasses(PyTypeObject* type, PyObject* name) const;
   void LookUpInBases(PyTypeObject* type, PyObject* name);
   void LookUpSpecial(PyObject* instance, const char* name);
   void LoadAttribute(PyObject* object, PyObject* name);
@@ -179,6 +180,8 @@ class Observer final : private InstructionListener {
   void Contains(PyObject* container, PyObject* item);
   void Subscript(PyObject* container, PyObject* key);
   void StoreSubscript(PyObject* container, PyObject* key, PyObject* value);
+  void StoreItem(PyObject* container, PyObject* key, PyObject* value, const std::string& how);
+  void ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand);
   void Iterate(PyObject* value);
   void Next(PyObject* iterator);
   void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);

@@ -121,8 +121,8 @@ bool IndexPut(const Call& call, Sizes&) {
   return picked && Fits(values->sizes, picked->front().sizes);
 }
 
-/// What lies in another order keeps it, unless a dim is turned by a multiple of its size: eager joins two parts, and the
-/// order is lost where one of them is empty.
+/// What lies in another order keeps it, unless a dim is turned by a multiple of its size: eager joins two parts, and
+/// the order is lost where one of them is empty.
 bool Roll(const Call& call, Sizes& sizes) {
   const Type* type = call.TypeAt(0);
   const auto shifts = call.DimsAt(1);

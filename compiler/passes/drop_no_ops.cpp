@@ -26,8 +26,8 @@ bool IsIdentityPermutation(const Graph& graph, const Node& node) {
 Kind KindOf(const Graph& graph, const Node& node) {
   const Call call(graph, node);
   const std::string& op = node.op;
-  // Where these return their operand, recordings have no node of them: what is one has copied, although the copy may have
-  // the operand's layout in other words (channels last, of images of one pixel) or has got it since.
+  // Where these return their operand, recordings have no node of them: what is one has copied, although the copy may
+  // have the operand's layout in other words (channels last, of images of one pixel) or has got it since.
   if (op == "aten.contiguous" || op.starts_with("aten.to.") || op == "aten.type_as") return Kind::kCopy;
   if (op == "aten.dropout" || op == "aten.feature_dropout") {
     return IsPure(node) ? Kind::kSelf : Kind::kNone;
