@@ -532,7 +532,7 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
 
 /// `object op= operand`, where `name` is the method's.
 void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand) {
-  if (!IsImmutable(Py_TYPE(object))) {
+  if (!IsTensor(object) && !IsImmutable(Py_TYPE(object))) {
     PyObject* general = LookUp(Py_TYPE(object), name, object);
     if (general != nullptr && PyFunction_Check(general)) return Operand(object);  // A frame of its own.
     if (general != nullptr && Callables::IsNative(general) && !IsMethodOfBase(object, general))

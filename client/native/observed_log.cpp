@@ -27,6 +27,19 @@ PythonRef CopyOf(PyObject* container) {
   return copy;
 }
 
+/// Changes with writes to a container: with each to a dict, in Python 3.11, with those that make it longer or shorter to
+/// others. 0 for what is no container.
+uint64_t MarkOf(PyObject* object) {
+#if PY_VERSION_HEX < 0x030C0000
+  if (PyDict_Check(object)) return reinterpret_cast<PyDictObject*>(object)->ma_version_tag;
+#else
+  if (PyDict_Check(object)) return static_cast<uint64_t>(PyDict_GET_SIZE(object)) + 1;
+#endif
+  if (PyList_Check(object)) return static_cast<uint64_t>(PyList_GET_SIZE(object)) + 1;
+  if (PyAnySet_Check(object)) return static_cast<uint64_t>(PySet_GET_SIZE(object)) + 1;
+  return 0;
+}
+
 }  // namespace
 
 // What grows in steps would leave blocks of every size between those that the run frees.
@@ -50,6 +63,7 @@ ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
   if (fresh) {
     objects_.emplace_back();
     objects_.back().value = PythonRef::Borrow(object);
+    objects_.back().mark = MarkOf(object);
     objects_.back().path = std::move(path);
     objects_.back().is_named = true;
   } else if (path.starts_with("object:")) {
@@ -142,6 +156,7 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   objects_.emplace_back();
   Object& object = objects_.back();
   object.value = PythonRef::Borrow(value);
+  object.mark = MarkOf(value);
   // Modules and classes have a name that holds wherever they were met.
   if (PyModule_Check(value)) {
     PyObject* dict = PyModule_GetDict(value);
@@ -165,6 +180,16 @@ bool ObservedLog::LiesUnder(Number number, Number above) const {
     if (objects_[number].key == nullptr) return false;  // A root.
   }
   return number == above;
+}
+
+void ObservedLog::CheckChanges() {
+  for (Number number = 0; number < objects_.size() && problem_.empty(); ++number) {
+    const Object& one = objects_[number];
+    PyObject* value = one.value.get();
+    if (one.mark == 0 || value == nullptr || MarkOf(value) == one.mark) continue;
+    if (written_.contains(value) || before_.contains(value) || value == PyImport_GetModuleDict()) continue;
+    problem_ = PathOf(number) + " was changed by something that was not seen";
+  }
 }
 
 std::string ObservedLog::ProblemOfAll() const {

@@ -161,6 +161,7 @@ void Observer::Stop() {
   }
   DropError();
   imports_to_come_.clear();
+  if (!refused_) log_.CheckChanges();
   EndFollowing();
   // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
   for (auto* set : {&entered_, &fresh_}) set->clear();
