@@ -27,8 +27,8 @@ PythonRef CopyOf(PyObject* container) {
   return copy;
 }
 
-/// Changes with writes to a container: with each to a dict, in Python 3.11, with those that make it longer or shorter to
-/// others. 0 for what is no container.
+/// Changes with writes to a container: in Python 3.11 with each to a dict, else with those that make it longer or
+/// shorter. 0 for what is no container.
 uint64_t MarkOf(PyObject* object) {
 #if PY_VERSION_HEX < 0x030C0000
   if (PyDict_Check(object)) return reinterpret_cast<PyDictObject*>(object)->ma_version_tag;
@@ -119,6 +119,8 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
+  if (place.reading != reading && objects_[holder].mark == 0)
+    objects_[holder].mark = MarkOf(static_cast<PyObject*>(const_cast<void*>(place.container)));
   Add(holder, reading, key, Look(object, reading, key));
 }
 
@@ -184,9 +186,11 @@ bool ObservedLog::LiesUnder(Number number, Number above) const {
 
 void ObservedLog::CheckChanges() {
   for (Number number = 0; number < objects_.size() && problem_.empty(); ++number) {
-    const Object& one = objects_[number];
-    PyObject* value = one.value.get();
-    if (one.mark == 0 || value == nullptr || MarkOf(value) == one.mark) continue;
+    const uint64_t mark = std::exchange(objects_[number].mark, 0);
+    PyObject* value = objects_[number].value.get();
+    if (mark == 0 || value == nullptr) continue;
+    if (MarkOf(value) == 0) value = OwnDict(value);
+    if (value == nullptr || MarkOf(value) == mark) continue;
     if (written_.contains(value) || before_.contains(value) || value == PyImport_GetModuleDict()) continue;
     problem_ = PathOf(number) + " was changed by something that was not seen";
   }

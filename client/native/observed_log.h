@@ -129,7 +129,8 @@ class ObservedLog {
   size_t object_count() const { return objects_.size(); }
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
-  /// When the run has ended: a container that was met and is another now is a problem, unless its change was noted.
+  /// When the run has ended: a container that was met and is another now, as the dict of an object's attributes, is a
+  /// problem unless its change was noted.
   void CheckChanges();
   /// After the run: as problem(), with what only the whole of it tells.
   std::string ProblemOfAll() const;
@@ -138,7 +139,7 @@ class ObservedLog {
   static bool IsOwnAbsence(const Read& read) { return read.reading == Reading::kAttribute && read.seen.is_absent(); }
   struct Object {
     PythonRef value;
-    uint64_t mark = 0;  ///< MarkOf() it when it was met
+    uint64_t mark = 0;  ///< MarkOf() it, or its attributes, when it was met
     mutable std::string path;  ///< empty: not yet put into words
     Number parent = 0;
     bool is_named = false;  ///< by a path that is its own
