@@ -119,7 +119,8 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
-  if (place.reading != reading && objects_[holder].mark == 0)
+  // Warnings and the recording itself put things into modules; what a program does there are instructions.
+  if (place.reading != reading && objects_[holder].mark == 0 && !PyModule_Check(object))
     objects_[holder].mark = MarkOf(static_cast<PyObject*>(const_cast<void*>(place.container)));
   Add(holder, reading, key, Look(object, reading, key));
 }
