@@ -4,7 +4,9 @@
 import collections
 import contextvars
 import copy
+import functools
 import json
+import operator
 import os
 import pathlib
 import subprocess
@@ -252,3 +254,26 @@ def test_and_so_does_the_next_process(tmp_path):
         for name, calls in json.loads(done.stdout.splitlines()[-1]):
             for number, (wanted, found, report) in enumerate(calls):
                 assert found == wanted, f"{name}, call {number}\n{report}"
+
+
+class Holder:
+    n = 1
+
+
+@pytest.mark.parametrize("holder, write", [({"a": 1}, lambda held: functools.partial(operator.setitem, held, "b", 2)),
+                                           ([1], lambda held: functools.partial(list.append, held, 2)),
+                                           ({1}, lambda held: functools.partial(set.add, held, object())),
+                                           (Holder(), lambda held: functools.partial(setattr, held, "n", 2))], ids=["dict", "list", "set", "object"])
+def test_a_change_that_nobody_saw_is_refused(ingot, holder, write):
+    hidden = ingot.mark_pure(write(holder))  # Which it is not.
+
+    def function(x):
+        k = getattr(holder, "n", None) or len(holder)
+        hidden()
+        return x * k
+
+    step = ingot.compile(function, wait=True)
+    with torch.no_grad():
+        for _ in range(3):
+            step(torch.ones(2))
+    assert "was changed by something that was not seen" in step.why_miss(), step.report()
