@@ -34,15 +34,20 @@ def _value_item(name: str, value: typing.Any) -> Item:
     return (name, digest, text)
 
 
+PIECE = "_ingot_piece"
+"""An attribute of functions that are a piece of another: which, in words."""
+
+
 def function_name(function: typing.Any) -> str:
     """``pkg.Class.forward``: the name under which entries are listed."""
     plain = paths.plain_function(function)
     owner = paths.self_of(function)
+    where = getattr(plain, PIECE, "")
     if owner is not None and plain is not None:
         name = plain.__name__
-        return f"{type(owner).__module__}.{type(owner).__qualname__}.{name}"
+        return f"{type(owner).__module__}.{type(owner).__qualname__}.{name}{where}"
     named = plain or function
-    return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}"
+    return f"{getattr(named, '__module__', '?')}.{getattr(named, '__qualname__', type(named).__qualname__)}{where}"
 
 
 def parameter_names(function: typing.Any) -> "tuple[str, ...]":

@@ -17,7 +17,7 @@ import weakref
 
 import torch
 
-from ingot import _native, cutting, parts, trial
+from ingot import _native, cutting, keys, parts, trial
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -254,7 +254,9 @@ class InPieces:
         code = self._cuttable.piece(place, exits, self._owner_name if takes_owner else None, numbers, keeps_iterators=in_python)
         made = types.FunctionType(code, function.__globals__, None, None, function.__closure__)
         where = f" from line {self._cuttable.line_of(place)}" if place is not None else " to its first cut"
-        made.__name__, made.__qualname__ = function.__name__ + where, function.__qualname__ + where
+        # By its own name a function says what arguments it does not take.
+        made.__name__, made.__qualname__ = function.__name__, function.__qualname__
+        setattr(made, keys.PIECE, where)
         made.__module__ = function.__module__
         if place is None:
             made.__defaults__, made.__kwdefaults__ = self._defaults

@@ -204,7 +204,8 @@ def contents(value: typing.Any) -> "dict[typing.Any, typing.Any]":
     if not isinstance(value, (types.FunctionType, logging.Logger)):
         own = getattr(value, "__dict__", None)
         if isinstance(own, dict):
-            parts.update((key, item) for key, item in own.items() if not (isinstance(key, str) and key.startswith("__")))
+            # Where PyTorch keeps what module.compile() makes, and Ingot a module's part: both go where the module goes.
+            parts.update((key, item) for key, item in own.items() if not (isinstance(key, str) and (key.startswith("__") or key == "_compiled_call_impl")))
     return parts
 
 

@@ -472,3 +472,14 @@ def inputs():
     return (torch.arange(3.0),)
 mutations = ["Truth.__bool__ = lambda self: True", "Truth.__bool__ = lambda self: False", "down = lambda *args, **more: args[0] * 7"]
 native = None
+
+# %% keyword_default_deleted_of_a_function_in_pieces
+import numpy
+import torch
+p1 = numpy.ones(4, dtype=numpy.float32)
+
+def fn(x, *, p1=p1):
+    h = x * 1.0
+    return h + torch.from_numpy(numpy.asarray(p1, dtype=numpy.float32))[0]
+native = None
+mutations = ["kept = fn.__kwdefaults__", "del kept['p1']"]
