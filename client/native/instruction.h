@@ -118,6 +118,9 @@ class InstructionListener {
   /// Whether the instruction that was just told is native code that looks into what the Python code
   /// it calls gives back.
   virtual bool TakesResults() const = 0;
+  /// Whether the instruction that was just told changes something by itself; told then that it has raised instead.
+  virtual bool Changes() const = 0;
+  virtual void OnRaise() = 0;
   /// What the instruction with this tag has left on the stack, told at the next one of the same
   /// frame; not told for an instruction that raised. A new reference takes its place; null leaves it.
   virtual PyObject* OnResult(int tag, PyObject* result) = 0;

@@ -146,6 +146,7 @@ struct InstructionTrace::State {
     bool observed;
     bool gives;          ///< native code looks into what it gives back
     bool takes = false;  ///< its instruction is such native code
+    bool changes = false;  ///< its instruction changes something
     int tag = 0;         ///< of an instruction whose result is waited for
   };
 
@@ -337,6 +338,7 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
   _PyInterpreterFrame* frame = object->f_frame;
   Open& open = frames.back();
   if (open.frame != frame || !open.observed) return;
+  open.changes = false;
   if (const int tag = std::exchange(open.tag, 0); tag != 0) {
     PyObject*& slot = frame->localsplus[frame->stacktop - 1];
     if (PyObject* other = listener->OnResult(tag, slot)) Py_SETREF(slot, other);
@@ -348,6 +350,7 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
   if (!running || frames.empty() || frames.back().frame != frame) return;
   frames.back().tag = tag;
   frames.back().takes = listener->TakesResults();
+  frames.back().changes = listener->Changes();
 }
 
 namespace {
@@ -361,7 +364,9 @@ int OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* /*argument
     case PyTrace_CALL: state->Enter(frame); break;
     case PyTrace_RETURN: state->Leave(); break;
     case PyTrace_EXCEPTION:
-      if (!state->frames.empty()) state->frames.back().tag = 0;
+      if (state->frames.empty()) break;
+      state->frames.back().tag = 0;
+      if (std::exchange(state->frames.back().changes, false)) state->listener->OnRaise();
       break;
     default: break;
   }

@@ -322,6 +322,7 @@ struct InstructionTrace::State {
     const CodeTable* table;  ///< null where the frame is not observed
     bool gives;              ///< native code looks into what it gives back
     bool takes = false;      ///< its instruction is such native code
+    bool changes = false;  ///< its instruction changes something
     int tag = 0;             ///< of an instruction whose result is waited for
   };
 
@@ -684,6 +685,7 @@ void InstructionTrace::State::Step(int offset) {
   if (open.frame != frame || open.table == nullptr) return;
   const CodeTable::Entry* entry = open.table->At(offset);
   if (entry == nullptr) return;
+  if (std::exchange(open.changes, false) && entry->handles) listener->OnRaise();
   if (const int tag = std::exchange(open.tag, 0); tag != 0 && !entry->handles && entry->depth > 0) {
     PyObject*& slot = frame->localsplus[CodeOf(frame)->co_nlocalsplus + entry->depth - 1];
     if (PyObject* other = listener->OnResult(tag, slot)) Py_SETREF(slot, other);
@@ -696,6 +698,7 @@ void InstructionTrace::State::Step(int offset) {
   if (!running || frames.empty() || frames.back().frame != frame) return;
   frames.back().tag = tag;
   frames.back().takes = listener->TakesResults();
+  frames.back().changes = listener->Changes();
 }
 
 InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) {

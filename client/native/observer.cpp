@@ -210,6 +210,11 @@ int Observer::OnInstruction(const Instruction& instruction) {
   return tag;
 }
 
+/// What was noted before it happened has not.
+void Observer::OnRaise() {
+  Guard([&] { Refuse("side-effect", "a change that raised an exception"); });
+}
+
 PyObject* Observer::OnResult(int tag, PyObject* result) {
   PyObject* other = nullptr;
   Guard([&] {
@@ -416,6 +421,7 @@ void Observer::LoadClassCell() {
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
   takes_results_ = false;
+  writes_before_ = log_.writes().size();
   const size_t awaited = refused_ ? 0 : Follow(in);
   const int tag = refused_ ? kNone : Observe(in);
   passed_on_.clear();

@@ -111,6 +111,8 @@ class Observer final : private InstructionListener {
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
   bool TakesResults() const override { return takes_results_; }
+  bool Changes() const override { return !refused_ && log_.writes().size() > writes_before_; }
+  void OnRaise() override;
   int Observe(const Instruction& instruction);
   PyObject* OnResult(int tag, PyObject* result) override;
 
@@ -329,6 +331,7 @@ class Observer final : private InstructionListener {
   PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
+  size_t writes_before_ = 0;  ///< the instruction that runs
   InstructionTrace trace_;
   MadeObjects made_;
   uint64_t instructions_max_ = 0;

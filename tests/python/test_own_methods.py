@@ -175,6 +175,48 @@ sizes = [3, 4, 5, 3, 4, 5]
 changes = ["", "", "", "d[3] = 1", "", "d[5] = 1"]
 def state(): return d
 """,
+    "a list that was empty": """
+l = []
+def fn(x):
+    try:
+        v = l.pop()
+    except IndexError:
+        v = 3.0
+    return x * v
+def state(): return l
+changes = ["", "", "", "l.append(2.0)", "", "l.append(4.0)"]
+""",
+    "an entry that was not there": """
+d = {}
+def fn(x):
+    try:
+        del d["k"]
+    except KeyError:
+        d["missed"] = d.get("missed", 0) + 1
+    return x * 2
+def state(): return d
+changes = ["", "", "", "d['k'] = 2.0", "", ""]
+""",
+    "a list that was too short": """
+l = []
+def fn(x):
+    try:
+        l[3] = 1.0
+    except IndexError:
+        l.append(1.0)
+    return x * 2
+def state(): return l
+""",
+    "an element without a hash": """
+s = set()
+def fn(x):
+    try:
+        s.add([1])
+    except TypeError:
+        s.add(x.shape[0])
+    return x * 2
+def state(): return s
+""",
     "counts by size": """
 counts = {}
 def fn(x):
