@@ -443,8 +443,11 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
                                              : log_.Find(object);
   if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
     if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-      if (number)
+      if (number) {
         Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
+      } else {
+        IsGuardedElsewhere(object, "changed");
+      }
     } else if (PyObject_TypeCheck(found, &PyProperty_Type)) {
       const auto property = log_.Find(found);
       if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
@@ -454,7 +457,8 @@ void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value)
                    IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
                !escape.empty()) {
       Escape(object, escape, ViewOf(name));
-    } else if (number || log_.IsArgument(object)) {
+    } else if (number || log_.IsArgument(object) || (value != nullptr && log_.IsOutside(value))) {
+      // Attributes in a dict that others have too.
       Refuse("side-effect", TextOf(type, name) + " was changed");
     }
     return;

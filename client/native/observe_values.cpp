@@ -559,7 +559,14 @@ void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand
                                                      : "set";
     const std::string method = owner + "." + std::string(ViewOf(name));
     if (PyAnySet_Check(object) || method == "list.__imul__") log_.NoteWhole(*number);
-    log_.NoteMethod(*number, method.c_str(), &operand, 1);
+    // What the operand holds now, whatever the run puts into it later.
+    const PythonRef copy(PyList_Check(operand)     ? PySequence_List(operand)
+                         : PyDict_Check(operand)   ? PyDict_Copy(operand)
+                         : PyAnySet_Check(operand) ? PySet_New(operand)
+                                                   : Py_NewRef(operand));
+    DropError();
+    PyObject* const taken = copy ? copy.get() : operand;
+    log_.NoteMethod(*number, method.c_str(), &taken, 1);
   } else {
     IsGuardedElsewhere(object, "changed");
   }

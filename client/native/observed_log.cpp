@@ -117,6 +117,11 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   const Place place = PlaceOf(object, reading, key);
   if (seen_.contains(place)) return;
   if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
+  // By a method of the dict, as vars(object).update() does.
+  const bool is_changed = place.reading != reading &&
+                          before_.contains(static_cast<PyObject*>(const_cast<void*>(place.container)));
+  if (is_changed && problem_.empty())
+    problem_ = "the attributes of " + PathOf(holder) + " were changed all at once, then one was read";
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
   // Warnings and the recording itself put things into modules; what a program does there are instructions.

@@ -217,6 +217,32 @@ def fn(x):
     return x * 2
 def state(): return s
 """,
+    "an operand that grows later": """
+l = []
+def fn(x):
+    more, same = [1.0], l
+    same += more
+    more.append(2.0)
+    return x * 2
+def state(): return l
+changes = ["", "", "", "l.clear()", "", ""]
+""",
+    "attributes that are changed all at once": """
+class O: pass
+o = O()
+def fn(x):
+    vars(o).update({"a": x * 2, "l": []})
+    o.l.append(5.0)
+    return o.a + 1
+def state(): return o.a, o.l
+""",
+    "attributes that instances share": """
+class Borg:
+    shared = {"scale": 1.0}
+    def __init__(self): self.__dict__ = self.shared
+def fn(x): return x * Borg().scale
+changes = ["", "", "", "Borg.shared['scale'] = 3.0", "", ""]
+""",
     "counts by size": """
 counts = {}
 def fn(x):
@@ -296,6 +322,26 @@ def test_and_so_does_the_next_process(tmp_path):
         for name, calls in json.loads(done.stdout.splitlines()[-1]):
             for number, (wanted, found, report) in enumerate(calls):
                 assert found == wanted, f"{name}, call {number}\n{report}"
+
+
+class Slotted:
+    __slots__ = ("n", "t")
+
+    def __init__(self):
+        self.n, self.t = 0, torch.ones(2)
+
+
+def test_a_slot_of_an_argument(ingot):
+    def function(a):
+        a.n += 1
+        a.t = a.t * 2
+        return a.t + 1
+
+    step, given, plain = ingot.compile(function, wait=True), Slotted(), Slotted()
+    with torch.no_grad():
+        for _ in range(4):
+            assert torch.equal(step(given), function(plain)), step.report()
+            assert given.n == plain.n and torch.equal(given.t, plain.t), step.report()
 
 
 class Holder:
