@@ -25,9 +25,11 @@ std::string TextOf(const cache::Key& key, std::string_view component);
 /// Names the compile of one graph, with code of its own for `gears` (docs/format/key.md).
 cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::vector<int64_t>& gears = {});
 
+/// What a recording saw, as requests and stored variants hold it.
+using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
+
 /// Two dependency lists that cannot both hold: same kind and place, another digest; or one object in two places that
 /// are two objects to the other.
-using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
 bool Contradict(const Dependencies& stored, const Dependencies& seen);
 /// Whether the request saw every place that the variant depends on.
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request);
