@@ -41,15 +41,13 @@ PyObject* FindVerb(PyObject* engine, PyObject* name) {
 }
 
 PyObject* CallFacade(const char* function, const char* format, ...) {
-  const PythonRef facade(PyImport_ImportModule("ingot.facade"));
-  if (!facade) return nullptr;
-  const PythonRef callable(PyObject_GetAttrString(facade.get(), function));
-  if (!callable) return nullptr;
+  PyObject* const callable = LoadedAttribute("ingot.facade", function);
+  if (callable == nullptr) return PyErr_Format(PyExc_ImportError, "ingot.facade is not loaded");
   va_list values;
   va_start(values, format);
   const PythonRef arguments(Py_VaBuildValue(format, values));
   va_end(values);
-  return arguments ? PyObject_CallObject(callable.get(), arguments.get()) : nullptr;
+  return arguments ? PyObject_CallObject(callable, arguments.get()) : nullptr;
 }
 
 int AddCompiledType(PyObject* module) {

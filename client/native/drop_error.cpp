@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/drop_error.h"
 
+#include "client/native/origin.h"
 #include "client/native/python_ref.h"
 
 namespace ingot::client {
@@ -40,8 +41,9 @@ void DropError() {
   if (PyErr_Occurred() == nullptr) return;
   PythonRef error = TakeRaised();
   if (!error) return;
-  const PythonRef module(PyImport_ImportModule("ingot.interrupts"));
-  const PythonRef answer(module ? PyObject_CallMethod(module.get(), "is_one", "O", error.get()) : nullptr);
+  PyObject* const ask = LoadedAttribute("ingot.interrupts", "is_one");
+  if (ask == nullptr) return;  // The package is being loaded, or the interpreter ends.
+  const PythonRef answer(PyObject_CallOneArg(ask, error.get()));
   if (answer.get() == Py_True) RaiseSoon(std::move(error));
   // Nothing else can interrupt this.
   if (PythonRef another = answer ? PythonRef() : TakeRaised()) {

@@ -53,6 +53,16 @@ std::string_view QualnameOf(PyTypeObject* type) {
   return name.substr(name.rfind('.') + 1);
 }
 
+PyObject* LoadedModule(const char* name) {
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), name);
+  return module != nullptr && PyModule_Check(module) ? module : nullptr;
+}
+
+PyObject* LoadedAttribute(const char* module, const char* name) {
+  PyObject* const found = LoadedModule(module);
+  return found == nullptr ? nullptr : PyDict_GetItemString(PyModule_GetDict(found), name);
+}
+
 PyObject* NameOfGlobals(PyObject* globals) {
   static PyObject* const key = PyUnicode_InternFromString("__name__");
   PyObject* name = PyDict_GetItemWithError(globals, key);

@@ -25,6 +25,11 @@ PyObject* DictOf(PyTypeObject* type);
 std::string_view ModuleOf(PyTypeObject* type);
 /// `__qualname__` of a class.
 std::string_view QualnameOf(PyTypeObject* type);
+/// What a loaded module has under a name, borrowed; null where there is none. To import it would ask the frame that
+/// runs for its builtins, which may be none.
+PyObject* LoadedAttribute(const char* module, const char* name);
+/// The module itself.
+PyObject* LoadedModule(const char* name);
 /// `__name__` among the variables of a module; borrowed, null where there is none.
 PyObject* NameOfGlobals(PyObject* globals);
 /// "torch" or "torch.something".

@@ -152,8 +152,9 @@ PyObject* OwnDict(PyObject* holder) {
 PyTypeObject* NativeBase(PyTypeObject* type) {
   // Only classes that a class statement makes have this deallocator, whatever their bases are.
   static const destructor of_classes = [] {
-    const PythonRef made(PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){}", "Plain"));
-    return made ? reinterpret_cast<PyTypeObject*>(made.get())->tp_dealloc : nullptr;
+    // Not one made here: the frame that runs may have no builtins, and so no way to import what making one needs.
+    PyObject* const made = LoadedAttribute("_frozen_importlib", "ModuleSpec");
+    return made == nullptr ? nullptr : reinterpret_cast<PyTypeObject*>(made)->tp_dealloc;
   }();
   while (type->tp_base != nullptr && type->tp_dealloc == of_classes) type = type->tp_base;
   return type;

@@ -15,10 +15,7 @@ namespace {
 
 /// Whether classes may be registered with this one: to ask any other raises an error, of which a process has thousands.
 bool MayHaveRegistered(PyObject* type) {
-  static PyObject* const abstract = [] {
-    const PythonRef abc(PyImport_ImportModule("abc"));
-    return abc ? PyObject_GetAttrString(abc.get(), "ABCMeta") : nullptr;
-  }();
+  static PyObject* const abstract = Py_XNewRef(LoadedAttribute("abc", "ABCMeta"));
   return abstract == nullptr || PyObject_TypeCheck(type, reinterpret_cast<PyTypeObject*>(abstract));
 }
 
@@ -30,10 +27,7 @@ bool HasHeirs(PyObject* object) {
 
 /// The classes that are registered with one, as an iterator over weak references; or null.
 PythonRef RegisteredWith(PyObject* type) {
-  static PyObject* const ask = [] {
-    const PythonRef module(PyImport_ImportModule("_abc"));
-    return module ? PyObject_GetAttrString(module.get(), "_get_dump") : nullptr;
-  }();
+  static PyObject* const ask = Py_XNewRef(LoadedAttribute("_abc", "_get_dump"));
   if (ask == nullptr || !MayHaveRegistered(type)) return PythonRef();
   const PythonRef dump(PyObject_CallOneArg(ask, type));
   return PythonRef(dump && PyTuple_Check(dump.get()) ? PyObject_GetIter(PyTuple_GET_ITEM(dump.get(), 0)) : nullptr);
@@ -78,10 +72,7 @@ struct Known {
 }  // namespace
 
 uint64_t RegistrationsNow() {
-  static PyObject* const ask = [] {
-    const PythonRef abc(PyImport_ImportModule("abc"));
-    return abc ? PyObject_GetAttrString(abc.get(), "get_cache_token") : nullptr;
-  }();
+  static PyObject* const ask = Py_XNewRef(LoadedAttribute("abc", "get_cache_token"));
   const PythonRef token(ask == nullptr ? nullptr : PyObject_CallNoArgs(ask));
   const uint64_t number = token ? PyLong_AsUnsignedLongLongMask(token.get()) : 0;
   DropError();

@@ -58,9 +58,8 @@ bool FailsForGood(PyObject* callable) {
   if (!PyCFunction_Check(callable)) return false;
   auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
   if (!std::string_view(function->m_ml->ml_name).starts_with(kAsksCuda)) return false;
-  const PythonRef native(PyImport_ImportModule("torch._C"));
-  const PythonRef devices(
-      native ? PyObject_CallMethod(native.get(), "_cuda_getDeviceCount", nullptr) : nullptr);
+  PyObject* const count = LoadedAttribute("torch._C", "_cuda_getDeviceCount");
+  const PythonRef devices(count != nullptr ? PyObject_CallNoArgs(count) : nullptr);
   DropError();
   return devices && PyLong_Check(devices.get()) && PyObject_Not(devices.get()) == 1;
 }
