@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/arguments.h"
 
+#include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/moving_numbers.h"
@@ -19,7 +20,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace ingot::client {
 namespace {
@@ -69,10 +69,11 @@ class Flattener {
       // Named tuples: the type is part of the structure.
       Tag('n');
       Pointer(Py_TYPE(value));
+      if (HasOwnAttributes(value)) Tag('.');
       Sequence(value, name);
     } else if (THPDtype_Check(value) || THPDevice_Check(value)) {
       Repr(value);
-    } else if (PyObject* fields = DataclassFields(value)) {
+    } else if (PyObject* fields = FieldsOf(Py_TYPE(value))) {
       Dataclass(value, fields, name);
     } else {
       Tag('O');
@@ -203,40 +204,21 @@ class Flattener {
     return out;
   }
 
-  /// Borrowed: the type's tuple of field names, or null when it is no dataclass. An object with
-  /// slots, or whose class is a plain container of state, stays an object.
-  static PyObject* DataclassFields(PyObject* value) {
-    static auto* cache = new std::unordered_map<PyTypeObject*, PyObject*>;
-    if (const auto it = cache->find(Py_TYPE(value)); it != cache->end()) return it->second;
-    PyObject* names = nullptr;
-    PyObject* fields = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(value)),
-                                              "__dataclass_fields__");
-    if (fields != nullptr && PyDict_Check(fields)) names = PySequence_Tuple(fields);
-    Py_XDECREF(fields);
-    DropError();
-    // Types are never freed while cached: the cache keeps them.
-    Py_INCREF(Py_TYPE(value));
-    cache->emplace(Py_TYPE(value), names);
-    return names;
-  }
-
   void Dataclass(PyObject* value, PyObject* fields, const std::string& name) {
     if (++depth_ > kDepthMax) out_.unsupported = "nesting";
     Tag('D');
     Pointer(Py_TYPE(value));
+    if (HasOwnAttributes(value)) Tag('.');
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields) && depth_ <= kDepthMax; ++i) {
       PyObject* field = PyTuple_GET_ITEM(fields, i);
-      PyObject* item = PyObject_GetAttr(value, field);
-      if (item == nullptr) {
-        DropError();
+      const PythonRef item = FieldOf(value, field);
+      if (!item) {
         Tag('-');
         continue;
       }
       std::string child;
       if (want_names_) child = name + "." + PyUnicode_AsUTF8(field);
-      Value(item, child);
-      // The dataclass keeps its fields alive for the length of the call.
-      Py_DECREF(item);
+      Value(item.get(), child);  // The dataclass keeps its fields alive for the length of the call.
     }
     --depth_;
   }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "client/lib/program.h"
+#include "client/native/dataclass_fields.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
@@ -68,7 +69,20 @@ void BindState(py::module_& m) {
   m.def("digest_value", ValueState);
   m.def(
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
-      "Whether a program has given a tensor attributes; marks of sizes that change are none.");
+      "Whether a program has given an object attributes: marks of sizes that change are none, nor are fields.");
+  m.def(
+      "dataclass_fields",
+      [](py::handle value) -> py::object {
+        PyObject* const fields = FieldsOf(Py_TYPE(value.ptr()));
+        if (fields == nullptr) return py::none();
+        py::dict found;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
+          const PythonRef one = FieldOf(value.ptr(), PyTuple_GET_ITEM(fields, i));
+          if (one) found[PyTuple_GET_ITEM(fields, i)] = py::handle(one.get());
+        }
+        return found;
+      },
+      "What an object of a dataclass has in its fields, where no code of its class has a say in it; None for others.");
   m.def(
       "native_base",
       [](py::type type) {

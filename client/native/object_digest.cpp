@@ -199,8 +199,8 @@ void ValueWriter::WriteElements(PyObject* value) {
 void ValueWriter::WriteObject(PyObject* value) {
   PyTypeObject* type = Py_TYPE(value);
   WriteTag('O');
-  WriteName(reinterpret_cast<PyObject*>(type), "__module__");
-  WriteName(reinterpret_cast<PyObject*>(type), "__qualname__");
+  WriteText(ModuleOf(type));
+  WriteText(QualnameOf(type));
   if (const auto group = IdentityOfGroupObject(value)) {
     WriteTag('g');
     return WriteText(*group);
@@ -213,9 +213,7 @@ void ValueWriter::WriteObject(PyObject* value) {
   PyObject** place = _PyObject_GetDictPtr(value);
   const bool slots = WriteSlots(value);
   if (place != nullptr && *place == nullptr) return WriteTag('-');
-  const PythonRef dict = place != nullptr ? PythonRef::Borrow(*place)
-                                          : PythonRef(PyObject_GetAttrString(value, "__dict__"));
-  DropError();
+  const PythonRef dict = PythonRef::Borrow(place != nullptr ? *place : nullptr);
   if (dict && PyDict_Check(dict.get())) return WriteAttributes(dict.get());
   const bool is_container = PyDict_Check(value) || PyList_Check(value) || PyAnySet_Check(value) ||
                             PyLong_Check(value) || PyFloat_Check(value) || PyUnicode_Check(value);

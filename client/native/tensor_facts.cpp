@@ -7,6 +7,7 @@
 #include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "client/native/dataclass_fields.h"
 #include "client/native/meta_results.h"
 #include "client/native/origin.h"
 #include "client/native/recorder.h"
@@ -20,13 +21,15 @@ bool IsTensor(PyObject* value) {
 
 bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 
-bool HasOwnAttributes(PyObject* tensor) {
-  PyObject* const* place = _PyObject_GetDictPtr(tensor);
+bool HasOwnAttributes(PyObject* object) {
+  PyObject* const* place = _PyObject_GetDictPtr(object);
   PyObject* dict = place == nullptr ? nullptr : *place;
   if (dict == nullptr || PyDict_GET_SIZE(dict) == 0) return false;
+  PyObject* fields = FieldsOf(Py_TYPE(object));
   Py_ssize_t at = 0;
   PyObject *key, *value;
   while (PyDict_Next(dict, &at, &key, &value)) {
+    if (fields != nullptr && PySequence_Contains(fields, key) == 1) continue;
     const std::string_view name = ViewOf(key);
     const bool is_mark =
         name.starts_with("_ingot_") || name.find("_dynamo_") != name.npos || name == "_specialize_on";

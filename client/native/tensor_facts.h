@@ -16,8 +16,9 @@ bool IsTensor(PyObject* value);
 bool IsPlainTensor(PyObject* value);
 /// The classes of plain tensors, borrowed: torch.Tensor and torch.nn.Parameter.
 std::array<PyTypeObject*, 2> TensorTypes();
-/// Whether a program has given it attributes of its own; marks of sizes that change are none.
-bool HasOwnAttributes(PyObject* tensor);
+/// Whether a program has given an object attributes of its own: marks of sizes that change are none, nor are the fields
+/// of a dataclass.
+bool HasOwnAttributes(PyObject* object);
 bool RequiresGrad(PyObject* tensor);
 /// A hash of element type, sizes, strides, device and whether it requires grad.
 uint64_t MetadataOf(PyObject* tensor);

@@ -14,6 +14,7 @@
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
 #include "client/native/python_ref.h"
+#include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
 
 namespace ingot::client {
@@ -99,17 +100,14 @@ void ValueWriter::WriteDict(PyObject* dict) {
 /// A set has no order of its own: its members' digests are sorted.
 void ValueWriter::WriteSet(PyObject* set) {
   std::vector<Digest> digests;
-  const PythonRef iterator(PyObject_GetIter(set));
-  while (iterator) {
-    const PythonRef item(PyIter_Next(iterator.get()));
-    if (!item) break;
+  for (PyObject* item : TableOf(set)) {
+    if (item == nullptr) continue;
     ValueWriter member;
     member.depth_ = depth_;
-    member.Write(item.get());
+    member.Write(item);
     opaque_.insert(opaque_.end(), member.opaque().begin(), member.opaque().end());
     digests.push_back(member.Finish());
   }
-  DropError();
   std::sort(digests.begin(), digests.end());
   WriteTag('S');
   for (const Digest& digest : digests) {
@@ -122,7 +120,7 @@ bool ValueWriter::WriteContainer(PyObject* value) {
   if (PyTuple_Check(value) || PyList_CheckExact(value)) {
     WriteTag(PyTuple_Check(value) ? '(' : '[');
     if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) {
-      WriteName(reinterpret_cast<PyObject*>(Py_TYPE(value)), "__qualname__");
+      WriteText(QualnameOf(Py_TYPE(value)));
     }
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
     AppendLittle(bytes_, static_cast<uint32_t>(count));

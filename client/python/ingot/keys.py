@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry key: everything about a call that can be known before it runs, as named components."""
 
-import dataclasses
 import functools
 import platform
 import sys
@@ -73,7 +72,7 @@ def _function_items(function: typing.Any) -> "list[Item]":
     return items
 
 
-_SCALARS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+_SCALARS = frozenset((type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device))
 
 
 def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "list[Item]":
@@ -85,16 +84,16 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "lis
     owner = paths.self_of(function)
     roots: "list[tuple[str, typing.Any]]" = [("self", owner)] if owner is not None else []
     roots += [(f"closure.{name}", value) for name, value in sorted(paths.closure_of(function).items())]
-    roots += [(f"argument.{i}", value) for i, value in enumerate(objects) if isinstance(value, torch.nn.Module)]
+    roots += [(f"argument.{i}", value) for i, value in enumerate(objects) if kinds.is_a(value, torch.nn.Module)]
     for name, root in roots:
-        if isinstance(root, _SCALARS):
+        if type(root) in _SCALARS:
             # A cell is there because the code reads it; a factory's functions differ in little else.
             items.append(_value_item(name, root))
             continue
         items += _native.structure_of(root, name)
     for i, value in enumerate(objects):
-        if not isinstance(value, torch.nn.Module):
-            items.append(_item(f"argument.{i}", f"{type(value).__module__}.{type(value).__qualname__}"))
+        if not kinds.is_a(value, torch.nn.Module):
+            items.append(_item(f"argument.{i}", kinds.class_name(value)))
     return items
 
 
@@ -114,23 +113,26 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         if _native.has_own_attributes(value):
             kind += " with attributes"
         return f"{_LEAF_NAMES.get(value.dtype, str(value.dtype))}[{value.dim()}]@{value.device.type}{kind}"
-    if isinstance(value, (tuple, list)) and depth < 32:
-        inner = ", ".join(describe(v, seen, depth + 1) for v in value)
+    if (type(value) is list or kinds.is_a(value, tuple)) and depth < 32:
+        inner = ", ".join(describe(v, seen, depth + 1) for v in kinds.elements(value))
         kind = "" if type(value) in (tuple, list) else type(value).__qualname__
-        return f"{kind}[{inner}]" if isinstance(value, list) else f"{kind}({inner})"
+        kind += " with attributes " if kind and _native.has_own_attributes(value) else ""
+        return f"[{inner}]" if type(value) is list else f"{kind}({inner})"
     if type(value) is dict and depth < 32:
         return "{" + ", ".join(f"{k!r}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
-    if isinstance(value, str):
+    if type(value) is str:
         group = _live_groups.get(value)
         return f"{value!r} (process group {group})" if group else repr(value)
-    if value is None or isinstance(value, (bool, int, float, complex, bytes, torch.dtype, torch.device)):
+    if type(value) in _SCALARS:
         return repr(value)
-    if isinstance(value, calls.Varying):
+    if kinds.is_a(value, calls.Varying):
         return f"a {value.kind} that varies"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and depth < 32:
-        fields = ", ".join(f"{f}={describe(getattr(value, f, None), seen, depth + 1)}" for f in value.__dataclass_fields__)
-        return f"{type(value).__module__}.{type(value).__qualname__}({fields})"
-    return f"<{type(value).__module__}.{type(value).__qualname__}>"
+    held = _native.dataclass_fields(value) if depth < 32 else None
+    if held is not None:
+        fields = ", ".join(f"{name}={describe(field, seen, depth + 1)}" for name, field in held.items())
+        others = " with attributes" if _native.has_own_attributes(value) else ""
+        return f"{kinds.class_name(value)}({fields}){others}"
+    return f"<{kinds.class_name(value)}>"
 
 
 @functools.lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ import weakref
 
 import torch
 
-from ingot import _native, paths
+from ingot import _native, kinds, paths
 
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
@@ -157,7 +157,7 @@ def _minds_going(value: typing.Any, is_argument: bool) -> bool:
     """Whether it may matter when an object goes: it has a finalizer, somebody is told of it (an argument's caller has it anyway), or
     nobody knows what C code does then."""
     kind = type(value)
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    inner = value.values() if kind is dict else kinds.elements(value) if kinds.is_a(value, (tuple, list)) else ()
     if any(hasattr(type(one), "__del__") or not is_argument and weakref.getweakrefcount(one) > 0 for one in (value, *inner)):
         return True
     return not (isinstance(value, _MADE_IN_C) or _native.native_base(kind) is object or kind.__module__ == "numpy")

@@ -318,13 +318,13 @@ def _add_argument(observer: typing.Any, value: typing.Any, depth: int) -> None:
         observer.add_argument(value)
     elif type(value) is list or kinds.is_a(value, tuple):
         observer.add_argument(value)
-        for item in value:
+        for item in kinds.elements(value):
             _add_argument(observer, item, depth + 1)
     elif type(value) is dict:
         observer.add_argument(value)
         for item in value.values():
             _add_argument(observer, item, depth + 1)
-    elif isinstance(getattr(type(value), "__dataclass_fields__", None), dict):
+    elif (fields := _native.dataclass_fields(value)) is not None:
         observer.add_argument(value)
-        for field in type(value).__dataclass_fields__:
-            _add_argument(observer, vars(value).get(field) if hasattr(value, "__dict__") else None, depth + 1)
+        for field in fields.values():
+            _add_argument(observer, field, depth + 1)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Argument structures as data (docs/format/export.md): what a call site tells calls apart by, for exported files."""
 
-import dataclasses
 import json
 import typing
 
 import torch
 
-from ingot import calls, errors, kinds
+from ingot import _native, calls, errors, kinds
 
 _INT_MAX = 1 << 63
 _DEPTH_MAX = 32
@@ -37,7 +36,7 @@ class Describer:
             return {"t": "tensor", "i": number, "dtype": str(value.dtype).removeprefix("torch."), "rank": value.dim()}
         if value is None:
             return {"t": "none"}
-        if isinstance(value, calls.Varying):
+        if kinds.is_a(value, calls.Varying):
             raise errors.Unsupported(f"'{path}' is a number that differs from call to call, which a file cannot hold; pass a tensor")
         kind = type(value)
         if kind is bool:
@@ -59,15 +58,14 @@ class Describer:
             return {"t": "dict", "k": list(value), "c": [self._node(child, f"{path}[{key!r}]", depth + 1) for key, child in value.items()]}
         if kinds.is_a(value, tuple):
             return {"t": "named", **self._class(kind), "c": self._nodes(value, path, depth)}
-        if dataclasses.is_dataclass(kind):
-            fields = list(kind.__dataclass_fields__)
-            children = [self._node(getattr(value, field), f"{path}.{field}", depth + 1) for field in fields if hasattr(value, field)]
-            if len(children) == len(fields):
-                return {"t": "dataclass", **self._class(kind), "k": fields, "c": children}
+        fields = _native.dataclass_fields(value)
+        if fields is not None and not _native.has_own_attributes(value):
+            children = [self._node(field, f"{path}.{name}", depth + 1) for name, field in fields.items()]
+            return {"t": "dataclass", **self._class(kind), "k": list(fields), "c": children}
         raise errors.Unsupported(f"'{path}' is a {kind.__module__}.{kind.__qualname__}, which only Python could check; pass its tensors and numbers")
 
     def _nodes(self, values: "typing.Sequence[typing.Any]", path: str, depth: int) -> "list[dict[str, typing.Any]]":
-        return [self._node(child, f"{path}[{i}]", depth + 1) for i, child in enumerate(values)]
+        return [self._node(child, f"{path}[{i}]", depth + 1) for i, child in enumerate(kinds.elements(values))]
 
     def _class(self, kind: type) -> "dict[str, str]":
         self.classes.append(kind)
