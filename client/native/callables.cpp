@@ -147,7 +147,8 @@ constexpr Group kGroups[] = {
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
     {Effect::kNothing, "object.",
-     "__init__ __init_subclass__ __subclasshook__ __eq__ __ne__ __class__"},
+     "__init__ __init_subclass__ __subclasshook__ __class__"},
+    {Effect::kIdentity, "object.", "__eq__ __ne__"},
     {Effect::kReduce, "object.", "__reduce__ __reduce_ex__ __getstate__"},
     {Effect::kAllocate, "object.", "__new__"},
     {Effect::kNothing, "type.",
@@ -174,7 +175,7 @@ constexpr Group kGroups[] = {
      "abs add and_ eq floordiv ge gt index inv invert le lshift lt matmul mod mul ne neg not_ or_ "
      "pos pow rshift sub truediv "
      "truth xor concat countOf indexOf length_hint"},
-    {Effect::kNothing, "_operator.", "is_ is_not"},
+    {Effect::kIdentity, "_operator.", "is_ is_not"},
     {Effect::kGetItem, "_operator.", "getitem"},
     {Effect::kSetItem, "_operator.", "setitem"},
     {Effect::kDeleteItem, "_operator.", "delitem"},

@@ -16,6 +16,7 @@ namespace ingot::client {
 enum class Effect : uint8_t {
   kRefused,   ///< depends on or changes what a log cannot express
   kPure,      ///< a function of the contents of its arguments; what it returns is new or among them
+  kIdentity,  ///< asks whether its two arguments are one object
   kNothing,   ///< looks at identities only, or at nothing
   kClass,     ///< asks of what class its first argument is
   kArray,     ///< a function of the contents of numpy's arrays, unless it is told where to put the result

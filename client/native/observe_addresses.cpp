@@ -129,6 +129,7 @@ void Observer::Display(const Instruction& display) {
   const auto apart = static_cast<size_t>(display.operation);
   for (size_t i = 0; i < display.arg_count; i += apart) {
     PyObject* one = display.args[i];
+    if (!IsAtom(one)) DeepCompared(one);  // Those with one hash are held against each other.
     if (!IsPassedByAddress(one) || display.arg_count <= apart) {
       AsKey(one);
       continue;
@@ -155,10 +156,7 @@ void Observer::AsKeys(PyObject* callable, const Arguments& arguments) {
 
 /// Texts hash by a number that each process draws.
 void Observer::NoteHashSeed() {
-  static PyObject* const hash = [] {
-    const PythonRef builtins(PyImport_ImportModule("builtins"));
-    return builtins ? PyObject_GetAttrString(builtins.get(), "hash") : nullptr;
-  }();
+  static PyObject* const hash = Py_XNewRef(LoadedAttribute("builtins", "hash"));
   static PyObject* const text = PyUnicode_InternFromString("ingot");
   if (hash == nullptr || !PyCFunction_Check(hash)) return Refuse("call", "hash");
   PyObject* values[] = {text};

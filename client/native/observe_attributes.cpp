@@ -3,6 +3,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/dataclass_fields.h"
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/observer.h"
@@ -135,6 +136,8 @@ void Observer::LookUpSpecial(PyObject* instance, const char* name) {
   if (Callables::IsNative(found) && Callables::Shared().EffectOf(found) == Effect::kRefused) {
     return Refuse("call", Callables::NameOf(found));
   }
+  const PythonRef text(PyUnicode_InternFromString(name));
+  if (!IsImmutable(Py_TYPE(instance))) ReadsUnderName(Py_TYPE(instance), text.get(), found);
   Bind(found);
   CalledFromClass(found);
   if (PyFunction_Check(found)) EnterFunction(found);
@@ -148,16 +151,16 @@ void Observer::LoadAttribute(PyObject* object, PyObject* name) {
   LoadUncached(object, name);
   // The log holds what is outside, and names are held here: addresses stay their own.
   if (log_.IsOutside(object) && log_.writes().size() == loaded_before_writes_ &&
-      loaded_attributes_.insert({object, name}).second)
+      loaded_.insert({object, name}).second)
     held_.push_back(PythonRef::Borrow(name));
 }
 
 bool Observer::IsCached(PyObject* object, PyObject* name) {
   if (log_.writes().size() != loaded_before_writes_) {
-    loaded_attributes_.clear();
+    loaded_.clear();
     loaded_before_writes_ = log_.writes().size();
   }
-  return loaded_attributes_.contains({object, name});
+  return loaded_.contains({object, name});
 }
 
 void Observer::LoadUncached(PyObject* object, PyObject* name) {
@@ -219,6 +222,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
       } else if (number) {
         Getter(object, name);
       }
+      if (!IsImmutable(type)) CheckField(object, name);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
     } else {
@@ -231,26 +235,26 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyObject* dict = OwnDict(object);
   const bool is_there = dict != nullptr && EntryIn(dict, name) != nullptr;
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
-  if (is_there && !number && log_.IsArgument(object)) {
-    static PyObject* const fields = PyUnicode_InternFromString("__dataclass_fields__");
-    PyObject* known = LookUpInClass(type, fields);
-    const bool is_field =
-        known != nullptr && PyDict_Check(known) && PyDict_GetItemWithError(known, name) != nullptr;
-    if (!is_field) Refuse("argument-attribute", TextOf(type, name) + " of an argument");
-  }
+  if (is_there || HasOwnAttributes(object)) CheckField(object, name);
   if (is_there) return;
   if (found != nullptr) return Bind(found, object);
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   if (!has_hook) {
     LookUp(type, getattr, object);
-    if (!number && IsTensor(object) && log_.IsArgument(object) && HasOwnAttributes(object))
-      Refuse("argument-attribute", TextOf(type, name) + " of an argument, which another call's may have");
     return;
   }
   PyObject* hook = LookUp(type, getattr, object);
   if (hook == nullptr || !Callables::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
-  PyObject* values[] = {object, name};  // `__getattr__ = dict.__getitem__`
-  CallNative(hook, {values, 2, nullptr});
+  CallFromClass(hook, object, {&name, 1, nullptr});  // `__getattr__ = dict.__getitem__`
+}
+
+/// Of an argument, whatever else leads to it in this call, the shape says the fields of a dataclass, and whether there
+/// are other attributes; not which.
+void Observer::CheckField(PyObject* object, PyObject* name) {
+  if (!log_.IsArgument(object)) return;
+  PyObject* const fields = FieldsOf(Py_TYPE(object));
+  if (fields == nullptr || PySequence_Contains(fields, name) != 1)
+    Refuse("argument-attribute", TextOf(Py_TYPE(object), name) + " of an argument");
 }
 
 /// Whether an object that a class has under a name is a descriptor, its own class says, which may change.
@@ -380,13 +384,17 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
   }
 }
 
+/// The dict of an object's attributes.
+void Observer::AllAttributes(PyObject* object) {
+  if (log_.IsArgument(object)) return Refuse("argument-attribute", "all attributes of an argument");
+  const auto number = PyModule_Check(object) ? ModuleNumber(object) : log_.Find(object);
+  if (number) log_.NoteField(*number, "dict");
+}
+
 /// Getters made in C.
 void Observer::Getter(PyObject* object, PyObject* name) {
   const auto number = log_.Find(object);
-  if (IsNamed(name, "__dict__")) {
-    if (number) log_.NoteField(*number, "dict");
-    return;
-  }
+  if (IsNamed(name, "__dict__")) return AllAttributes(object);
   if (IsNamed(name, "__class__")) return ClassOf(object);
   if (IsTensor(object)) {
     const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
@@ -417,56 +425,69 @@ void Observer::Getter(PyObject* object, PyObject* name) {
 void Observer::StoreAttribute(PyObject* object, PyObject* name, PyObject* value) {
   if (!PyUnicode_Check(name)) return;
   PyTypeObject* type = Py_TYPE(object);
-  const char* how = value == nullptr ? "delattr" : "setattr";
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
   NoteType(object);
-  if (!PyType_Check(object) && !IsImmutable(type)) {
-    PyObject* general = LookUp(type, value == nullptr ? delattr : setattr, object);
-    if (general != nullptr && PyFunction_Check(general))
-      return EnterFunction(general);  // A frame of its own.
-    const bool is_own =
-        general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
-        reinterpret_cast<PyDescrObject*>(general)->d_type->tp_setattro == PyObject_GenericSetAttr &&
-        (IsNamed(PyDescr_NAME(general), "__setattr__") ||
-         IsNamed(PyDescr_NAME(general), "__delattr__"));
-    if (general != nullptr && Callables::IsNative(general) && !is_own) {
-      PyObject* values[] = {object, name, value};  // `__setattr__ = dict.__setitem__`
-      CallNative(general, {values, value == nullptr ? size_t{2} : size_t{3}, nullptr});
+  if (!IsImmutable(type)) {
+    PyObject* const by_name = value == nullptr ? delattr : setattr;
+    PyObject* general = LookUp(type, by_name, object);
+    if (general != nullptr && PyFunction_Check(general)) return EnterFunction(general);  // A frame of its own.
+    if (general != LookUpInClass(NativeBase(type), by_name)) {
+      // `__setattr__ = dict.__setitem__`
+      PyObject* values[] = {name, value};
+      if (general != nullptr && Callables::IsNative(general))
+        CallFromClass(general, object, {values, value == nullptr ? size_t{1} : size_t{2}, nullptr});
+      else
+        Refuse("call", TextOf(type, by_name) + ", which is no function");
       return;
     }
   }
-  PyObject* found = PyType_Check(object) ? nullptr : LookUp(type, name, object);
-  if (refused_) return;
+  StoreGeneric(object, name, value);
+}
+
+/// As object.__setattr__ and type.__setattr__ do it, and their like that delete, whatever a class makes of it.
+void Observer::StoreGeneric(PyObject* object, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(object);
+  const bool is_class = PyType_Check(object);
   const auto number = PyModule_Check(object) ? ModuleNumber(object)
-                      : PyType_Check(object) ? TypeNumber(reinterpret_cast<PyTypeObject*>(object))
+                      : is_class             ? TypeNumber(reinterpret_cast<PyTypeObject*>(object))
                                              : log_.Find(object);
-  if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr) {
-    if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-      if (number) {
-        Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
-      } else {
-        IsGuardedElsewhere(object, "changed");
-      }
-    } else if (PyObject_TypeCheck(found, &PyProperty_Type)) {
-      const auto property = log_.Find(found);
-      if (property) log_.NoteField(*property, value == nullptr ? "delete" : "set");
-    } else if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
-      LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
-    } else if (const auto escape =
-                   IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
-               !escape.empty()) {
-      Escape(object, escape, ViewOf(name));
-    } else if (number || log_.IsArgument(object) || (value != nullptr && log_.IsOutside(value))) {
-      // Attributes in a dict that others have too.
-      Refuse("side-effect", TextOf(type, name) + " was changed");
+  const setattrofunc native = NativeBase(type)->tp_setattro;
+  const bool is_general = native == PyObject_GenericSetAttr || (is_class && native == PyType_Type.tp_setattro);
+  // Those of threads and of proxies lie elsewhere.
+  if (!is_general) return Refuse("side-effect", TextOf(type, name) + ", which is kept by native code, was changed");
+  PyObject* found = LookUp(type, name, object);
+  if (refused_) return;
+  const bool is_data = found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr;
+  if (!is_data) {
+    if (number) {
+      Write(*number, Reading::kAttribute, name, value == nullptr ? "delattr" : "setattr", value);
+    } else {
+      IsGuardedElsewhere(object, "changed");
     }
-    return;
-  }
-  if (number) {
-    Write(*number, Reading::kAttribute, name, how, value);
-  } else {
-    IsGuardedElsewhere(object, "changed");
+  } else if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
+    if (number) {
+      Write(*number, Reading::kSlot, name, value == nullptr ? "delslot" : "setslot", value);
+    } else {
+      IsGuardedElsewhere(object, "changed");
+    }
+  } else if (PyObject_TypeCheck(found, &PyProperty_Type)) {
+    if (const auto property = log_.Find(found)) log_.NoteField(*property, value == nullptr ? "delete" : "set");
+    const PythonRef set(PyObject_GetAttrString(found, value == nullptr ? "fdel" : "fset"));
+    DropError();
+    PyObject* values[] = {object, value};
+    const bool is_bound = set && PyInstanceMethod_Check(set.get());  // pybind11's: it changes the object alone.
+    if (is_bound && number) Refuse("side-effect", TextOf(type, name) + ", which is kept by native code, was changed");
+    if (set && set.get() != Py_None && !is_bound)
+      Call(set.get(), {values, value == nullptr ? size_t{1} : size_t{2}, nullptr});
+  } else if (!PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
+    LookUpSpecial(found, value == nullptr ? "__delete__" : "__set__");
+  } else if (const auto escape = IsTensor(object) ? EscapeOfSetting(ViewOf(name)) : std::string_view();
+             !escape.empty()) {
+    Escape(object, escape, ViewOf(name));
+  } else if (number || log_.IsArgument(object) || (value != nullptr && log_.IsOutside(value))) {
+    // Attributes in a dict that others have too.
+    Refuse("side-effect", TextOf(type, name) + " was changed");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/observer.h"
@@ -28,16 +29,6 @@ bool NamesAttributes(std::string_view format) {
     } else if (c == '.' && is_in_field) {
       return true;
     }
-  }
-  return false;
-}
-
-/// Arguments that a method takes elements from: what it takes now is what counts, not what they
-/// hold later.
-bool TakesElements(std::string_view name) {
-  for (const std::string_view one : {"extend", "update", "extendleft", "__iadd__", "__ior__",
-                                     "difference_update", "intersection_update"}) {
-    if (name.ends_with(one)) return true;
   }
   return false;
 }
@@ -152,8 +143,7 @@ void Observer::Getters(const Arguments& arguments) {
         return Refuse("call", std::string(name) + " over a " + Py_TYPE(one)->tp_name);
       }
       if (!is_plain) continue;
-      const PythonRef items(PySequence_List(one));
-      DropError();
+      const PythonRef items = ElementsOf(one);
       // What it gives, native code takes, and may look into.
       const PythonRef keys = KeysOf(getter);
       for (Py_ssize_t n = 0; items && n < PyList_GET_SIZE(items.get()) && !refused_; ++n) {
@@ -205,7 +195,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
   if (Callables::Shared().IsMarkedPure(callable)) {
     DeepAll(arguments);
   } else if (name == "functools.partial") {
-    CallPartial(callable, arguments);
+    return CallPartial(callable, arguments);
   } else if (name.ends_with("_lru_cache_wrapper")) {
     // The answer may be one from before: it is the wrapped function's, as long as that has the same
     // code.
@@ -246,15 +236,24 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
       EnterFunction(found);
       return kNone;
     }
-    std::vector<PyObject*> values{callable};
-    values.insert(values.end(), arguments.values, arguments.values + arguments.count);
-    if (Callables::IsNative(found))
-      return CallNative(found, {values.data(), values.size(), arguments.keyword_names});
-    return Call(found, {values.data(), values.size(), arguments.keyword_names});
+    return CallFromClass(found, callable, arguments);
   } else {
     Refuse("call", Callables::NameOf(callable));
   }
   return kNone;
+}
+
+/// What a class has under a name is called for one of its objects, which comes first where it is a method; what is
+/// bound to something else already, or is any other object, is called as it is.
+int Observer::CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments) {
+  if (Py_TYPE(found)->tp_descr_get == nullptr) return Call(found, arguments);
+  if (!PyFunction_Check(found) && !Callables::IsNative(found)) {
+    Refuse("call", std::string("a ") + Py_TYPE(found)->tp_name + " that a class calls for its objects");
+    return kNone;
+  }
+  std::vector<PyObject*> values{object};
+  values.insert(values.end(), arguments.values, arguments.values + arguments.count);
+  return Call(found, {values.data(), values.size(), arguments.keyword_names});
 }
 
 /// What it holds, read; the function is null where it is none.
@@ -262,23 +261,38 @@ Observer::Partial Observer::TakeApartPartial(PyObject* partial) {
   if (const auto number = log_.Find(partial)) {
     for (const char* field : {"func", "args", "keywords"}) log_.NoteField(*number, field);
   }
-  Partial parts{PythonRef(PyObject_GetAttrString(partial, "func")), PythonRef(PyObject_GetAttrString(partial, "args"))};
-  const PythonRef named(PyObject_GetAttrString(partial, "keywords"));
+  Partial parts{PythonRef(PyObject_GetAttrString(partial, "func")), PythonRef(PyObject_GetAttrString(partial, "args")),
+                PythonRef(PyObject_GetAttrString(partial, "keywords"))};
   DropError();
-  if (!parts.function || !parts.bound || !named) return {};
+  if (!parts.function || !parts.bound || !parts.named || !PyDict_Check(parts.named.get())) return {};
   Iterate(parts.bound.get());
-  Iterate(named.get());
+  Iterate(parts.named.get());
   return parts;
 }
 
-void Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
-  const auto [function, bound] = TakeApartPartial(partial);
-  if (!function) return;
+int Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
+  const auto [function, bound, named] = TakeApartPartial(partial);
+  if (!function) return kNone;
   std::vector<PyObject*> values;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i)
     values.push_back(PyTuple_GET_ITEM(bound.get(), i));
-  values.insert(values.end(), arguments.values, arguments.values + arguments.count);
-  Call(function.get(), {values.data(), values.size(), arguments.keyword_names});
+  const size_t positional = arguments.positional();
+  values.insert(values.end(), arguments.values, arguments.values + positional);
+  // Keywords of the call stand before those that are bound under the same name.
+  const PythonRef names(PyList_New(0));
+  for (size_t i = positional; names && i < arguments.count; ++i) {
+    values.push_back(arguments.values[i]);
+    PyList_Append(names.get(), PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - positional)));
+  }
+  PyObject *name, *value;
+  for (Py_ssize_t at = 0; names && PyDict_Next(named.get(), &at, &name, &value);) {
+    if (PySequence_Contains(names.get(), name) != 0) continue;
+    values.push_back(value);
+    PyList_Append(names.get(), name);
+  }
+  const PythonRef all(names && PyList_GET_SIZE(names.get()) > 0 ? PyList_AsTuple(names.get()) : nullptr);
+  DropError();
+  return Call(function.get(), {values.data(), values.size(), all.get()});
 }
 
 int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
@@ -396,19 +410,10 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   if (arguments.keyword_names != nullptr)
     return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
   if (reads) log_.NoteWhole(*number);
-  std::vector<PyObject*> values(arguments.values + 1, arguments.values + arguments.count);
-  PythonRef copy;
-  if (TakesElements(name) && !values.empty()) {
-    PyObject* from = values[0];
-    const bool is_plain =
-        PyList_Check(from) || PyTuple_Check(from) || PyDict_Check(from) || PyAnySet_Check(from);
-    if (!is_plain) return Refuse("side-effect", name + " takes what an iterator gives");
-    copy = PythonRef(PyDict_Check(from)     ? PyDict_Copy(from)
-                     : PyAnySet_Check(from) ? PySet_New(from)
-                                            : PySequence_List(from));
-    DropError();
-    values[0] = copy.get();
-  }
+  const auto kept = Operands(self, name, arguments.values + 1, arguments.count - 1);
+  if (!kept) return;
+  std::vector<PyObject*> values;
+  for (const PythonRef& one : *kept) values.push_back(one.get());
   log_.NoteMethod(*number, name.c_str(), values.data(), values.size());
 }
 
@@ -447,6 +452,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       Refuse(name.find("autocast") == std::string::npos ? "call" : "autocast", name);
       break;
     }
+    case Effect::kIdentity:
+      for (size_t i = 0; i < count; ++i) LookAt(values[i]);
+      if (count == 2) Identity(values[0], values[1]);
+      break;
     case Effect::kClass:
       takes_results_ = true;
       if (count > 0) ClassOf(values[0]);
@@ -566,33 +575,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kDeleteAttribute: {
       if (count < 2) break;
       PyObject* value = effect == Effect::kSetAttribute && count > 2 ? values[2] : nullptr;
-      // object.__setattr__ itself must not be sent to the class's own.
-      const bool is_general = !PyCFunction_Check(callable);
-      if (!is_general) {
-        StoreAttribute(values[0], values[1], value);
-        break;
-      }
-      const auto number = PyType_Check(values[0])
-                              ? TypeNumber(reinterpret_cast<PyTypeObject*>(values[0]))
-                              : log_.Find(values[0]);
-      PyObject* found =
-          PyType_Check(values[0]) ? nullptr : LookUp(Py_TYPE(values[0]), values[1], values[0]);
-      if (found != nullptr && Py_TYPE(found)->tp_descr_set != nullptr &&
-          !PyObject_TypeCheck(found, &PyMemberDescr_Type)) {
-        if (PyObject_TypeCheck(found, &PyProperty_Type)) {
-          if (const auto property = log_.Find(found)) log_.NoteField(*property, "set");
-        } else if (number && !IsTensor(values[0])) {
-          Refuse("side-effect", Callables::NameOf(callable) + " of a " + Py_TYPE(found)->tp_name);
-        }
-        break;
-      }
-      const bool is_slot = found != nullptr && PyObject_TypeCheck(found, &PyMemberDescr_Type);
-      if (number) {
-        Write(*number, is_slot ? Reading::kSlot : Reading::kAttribute, values[1],
-              is_slot ? (value ? "setslot" : "delslot") : (value ? "setattr" : "delattr"), value);
-      } else {
-        IsGuardedElsewhere(values[0], "changed");
-      }
+      // object.__setattr__ itself is not sent to the class's own.
+      PyCFunction_Check(callable) ? StoreAttribute(values[0], values[1], value)
+                                  : StoreGeneric(values[0], values[1], value);
       break;
     }
     case Effect::kGetItem:
@@ -650,10 +635,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       return kMadeClass;
     case Effect::kOwnDict: {
       if (count == 0) break;
-      const auto number =
-          PyModule_Check(values[0]) ? ModuleNumber(values[0]) : log_.Find(values[0]);
       if (PyType_Check(values[0])) Refuse("class-dict", "vars of a class");
-      if (number) log_.NoteField(*number, "dict");
+      AllAttributes(values[0]);
       break;
     }
     case Effect::kGlobals: {
@@ -704,10 +687,9 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kWarn: {
       DeepAll(arguments);
-      const PythonRef warnings(PyImport_ImportModule("warnings"));
-      DropError();
+      PyObject* const warnings = LoadedModule("warnings");
       // A filter may make an error of it.
-      if (const auto number = warnings ? ModuleNumber(warnings.get()) : std::nullopt) log_.NoteField(*number, "errors");
+      if (const auto number = warnings ? ModuleNumber(warnings) : std::nullopt) log_.NoteField(*number, "errors");
       break;
     }
     case Effect::kMode: {

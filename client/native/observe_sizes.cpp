@@ -46,11 +46,10 @@ bool Flatten(PyObject* value, std::vector<PyObject*>& out, int depth = 0) {
   return true;
 }
 
-/// operator.is_ and is_not.
+/// Whether native code holds its arguments against each other as `is` does.
 bool IsIdentity(PyObject* callable) {
-  if (callable == nullptr || !PyCFunction_Check(callable)) return false;
-  return Callables::Shared().EffectOf(callable) == Effect::kNothing &&
-         Callables::NameOf(callable).starts_with("_operator.is_");
+  return callable != nullptr && Callables::IsNative(callable) &&
+         Callables::Shared().EffectOf(callable) == Effect::kIdentity;
 }
 
 /// Types that keep the objects they are given and look at none.
@@ -482,8 +481,8 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
         }
       }
       return 0;
-    case Effect::kNothing:
-      if (std::ranges::any_of(values, is_own) && IsIdentity(callable))
+    case Effect::kIdentity:
+      if (std::ranges::any_of(values, is_own))
         Refuse("call", Callables::NameOf(callable) + " of a number among arguments that come in a list");
       return 0;
     case Effect::kPure: {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the observer reads containers and values.
+// How the observer reads values, and what native code finds in their classes.
 
 #include <cmath>
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/observer.h"
@@ -18,15 +19,6 @@ namespace ingot::client {
 namespace {
 
 constexpr size_t kDeepMax = 100'000;
-
-bool IsDeque(PyObject* value) {
-  return std::string_view(Py_TYPE(value)->tp_name) == "collections.deque";
-}
-
-bool IsContainer(PyObject* value) {
-  return PyList_Check(value) || PyTuple_Check(value) || PyDict_Check(value) ||
-         PyAnySet_Check(value) || IsDeque(value);
-}
 
 bool IsMappingView(PyObject* value) {
   return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) ||
@@ -51,18 +43,32 @@ bool ShowsAddress(PyObject* value) {
          Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
-/// Whether objects of a type made in C are changed by `+=` and its like.
-bool ChangesInPlace(PyTypeObject* type) {
-  const PyNumberMethods* number = type->tp_as_number;
-  const PySequenceMethods* sequence = type->tp_as_sequence;
-  return (number != nullptr && (number->nb_inplace_add != nullptr || number->nb_inplace_or != nullptr)) ||
-         (sequence != nullptr && (sequence->sq_inplace_concat != nullptr || sequence->sq_inplace_repeat != nullptr));
-}
-
-/// Whether an in-place method is the one that the native base of an object's class has.
-bool IsMethodOfBase(PyObject* object, PyObject* method) {
-  return Py_TYPE(method) == &PyWrapperDescr_Type &&
-         PyType_IsSubtype(NativeBase(Py_TYPE(object)), reinterpret_cast<PyDescrObject*>(method)->d_type) != 0;
+/// Whether native code with this effect reads no more than what its arguments hold, and changes nothing.
+bool OnlyReads(Effect effect) {
+  switch (effect) {
+    case Effect::kPure:
+    case Effect::kIdentity:
+    case Effect::kNothing:
+    case Effect::kClass:
+    case Effect::kArray:
+    case Effect::kOperator:
+    case Effect::kLength:
+    case Effect::kTruth:
+    case Effect::kGetAttribute:
+    case Effect::kGetItem:
+    case Effect::kContains:
+    case Effect::kGetEntry:
+    case Effect::kWhole:
+    case Effect::kIterate:
+    case Effect::kAddress:
+    case Effect::kHash:
+    case Effect::kText:
+    case Effect::kRegistry:
+    case Effect::kReduce:
+    case Effect::kAllocate:
+    case Effect::kConstruct: return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -91,6 +97,8 @@ bool Observer::IsGuardedElsewhere(PyObject* value, const char* what) {
 void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name,
                      PyObject* value) {
   PyObject* object = log_.At(holder);
+  // What is deleted must be there.
+  if (value == nullptr) log_.NoteRead(holder, reading, key);
   // Setting what is there already changes nothing, as long as it is there.
   if (value != nullptr &&
       (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
@@ -133,9 +141,33 @@ void Observer::LookIntoSpecial(PyTypeObject* type) {
     if (IsImmutable(base) || DictOf(base) == nullptr) continue;
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
-      if (PyUnicode_Check(key) && IsSpecialName(ViewOf(key))) CalledFromClass(value);
+      if (!PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
+      CalledFromClass(value);
+      // Those of PyTorch's own classes are operators and hooks of its dispatcher.
+      if (!IsTorchName(ModuleOf(base))) ReadsUnderName(type, key, value);
     }
   }
+}
+
+/// Native code that a class has under a special name, other than what its native base has there, may do anything:
+/// `__getitem__ = dict.setdefault`. What reads no more than the object and its operands is known.
+void Observer::ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found) {
+  if (refused_ || found == nullptr || !Callables::IsNative(found) || Py_TYPE(found) == &PyGetSetDescr_Type) return;
+  if (found == LookUpInClass(NativeBase(type), name) || OnlyReads(Callables::Shared().EffectOf(found))) return;
+  Refuse("call", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " +
+                     Callables::NameOf(found));
+}
+
+/// Whose code runs for a special method of an object.
+Observer::Code Observer::CodeOf(PyObject* object, const char* name) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (IsImmutable(type)) return Code::kNative;
+  const PythonRef text(PyUnicode_InternFromString(name));
+  PyObject* found = LookUp(type, text.get(), object);
+  if (found == nullptr || found == LookUpInClass(NativeBase(type), text.get())) return Code::kNative;
+  if (!PyFunction_Check(found) && !refused_)
+    Refuse("call", std::string(QualnameOf(type)) + "." + name + ", which is a " + Py_TYPE(found)->tp_name);
+  return Code::kPython;
 }
 
 /// Something that native code finds in a class and calls: a function shows itself, and what a type made in C has is
@@ -177,13 +209,11 @@ void Observer::NoteOfBases(PyTypeObject* type, const char* field) {
 void Observer::NoteShape(PyObject* value) {
   ClassOf(value);
   if (IsImmutable(Py_TYPE(value))) return;
-  const PythonRef abc(PyImport_ImportModule("collections.abc"));
   for (const char* name : {"Sequence", "MutableSequence", "Mapping", "MutableMapping"}) {
-    const PythonRef type(abc ? PyObject_GetAttrString(abc.get(), name) : nullptr);
-    const auto number = type ? TypeNumber(reinterpret_cast<PyTypeObject*>(type.get())) : std::nullopt;
+    auto* const type = reinterpret_cast<PyTypeObject*>(LoadedAttribute("_collections_abc", name));
+    const auto number = type != nullptr ? TypeNumber(type) : std::nullopt;
     if (number) log_.NoteField(*number, "registry");
   }
-  DropError();
 }
 
 /// Somebody asks of which class it is, or from which it comes, and may be answered by the class itself (`__call__`,
@@ -327,7 +357,7 @@ void Observer::Deep(PyObject* root) {
         waiting.push_back(member);
       }
     } else if (IsDeque(value)) {
-      push_all(PythonRef(PySequence_List(value)));
+      push_all(ElementsOf(value));
     } else if (IsNamespace(NativeBase(Py_TYPE(value)))) {
       waiting.push_back(OwnDict(value));
     } else if (PyWeakref_CheckRef(value)) {
@@ -383,8 +413,11 @@ void Observer::Callee(PyObject* value) {
     return CalledFromClass(LookUp(Py_TYPE(value), "__call__", value));
   }
   if (is_partial) {
-    if (const Partial partial = TakeApartPartial(value); partial.function) Callee(partial.function.get());
-    return;
+    const Partial partial = TakeApartPartial(value);
+    if (!partial.function) return;
+    Deep(partial.bound.get());
+    Deep(partial.named.get());
+    return Callee(partial.function.get());
   }
   if (!Callables::IsNative(value)) return;
   const Effect effect = Callables::Shared().EffectOf(value);
@@ -402,198 +435,6 @@ void Observer::Callee(PyObject* value) {
     }
     default: Refuse("call", Callables::NameOf(value) + ", handed to native code");
   }
-}
-
-void Observer::Length(PyObject* value) {
-  const auto number = log_.Find(value);
-  if (number && IsContainer(value) && !PyAnySet_Check(value)) {
-    NoteSpecial(Py_TYPE(value), value);
-    return log_.NoteLength(*number);
-  }
-  Operand(value);
-}
-
-void Observer::Truth(PyObject* value) {
-  if (IsAtom(value)) return LookAt(value);
-  if (PyType_Check(value)) NoteSpecial(Py_TYPE(value), value);
-  if (IsPart(value)) return;
-  Length(value);
-}
-
-void Observer::Contains(PyObject* container, PyObject* item) {
-  LookAt(item);
-  if (PyDict_Check(container)) LookFor(item, container);
-  const auto number = log_.Find(container);
-  if (number && Py_TYPE(container) == &PyDictProxy_Type) Operand(container);
-  if (number && PyDict_Check(container)) {
-    NoteSpecial(Py_TYPE(container), container);
-    if (IsAtom(item)) return log_.NoteRead(*number, Reading::kItem, item);
-    DeepCompared(item);
-    log_.NoteWhole(*number);
-    Py_ssize_t at = 0;
-    PyObject *key, *value;
-    while (PyDict_Next(container, &at, &key, &value)) {
-      if (PyTuple_Check(key)) DeepCompared(key);
-    }
-    return;
-  }
-  is_unordered_ = true;
-  is_looked_for_ = true;
-  DeepCompared(container);
-  is_looked_for_ = false;
-  DeepCompared(item);
-  is_unordered_ = false;
-  if (!PyDict_Check(container)) LookFor(item, container);
-}
-
-void Observer::Subscript(PyObject* container, PyObject* key) {
-  if (IsTensor(container)) return Deep(key);
-  if (PyType_Check(container)) {
-    static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
-    NoteSpecial(Py_TYPE(container), container);
-    auto* type = reinterpret_cast<PyTypeObject*>(container);
-    if (!IsImmutable(type)) CalledFromClass(LookUpInClass(type, name));
-    return LoadFromType(type, name);
-  }
-  Operand(key);
-  if (PyDict_Check(container)) LookFor(key, container);
-  const auto number = log_.Find(container);
-  if (!number) return Operand(container);
-  NoteSpecial(Py_TYPE(container), container);
-  if (PyDict_Check(container)) {
-    if (!IsAtom(key)) return log_.NoteWhole(*number);
-    log_.NoteRead(*number, Reading::kItem, key);
-    const bool is_there = PyDict_GetItemWithError(container, key) != nullptr;
-    DropError();
-    const bool makes = std::string_view(Py_TYPE(container)->tp_name) == "collections.defaultdict";
-    if (!is_there && makes) Refuse("side-effect", "a defaultdict gets an entry by being asked");
-    return;
-  }
-  if (IsContainer(container) && PyLong_Check(key)) {
-    const Py_ssize_t count = SizeOf(container);
-    Py_ssize_t at = PyLong_AsSsize_t(key);
-    DropError();
-    if (at < 0) at += count;
-    log_.NoteLength(*number);
-    const PythonRef index(PyLong_FromSsize_t(at));
-    if (at >= 0 && at < count) log_.NoteRead(*number, Reading::kItem, index.get());
-    return;
-  }
-  Operand(container);
-}
-
-void Observer::StoreSubscript(PyObject* container, PyObject* key, PyObject* value) {
-  if (!IsTensor(container)) {
-    NoteSpecial(Py_TYPE(container), container);
-    static PyObject* const setitem = PyUnicode_InternFromString("__setitem__");
-    static PyObject* const delitem = PyUnicode_InternFromString("__delitem__");
-    PyObject* general = LookUpInClass(Py_TYPE(container), value == nullptr ? delitem : setitem);
-    if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
-  }
-  StoreItem(container, key, value, value == nullptr ? "delitem" : "setitem");
-}
-
-/// By a container's own method, whatever its class makes of it. `how` is the operation that does it again.
-void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, const std::string& how) {
-  if (IsTensor(container)) {
-    Deep(key);
-    if (value != nullptr) Deep(value);
-    return;
-  }
-  Operand(key);
-  if (PyDict_Check(container)) LookFor(key, container);
-  if (value != nullptr && PySlice_Check(key)) Deep(value);  // Its elements are taken, not itself.
-  const auto number = log_.Find(container);
-  if (!number) {
-    IsGuardedElsewhere(container, "changed");
-    return;
-  }
-  if (PyDict_Check(container)) {
-    if (!IsAtom(key))
-      return Refuse("side-effect",
-                    std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
-    if (value == nullptr) log_.NoteRead(*number, Reading::kItem, key);
-    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
-  }
-  if (PyList_Check(container) || std::string_view(NativeBase(Py_TYPE(container))->tp_name) == "collections.deque") {
-    if (!PyLong_Check(key) || value == nullptr) {
-      if (!PyList_Check(container)) return Refuse("side-effect", "an item of a deque was removed");
-      log_.NoteWhole(*number);
-      PyObject* values[] = {key, value};
-      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__",
-                             values, value == nullptr ? 1 : 2);
-    }
-    log_.NoteLength(*number);
-    return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
-  }
-  Refuse("side-effect",
-         std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
-}
-
-/// `object op= operand`, where `name` is the method's.
-void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand) {
-  if (!IsTensor(object) && !IsImmutable(Py_TYPE(object))) {
-    PyObject* general = LookUp(Py_TYPE(object), name, object);
-    if (general != nullptr && PyFunction_Check(general)) return Operand(object);  // A frame of its own.
-    if (general != nullptr && Callables::IsNative(general) && !IsMethodOfBase(object, general))
-      return Refuse("side-effect", std::string("a ") + Py_TYPE(object)->tp_name + " was changed in place");
-  }
-  const auto number = log_.Find(object);
-  const bool changes =
-      PyList_Check(object) || PyDict_Check(object) || PyAnySet_Check(object) || PyByteArray_Check(object);
-  is_unordered_ = PyAnySet_Check(object);
-  Deep(operand);
-  if (PyDict_Check(object)) Keys(operand);
-  is_unordered_ = false;
-  PyTypeObject* const base = NativeBase(Py_TYPE(object));
-  if (!changes || PyFrozenSet_Check(object)) {
-    Operand(object);
-    const bool exists = number || log_.IsArgument(object);
-    if (exists && !IsTensor(object) && ChangesInPlace(base))
-      Refuse("side-effect", std::string("a ") + Py_TYPE(object)->tp_name + " was changed in place");
-  } else if (number) {
-    const bool is_ordered = std::string_view(base->tp_name) == "collections.OrderedDict";
-    const std::string owner = PyList_Check(object)   ? "list"
-                              : is_ordered           ? "collections.OrderedDict"
-                              : PyDict_Check(object) ? "dict"
-                                                     : "set";
-    const std::string method = owner + "." + std::string(ViewOf(name));
-    if (PyAnySet_Check(object) || method == "list.__imul__") log_.NoteWhole(*number);
-    // What the operand holds now, whatever the run puts into it later.
-    const PythonRef copy(PyList_Check(operand)     ? PySequence_List(operand)
-                         : PyDict_Check(operand)   ? PyDict_Copy(operand)
-                         : PyAnySet_Check(operand) ? PySet_New(operand)
-                                                   : Py_NewRef(operand));
-    DropError();
-    PyObject* const taken = copy ? copy.get() : operand;
-    log_.NoteMethod(*number, method.c_str(), &taken, 1);
-  } else {
-    IsGuardedElsewhere(object, "changed");
-  }
-}
-
-void Observer::Iterate(PyObject* value) {
-  if (IsAtom(value)) return;
-  if (PyAnySet_Check(value)) Order(value);
-  const auto number = log_.Find(value);
-  if (number && IsContainer(value)) {
-    NoteSpecial(Py_TYPE(value), value);
-    return log_.NoteWhole(*number);
-  }
-  Operand(value);
-}
-
-void Observer::Next(PyObject* iterator) {
-  // What a generator that hands on to it looks for when it is sent something, or ended.
-  if (!IsImmutable(Py_TYPE(iterator))) {
-    for (const char* name : {"send", "throw", "close"}) LookUp(Py_TYPE(iterator), name, iterator);
-  }
-  if (!log_.IsOutside(iterator)) return;
-  NoteSpecial(Py_TYPE(iterator), iterator);
-  const bool is_users = (Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
-  if (!is_users || PyGen_Check(iterator))
-    Refuse("outside-iterator",
-           std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
 }
 
 }  // namespace ingot::client

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/observed_log.h"
 
+#include <map>
+
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
@@ -18,13 +21,6 @@ PyObject* Interned(const char* text) {
   PyObject*& name = names[text];
   if (name == nullptr) name = PyUnicode_InternFromString(text);
   return name;
-}
-
-/// A copy of the places of a container, one level deep.
-PythonRef CopyOf(PyObject* container) {
-  PythonRef copy(PyDict_Check(container) ? PyDict_Copy(container) : PySequence_List(container));
-  DropError();
-  return copy;
 }
 
 /// Changes with writes to a container: in Python 3.11 with each to a dict, else with those that make it longer or
@@ -100,7 +96,7 @@ ObservedLog::Place ObservedLog::PlaceOf(PyObject* holder, Reading reading, PyObj
 }
 
 bool ObservedLog::IsWritten(const Place& place, PyObject* key) const {
-  if (written_.empty() && before_.empty()) return false;
+  if (written_.empty()) return false;
   const auto it = written_.find(place.container);
   if (it == written_.end()) return false;
   const PythonRef text(
@@ -116,17 +112,15 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   PyObject* object = At(holder);
   const Place place = PlaceOf(object, reading, key);
   if (seen_.contains(place)) return;
-  if (reading == Reading::kItem && before_.contains(object)) return NoteWhole(holder);
+  if (reading == Reading::kItem && changed_.contains(object)) return NoteWhole(holder);
   // By a method of the dict, as vars(object).update() does.
-  const bool is_changed = place.reading != reading &&
-                          before_.contains(static_cast<PyObject*>(const_cast<void*>(place.container)));
-  if (is_changed && problem_.empty())
-    problem_ = "the attributes of " + PathOf(holder) + " were changed all at once, then one was read";
+  auto* const dict = static_cast<PyObject*>(const_cast<void*>(place.container));
+  if (place.reading != reading && changed_.contains(dict)) return NoteWhole(*Find(dict));
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
   // Warnings and the recording itself put things into modules; what a program does there are instructions.
   if (place.reading != reading && objects_[holder].mark == 0 && !PyModule_Check(object))
-    objects_[holder].mark = MarkOf(static_cast<PyObject*>(const_cast<void*>(place.container)));
+    objects_[holder].mark = MarkOf(dict);
   Add(holder, reading, key, Look(object, reading, key));
 }
 
@@ -191,15 +185,72 @@ bool ObservedLog::LiesUnder(Number number, Number above) const {
 }
 
 void ObservedLog::CheckChanges() {
+  if (!RepeatWrites()) return;
   for (Number number = 0; number < objects_.size() && problem_.empty(); ++number) {
     const uint64_t mark = std::exchange(objects_[number].mark, 0);
     PyObject* value = objects_[number].value.get();
     if (mark == 0 || value == nullptr) continue;
     if (MarkOf(value) == 0) value = OwnDict(value);
     if (value == nullptr || MarkOf(value) == mark) continue;
-    if (written_.contains(value) || before_.contains(value) || value == PyImport_GetModuleDict()) continue;
-    problem_ = PathOf(number) + " was changed by something that was not seen";
+    if (!copies_.contains(value) && value != PyImport_GetModuleDict()) SetUnseen(number);
   }
+  for (const auto& [container, kept] : copies_) {
+    if (problem_.empty() && !IsAsRepeated(container, kept)) SetUnseen(kept.holder);
+  }
+}
+
+void ObservedLog::SetUnseen(Number number) {
+  if (problem_.empty()) problem_ = PathOf(number) + " was changed by something that was not seen";
+}
+
+/// Does every noted write once more, to the copies from before. False where one cannot be.
+bool ObservedLog::RepeatWrites() {
+  std::map<std::pair<Number, PyObject*>, std::pair<Reading, PyObject*>> last;  // Places that are in no container.
+  for (const Write& write : writes_) {
+    PyObject* const holder = At(write.holder);
+    PyObject* const values = write.values.get();
+    PyObject* const key = PyTuple_GET_SIZE(values) > 0 ? PyTuple_GET_ITEM(values, 0) : nullptr;
+    PyObject* const value = PyTuple_GET_SIZE(values) > 1 ? PyTuple_GET_ITEM(values, 1) : nullptr;
+    const bool is_attribute = write.name.ends_with("attr");
+    if (write.name.ends_with("slot") || write.name == "setcell") {
+      last[{write.holder, key}] = {write.name == "setcell" ? Reading::kCell : Reading::kSlot, value};
+      continue;
+    }
+    const auto kept = copies_.find(is_attribute ? OwnDict(holder) : holder);
+    PyObject* const copy = kept == copies_.end() ? nullptr : kept->second.copy.get();
+    const bool is_entry = is_attribute || write.name == "setitem" || write.name == "delitem";
+    bool is_done = false;
+    if (copy != nullptr && is_entry) {
+      is_done = (value == nullptr ? PyObject_DelItem(copy, key) : PyObject_SetItem(copy, key, value)) == 0;
+    } else if (const auto method = copy == nullptr ? std::nullopt : MethodNamed(write.name)) {
+      const PythonRef function(
+          PyObject_GetAttrString(reinterpret_cast<PyObject*>(method->first), std::string(method->second).c_str()));
+      const PythonRef self(PyTuple_Pack(1, copy)), all(PySequence_Concat(self.get(), values));
+      is_done = function && PythonRef(PyObject_Call(function.get(), all.get(), nullptr));
+    }
+    DropError();
+    if (is_done) continue;
+    if (problem_.empty()) problem_ = PathOf(write.holder) + " was changed in a way that cannot be repeated";
+    return false;
+  }
+  for (const auto& [place, end] : last) {
+    if (Look(At(place.first), end.first, place.second).object.get() != end.second) SetUnseen(place.first);
+  }
+  return true;
+}
+
+/// Whether the noted writes have made of the copy what the run has made of the container.
+bool ObservedLog::IsAsRepeated(PyObject* container, const Kept& kept) const {
+  if (!PyModule_Check(At(kept.holder))) return HoldsSame(kept.copy.get(), container);
+  // Warnings and the recording itself put other things into modules.
+  const auto keys = written_.find(container);
+  PyObject* key;
+  Py_hash_t hash;
+  for (Py_ssize_t at = 0; keys != written_.end() && _PySet_NextEntry(keys->second.get(), &at, &key, &hash);) {
+    if (PyDict_GetItemWithError(container, key) != PyDict_GetItemWithError(kept.copy.get(), key)) return false;
+  }
+  DropError();
+  return true;
 }
 
 std::string ObservedLog::ProblemOfAll() const {
@@ -287,21 +338,20 @@ Digest ObservedLog::Fingerprint() const {
 
 void ObservedLog::NoteLength(Number holder) {
   PyObject* object = At(holder);
-  if (before_.contains(object)) return NoteWhole(holder);
-  if (written_.contains(object) && problem_.empty())
-    problem_ = PathOf(holder) + " was written, then its length was read";
-  NoteField(holder, "len");
+  const auto kept = copies_.find(object);
+  if (kept == copies_.end()) return NoteField(holder, "len");
+  // Whether a write made it longer, the keys that were there before say.
+  if (PyDict_Check(object)) return NoteWhole(holder);
+  PyObject* const mark = Interned("len");
+  if (seen_.insert(Place{object, mark, Reading::kField}).second)
+    Add(holder, Reading::kField, mark, Look(kept->second.copy.get(), Reading::kField, mark));
 }
 
 void ObservedLog::NoteWhole(Number holder) {
   PyObject* object = At(holder);
-  const auto kept = before_.find(object);
-  PyObject* source = kept == before_.end() ? object : kept->second.get();
+  const auto kept = copies_.find(object);
+  PyObject* source = kept == copies_.end() ? object : kept->second.copy.get();
   const bool is_dict = PyDict_Check(object);
-  if (is_dict && written_.contains(object) && problem_.empty()) {
-    problem_ = PathOf(holder) + " was written, then all of it was read";
-    return;
-  }
   if (PyAnySet_Check(object)) return NoteField(holder, "content");
   // The length or the keys alone may have been noted.
   if (!seen_.insert(Place{object, Interned("whole"), Reading::kField}).second) return;
@@ -355,7 +405,8 @@ void ObservedLog::Release() {
   }
   numbers_.clear();
   seen_.clear();
-  before_.clear();
+  copies_.clear();
+  changed_.clear();
   reads_.clear();
   imports_.clear();
   apart_.clear();
@@ -369,27 +420,46 @@ void ObservedLog::CheckGoes(PyObject* value) {
     problem_ = std::string(QualnameOf(Py_TYPE(value))) + ".__del__ may run when an object goes";
 }
 
-void ObservedLog::KeepBefore(PyObject* container) {
-  const auto [it, fresh] = before_.emplace(container, PythonRef());
+void ObservedLog::KeepBefore(Number holder, PyObject* container) {
+  const auto [it, fresh] = copies_.try_emplace(container, Kept{PythonRef(), holder});
   if (!fresh) return;
-  it->second = CopyOf(container);
+  it->second.copy = CopyOf(container);
+  if (!it->second.copy && problem_.empty()) problem_ = PathOf(holder) + " cannot be copied";
+}
+
+/// From now on its places say nothing of what was there before.
+void ObservedLog::ChangeAll(Number holder) {
+  PyObject* container = At(holder);
+  KeepBefore(holder, container);
+  if (!changed_.insert(container).second) return;
   // What the run itself puts in and takes out again it has made, or somebody else holds it.
-  const PythonRef items(!it->second                      ? nullptr
-                        : PyDict_Check(it->second.get()) ? PyDict_Values(it->second.get())
-                                                         : PySequence_List(it->second.get()));
-  DropError();
-  for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
+  PyObject* const copy = copies_.at(container).copy.get();
+  PyObject *key, *value;
+  if (copy != nullptr && PyDict_Check(copy)) {
+    for (Py_ssize_t at = 0; PyDict_Next(copy, &at, &key, &value);) CheckGoes(value);
+  } else if (const PythonRef items = copy == nullptr ? PythonRef() : ElementsOf(copy)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i) CheckGoes(PyList_GET_ITEM(items.get(), i));
+  }
+}
+
+/// Another call may be given another object.
+void ObservedLog::CheckIsNoArgument(Number holder) {
+  if (IsArgument(At(holder)) && problem_.empty())
+    problem_ = PathOf(holder) + ", which is an argument as well, was changed";
 }
 
 void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name,
                             PyObject* value) {
   PyObject* object = At(holder);
+  CheckIsNoArgument(holder);
   CheckGoes(Look(object, reading, key).object.get());
   const bool is_sequence = reading == Reading::kItem && !PyDict_Check(object);
   if (is_sequence) {
-    KeepBefore(object);
+    ChangeAll(holder);
   } else {
     const Place place = PlaceOf(object, reading, key);
+    if (place.reading == Reading::kItem)
+      KeepBefore(holder, static_cast<PyObject*>(const_cast<void*>(place.container)));
     PythonRef& keys = written_[place.container];
     if (!keys) keys = PythonRef(PySet_New(nullptr));
     const PythonRef text(
@@ -406,7 +476,8 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
 }
 
 void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* args, size_t count) {
-  KeepBefore(At(holder));
+  CheckIsNoArgument(holder);
+  ChangeAll(holder);
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i)
     PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));

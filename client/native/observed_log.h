@@ -129,8 +129,9 @@ class ObservedLog {
   size_t object_count() const { return objects_.size(); }
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
-  /// When the run has ended: a container that was met and is another now, as the dict of an object's attributes, is a
-  /// problem unless its change was noted.
+  /// When the run has ended: does the noted writes again, to copies from before. A container that has become another
+  /// than its copy is a problem, and so is one that has changed and of which no write was noted; the dict of an
+  /// object's attributes is one too. The copies are of no use from then on.
   void CheckChanges();
   /// After the run: as problem(), with what only the whole of it tells.
   std::string ProblemOfAll() const;
@@ -164,7 +165,17 @@ class ObservedLog {
   void Add(Number holder, Reading reading, PyObject* key, Seen seen);
   void Follow(Number holder, const Read& read);
   bool LiesUnder(Number number, Number above) const;
-  void KeepBefore(PyObject* container);
+  /// A container from before the first write, and who holds it.
+  struct Kept {
+    PythonRef copy;
+    Number holder;
+  };
+  void KeepBefore(Number holder, PyObject* container);
+  void ChangeAll(Number holder);
+  bool RepeatWrites();
+  bool IsAsRepeated(PyObject* container, const Kept& kept) const;
+  void SetUnseen(Number number);
+  void CheckIsNoArgument(Number holder);
   void CheckGoes(PyObject* value);
 
   std::vector<Object> objects_;
@@ -173,8 +184,8 @@ class ObservedLog {
   boost::unordered_flat_set<Place> seen_;
   /// Written entries by container: values of keys, compared by equality.
   boost::unordered_flat_map<const void*, PythonRef> written_;  ///< container -> set of keys
-  boost::unordered_flat_map<PyObject*, PythonRef>
-      before_;  ///< lists and the like: a copy from before the first write
+  boost::unordered_flat_map<PyObject*, Kept> copies_;  ///< of what was written, attributes' dicts as well
+  boost::unordered_flat_set<PyObject*> changed_;       ///< lists, and what methods have changed: read as a whole
   boost::unordered_flat_set<PyObject*> fetched_;
   std::vector<Read> reads_;
   std::vector<Digest> digests_;

@@ -6,6 +6,7 @@
 
 #include "client/native/callables.h"
 #include "client/native/compiled.h"
+#include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/escapes.h"
 #include "client/native/field_content.h"
@@ -137,6 +138,7 @@ void Observer::NoteOperators() {
 
 void Observer::Stop() {
   CollectAgain();
+  const bool has_run = trace_.running();
   trace_.Stop();
   made_.Stop();
   static PyObject* const context = PyUnicode_InternFromString("context");
@@ -161,11 +163,11 @@ void Observer::Stop() {
   }
   DropError();
   imports_to_come_.clear();
-  if (!refused_) log_.CheckChanges();
+  if (has_run && !refused_) log_.CheckChanges();
   EndFollowing();
   // Functions that the run has made may hold its tensors: nothing but the log outlives the run.
   for (auto* set : {&entered_, &fresh_}) set->clear();
-  for (auto* pairs : {&loaded_globals_, &loaded_attributes_}) pairs->clear();
+  loaded_.clear();
   looked_up_.clear();
   wishes_.clear();
   globals_.clear();
@@ -530,7 +532,7 @@ int Observer::Observe(const Instruction& in) {
     case Act::kCall: return Call(in.a, {in.args, in.arg_count, in.keyword_names});
     case Act::kCallExpanded: {
       std::vector<PyObject*> values;
-      const bool is_list = PyTuple_Check(in.b) || PyList_Check(in.b);
+      const bool is_list = (PyTuple_Check(in.b) || PyList_Check(in.b)) && IteratesNatively(in.b);
       is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
       if (!is_list) {
         // What an iterator gives, the frame of a Python function shows.
@@ -547,8 +549,8 @@ int Observer::Observe(const Instruction& in) {
       PythonRef held;
       if (in.c != nullptr && PyDict_Check(in.c)) {
         Iterate(in.c);
-        held = PythonRef(PySequence_Tuple(in.c));
-        DropError();
+        const PythonRef keys = ElementsOf(in.c);
+        held = PythonRef(keys ? PyList_AsTuple(keys.get()) : nullptr);
         names = held.get();
         for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
           values.push_back(PyDict_GetItemWithError(in.c, PyTuple_GET_ITEM(names, i)));
@@ -681,7 +683,7 @@ std::optional<ObservedLog::Number> Observer::ModuleOfGlobals(PyObject* globals) 
 }
 
 void Observer::LoadGlobal(const Instruction& in) {
-  if (loaded_globals_.contains({in.globals, in.name})) return;
+  if (IsCached(in.globals, in.name)) return;
   // A name in a class's body, whose variables are the run's own.
   if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals &&
       PyDict_GetItemWithError(in.a, in.name) != nullptr)
@@ -702,7 +704,7 @@ void Observer::LoadGlobal(const Instruction& in) {
     if (const auto builtins = ModuleOfGlobals(in.builtins))
       log_.NoteRead(*builtins, Reading::kAttribute, in.name);
   }
-  if (module && loaded_globals_.insert({in.globals, in.name}).second)
+  if (module && loaded_.insert({in.globals, in.name}).second)
     held_.push_back(PythonRef::Borrow(in.name));
 }
 

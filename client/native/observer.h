@@ -155,7 +155,10 @@ class Observer final : private InstructionListener {
   void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor, PyObject* object = nullptr);
   void Getter(PyObject* object, PyObject* name);
+  void CheckField(PyObject* object, PyObject* name);
+  void AllAttributes(PyObject* object);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
+  void StoreGeneric(PyObject* object, PyObject* name, PyObject* value);
 
   std::string WithLine(std::string detail) const;
   void Escape(PyObject* tensor, std::string_view name, std::string_view method);
@@ -176,18 +179,26 @@ class Observer final : private InstructionListener {
   void Callee(PyObject* value);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
   void LookIntoSpecial(PyTypeObject* type);
+  void ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
+  enum class Code { kNative, kPython };
+  Code CodeOf(PyObject* object, const char* name);
   void CalledFromClass(PyObject* found);
+  void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
+  bool IsGuardedElsewhere(PyObject* value, const char* what);
+
+  // observe_containers.cpp
   void Length(PyObject* value);
   void Truth(PyObject* value);
   void Contains(PyObject* container, PyObject* item);
   void Subscript(PyObject* container, PyObject* key);
   void StoreSubscript(PyObject* container, PyObject* key, PyObject* value);
   void StoreItem(PyObject* container, PyObject* key, PyObject* value, const std::string& how);
+  PythonRef Taken(std::string_view method, PyObject* from);
+  std::optional<std::vector<PythonRef>> Operands(PyObject* container, const std::string& method,
+                                                 PyObject* const* values, size_t count);
   void ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand);
   void Iterate(PyObject* value);
   void Next(PyObject* iterator);
-  void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
-  bool IsGuardedElsewhere(PyObject* value, const char* what);
 
   // observe_sizes.cpp
   struct Awaited {
@@ -277,11 +288,12 @@ class Observer final : private InstructionListener {
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
+  int CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments);
   struct Partial {
-    PythonRef function, bound;
+    PythonRef function, bound, named;
   };
   Partial TakeApartPartial(PyObject* partial);
-  void CallPartial(PyObject* partial, const Arguments& arguments);
+  int CallPartial(PyObject* partial, const Arguments& arguments);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void DeepAll(const Arguments& arguments, size_t from = 0);
   void Answer(PyObject* callable, const Arguments& arguments);
@@ -346,14 +358,13 @@ class Observer final : private InstructionListener {
   boost::unordered_flat_set<PyObject*> fresh_;  ///< functions and classes that the run has made
   using Pair = std::pair<const void*, const void*>;
   /// Looked at already, which says that nothing new can be learned there: functions that have been
-  /// entered, (globals, name), (outside object, attribute) since the last write, and (class, name)
+  /// entered, (globals, name) and (outside object, attribute) since the last write, and (class, name)
   /// with the version of the class.
   boost::unordered_flat_set<PyObject*> entered_;
-  boost::unordered_flat_set<Pair> loaded_globals_;
   std::vector<PythonRef> interrupts_;
   boost::unordered_flat_set<PyObject*> fixed_dicts_;  ///< of classes that nobody can change
-  boost::unordered_flat_set<Pair> loaded_attributes_;
-  size_t loaded_before_writes_ = 0;  ///< writes when loaded_attributes_ was right
+  boost::unordered_flat_set<Pair> loaded_;
+  size_t loaded_before_writes_ = 0;  ///< writes when loaded_ was right
   boost::unordered_flat_map<Pair, unsigned int> looked_up_;
   boost::unordered_flat_map<PyTypeObject*, unsigned int> looked_into_;  ///< classes, by version
   std::vector<PythonRef> held_;  ///< keeps what is known by address alive

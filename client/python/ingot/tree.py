@@ -147,7 +147,7 @@ class Encoder:
         if kind is dict:
             return {"t": "dict", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind in (set, frozenset):
-            return {"t": kind.__name__, "c": [{"t": "const", "v": _key(v)} for v in value]}
+            return {"t": kind.__name__, "c": _members(value)}
         if kind is collections.OrderedDict:
             return {"t": "ordered", "k": [_key(k) for k in value], "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind is collections.defaultdict:
@@ -155,6 +155,8 @@ class Encoder:
                     "c": [self.encode(v, depth + 1) for v in value.values()]}
         if kind is collections.deque:
             return {"t": "deque", "m": value.maxlen, "c": [self.encode(v, depth + 1) for v in value]}
+        if kind is slice:
+            return {"t": "slice", "c": [self.encode(v, depth + 1) for v in (value.start, value.stop, value.step)]}
         if kind is types.SimpleNamespace:
             return {"t": "namespace", "k": list(vars(value)), "c": [self.encode(v, depth + 1) for v in vars(value).values()]}
         return self._encode_class(value, depth)
@@ -175,7 +177,7 @@ class Encoder:
         elif base in (list, tuple):
             spec["ic"] = [self.encode(v, depth + 1) for v in base.__iter__(value)]
         elif base is set:
-            spec["ic"] = [{"t": "const", "v": _key(v)} for v in set.__iter__(value)]
+            spec["ic"] = _members(value)
         state = _state(value)
         spec["k"], spec["c"] = list(state), [self.encode(v, depth + 1) for v in state.values()]
         return spec
@@ -185,6 +187,14 @@ def _key(key: typing.Any) -> typing.Any:
     if type(key) not in (str, int):
         raise errors.Unsupported(f"a key or member of type {type(key).__name__} cannot be stored")
     return key
+
+
+def _members(value: typing.Any) -> "list[Spec]":
+    """Of a set, in an order in which another gets the same one."""
+    members = list((frozenset if kinds.is_a(value, frozenset) else set).__iter__(value))
+    if list(set(members)) != members:
+        raise errors.Unsupported("the order of a set comes from what was taken out of it")
+    return [{"t": "const", "v": _key(member)} for member in members]
 
 
 def _state(value: typing.Any) -> "dict[str, typing.Any]":
@@ -304,7 +314,7 @@ def _decode(spec: Spec, roots: paths.Roots, loaded: bool) -> "tuple[typing.Any, 
         return ("dict", spec["k"], inner)
     keys = spec.get("k", ())
     makers: "dict[str, typing.Callable[[list[typing.Any]], typing.Any]]" = {
-        "size": torch.Size, "set": set, "frozenset": frozenset, "async": lambda values: collectives.done(values[0]),
+        "size": torch.Size, "slice": lambda values: slice(*values), "set": set, "frozenset": frozenset, "async": lambda values: collectives.done(values[0]),
         "deque": lambda values: collections.deque(values, spec["m"]),
         "namespace": lambda values: types.SimpleNamespace(**dict(zip(keys, values))),
         "ordered": lambda values: collections.OrderedDict(zip(keys, values)),

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "client/native/python_ref.h"
+
+namespace ingot::client {
+
+/// Lists, tuples, dicts, sets and deques as they lie in memory: what a class of the program's own makes of them
+/// is neither asked nor run. All need the GIL and leave no Python error set.
+
+bool IsDeque(PyObject* value);
+bool IsContainer(PyObject* value);
+/// Whether native code that takes the elements finds them in memory: the class brings no way of its own.
+bool IteratesNatively(PyObject* container);
+/// A new list of what iterating gives, of a dict its keys; null for what is no container.
+PythonRef ElementsOf(PyObject* container);
+/// A new one of the same native kind with the same elements, one level deep; null for what is no container, and for
+/// a dict whose keys a class of the program's compares.
+PythonRef CopyOf(PyObject* container);
+/// Whether two of one kind have the same objects in the same places, or equal numbers and text.
+bool HoldsSame(PyObject* one, PyObject* other);
+
+/// Whether comparing and hashing it runs none of a program's code, and gives the same as long as it is the same
+/// object: numbers, text, tuples of such, and objects that equal nothing but themselves.
+bool IsComparedNatively(PyObject* value);
+
+/// A list of what fills a dict, key and value: pairs that are lists become tuples, which nobody changes.
+PythonRef EntriesOf(PyObject* elements);
+/// Of a list's elements, or of the keys of such entries, the first that a class of the program's hashes; borrowed, null
+/// for none.
+PyObject* HashedByClass(PyObject* elements, bool are_entries);
+
+/// What a method of a container does with the objects that it is given.
+enum class Use {
+  kStores,    ///< puts them in
+  kTakes,     ///< puts in what they hold
+  kCompares,  ///< looks for what equals them, or computes with them
+};
+/// By the method's own name, `extend`.
+Use UseOf(std::string_view method);
+
+/// A container's method by its name in the record ("list.append"), and the type that brings it; nothing for one
+/// that writes do not name.
+std::optional<std::pair<PyTypeObject*, std::string_view>> MethodNamed(std::string_view name);
+
+}  // namespace ingot::client
