@@ -76,13 +76,15 @@ class Flattener {
     } else if (PyObject* fields = FieldsOf(Py_TYPE(value))) {
       Dataclass(value, fields, name);
     } else {
-      Tag('O');
-      Pointer(Py_TYPE(value));
-      out_.objects.push_back(value);
+      Object(value);
     }
   }
 
+  /// A number that is an input, or a container that is an object.
   void Varying(PyObject* value, const std::string& name) {
+    const bool is_container = PyTuple_Check(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) ||
+                              (!IsTensor(value) && FieldsOf(Py_TYPE(value)) != nullptr);
+    if (is_container) return Object(value);
     const bool is_number = PyLong_CheckExact(value) || PyFloat_CheckExact(value);
     const auto as = is_number ? FetchedAs(value) : std::nullopt;
     auto number = as ? MovingNumbers::TensorOf(value) : std::nullopt;
@@ -93,6 +95,15 @@ class Flattener {
     if (want_names_) out_.names.push_back(name);
   }
 
+  /// One object in two places is a shape of its own, as a tensor is.
+  void Object(PyObject* value) {
+    const auto first = std::ranges::find(out_.objects, value) - out_.objects.begin();
+    const bool is_known = first < std::ssize(out_.objects);
+    Tag(is_known ? 'o' : 'O');
+    if (is_known) Raw(static_cast<uint32_t>(first));
+    Pointer(Py_TYPE(value));
+    out_.objects.push_back(value);
+  }
   void Tag(char tag) { out_.shape.push_back(tag); }
   template <typename T>
   void Raw(T value) {
@@ -239,8 +250,8 @@ std::string PositionalName(PyObject* parameters, size_t i) {
 
 }  // namespace
 
-VaryingNumbers VaryingNumbers::Of(PyObject* arguments) {
-  VaryingNumbers found;
+VaryingArguments VaryingArguments::Of(PyObject* arguments) {
+  VaryingArguments found;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
     PyObject* one = PyTuple_GET_ITEM(arguments, i);
     if (PyUnicode_Check(one)) {
@@ -253,9 +264,9 @@ VaryingNumbers VaryingNumbers::Of(PyObject* arguments) {
   return found;
 }
 
-bool VaryingNumbers::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
+bool VaryingArguments::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
 
-bool VaryingNumbers::Has(PyObject* name) const {
+bool VaryingArguments::Has(PyObject* name) const {
   return std::ranges::any_of(names, [name](const PythonRef& one) {
     return one.get() == name || PyUnicode_Compare(one.get(), name) == 0;
   });
@@ -271,7 +282,7 @@ void Arguments::Clear() {
 }
 
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, const VaryingNumbers* varying, Arguments& out) {
+             bool want_names, const VaryingArguments* varying, Arguments& out) {
   out.Clear();
   Flattener flattener(out, want_names);
   flattener.Mode();

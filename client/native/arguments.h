@@ -12,13 +12,14 @@
 
 namespace ingot::client {
 
-/// Arguments of a call whose numbers are others in other calls: positional ones by number, others by name.
-struct VaryingNumbers {
+/// Arguments of a call that are others in other calls, numbers and containers that are objects: positional ones by
+/// number, others by name.
+struct VaryingArguments {
   std::vector<size_t> positions;
   std::vector<PythonRef> names;
 
   /// Of a tuple of int and str.
-  static VaryingNumbers Of(PyObject* arguments);
+  static VaryingArguments Of(PyObject* arguments);
   bool Has(size_t position) const;
   bool Has(PyObject* name) const;
 };
@@ -48,9 +49,9 @@ struct Arguments {
 /// Takes a call apart. `args` has `count` positional arguments followed by the values named in the
 /// tuple `kwnames` (may be null), as in vectorcall. With `want_names` fills `names`, using
 /// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape`
-/// says of which kind their numbers are, not which.
+/// says of which kind they are, not which: numbers are tensors then, and containers objects.
 /// Never raises; needs the GIL.
 void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, const VaryingNumbers* varying, Arguments& out);
+             bool want_names, const VaryingArguments* varying, Arguments& out);
 
 }  // namespace ingot::client

@@ -100,6 +100,11 @@ void BindObserver(py::module_& m) {
             o.set_interrupts(std::move(held));
           },
           py::arg("codes"), "Code objects of what handles signals: a call in which one runs is not recorded.")
+      .def_property_readonly("touched",
+                             [](const Observer& o) {
+                               PyObject* const found = o.touched() == nullptr ? Py_None : o.touched();
+                               return py::reinterpret_borrow<py::object>(found);
+                             })
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
                                if (o.refused())
@@ -111,12 +116,12 @@ void BindObserver(py::module_& m) {
       .def_property_readonly("instructions", &Observer::instruction_count)
       .def("path_of", &PathOf, "The path of an object from before, or None.")
       .def("set_fetched",
-           [](Observer& o, const std::vector<py::object>& tensors) {
+           [](Observer& o, const std::vector<py::object>& tensors, const std::unordered_set<std::string>& moving) {
              std::vector<PyObject*> found;
              for (const py::object& tensor : tensors) found.push_back(tensor.ptr());
-             o.log().SetFetched(found);
+             o.log().SetFetched(found, moving);
            },
-           "Tensors that every call finds where the run did, whichever they are then.")
+           "Tensors that every call finds where the run did, whichever they are then, and the places that move.")
       .def(
           "number_tensor",
           [](Observer& o, py::handle value) -> py::object {

@@ -51,7 +51,7 @@ py::tuple FlattenCall(const py::tuple& args, const py::dict& kwargs, const py::t
     values.push_back(value.ptr());
   }
   Arguments out;
-  const VaryingNumbers numbers = VaryingNumbers::Of(varying.ptr());
+  const VaryingArguments numbers = VaryingArguments::Of(varying.ptr());
   Flatten(values.data(), args.size(), py::tuple(names).ptr(), parameters.ptr(), true, &numbers, out);
   py::list tensors;
   for (const at::Tensor* tensor : out.tensors) {

@@ -48,7 +48,7 @@ struct CallSite {
   std::unordered_map<std::string, Retries> refused;  ///< shapes that run eagerly for good
   std::unordered_map<std::string, PythonRef> in_pieces;  ///< of refused shapes: what is called in the target's place
   std::unordered_set<std::string> waiting;  ///< shapes for which a variant of other sizes is on its way
-  VaryingNumbers varying;
+  VaryingArguments varying;
   uint64_t passed_over;   ///< so many calls of new shapes run eagerly before the next is looked at
   bool hides_parts;       ///< a piece of a program: what it calls while it is not native need not be native itself
   uint64_t verify_every;  ///< 0: never
@@ -337,7 +337,7 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   new (&self->refused) std::unordered_map<std::string, Retries>();
   new (&self->waiting) std::unordered_set<std::string>();
   new (&self->in_pieces) decltype(self->in_pieces)();
-  new (&self->varying) VaryingNumbers();
+  new (&self->varying) VaryingArguments();
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -629,7 +629,7 @@ PyObject* SetWaiting(PyObject* object, PyObject* args) {
 /// vary(arguments): the numbers of these arguments (positions and names) are inputs from now on.
 PyObject* Vary(PyObject* object, PyObject* arguments) {
   if (!PyTuple_Check(arguments)) return PyErr_Format(PyExc_TypeError, "_vary takes a tuple of int and str");
-  VaryingNumbers varying = VaryingNumbers::Of(arguments);
+  VaryingArguments varying = VaryingArguments::Of(arguments);
   std::swap(reinterpret_cast<CallSite*>(object)->varying, varying);
   Py_RETURN_NONE;
 }

@@ -21,8 +21,8 @@ struct Group {
 constexpr Group kGroups[] = {
     // -- builtins
     {Effect::kPure, "",
-     "abs all any bin chr divmod hex max min oct ord pow print round sorted "
-     "sum aiter"},
+     "abs all any bin chr divmod hex max min oct ord pow round sorted sum aiter"},
+    {Effect::kPrint, "", "print"},
     {Effect::kClass, "", "callable isinstance issubclass"},
     {Effect::kAddress, "", "id"},
     {Effect::kHash, "", "hash"},
@@ -152,8 +152,8 @@ constexpr Group kGroups[] = {
     {Effect::kReduce, "object.", "__reduce__ __reduce_ex__ __getstate__"},
     {Effect::kAllocate, "object.", "__new__"},
     {Effect::kNothing, "type.",
-     "mro __instancecheck__ __subclasscheck__ __init__ __new__ __prepare__ __or__ "
-     "__ror__"},
+     "__init__ __new__ __prepare__ __or__ __ror__"},
+    {Effect::kBases, "type.", "mro __instancecheck__ __subclasscheck__"},
     {Effect::kText, "BaseException.", "__str__ __repr__"},
     {Effect::kFill, "BaseException.", "__init__ with_traceback add_note"},
     {Effect::kFill, "Exception.", "__init__"},
@@ -162,11 +162,12 @@ constexpr Group kGroups[] = {
     {Effect::kCallsSelf, "method.", "__call__"},
     {Effect::kConstruct, "type.", "__call__"},
     {Effect::kNothing, "function.", "__get__"},
-    {Effect::kNothing, "property.", "__get__ getter setter deleter"},
+    {Effect::kBind, "property.", "__get__"},
+    {Effect::kNothing, "property.", "getter setter deleter"},
     {Effect::kRegistry, "_abc.", "_abc_instancecheck _abc_subclasscheck"},
     {Effect::kNothing, "_abc.", "_abc_init"},
-    {Effect::kNothing, "classmethod.", "__get__"},
-    {Effect::kNothing, "staticmethod.", "__get__"},
+    {Effect::kBind, "classmethod.", "__get__"},
+    {Effect::kBind, "staticmethod.", "__get__"},
     {Effect::kNothing, "types.GenericAlias.", "*"},
     {Effect::kPure, "mappingproxy.", "*"},
     // -- functions
@@ -203,7 +204,8 @@ constexpr Group kGroups[] = {
     {Effect::kArray, "numpy.ndarray.", "sum mean min max all any"},
     // -- PyTorch's operators
     {Effect::kRefused, "torch._C.TensorBase.",
-     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass _storage"},
+     "_is_view is_set_to _use_count _has_compatible_shallow_copy_type _make_subclass _storage apply_ map_ map2_"},
+    {Effect::kMakeTensor, "torch._C.TensorBase.", "new_tensor new __new__"},
     {Effect::kToList, "torch._C.TensorBase.", "tolist"},
     {Effect::kOffset, "torch._C.TensorBase.", "storage_offset"},
     {Effect::kOperator, "torch._C.TensorBase.", "*"},

@@ -62,6 +62,9 @@ enum class Effect : uint8_t {
   kConstruct,   ///< makes an object of its first argument, a class, with the others
   kWarn,        ///< writes a message, or raises it where a filter says so
   kMode,        ///< enters or leaves a mode of the thread, its first argument
+  kPrint,       ///< writes text to a file that is given, or to the one that sys has
+  kBases,       ///< asks of a class from which it comes, and of which class its other argument is
+  kBind,        ///< its first argument, a descriptor, makes something of its second
   kCallsSelf,   ///< a bound call: its first argument is called with the others
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/native/code_digest.h"
+#include "client/native/callables.h"
 #include "client/native/drop_error.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
@@ -181,6 +182,23 @@ void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
   hasher.AddField(name && PyUnicode_Check(name.get()) ? ViewOf(name.get()) : std::string_view("?"));
 }
 
+/// By what name an operator object of PyTorch's or numpy's computes; empty for anything else.
+std::string NameOfOperator(PyObject* value) {
+  if (std::string_view(Py_TYPE(value)->tp_name) == "numpy.ufunc") {
+    const PythonRef name(PyObject_GetAttrString(value, "__name__"));
+    DropError();
+    return "numpy." + std::string(ViewOf(name.get()));
+  }
+  if (ModuleOf(Py_TYPE(value)) != "torch._ops") return {};
+  std::string found;
+  for (const char* entry : {"_qualified_op_name", "_overloadname", "_name"}) {
+    PyObject* dict = OwnDict(value);
+    PyObject* name = dict == nullptr ? nullptr : PyDict_GetItemString(dict, entry);
+    if (name != nullptr) found += std::string(ViewOf(name)) + " ";
+  }
+  return found;
+}
+
 bool IsMadeInC(PyObject* value) {
   return PyCFunction_Check(value) || PyObject_TypeCheck(value, &PyMethodDescr_Type) ||
          PyObject_TypeCheck(value, &PyWrapperDescr_Type) ||
@@ -252,6 +270,10 @@ Digest DigestOfSeen(const Seen& seen) {
   } else if (IsMadeInC(value)) {
     hasher.AddField("native");
     AddName(hasher, value, "__qualname__");
+    hasher.AddField(Callables::NameOf(value));  // math.sqrt is not cmath.sqrt.
+  } else if (const std::string name = NameOfOperator(value); !name.empty()) {
+    hasher.AddField("operator");
+    hasher.AddField(name);
   } else if (IsTensor(value)) {
     hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor")
                                          : std::string_view(Py_TYPE(value)->tp_name));
@@ -265,8 +287,15 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField(QualnameOf(type));
     if (!IsImmutable(type) && !HasOwnName(reinterpret_cast<PyObject*>(type))) hasher.AddField("made elsewhere");
     if (const auto group = IdentityOfGroupObject(value)) hasher.AddField(*group);
+    if (IsEnumMember(value)) hasher.AddField(ReprOf(PyDict_GetItemString(OwnDict(value), "_name_")));
   }
   return hasher.Finish();
+}
+
+bool IsEnumMember(PyObject* value) {
+  static auto* const meta = reinterpret_cast<PyTypeObject*>(Py_XNewRef(LoadedAttribute("enum", "EnumMeta")));
+  PyObject* const dict = meta != nullptr && Py_TYPE(Py_TYPE(value)) == meta ? OwnDict(value) : nullptr;
+  return dict != nullptr && PyDict_GetItemString(dict, "_name_") != nullptr;
 }
 
 std::optional<Fetched> FetchedAs(PyObject* value) {
@@ -283,9 +312,31 @@ std::optional<Fetched> FetchedAs(PyObject* value) {
   return is_tensor ? std::optional(Fetched::kTensor) : std::nullopt;
 }
 
+namespace {
+
+constexpr Py_ssize_t kFetchedTupleMax = 16;
+
+/// How many tensors a tuple holds that calls may fetch, and nothing else; 0 for any other value.
+Py_ssize_t TensorsIn(PyObject* value) {
+  const Py_ssize_t count = value != nullptr && PyTuple_CheckExact(value) ? PyTuple_GET_SIZE(value) : 0;
+  if (count > kFetchedTupleMax) return 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (FetchedAs(PyTuple_GET_ITEM(value, i)) != Fetched::kTensor) return 0;
+  }
+  return count;
+}
+
+}  // namespace
+
 PyObject* AnyLike(PyObject* value) {
   static const auto make = [] { return PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type)); };
   static const std::array<PyObject*, kFetchedCount> any = {make(), make(), make(), make()};
+  static std::array<PyObject*, kFetchedTupleMax + 1> any_tuple{};
+  if (const Py_ssize_t count = TensorsIn(value)) {
+    PyObject*& kept = any_tuple[static_cast<size_t>(count)];
+    if (kept == nullptr) kept = make();
+    return kept;
+  }
   const auto as = FetchedAs(value);
   return as ? any[static_cast<size_t>(*as)] : nullptr;
 }
@@ -298,6 +349,8 @@ std::optional<Digest> DigestIfFetched(PyObject* value) {
   static const std::array<Digest, kFetchedCount> digests = {
       DigestOf("a size that calls fetch"), DigestOf("an integer that calls fetch"),
       DigestOf("a float that calls fetch"), DigestOf("a tensor that calls fetch")};
+  if (const Py_ssize_t count = TensorsIn(value))
+    return DigestOf("a tuple of " + std::to_string(count) + " tensors that calls fetch");
   const auto as = FetchedAs(value);
   return as ? std::optional(digests[static_cast<size_t>(*as)]) : std::nullopt;
 }

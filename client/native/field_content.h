@@ -22,8 +22,11 @@ bool IsSpecialName(std::string_view name);
 /// leaves no Python error set.
 std::optional<Digest> ContentOf(PyObject* holder, std::string_view field);
 
+/// A member of an enumeration, which its name tells from the others of its class. Needs the GIL.
+bool IsEnumMember(PyObject* value);
+
 /// Of a place that calls fetch whatever it holds then, as long as that is of this kind: a tensor, an integer of
-/// which calls make a size, or a float. None for anything else.
+/// which calls make a size, a float, or a tuple of so many tensors. None for anything else.
 std::optional<Digest> DigestIfFetched(PyObject* value);
 /// What calls may fetch from a place where each finds another: an integer that may be a size, one that may not be but
 /// has room to be computed with exactly, a float, a tensor.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "client/native/callables.h"
+#include "client/native/field_content.h"
 #include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/record.h"
@@ -85,7 +86,14 @@ void Observer::FindByAddress(PyObject* tensor) {
 /// address no record speaks.
 void Observer::AsKey(PyObject* value) {
   if (PyTuple_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) AsKey(PyTuple_GET_ITEM(value, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      PyObject* one = PyTuple_GET_ITEM(value, i);
+      AsKey(one);
+      // Which object the tuple of a key holds, no record says.
+      const auto number = IsComparedByAddress(one) ? log_.Find(one) : std::nullopt;
+      if (number && !log_.IsNamed(*number) && !IsPart(one) && !IsEnumMember(one))
+        Refuse("argument-identity", "an object in a tuple is looked for among keys");
+    }
   }
   if (PyTuple_Check(value) || PyFrozenSet_Check(value)) DeepCompared(value);
   if (IsPassedByAddress(value))

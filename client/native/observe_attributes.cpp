@@ -254,7 +254,7 @@ void Observer::CheckField(PyObject* object, PyObject* name) {
   if (!log_.IsArgument(object)) return;
   PyObject* const fields = FieldsOf(Py_TYPE(object));
   if (fields == nullptr || PySequence_Contains(fields, name) != 1)
-    Refuse("argument-attribute", TextOf(Py_TYPE(object), name) + " of an argument");
+    RefuseArgument("argument-attribute", object, TextOf(Py_TYPE(object), name) + " of an argument");
 }
 
 /// Whether an object that a class has under a name is a descriptor, its own class says, which may change.
@@ -362,6 +362,7 @@ void Observer::LoadPartOfType(PyTypeObject* type, PyObject* name) {
 
 /// Attributes of super(): each class behind the given one is asked by itself.
 void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
+  if (log_.IsOutside(object)) return Refuse("foreign-attribute", "super() from before");
   const PythonRef after(PyObject_GetAttrString(object, "__thisclass__"));
   const PythonRef own(PyObject_GetAttrString(object, "__self_class__"));
   const PythonRef self(PyObject_GetAttrString(object, "__self__"));
@@ -386,7 +387,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
 
 /// The dict of an object's attributes.
 void Observer::AllAttributes(PyObject* object) {
-  if (log_.IsArgument(object)) return Refuse("argument-attribute", "all attributes of an argument");
+  if (log_.IsArgument(object)) return RefuseArgument("argument-attribute", object, "all attributes of an argument");
   const auto number = PyModule_Check(object) ? ModuleNumber(object) : log_.Find(object);
   if (number) log_.NoteField(*number, "dict");
 }
@@ -396,6 +397,8 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   const auto number = log_.Find(object);
   if (IsNamed(name, "__dict__")) return AllAttributes(object);
   if (IsNamed(name, "__class__")) return ClassOf(object);
+  if (IsNamed(name, "__context__") && PyExceptionInstance_Check(object))
+    return Refuse("foreign-attribute", "__context__, which may be what the caller handles");
   if (IsTensor(object)) {
     const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
                             IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");

@@ -75,6 +75,17 @@ PythonRef PartOf(PyObject* subject, PyObject* key, bool is_item) {
   return part ? std::move(part) : PythonRef::Borrow(Py_None);
 }
 
+/// Whether a list, at any depth, holds tensors, whose elements PyTorch takes without any operator.
+bool HoldsTensor(PyObject* data, int depth = 0) {
+  constexpr int kDepthMax = 8;
+  if (data == nullptr || depth > kDepthMax || !(PyList_Check(data) || PyTuple_Check(data))) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(data); ++i) {
+    PyObject* one = PySequence_Fast_GET_ITEM(data, i);
+    if (IsTensor(one) || HoldsTensor(one, depth + 1)) return true;
+  }
+  return false;
+}
+
 /// Whether a method asks which of the elements is less, or which one is equal to what it is given.
 bool ComparesElements(std::string_view name) { return name.ends_with(".sort") || name.ends_with(".remove"); }
 
@@ -207,6 +218,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     // A library's is taken for a function of its arguments, which may be more than text can say.
     if (!number || (wrapped && IsInstalled(wrapped.get()))) return kSetting;
     Answer(callable, arguments);
+    writes_before_answers_.push_back(log_.writes().size());
     return kAnswered;
   } else if (PyWeakref_CheckRef(callable)) {
     if (number) log_.NoteField(*number, "target");
@@ -386,8 +398,12 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
     if (PyFunction_Check(found)) EnterFunction(found);
   }
   NoteAbstract(type);
-  // Native calls make no such object, and nothing goes when they end.
-  LookUp(type, "__del__", object);
+  NoteFinalizer(type);
+}
+
+/// Native calls make no such object, and nothing goes when they end.
+void Observer::NoteFinalizer(PyTypeObject* type) {
+  LookUp(type, "__del__", reinterpret_cast<PyObject*>(type));
   if (OwnFinalizer(type) != nullptr)
     Refuse("finalizer", std::string(QualnameOf(type)) + ".__del__ runs when an object goes");
 }
@@ -407,14 +423,67 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   }
   if (reads) Deep(self);  // To find what it removes, or to put in order, it looks into the elements.
   if (refused_) return;
-  if (arguments.keyword_names != nullptr)
-    return Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
   if (reads) log_.NoteWhole(*number);
-  const auto kept = Operands(self, name, arguments.values + 1, arguments.count - 1);
+  std::vector<PyObject*> values(arguments.values + 1, arguments.values + arguments.positional());
+  if (arguments.keyword_names == nullptr) return NoteChange(*number, name, values);
+  // The record knows methods without keywords: others do the same.
+  PyObject* const keyword = PyTuple_GET_ITEM(arguments.keyword_names, 0);
+  PyObject* const given = arguments.values[arguments.positional()];
+  const bool is_alone = PyTuple_GET_SIZE(arguments.keyword_names) == 1;
+  const auto is_named = [keyword](const char* text) { return PyUnicode_CompareWithASCIIString(keyword, text) == 0; };
+  if (PyDict_Check(self) && name.ends_with(".update")) {
+    const PythonRef entries(PyDict_New());
+    for (size_t i = arguments.positional(); entries && i < arguments.count; ++i)
+      PyDict_SetItem(entries.get(), PyTuple_GET_ITEM(arguments.keyword_names,
+                                                     static_cast<Py_ssize_t>(i - arguments.positional())),
+                     arguments.values[i]);
+    if (!values.empty()) NoteChange(*number, name, values);
+    return NoteChange(*number, name, {entries.get()});
+  }
+  if (is_alone && is_named("last") && (name.ends_with(".popitem") || name.ends_with(".move_to_end"))) {
+    values.push_back(given);
+    return NoteChange(*number, name, values);
+  }
+  if (is_alone && is_named("reverse") && PyBool_Check(given) && name == "list.sort") {
+    // What is equal stays in order.
+    if (given == Py_True) NoteChange(*number, "list.reverse", {});
+    NoteChange(*number, name, {});
+    if (given == Py_True) NoteChange(*number, "list.reverse", {});
+    return;
+  }
+  Refuse("side-effect", name + " with keywords changes " + log_.PathOf(*number));
+}
+
+/// `print` finds its file in `sys`, where it is given none, and calls what that has.
+void Observer::Print(const Arguments& arguments) {
+  takes_results_ = true;
+  static PyObject* const standard = PyUnicode_InternFromString("stdout");
+  PyObject* const sys = LoadedModule("sys");
+  PyObject* file = nullptr;
+  for (size_t i = arguments.positional(); i < arguments.count; ++i) {
+    PyObject* name = PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - arguments.positional()));
+    if (ViewOf(name) == "file" && arguments.values[i] != Py_None) file = arguments.values[i];
+  }
+  if (file == nullptr && sys != nullptr) {
+    LoadAttribute(sys, standard);
+    file = PyDict_GetItemWithError(PyModule_GetDict(sys), standard);
+  }
+  for (size_t i = 0; i < arguments.count; ++i) {
+    if (arguments.values[i] != file) Text(arguments.values[i]);
+  }
+  for (const char* name : {"write", "flush"}) {
+    const PythonRef text(PyUnicode_InternFromString(name));
+    if (file != nullptr && file != Py_None && !refused_) LoadAttribute(file, text.get());
+  }
+}
+
+void Observer::NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values) {
+  if (refused_) return;
+  const auto kept = Operands(log_.At(number), name, values.data(), values.size());
   if (!kept) return;
-  std::vector<PyObject*> values;
-  for (const PythonRef& one : *kept) values.push_back(one.get());
-  log_.NoteMethod(*number, name.c_str(), values.data(), values.size());
+  std::vector<PyObject*> taken;
+  for (const PythonRef& one : *kept) taken.push_back(one.get());
+  log_.NoteMethod(number, name.c_str(), taken.data(), taken.size());
 }
 
 int Observer::CallNative(PyObject* callable, const Arguments& given) {
@@ -491,18 +560,22 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count > 1 && PyDict_Check(values[0]) && !IsImmutable(Py_TYPE(values[0]))) {
         for (const char* name : {"get", "__setitem__"}) LookUp(Py_TYPE(values[0]), name, values[0]);
       }
-      if (count > 0 && (log_.IsOutside(values[0]) || log_.IsArgument(values[0])))
+      if (count > 0 && log_.IsArgument(values[0]) && IsGuardedElsewhere(values[0], "filled")) break;
+      if (count > 0 && log_.IsOutside(values[0]))
         Refuse("side-effect", Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name +
                                   " that existed before");
       break;
     case Effect::kMakeTensor: {
-      PyObject* data = count > 0 ? values[0] : nullptr;
+      // Of a tensor's method, or of the class, data come second.
+      const size_t at = count > 0 && (IsTensor(values[0]) || PyType_Check(values[0])) && count > 1 ? 1 : 0;
+      PyObject* data = count > at ? values[at] : nullptr;
       for (size_t i = count; data == nullptr && i < arguments.count; ++i) {
         const std::string_view name =
             ViewOf(PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - count)));
         if (name == "data" || name == "obj") data = values[i];
       }
       if (SharesMemory(data)) Escape(nullptr, "escape-memory", "tensor of an array or buffer");
+      if (HoldsTensor(data)) Escape(nullptr, "escape-item", "tensor of a list of tensors");
       DeepAll(arguments);
       break;
     }
@@ -614,6 +687,11 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kIterate: DeepAll(arguments); break;
     case Effect::kNext:
       if (count > 0) Next(values[0]);
+      // It gets a traceback.
+      for (size_t i = 1; i < arguments.count; ++i) {
+        if (PyExceptionInstance_Check(values[i]) && log_.IsOutside(values[i]))
+          Refuse("side-effect", "an exception from before is thrown");
+      }
       break;
     case Effect::kImport:
       if (count > 0) Import(values[0]);
@@ -677,6 +755,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kAllocate:
       if (count > 0 && PyType_Check(values[0])) NoteAbstract(reinterpret_cast<PyTypeObject*>(values[0]));
+      if (count > 0 && PyType_Check(values[0])) NoteFinalizer(reinterpret_cast<PyTypeObject*>(values[0]));
       break;
     case Effect::kConstruct:
       consumer_ = nullptr;
@@ -699,6 +778,14 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (mode != "torch._C._InferenceMode") Refuse("call", Callables::NameOf(callable) + " of " + mode);
       break;
     }
+    case Effect::kPrint: Print(arguments); break;
+    case Effect::kBases:
+      for (size_t i = 0; i < count; ++i) ClassOf(values[i]);
+      break;
+    case Effect::kBind:
+      if (count > 0) Bind(values[0], count > 1 && values[1] != Py_None ? values[1] : nullptr);
+      if (count > 1) ClassOf(values[1]);
+      break;
     case Effect::kCallsSelf:
       consumer_ = nullptr;
       if (arguments.count > 0)

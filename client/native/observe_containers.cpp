@@ -126,6 +126,7 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
     PyList_CheckExact(value) || PyTuple_CheckExact(value) ? Iterate(value) : Deep(value);
   const auto number = log_.Find(container);
   if (!number) {
+    CheckMemory(container);
     IsGuardedElsewhere(container, "changed");
     return;
   }
@@ -152,6 +153,15 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
   }
   Refuse("side-effect",
          std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
+}
+
+/// What shows the memory of something else may show what was there before.
+void Observer::CheckMemory(PyObject* value) {
+  const bool is_array = std::string_view(Py_TYPE(value)->tp_name) == "numpy.ndarray";
+  const PythonRef base(is_array ? PyObject_GetAttrString(value, "base") : nullptr);
+  DropError();
+  if (PyMemoryView_Check(value) || (is_array && base.get() != Py_None))
+    Refuse("side-effect", std::string("memory behind a ") + Py_TYPE(value)->tp_name + " was changed");
 }
 
 /// What a container's method takes from an object that it is given, as it is now: the run may change it later. Null
@@ -218,6 +228,7 @@ void Observer::ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand
   PyTypeObject* const base = NativeBase(Py_TYPE(object));
   if (!changes || PyFrozenSet_Check(object)) {
     Operand(object);
+    CheckMemory(object);
     const bool exists = number || log_.IsArgument(object);
     if (exists && !IsTensor(object) && ChangesInPlace(base))
       Refuse("side-effect", std::string("a ") + Py_TYPE(object)->tp_name + " was changed in place");

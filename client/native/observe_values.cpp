@@ -43,6 +43,17 @@ bool ShowsAddress(PyObject* value) {
          Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
+/// A tuple of values alone.
+bool IsValueTuple(PyObject* value) {
+  if (!PyTuple_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(value, i);
+    if (!IsAtom(one) && !IsValueTuple(one) && !PyType_Check(one) && !PyFunction_Check(one) && !IsEnumMember(one))
+      return false;
+  }
+  return true;
+}
+
 /// Whether native code with this effect reads no more than what its arguments hold, and changes nothing.
 bool OnlyReads(Effect effect) {
   switch (effect) {
@@ -90,8 +101,14 @@ bool Observer::IsPart(PyObject* value) {
 /// An argument's structure may not be changed; what the run made may. True where it is an argument.
 bool Observer::IsGuardedElsewhere(PyObject* value, const char* what) {
   if (!log_.IsArgument(value)) return false;
-  Refuse("side-effect", std::string("an argument (") + Py_TYPE(value)->tp_name + ") was " + what);
+  RefuseArgument("side-effect", value, std::string("an argument (") + Py_TYPE(value)->tp_name + ") was " + what);
   return true;
+}
+
+/// What a call's structure says of an argument is not enough for this run.
+void Observer::RefuseArgument(const char* name, PyObject* argument, std::string detail) {
+  if (!refused_) touched_ = PythonRef::Borrow(argument);
+  Refuse(name, std::move(detail));
 }
 
 void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name,
@@ -284,7 +301,7 @@ void Observer::DeepCompared(PyObject* root) {
 /// All that an object holds: attributes, slots, elements, as copying and pickling take it.
 void Observer::State(PyObject* object) {
   if (IsAtom(object) || PyType_Check(object)) return;
-  if (log_.IsArgument(object)) return Refuse("argument-attribute", "all attributes of an argument");
+  if (log_.IsArgument(object)) return RefuseArgument("argument-attribute", object, "all attributes of an argument");
   PyTypeObject* type = Py_TYPE(object);
   for (const char* name : {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__new__"})
     CalledFromClass(LookUp(type, name, object));
@@ -351,8 +368,12 @@ void Observer::Deep(PyObject* root) {
       for (PyObject* member : TableOf(value)) {
         if (member == nullptr) continue;
         // No path leads to it: which one it is, nobody could say the next time.
-        const bool is_known = IsAtom(member) || IsPart(member) || PyTuple_Check(member) || PyFrozenSet_Check(member);
-        if (is_outside && !is_known && Py_TYPE(member)->tp_hash == PyBaseObject_Type.tp_hash)
+        const bool is_weak = PyWeakref_CheckRef(member) != 0;
+        const bool is_known =
+            !is_weak && (IsAtom(member) || IsPart(member) || IsValueTuple(member) || PyFrozenSet_Check(member));
+        const bool is_by_address = Py_TYPE(member)->tp_hash == PyBaseObject_Type.tp_hash || IsTensor(member) ||
+                                   is_weak || PyTuple_Check(member);
+        if (is_outside && !is_known && is_by_address)
           return Refuse("unexplained-object", std::string("a ") + Py_TYPE(member)->tp_name + " in a set from before");
         waiting.push_back(member);
       }

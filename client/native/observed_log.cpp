@@ -266,7 +266,8 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
-void ObservedLog::SetFetched(const std::vector<PyObject*>& values) {
+void ObservedLog::SetFetched(const std::vector<PyObject*>& values,
+                             const std::unordered_set<std::string>& moving) {
   for (PyObject* value : values) {
     if (AnyLike(value) != nullptr) fetched_.insert(value);
   }
@@ -274,6 +275,24 @@ void ObservedLog::SetFetched(const std::vector<PyObject*>& values) {
   for (const Read& read : reads_) {
     if (!IsOwnAbsence(read)) fetched_.erase(At(read.holder));
   }
+  // A tuple is as good as another where all that was read of it are tensors that are fetched.
+  boost::unordered_flat_set<PyObject*> tuples;
+  for (const Read& read : reads_) {
+    PyObject* value = read.seen.object.get();
+    if (value == nullptr || !PyTuple_CheckExact(value) || AnyLike(value) == nullptr) continue;
+    std::string where = PathOf(read.holder);
+    if (AppendStep(where, read.reading, read.key.get()) && moving.contains(where)) tuples.insert(value);
+  }
+  for (const Read& read : reads_) {
+    const bool is_length = read.reading == Reading::kField && ViewOf(read.key.get()) == "len";
+    if (!tuples.contains(At(read.holder)) || is_length) continue;
+    // Each is fetched from where it lies in the tuple.
+    const auto number = read.seen.object ? Find(read.seen.object.get()) : std::nullopt;
+    const bool is_its_own = read.reading == Reading::kItem && number && objects_[*number].parent == read.holder &&
+                            !objects_[*number].is_named && fetched_.contains(read.seen.object.get());
+    if (!is_its_own) tuples.erase(At(read.holder));
+  }
+  fetched_.insert(tuples.begin(), tuples.end());
   for (const Number one : found_by_address_) fetched_.erase(At(one));
   for (const auto& [one, other] : apart_) {
     fetched_.erase(At(one));

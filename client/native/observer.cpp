@@ -118,6 +118,7 @@ Status Observer::Start(PyObject* target, uint64_t instructions_max) {
     LookUpSpecial(target, "__call__");
   }
   NoteOperators();
+  handled_before_ = PythonRef(PyErr_GetHandledException());
   TRY(trace_.Start());
   made_.Start();
   if (!refused_) pauses_collections_ = PyGC_Disable() != 0;
@@ -173,6 +174,7 @@ void Observer::Stop() {
   globals_.clear();
   cells_.clear();
   aliased_ = PythonRef();
+  handled_before_ = PythonRef();
   held_.clear();
 }
 
@@ -499,6 +501,9 @@ int Observer::Observe(const Instruction& in) {
     case Act::kExit: takes_results_ = true; break;  // Its code was looked up where the context was entered.
     case Act::kRaise:
       if (in.a != nullptr) Operand(in.a);
+      // What the caller was handling when it called, no other call would find.
+      if (in.a == nullptr && PythonRef(PyErr_GetHandledException()).get() == handled_before_.get())
+        Refuse("exception", "`raise` of what the caller handles");
       if (in.a != nullptr && PyType_Check(in.a) && !IsImmutable(reinterpret_cast<PyTypeObject*>(in.a)))
         LookUpConstruction(reinterpret_cast<PyTypeObject*>(in.a));
       break;
@@ -619,6 +624,11 @@ void Observer::Import(PyObject* name) {
 
 void Observer::SeeResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
+  if (tag == kAnswered && !writes_before_answers_.empty()) {
+    const size_t before = writes_before_answers_.back();
+    writes_before_answers_.pop_back();
+    if (log_.writes().size() > before) return Refuse("call", "a cached function that changes something");
+  }
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);
   if (tag == kMadeClass && classes_in_making_ > 0) --classes_in_making_;

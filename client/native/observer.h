@@ -63,6 +63,8 @@ class Observer final : private InstructionListener {
   /// Code objects that run wherever Python happens to be, such as those of signal handlers: of no call.
   void set_interrupts(std::vector<PythonRef> codes) { interrupts_ = std::move(codes); }
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
+  /// A container among the arguments of which the call's structure did not say enough, borrowed; or null.
+  PyObject* touched() const { return touched_.get(); }
   uint64_t instruction_count() const { return trace_.count(); }
   /// From now on follows what is computed with sizes. `log` is of the recorder of the same run and
   /// lives as long as this.
@@ -155,6 +157,7 @@ class Observer final : private InstructionListener {
   void NoteProtocol(PyObject* found);
   void Bind(PyObject* descriptor, PyObject* object = nullptr);
   void Getter(PyObject* object, PyObject* name);
+  void RefuseArgument(const char* name, PyObject* argument, std::string detail);
   void CheckField(PyObject* object, PyObject* name);
   void AllAttributes(PyObject* object);
   void StoreAttribute(PyObject* object, PyObject* name, PyObject* value);
@@ -196,6 +199,7 @@ class Observer final : private InstructionListener {
   PythonRef Taken(std::string_view method, PyObject* from);
   std::optional<std::vector<PythonRef>> Operands(PyObject* container, const std::string& method,
                                                  PyObject* const* values, size_t count);
+  void CheckMemory(PyObject* value);
   void ChangeInPlace(PyObject* object, PyObject* name, PyObject* operand);
   void Iterate(PyObject* value);
   void Next(PyObject* iterator);
@@ -285,6 +289,8 @@ class Observer final : private InstructionListener {
   void State(PyObject* object);
   void NoteMaking(const Arguments& arguments);
   void NoteAbstract(PyTypeObject* type);
+  void NoteFinalizer(PyTypeObject* type);
+  void Print(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
   int CallOther(PyObject* callable, const Arguments& arguments);
@@ -295,6 +301,7 @@ class Observer final : private InstructionListener {
   Partial TakeApartPartial(PyObject* partial);
   int CallPartial(PyObject* partial, const Arguments& arguments);
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
+  void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
   void DeepAll(const Arguments& arguments, size_t from = 0);
   void Answer(PyObject* callable, const Arguments& arguments);
   void Getters(const Arguments& arguments);
@@ -343,6 +350,7 @@ class Observer final : private InstructionListener {
   PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
+  std::vector<size_t> writes_before_answers_;  ///< of cached functions that run
   size_t writes_before_ = 0;  ///< the instruction that runs
   InstructionTrace trace_;
   MadeObjects made_;
@@ -352,6 +360,8 @@ class Observer final : private InstructionListener {
   /// What collections of garbage start is no part of the call in which they come: none come meanwhile.
   bool pauses_collections_ = false;
   Hooks hooks_;
+  PythonRef touched_;
+  PythonRef handled_before_;  ///< the exception that the caller handles
   PythonRef aliased_;  ///< whose `data` the instruction that runs gives
   boost::unordered_flat_map<PyObject*, CellOf> cells_;
   boost::unordered_flat_map<PyObject*, std::optional<Number>> globals_;  ///< globals -> module

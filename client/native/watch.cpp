@@ -97,9 +97,7 @@ Watch::ListWatch& Watch::OfList(PyObject* list) {
 }
 
 void Watch::AddOwner(PyObject* object) {
-  if (PyType_Check(object) || PyModule_Check(object) || PyFunction_Check(object) ||
-      !met_.insert(object).second)
-    return;
+  if (PyType_Check(object) || PyModule_Check(object) || !owned_.insert(object).second) return;
   Hold(object);
   PyObject* dict = OwnDict(object);
   owners_.push_back(
@@ -258,7 +256,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
       return;
     case Reading::kCell: return AddCell(holder, key, seen);
     case Reading::kField: return AddField(holder, key, seen);
-    case Reading::kKeyAt: return;  // The keys are watched as a whole.
+    case Reading::kKeyAt:  // The keys as a whole say of one without a name what it is, and not which.
     case Reading::kValueAt: return AddOther(holder, reading, key, seen);
     case Reading::kAnswer:
       if (!seen.object && FailsForGood(holder)) return;

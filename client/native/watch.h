@@ -167,7 +167,8 @@ class Watch {
   std::vector<AnswerWatch> answers_;
   std::vector<OtherWatch> others_;
   boost::unordered_flat_map<PyObject*, size_t> numbers_;  ///< of dicts, types and lists
-  boost::unordered_flat_set<PyObject*> met_;              ///< owners and functions
+  boost::unordered_flat_set<PyObject*> met_;              ///< functions and tensors
+  boost::unordered_flat_set<PyObject*> owned_;            ///< of owners_
   boost::unordered_flat_set<PyObject*> left_;
   boost::unordered_flat_set<PyObject*> borrowed_;
   std::vector<PythonRef> held_;

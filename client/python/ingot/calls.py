@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls taken apart, and which numbers among their arguments are inputs."""
+"""Calls taken apart: which numbers among their arguments are inputs, and which containers are objects."""
 
 import threading
 import typing
 
 import torch
 
-from ingot import _native
+from ingot import _native, kinds
 
 Argument = typing.Union[int, str]
 """One of a call's, by position or name."""
+
+
+_DEPTH_MAX = 32
 
 
 class Varying:
@@ -18,6 +21,32 @@ class Varying:
     def __init__(self, tensor: torch.Tensor) -> None:
         self.kind = {torch.float32: "size", torch.int64: "integer", torch.float64: "float"}[tensor.dtype]
         """As _native tells apart what calls may fetch."""
+
+
+def structure(value: typing.Any, depth: int = 0) -> "typing.Iterator[typing.Any]":
+    """The containers and tensors of which a call's structure speaks, as client/native/arguments.cpp takes them apart."""
+    inner = _inner(value) if depth <= _DEPTH_MAX else None
+    if inner is not None or kinds.is_tensor(value):
+        yield value
+    for one in inner or ():
+        yield from structure(one, depth + 1)
+
+
+def _inner(value: typing.Any) -> "typing.Iterable[typing.Any] | None":
+    """What a container holds; None for anything else."""
+    if type(value) is list or kinds.is_a(value, tuple):
+        return kinds.elements(value)
+    if type(value) is dict:
+        return value.values()
+    fields = None if kinds.is_tensor(value) else _native.dataclass_fields(value)
+    return fields if fields is None else fields.values()
+
+
+class Opened:
+    """What keys and structures have in the place of a container that is an object."""
+
+    def __init__(self, container: typing.Any) -> None:
+        self.container, self.kind = container, kinds.class_name(container)
 
 
 class Call(typing.NamedTuple):
@@ -32,6 +61,8 @@ class Call(typing.NamedTuple):
     """Its structure, as call sites tell calls apart."""
     varying: "typing.Mapping[Argument, int]" = {}
     """Arguments, by position or name, whose numbers are inputs: which of the tensors stands for each."""
+    opened: "typing.Mapping[Argument, typing.Any]" = {}
+    """Lists, dicts, tuples and dataclasses that are objects: a call may change them, and finds in them what it looks for."""
 
     def sizes(self) -> "tuple[tuple[int, ...], ...]":
         """The sizes of every tensor."""
@@ -42,23 +73,29 @@ class Call(typing.NamedTuple):
         args = tuple(values.get(i, value) for i, value in enumerate(self.args)) if values else self.args
         return args, {**self.kwargs, **{name: value for name, value in values.items() if isinstance(name, str)}}
 
+    def given(self) -> "dict[Argument, typing.Any]":
+        """The arguments by position or name."""
+        return {**dict(enumerate(self.args)), **self.kwargs}
+
     def numbers(self) -> "dict[Argument, int | float]":
         """The arguments that are numbers, by position or name."""
-        given: "dict[Argument, typing.Any]" = dict(enumerate(self.args))
-        given.update(self.kwargs)
-        return {argument: value for argument, value in given.items() if type(value) in (int, float)}
+        return {argument: value for argument, value in self.given().items() if type(value) in (int, float)}
 
-    def without_numbers(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
+    def in_words(self) -> "tuple[tuple[typing.Any, ...], dict[str, typing.Any]]":
         """The arguments as keys and structures have them."""
-        return self.with_numbers({argument: Varying(self.tensors[number]) for argument, number in self.varying.items()})
+        numbers = {argument: Varying(self.tensors[number]) for argument, number in self.varying.items()}
+        return self.with_numbers({**numbers, **{argument: Opened(value) for argument, value in self.opened.items()}})
 
 
 class Apart:
-    """Takes the calls of one callable apart. Calls that differ in numbers among their arguments alone make those inputs."""
+    """Takes the calls of one callable apart. Calls that differ in numbers among their arguments alone make those inputs; a
+    container that a call changes is an object from then on."""
 
     def __init__(self, site: typing.Any, parameters: "tuple[str, ...]", skeletons_max: int) -> None:
         self._site, self.parameters, self._skeletons_max = site, parameters, skeletons_max
         self._varying: "tuple[Argument, ...]" = ()
+        self.opened: "frozenset[Argument]" = frozenset()
+        """Those that are objects, whatever container they are."""
         self._pinned: "set[Argument]" = set()
         """Whose numbers decide what a call does in a way that nobody follows."""
         self._first: "dict[bytes, dict[Argument, int | float]]" = {}
@@ -70,7 +107,9 @@ class Apart:
         if not self._varying:
             return call
         names = {argument: self._name_of(argument) for argument in self._varying if argument in call.numbers()}
-        return call._replace(varying={argument: call.names.index(name) for argument, name in names.items() if name in call.names})
+        given, objects = call.given(), {id(one) for one in call.objects}
+        opened = {argument: given[argument] for argument in self._varying if argument in given and id(given[argument]) in objects}
+        return call._replace(varying={argument: call.names.index(name) for argument, name in names.items() if name in call.names}, opened=opened)
 
     def _name_of(self, argument: Argument) -> str:
         if isinstance(argument, str):
@@ -92,6 +131,22 @@ class Apart:
                 return call
             self._set({*self._varying, *changed})
         return self.of(call.args, call.kwargs)
+
+    def open(self, call: Call, touched: typing.Any) -> bool:
+        """A call's structure did not say enough of this container: the argument that holds it is an object from now on. False
+        where none is."""
+        holders = {argument for argument, value in call.given().items()
+                   if not kinds.is_tensor(value) and any(one is touched for one in structure(value))}
+        return self.add_opened(holders)
+
+    def add_opened(self, arguments: "set[Argument]") -> bool:
+        """False where all of them are objects already."""
+        with self._lock:
+            if arguments.issubset(self.opened):
+                return False
+            self.opened |= arguments
+            self._set({*self._varying, *arguments})
+        return True
 
     def pin(self, arguments: "set[Argument]") -> None:
         """Their numbers are a part of the structure, for good."""

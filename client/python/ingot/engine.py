@@ -105,11 +105,13 @@ class Engine:
                 return self._fall_back("bound-anew", "what it reads is another object in every call", args, kwargs)
             return rebinding.run_eagerly(lambda: _native.call(self.target, args, kwargs, True))
         if name in ("new", "stale", "objects") or not known:
-            began = time.perf_counter()
+            began, opened = time.perf_counter(), self._apart.opened
             try:
                 installed = self._find_and_install(number, call, name in ("stale", "objects") or self._may_return(number, call))
             except Exception as e:  # a bug of ours must not become the user's
                 return self._fall_back_from_bug("looking up", e, args, kwargs)
+            if self._apart.opened is not opened:
+                return self.site(*args, **kwargs)  # Of another structure now.
             if installed:
                 reason, result = self.site._serve(args, kwargs)
                 if reason is None:
@@ -277,7 +279,7 @@ class Engine:
         if number not in self._shapes and len(self._shapes) >= self.config.shapes_max:
             return None
         declared = self._declared.get(call.shape_key)
-        key = keys.entry_key(self.target, *call.without_numbers(), call.objects, self.config, declared, call.sizes())
+        key = keys.entry_key(self.target, *call.in_words(), call.objects, self.config, declared, call.sizes())
         digest = key.digest()
         if digest not in self._entries:
             self._entries[digest] = self._look_up(key, call)
@@ -305,6 +307,9 @@ class Engine:
         finally:
             counters.add_seconds("lookup", time.perf_counter() - began)
         entry.note = parts.note_of(reply["in_parts"]) if reply["in_parts"] else None
+        if entry.note is not None and entry.note.opened:
+            self._apart.add_opened(set(entry.note.opened))
+            entry.note = None
         if entry.note is not None:
             self._last_miss = miss.Miss("in_parts", f"it is no one graph: {entry.note.why}")
         if not reply["variants"]:
@@ -511,7 +516,12 @@ class Engine:
         try:
             captured, proof = self._finish(run, result, call, shape.declared)
         except recording.Refused as e:
-            self._note_refusal(shape, e)
+            before = self._apart.opened
+            if run.touched is None or not self._apart.open(call, run.touched):
+                self._note_refusal(shape, e)
+            else:
+                opened = sorted(self._apart.opened - before, key=str)
+                splitting.tell(self, shape.entry, parts.Note(f"arguments {opened} are objects: {e.detail}", {}, opened))
             return result, None
         except Exception as e:  # a bug of ours must not become the user's: the answer is there
             if interrupts.is_one(e):
@@ -531,7 +541,7 @@ class Engine:
         first = next((place for place in captured.moved if place[0] and place[1]), None)
         if first is not None and self._note_moved(shape, *first[:2]):
             return result, None
-        if not found.isdisjoint(captured.weights) and found <= self._moving:
+        if captured.must_fetch(found) and found <= self._moving:
             return result, None  # It would have to be bound anew for every call: the next recording fetches what lies there.
         return result, Job(shape, call, sizes, captured, threading.Event(), proof, since=time.monotonic())
 

@@ -100,7 +100,7 @@ def _state(function: typing.Any, objects: "typing.Sequence[typing.Any]") -> "lis
 def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int = 0) -> str:
     """An argument without its sizes, the same in every process: ``(f32[2], {mask: i64[2]}, 3)``.
 
-    ``seen`` numbers the tensors of one call by identity, so that one passed twice is told from two.
+    ``seen`` numbers the tensors and objects of one call by identity, so that one passed twice is told from two.
     """
     seen = {} if seen is None else seen
     if kinds.is_tensor(value):
@@ -125,14 +125,22 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         return f"{value!r} (process group {group})" if group else repr(value)
     if type(value) in _SCALARS:
         return repr(value)
-    if kinds.is_a(value, calls.Varying):
+    if type(value) is calls.Opened:
+        return _describe_object(value.container, seen)
+    if type(value) is calls.Varying:
         return f"a {value.kind} that varies"
     held = _native.dataclass_fields(value) if depth < 32 else None
     if held is not None:
         fields = ", ".join(f"{name}={describe(field, seen, depth + 1)}" for name, field in held.items())
         others = " with attributes" if _native.has_own_attributes(value) else ""
         return f"{kinds.class_name(value)}({fields}){others}"
-    return f"<{kinds.class_name(value)}>"
+    return _describe_object(value, seen)
+
+
+def _describe_object(value: typing.Any, seen: "dict[int, int]") -> str:
+    known = seen.get(id(value))
+    seen.setdefault(id(value), len(seen))
+    return f"<{kinds.class_name(value)}>" if known is None else f"object {known}"
 
 
 @functools.lru_cache(maxsize=1)

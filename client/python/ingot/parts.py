@@ -24,11 +24,14 @@ _CALL = torch.nn.Module._wrapped_call_impl.__code__
 
 
 class Note(typing.NamedTuple):
-    """What the next process is told of a program that runs in parts, so that it need not find it out."""
+    """What the next process is told of a program that runs in parts, or whose containers are objects, so that it need not find
+    it out."""
 
     why: str
     codes: "dict[str, list[str]]"
     """Digests of the code that ran between the modules, by the names of its functions."""
+    opened: "list[int | str]" = []
+    """Arguments that are objects (calls.Apart.open), by position or name. The program is one graph then."""
 
     def to_text(self) -> str:
         return json.dumps(self._asdict())
@@ -42,7 +45,8 @@ def note_of(text: str) -> "Note | None":
     """None for what no client of this version has written."""
     try:
         note = Note(**json.loads(text))
-        return note if isinstance(note.why, str) and all(isinstance(digests, list) for digests in note.codes.values()) else None
+        is_whole = isinstance(note.why, str) and all(isinstance(digests, list) for digests in note.codes.values())
+        return note if is_whole and all(type(one) in (int, str) for one in note.opened) else None
     except (ValueError, TypeError, AttributeError):
         return None
 

@@ -15,20 +15,23 @@ from ingot.config import Config
 _DEFERRED_ABOVE = 32 << 10
 """Elements: an operator that reads fewer costs about as much as putting it off."""
 _OWN = __file__.rsplit("/", 1)[0] + "/"
-_DEPTH_MAX = 32
 
 
 class Captured:
     """What a recording yields besides its answer."""
 
-    def __init__(self, recording: bytes, signature: bytes, weights: "list[paths.Path]", observer: typing.Any,
+    def __init__(self, recording: bytes, signature: bytes, places: "list[paths.Path]", observer: typing.Any,
                  operators: "list[dependencies.Dependency]") -> None:
-        self.recording, self.signature, self.weights = recording, signature, weights
+        self.recording, self.signature, self._places = recording, signature, places
         self._observer, self._operators = observer, operators
         observer.settle()
         self.moved: "list[tuple[paths.Path, str, bool]]" = observer.moved()
         """Places that hold something else now: path, digest of what was read ("" where it was fetched), and whether calls could fetch
         what lies there."""
+
+    def must_fetch(self, places: "set[paths.Path]") -> bool:
+        """Whether tensors of it are bound to what lay in places that hold others now: in the place itself, or in a tuple there."""
+        return any(used == place or used.startswith(place + "[") for used in self._places for place in places)
 
     @property
     def opaque(self) -> "list[str]":
@@ -110,14 +113,16 @@ class Recording:
         self._declared: "list[torch.Tensor]" = []   # the tensors of _inputs
         self._weights: "list[torch.Tensor]" = []
         self._writes_weights = False
+        self._given_back: typing.Any = None
         self.observer = self._observe()
 
     def _observe(self) -> typing.Any:
         observer = _native.Observer(_OWN)
         for name, root in self._roots.named().items():
             observer.add_root(root, name)
-        for value in (*self._call.args, *self._call.kwargs.values()):
-            _add_argument(observer, value, 0)
+        for argument, value in self._call.given().items():
+            for part in calls.structure(value) if argument not in self._call.opened else ():
+                observer.add_argument(part)
         return observer
 
     def run(self) -> typing.Any:
@@ -179,10 +184,12 @@ class Recording:
         try:
             spec = encoder.encode(result)
         except errors.Unsupported as e:
+            self._given_back = encoder.touched
             raise Refused("result", str(e)) from None
         try:
             writes = effects.encode(self.observer.writes(), encoder)
         except errors.Unsupported as e:
+            self._given_back = encoder.touched
             raise Refused("side-effect", str(e)) from None
         results = list(encoder.leaves)
         encoder.number_measures()
@@ -191,7 +198,7 @@ class Recording:
         numbers = self._bind_moving_numbers()
         weights = self._bind_foreigns()
         fetched: "list[typing.Any]" = [tensor for path, tensor in zip(self._inputs, self._declared) if path is not None]
-        self.observer.set_fetched(fetched + numbers)
+        self.observer.set_fetched(fetched + numbers, self._moving)
         overlaps = memories.overlaps(self._weights) if self._writes_weights else []
         # Used in a no_grad of the function's own, or the recorder had refused them.
         untracked = [i for i, weight in enumerate(self._weights) if weight.requires_grad] if torch.is_grad_enabled() else []
@@ -214,8 +221,15 @@ class Recording:
                      "leaves": len(encoder.leaves), "groups": self._recorder.groups,
                      **({"overlaps": overlaps} if overlaps else {}), **({"untracked": untracked} if untracked else {}),
                      **({"makes_inference": True} if makes_inference else {})}
-        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(), weights, self.observer,
+        return Captured(recording, json.dumps(signature, separators=(",", ":")).encode(),
+                        [*weights, *(path for path in self._inputs if path is not None)], self.observer,
                         dependencies.of_operators(name for name, _ in foreign))
+
+    @property
+    def touched(self) -> typing.Any:
+        """A container among the arguments that the run changed or gave back, or of which it read more than a call's structure
+        says; or None."""
+        return self._given_back if self._given_back is not None else self.observer.touched
 
     def fixed_arguments(self) -> "set[calls.Argument]":
         """Arguments whose numbers were inputs, and that the run has looked at: they are a part of what such calls do."""
@@ -256,7 +270,7 @@ class Recording:
     def _is_call_state(self, path: paths.Path) -> bool:
         """Whether a tensor is fetched at every call: it lies in an object argument (a KV cache), or where calls have put others.
         A module's are weights."""
-        if path in self._moving:
+        if any(path == place or path.startswith(place + "[") for place in self._moving):
             return True
         if not path.startswith("object:"):
             return False
@@ -308,23 +322,3 @@ def _read_list(recorder: typing.Any, tensor: torch.Tensor) -> None:
 
 
 _NUMBER = re.compile(r"\d+")
-
-
-def _add_argument(observer: typing.Any, value: typing.Any, depth: int) -> None:
-    """The structure that the call's shape holds, as client/native/arguments.cpp takes it apart."""
-    if depth > _DEPTH_MAX:
-        return
-    if kinds.is_tensor(value):
-        observer.add_argument(value)
-    elif type(value) is list or kinds.is_a(value, tuple):
-        observer.add_argument(value)
-        for item in kinds.elements(value):
-            _add_argument(observer, item, depth + 1)
-    elif type(value) is dict:
-        observer.add_argument(value)
-        for item in value.values():
-            _add_argument(observer, item, depth + 1)
-    elif (fields := _native.dataclass_fields(value)) is not None:
-        observer.add_argument(value)
-        for field in fields.values():
-            _add_argument(observer, field, depth + 1)

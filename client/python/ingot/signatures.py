@@ -75,6 +75,6 @@ class Describer:
 def structure(call: calls.Call, names: "typing.Sequence[str]") -> "str | errors.Unsupported":
     """A call's structure as JSON, or what a file cannot hold of it."""
     try:
-        return Describer().call(*call.without_numbers(), names)
+        return Describer().call(*call.in_words(), names)
     except errors.Unsupported as e:
         return errors.Unsupported(str(e))  # It is kept, and this one's traceback holds the frames of all callers.

@@ -41,13 +41,13 @@ def split(engine: "Engine", shape: Shape, why: str, call: calls.Call) -> typing.
         what = f"{len(made)} modules" + (" and pieces of itself" if in_pieces is not None else "")
         engine._warn_once("parts", f"{engine.name} runs in parts, {what} with Python between them: {why}")
         if known is None:
-            _tell(engine, shape.entry, note)
+            shape.entry.note = note
+            tell(engine, shape.entry, note)
     return result
 
 
-def _tell(engine: "Engine", entry: Entry, note: parts.Note) -> None:
-    """Lets the next process know at once that a program runs in parts."""
-    entry.note = note
+def tell(engine: "Engine", entry: Entry, note: parts.Note) -> None:
+    """Lets the next process know at once what this one had to find out."""
     try:
         query = json.dumps({"components": entry.key.components, "note": note.to_text()})
         engine._link.get(engine.config.first_lookup_ms_max).query("split", query)

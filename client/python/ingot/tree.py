@@ -34,6 +34,8 @@ class Encoder:
                  is_argument: "typing.Callable[[typing.Any], bool]" = lambda value: False,
                  measured: "typing.Callable[[typing.Any], tuple[str, torch.Tensor] | None]" = lambda value: None) -> None:
         self.leaves: "list[torch.Tensor]" = []
+        self.touched: typing.Any = None
+        """An argument's own container, which only its place among the objects of a call could say."""
         self._path_of, self._is_argument, self._measured = path_of, is_argument, measured
         self._measures: "dict[int, tuple[typing.Any, torch.Tensor, Spec]]" = {}
         self._inputs = {id(tensor): i for i, tensor in reversed(list(enumerate(inputs)))}
@@ -107,6 +109,7 @@ class Encoder:
         if path is not None:
             return {"t": "path", "p": path}
         if self._is_argument(value):
+            self.touched = value
             raise errors.Unsupported(f"it holds an argument's own {type(value).__name__}; build a new one")
         known = self._shared.get(id(value))
         if known is not None and not known[1]:
