@@ -95,6 +95,21 @@ void Observer::DeepAll(const Arguments& arguments, size_t from) {
   for (size_t i = from; i < arguments.count && !refused_; ++i) Deep(arguments.values[i]);
 }
 
+/// A tuple of the arguments of a call that text can say; null for others.
+PythonRef Observer::PlainArguments(const Arguments& arguments) {
+  for (size_t i = 0; i < arguments.count; ++i) LookAt(arguments.values[i]);
+  if (arguments.keyword_names != nullptr) return {};
+  PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));
+  for (size_t i = 0; i < arguments.count; ++i) {
+    PyObject* value = arguments.values[i];
+    const bool is_plain =
+        PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) || value == Py_None;
+    if (!is_plain) return {};
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(value));
+  }
+  return values;
+}
+
 /// The answer of a call with plain arguments is a place like any other: it is asked for again.
 void Observer::Answer(PyObject* callable, const Arguments& arguments) {
   auto number = log_.Find(callable);
@@ -106,18 +121,9 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
         CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
   }
-  const bool is_plain =
-      arguments.keyword_names == nullptr &&
-      std::all_of(arguments.values, arguments.values + arguments.count, [](PyObject* value) {
-        return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value) ||
-               value == Py_None;
-      });
-  for (size_t i = 0; i < arguments.count; ++i) LookAt(arguments.values[i]);
-  if (!number || !is_plain)
+  const PythonRef values = PlainArguments(arguments);
+  if (!number || !values)
     return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
-  const PythonRef values(PyTuple_New(static_cast<Py_ssize_t>(arguments.count)));
-  for (size_t i = 0; i < arguments.count; ++i)
-    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments.values[i]));
   log_.NoteRead(*number, Reading::kAnswer, values.get());
 }
 
@@ -217,8 +223,12 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     DeepAll(arguments);
     // A library's is taken for a function of its arguments, which may be more than text can say.
     if (!number || (wrapped && IsInstalled(wrapped.get()))) return kSetting;
-    Answer(callable, arguments);
-    writes_before_answers_.push_back(log_.writes().size());
+    // Asked now, it would do what the call is about to do.
+    if (const auto values = PlainArguments(arguments)) {
+      answers_.push_back({*number, PythonRef::Borrow(values.get()), log_.writes().size()});
+    } else {
+      Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+    }
     return kAnswered;
   } else if (PyWeakref_CheckRef(callable)) {
     if (number) log_.NoteField(*number, "target");
@@ -358,6 +368,9 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
 int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
   if (IsImmutable(type)) return CallType(type, arguments);
   LookUpConstruction(type);
+  const bool is_of_tensors = PyType_IsSubtype(type, TensorTypes()[0]) != 0;
+  if (is_of_tensors && arguments.count > 0 && HoldsTensor(arguments.values[0]))
+    Escape(nullptr, "escape-item", "tensor of a list of tensors");
   // What the class takes over from one made in C reads its arguments there.
   if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
     DeepAll(arguments);
@@ -780,6 +793,10 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     }
     case Effect::kPrint: Print(arguments); break;
     case Effect::kBases:
+      // Bound to a class, which is no argument then.
+      if (PyObject* owner = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+          owner != nullptr && PyType_Check(owner))
+        ClassOf(owner);
       for (size_t i = 0; i < count; ++i) ClassOf(values[i]);
       break;
     case Effect::kBind:

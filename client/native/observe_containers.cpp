@@ -52,7 +52,7 @@ void Observer::Contains(PyObject* container, PyObject* item) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(container, &at, &key, &value)) {
-      if (PyTuple_Check(key)) DeepCompared(key);
+      if (!IsAtom(key)) DeepCompared(key);
     }
     return;
   }
@@ -85,7 +85,11 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     const bool is_known = IsComparedNatively(key);
     const bool makes = code == Code::kNative && CodeOf(container, "__missing__") == Code::kNative &&
                        std::string_view(NativeBase(Py_TYPE(container))->tp_name) == "collections.defaultdict";
-    IsAtom(key) ? log_.NoteRead(*number, Reading::kItem, key) : log_.NoteWhole(*number);
+    if (IsAtom(key)) {
+      log_.NoteRead(*number, Reading::kItem, key);
+    } else {
+      Contains(container, key);
+    }
     const bool is_there = is_known && PyDict_GetItemWithError(container, key) != nullptr;
     DropError();
     if (!is_there && makes) Refuse("side-effect", "a defaultdict gets an entry by being asked");

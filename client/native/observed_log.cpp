@@ -124,6 +124,11 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   Add(holder, reading, key, Look(object, reading, key));
 }
 
+void ObservedLog::NoteAnswer(Number callable, PyObject* arguments, PyObject* answer) {
+  if (seen_.insert(PlaceOf(At(callable), Reading::kAnswer, arguments)).second)
+    Add(callable, Reading::kAnswer, arguments, Of(answer));
+}
+
 void ObservedLog::NoteField(Number holder, const char* field) {
   NoteRead(holder, Reading::kField, Interned(field));
 }

@@ -71,6 +71,8 @@ class ObservedLog {
   bool IsWritten(PyObject* holder, Reading reading, PyObject* key) const {
     return !written_.empty() && IsWritten(PlaceOf(holder, reading, key), key);
   }
+  /// What a call has given.
+  void NoteAnswer(Number callable, PyObject* arguments, PyObject* answer);
   void NoteField(Number holder, const char* field);
   /// All of a list, tuple, deque, set or dict, one level deep, as it was before the run wrote to
   /// it.

@@ -624,10 +624,11 @@ void Observer::Import(PyObject* name) {
 
 void Observer::SeeResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
-  if (tag == kAnswered && !writes_before_answers_.empty()) {
-    const size_t before = writes_before_answers_.back();
-    writes_before_answers_.pop_back();
-    if (log_.writes().size() > before) return Refuse("call", "a cached function that changes something");
+  if (tag == kAnswered && !answers_.empty()) {
+    const AwaitedAnswer answer = std::move(answers_.back());
+    answers_.pop_back();
+    if (log_.writes().size() > answer.writes) return Refuse("call", "a cached function that changes something");
+    log_.NoteAnswer(answer.function, answer.arguments.get(), result);
   }
   if (tag == kAliased && aliased_ && IsTensor(result)) hooks_.alias(aliased_.get(), result);
   if (tag == kImported && PyModule_Check(result)) ModuleNumber(result);

@@ -113,7 +113,7 @@ class Observer final : private InstructionListener {
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
   bool TakesResults() const override { return takes_results_; }
-  bool Changes() const override { return !refused_ && log_.writes().size() > writes_before_; }
+  bool Changes() const override { return !refused_ && (log_.writes().size() > writes_before_ || !answers_.empty()); }
   void OnRaise() override;
   int Observe(const Instruction& instruction);
   PyObject* OnResult(int tag, PyObject* result) override;
@@ -303,6 +303,7 @@ class Observer final : private InstructionListener {
   void Change(PyObject* callable, const Arguments& arguments, bool reads);
   void NoteChange(Number number, const std::string& name, const std::vector<PyObject*>& values);
   void DeepAll(const Arguments& arguments, size_t from = 0);
+  PythonRef PlainArguments(const Arguments& arguments);
   void Answer(PyObject* callable, const Arguments& arguments);
   void Getters(const Arguments& arguments);
   void GetBy(PyObject* getter, PyObject* subject);
@@ -350,7 +351,13 @@ class Observer final : private InstructionListener {
   PyFunctionObject* frame_function_ = nullptr;
   PyObject* frame_builtins_ = nullptr;
   ObservedLog log_;
-  std::vector<size_t> writes_before_answers_;  ///< of cached functions that run
+  /// A cached function that runs, or gives what it gave before.
+  struct AwaitedAnswer {
+    Number function;
+    PythonRef arguments;
+    size_t writes;  ///< before it began
+  };
+  std::vector<AwaitedAnswer> answers_;
   size_t writes_before_ = 0;  ///< the instruction that runs
   InstructionTrace trace_;
   MadeObjects made_;

@@ -14,7 +14,8 @@ import torch
 
 FUZZER = pathlib.Path(__file__).parent.parent / "fuzz" / "classes"
 PRELUDE = """
-import collections, contextlib, contextvars, dataclasses, functools, operator, threading, types, weakref, torch
+import abc, array, cmath, collections, contextlib, contextvars, copy, dataclasses, enum, functools, itertools, math, operator, sys, threading, types, typing
+import weakref, numpy as np, torch, torch.nn as nn, torch.nn.functional as F
 from collections import *
 """
 
