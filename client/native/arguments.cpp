@@ -26,6 +26,14 @@ namespace {
 
 constexpr int kDepthMax = 32;
 
+bool IsPlainKey(PyObject* key) {
+  if (!PyTuple_CheckExact(key)) return IsAtom(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) {
+    if (!IsPlainKey(PyTuple_GET_ITEM(key, i))) return false;
+  }
+  return true;
+}
+
 class Flattener {
  public:
   Flattener(Arguments& out, bool want_names) : out_(out), want_names_(want_names) {}
@@ -63,7 +71,7 @@ class Flattener {
       String(value);
     } else if (PyTuple_CheckExact(value) || PyList_CheckExact(value)) {
       Sequence(value, name);
-    } else if (PyDict_CheckExact(value)) {
+    } else if (PyDict_CheckExact(value) && HasPlainKeys(value)) {
       Dict(value, name);
     } else if (PyTuple_Check(value)) {
       // Named tuples: the type is part of the structure.
@@ -270,6 +278,14 @@ bool VaryingArguments::Has(PyObject* name) const {
   return std::ranges::any_of(names, [name](const PythonRef& one) {
     return one.get() == name || PyUnicode_Compare(one.get(), name) == 0;
   });
+}
+
+bool HasPlainKeys(PyObject* dict) {
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    if (!PyUnicode_CheckExact(key) && !IsPlainKey(key)) return false;
+  }
+  return true;
 }
 
 void Arguments::Clear() {

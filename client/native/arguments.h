@@ -46,6 +46,10 @@ struct Arguments {
   void Clear();
 };
 
+/// Whether text says which keys a dict has: numbers, text and tuples of such. One with others is an object among the
+/// arguments of a call.
+bool HasPlainKeys(PyObject* dict);
+
 /// Takes a call apart. `args` has `count` positional arguments followed by the values named in the
 /// tuple `kwnames` (may be null), as in vectorcall. With `want_names` fills `names`, using
 /// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape`

@@ -70,6 +70,8 @@ void BindState(py::module_& m) {
   m.def(
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
       "Whether a program has given an object attributes: marks of sizes that change are none, nor are fields.");
+  m.def("has_plain_keys", [](const py::dict& dict) { return HasPlainKeys(dict.ptr()); },
+        "Whether a dict is a part of the structure of a call: text says which keys it has.");
   m.def(
       "dataclass_fields",
       [](py::handle value) -> py::object {

@@ -166,6 +166,16 @@ bool IsComparedNatively(PyObject* value) {
   return IsAtom(value) || (IsComparedByAddress(value) && Py_TYPE(value)->tp_hash == PyBaseObject_Type.tp_hash);
 }
 
+bool IsValueTuple(PyObject* value) {
+  if (!PyTuple_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(value, i);
+    if (!IsAtom(one) && !IsValueTuple(one) && !PyType_Check(one) && !PyFunction_Check(one) && !IsEnumMember(one))
+      return false;
+  }
+  return true;
+}
+
 Use UseOf(std::string_view method) {
   constexpr std::array<std::string_view, 6> kStoring = {"append",     "appendleft",  "insert",
                                                         "setdefault", "__setitem__", "add"};

@@ -36,6 +36,9 @@ PythonRef EntriesOf(PyObject* elements);
 /// for none.
 PyObject* HashedByClass(PyObject* elements, bool are_entries);
 
+/// A tuple of nothing but numbers, text, classes, functions, members of enumerations, and such tuples.
+bool IsValueTuple(PyObject* value);
+
 /// What a method of a container does with the objects that it is given.
 enum class Use {
   kStores,    ///< puts them in

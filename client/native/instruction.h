@@ -49,7 +49,7 @@ enum class Act : uint8_t {
   kCallExpanded,     ///< a is the callable, b its tuple of arguments, c its keywords or null
   kExit,             ///< calls a, the exit of a context
   kMakeFunction,     ///< the result is a new function
-  kGive,             ///< returns or yields a; told where native code takes it
+  kGive,             ///< returns or yields a; told where native code takes it, `operation` says how (Taking)
   kHash,             ///< looks at args for whether they are equal: members of a set, keys of a dict
   kUnsupported,      ///< known and never observed: async code
 };
@@ -104,6 +104,14 @@ struct EnteredFrame {
   PyObject* first;  ///< the first argument, or null
 };
 
+/// What native code makes of a value that the Python code which it calls gives back.
+enum class Taking : uint8_t {
+  kNo,       ///< hands it on as it is
+  kContent,  ///< looks into it
+  kLength,   ///< gives another integer that is equal: `len(o)`
+  kTruth,    ///< asks whether it is zero
+};
+
 /// Hears of every instruction of the frames it wants to observe, on one thread.
 class InstructionListener {
  public:
@@ -115,9 +123,8 @@ class InstructionListener {
   virtual Wish OnEnter(const EnteredFrame& frame) = 0;
   /// Gives a tag, 0 where the result does not matter.
   virtual int OnInstruction(const Instruction& instruction) = 0;
-  /// Whether the instruction that was just told is native code that looks into what the Python code
-  /// it calls gives back.
-  virtual bool TakesResults() const = 0;
+  /// Of the instruction that was just told.
+  virtual Taking TakesResults() const = 0;
   /// Whether the instruction that was just told changes something by itself; told then that it has raised instead.
   virtual bool Changes() const = 0;
   virtual void OnRaise() = 0;

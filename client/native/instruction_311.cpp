@@ -144,8 +144,8 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     bool observed;
-    bool gives;          ///< native code looks into what it gives back
-    bool takes = false;  ///< its instruction is such native code
+    Taking gives;                 ///< of native code that called it
+    Taking takes = Taking::kNo;   ///< of its instruction
     bool changes = false;  ///< its instruction changes something
     int tag = 0;         ///< of an instruction whose result is waited for
   };
@@ -185,7 +185,7 @@ void InstructionTrace::State::Enter(PyFrameObject* object) {
     muted = 1;
     return;
   }
-  const bool gives = !frames.empty() && frames.back().takes;
+  const Taking gives = frames.empty() ? Taking::kNo : frames.back().takes;
   frames.push_back({frame, wish == InstructionListener::Wish::kObserve, gives});
   object->f_trace_opcodes = frames.back().observed ? 1 : 0;
 }
@@ -345,7 +345,11 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
     if (!running) return;
   }
   Instruction instruction;
-  if (!Decode(frame, instruction) || (instruction.act == Act::kGive && !open.gives)) return;
+  if (!Decode(frame, instruction)) return;
+  if (instruction.act == Act::kGive) {
+    if (open.gives == Taking::kNo) return;
+    instruction.operation = static_cast<int>(open.gives);
+  }
   const int tag = listener->OnInstruction(instruction);
   if (!running || frames.empty() || frames.back().frame != frame) return;
   frames.back().tag = tag;

@@ -320,8 +320,8 @@ struct InstructionTrace::State {
   struct Open {
     const _PyInterpreterFrame* frame;
     const CodeTable* table;  ///< null where the frame is not observed
-    bool gives;              ///< native code looks into what it gives back
-    bool takes = false;      ///< its instruction is such native code
+    Taking gives;                ///< of native code that called it
+    Taking takes = Taking::kNo;  ///< of its instruction
     bool changes = false;  ///< its instruction changes something
     int tag = 0;             ///< of an instruction whose result is waited for
   };
@@ -491,7 +491,7 @@ void InstructionTrace::State::Enter() {
     DropError();
     Tool::Get().Observe(code);
   }
-  frames.push_back({frame, table, !frames.empty() && frames.back().takes});
+  frames.push_back({frame, table, frames.empty() ? Taking::kNo : frames.back().takes});
 }
 
 void InstructionTrace::State::Leave() {
@@ -693,7 +693,11 @@ void InstructionTrace::State::Step(int offset) {
   }
   Instruction instruction;
   instruction.position = offset;
-  if (!Decode(frame, *entry, instruction) || (instruction.act == Act::kGive && !open.gives)) return;
+  if (!Decode(frame, *entry, instruction)) return;
+  if (instruction.act == Act::kGive) {
+    if (open.gives == Taking::kNo) return;
+    instruction.operation = static_cast<int>(open.gives);
+  }
   const int tag = listener->OnInstruction(instruction);
   if (!running || frames.empty() || frames.back().frame != frame) return;
   frames.back().tag = tag;

@@ -187,6 +187,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
          reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
+  if (std::string_view(type->tp_name) == "types.UnionType") return Operand(object);  // It stays what it is.
   if (std::string_view(type->tp_name) == "types.GenericAlias") {
     Operand(object);
     // What it does not have itself it asks of the class that it is made of.

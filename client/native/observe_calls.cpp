@@ -342,7 +342,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
     }
     is_text_ = type == &PyUnicode_Type;
     if (effect != Effect::kNothing) DeepAll(arguments);
-    takes_results_ = !IsCollected(type, arguments.values, arguments.count);
+    taking_ = IsCollected(type, arguments.values, arguments.count) ? Taking::kNo : Taking::kContent;
     if (PyType_IsSubtype(type, &PyDict_Type) && arguments.count > 0) Keys(arguments.values[0]);
     is_text_ = false;
     consumer_ = nullptr;
@@ -469,7 +469,6 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
 
 /// `print` finds its file in `sys`, where it is given none, and calls what that has.
 void Observer::Print(const Arguments& arguments) {
-  takes_results_ = true;
   static PyObject* const standard = PyUnicode_InternFromString("stdout");
   PyObject* const sys = LoadedModule("sys");
   PyObject* file = nullptr;
@@ -524,10 +523,57 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   return tag;
 }
 
+/// An object of a class of the program's, which native code may ask for an index, a length or a hash; or what holds
+/// one.
+bool Observer::HoldsObjects(PyObject* value, int depth) {
+  constexpr int kDepthMax = 4;
+  if (value == nullptr || IsTensor(value) || IsPart(value) || depth > kDepthMax) return false;
+  if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    return HoldsObjects(slice->start) || HoldsObjects(slice->stop) || HoldsObjects(slice->step);
+  }
+  if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return !IsImmutable(Py_TYPE(value));
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    if (HoldsObjects(PySequence_Fast_GET_ITEM(value, i), depth + 1)) return true;
+  }
+  return false;
+}
+
+/// What native code with this effect makes of what Python code gives it. Only what is named here hands it on.
+Taking Observer::TakingOf(Effect effect, const Arguments& arguments) const {
+  const auto holds = [&](size_t i) { return i < arguments.count && HoldsObjects(arguments.values[i]); };
+  switch (effect) {
+    case Effect::kGetAttribute:
+    case Effect::kSetAttribute:
+    case Effect::kDeleteAttribute:
+    case Effect::kIterate:
+    case Effect::kNext:
+    case Effect::kCallsSelf:
+    case Effect::kConstruct:
+    case Effect::kBind:
+    case Effect::kApply:
+    case Effect::kImport:
+    case Effect::kMakeClass: return Taking::kNo;
+    case Effect::kGetItem:
+    case Effect::kSetItem:
+    case Effect::kDeleteItem: return holds(1) ? Taking::kContent : Taking::kNo;
+    // They call functions that take their place, and may be asked for an index.
+    case Effect::kOperator:
+      for (size_t i = 0; i < arguments.count; ++i) {
+        if (holds(i)) return Taking::kContent;
+      }
+      return Taking::kNo;
+    case Effect::kLength: return awaits_length_ ? Taking::kLength : Taking::kContent;
+    case Effect::kTruth: return Taking::kTruth;
+    default: return Taking::kContent;
+  }
+}
+
 int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
   PyObject* const* values = arguments.values;
   const size_t count = arguments.positional();
   const Effect effect = Callables::Shared().EffectOf(callable);
+  taking_ = TakingOf(effect, arguments);
   switch (effect) {
     case Effect::kRefused: {
       const std::string name = Callables::NameOf(callable);
@@ -539,7 +585,6 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       if (count == 2) Identity(values[0], values[1]);
       break;
     case Effect::kClass:
-      takes_results_ = true;
       if (count > 0) ClassOf(values[0]);
       [[fallthrough]];
     case Effect::kNothing:
@@ -550,7 +595,6 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       break;
     case Effect::kPure:
-      takes_results_ = true;
       [[fallthrough]];
     case Effect::kOperator:
       DeepAll(arguments);
@@ -566,7 +610,6 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
         Refuse("side-effect", Callables::NameOf(callable) + " with an array to write to");
       break;
     case Effect::kFill:
-      takes_results_ = true;
       DeepAll(arguments, 1);
       if (count > 1 && PyDict_Check(values[0])) Keys(values[1]);
       // A counter is filled by its own functions, where its class has such.
@@ -681,20 +724,17 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     }
     case Effect::kContains:
-      takes_results_ = true;
       if (count > 1) Contains(values[0], values[1]);
       break;
     case Effect::kGetEntry:
       if (count > 1) Contains(values[0], values[1]);
       break;
     case Effect::kWhole:
-      takes_results_ = true;
       if (count > 0) Iterate(values[0]);
       DeepAll(arguments, 1);
       break;
     case Effect::kAdd:
     case Effect::kChange:
-      takes_results_ = true;
       Change(callable, arguments, effect == Effect::kChange);
       break;
     case Effect::kIterate: DeepAll(arguments); break;

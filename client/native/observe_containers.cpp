@@ -135,10 +135,11 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
     return;
   }
   if (PyDict_Check(container)) {
-    if (!IsAtom(key))
+    const bool is_value = IsAtom(key) || IsValueTuple(key);
+    if (!is_value)
       return Refuse("side-effect",
                     std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
-    if (value == nullptr) log_.NoteRead(*number, Reading::kItem, key);
+    if (value == nullptr) IsAtom(key) ? log_.NoteRead(*number, Reading::kItem, key) : log_.NoteWhole(*number);
     return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
   }
   if (PyList_Check(container) || IsDeque(container)) {

@@ -54,6 +54,12 @@ PyObject* Observer::FollowResult(size_t number, PyObject* result) {
       sizes_.GiveUp("a computation with sizes gave another number at " + Where());
       return nullptr;
     }
+    case Awaited::kLength: {
+      // `__len__` has given a size; else it has been looked at.
+      const auto term = std::exchange(given_length_, std::nullopt);
+      const auto value = result == nullptr ? std::nullopt : IntOf(result);
+      return term && value && *value == sizes_.ValueOf(*term) ? sizes_.Make(*term, Where()) : nullptr;
+    }
     case Awaited::kAttribute: return SizesOf(awaited, result);
     case Awaited::kOperator: {
       ExplainInts(awaited);

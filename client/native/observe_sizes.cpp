@@ -126,7 +126,7 @@ std::optional<SizeTerms::Term> Observer::TermOf(PyObject* value) {
 /// Before the instruction runs and before the log sees it. Gives the number of what awaits its
 /// result, 0 for nothing.
 size_t Observer::Follow(const Instruction& in) {
-  is_followed_ = is_list_followed_ = false;
+  is_followed_ = is_list_followed_ = awaits_length_ = false;
   if (!follows_sizes_) return 0;
   if (const size_t store = std::exchange(open_store_, 0); store != 0) FollowResult(store - 1, nullptr);
   if (!numbers_.empty()) {
@@ -460,8 +460,12 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       for (PyObject* value : values) PassOn(value);  // It asks of which class they are.
       return 0;
     case Effect::kLength:
-      if (positional != 1 || !IsTensor(values[0])) return 0;
-      return AwaitOperator("len", values.data(), 1, nullptr);
+      if (positional != 1) return 0;
+      if (IsTensor(values[0])) return AwaitOperator("len", values.data(), 1, nullptr);
+      if (IsImmutable(Py_TYPE(values[0]))) return 0;
+      awaits_length_ = true;
+      given_length_.reset();
+      return Await({.kind = Awaited::kLength});
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
       if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) ||

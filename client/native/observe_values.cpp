@@ -43,15 +43,25 @@ bool ShowsAddress(PyObject* value) {
          Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
-/// A tuple of values alone.
-bool IsValueTuple(PyObject* value) {
-  if (!PyTuple_CheckExact(value)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-    PyObject* one = PyTuple_GET_ITEM(value, i);
-    if (!IsAtom(one) && !IsValueTuple(one) && !PyType_Check(one) && !PyFunction_Check(one) && !IsEnumMember(one))
-      return false;
-  }
-  return true;
+/// Whether operations of Python call what a class has under a name: types made in C have methods for those.
+bool IsCalledByOperations(PyObject* name) {
+  static PyObject* const names = [] {
+    PyObject* const all = PySet_New(nullptr);
+    for (const char* other :
+         {"__enter__", "__exit__", "__reversed__", "__missing__", "__length_hint__", "__format__"}) {
+      const PythonRef text(PyUnicode_InternFromString(other));
+      PySet_Add(all, text.get());
+    }
+    for (PyTypeObject* type : {&PyBaseObject_Type, &PyLong_Type, &PyFloat_Type, &PyList_Type, &PyDict_Type, &PySet_Type,
+                               &PyGen_Type, &PyProperty_Type, &PyType_Type}) {
+      PyObject *key, *value;
+      for (Py_ssize_t at = 0; PyDict_Next(DictOf(type), &at, &key, &value);) {
+        if (PyObject_TypeCheck(value, &PyWrapperDescr_Type)) PySet_Add(all, key);
+      }
+    }
+    return all;
+  }();
+  return PySet_Contains(names, name) == 1;
 }
 
 /// Whether native code with this effect reads no more than what its arguments hold, and changes nothing.
@@ -169,7 +179,14 @@ void Observer::LookIntoSpecial(PyTypeObject* type) {
 /// Native code that a class has under a special name, other than what its native base has there, may do anything:
 /// `__getitem__ = dict.setdefault`. What reads no more than the object and its operands is known.
 void Observer::ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found) {
-  if (refused_ || found == nullptr || !Callables::IsNative(found) || Py_TYPE(found) == &PyGetSetDescr_Type) return;
+  if (refused_ || found == nullptr || Py_TYPE(found) == &PyGetSetDescr_Type) return;
+  const bool is_known = PyFunction_Check(found) || PyType_Check(found) || Callables::IsNative(found) ||
+                        Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
+  if (!is_known && Py_TYPE(found)->tp_descr_get != nullptr && IsCalledByOperations(name)) {
+    Refuse("call", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is a " +
+                       Py_TYPE(found)->tp_name);
+  }
+  if (!Callables::IsNative(found)) return;
   if (found == LookUpInClass(NativeBase(type), name) || OnlyReads(Callables::Shared().EffectOf(found))) return;
   Refuse("call", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " +
                      Callables::NameOf(found));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/observed_log.h"
 
+#include <algorithm>
 #include <map>
 
 #include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
 #include "client/native/origin.h"
+#include "client/native/set_table.h"
 
 namespace ingot::client {
 namespace {
@@ -249,13 +251,13 @@ bool ObservedLog::IsAsRepeated(PyObject* container, const Kept& kept) const {
   if (!PyModule_Check(At(kept.holder))) return HoldsSame(kept.copy.get(), container);
   // Warnings and the recording itself put other things into modules.
   const auto keys = written_.find(container);
-  PyObject* key;
-  Py_hash_t hash;
-  for (Py_ssize_t at = 0; keys != written_.end() && _PySet_NextEntry(keys->second.get(), &at, &key, &hash);) {
-    if (PyDict_GetItemWithError(container, key) != PyDict_GetItemWithError(kept.copy.get(), key)) return false;
-  }
+  if (keys == written_.end()) return true;
+  const bool is_same = std::ranges::all_of(TableOf(keys->second.get()), [&](PyObject* key) {
+    return key == nullptr ||
+           PyDict_GetItemWithError(container, key) == PyDict_GetItemWithError(kept.copy.get(), key);
+  });
   DropError();
-  return true;
+  return is_same;
 }
 
 std::string ObservedLog::ProblemOfAll() const {

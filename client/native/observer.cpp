@@ -422,9 +422,31 @@ void Observer::LoadClassCell() {
   });
 }
 
+namespace {
+
+bool IsSequence(PyObject* value) {
+  return PyList_Check(value) || PyTuple_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value);
+}
+
+}  // namespace
+
+/// Native code gets what Python code gives back.
+void Observer::Give(PyObject* value, Taking taking) {
+  const auto term = sizes_.lost() ? std::nullopt : sizes_.Find(value);
+  if (term && taking == Taking::kLength) {
+    given_length_ = term;
+  } else if (term && taking == Taking::kTruth) {
+    using Relation = SizeTerms::Relation;
+    const Relation relation = sizes_.ValueOf(*term) != 0 ? Relation::NotEqual : Relation::Equal;
+    sizes_.Guard(relation, *term, sizes_.Number(0), Where());
+  } else {
+    Deep(value);
+  }
+}
+
 int Observer::See(const Instruction& in) {
   aliased_ = PythonRef();
-  takes_results_ = false;
+  taking_ = Taking::kNo;
   writes_before_ = log_.writes().size();
   const size_t awaited = refused_ ? 0 : Follow(in);
   const int tag = refused_ ? kNone : Observe(in);
@@ -455,15 +477,21 @@ int Observer::Observe(const Instruction& in) {
     case Act::kLoadCell: LoadCell(in.a); break;
     case Act::kStoreCell:
     case Act::kDeleteCell: StoreCell(in.a, in.b); break;
-    case Act::kSubscript: Subscript(in.a, in.b); break;
-    case Act::kStoreSubscript: StoreSubscript(in.a, in.b, in.c); break;
-    case Act::kDeleteSubscript: StoreSubscript(in.a, in.b, nullptr); break;
+    case Act::kSubscript:
+    case Act::kStoreSubscript:
+    case Act::kDeleteSubscript:
+      // `__index__` and `__hash__` of what is looked for.
+      if (HoldsObjects(in.b)) taking_ = Taking::kContent;
+      in.act == Act::kSubscript ? Subscript(in.a, in.b)
+                                : StoreSubscript(in.a, in.b, in.act == Act::kStoreSubscript ? in.c : nullptr);
+      break;
     case Act::kContains:
-      takes_results_ = true;
+      taking_ = Taking::kContent;
       Contains(in.a, in.b);
       break;
     case Act::kCompare:
-      takes_results_ = is_unordered_ = true;
+      taking_ = Taking::kContent;
+      is_unordered_ = true;
       DeepCompared(in.a);
       DeepCompared(in.b);
       is_unordered_ = false;
@@ -471,34 +499,47 @@ int Observer::Observe(const Instruction& in) {
       break;
     case Act::kIdentity: Identity(in.a, in.b); break;
     case Act::kBinary:
+      if (IsSequence(in.a) != IsSequence(in.b)) taking_ = Taking::kContent;  // `[0] * o` asks for an index.
       Operand(in.a);
       Operand(in.b);
       if (PyUnicode_Check(in.a)) Text(in.b);
       break;
     case Act::kBinaryInPlace: ChangeInPlace(in.a, in.name, in.b); break;
     case Act::kUnary: Operand(in.a); break;
-    case Act::kTruth: Truth(in.a); break;
-    case Act::kLength: Length(in.a); break;
+    case Act::kTruth:
+      taking_ = Taking::kTruth;
+      Truth(in.a);
+      break;
+    case Act::kLength:
+      taking_ = Taking::kContent;
+      Length(in.a);
+      break;
     case Act::kIterate: Iterate(in.a); break;
     case Act::kTakeAll:
-      takes_results_ = true;
+      taking_ = Taking::kContent;
       Iterate(in.a);
       Keys(in.a);
       break;
     case Act::kNext:
       // A generator's values go to Python code; `filter` and `groupby` look at what they are given.
-      takes_results_ = !PyGen_Check(in.a);
+      taking_ = PyGen_Check(in.a) ? Taking::kNo : Taking::kContent;
       Next(in.a);
       break;
-    case Act::kGive: Deep(in.a); break;
-    case Act::kHash: Display(in); break;
-    case Act::kFormat: Text(in.a); break;
+    case Act::kGive: Give(in.a, static_cast<Taking>(in.operation)); break;
+    case Act::kHash:
+      taking_ = Taking::kContent;
+      Display(in);
+      break;
+    case Act::kFormat:
+      taking_ = Taking::kContent;
+      Text(in.a);
+      break;
     case Act::kEnter: {
       LookUpSpecial(in.a, "__enter__");
       LookUpSpecial(in.a, "__exit__");
       break;
     }
-    case Act::kExit: takes_results_ = true; break;  // Its code was looked up where the context was entered.
+    case Act::kExit: taking_ = Taking::kContent; break;  // Its code was looked up where the context was entered.
     case Act::kRaise:
       if (in.a != nullptr) Operand(in.a);
       // What the caller was handling when it called, no other call would find.
@@ -622,6 +663,16 @@ void Observer::Import(PyObject* name) {
   DropError();
 }
 
+/// Whether the run has made it, or part of it.
+bool Observer::IsMade(PyObject* value) {
+  if (made_.Contain(value)) return true;
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(value) && i < PyTuple_GET_SIZE(value); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(value, i);
+    if (!IsAtom(one) && IsMade(one)) return true;
+  }
+  return false;
+}
+
 void Observer::SeeResult(int tag, PyObject* result) {
   if (result == nullptr || refused_) return;
   if (tag == kAnswered && !answers_.empty()) {
@@ -642,7 +693,12 @@ void Observer::SeeResult(int tag, PyObject* result) {
       IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
   const bool is_known = tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1 ||
                                             context_values_.contains(result));
-  if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known) {
+  // The call leads to it, as a place does, where it is none of this run's.
+  const bool is_led_to =
+      tag == kAnswered && (IsTensor(result) || PyTuple_CheckExact(result)) && log_.IsOutside(result);
+  if (is_led_to && IsMade(result))
+    return Refuse("fresh-answer", std::string("a cached function made a ") + Py_TYPE(result)->tp_name);
+  if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known && !is_led_to) {
     Refuse("unexplained-result",
            std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
   }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/native/callables.h"
 #include "client/native/instruction.h"
 #include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
@@ -112,7 +113,7 @@ class Observer final : private InstructionListener {
 
   Wish OnEnter(const EnteredFrame& frame) override;
   int OnInstruction(const Instruction& instruction) override;
-  bool TakesResults() const override { return takes_results_; }
+  Taking TakesResults() const override { return taking_; }
   bool Changes() const override { return !refused_ && (log_.writes().size() > writes_before_ || !answers_.empty()); }
   void OnRaise() override;
   int Observe(const Instruction& instruction);
@@ -123,6 +124,7 @@ class Observer final : private InstructionListener {
   void Guard(Step step);
   Wish Enter(const EnteredFrame& frame);
   int See(const Instruction& instruction);
+  bool IsMade(PyObject* value);
   void SeeResult(int tag, PyObject* result);
   void NoteOperators();
   void NoteNamed(PyObject* made);
@@ -206,7 +208,7 @@ class Observer final : private InstructionListener {
 
   // observe_sizes.cpp
   struct Awaited {
-    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber, kList };
+    enum Kind : uint8_t { kDone, kTerm, kAttribute, kOperator, kPart, kNumber, kList, kLength };
     struct Given {
       SizeTerms::Term term;
       bool is_size;  ///< not a plain number
@@ -293,6 +295,9 @@ class Observer final : private InstructionListener {
   void Print(const Arguments& arguments);
   int CallNative(PyObject* callable, const Arguments& arguments);
   int CallByEffect(PyObject* callable, const Arguments& arguments);
+  Taking TakingOf(Effect effect, const Arguments& arguments) const;
+  static bool HoldsObjects(PyObject* value, int depth = 0);
+  void Give(PyObject* value, Taking taking);
   int CallOther(PyObject* callable, const Arguments& arguments);
   int CallFromClass(PyObject* found, PyObject* object, const Arguments& arguments);
   struct Partial {
@@ -342,7 +347,9 @@ class Observer final : private InstructionListener {
   int call_depth_ = 0;
   PyObject* consumer_ = nullptr;  ///< the native code that is handed what is looked at
   bool has_keywords_ = false;     ///< it is handed keywords
-  bool takes_results_ = false;    ///< it looks into what Python code gives it
+  Taking taking_ = Taking::kNo;   ///< what it makes of what Python code gives it
+  bool awaits_length_ = false;    ///< its result is what `__len__` gives
+  std::optional<SizeTerms::Term> given_length_;
   bool is_text_ = false;          ///< what is looked at is put into words
   bool is_compared_ = false;     ///< what is looked at is held against something else
   bool is_looked_for_ = false;  ///< in what is looked at, one value is: LookFor() tells what it meets

@@ -37,7 +37,7 @@ def _inner(value: typing.Any) -> "typing.Iterable[typing.Any] | None":
     if type(value) is list or kinds.is_a(value, tuple):
         return kinds.elements(value)
     if type(value) is dict:
-        return value.values()
+        return value.values() if _native.has_plain_keys(value) else None
     fields = None if kinds.is_tensor(value) else _native.dataclass_fields(value)
     return fields if fields is None else fields.values()
 

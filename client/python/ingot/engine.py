@@ -639,7 +639,9 @@ class Engine:
             raise errors.Unsupported(f"{self.name}: {refused.name} ({refused.detail})")
         # A first call makes much that later ones find: modules, tables, buffers.
         if refused.name not in recording.MAY_PASS or shape.refusals >= _REFUSALS_MAX:
-            self._stay_eager(shape, why)
+            # A cache of few sizes is full some day.
+            if refused.name != "fresh-answer" or not shape.rest():
+                self._stay_eager(shape, why)
 
     def _say_refused(self, refused: recording.Refused) -> str:
         why = f"{refused.name}: {refused.detail}"

@@ -118,7 +118,7 @@ def describe(value: typing.Any, seen: "dict[int, int] | None" = None, depth: int
         kind = "" if type(value) in (tuple, list) else type(value).__qualname__
         kind += " with attributes " if kind and _native.has_own_attributes(value) else ""
         return f"[{inner}]" if type(value) is list else f"{kind}({inner})"
-    if type(value) is dict and depth < 32:
+    if type(value) is dict and depth < 32 and _native.has_plain_keys(value):
         return "{" + ", ".join(f"{k!r}: {describe(v, seen, depth + 1)}" for k, v in value.items()) + "}"
     if type(value) is str:
         group = _live_groups.get(value)

@@ -68,7 +68,7 @@ class Refused(Exception):
         self.name, self.detail = name, detail
 
 
-MAY_PASS = frozenset(["call", "interrupted", "side-effect", "result", "unbound-tensor", "unexplained-code", "unexplained-class", "unexplained-global",
+MAY_PASS = frozenset(["call", "fresh-answer", "interrupted", "side-effect", "result", "unbound-tensor", "unexplained-code", "unexplained-class", "unexplained-global",
                       "unexplained-object", "unexplained-module", "outside-iterator", "foreign-type", "foreign-attribute", "import", "traced", "exception", "uninitialized"])
 """Refusals that may be of a first call alone."""
 
