@@ -26,9 +26,9 @@ bool Replace(PyObject* holder, const Step& step, PyObject* value) {
       break;
     }
     case Reading::kItem:
-      if (PyDict_CheckExact(holder)) {
+      if (PyDict_Check(holder)) {
         done = PyDict_SetItem(holder, key, value) == 0;
-      } else if (PyList_CheckExact(holder)) {
+      } else if (PyList_Check(holder)) {
         const Py_ssize_t at = PyLong_AsSsize_t(key);
         done = at >= 0 && at < PyList_GET_SIZE(holder) && PyList_SetItem(holder, at, Py_NewRef(value)) == 0;
       }

@@ -21,11 +21,17 @@ from collections import *
 
 
 def _fuzzer():
+    """With its own modules: those of other fuzzers have the same names."""
+    names = ("generate", "statements", "seeds")
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     sys.path[:0] = [str(FUZZER), str(FUZZER.parent)]
     spec = importlib.util.spec_from_file_location("classes_fuzzer", FUZZER / "__main__.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    del sys.path[:2], sys.modules["generate"], sys.modules["statements"]
+    del sys.path[:2]
+    for name in names:
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
     return module
 
 
