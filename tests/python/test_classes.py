@@ -69,7 +69,7 @@ def test_found(ingot, tmp_path, name):
             outcome = look.at(_outcome(side.call, arguments))
             names = [one for one in side.scope if not one.startswith("__") and one not in ("calls", "args", "prep", "state", "f")]
             seen.append([outcome, look.at(list(arguments)), *((one, look.at(side.scope[one])) for one in names)])
-        assert seen[0] == seen[1], f"call {i}"
+        assert seen[0] == seen[1], f"call {i}\n{sides[1].call.report()}"
 
 
 def test_generated():
