@@ -194,10 +194,10 @@ def _key(key: typing.Any) -> typing.Any:
 
 def _members(value: typing.Any) -> "list[Spec]":
     """Of a set, in an order in which another gets the same one."""
-    members = list((frozenset if kinds.is_a(value, frozenset) else set).__iter__(value))
+    members = [_key(member) for member in (frozenset if kinds.is_a(value, frozenset) else set).__iter__(value)]
     if list(set(members)) != members:
         raise errors.Unsupported("the order of a set comes from what was taken out of it")
-    return [{"t": "const", "v": _key(member)} for member in members]
+    return [{"t": "const", "v": member} for member in members]
 
 
 def _state(value: typing.Any) -> "dict[str, typing.Any]":
