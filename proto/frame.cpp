@@ -212,9 +212,23 @@ Result<Frame> ReceiveFrame(int socket, int deadline_ms) {
   return frame;
 }
 
-Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
+Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes) {
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return SystemError(Code::kExhausted, "memfd_create");
+  // Taken now: where memory is short, a page touched later would end the process.
+  if (bytes != 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
+    return SystemError(Code::kExhausted, "take memory for a memory file");
+  }
+  return fd;
+}
+
+Status SealMemory(int fd) {
+  if (fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) return SystemError(Code::kInternal, "seal a memory file");
+  return {};
+}
+
+Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
+  TRY_ASSIGN(UniqueFd fd, MakeMemory(name, 0));
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t wrote = write(fd.get(), bytes.data() + done, bytes.size() - done);
@@ -222,9 +236,7 @@ Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
     if (wrote <= 0) return SystemError(Code::kExhausted, "write to a memory file");
     done += static_cast<size_t>(wrote);
   }
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
-    return SystemError(Code::kInternal, "seal a memory file");
-  }
+  TRY(SealMemory(fd.get()));
   return fd;
 }
 

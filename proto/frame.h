@@ -58,6 +58,10 @@ struct Frame {
 Status SendFrame(int socket, const FrameHeader& header, Bytes body, const std::vector<int>& descriptors = {});
 Result<Frame> ReceiveFrame(int socket, int deadline_ms = -1);
 
+/// A memory file of `bytes` zeros, to be filled and then sealed. kExhausted: memory or descriptors.
+Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes);
+/// Nobody writes, grows or shrinks it from here on. kInternal while it is mapped for writing.
+Status SealMemory(int fd);
 /// A memory file with these bytes, sealed against writing, growing and shrinking.
 Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes);
 /// kIncompatible unless `fd` is sealed as above: otherwise its owner could change mapped code.

@@ -35,7 +35,7 @@ FENCES = {
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
-    "Asio": (r"boost/asio", ("daemon/", "client/")),
+    "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/")),
