@@ -36,14 +36,19 @@ struct RecordFacts {
   /// Records of one table with the same group are listed together, the newest first. Empty: only by table.
   /// At most kGroupBytesMax bytes.
   std::string group;
+  /// A few bytes that listings give beside the record's name, for choosing without reading the record.
+  /// At most kSummaryBytesMax bytes.
+  Buffer summary;
 };
 inline constexpr size_t kGroupBytesMax = 4096;
+inline constexpr size_t kSummaryBytesMax = 512;
 
 /// One page of a listing.
 struct RecordPage {
   struct Row {
     Digest digest;
     std::string group;
+    Buffer summary;
     int64_t created = 0;  ///< Unix seconds
     uint64_t bytes = 0;
   };
@@ -70,7 +75,7 @@ struct Lease {
 ///
 /// Linearizable for one key while the store behind it is up. Thread-safe; may block on a disk, as BlobStore.
 /// Errors of all calls: kTimeout and kCancelled by `until`; kUnavailable; kExhausted: a limit, a full disk;
-/// kInvalid: a value or group over its limit.
+/// kInvalid: a value, group or summary over its limit.
 class Index {
  public:
   virtual ~Index() = default;
@@ -83,10 +88,16 @@ class Index {
   /// Deletes where the record still has version `expected`. False when somebody was faster, or it is gone.
   virtual Task<bool> CompareAndDelete(RecordKey key, uint64_t expected, Until until) = 0;
   /// Rows of a table in the order of digests, or of one group, the newest first (rows of one second in any order).
-  /// `after`: RecordPage::next of the page before, or empty. Rows written or deleted meanwhile may be missed or
+  /// `after`: RecordPage::next of the page before, or empty: the beginning. Rows written or deleted meanwhile may be missed or
   /// seen; all others appear once. kInvalid: `after` is none of ours.
   virtual Task<RecordPage> List(Table table, std::optional<std::string> group, std::string after, size_t limit,
                                 Until until) = 0;
+  /// Names of the groups of a table, in any fixed order; may name some that are empty by now. Pages as List.
+  struct GroupPage {
+    std::vector<std::string> groups;
+    std::string next;
+  };
+  virtual Task<GroupPage> Groups(Table table, std::string after, size_t limit, Until until) = 0;
   /// Comes back with the record once its version is not `seen`; kTimeout with nothing changed.
   virtual Task<Record> Changed(RecordKey key, uint64_t seen, Until until) = 0;
 
