@@ -2,126 +2,146 @@
 #include "cache/evict.h"
 
 #include <algorithm>
-#include <cmath>
-#include <tuple>
+#include <limits>
+#include <set>
 
 #include "base/log.h"
+#include "cache/row.h"
 
 namespace ingot::cache {
 namespace {
 
-struct Totals {
-  uint64_t bytes = 0;
-  uint64_t entries = 0;
+constexpr size_t kPageRows = 256;
 
-  void Add(const Candidate& c) {
-    bytes += c.stat.bytes;
-    entries += c.table == Table::kEntries;
+/// Values of one table, those worth least first, as they are asked for.
+class CheapestFirst {
+ public:
+  CheapestFirst(Store& store, Table table) : store_(store), table_(table) {}
+
+  /// nullptr after the last.
+  Result<const StoreRow*> Peek() {
+    while (at_ == page_.rows.size() && !is_last_) {
+      TRY_ASSIGN(page_, store_.Cheapest(table_, page_.next, kPageRows));
+      at_ = 0;
+      is_last_ = page_.next.empty();
+    }
+    return at_ == page_.rows.size() ? nullptr : &page_.rows[at_];
   }
-  void Remove(const Candidate& c) {
-    bytes -= c.stat.bytes;
-    entries -= c.table == Table::kEntries;
-  }
-  bool OverBytes(const EvictLimits& limits) const {
-    return limits.bytes_max != 0 && bytes > limits.bytes_max;
-  }
-  bool OverEntries(const EvictLimits& limits) const {
-    return limits.entries_max != 0 && entries > limits.entries_max;
-  }
+  void Next() { ++at_; }
+
+ private:
+  Store& store_;
+  const Table table_;
+  Page<StoreRow> page_;
+  size_t at_ = 0;
+  bool is_last_ = false;
 };
 
-bool MayGo(const Candidate& c, const EvictLimits& limits, int64_t now_s) {
-  return !c.stat.pinned && now_s - c.stat.created >= limits.grace_s;
-}
-
-bool IsTooOld(const Candidate& c, const EvictLimits& limits, int64_t now_s) {
-  return limits.age_s_max != 0 && now_s - c.stat.used > limits.age_s_max;
-}
-
 }  // namespace
+
+struct Evictor::Plan {
+  const EvictLimits& limits;
+  int64_t now_s = 0;
+  EvictReport report;
+  std::set<std::pair<Table, Digest>> chosen;
+  size_t looks = 0;
+
+  bool IsFull() const { return report.victims.size() >= limits.victims_max || looks >= limits.looks_max; }
+  /// A value of the future was written by a clock that was wrong, and has no grace.
+  bool MayGo(const Stat& stat) const {
+    return !stat.pinned && (stat.created > now_s || now_s - stat.created >= limits.grace_s);
+  }
+  bool IsOverBytes() const { return limits.bytes_max != 0 && report.bytes > limits.bytes_max; }
+  bool IsOverEntries() const { return limits.entries_max != 0 && report.entries > limits.entries_max; }
+  void Take(const StoreRow& row, EvictReason reason) {
+    if (!chosen.insert({row.table, row.key}).second) return;
+    report.victims.push_back({row, reason});
+    report.evicted_bytes += row.stat.bytes;
+    report.bytes -= std::min(report.bytes, row.stat.bytes);
+    if (row.table == Table::kEntries && report.entries != 0) --report.entries;
+  }
+};
 
 std::string_view NameOf(EvictReason reason) {
   static constexpr std::string_view kNames[] = {"age", "bytes", "entries"};
   return kNames[static_cast<size_t>(reason)];
 }
 
-double ValueOf(const Stat& stat, const EvictLimits& limits, int64_t now_s) {
-  const double idle_s = static_cast<double>(std::max<int64_t>(0, now_s - stat.used));
-  const double recent_use = (1.0 + static_cast<double>(stat.hits)) *
-                            std::exp2(-idle_s / static_cast<double>(limits.use_half_life_s));
-  // The damaged facts of a store must not make a value that sorts nowhere.
-  const double cost_s = std::isfinite(stat.cost_s) ? std::max(stat.cost_s, 1e-6) : 1e-6;
-  return cost_s * recent_use / static_cast<double>(std::max<uint64_t>(stat.bytes, 1));
-}
-
-std::vector<Victim> ChooseVictims(std::span<const Candidate> candidates, const EvictLimits& limits,
-                                  int64_t now_s) {
-  Totals left;
-  std::vector<Victim> victims;
-  std::vector<std::pair<double, const Candidate*>> by_value;
-  for (const Candidate& c : candidates) {
-    left.Add(c);
-    if (MayGo(c, limits, now_s)) by_value.emplace_back(ValueOf(c.stat, limits, now_s), &c);
-  }
-  // Ties go to the key, so that the same store gives the same choice.
-  std::sort(by_value.begin(), by_value.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.first, a.second->table, a.second->key) <
-           std::tie(b.first, b.second->table, b.second->key);
-  });
-  const auto take = [&](const Candidate& c, EvictReason reason) {
-    left.Remove(c);
-    victims.push_back({c, reason});
-  };
-  for (const auto& [value, c] : by_value) {
-    if (victims.size() == limits.victims_max) return victims;
-    if (IsTooOld(*c, limits, now_s)) take(*c, EvictReason::kAge);
-  }
-  for (const auto& [value, c] : by_value) {
-    if (victims.size() == limits.victims_max) return victims;
-    if (IsTooOld(*c, limits, now_s)) continue;
-    if (left.OverBytes(limits)) {
-      take(*c, EvictReason::kBytes);
-    } else if (left.OverEntries(limits) && c->table == Table::kEntries) {
-      take(*c, EvictReason::kEntries);
+Status Evictor::ChooseByAge(Plan& plan) {
+  if (plan.limits.age_s_max == 0) return {};
+  while (!plan.IsFull()) {
+    TRY_ASSIGN(const Page<StoreRow> page, store_.List(static_cast<Table>(walk_table_), walk_after_, kPageRows));
+    walk_after_ = page.next;
+    for (const StoreRow& row : page.rows) {
+      if (plan.IsFull()) {
+        walk_after_ = RowKey(row.key);
+        break;
+      }
+      ++plan.looks;
+      if (plan.MayGo(row.stat) && plan.now_s - row.stat.used > plan.limits.age_s_max) {
+        plan.Take(row, EvictReason::kAge);
+      }
     }
+    if (!walk_after_.empty()) continue;
+    walk_table_ = (walk_table_ + 1) % kTables;
+    if (walk_table_ == 0) return {};
   }
-  return victims;
+  plan.report.more = true;
+  return {};
 }
 
-Result<EvictReport> EvictStep(Store& store, const EvictLimits& limits, const Clock& clock,
-                              Metrics& metrics) {
-  Totals left;
-  std::vector<Candidate> candidates;
-  for (size_t t = 0; t < kTables; ++t) {
-    const Table table = static_cast<Table>(t);
-    TRY(store.ForEach(table, [&](const Digest& key, const Stat& stat) {
-      candidates.push_back({table, key, stat});
-      left.Add(candidates.back());
-      return true;
-    }));
+Status Evictor::ChooseByWorth(Plan& plan) {
+  std::vector<CheapestFirst> tables;
+  for (size_t t = 0; t < kTables; ++t) tables.emplace_back(store_, static_cast<Table>(t));
+  while (plan.IsOverBytes() || plan.IsOverEntries()) {
+    if (plan.IsFull()) {
+      plan.report.more = true;
+      return {};
+    }
+    // The scores of all tables are of one kind, so the least of their firsts is the least of all.
+    CheapestFirst* least = nullptr;
+    double least_score = std::numeric_limits<double>::infinity();
+    for (size_t t = 0; t < kTables; ++t) {
+      if (!plan.IsOverBytes() && static_cast<Table>(t) != Table::kEntries) continue;
+      TRY_ASSIGN(const StoreRow* const row, tables[t].Peek());
+      if (row == nullptr) continue;
+      const double score = ScoreOf(row->stat, store_.half_life_s());
+      if (least != nullptr && score >= least_score) continue;
+      least = &tables[t];
+      least_score = score;
+    }
+    if (least == nullptr) return {};
+    TRY_ASSIGN(const StoreRow* const row, least->Peek());
+    ++plan.looks;
+    if (plan.MayGo(row->stat)) plan.Take(*row, plan.IsOverBytes() ? EvictReason::kBytes : EvictReason::kEntries);
+    least->Next();
   }
-  std::vector<Victim> victims = ChooseVictims(candidates, limits, clock.now_s());
-  EvictReport report;
-  for (const Victim& victim : victims) {
-    const Candidate& c = victim.candidate;
-    Status deleted = store.Delete(c.table, c.key);
-    // Somebody else may have deleted it meanwhile.
-    if (!deleted && deleted.error().code() != Code::kNotFound) return std::move(deleted).error();
-    left.Remove(c);
-    ++report.evicted;
-    report.evicted_bytes += c.stat.bytes;
-    LogDebug("evicted", {{"table", NameOf(c.table)},
-                         {"key", c.key.ToHex()},
-                         {"bytes", c.stat.bytes},
+  return {};
+}
+
+Result<EvictReport> Evictor::Step(const EvictLimits& limits, bool dry_run) {
+  Plan plan{.limits = limits, .now_s = clock_.now_s(), .report = {}, .chosen = {}};
+  const auto totals = store_.TotalsOf();
+  for (const Totals& table : totals) plan.report.bytes += table.bytes;
+  plan.report.entries = totals[static_cast<size_t>(Table::kEntries)].count;
+  TRY(ChooseByAge(plan));
+  // What the walk looked at takes nothing from the limits that must hold.
+  plan.looks = 0;
+  TRY(ChooseByWorth(plan));
+  if (dry_run) return std::move(plan.report);
+  for (const Victim& victim : plan.report.victims) {
+    const StoreRow& row = victim.row;
+    // What was written or used meanwhile is another matter; somebody else may have deleted it.
+    const Result<bool> deleted = store_.Delete(row.table, row.key, row.stat.version);
+    if (!deleted) return deleted.error();
+    LogDebug("evicted", {{"table", NameOf(row.table)},
+                         {"key", row.key.ToHex()},
+                         {"bytes", row.stat.bytes},
                          {"reason", NameOf(victim.reason)}});
   }
-  metrics.Add(Counter::evictions, report.evicted);
-  metrics.Add(Counter::evicted_bytes, report.evicted_bytes);
-  report.bytes = left.bytes;
-  report.entries = left.entries;
-  report.more = victims.size() == limits.victims_max && victims.size() > 0;
-  report.victims = std::move(victims);
-  return report;
+  metrics_.Add(Counter::evictions, plan.report.victims.size());
+  metrics_.Add(Counter::evicted_bytes, plan.report.evicted_bytes);
+  return std::move(plan.report);
 }
 
 }  // namespace ingot::cache

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,49 +22,51 @@ struct EvictLimits {
   int64_t age_s_max = 90 * 86'400;
   /// Values written less than this ago stay: their first user is about to ask for them.
   int64_t grace_s = 600;
-  /// Uses count half after this many seconds.
-  int64_t use_half_life_s = 7 * 86'400;
-  /// Values removed by one step.
+  /// Values removed by one step, and values looked at.
   size_t victims_max = 64;
-};
-
-/// One value that might go.
-struct Candidate {
-  Table table = Table::kEntries;
-  Digest key;
-  Stat stat;
+  size_t looks_max = 4096;
 };
 
 enum class EvictReason : uint8_t { kAge, kBytes, kEntries };
 std::string_view NameOf(EvictReason reason);
 
 struct Victim {
-  Candidate candidate;
+  StoreRow row;
   EvictReason reason = EvictReason::kAge;
 };
 
-/// Seconds of compiling that keeping one byte saves: cost x recent use / bytes. Lower goes first.
-double ValueOf(const Stat& stat, const EvictLimits& limits, int64_t now_s);
-
-/// Chooses what to remove so that the limits hold: first what is too old, then by value, lowest
-/// first. Never a pinned value or one in its grace. At most `victims_max`.
-std::vector<Victim> ChooseVictims(std::span<const Candidate> candidates, const EvictLimits& limits,
-                                  int64_t now_s);
-
 struct EvictReport {
-  uint64_t evicted = 0;
   uint64_t evicted_bytes = 0;
   uint64_t bytes = 0;    ///< left, in all tables
   uint64_t entries = 0;  ///< left in kEntries
-  /// A limit does not hold yet and another step can help.
+  /// A limit may not hold yet and another step can help.
   bool more = false;
-  /// What this step removed.
+  /// What this step removed, or would remove.
   std::vector<Victim> victims;
 };
 
-/// One bounded step: reads the facts of all values (not the values), removes at most
-/// `victims_max`. Lookups go on meanwhile.
-Result<EvictReport> EvictStep(Store& store, const EvictLimits& limits, const Clock& clock,
-                              Metrics& metrics = GlobalMetrics());
+/// Holds a store to its limits in bounded steps: what is worth least goes first, by the order the store keeps, never
+/// a pinned value or one in its grace; what is too old is met by walking through the store, a part in each step.
+/// Thread-compatible.
+class Evictor {
+ public:
+  Evictor(Store& store, const Clock& clock, Metrics& metrics = GlobalMetrics())
+      : store_(store), clock_(clock), metrics_(metrics) {}
+
+  /// One step. Lookups go on meanwhile. `dry_run`: says what would go and removes nothing.
+  Result<EvictReport> Step(const EvictLimits& limits, bool dry_run = false);
+
+ private:
+  struct Plan;
+  Status ChooseByAge(Plan& plan);
+  Status ChooseByWorth(Plan& plan);
+
+  Store& store_;
+  const Clock& clock_;
+  Metrics& metrics_;
+  /// Where the walk goes on.
+  size_t walk_table_ = 0;
+  std::string walk_after_;
+};
 
 }  // namespace ingot::cache

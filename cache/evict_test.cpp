@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <random>
 
 #include "base/fake_clock.h"
@@ -16,164 +17,227 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr int64_t kNow = 1'000'000'000;
+EvictLimits NoLimits() { return {0, 0, 0, 0, 1000, 1'000'000}; }
 
-EvictLimits NoLimits() { return {0, 0, 0, 0, 86'400, 1000}; }
+class Evict : public testing::Test {
+ protected:
+  void Put(uint64_t key, uint64_t bytes, double cost_s, Table table = Table::kGraphs) {
+    ASSERT_TRUE(store_.Put(table, {key, 0}, Buffer(bytes), {.cost_s = cost_s}));
+  }
+  void Use(uint64_t key, int times, Table table = Table::kGraphs) {
+    for (int i = 0; i < times; ++i) store_.Touch(table, {key, 0});
+  }
+  std::vector<uint64_t> KeysOf(const EvictReport& report) {
+    std::vector<uint64_t> keys;
+    for (const Victim& victim : report.victims) keys.push_back(victim.row.key.low);
+    return keys;
+  }
+  std::vector<uint64_t> Choose(const EvictLimits& limits) {
+    const Result<EvictReport> report = evictor_.Step(limits, /*dry_run=*/true);
+    EXPECT_TRUE(report);
+    return KeysOf(*report);
+  }
 
-Candidate Make(uint64_t key, uint64_t bytes, double cost_s, uint64_t hits = 0,
-               int64_t idle_s = 1000) {
-  return {Table::kArtifacts, {key, 0}, {bytes, kNow - idle_s, kNow - idle_s, hits, cost_s, false}};
-}
+  FakeClock clock_;
+  Metrics metrics_;
+  MemoryStore store_{MemoryStoreOptions{.bytes_max = 1 << 20, .use_half_life_s = 86'400, .clock = &clock_}};
+  Evictor evictor_{store_, clock_, metrics_};
+};
 
-std::vector<uint64_t> Keys(const std::vector<Victim>& victims) {
-  std::vector<uint64_t> keys;
-  for (const Victim& victim : victims) keys.push_back(victim.candidate.key.low);
-  return keys;
-}
-
-std::vector<uint64_t> Choose(const std::vector<Candidate>& all, const EvictLimits& limits) {
-  return Keys(ChooseVictims(all, limits, kNow));
-}
-
-TEST(ChooseVictims, TakesNothingWithinTheLimits) {
+TEST_F(Evict, TakesNothingWithinTheLimits) {
   EvictLimits limits = NoLimits();
-  EXPECT_THAT(Choose({Make(1, 100, 1)}, limits), IsEmpty());
+  EXPECT_THAT(Choose(limits), IsEmpty());
+  Put(1, 100, 1);
+  EXPECT_THAT(Choose(limits), IsEmpty());
   limits.bytes_max = 100;
   limits.entries_max = 1;
   limits.age_s_max = 1000;
-  EXPECT_THAT(Choose({Make(1, 100, 1)}, limits), IsEmpty());
-  EXPECT_THAT(Choose({}, limits), IsEmpty());
+  EXPECT_THAT(Choose(limits), IsEmpty());
 }
 
-TEST(ChooseVictims, TakesTheLeastSecondsSavedPerByteFirst) {
+TEST_F(Evict, TakesTheLeastSecondsSavedPerByteFirst) {
   EvictLimits limits = NoLimits();
   limits.bytes_max = 100;
-  // Value 0.1, 0.01 and 1 seconds per byte.
-  EXPECT_THAT(Choose({Make(1, 100, 10), Make(2, 100, 1), Make(3, 100, 100)}, limits),
-              ElementsAre(2, 1));
-  // The same cost: the large one goes.
-  EXPECT_THAT(Choose({Make(1, 90, 1), Make(2, 20, 1)}, limits), ElementsAre(1));
+  // Worth 0.1, 0.01 and 1 seconds per byte, over two tables.
+  Put(1, 100, 10);
+  Put(2, 100, 1, Table::kStats);
+  Put(3, 100, 100);
+  EXPECT_THAT(Choose(limits), ElementsAre(2, 1));
 }
 
-TEST(ChooseVictims, RecentAndFrequentUseKeep) {
+TEST_F(Evict, TheLargeOneOfEqualCostGoes) {
   EvictLimits limits = NoLimits();
-  limits.bytes_max = 150;
-  EXPECT_THAT(Choose({Make(1, 100, 1, 50), Make(2, 100, 1, 0)}, limits), ElementsAre(2));
-  EXPECT_THAT(Choose({Make(1, 100, 1, 5, 10 * 86'400), Make(2, 100, 1, 1)}, limits),
-              ElementsAre(1));
+  limits.bytes_max = 100;
+  Put(1, 90, 1);
+  Put(2, 20, 1);
+  EXPECT_THAT(Choose(limits), ElementsAre(1));
 }
 
-TEST(ChooseVictims, NeverTakesPinnedOrFreshOnes) {
+TEST_F(Evict, RecentAndFrequentUseKeep) {
+  EvictLimits limits = NoLimits();
+  limits.bytes_max = 250;
+  Put(1, 100, 1);
+  Put(2, 100, 1);
+  Put(3, 100, 1);
+  Use(1, 50);
+  clock_.AdvanceSeconds(10 * 86'400);
+  Use(3, 1);
+  EXPECT_THAT(Choose(limits), ElementsAre(2));
+  limits.bytes_max = 150;
+  EXPECT_THAT(Choose(limits), ElementsAre(2, 1)) << "50 uses ten half-lives ago are less than one of now";
+}
+
+TEST_F(Evict, NeverTakesPinnedOrFreshOnes) {
   EvictLimits limits = NoLimits();
   limits.bytes_max = 1;
   limits.age_s_max = 1;
   limits.grace_s = 600;
-  Candidate pinned = Make(1, 100, 0);
-  pinned.stat.pinned = true;
-  EXPECT_THAT(Choose({pinned, Make(2, 100, 0, 0, 599), Make(3, 100, 9, 0, 600)}, limits),
-              ElementsAre(3));
+  Put(1, 100, 0);
+  ASSERT_TRUE(store_.Pin(Table::kGraphs, {1, 0}, true));
+  Put(3, 100, 9);
+  clock_.AdvanceSeconds(600);
+  Put(2, 100, 0);
+  clock_.AdvanceSeconds(599);
+  EXPECT_THAT(Choose(limits), ElementsAre(3));
 }
 
-TEST(ChooseVictims, TakesWhatIsTooOldWhateverItIsWorth) {
+TEST_F(Evict, TakesWhatIsTooOldWhateverItIsWorth) {
   EvictLimits limits = NoLimits();
   limits.age_s_max = 5000;
-  const std::vector<Victim> victims =
-      ChooseVictims(std::vector{Make(1, 1, 1e9, 1000, 5001), Make(2, 1, 0, 0, 5000)}, limits, kNow);
-  EXPECT_THAT(Keys(victims), ElementsAre(1));
-  EXPECT_EQ(victims[0].reason, EvictReason::kAge);
+  Put(1, 1, 1e9);
+  Use(1, 1000);
+  clock_.AdvanceSeconds(1);
+  Put(2, 1, 0);
+  clock_.AdvanceSeconds(5000);
+  const Result<EvictReport> report = evictor_.Step(limits, true);
+  EXPECT_THAT(KeysOf(*report), ElementsAre(1));
+  EXPECT_EQ(report->victims[0].reason, EvictReason::kAge);
 }
 
-TEST(ChooseVictims, CountsEntriesAlone) {
+TEST_F(Evict, CountsEntriesAlone) {
   EvictLimits limits = NoLimits();
   limits.entries_max = 1;
-  std::vector<Candidate> all = {Make(1, 10, 1), Make(2, 10, 2), Make(3, 10, 0)};
-  all[0].table = all[1].table = Table::kEntries;
-  const std::vector<Victim> victims = ChooseVictims(all, limits, kNow);
-  EXPECT_THAT(Keys(victims), ElementsAre(1));
-  EXPECT_EQ(victims[0].reason, EvictReason::kEntries);
+  Put(1, 10, 1, Table::kEntries);
+  Put(2, 10, 2, Table::kEntries);
+  Put(3, 10, 0);
+  const Result<EvictReport> report = evictor_.Step(limits, true);
+  EXPECT_THAT(KeysOf(*report), ElementsAre(1));
+  EXPECT_EQ(report->victims[0].reason, EvictReason::kEntries);
 }
 
-TEST(ChooseVictims, StopsAtItsBound) {
+// A clock that was once ahead leaves values behind that look as if written in the future.
+TEST_F(Evict, ValuesOfTheFutureGoAsOthersDo) {
   EvictLimits limits = NoLimits();
-  limits.bytes_max = 1;
-  limits.victims_max = 2;
-  EXPECT_EQ(Choose({Make(1, 9, 1), Make(2, 9, 1), Make(3, 9, 1)}, limits).size(), 2u);
+  limits.bytes_max = 50;
+  limits.grace_s = 600;
+  clock_.AdvanceSeconds(10 * 365 * 86'400);
+  Put(1, 100, 1);
+  clock_.AdvanceSeconds(-10 * 365 * 86'400);
+  EXPECT_THAT(Choose(limits), ElementsAre(1));
 }
 
-TEST(ChooseVictims, ToleratesDamagedFacts) {
+TEST_F(Evict, ToleratesDamagedFacts) {
   EvictLimits limits = NoLimits();
   limits.bytes_max = 1;
-  Candidate odd = Make(1, 10, std::numeric_limits<double>::quiet_NaN());
-  odd.stat.used = std::numeric_limits<int32_t>::max();
-  EXPECT_THAT(Choose({odd, Make(2, 10, 1)}, limits), ElementsAre(1, 2));
+  Put(1, 10, std::numeric_limits<double>::quiet_NaN());
+  Put(2, 10, 1);
+  Put(3, 10, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(Choose(limits).size(), 3u);
+}
+
+// Each look is counted, so that a store full of protected values costs a step no more than another.
+TEST_F(Evict, LooksAtNoMoreThanItsBound) {
+  EvictLimits limits = NoLimits();
+  limits.bytes_max = 1;
+  limits.grace_s = 600;
+  limits.looks_max = 10;
+  for (uint64_t i = 0; i < 50; ++i) Put(i, 10, 1);
+  const Result<EvictReport> report = evictor_.Step(limits);
+  EXPECT_THAT(KeysOf(*report), IsEmpty());
+  EXPECT_TRUE(report->more);
 }
 
 // Whatever the store holds: limits hold afterwards unless only protected values are left, and
 // nothing protected goes.
-TEST(ChooseVictims, HoldsTheLimitsForRandomStores) {
+TEST(EvictRandom, HoldsTheLimits) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
+    FakeClock clock;
+    Metrics metrics;
+    MemoryStore store(MemoryStoreOptions{.clock = &clock});
+    Evictor evictor(store, clock, metrics);
     EvictLimits limits = NoLimits();
     limits.bytes_max = 1 + below(2000);
     limits.entries_max = below(10);
     limits.age_s_max = below(2) * 5000;
     limits.grace_s = below(2000);
-    std::vector<Candidate> all;
+    limits.victims_max = 1 + below(10);
+    std::map<std::pair<Table, uint64_t>, Stat> all;
     for (int64_t i = 0, n = below(40); i < n; ++i) {
-      all.push_back(Make(i, below(300), below(100), below(5), below(10'000)));
-      all.back().table = static_cast<Table>(below(kTables));
-      all.back().stat.pinned = below(5) == 0;
+      const Table tables[] = {Table::kEntries, Table::kGraphs, Table::kStats};
+      const Table table = tables[below(3)];
+      const Digest key{static_cast<uint64_t>(i), 0};
+      ASSERT_TRUE(store.Put(table, key, Buffer(below(300)), {.cost_s = static_cast<double>(below(100))}));
+      if (below(5) == 0) {
+        ASSERT_TRUE(store.Pin(table, key, true));
+      }
+      clock.AdvanceSeconds(below(500));
+      if (below(2) == 0) store.Touch(table, key);
     }
-    uint64_t bytes = 0, entries = 0, protected_bytes = 0, protected_entries = 0;
-    for (const Candidate& c : all) {
-      const bool is_protected = c.stat.pinned || kNow - c.stat.created < limits.grace_s;
-      bytes += c.stat.bytes;
-      entries += c.table == Table::kEntries;
-      protected_bytes += is_protected ? c.stat.bytes : 0;
-      protected_entries += is_protected && c.table == Table::kEntries;
+    uint64_t protected_bytes = 0, protected_entries = 0;
+    const int64_t now = clock.now_s();
+    const auto is_protected = [&](const Stat& stat) { return stat.pinned || now - stat.created < limits.grace_s; };
+    for (const Table table : {Table::kEntries, Table::kGraphs, Table::kStats}) {
+      const auto page = store.List(table, "", 1000);
+      for (const StoreRow& row : page->rows) {
+        if (!is_protected(row.stat)) continue;
+        protected_bytes += row.stat.bytes;
+        protected_entries += table == Table::kEntries;
+      }
     }
-    for (const Victim& victim : ChooseVictims(all, limits, kNow)) {
-      const Candidate& c = victim.candidate;
-      EXPECT_FALSE(c.stat.pinned);
-      EXPECT_GE(kNow - c.stat.created, limits.grace_s);
-      bytes -= c.stat.bytes;
-      entries -= c.table == Table::kEntries;
+    Result<EvictReport> report = evictor.Step(limits);
+    ASSERT_TRUE(report);
+    for (int steps = 0; report->more; ++steps) {
+      ASSERT_LT(steps, 100);
+      EXPECT_LE(report->victims.size(), limits.victims_max);
+      for (const Victim& victim : report->victims) EXPECT_FALSE(is_protected(victim.row.stat));
+      report = evictor.Step(limits);
+      ASSERT_TRUE(report);
     }
+    uint64_t bytes = 0;
+    for (const Totals& totals : store.TotalsOf()) bytes += totals.bytes;
+    EXPECT_EQ(report->bytes, bytes);
     EXPECT_LE(bytes, std::max(limits.bytes_max, protected_bytes));
+    const uint64_t entries = store.TotalsOf()[static_cast<size_t>(Table::kEntries)].count;
     if (limits.entries_max != 0) {
       EXPECT_LE(entries, std::max(limits.entries_max, protected_entries));
     }
   }
 }
 
-TEST(EvictStep, WorksInBoundedStepsUntilTheLimitsHold) {
-  FakeClock clock;
-  Metrics metrics;
-  MemoryStore store(MemoryStoreOptions{1 << 20, &clock});
-  for (uint64_t i = 0; i < 10; ++i) {
-    ASSERT_TRUE(store.Put(Table::kArtifacts, {i, 0}, Buffer(100), 1.0 + i));
-  }
+TEST_F(Evict, WorksInBoundedStepsUntilTheLimitsHold) {
+  for (uint64_t i = 0; i < 10; ++i) Put(i, 100, 1.0 + static_cast<double>(i));
   EvictLimits limits = NoLimits();
   limits.bytes_max = 500;
   limits.victims_max = 3;
   limits.grace_s = 60;
-  EXPECT_EQ(EvictStep(store, limits, clock, metrics)->evicted, 0u) << "all are in their grace";
-  clock.AdvanceSeconds(60);
-  const Result<EvictReport> first = EvictStep(store, limits, clock, metrics);
+  EXPECT_THAT(KeysOf(*evictor_.Step(limits)), IsEmpty()) << "all are in their grace";
+  clock_.AdvanceSeconds(60);
+  const Result<EvictReport> first = evictor_.Step(limits);
   ASSERT_TRUE(first);
-  EXPECT_EQ(first->evicted, 3u);
+  EXPECT_EQ(first->victims.size(), 3u);
   EXPECT_EQ(first->bytes, 700u);
   EXPECT_TRUE(first->more);
-  const Result<EvictReport> second = EvictStep(store, limits, clock, metrics);
-  EXPECT_EQ(second->evicted, 2u);
+  const Result<EvictReport> second = evictor_.Step(limits);
+  EXPECT_EQ(second->victims.size(), 2u);
   EXPECT_EQ(second->bytes, 500u);
   EXPECT_FALSE(second->more);
-  EXPECT_EQ(metrics.Get(Counter::evictions), 5u);
-  EXPECT_EQ(metrics.Get(Counter::evicted_bytes), 500u);
-  EXPECT_FALSE(store.Get(Table::kArtifacts, {4, 0}));
-  EXPECT_TRUE(store.Get(Table::kArtifacts, {5, 0})) << "the costly ones stay";
+  EXPECT_EQ(metrics_.Get(Counter::evictions), 5u);
+  EXPECT_EQ(metrics_.Get(Counter::evicted_bytes), 500u);
+  EXPECT_FALSE(store_.Get(Table::kGraphs, {4, 0}));
+  EXPECT_TRUE(store_.Get(Table::kGraphs, {5, 0})) << "the costly ones stay";
 }
 
 }  // namespace

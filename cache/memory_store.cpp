@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
+#include <cstring>
+
+#include "cache/row.h"
 
 namespace ingot::cache {
 namespace {
@@ -14,101 +15,202 @@ Error Missing(Table table, const Digest& key) {
   return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
 }
 
+Error BadCursor() { return Error(Code::kInvalid, "a page cannot begin here: take `next` from the page before"); }
+
 }  // namespace
 
-Result<Buffer> MemoryStore::Get(Table table, const Digest& key) {
+void MemoryStore::Unlink(Rows& rows, const Digest& key, const Row& row) {
+  rows.order.erase({ScoreOf(row.stat, options_.use_half_life_s), key});
+  if (row.group.empty()) return;
+  rows.groups[row.group].erase({-row.stat.created, key});
+}
+
+void MemoryStore::Link(Rows& rows, const Digest& key, const Row& row) {
+  if (!row.stat.pinned) rows.order.insert({ScoreOf(row.stat, options_.use_half_life_s), key});
+  if (!row.group.empty()) rows.groups[row.group].insert({-row.stat.created, key});
+}
+
+Result<uint64_t> MemoryStore::Read(Table table, const Digest& key, const Room& room) {
   std::shared_ptr<const Buffer> value;
+  uint64_t version = 0;
   {
     MutexLock lock(mutex_);
-    const auto found = RowsOf(table).find(key);
-    if (found == RowsOf(table).end()) return Missing(table, key);
+    const auto found = Of(table).rows.find(key);
+    if (found == Of(table).rows.end()) return Missing(table, key);
     value = found->second.value;
+    version = found->second.stat.version;
   }
-  return *value;
+  TRY_ASSIGN(uint8_t* const to, room(value->size()));
+  if (!value->empty()) std::memcpy(to, value->data(), value->size());
+  return version;
 }
 
-Status MemoryStore::Write(Table table, const Digest& key, Bytes value, double cost_s) {
-  const auto found = RowsOf(table).find(key);
-  const uint64_t before = found == RowsOf(table).end() ? 0 : found->second.stat.bytes;
-  if (bytes_ - before + value.size() > options_.bytes_max) {
-    return Error(Code::kExhausted,
-                 fmt::format("a value of {} bytes does not fit: {} of {} bytes are used",
-                             value.size(), bytes_, options_.bytes_max));
+Result<uint64_t> MemoryStore::Put(Table table, const Digest& key, Bytes value, const PutOptions& options) {
+  if (table == Table::kArtifacts && DigestOf(value) != key) {
+    return Error(Code::kInvalid,
+                 fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), DigestOf(value).ToHex()));
   }
   const int64_t now = options_.clock->now_s();
-  Row& row = RowsOf(table)[key];
-  row.value = std::make_shared<const Buffer>(value.begin(), value.end());
-  row.stat = {value.size(), now, now, 0, cost_s, row.stat.pinned};
+  auto bytes = std::make_shared<const Buffer>(value.begin(), value.end());
+  MutexLock lock(mutex_);
+  Rows& rows = Of(table);
+  const auto found = rows.rows.find(key);
+  const bool exists = found != rows.rows.end();
+  if (options.expected && *options.expected != (exists ? found->second.stat.version : 0)) return uint64_t{0};
+  const uint64_t before = exists ? found->second.stat.bytes : 0;
+  if (bytes_ - before + value.size() > options_.bytes_max) {
+    return Error(Code::kExhausted, fmt::format("a value of {} bytes does not fit: {} of {} bytes are used",
+                                               value.size(), bytes_, options_.bytes_max));
+  }
+  Row row{std::move(bytes), {value.size(), now, now, 0, options.cost_s, false, next_version_++}, options.group,
+          options.summary};
+  if (exists) {
+    row.stat.pinned = found->second.stat.pinned;
+    Unlink(rows, key, found->second);
+  }
+  Link(rows, key, row);
   bytes_ += value.size() - before;
-  return {};
+  rows.bytes += value.size() - before;
+  const uint64_t version = row.stat.version;
+  rows.rows.insert_or_assign(key, std::move(row));
+  return version;
 }
 
-Status MemoryStore::Put(Table table, const Digest& key, Bytes value, double cost_s) {
+Result<bool> MemoryStore::Delete(Table table, const Digest& key, std::optional<uint64_t> expected) {
   MutexLock lock(mutex_);
-  return Write(table, key, value, cost_s);
-}
-
-Result<bool> MemoryStore::PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) {
-  MutexLock lock(mutex_);
-  if (RowsOf(table).contains(key)) return false;
-  TRY(Write(table, key, value, cost_s));
-  return true;
-}
-
-Status MemoryStore::Delete(Table table, const Digest& key) {
-  MutexLock lock(mutex_);
-  const auto found = RowsOf(table).find(key);
-  if (found == RowsOf(table).end()) return Missing(table, key);
+  Rows& rows = Of(table);
+  const auto found = rows.rows.find(key);
+  if (expected && (found == rows.rows.end() || found->second.stat.version != *expected)) return false;
+  if (found == rows.rows.end()) return Missing(table, key);
+  Unlink(rows, key, found->second);
   bytes_ -= found->second.stat.bytes;
-  RowsOf(table).erase(found);
-  return {};
+  rows.bytes -= found->second.stat.bytes;
+  rows.rows.erase(found);
+  return true;
 }
 
 Result<Stat> MemoryStore::StatOf(Table table, const Digest& key) {
   MutexLock lock(mutex_);
-  const auto found = RowsOf(table).find(key);
-  if (found == RowsOf(table).end()) return Missing(table, key);
+  const auto found = Of(table).rows.find(key);
+  if (found == Of(table).rows.end()) return Missing(table, key);
   return found->second.stat;
 }
 
 void MemoryStore::Touch(Table table, const Digest& key) {
+  const int64_t now = options_.clock->now_s();
   MutexLock lock(mutex_);
-  const auto found = RowsOf(table).find(key);
-  if (found == RowsOf(table).end()) return;
+  Rows& rows = Of(table);
+  const auto found = rows.rows.find(key);
+  if (found == rows.rows.end()) return;
+  Unlink(rows, key, found->second);
   ++found->second.stat.hits;
-  found->second.stat.used = options_.clock->now_s();
+  found->second.stat.used = now;
+  Link(rows, key, found->second);
 }
 
 Status MemoryStore::Pin(Table table, const Digest& key, bool pinned) {
   MutexLock lock(mutex_);
-  const auto found = RowsOf(table).find(key);
-  if (found == RowsOf(table).end()) return Missing(table, key);
+  Rows& rows = Of(table);
+  const auto found = rows.rows.find(key);
+  if (found == rows.rows.end()) return Missing(table, key);
+  Unlink(rows, key, found->second);
   found->second.stat.pinned = pinned;
+  Link(rows, key, found->second);
   return {};
 }
 
-Status MemoryStore::ForEach(Table table,
-                            const std::function<bool(const Digest&, const Stat&)>& fn) {
-  // `fn` runs without the lock, so that it may call this store.
-  std::vector<std::pair<Digest, Stat>> all;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [key, row] : RowsOf(table)) all.emplace_back(key, row.stat);
+Result<Page<StoreRow>> MemoryStore::List(Table table, const std::string& after, size_t limit) {
+  if (!after.empty() && after.size() != 16) return BadCursor();
+  Page<StoreRow> page;
+  MutexLock lock(mutex_);
+  const auto& rows = Of(table).rows;
+  auto at = rows.begin();
+  if (!after.empty()) {
+    TRY_ASSIGN(const Digest first, DigestFromFactsKey(AsBytes(" " + after)));
+    at = rows.lower_bound(first);
   }
-  // In the order of the hex digits, as the store on disk has it.
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.high, a.first.low) < std::pair(b.first.high, b.first.low);
-  });
-  for (const auto& [key, stat] : all) {
-    if (!fn(key, stat)) break;
+  for (; at != rows.end(); ++at) {
+    if (page.rows.size() == limit) {
+      page.next = RowKey(at->first);
+      break;
+    }
+    page.rows.push_back({table, at->first, at->second.stat});
   }
-  return {};
+  return page;
+}
+
+Result<Page<GroupRow>> MemoryStore::ListGroup(Table table, const std::string& group, const std::string& after,
+                                              size_t limit) {
+  Page<GroupRow> page;
+  MutexLock lock(mutex_);
+  Rows& rows = Of(table);
+  const auto found = rows.groups.find(group);
+  if (found == rows.groups.end()) return page;
+  auto at = found->second.begin();
+  if (!after.empty()) {
+    TRY_ASSIGN(const auto first, PartsOfGroupKey(AsBytes(std::string(17, ' ') + after)));
+    at = found->second.lower_bound({-first.first, first.second});
+  }
+  for (; at != found->second.end(); ++at) {
+    if (page.rows.size() == limit) {
+      page.next = GroupKey(table, {}, -at->first, at->second).substr(17);
+      break;
+    }
+    page.rows.push_back({at->second, -at->first, rows.rows.at(at->second).summary});
+  }
+  return page;
+}
+
+Result<Page<std::string>> MemoryStore::ListGroups(Table table, const std::string& after, size_t limit) {
+  Page<std::string> page;
+  MutexLock lock(mutex_);
+  const auto& groups = Of(table).groups;
+  for (auto at = after.empty() ? groups.begin() : groups.lower_bound(after); at != groups.end(); ++at) {
+    if (page.rows.size() == limit) {
+      page.next = at->first;
+      break;
+    }
+    page.rows.push_back(at->first);
+  }
+  return page;
+}
+
+Result<std::string> MemoryStore::GroupOf(Table table, const Digest& key) {
+  MutexLock lock(mutex_);
+  const auto found = Of(table).rows.find(key);
+  if (found == Of(table).rows.end()) return Missing(table, key);
+  return found->second.group;
+}
+
+Result<Page<StoreRow>> MemoryStore::Cheapest(Table table, const std::string& after, size_t limit) {
+  Page<StoreRow> page;
+  MutexLock lock(mutex_);
+  const Rows& rows = Of(table);
+  auto at = rows.order.begin();
+  if (!after.empty()) {
+    TRY_ASSIGN(const auto first, PartsOfOrderKey(AsBytes(" " + after)));
+    at = rows.order.lower_bound(first);
+  }
+  for (; at != rows.order.end(); ++at) {
+    if (page.rows.size() == limit) {
+      page.next = OrderKey(table, at->first, at->second).substr(1);
+      break;
+    }
+    page.rows.push_back({table, at->second, rows.rows.at(at->second).stat});
+  }
+  return page;
+}
+
+std::array<Totals, kTables> MemoryStore::TotalsOf() {
+  std::array<Totals, kTables> totals;
+  MutexLock lock(mutex_);
+  for (size_t t = 0; t < kTables; ++t) totals[t] = {tables_[t].rows.size(), tables_[t].bytes};
+  return totals;
 }
 
 std::string MemoryStore::Describe() const {
   MutexLock lock(mutex_);
-  return fmt::format("memory, {:.1f} of {:.1f} MB, writable", bytes_ / 1e6,
-                     options_.bytes_max / 1e6);
+  return fmt::format("memory, {:.1f} of {:.1f} MB, writable", bytes_ / 1e6, options_.bytes_max / 1e6);
 }
 
 }  // namespace ingot::cache

@@ -7,8 +7,6 @@
 #include "cache/memory_store.h"
 #include "cache/rocks_store.h"
 #include "cache/store_dir.h"
-#include "cache/tiered_store.h"
-#include "cache/verify_store.h"
 
 namespace ingot::cache {
 namespace {
@@ -20,40 +18,45 @@ class DirStore final : public Store {
   DirStore(StoreDir dir, std::unique_ptr<Store> store)
       : dir_(std::move(dir)), store_(std::move(store)) {}
 
-  Result<Buffer> Get(Table table, const Digest& key) override { return store_->Get(table, key); }
-  Status Put(Table table, const Digest& key, Bytes value, double cost_s) override {
-    return Note(store_->Put(table, key, value, cost_s));
+  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override {
+    return store_->Read(table, key, room);
   }
-  Result<bool> PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) override {
-    Result<bool> put = store_->PutIfAbsent(table, key, value, cost_s);
-    if (!put) return Note(std::move(put).error()).error();
-    return put;
+  Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override {
+    return Note(store_->Put(table, key, value, options));
   }
-  Status Delete(Table table, const Digest& key) override {
-    return Note(store_->Delete(table, key));
+  Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override {
+    return Note(store_->Delete(table, key, expected));
   }
-  Result<Stat> StatOf(Table table, const Digest& key) override {
-    return store_->StatOf(table, key);
-  }
+  Result<Stat> StatOf(Table table, const Digest& key) override { return store_->StatOf(table, key); }
   void Touch(Table table, const Digest& key) override { store_->Touch(table, key); }
-  Status Pin(Table table, const Digest& key, bool pinned) override {
-    return store_->Pin(table, key, pinned);
+  Status Pin(Table table, const Digest& key, bool pinned) override { return Note(store_->Pin(table, key, pinned)); }
+  Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) override {
+    return store_->List(table, after, limit);
   }
-  Status ForEach(Table table, const std::function<bool(const Digest&, const Stat&)>& fn) override {
-    return store_->ForEach(table, fn);
+  Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
+                                   size_t limit) override {
+    return store_->ListGroup(table, group, after, limit);
   }
-  Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override {
-    return store_->ForEachDamaged(fn);
+  Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) override {
+    return store_->ListGroups(table, after, limit);
   }
-  Status Compact() override { return Note(store_->Compact()); }
+  Result<std::string> GroupOf(Table table, const Digest& key) override { return store_->GroupOf(table, key); }
+  Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) override {
+    return store_->Cheapest(table, after, limit);
+  }
+  std::array<Totals, kTables> TotalsOf() override { return store_->TotalsOf(); }
+  int64_t half_life_s() const override { return store_->half_life_s(); }
+  Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override { return store_->ForEachDamaged(fn); }
+  Status Compact(std::stop_token stop) override { return Note(store_->Compact(std::move(stop))); }
   std::string Describe() const override { return store_->Describe(); }
 
  private:
-  Status Note(Status status) {
-    if (!status && status.error().code() == Code::kCorrupt) {
-      Ignore(dir_.WriteDamageNote(status.error().message()), "the next write notes it again");
+  template <typename T>
+  Result<T> Note(Result<T> result) {
+    if (!result && result.error().code() == Code::kCorrupt) {
+      Ignore(dir_.WriteDamageNote(result.error().message()), "the next write notes it again");
     }
-    return status;
+    return result;
   }
 
   // Declared first, so destroyed last: the lock outlives the database.
@@ -70,6 +73,7 @@ RocksStoreOptions MakeRocksOptions(const StoreOptions& options) {
   rocks.value_bytes_max = options.value_bytes_max;
   rocks.disk_free_bytes_min = options.disk_free_bytes_min;
   rocks.touches_max = options.touches_max;
+  rocks.use_half_life_s = options.use_half_life_s;
   rocks.damages_max = options.damages_max;
   rocks.clock = options.clock;
   rocks.filesystem = options.filesystem;
@@ -114,9 +118,9 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOpti
   if (dir.empty()) {
     MemoryStoreOptions memory;
     memory.bytes_max = options.memory_bytes_max;
+    memory.use_half_life_s = options.use_half_life_s;
     memory.clock = options.clock;
-    return std::unique_ptr<Store>(std::make_unique<VerifyStore>(
-        std::make_unique<MemoryStore>(memory), *options.metrics));
+    return std::unique_ptr<Store>(std::make_unique<MemoryStore>(memory));
   }
   TimeScope timed(Timer::store_open, *options.metrics);
   TRY_ASSIGN(StoreDir store_dir, StoreDir::Open(dir, *options.filesystem));
@@ -130,15 +134,7 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOpti
     store = OpenDatabase(store_dir, options);
   }
   if (!store) return std::move(store).error().Wrap("store " + dir);
-  auto whole = std::make_unique<VerifyStore>(
-      std::make_unique<DirStore>(std::move(store_dir), std::move(store).value()),
-      *options.metrics);
-  if (options.memory_bytes_max == 0) return std::unique_ptr<Store>(std::move(whole));
-  TierOptions tier;
-  tier.bytes_max = options.memory_bytes_max;
-  tier.value_bytes_max = options.memory_value_bytes_max;
-  tier.metrics = options.metrics;
-  return std::unique_ptr<Store>(std::make_unique<TieredStore>(std::move(whole), tier));
+  return std::unique_ptr<Store>(std::make_unique<DirStore>(std::move(store_dir), std::move(store).value()));
 }
 
 }  // namespace ingot::cache

@@ -16,10 +16,8 @@ struct StoreOptions {
   /// False: a directory on a network file system is refused, since its locks and renames promise
   /// too little for a database.
   bool allow_network = false;
-  /// Values kept in memory in front of the disk. 0 keeps none.
+  /// Bytes of all values of a store in memory.
   uint64_t memory_bytes_max = 256u << 20;
-  /// A larger value is not kept in memory.
-  uint64_t memory_value_bytes_max = 64u << 20;
   /// A larger value is refused.
   uint64_t value_bytes_max = 2ull << 30;
   /// Values above this are stored in pieces of this size.
@@ -30,8 +28,9 @@ struct StoreOptions {
   uint64_t block_cache_bytes = 8u << 20;
   uint64_t write_buffer_bytes = 8u << 20;
   int files_open_max = 256;
-  /// Uses (Touch) written at once.
-  size_t touches_max = 256;
+  /// As RocksStoreOptions.
+  size_t touches_max = 4096;
+  int64_t use_half_life_s = 7 * 86'400;
   /// Reports of damaged values kept.
   size_t damages_max = 1000;
   /// Unreadable databases kept beside the store with their reasons; older ones are removed.

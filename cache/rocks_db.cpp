@@ -5,12 +5,17 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -20,9 +25,9 @@
 namespace ingot::cache {
 namespace {
 
-constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs", "artifacts", "kernels",
-                                                 "tuning",  "stats",  "facts",     "chunks",
-                                                 "pending", "quarantine"};
+constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs",     "artifacts", "stats",
+                                                 "facts",   "chunks",     "pending",   "quarantine",
+                                                 "order",   "groups",     "group_names", "totals"};
 
 Error ToError(const rocksdb::Status& status, std::string_view what) {
   const std::string message = std::string(what) + ": " + status.ToString();
@@ -72,6 +77,22 @@ class ForwardLogger final : public rocksdb::Logger {
   void LogHeader(const char*, va_list) override {}
 };
 
+/// Adds rows of little-endian 64-bit numbers, each with wrap-around, so that what goes is added as its negative.
+class AddNumbers final : public rocksdb::AssociativeMergeOperator {
+ public:
+  bool Merge(const rocksdb::Slice&, const rocksdb::Slice* existing, const rocksdb::Slice& value, std::string* out,
+             rocksdb::Logger*) const override {
+    *out = value.ToString();
+    if (existing == nullptr || existing->size() != value.size()) return true;
+    for (size_t at = 0; at + 8 <= value.size(); at += 8) {
+      const uint64_t sum = LoadLittle<uint64_t>(ToBytes(*existing), at) + LoadLittle<uint64_t>(ToBytes(value), at);
+      std::memcpy(out->data() + at, &sum, 8);
+    }
+    return true;
+  }
+  const char* Name() const override { return "ingot.add"; }
+};
+
 // Tuned for a small store that is opened often: nothing is read at open that is not needed, no
 // thread wakes without work, and the log to replay is bounded by the write buffer.
 rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
@@ -103,14 +124,17 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Fa
   cf.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   cf.compression = rocksdb::kZSTD;
   cf.write_buffer_size = options.write_buffer_bytes;
-  if (family == Family::kChunks || family == Family::kArtifacts || family == Family::kKernels) {
+  // Where eviction has emptied a range, its rows go before anybody must step over them.
+  cf.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512));
+  if (family == Family::kTotals) cf.merge_operator = std::make_shared<AddNumbers>();
+  if (family == Family::kChunks || family == Family::kArtifacts) {
     cf.enable_blob_files = true;
     cf.min_blob_size = options.blob_bytes_min;
     cf.blob_file_size = options.blob_file_bytes;
     cf.blob_compression_type = rocksdb::kZSTD;
+    // Compactions that happen anyway move only what is left in the oldest files; Compact() reaches the others.
     cf.enable_blob_garbage_collection = true;
-    // Compact() must be able to empty any blob file, however young.
-    cf.blob_garbage_collection_age_cutoff = 1.0;
+    cf.blob_garbage_collection_age_cutoff = 0.25;
   }
   return cf;
 }
@@ -146,7 +170,8 @@ struct RocksDb::State {
   }
 };
 
-RocksDb::RocksDb(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RocksDb::RocksDb(std::unique_ptr<State> state, const RocksDbOptions& options)
+    : options_(options), state_(std::move(state)) {}
 RocksDb::~RocksDb() = default;
 
 Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
@@ -165,7 +190,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
       rocksdb::DB::Open(MakeDbOptions(options), dir, families, &state->handles, &db);
   if (!status.ok()) return ToError(status, "open " + dir);
   state->db.reset(db);
-  return std::unique_ptr<RocksDb>(new RocksDb(std::move(state)));
+  return std::unique_ptr<RocksDb>(new RocksDb(std::move(state), options));
 }
 
 Status RocksDb::Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) {
@@ -191,6 +216,9 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync) {
       case RowChange::Kind::kErasePrefix:
         added = batch.DeleteRange(handle, ToSlice(change.key), EndOfPrefix(change.key));
         break;
+      case RowChange::Kind::kAdd:
+        added = batch.Merge(handle, ToSlice(change.key), ToSlice(change.value));
+        break;
     }
     TRY(ToStatus(added, "write"));
   }
@@ -203,28 +231,52 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync) {
   return ToStatus(status, "write");
 }
 
-Status RocksDb::Scan(Family family, std::string_view prefix,
-                     const std::function<bool(Bytes, Bytes)>& use) {
+Status RocksDb::Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
+                     std::string_view from) {
   rocksdb::ReadOptions read;
   const std::string end = EndOfPrefix(std::string(prefix));
   const rocksdb::Slice bound(end);
   if (!end.empty()) read.iterate_upper_bound = &bound;
   read.fill_cache = false;
   const std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Of(family)));
-  for (it->Seek(ToSlice(prefix)); it->Valid(); it->Next()) {
+  for (it->Seek(ToSlice(std::max(prefix, from))); it->Valid(); it->Next()) {
     if (!use(ToBytes(it->key()), ToBytes(it->value()))) break;
   }
   return ToStatus(it->status(), "scan");
 }
 
-Status RocksDb::Compact() {
+Status RocksDb::Compact(std::stop_token stop) {
+  std::atomic<bool> canceled{false};
+  const std::stop_callback on_stop(stop, [&canceled] { canceled = true; });
   rocksdb::CompactRangeOptions options;
+  options.canceled = &canceled;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  options.blob_garbage_collection_age_cutoff = 1.0;
+  rocksdb::DB& db = *state_->db;
+  // What is erased only counts once it is in table files.
+  TRY(ToStatus(db.Flush(rocksdb::FlushOptions(), state_->handles), "flush"));
   for (size_t i = 0; i < kFamilies; ++i) {
-    const rocksdb::Status status =
-        state_->db->CompactRange(options, state_->handles[i], nullptr, nullptr);
-    TRY(ToStatus(status, std::string("compact ") + kFamilyNames[i]));
+    rocksdb::ColumnFamilyHandle* const handle = state_->handles[i];
+    const auto of = [&](const std::string& property) {
+      uint64_t bytes = 0;
+      db.GetIntProperty(handle, property, &bytes);
+      return bytes;
+    };
+    const auto run = [&](rocksdb::BlobGarbageCollectionPolicy policy) -> Status {
+      options.blob_garbage_collection_policy = policy;
+      const rocksdb::Status status = db.CompactRange(options, handle, nullptr, nullptr);
+      if (stop.stop_requested()) return Error(Code::kCancelled, "compacting was told to stop");
+      return ToStatus(status, std::string("compact ") + kFamilyNames[i]);
+    };
+    // Large tables are compacted where they hold many erased rows, by RocksDB itself (MakeFamilyOptions).
+    if (of("rocksdb.total-sst-files-size") <= options_.compact_rows_bytes_max) {
+      TRY(run(rocksdb::BlobGarbageCollectionPolicy::kDisable));
+    }
+    const uint64_t garbage = of(rocksdb::DB::Properties::kLiveBlobFileGarbageSize);
+    if (garbage == 0) continue;
+    if (garbage * 100 < of(rocksdb::DB::Properties::kTotalBlobFileSize) * options_.blob_garbage_percent_max) continue;
+    TRY(run(rocksdb::BlobGarbageCollectionPolicy::kForce));
   }
   return {};
 }

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <map>
+#include <cstring>
+#include <list>
 #include <random>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,22 @@ using Kind = RowChange::Kind;
 
 Family FamilyOf(Table table) { return static_cast<Family>(table); }
 
+struct TableKey {
+  Table table;
+  Digest key;
+  bool operator==(const TableKey&) const = default;
+};
+struct TableKeyHash {
+  size_t operator()(const TableKey& name) const {
+    return std::hash<Digest>()(name.key) + static_cast<size_t>(name.table);
+  }
+};
+
+Error BadCursor(const std::string& after) {
+  return Error(Code::kInvalid, fmt::format("a page cannot begin after these {} bytes: take them from the page before",
+                                           after.size()));
+}
+
 class RocksStore final : public Store {
  public:
   RocksStore(std::string dir, std::unique_ptr<RocksDb> db, const RocksStoreOptions& options)
@@ -32,22 +50,28 @@ class RocksStore final : public Store {
   }
   ~RocksStore() override { Ignore(WriteTouches(), "uses may be lost"); }
 
-  /// Removes the chunks of writes that did not commit, and counts damage reports.
+  /// Removes the chunks of writes that did not commit, counts damage reports and reads the totals.
   Status Recover();
 
-  Result<Buffer> Get(Table table, const Digest& key) override;
-  Status Put(Table table, const Digest& key, Bytes value, double cost_s) override {
-    MutexLock lock(MutexOf(key));
-    return Write(table, key, value, cost_s);
-  }
-  Result<bool> PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) override;
-  Status Delete(Table table, const Digest& key) override;
+  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override;
+  Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override;
+  Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override;
   Result<Stat> StatOf(Table table, const Digest& key) override;
   void Touch(Table table, const Digest& key) override;
   Status Pin(Table table, const Digest& key, bool pinned) override;
-  Status ForEach(Table table, const std::function<bool(const Digest&, const Stat&)>& fn) override;
+  Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) override;
+  Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
+                                   size_t limit) override;
+  Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) override;
+  Result<std::string> GroupOf(Table table, const Digest& key) override;
+  Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) override;
+  std::array<Totals, kTables> TotalsOf() override {
+    MutexLock lock(totals_mutex_);
+    return totals_;
+  }
+  int64_t half_life_s() const override { return options_.use_half_life_s; }
   Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override;
-  Status Compact() override;
+  Status Compact(std::stop_token stop) override;
   std::string Describe() const override;
 
  private:
@@ -55,19 +79,37 @@ class RocksStore final : public Store {
     uint64_t hits = 0;
     int64_t last = 0;
   };
+  /// The rows of one change, with room for what they hold. Rows refer to it, so it stays where it is.
+  struct Changes {
+    std::vector<RowChange> rows;
+    std::list<Buffer> held;
+    std::optional<std::pair<Table, Totals>> added;  ///< to the totals, with wrap-around
+
+    void Add(Kind kind, Family family, std::string key, Buffer value = {}) {
+      held.push_back(std::move(value));
+      rows.push_back({kind, family, std::move(key), held.back()});
+    }
+  };
 
   Mutex& MutexOf(const Digest& key) { return mutexes_[key.low % mutexes_.size()]; }
   Status CheckRoom(uint64_t bytes);
+  uint64_t NextWriteId();
   /// The methods below need the key's mutex.
-  Status Write(Table table, const Digest& key, Bytes value, double cost_s);
+  Result<uint64_t> Write(Table table, const Digest& key, Bytes value, const PutOptions& options,
+                         const Result<FactsRow>& before);
   Status WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value);
   Result<FactsRow> ReadFacts(Table table, const Digest& key);
-  Status Erase(Table table, const Digest& key, const RowChange* also);
+  /// Puts the facts in place of those before, with the order row that belongs to them.
+  void ChangeFacts(Changes& changes, Table table, const Digest& key, FactsRow facts, const FactsRow* before) const;
+  /// Takes away what was written with the value but the value.
+  void EraseFacts(Changes& changes, Table table, const Digest& key, const FactsRow& before) const;
+  Status Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also);
+  Status Commit(Changes& changes, bool sync);
   /// Reads once; `row` tells which write was read, also when its bytes turn out damaged.
-  Result<Buffer> ReadValue(Table table, const Digest& key, CommitRow& row);
-  Result<Buffer> ReadChunks(Table table, const Digest& key, const CommitRow& row);
+  Status ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row);
+  Status ReadChunks(Table table, const Digest& key, const CommitRow& row, uint8_t* to);
   Error Quarantine(Table table, const Digest& key, const CommitRow& row, const Error& error);
-  void AddUse(const std::string& facts_key, FactsRow& facts);
+  void AddUse(Table table, const Digest& key, Stat& stat);
   Status WriteTouches();
 
   const std::string dir_;
@@ -76,9 +118,12 @@ class RocksStore final : public Store {
   std::atomic<uint64_t> next_write_id_;
   std::atomic<bool> full_{false};
   // Writers of one key take turns; keys share a small fixed set of mutexes.
-  std::array<Mutex, 32> mutexes_;
-  mutable Mutex touch_mutex_;
-  std::map<std::string, Use> touches_ GUARDED_BY(touch_mutex_);
+  std::array<Mutex, 64> mutexes_;
+  // Never held while the disk is written or read, so that Touch waits for nobody.
+  Mutex touch_mutex_;
+  std::unordered_map<TableKey, Use, TableKeyHash> touches_ GUARDED_BY(touch_mutex_);
+  Mutex totals_mutex_;
+  std::array<Totals, kTables> totals_ GUARDED_BY(totals_mutex_);
   Mutex damage_mutex_;
   size_t damages_ GUARDED_BY(damage_mutex_) = 0;
 };
@@ -93,6 +138,14 @@ Status RocksStore::Recover() {
   if (!changes.empty()) {
     LogInfo("removed interrupted writes", {{"dir", dir_}, {"count", changes.size() / 2}});
     TRY(db_->Apply(changes, /*sync=*/false));
+  }
+  for (size_t t = 0; t < kTables; ++t) {
+    Status read = db_->Read(Family::kTotals, std::string(1, static_cast<char>(t)), [&](Bytes bytes) -> Status {
+      MutexLock lock(totals_mutex_);
+      TRY_ASSIGN(totals_[t], DecodeTotalsRow(bytes));
+      return {};
+    });
+    if (!read && read.error().code() != Code::kNotFound) return read;
   }
   size_t damages = 0;
   TRY(db_->Scan(Family::kQuarantine, "", [&](Bytes, Bytes) { return ++damages != 0; }));
@@ -143,37 +196,86 @@ Status RocksStore::WriteChunks(Table table, const Digest& key, uint64_t write_id
   return {};
 }
 
-Status RocksStore::Write(Table table, const Digest& key, Bytes value, double cost_s) {
+uint64_t RocksStore::NextWriteId() {
+  const uint64_t id = next_write_id_++;
+  return id != 0 ? id : next_write_id_++;
+}
+
+void RocksStore::ChangeFacts(Changes& changes, Table table, const Digest& key, FactsRow facts,
+                             const FactsRow* before) const {
+  if (before != nullptr && !before->stat.pinned) {
+    changes.Add(Kind::kErase, Family::kOrder, OrderKey(table, before->score, key));
+  }
+  facts.score = ScoreOf(facts.stat, options_.use_half_life_s);
+  if (!facts.stat.pinned) changes.Add(Kind::kPut, Family::kOrder, OrderKey(table, facts.score, key));
+  changes.Add(Kind::kPut, Family::kFacts, FactsKey(table, key), EncodeFactsRow(facts));
+}
+
+void RocksStore::EraseFacts(Changes& changes, Table table, const Digest& key, const FactsRow& before) const {
+  changes.Add(Kind::kErase, Family::kFacts, FactsKey(table, key));
+  if (!before.stat.pinned) changes.Add(Kind::kErase, Family::kOrder, OrderKey(table, before.score, key));
+  if (!before.group.IsZero()) {
+    changes.Add(Kind::kErase, Family::kGroups, GroupKey(table, before.group, before.stat.created, key));
+  }
+}
+
+Status RocksStore::Commit(Changes& changes, bool sync) {
+  if (changes.added) {
+    const auto& [table, totals] = *changes.added;
+    changes.Add(Kind::kAdd, Family::kTotals, std::string(1, static_cast<char>(table)), EncodeTotalsRow(totals));
+  }
+  TRY(db_->Apply(changes.rows, sync));
+  if (!changes.added) return {};
+  const auto& [table, totals] = *changes.added;
+  MutexLock lock(totals_mutex_);
+  totals_[static_cast<size_t>(table)].count += totals.count;
+  totals_[static_cast<size_t>(table)].bytes += totals.bytes;
+  return {};
+}
+
+Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, const PutOptions& options,
+                                   const Result<FactsRow>& before) {
   TRY(CheckRoom(value.size()));
   TimeScope timed(Timer::store_write, *options_.metrics, *options_.clock);
-  CommitRow row{value.size(), DigestOf(value), next_write_id_++};
+  CommitRow row{value.size(), DigestOf(value), NextWriteId()};
+  if (table == Table::kArtifacts && row.digest != key) {
+    return Error(Code::kInvalid,
+                 fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), row.digest.ToHex()));
+  }
   if (value.size() > options_.chunk_bytes) {
-    row.chunks = static_cast<uint32_t>((value.size() + options_.chunk_bytes - 1) /
-                                       options_.chunk_bytes);
+    row.chunks = static_cast<uint32_t>((value.size() + options_.chunk_bytes - 1) / options_.chunk_bytes);
   }
   const int64_t now = options_.clock->now_s();
-  FactsRow facts{{value.size(), now, now, 0, cost_s, false}, row.write_id, row.chunks};
-  std::vector<RowChange> commit;
-  if (const Result<FactsRow> before = ReadFacts(table, key); before) {
+  FactsRow facts{{value.size(), now, now, 0, options.cost_s, false, row.write_id}, row.chunks};
+  Changes commit;
+  commit.added = {table, {1, value.size()}};
+  if (before) {
     facts.stat.pinned = before->stat.pinned;
+    commit.added->second = {0, value.size() - before->stat.bytes};
     if (before->chunks > 0) {
-      commit.push_back({Kind::kErasePrefix, Family::kChunks,
-                        WriteKey(table, key, before->write_id)});
+      commit.Add(Kind::kErasePrefix, Family::kChunks, WriteKey(table, key, before->stat.version));
+    }
+    if (!before->group.IsZero()) {
+      commit.Add(Kind::kErase, Family::kGroups, GroupKey(table, before->group, before->stat.created, key));
     }
   }
+  if (!options.group.empty()) {
+    facts.group = DigestOf(options.group);
+    commit.Add(Kind::kPut, Family::kGroups, GroupKey(table, facts.group, now, key), options.summary);
+    commit.Add(Kind::kPut, Family::kGroupNames, GroupPrefix(table, facts.group),
+               Buffer(options.group.begin(), options.group.end()));
+  }
+  ChangeFacts(commit, table, key, facts, before ? &*before : nullptr);
   const std::string write_key = WriteKey(table, key, row.write_id);
-  const Buffer row_bytes = EncodeCommitRow(row, row.chunks == 0 ? value : Bytes());
-  const Buffer facts_bytes = EncodeFactsRow(facts);
-  commit.push_back({Kind::kPut, FamilyOf(table), RowKey(key), row_bytes});
-  commit.push_back({Kind::kPut, Family::kFacts, FactsKey(table, key), facts_bytes});
-  if (row.chunks > 0) commit.push_back({Kind::kErase, Family::kPending, write_key});
+  commit.Add(Kind::kPut, FamilyOf(table), RowKey(key), EncodeCommitRow(row, row.chunks == 0 ? value : Bytes()));
+  if (row.chunks > 0) commit.Add(Kind::kErase, Family::kPending, write_key);
 
   Status written;
   if (row.chunks > 0) written = WriteChunks(table, key, row.write_id, value);
-  if (written) written = db_->Apply(commit, /*sync=*/true);
+  if (written) written = Commit(commit, /*sync=*/true);
   if (written) {
     options_.metrics->Add(Counter::store_writes);
-    return written;
+    return row.write_id;
   }
   if (written.error().code() == Code::kExhausted) options_.metrics->Add(Counter::store_full);
   if (row.chunks > 0) {
@@ -181,69 +283,80 @@ Status RocksStore::Write(Table table, const Digest& key, Bytes value, double cos
                               {Kind::kErase, Family::kPending, write_key}};
     Ignore(db_->Apply(undo, /*sync=*/false), "the next opening removes what the mark names");
   }
-  return written;
+  return std::move(written).error();
 }
 
-Result<bool> RocksStore::PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) {
-  MutexLock lock(MutexOf(key));
-  if (ReadFacts(table, key)) return false;
-  TRY(Write(table, key, value, cost_s));
-  return true;
+Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, const PutOptions& options) {
+  Result<uint64_t> version = 0;
+  {
+    MutexLock lock(MutexOf(key));
+    const Result<FactsRow> before = ReadFacts(table, key);
+    // Facts that cannot be read are those of a value of unknown version: only a write that asks for none may go on.
+    if (!before && before.error().code() != Code::kNotFound && options.expected) return before.error();
+    if (options.expected && *options.expected != (before ? before->stat.version : 0)) return uint64_t{0};
+    version = Write(table, key, value, options, before);
+  }
+  bool flush = false;
+  {
+    MutexLock lock(touch_mutex_);
+    flush = touches_.size() >= options_.touches_max;
+  }
+  if (flush) Ignore(WriteTouches(), "uses may be lost");
+  return version;
 }
 
-Result<Buffer> RocksStore::Get(Table table, const Digest& key) {
+Result<uint64_t> RocksStore::Read(Table table, const Digest& key, const Room& room) {
   TimeScope timed(Timer::store_read, *options_.metrics, *options_.clock);
   CommitRow row;
-  Result<Buffer> value = ReadValue(table, key, row);
+  Status read = ReadValue(table, key, room, row);
   // A writer may have replaced the value between the read of its record and of its chunks, so
   // damage counts only when a look without writers finds it too.
-  if (!value && value.error().code() == Code::kCorrupt) {
+  if (!read && read.error().code() == Code::kCorrupt) {
     MutexLock lock(MutexOf(key));
     row = {};
-    value = ReadValue(table, key, row);
-    if (!value && value.error().code() == Code::kCorrupt) {
-      return Quarantine(table, key, row, value.error());
-    }
+    read = ReadValue(table, key, room, row);
+    if (!read && read.error().code() == Code::kCorrupt) return Quarantine(table, key, row, read.error());
   }
-  if (value) options_.metrics->Add(Counter::store_reads);
-  return value;
+  TRY(std::move(read));
+  options_.metrics->Add(Counter::store_reads);
+  return row.write_id;
 }
 
-Result<Buffer> RocksStore::ReadValue(Table table, const Digest& key, CommitRow& row) {
-  Buffer value;
+Status RocksStore::ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row) {
+  uint8_t* to = nullptr;
   Status read = db_->Read(FamilyOf(table), RowKey(key), [&](Bytes bytes) -> Status {
     TRY_ASSIGN(row, DecodeCommitRow(bytes));
-    const Bytes inline_value = bytes.subspan(kCommitRowBytes);
-    if (row.chunks == 0) value.assign(inline_value.begin(), inline_value.end());
+    if (row.bytes > options_.value_bytes_max) {
+      return Error(Code::kCorrupt, fmt::format("the record names {} bytes", row.bytes));
+    }
+    if (table == Table::kArtifacts && row.digest != key) {
+      return Error(Code::kCorrupt, fmt::format("the record names bytes whose digest is {}", row.digest.ToHex()));
+    }
+    TRY_ASSIGN(to, room(row.bytes));
+    if (row.chunks == 0 && row.bytes != 0) std::memcpy(to, bytes.data() + kCommitRowBytes, row.bytes);
     return {};
   });
   if (!read) {
-    if (read.error().code() != Code::kNotFound) return std::move(read).error();
+    if (read.error().code() != Code::kNotFound) return read;
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
-  if (row.chunks > 0) {
-    TRY_ASSIGN(value, ReadChunks(table, key, row));
+  if (row.chunks > 0) TRY(ReadChunks(table, key, row, to));
+  if (DigestOf(Bytes(to, row.bytes)) != row.digest) {
+    return Error(Code::kCorrupt, fmt::format("the {} bytes do not match the digest written with them", row.bytes));
   }
-  if (DigestOf(value) != row.digest) {
-    return Error(Code::kCorrupt, fmt::format("the {} bytes do not match the digest written with "
-                                             "them", value.size()));
-  }
-  return value;
+  return {};
 }
 
-Result<Buffer> RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& row) {
-  if (row.bytes > options_.value_bytes_max) {
-    return Error(Code::kCorrupt, fmt::format("the record names {} bytes", row.bytes));
-  }
-  Buffer value;
-  value.reserve(row.bytes);
+Status RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& row, uint8_t* to) {
+  uint64_t have = 0;
   for (uint32_t index = 0; index < row.chunks; ++index) {
     const std::string chunk_key = ChunkKey(table, key, row.write_id, index);
     Status read = db_->Read(Family::kChunks, chunk_key, [&](Bytes chunk) -> Status {
-      if (chunk.size() > row.bytes - value.size()) {
+      if (chunk.size() > row.bytes - have) {
         return Error(Code::kCorrupt, fmt::format("chunk {} has {} bytes", index, chunk.size()));
       }
-      value.insert(value.end(), chunk.begin(), chunk.end());
+      std::memcpy(to + have, chunk.data(), chunk.size());
+      have += chunk.size();
       return {};
     });
     if (!read && read.error().code() == Code::kNotFound) {
@@ -251,11 +364,10 @@ Result<Buffer> RocksStore::ReadChunks(Table table, const Digest& key, const Comm
     }
     TRY(std::move(read));
   }
-  if (value.size() != row.bytes) {
-    return Error(Code::kCorrupt, fmt::format("the chunks hold {} bytes, {} were written",
-                                             value.size(), row.bytes));
+  if (have != row.bytes) {
+    return Error(Code::kCorrupt, fmt::format("the chunks hold {} bytes, {} were written", have, row.bytes));
   }
-  return value;
+  return {};
 }
 
 Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& row,
@@ -269,7 +381,7 @@ Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& ro
   const RowChange report{Kind::kPut, Family::kQuarantine,
                          QuarantineKey(options_.clock->now_s(), table, key),
                          AsBytes(error.message())};
-  Ignore(Erase(table, key, &report), "the value stays refused by its digest");
+  Ignore(Erase(table, key, ReadFacts(table, key), &report), "the value stays refused by its digest");
   std::vector<RowChange> oldest;
   MutexLock lock(damage_mutex_);
   if (++damages_ > options_.damages_max) {
@@ -295,38 +407,48 @@ Result<FactsRow> RocksStore::ReadFacts(Table table, const Digest& key) {
   return facts;
 }
 
-Status RocksStore::Erase(Table table, const Digest& key, const RowChange* also) {
+Status RocksStore::Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also) {
   const std::string facts_key = FactsKey(table, key);
-  // All chunks of the key go, whichever write made them: the record may be unreadable.
-  std::vector<RowChange> changes = {{Kind::kErase, FamilyOf(table), RowKey(key)},
-                                    {Kind::kErase, Family::kFacts, facts_key}};
-  const Result<FactsRow> facts = ReadFacts(table, key);
-  if (!facts || facts->chunks > 0) {
-    changes.push_back({Kind::kErasePrefix, Family::kChunks, facts_key});
+  Changes changes;
+  changes.Add(Kind::kErase, FamilyOf(table), RowKey(key));
+  // Without its facts a value is counted as one of no bytes; its order row goes when an eviction meets it.
+  changes.added = {table, {~uint64_t{0}, 0}};
+  if (facts) {
+    EraseFacts(changes, table, key, *facts);
+    changes.added->second.bytes = -facts->stat.bytes;
+  } else if (facts.error().code() == Code::kNotFound) {
+    changes.added.reset();
+  } else {
+    changes.Add(Kind::kErase, Family::kFacts, facts_key);
   }
-  if (also != nullptr) changes.push_back(*also);
-  return db_->Apply(changes, /*sync=*/false);
+  // All chunks of the key go, whichever write made them: the record may be unreadable.
+  if (!facts || facts->chunks > 0) changes.Add(Kind::kErasePrefix, Family::kChunks, facts_key);
+  if (also != nullptr) changes.rows.push_back(*also);
+  return Commit(changes, /*sync=*/false);
 }
 
-Status RocksStore::Delete(Table table, const Digest& key) {
+Result<bool> RocksStore::Delete(Table table, const Digest& key, std::optional<uint64_t> expected) {
   MutexLock lock(MutexOf(key));
   {
     MutexLock touch_lock(touch_mutex_);
-    touches_.erase(FactsKey(table, key));
+    touches_.erase({table, key});
   }
-  if (const Result<FactsRow> facts = ReadFacts(table, key);
-      !facts && facts.error().code() == Code::kNotFound) {
+  const Result<FactsRow> facts = ReadFacts(table, key);
+  if (!facts && facts.error().code() == Code::kNotFound) {
+    if (expected) return false;
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
-  return Erase(table, key, nullptr);
+  if (expected && (!facts || facts->stat.version != *expected)) return false;
+  TRY(Erase(table, key, facts, nullptr));
+  return true;
 }
 
-void RocksStore::AddUse(const std::string& facts_key, FactsRow& facts) {
+void RocksStore::AddUse(Table table, const Digest& key, Stat& stat) {
   MutexLock lock(touch_mutex_);
-  const auto found = touches_.find(facts_key);
+  const auto found = touches_.find({table, key});
   if (found == touches_.end()) return;
-  facts.stat.hits += found->second.hits;
-  facts.stat.used = std::max(facts.stat.used, found->second.last);
+  stat.hits += found->second.hits;
+  stat.used = std::max(stat.used, found->second.last);
 }
 
 Result<Stat> RocksStore::StatOf(Table table, const Digest& key) {
@@ -335,69 +457,165 @@ Result<Stat> RocksStore::StatOf(Table table, const Digest& key) {
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
   TRY_ASSIGN(FactsRow row, std::move(facts));
-  AddUse(FactsKey(table, key), row);
+  AddUse(table, key, row.stat);
   return row.stat;
 }
 
 void RocksStore::Touch(Table table, const Digest& key) {
-  bool write = false;
-  {
-    MutexLock lock(touch_mutex_);
-    Use& use = touches_[FactsKey(table, key)];
-    ++use.hits;
-    use.last = options_.clock->now_s();
-    write = touches_.size() >= options_.touches_max;
-  }
-  if (write) Ignore(WriteTouches(), "uses may be lost");
+  const int64_t now = options_.clock->now_s();
+  MutexLock lock(touch_mutex_);
+  const auto found = touches_.find({table, key});
+  // Where nothing is ever written, uses of more values than this are not worth memory.
+  if (found == touches_.end() && touches_.size() >= 16 * options_.touches_max) return;
+  Use& use = found == touches_.end() ? touches_[{table, key}] : found->second;
+  ++use.hits;
+  use.last = now;
 }
 
 Status RocksStore::WriteTouches() {
-  std::map<std::string, Use> touches;
+  std::unordered_map<TableKey, Use, TableKeyHash> touches;
   {
     MutexLock lock(touch_mutex_);
     touches.swap(touches_);
   }
-  for (const auto& [facts_key, use] : touches) {
-    const Bytes bytes = AsBytes(facts_key);
-    const Table table = static_cast<Table>(bytes[0]);
-    TRY_ASSIGN(const Digest key, DigestFromFactsKey(bytes));
-    MutexLock lock(MutexOf(key));
-    Result<FactsRow> facts = ReadFacts(table, key);
-    if (!facts) continue;
-    facts->stat.hits += use.hits;
-    facts->stat.used = std::max(facts->stat.used, use.last);
-    const Buffer row = EncodeFactsRow(*facts);
-    const RowChange change{Kind::kPut, Family::kFacts, facts_key, row};
-    TRY(db_->Apply({&change, 1}, /*sync=*/false));
+  for (const auto& [name, use] : touches) {
+    MutexLock lock(MutexOf(name.key));
+    const Result<FactsRow> before = ReadFacts(name.table, name.key);
+    if (!before) continue;
+    FactsRow facts = *before;
+    facts.stat.hits += use.hits;
+    facts.stat.used = std::max(facts.stat.used, use.last);
+    Changes changes;
+    ChangeFacts(changes, name.table, name.key, facts, &*before);
+    TRY(Commit(changes, /*sync=*/false));
   }
   return {};
 }
 
 Status RocksStore::Pin(Table table, const Digest& key, bool pinned) {
   MutexLock lock(MutexOf(key));
-  Result<FactsRow> facts = ReadFacts(table, key);
-  if (!facts && facts.error().code() == Code::kNotFound) {
+  const Result<FactsRow> before = ReadFacts(table, key);
+  if (!before && before.error().code() == Code::kNotFound) {
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
-  TRY_ASSIGN(FactsRow row, std::move(facts));
-  row.stat.pinned = pinned;
-  const Buffer bytes = EncodeFactsRow(row);
-  const RowChange change{Kind::kPut, Family::kFacts, FactsKey(table, key), bytes};
-  return db_->Apply({&change, 1}, /*sync=*/true);
+  if (!before) return before.error();
+  FactsRow facts = *before;
+  facts.stat.pinned = pinned;
+  Changes changes;
+  ChangeFacts(changes, table, key, facts, &*before);
+  return Commit(changes, /*sync=*/true);
 }
 
-Status RocksStore::ForEach(Table table,
-                           const std::function<bool(const Digest&, const Stat&)>& fn) {
-  return db_->Scan(Family::kFacts, std::string(1, static_cast<char>(table)),
-                   [&](Bytes row_key, Bytes bytes) {
-                     const Result<Digest> key = DigestFromFactsKey(row_key);
-                     Result<FactsRow> facts = DecodeFactsRow(bytes);
-                     // Facts that cannot be read make a value that is worth nothing to keep.
-                     if (!key) return true;
-                     if (!facts) return fn(*key, Stat{});
-                     AddUse(std::string(AsText(row_key)), *facts);
-                     return fn(*key, facts->stat);
-                   });
+Result<Page<StoreRow>> RocksStore::List(Table table, const std::string& after, size_t limit) {
+  if (!after.empty() && after.size() != 16) return BadCursor(after);
+  Page<StoreRow> page;
+  const std::string prefix(1, static_cast<char>(table));
+  TRY(db_->Scan(
+      Family::kFacts, prefix,
+      [&](Bytes row_key, Bytes bytes) {
+        const Result<Digest> key = DigestFromFactsKey(row_key);
+        if (!key) return true;
+        if (page.rows.size() == limit) {
+          page.next = RowKey(*key);
+          return false;
+        }
+        // Facts that cannot be read make a value that is worth nothing to keep.
+        const Result<FactsRow> facts = DecodeFactsRow(bytes);
+        page.rows.push_back({table, *key, facts ? facts->stat : Stat{}});
+        return true;
+      },
+      prefix + after));
+  for (StoreRow& row : page.rows) AddUse(table, row.key, row.stat);
+  return page;
+}
+
+Result<Page<GroupRow>> RocksStore::ListGroup(Table table, const std::string& group, const std::string& after,
+                                             size_t limit) {
+  if (!after.empty() && after.size() != 24) return BadCursor(after);
+  Page<GroupRow> page;
+  const std::string prefix = GroupPrefix(table, DigestOf(group));
+  TRY(db_->Scan(
+      Family::kGroups, prefix,
+      [&](Bytes row_key, Bytes summary) {
+        const auto parts = PartsOfGroupKey(row_key);
+        if (!parts) return true;
+        if (page.rows.size() == limit) {
+          page.next = std::string(AsText(row_key)).substr(prefix.size());
+          return false;
+        }
+        page.rows.push_back({parts->second, parts->first, Buffer(summary.begin(), summary.end())});
+        return true;
+      },
+      prefix + after));
+  return page;
+}
+
+Result<Page<std::string>> RocksStore::ListGroups(Table table, const std::string& after, size_t limit) {
+  if (!after.empty() && after.size() != 16) return BadCursor(after);
+  Page<std::string> page;
+  const std::string prefix(1, static_cast<char>(table));
+  TRY(db_->Scan(
+      Family::kGroupNames, prefix,
+      [&](Bytes row_key, Bytes name) {
+        if (page.rows.size() == limit) {
+          page.next = std::string(AsText(row_key)).substr(1);
+          return false;
+        }
+        page.rows.emplace_back(AsText(name));
+        return true;
+      },
+      prefix + after));
+  return page;
+}
+
+Result<std::string> RocksStore::GroupOf(Table table, const Digest& key) {
+  TRY_ASSIGN(const FactsRow facts, ReadFacts(table, key));
+  std::string group;
+  if (facts.group.IsZero()) return group;
+  TRY(db_->Read(Family::kGroupNames, GroupPrefix(table, facts.group), [&](Bytes name) -> Status {
+    group = AsText(name);
+    return {};
+  }));
+  return group;
+}
+
+Result<Page<StoreRow>> RocksStore::Cheapest(Table table, const std::string& after, size_t limit) {
+  if (!after.empty() && after.size() != 24) return BadCursor(after);
+  Page<StoreRow> page;
+  std::vector<std::string> keys;
+  const std::string prefix(1, static_cast<char>(table));
+  TRY(db_->Scan(
+      Family::kOrder, prefix,
+      [&](Bytes row_key, Bytes) {
+        if (keys.size() == limit) {
+          page.next = std::string(AsText(row_key)).substr(1);
+          return false;
+        }
+        keys.emplace_back(AsText(row_key));
+        return true;
+      },
+      prefix + after));
+  for (const std::string& row_key : keys) {
+    const auto parts = PartsOfOrderKey(AsBytes(row_key));
+    if (!parts) continue;
+    const Digest& key = parts->second;
+    Result<FactsRow> facts = ReadFacts(table, key);
+    const auto is_stale = [&] {
+      if (!facts) return facts.error().code() == Code::kNotFound;
+      return facts->stat.pinned || OrderKey(table, facts->score, key) != row_key;
+    };
+    if (is_stale()) {
+      MutexLock lock(MutexOf(key));
+      facts = ReadFacts(table, key);
+      // A row that belongs to no value is in nobody's way but here.
+      const RowChange erase{Kind::kErase, Family::kOrder, row_key};
+      if (is_stale()) Ignore(db_->Apply({&erase, 1}, /*sync=*/false), "it is met again");
+      continue;
+    }
+    page.rows.push_back({table, key, facts ? facts->stat : Stat{}});
+    AddUse(table, key, page.rows.back().stat);
+  }
+  return page;
 }
 
 Status RocksStore::ForEachDamaged(const std::function<bool(const Damage&)>& fn) {
@@ -411,9 +629,9 @@ Status RocksStore::ForEachDamaged(const std::function<bool(const Damage&)>& fn) 
   });
 }
 
-Status RocksStore::Compact() {
+Status RocksStore::Compact(std::stop_token stop) {
   TRY(WriteTouches());
-  return db_->Compact();
+  return db_->Compact(std::move(stop));
 }
 
 std::string RocksStore::Describe() const {

@@ -22,8 +22,10 @@ struct RocksStoreOptions {
   uint64_t value_bytes_max = 2ull << 30;
   /// Writes are refused with kExhausted while the disk has less than this left.
   uint64_t disk_free_bytes_min = 256u << 20;
-  /// Uses are written to disk once this many keys were touched.
-  size_t touches_max = 256;
+  /// Uses are written with the next write once this many keys were touched; 16 times as many are kept, others lost.
+  size_t touches_max = 4096;
+  /// Uses count half after this many seconds in the order of what is worth least.
+  int64_t use_half_life_s = 7 * 86'400;
   /// Reports of damaged values kept; the oldest goes first.
   size_t damages_max = 1000;
   /// Where time, disk space and counters come from.

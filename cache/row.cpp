@@ -9,8 +9,8 @@ namespace ingot::cache {
 namespace {
 
 constexpr uint32_t kCommitMagic = 0x31524E49;  // "INR1"
-constexpr uint8_t kFactsVersion = 1;
-constexpr size_t kFactsRowBytes = 62;
+constexpr uint8_t kFactsVersion = 2;
+constexpr size_t kFactsRowBytes = 86;
 
 template <typename T>
 void AppendBig(std::string& out, T value) {
@@ -23,6 +23,16 @@ uint64_t LoadBig64(Bytes bytes, size_t at) {
   uint64_t value = 0;
   for (size_t i = 0; i < 8; ++i) value = value << 8 | bytes[at + i];
   return value;
+}
+
+/// Numbers whose order is that of the doubles.
+uint64_t SortableBits(double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+double FromSortableBits(uint64_t bits) {
+  return std::bit_cast<double>(bits >> 63 ? bits & ~(1ull << 63) : ~bits);
 }
 
 }  // namespace
@@ -76,12 +86,15 @@ Buffer EncodeFactsRow(const FactsRow& row) {
   AppendLittle(out, kFactsVersion);
   AppendLittle(out, static_cast<uint8_t>(row.stat.pinned));
   AppendLittle(out, row.chunks);
-  AppendLittle(out, row.write_id);
+  AppendLittle(out, row.stat.version);
   AppendLittle(out, row.stat.bytes);
   AppendLittle(out, row.stat.created);
   AppendLittle(out, row.stat.used);
   AppendLittle(out, row.stat.hits);
   AppendLittle(out, std::bit_cast<uint64_t>(row.stat.cost_s));
+  AppendLittle(out, std::bit_cast<uint64_t>(row.score));
+  AppendLittle(out, row.group.low);
+  AppendLittle(out, row.group.high);
   AppendLittle(out, DigestOf(out).low);
   return out;
 }
@@ -100,12 +113,14 @@ Result<FactsRow> DecodeFactsRow(Bytes bytes) {
   FactsRow row;
   row.stat.pinned = bytes[1] == 1;
   row.chunks = LoadLittle<uint32_t>(bytes, 2);
-  row.write_id = LoadLittle<uint64_t>(bytes, 6);
+  row.stat.version = LoadLittle<uint64_t>(bytes, 6);
   row.stat.bytes = LoadLittle<uint64_t>(bytes, 14);
   row.stat.created = LoadLittle<int64_t>(bytes, 22);
   row.stat.used = LoadLittle<int64_t>(bytes, 30);
   row.stat.hits = LoadLittle<uint64_t>(bytes, 38);
   row.stat.cost_s = std::bit_cast<double>(LoadLittle<uint64_t>(bytes, 46));
+  row.score = std::bit_cast<double>(LoadLittle<uint64_t>(bytes, 54));
+  row.group = {LoadLittle<uint64_t>(bytes, 62), LoadLittle<uint64_t>(bytes, 70)};
   return row;
 }
 
@@ -137,6 +152,46 @@ std::string ChunkKey(Table table, const Digest& key, uint64_t write_id, uint32_t
   std::string out = WriteKey(table, key, write_id);
   AppendBig(out, index);
   return out;
+}
+
+std::string OrderKey(Table table, double score, const Digest& key) {
+  std::string out(1, static_cast<char>(table));
+  AppendBig(out, SortableBits(score));
+  return out + RowKey(key);
+}
+
+Result<std::pair<double, Digest>> PartsOfOrderKey(Bytes row_key) {
+  if (row_key.size() != 25) {
+    return Error(Code::kCorrupt, fmt::format("order key: {} bytes, needs 25", row_key.size()));
+  }
+  return std::pair(FromSortableBits(LoadBig64(row_key, 1)), Digest{LoadBig64(row_key, 17), LoadBig64(row_key, 9)});
+}
+
+std::string GroupPrefix(Table table, const Digest& group) { return FactsKey(table, group); }
+
+std::string GroupKey(Table table, const Digest& group, int64_t created, const Digest& key) {
+  std::string out = GroupPrefix(table, group);
+  AppendBig(out, ~static_cast<uint64_t>(created));
+  return out + RowKey(key);
+}
+
+Result<std::pair<int64_t, Digest>> PartsOfGroupKey(Bytes row_key) {
+  if (row_key.size() != 41) {
+    return Error(Code::kCorrupt, fmt::format("group key: {} bytes, needs 41", row_key.size()));
+  }
+  return std::pair(static_cast<int64_t>(~LoadBig64(row_key, 17)), Digest{LoadBig64(row_key, 33), LoadBig64(row_key, 25)});
+}
+
+Buffer EncodeTotalsRow(const Totals& totals) {
+  Buffer out;
+  AppendLittle(out, totals.count);
+  AppendLittle(out, totals.bytes);
+  return out;
+}
+
+Result<Totals> DecodeTotalsRow(Bytes bytes) {
+  if (bytes.size() != 16) return Error(Code::kCorrupt, fmt::format("totals: {} bytes, needs 16", bytes.size()));
+  return Totals{LoadLittle<uint64_t>(bytes, 0), LoadLittle<uint64_t>(bytes, 8)};
 }
 
 std::string QuarantineKey(int64_t time_s, Table table, const Digest& key) {

@@ -9,7 +9,7 @@ namespace {
 CommitRow SmallCommit(uint32_t chunks) {
   return {5, DigestOf("value"), 0x1122334455667788, chunks};
 }
-FactsRow SmallFacts() { return {{5, 100, 200, 3, 1.5, true}, 42, 7}; }
+FactsRow SmallFacts() { return {{5, 100, 200, 3, 1.5, true, 42}, 7, -2.5, {8, 9}}; }
 
 TEST(CommitRow, GivesBackWhatWasWritten) {
   const Result<CommitRow> inline_row = DecodeCommitRow(EncodeCommitRow(SmallCommit(0),
@@ -50,8 +50,10 @@ TEST(FactsRow, GivesBackWhatWasWritten) {
   EXPECT_EQ(row->stat.hits, 3u);
   EXPECT_EQ(row->stat.cost_s, 1.5);
   EXPECT_TRUE(row->stat.pinned);
-  EXPECT_EQ(row->write_id, 42u);
+  EXPECT_EQ(row->stat.version, 42u);
   EXPECT_EQ(row->chunks, 7u);
+  EXPECT_EQ(row->score, -2.5);
+  EXPECT_EQ(row->group, (Digest{8, 9}));
 }
 
 TEST(FactsRow, RejectsEveryTruncationAndBitFlip) {
@@ -80,9 +82,9 @@ TEST(Rows, RejectBytesThatHaveNoMeaning) {
   commit[40] = 1;
   EXPECT_EQ(DecodeCommitRow(Resealed(commit, 48)).error().code(), Code::kCorrupt);
   Buffer facts = EncodeFactsRow(SmallFacts());
-  EXPECT_TRUE(DecodeFactsRow(Resealed(facts, 54)));
+  EXPECT_TRUE(DecodeFactsRow(Resealed(facts, 78)));
   facts[1] = 2;
-  EXPECT_EQ(DecodeFactsRow(Resealed(facts, 54)).error().code(), Code::kCorrupt);
+  EXPECT_EQ(DecodeFactsRow(Resealed(facts, 78)).error().code(), Code::kCorrupt);
 }
 
 TEST(RowKeys, OrderAsTheirNumbersDo) {
@@ -94,6 +96,32 @@ TEST(RowKeys, OrderAsTheirNumbersDo) {
   EXPECT_TRUE(ChunkKey(Table::kGraphs, key, 1, 9).starts_with(WriteKey(Table::kGraphs, key, 1)));
   EXPECT_EQ(*DigestFromFactsKey(AsBytes(FactsKey(Table::kGraphs, key))), key);
   EXPECT_FALSE(DigestFromFactsKey(AsBytes("short")));
+}
+
+TEST(OrderKey, SortsAsTheScoresDo) {
+  std::string last;
+  for (const double score : {-1e300, -2.5, -1e-300, -0.0, 0.0, 1e-300, 1.0, 1.5, 1e300}) {
+    const std::string key = OrderKey(Table::kGraphs, score, {1, 2});
+    EXPECT_LT(last, key) << score;
+    const auto parts = PartsOfOrderKey(AsBytes(key));
+    ASSERT_TRUE(parts);
+    EXPECT_EQ(parts->first, score);
+    EXPECT_EQ(parts->second, (Digest{1, 2}));
+    last = key;
+  }
+  EXPECT_FALSE(PartsOfOrderKey(AsBytes("short")));
+}
+
+TEST(GroupKey, SortsTheNewestFirst) {
+  const Digest group = DigestOf("g");
+  std::string last;
+  for (const int64_t created : {int64_t{1} << 40, int64_t{2}, int64_t{1}, int64_t{0}}) {
+    const std::string key = GroupKey(Table::kEntries, group, created, {3, 4});
+    EXPECT_LT(last, key) << created;
+    EXPECT_EQ(*PartsOfGroupKey(AsBytes(key)), std::pair(created, Digest{3, 4}));
+    last = key;
+  }
+  EXPECT_FALSE(PartsOfGroupKey(AsBytes("short")));
 }
 
 }  // namespace

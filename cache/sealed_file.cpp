@@ -9,8 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
-
-#include "base/filesystem.h"
+#include <utility>
 
 namespace ingot::cache {
 namespace {
@@ -24,28 +23,44 @@ Result<void*> MapForReading(int fd, uint64_t bytes) {
 
 }  // namespace
 
-Result<SealedRef> SealedFile::Make(uint64_t bytes, const std::function<Status(std::span<uint8_t>)>& fill) {
+Result<SealedRoom> SealedRoom::Make(uint64_t bytes) {
   TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory("ingot-artifact", bytes));
+  void* at = nullptr;
   if (bytes != 0) {
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED) {
       return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
     }
-    Status filled = fill({static_cast<uint8_t*>(at), bytes});
-    // A seal against writing is refused while somebody can write.
-    munmap(at, bytes);
-    TRY(std::move(filled));
   }
-  TRY(proto::SealMemory(fd.get()));
-  TRY_ASSIGN(void* const at, MapForReading(fd.get(), bytes));
-  return SealedRef(new SealedFile(std::move(fd), at, bytes));
+  return SealedRoom(std::move(fd), at, bytes);
+}
+
+SealedRoom::SealedRoom(SealedRoom&& other) noexcept
+    : fd_(std::move(other.fd_)), at_(std::exchange(other.at_, nullptr)), size_(other.size_) {}
+
+SealedRoom& SealedRoom::operator=(SealedRoom&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(at_, other.at_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+SealedRoom::~SealedRoom() {
+  if (at_ != nullptr) munmap(at_, size_);
+}
+
+Result<SealedRef> SealedRoom::Seal() && {
+  // A seal against writing is refused while somebody can write.
+  if (at_ != nullptr) munmap(std::exchange(at_, nullptr), size_);
+  TRY(proto::SealMemory(fd_.get()));
+  TRY_ASSIGN(void* const at, MapForReading(fd_.get(), size_));
+  return SealedRef(new SealedFile(std::move(fd_), at, size_));
 }
 
 Result<SealedRef> SealedFile::Copy(Bytes bytes) {
-  return Make(bytes.size(), [&](std::span<uint8_t> to) -> Status {
-    std::memcpy(to.data(), bytes.data(), bytes.size());
-    return {};
-  });
+  TRY_ASSIGN(SealedRoom room, SealedRoom::Make(bytes.size()));
+  if (!bytes.empty()) std::memcpy(room.data(), bytes.data(), bytes.size());
+  return std::move(room).Seal();
 }
 
 Result<SealedRef> SealedFile::Adopt(proto::UniqueFd fd, uint64_t bytes) {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <span>
 
 #include "base/bytes.h"
 #include "base/digest.h"
@@ -15,10 +13,6 @@ namespace ingot::cache {
 /// Bytes in sealed memory: one physical copy that this process reads and all clients map. Immutable. Thread-safe.
 class SealedFile {
  public:
-  /// Fills `bytes` of memory by `fill` and seals them. An Error of `fill` is handed on; kExhausted: memory,
-  /// descriptors.
-  static Result<std::shared_ptr<const SealedFile>> Make(uint64_t bytes,
-                                                        const std::function<Status(std::span<uint8_t>)>& fill);
   static Result<std::shared_ptr<const SealedFile>> Copy(Bytes bytes);
   /// Takes a sealed memory file of somebody else. kCorrupt: it has another size; kIncompatible: it is not sealed.
   static Result<std::shared_ptr<const SealedFile>> Adopt(proto::UniqueFd fd, uint64_t bytes);
@@ -32,6 +26,7 @@ class SealedFile {
   int fd() const { return fd_.get(); }
 
  private:
+  friend class SealedRoom;
   SealedFile(proto::UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
 
   const proto::UniqueFd fd_;
@@ -39,5 +34,26 @@ class SealedFile {
   const uint64_t size_;
 };
 using SealedRef = std::shared_ptr<const SealedFile>;
+
+/// Memory that is filled and then sealed. Thread-compatible.
+class SealedRoom {
+ public:
+  /// kExhausted: memory, descriptors.
+  static Result<SealedRoom> Make(uint64_t bytes);
+  SealedRoom(SealedRoom&& other) noexcept;
+  SealedRoom& operator=(SealedRoom&& other) noexcept;
+  ~SealedRoom();
+  /// nullptr where there are no bytes.
+  uint8_t* data() { return static_cast<uint8_t*>(at_); }
+  uint64_t size() const { return size_; }
+  Result<SealedRef> Seal() &&;
+
+ private:
+  SealedRoom(proto::UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
+
+  proto::UniqueFd fd_;
+  void* at_;
+  uint64_t size_;
+};
 
 }  // namespace ingot::cache

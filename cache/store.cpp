@@ -1,12 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/store.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cache/row.h"
+
 namespace ingot::cache {
 
 std::string_view NameOf(Table table) {
-  static constexpr std::string_view kNames[kTables] = {"entries", "graphs", "artifacts",
-                                                       "kernels", "tuning", "stats"};
+  static constexpr std::string_view kNames[kTables] = {"entries", "graphs", "artifacts", "stats"};
   return kNames[static_cast<size_t>(table)];
+}
+
+Result<Value> Store::Get(Table table, const Digest& key) {
+  Value value;
+  TRY_ASSIGN(value.version, Read(table, key, [&](uint64_t bytes) -> Result<uint8_t*> {
+               value.bytes.resize(bytes);
+               return value.bytes.data();
+             }));
+  return value;
+}
+
+Result<std::string> DigestCursor(std::string_view hex) {
+  std::string all(hex);
+  if (all.size() > 32) return Error(Code::kInvalid, fmt::format("'{}' has more than the 32 hex digits of a key", hex));
+  all.resize(32, '0');
+  TRY_ASSIGN(const Digest digest, Digest::FromHex(all));
+  return RowKey(digest);
+}
+
+double ScoreOf(const Stat& stat, int64_t half_life_s) {
+  // The damaged facts of a store must not make a value that sorts nowhere.
+  const double cost_s = std::isfinite(stat.cost_s) ? std::max(stat.cost_s, 1e-6) : 1e-6;
+  const double uses = 1.0 + static_cast<double>(stat.hits);
+  return std::log2(cost_s * uses / static_cast<double>(std::max<uint64_t>(stat.bytes, 1))) +
+         static_cast<double>(stat.used) / static_cast<double>(std::max<int64_t>(half_life_s, 1));
 }
 
 }  // namespace ingot::cache

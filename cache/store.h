@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +18,8 @@ namespace ingot::cache {
 
 /// The tables of a store. Values of `kArtifacts` are named by the digest of their bytes; those of
 /// the others are small records that may be replaced.
-enum class Table : uint8_t { kEntries, kGraphs, kArtifacts, kKernels, kTuning, kStats };
-inline constexpr size_t kTables = 6;
+enum class Table : uint8_t { kEntries, kGraphs, kArtifacts, kStats };
+inline constexpr size_t kTables = 4;
 /// "entries", "graphs", ...
 std::string_view NameOf(Table table);
 
@@ -28,6 +31,51 @@ struct Stat {
   uint64_t hits = 0;
   double cost_s = 0;     ///< what making it again would take
   bool pinned = false;
+  /// Another one after each write of the value; never 0, never one that it had before.
+  uint64_t version = 0;
+};
+
+/// A value as it was read.
+struct Value {
+  Buffer bytes;
+  uint64_t version = 0;
+};
+
+/// What a write says beside the value.
+struct PutOptions {
+  double cost_s = 0;
+  /// Write only where the value has this version still; 0: where it is absent.
+  std::optional<uint64_t> expected;
+  /// Values of one table with the same group are listed together. Empty: none.
+  std::string group;
+  /// Given with each row of a listing of the group.
+  Buffer summary;
+};
+
+/// One value of a listing.
+struct StoreRow {
+  Table table = Table::kEntries;
+  Digest key;
+  Stat stat;
+};
+
+/// Values of one group, the newest first.
+struct GroupRow {
+  Digest key;
+  int64_t created = 0;
+  Buffer summary;
+};
+template <typename Row>
+struct Page {
+  std::vector<Row> rows;
+  /// Where the next page begins; empty after the last.
+  std::string next;
+};
+
+/// What all values of a table come to.
+struct Totals {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
 };
 
 /// One value that was found damaged and taken out of its table.
@@ -38,34 +86,63 @@ struct Damage {
   std::string reason;
 };
 
-/// Keeps named byte strings; adapters compose (memory, RocksDB, tiered, verifying).
+/// The values of one machine: the engine under the local ports (cache/local_index.h, cache/local_blobs.h) and under
+/// upkeep (cache/evict.h).
 ///
-/// Writes are atomic: a reader sees the whole value or none, also after a crash. Every read is
-/// checked against the digest written with it. Thread-safe.
-/// Errors: kNotFound is the normal miss; kCorrupt also moves the value to quarantine;
-/// kExhausted: full disk or a limit, reads go on; kUnavailable: the store cannot be used.
+/// Writes are atomic: a reader sees the whole value or none, also after a crash. Every read is checked against the
+/// digest written with it, and that of an artifact against its name. No call's work grows with what the store holds,
+/// but Compact's. Thread-safe; may block on the disk.
+/// Errors: kNotFound is the normal miss; kCorrupt also moves the value to quarantine; kInvalid: an artifact under
+/// another name than its digest; kExhausted: full disk or a limit, reads go on; kUnavailable: the store cannot be used.
 class Store {
  public:
   virtual ~Store() = default;
-  virtual Result<Buffer> Get(Table table, const Digest& key) = 0;
-  /// Replaces what is there.
-  virtual Status Put(Table table, const Digest& key, Bytes value, double cost_s) = 0;
-  /// True when it was absent and has been written.
-  virtual Result<bool> PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) = 0;
-  virtual Status Delete(Table table, const Digest& key) = 0;
+  /// Reads into the room that `room` gives for so many bytes; it may be asked again when a writer replaced the value
+  /// meanwhile. Returns the version.
+  using Room = std::function<Result<uint8_t*>(uint64_t bytes)>;
+  virtual Result<uint64_t> Read(Table table, const Digest& key, const Room& room) = 0;
+  /// The new version; 0, and nothing is written, where the value is not as `expected`.
+  virtual Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) = 0;
+  /// False where its version is not `expected`.
+  virtual Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected = {}) = 0;
   virtual Result<Stat> StatOf(Table table, const Digest& key) = 0;
-  /// Records a use (batched; may be lost in a crash).
+  /// Records a use (batched; may be lost in a crash). Never waits for the disk.
   virtual void Touch(Table table, const Digest& key) = 0;
   virtual Status Pin(Table table, const Digest& key, bool pinned) = 0;
-  /// Calls `fn` for every key until it returns false. Values written meanwhile may be missed.
-  virtual Status ForEach(Table table, const std::function<bool(const Digest&, const Stat&)>& fn) = 0;
+
+  /// At most `limit` values of a table in the order of their keys' hex digits, from the page before's `next` on, or
+  /// from a text of DigestCursor; empty: from the first. Values written or deleted meanwhile may be missed or seen.
+  virtual Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) = 0;
+  virtual Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
+                                           size_t limit) = 0;
+  /// Groups that were written to; some may be empty by now.
+  virtual Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) = 0;
+  /// The group a value was written with; empty: none.
+  virtual Result<std::string> GroupOf(Table table, const Digest& key) = 0;
+  /// At most `limit` values of a table that are worth least (ScoreOf), the least first; never a pinned one.
+  virtual Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) = 0;
+  virtual std::array<Totals, kTables> TotalsOf() = 0;
+  /// Uses count half after this many seconds (ScoreOf).
+  virtual int64_t half_life_s() const = 0;
+
   /// Calls `fn` for every value that was found damaged, oldest first, until it returns false.
   virtual Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) = 0;
   /// Writes out batched uses and gives space of deleted values back to the disk. May take
-  /// seconds; other calls go on meanwhile.
-  virtual Status Compact() = 0;
+  /// seconds; other calls go on meanwhile. kCancelled by `stop`.
+  virtual Status Compact(std::stop_token stop) = 0;
   /// One line for people: kind, place, state ("rocksdb /home/u/.cache/ingot, 12 MB, writable").
   virtual std::string Describe() const = 0;
+
+  /// Read into a buffer.
+  Result<Value> Get(Table table, const Digest& key);
 };
+
+/// The place in List that the first key of these hex digits has or would have.
+Result<std::string> DigestCursor(std::string_view hex);
+
+/// What keeping a value is worth, as the logarithm of compile seconds saved per byte and use, plus the time of its last
+/// use in half-lives: of two values the one that is worth less now is worth less at any later time, so that the order
+/// can be kept on disk. `half_life_s`: uses count half after so many seconds.
+double ScoreOf(const Stat& stat, int64_t half_life_s);
 
 }  // namespace ingot::cache

@@ -11,7 +11,7 @@
 namespace ingot::cache {
 
 /// Version of what is inside a store directory (docs/format/store.md).
-inline constexpr uint32_t kStoreVersion = 1;
+inline constexpr uint32_t kStoreVersion = 2;
 
 /// The directory of a store: lock, version file, database, and databases moved aside.
 ///

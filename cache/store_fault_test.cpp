@@ -46,7 +46,6 @@ Buffer MakeValue(size_t size, uint32_t seed) {
 class StoreFault : public testing::Test {
  protected:
   StoreFault() {
-    options_.memory_bytes_max = 0;
     options_.chunk_bytes = kChunk;
     options_.disk_free_bytes_min = 0;
     options_.clock = &clock_;
@@ -65,8 +64,9 @@ class StoreFault : public testing::Test {
   /// Puts value `seed` under its digest.
   Digest Fill(size_t size, uint32_t seed) {
     const Buffer value = MakeValue(size, seed);
-    const Status put = store_->Put(Table::kArtifacts, DigestOf(value), value, 1);
+    const auto put = store_->Put(Table::kArtifacts, DigestOf(value), value, {.cost_s = 1});
     EXPECT_TRUE(put) << put.error().ToText();
+    total_ = store_->TotalsOf()[static_cast<size_t>(Table::kArtifacts)].bytes;
     return DigestOf(value);
   }
   /// Changes rows of the closed store behind its back.
@@ -90,7 +90,7 @@ class StoreFault : public testing::Test {
   /// The value is refused once, reported, and then simply absent; a fresh one can be written.
   void ExpectQuarantined(const Digest& name, const Buffer& value, const std::string& reason) {
     Open();
-    const Result<Buffer> got = store_->Get(Table::kArtifacts, name);
+    const Result<Value> got = store_->Get(Table::kArtifacts, name);
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().code(), Code::kCorrupt);
     EXPECT_THAT(got.error().message(), HasSubstr(reason));
@@ -106,8 +106,9 @@ class StoreFault : public testing::Test {
     EXPECT_EQ(damages[0].table, Table::kArtifacts);
     EXPECT_EQ(damages[0].found, clock_.now_s());
     EXPECT_THAT(damages[0].reason, HasSubstr(reason));
-    ASSERT_TRUE(*store_->PutIfAbsent(Table::kArtifacts, name, value, 1));
-    EXPECT_EQ(*store_->Get(Table::kArtifacts, name), value);
+    ASSERT_NE(*store_->Put(Table::kArtifacts, name, value, {.cost_s = 1, .expected = 0}), 0u);
+    EXPECT_EQ(store_->TotalsOf()[static_cast<size_t>(Table::kArtifacts)].bytes, total_);
+    EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, value);
   }
   std::vector<std::string> Asides() {
     Result<std::vector<std::string>> names = RealFilesystem().List(path_ + "/aside");
@@ -122,6 +123,7 @@ class StoreFault : public testing::Test {
   const std::string path_ = dir_ / "store";
   FakeClock clock_;
   Metrics metrics_;
+  uint64_t total_ = 0;
   FaultyFilesystem faulty_{RealFilesystem()};
   StoreOptions options_;
   std::unique_ptr<Store> store_;
@@ -134,8 +136,8 @@ TEST_F(StoreFault, ReopeningFindsEverything) {
   store_->Touch(Table::kArtifacts, small);
   ASSERT_TRUE(store_->Pin(Table::kArtifacts, large, true));
   Open();
-  EXPECT_EQ(*store_->Get(Table::kArtifacts, small), MakeValue(100, 1));
-  EXPECT_EQ(*store_->Get(Table::kArtifacts, large), MakeValue(20 * kChunk, 2));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, small)->bytes, MakeValue(100, 1));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, large)->bytes, MakeValue(20 * kChunk, 2));
   EXPECT_EQ(store_->StatOf(Table::kArtifacts, small)->hits, 1u);
   EXPECT_TRUE(store_->StatOf(Table::kArtifacts, large)->pinned);
   EXPECT_TRUE(Asides().empty());
@@ -232,7 +234,7 @@ TEST_F(StoreFault, ArtifactUnderAnotherNameIsRefused) {
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, wrong).error().code(), Code::kCorrupt);
   EXPECT_EQ(store_->Get(Table::kArtifacts, wrong).error().code(), Code::kNotFound);
-  EXPECT_EQ(store_->Put(Table::kArtifacts, wrong, AsBytes("x"), 0).error().code(),
+  EXPECT_EQ(store_->Put(Table::kArtifacts, wrong, AsBytes("x"), {}).error().code(),
             Code::kInvalid);
 }
 
@@ -248,7 +250,7 @@ TEST_F(StoreFault, WriteThatDidNotCommitLeavesNothing) {
               chunk}});
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, lost).error().code(), Code::kNotFound);
-  EXPECT_EQ(*store_->Get(Table::kArtifacts, kept), MakeValue(3 * kChunk, 1));
+  EXPECT_EQ(store_->Get(Table::kArtifacts, kept)->bytes, MakeValue(3 * kChunk, 1));
   EXPECT_EQ(RawRows(Family::kChunks).size(), 3u);
   EXPECT_TRUE(RawRows(Family::kPending).empty());
 }
@@ -257,16 +259,43 @@ TEST_F(StoreFault, ReplacingAndDeletingLeaveNoChunks) {
   Open();
   const Digest key = DigestOf("entry");
   for (uint32_t i = 0; i < 5; ++i) {
-    ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue((5 - i) * kChunk, i), 0));
+    ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue((5 - i) * kChunk, i), {}));
   }
   EXPECT_EQ(RawRows(Family::kChunks).size(), 0u) << "the last value is one inline row";
   Open();
-  ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue(4 * kChunk, 1), 0));
+  ASSERT_TRUE(store_->Put(Table::kEntries, key, MakeValue(4 * kChunk, 1), {}));
   EXPECT_EQ(RawRows(Family::kChunks).size(), 4u);
   Open();
   ASSERT_TRUE(store_->Delete(Table::kEntries, key));
   EXPECT_EQ(RawRows(Family::kChunks).size(), 0u);
-  EXPECT_EQ(RawRows(Family::kFacts).size(), 0u);
+  for (const Family family : {Family::kFacts, Family::kOrder, Family::kGroups, Family::kEntries}) {
+    EXPECT_EQ(RawRows(family).size(), 0u) << static_cast<int>(family);
+  }
+}
+
+TEST_F(StoreFault, OrderGroupsAndTotalsAreThereAfterACrash) {
+  Open();
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1, .group = "g"}));
+  ASSERT_TRUE(store_->Put(Table::kEntries, {2, 0}, MakeValue(50, 1), {.cost_s = 1, .group = "g"}));
+  ASSERT_TRUE(store_->Delete(Table::kEntries, {1, 0}));
+  Open();
+  EXPECT_EQ(store_->TotalsOf()[static_cast<size_t>(Table::kEntries)].count, 1u);
+  EXPECT_EQ(store_->TotalsOf()[static_cast<size_t>(Table::kEntries)].bytes, 50u);
+  EXPECT_EQ(store_->ListGroup(Table::kEntries, "g", "", 9)->rows.size(), 1u);
+  EXPECT_EQ(store_->Cheapest(Table::kEntries, "", 9)->rows.size(), 1u);
+}
+
+// What a damaged row of facts no longer names is met, and cleared away, where it would be used.
+TEST_F(StoreFault, OrderRowsOfNoValueAreDropped) {
+  Open();
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1}));
+  ChangeRaw({{RowChange::Kind::kPut, Family::kOrder, OrderKey(Table::kEntries, -5, {9, 9}), {}},
+             {RowChange::Kind::kPut, Family::kOrder, OrderKey(Table::kEntries, -5, {1, 0}), {}}});
+  Open();
+  const auto page = store_->Cheapest(Table::kEntries, "", 9);
+  ASSERT_EQ(page->rows.size(), 1u);
+  EXPECT_EQ(page->rows[0].key, (Digest{1, 0}));
+  EXPECT_EQ(RawRows(Family::kOrder).size(), 1u);
 }
 
 TEST_F(StoreFault, DamageReportsAreBounded) {
@@ -310,7 +339,7 @@ class FileDamage : public StoreFault {
   void Prepare() {
     Open();
     for (uint32_t i = 0; i < 4; ++i) names_.push_back(Fill(300 + i * 3 * kChunk, i));
-    ASSERT_TRUE(store_->Compact());
+    ASSERT_TRUE(store_->Compact({}));
     // These are in files of their own.
     for (uint32_t i = 4; i < 8; ++i) names_.push_back(Fill(300 + (i - 4) * 3 * kChunk, i));
     Close();
@@ -325,9 +354,9 @@ class FileDamage : public StoreFault {
   size_t CountReadable() {
     size_t readable = 0;
     for (uint32_t i = 0; i < names_.size(); ++i) {
-      const Result<Buffer> got = store_->Get(Table::kArtifacts, names_[i]);
+      const Result<Value> got = store_->Get(Table::kArtifacts, names_[i]);
       if (got) {
-        EXPECT_EQ(DigestOf(*got), names_[i]);
+        EXPECT_EQ(DigestOf(got->bytes), names_[i]);
         ++readable;
       } else {
         EXPECT_THAT(got.error().code(), AnyOf(Code::kNotFound, Code::kCorrupt, Code::kUnavailable))
@@ -342,12 +371,12 @@ class FileDamage : public StoreFault {
     if (store_ == nullptr) return;
     CountReadable();
     const Buffer value = MakeValue(2 * kChunk, 99);
-    if (!store_->Put(Table::kArtifacts, DigestOf(value), value, 0)) {
+    if (!store_->Put(Table::kArtifacts, DigestOf(value), value, {})) {
       Open();
-      const Status put = store_->Put(Table::kArtifacts, DigestOf(value), value, 0);
+      const auto put = store_->Put(Table::kArtifacts, DigestOf(value), value, {.cost_s = 0});
       ASSERT_TRUE(put) << put.error().ToText();
     }
-    EXPECT_EQ(*store_->Get(Table::kArtifacts, DigestOf(value)), value);
+    EXPECT_EQ(store_->Get(Table::kArtifacts, DigestOf(value))->bytes, value);
   }
 
   std::vector<Digest> names_;
@@ -399,12 +428,12 @@ TEST_F(StoreFault, NewerVersionIsMovedAsideWithItsReason) {
   Open();
   const Digest name = Fill(100, 1);
   Close();
-  ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes("ingot-store 2\n")));
+  ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes("ingot-store 99\n")));
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, name).error().code(), Code::kNotFound);
   EXPECT_EQ(metrics_.Get(Counter::store_reset), 1u);
   ASSERT_EQ(Asides().size(), 1u);
-  EXPECT_THAT(ReasonOf(Asides()[0]), HasSubstr("says version 2, this build reads 1"));
+  EXPECT_THAT(ReasonOf(Asides()[0]), HasSubstr("says version 99, this build reads 2"));
   EXPECT_TRUE(RealFilesystem().Exists(path_ + "/aside/" + Asides()[0] + "/db/CURRENT"));
   EXPECT_EQ(Fill(100, 1), name);
 }
@@ -467,7 +496,7 @@ TEST_F(StoreFault, LiveHolderMakesItUnavailableAndIsNamed) {
   Open();
   const Digest name = Fill(100, 1);
   // Even a version this build cannot read stays where it is while somebody uses it.
-  ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes("ingot-store 2\n")));
+  ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes("ingot-store 99\n")));
   const Result<std::unique_ptr<Store>> second = TryOpen();
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Code::kUnavailable);
@@ -491,7 +520,7 @@ TEST_F(StoreFault, FullDiskStopsWritesAndKeepsReads) {
   Open();
   const Digest kept = Fill(100, 1);
   faulty_.SetFreeBytes(1050);
-  const Status put = store_->Put(Table::kEntries, kept, MakeValue(51, 2), 0);
+  const auto put = store_->Put(Table::kEntries, kept, MakeValue(51, 2), {.cost_s = 0});
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().code(), Code::kExhausted);
   EXPECT_THAT(put.error().message(), HasSubstr("1050 bytes free"));
@@ -500,16 +529,16 @@ TEST_F(StoreFault, FullDiskStopsWritesAndKeepsReads) {
   EXPECT_TRUE(store_->Get(Table::kArtifacts, kept));
   EXPECT_TRUE(store_->Delete(Table::kArtifacts, kept)) << "eviction must be able to make room";
   faulty_.SetFreeBytes(1051);
-  EXPECT_TRUE(store_->Put(Table::kEntries, kept, MakeValue(51, 2), 0));
+  EXPECT_TRUE(store_->Put(Table::kEntries, kept, MakeValue(51, 2), {}));
   EXPECT_THAT(store_->Describe(), HasSubstr("writable"));
 }
 
 TEST_F(StoreFault, TooLargeAValueIsRefused) {
   options_.value_bytes_max = 10;
   Open();
-  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, MakeValue(11, 1), 0).error().code(),
+  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, MakeValue(11, 1), {}).error().code(),
             Code::kExhausted);
-  EXPECT_TRUE(store_->Put(Table::kEntries, {1, 1}, MakeValue(10, 1), 0));
+  EXPECT_TRUE(store_->Put(Table::kEntries, {1, 1}, MakeValue(10, 1), {}));
 }
 
 // Every call to the disk fails once, in every way: opening says so, and loses nothing.
@@ -589,7 +618,7 @@ TEST_F(StoreFault, LinkInPlaceOfTheLockIsNotFollowed) {
 TEST_F(StoreFault, EmptyDirectoryNameGivesAMemoryStore) {
   const Result<std::unique_ptr<Store>> store = OpenStore("", StoreOptions());
   ASSERT_TRUE(store);
-  ASSERT_TRUE((*store)->Put(Table::kEntries, {1, 1}, AsBytes("x"), 0));
+  ASSERT_TRUE((*store)->Put(Table::kEntries, {1, 1}, AsBytes("x"), {}));
   EXPECT_THAT((*store)->Describe(), HasSubstr("memory"));
 }
 
@@ -599,7 +628,7 @@ TEST_F(StoreFault, EmptyDirectoryNameGivesAMemoryStore) {
   if (!store) ::_exit(1);
   for (uint32_t seed = 0;; ++seed) {
     const Buffer value = MakeValue(1 + (seed % 4) * 5 * kChunk, seed);
-    if (!(*store)->Put(Table::kArtifacts, DigestOf(value), value, 0)) ::_exit(2);
+    if (!(*store)->Put(Table::kArtifacts, DigestOf(value), value, {})) ::_exit(2);
     if (::write(pipe, &seed, sizeof seed) != sizeof seed) ::_exit(3);
   }
 }
@@ -624,7 +653,7 @@ TEST_F(StoreFault, KilledWriterLosesNothingAcknowledged) {
   EXPECT_TRUE(Asides().empty());
   for (seed = 0; seed < acknowledged; ++seed) {
     const Buffer value = MakeValue(1 + (seed % 4) * 5 * kChunk, seed);
-    const Result<Buffer> got = store_->Get(Table::kArtifacts, DigestOf(value));
+    const Result<Value> got = store_->Get(Table::kArtifacts, DigestOf(value));
     ASSERT_TRUE(got) << seed << ": " << got.error().ToText();
   }
   EXPECT_TRUE(RawRows(Family::kPending).empty());

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cache/blob_store.h"
+#include "cache/store.h"
+
+namespace ingot::cache {
+
+/// The artifacts of this machine's store as blobs: read straight into the memory that is served. Thread-safe; works on
+/// the thread of whoever awaits it.
+class LocalBlobs final : public BlobStore {
+ public:
+  explicit LocalBlobs(Store& store) : store_(store) {}
+
+  Task<SealedRef> Get(Digest digest, Until until) override;
+  Task<bool> Put(Digest digest, SealedRef blob, double cost_s, Until until) override;
+  Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) override;
+  Task<bool> Delete(Digest digest, Until until) override;
+  std::string Describe() const override { return store_.Describe(); }
+
+ private:
+  Store& store_;
+};
+
+}  // namespace ingot::cache
