@@ -55,7 +55,7 @@ struct Evictor::Plan {
   bool IsOverEntries() const { return limits.entries_max != 0 && report.entries > limits.entries_max; }
   void Take(const StoreRow& row, EvictReason reason) {
     if (!chosen.insert({row.table, row.key}).second) return;
-    report.victims.push_back({row, reason});
+    report.victims.push_back({row, reason, {}});
     report.evicted_bytes += row.stat.bytes;
     report.bytes -= std::min(report.bytes, row.stat.bytes);
     if (row.table == Table::kEntries && report.entries != 0) --report.entries;
@@ -129,8 +129,9 @@ Result<EvictReport> Evictor::Step(const EvictLimits& limits, bool dry_run) {
   plan.looks = 0;
   TRY(ChooseByWorth(plan));
   if (dry_run) return std::move(plan.report);
-  for (const Victim& victim : plan.report.victims) {
+  for (Victim& victim : plan.report.victims) {
     const StoreRow& row = victim.row;
+    if (Result<std::string> group = store_.GroupOf(row.table, row.key)) victim.group = std::move(group).value();
     // What was written or used meanwhile is another matter; somebody else may have deleted it.
     const Result<bool> deleted = store_.Delete(row.table, row.key, row.stat.version);
     if (!deleted) return deleted.error();

@@ -33,6 +33,7 @@ std::string_view NameOf(EvictReason reason);
 struct Victim {
   StoreRow row;
   EvictReason reason = EvictReason::kAge;
+  std::string group;  ///< Store::GroupOf
 };
 
 struct EvictReport {

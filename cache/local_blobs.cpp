@@ -26,6 +26,8 @@ Task<bool> LocalBlobs::Put(Digest digest, SealedRef blob, double cost_s, Until u
   CO_TRY(until.Check());
   CO_TRY_ASSIGN(const uint64_t version, store_.Put(Table::kArtifacts, digest, blob->bytes(),
                                                    {.cost_s = cost_s, .expected = 0, .group = {}, .summary = {}}));
+  // It is about to be named again, and must not go as one that nobody has asked for of late.
+  if (version == 0) store_.Touch(Table::kArtifacts, digest);
   co_return version != 0;
 }
 

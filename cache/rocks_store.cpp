@@ -95,8 +95,8 @@ class RocksStore final : public Store {
   Status CheckRoom(uint64_t bytes);
   uint64_t NextWriteId();
   /// The methods below need the key's mutex.
-  Result<uint64_t> Write(Table table, const Digest& key, Bytes value, const PutOptions& options,
-                         const Result<FactsRow>& before);
+  Result<uint64_t> Write(Table table, const Digest& key, Bytes value, const Digest& digest,
+                         const PutOptions& options, const Result<FactsRow>& before);
   Status WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value);
   Result<FactsRow> ReadFacts(Table table, const Digest& key);
   /// Puts the facts in place of those before, with the order row that belongs to them.
@@ -233,15 +233,11 @@ Status RocksStore::Commit(Changes& changes, bool sync) {
   return {};
 }
 
-Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, const PutOptions& options,
-                                   const Result<FactsRow>& before) {
+Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, const Digest& digest,
+                                   const PutOptions& options, const Result<FactsRow>& before) {
   TRY(CheckRoom(value.size()));
   TimeScope timed(Timer::store_write, *options_.metrics, *options_.clock);
-  CommitRow row{value.size(), DigestOf(value), NextWriteId()};
-  if (table == Table::kArtifacts && row.digest != key) {
-    return Error(Code::kInvalid,
-                 fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), row.digest.ToHex()));
-  }
+  CommitRow row{value.size(), digest, NextWriteId()};
   if (value.size() > options_.chunk_bytes) {
     row.chunks = static_cast<uint32_t>((value.size() + options_.chunk_bytes - 1) / options_.chunk_bytes);
   }
@@ -287,6 +283,12 @@ Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, 
 }
 
 Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, const PutOptions& options) {
+  // Before anything else can end this: who gives bytes a wrong name hears so also where they are not written.
+  const Digest digest = DigestOf(value);
+  if (table == Table::kArtifacts && digest != key) {
+    return Error(Code::kInvalid,
+                 fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), digest.ToHex()));
+  }
   Result<uint64_t> version = 0;
   {
     MutexLock lock(MutexOf(key));
@@ -294,7 +296,7 @@ Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, co
     // Facts that cannot be read are those of a value of unknown version: only a write that asks for none may go on.
     if (!before && before.error().code() != Code::kNotFound && options.expected) return before.error();
     if (options.expected && *options.expected != (before ? before->stat.version : 0)) return uint64_t{0};
-    version = Write(table, key, value, options, before);
+    version = Write(table, key, value, digest, options, before);
   }
   bool flush = false;
   {

@@ -33,8 +33,10 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
       self->End(Error(Code::kCancelled, "nobody waits for the answer any more"));
     });
     co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(Status)>(
-        [self, &executor, &until](auto handler) {
-          self->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, until.time);
+        [self, executor, time = until.time](auto handler) {
+          // Once the handler is given away the coroutine may go on elsewhere, and this lambda with it.
+          const std::shared_ptr<Waiter> kept = self;
+          kept->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, time);
         },
         boost::asio::use_awaitable);
   }

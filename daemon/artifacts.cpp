@@ -1,43 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/artifacts.h"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "base/log.h"
-#include "base/metrics.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
 
 namespace ingot::daemon {
 
-Result<Mapping> Mapping::Map(int fd, uint64_t bytes) {
-  struct stat facts;
-  if (fstat(fd, &facts) != 0 || static_cast<uint64_t>(facts.st_size) != bytes || bytes == 0) {
-    return Error(Code::kCorrupt, fmt::format("a memory file announced with {} bytes has another size",
-                                             bytes));
-  }
-  void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) {
-    return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
-  }
-  return Mapping(at, bytes);
-}
-
-Mapping::Mapping(Mapping&& other) noexcept : at_(other.at_), size_(other.size_) {
-  other.at_ = nullptr;
-}
-
-Mapping::~Mapping() {
-  if (at_ != nullptr) munmap(at_, size_);
-}
-
-Artifacts::Artifacts(cache::Store& store, const Config& config)
-    : store_(store), open_(config.artifacts_cached_max, config.artifacts_cached_bytes_max) {}
+Artifacts::Artifacts(cache::BlobStore& blobs, const Config& config)
+    : blobs_(blobs), open_(config.artifacts_cached_max, config.artifacts_cached_bytes_max) {}
 
 SealedRef Artifacts::Peek(const Digest& digest) {
   MutexLock lock(mutex_);
@@ -45,42 +16,29 @@ SealedRef Artifacts::Peek(const Digest& digest) {
   return found == nullptr ? nullptr : *found;
 }
 
-SealedRef Artifacts::Keep(const Digest& digest, proto::UniqueFd fd, uint64_t bytes) {
-  auto file = std::make_shared<SealedFile>();
-  file->fd = std::move(fd);
-  file->bytes = bytes;
+SealedRef Artifacts::Keep(const Digest& digest, SealedRef file) {
   MutexLock lock(mutex_);
-  open_.Put(digest, file, bytes);
+  open_.Put(digest, file, file->size());
   return file;
 }
 
-Result<SealedRef> Artifacts::Get(const Digest& digest) {
-  if (SealedRef open = Peek(digest)) return open;
-  TRY_ASSIGN(const Buffer bytes, store_.Get(cache::Table::kArtifacts, digest));
-  if (DigestOf(bytes) != digest) {
-    GlobalMetrics().Add(Counter::store_corrupt);
-    LogWarn("dropped a stored artifact", {{"artifact", digest.ToHex()}, {"reason", "wrong digest"}});
-    Ignore(store_.Delete(cache::Table::kArtifacts, digest), "it is not used either way");
-    return Error(Code::kCorrupt, fmt::format("artifact {} does not have its digest", digest.ToHex()));
-  }
-  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeSealedMemory("ingot-artifact", bytes));
-  return Keep(digest, std::move(fd), bytes.size());
+Task<SealedRef> Artifacts::Get(Digest digest, Until until) {
+  if (SealedRef open = Peek(digest)) co_return open;
+  CO_TRY_ASSIGN(SealedRef file, co_await blobs_.Get(digest, until));
+  co_return Keep(digest, std::move(file));
 }
 
-Result<SealedRef> Artifacts::Publish(CompiledArtifact artifact) {
-  {
-    TRY_ASSIGN(const Mapping mapping, Mapping::Map(artifact.file.get(), artifact.bytes));
-    if (DigestOf(mapping.bytes()) != artifact.digest) {
-      return Error(Code::kInternal, "the compiled artifact does not have the digest it came with");
-    }
-    const auto stored = store_.PutIfAbsent(cache::Table::kArtifacts, artifact.digest,
-                                           mapping.bytes(), artifact.seconds);
-    if (!stored) {
-      LogWarn("kept an artifact in memory only",
-              {{"artifact", artifact.digest.ToHex()}, {"reason", stored.error()}});
-    }
+Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
+  CO_TRY_ASSIGN(SealedRef file, SealedFile::Adopt(std::move(artifact.file), artifact.bytes));
+  const auto stored = co_await blobs_.Put(artifact.digest, file, artifact.seconds, until);
+  if (!stored && stored.error().code() == Code::kInvalid) {
+    co_return Error(Code::kInternal, "the compiled artifact does not have the digest it came with");
   }
-  return Keep(artifact.digest, std::move(artifact.file), artifact.bytes);
+  if (!stored) {
+    LogWarn("kept an artifact in memory only",
+            {{"artifact", artifact.digest.ToHex()}, {"reason", stored.error()}});
+  }
+  co_return Keep(artifact.digest, std::move(file));
 }
 
 void Artifacts::Forget(const Digest& digest) {
@@ -88,24 +46,24 @@ void Artifacts::Forget(const Digest& digest) {
   open_.Erase(digest);
 }
 
-Result<std::string> Artifacts::ConditionsOf(const Digest& digest) {
-  TRY_ASSIGN(const SealedRef file, Get(digest));
-  TRY_ASSIGN(const Mapping mapping, Mapping::Map(file->fd.get(), file->bytes));
-  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(mapping.bytes(), true));
+Task<std::string> Artifacts::ConditionsOf(Digest digest, Until until) {
+  CO_TRY_ASSIGN(const SealedRef file, co_await Get(digest, until));
+  CO_TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(file->bytes(), true));
   const auto* conditions = proto::GetManifest(view.manifest.data())->conditions();
-  return conditions == nullptr ? std::string() : conditions->str();
+  co_return conditions == nullptr ? std::string() : conditions->str();
 }
 
-Digest Artifacts::PutText(const std::string& text, double cost_s) {
+Task<Digest> Artifacts::PutText(std::string text, double cost_s, Until until) {
   const Digest digest = DigestOf(text);
-  Ignore(store_.PutIfAbsent(cache::Table::kArtifacts, digest, AsBytes(text), cost_s),
+  CO_TRY_ASSIGN(SealedRef file, SealedFile::Copy(AsBytes(text)));
+  Ignore(co_await blobs_.Put(digest, std::move(file), cost_s, until),
          "without the text a later size is compiled instead of proved");
-  return digest;
+  co_return digest;
 }
 
-Result<std::string> Artifacts::GetText(const Digest& digest) {
-  TRY_ASSIGN(const Buffer bytes, store_.Get(cache::Table::kArtifacts, digest));
-  return std::string(AsText(bytes));
+Task<std::string> Artifacts::GetText(Digest digest, Until until) {
+  CO_TRY_ASSIGN(const SealedRef file, co_await blobs_.Get(digest, until));
+  co_return std::string(AsText(file->bytes()));
 }
 
 Artifacts::Use Artifacts::open() const {

@@ -10,6 +10,7 @@
 #include "base/metrics.h"
 #include "daemon/convert.h"
 #include "daemon/failure.h"
+#include "daemon/graph_record.h"
 #include "daemon/variants.h"
 #include "guards/guard_set.h"
 
@@ -42,7 +43,7 @@ struct CompileService::Request {
   /// The failure that answers this request, when it was recorded before the request came.
   std::optional<proto::FailureT> remembered;
   int64_t start_ns = 0;
-  ReplyDone done;
+  Until until;
 };
 
 namespace {
@@ -67,41 +68,58 @@ Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size
 
 }  // namespace
 
-void CompileService::Compile(Buffer body, ReplyDone done) {
+boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until) {
   core_.before_compile();
-  auto request = std::make_shared<Request>();
-  request->start_ns = core_.clock.steady_ns();
-  request->done = std::move(done);
+  Request request;
+  request.start_ns = core_.clock.steady_ns();
+  request.until = until;
   const auto* table = proto::ReadMessage<proto::Compile>(body);
   if (table == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
-    return request->done(ErrorReplyOf(Error(Code::kCorrupt, "the compile request does not verify")));
+    co_return ErrorReplyOf(Error(Code::kCorrupt, "the compile request does not verify"));
   }
-  table->UnPackTo(&request->message);
+  table->UnPackTo(&request.message);
   body = Buffer();
-  if (Status prepared = Prepare(*request); !prepared) {
-    const bool is_refused = prepared.error().code() == Code::kUnsupported && !request->message.prove_only;
-    if (is_refused) NoteRefusal(*request, prepared.error());
-    return request->done(ErrorReplyOf(prepared.error()));
-  }
-  if (!request->message.rejected.empty()) NoteRejection(*request);
-  if (!request->message.gears.empty()) {
-    if (Status found = FindGeared(*request); !found) return request->done(ErrorReplyOf(found.error()));
-    return Attempt(std::move(request));
-  }
-  if (ServeStored(*request)) return;
-  if (request->message.prove_only) {
-    return request->done(ErrorReplyOf(Error(Code::kNotFound, "no stored variant serves the recording")));
-  }
-  AddTemplates(*request);
-  Attempt(std::move(request));
+  Result<Reply> reply = co_await Answered(request);
+  co_return reply ? std::move(reply).value() : ErrorReplyOf(reply.error());
 }
 
-Status CompileService::Prepare(Request& request) const {
+Task<Reply> CompileService::Answered(Request& request) {
+  if (Status prepared = co_await Prepare(request); !prepared) {
+    const bool is_refused = prepared.error().code() == Code::kUnsupported && !request.message.prove_only;
+    if (is_refused) Ignore(co_await NoteRefusal(request, prepared.error()), "the request has its error either way");
+    co_return std::move(prepared).error();
+  }
+  if (!request.message.rejected.empty()) {
+    Ignore(co_await NoteRejection(request), "an entry that is gone has nothing to explain");
+  }
+  if (!request.message.gears.empty()) {
+    CO_TRY(co_await FindGeared(request));
+  } else {
+    CO_TRY_ASSIGN(std::optional<Reply> stored, co_await ServeStored(request));
+    if (stored) co_return std::move(*stored);
+    if (request.message.prove_only) co_return Error(Code::kNotFound, "no stored variant serves the recording");
+    CO_TRY(co_await AddTemplates(request));
+  }
+  while (true) {
+    Result<Landed> landed = co_await Attempt(request);
+    if (landed) co_return co_await Serve(request, *landed);
+    const Code code = landed.error().code();
+    // What gave a wrong answer in one form is compiled in no other.
+    const bool is_quarantined = request.remembered && request.remembered->quarantined;
+    const bool is_last = is_quarantined || request.at + 1 == request.candidates.size();
+    const bool gave_up = code == Code::kTimeout || code == Code::kCancelled;
+    if (is_last || (gave_up && !request.until.Check())) co_return co_await Fail(request, landed.error());
+    // A template that cannot be compiled leaves the recording's own graph.
+    ++request.at;
+  }
+}
+
+Task<void> CompileService::Prepare(Request& request) {
   request.key = ToKey(*request.message.key);
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
-  TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
+  CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
   if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
     auto ranged = core_.graphs.Lift(request.message.recording, request.message.eager_numerics);
     if (!ranged) {
@@ -121,123 +139,134 @@ Status CompileService::Prepare(Request& request) const {
     if (text) request.sibling = std::move(text).value();
     request.message.sibling = {};
   }
-  TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
-  TRY_ASSIGN(request.facts, core_.compilers.Facts());
-  if (auto entry = core_.entries.Get(request.entry_digest)) request.entry = *entry;
+  CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
+  CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
+  const Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  if (entry) request.entry = *entry;
+  NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};
   request.candidates.push_back(
-      {{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed}, request.text,
-       GraphKey(request.graph, request.facts).ToDigest()});
-  return {};
+      {std::move(variant), request.text, GraphKey(request.graph, request.facts).ToDigest()});
+  co_return Status();
 }
 
 /// The client could use none of the entry's variants: the entry keeps why, and its hit was none.
-void CompileService::NoteRejection(const Request& request) {
-  const std::string& why = request.message.rejected;
+Task<void> CompileService::NoteRejection(const Request& request) {
+  const std::string why = request.message.rejected;
   core_.workload.Rejected(request.entry_digest, request.function, "rejected: " + why);
-  Ignore(core_.entries.Change(request.entry_digest,
-                              [&](proto::EntryRecordT& record) {
-                                record.rejection = std::make_unique<proto::RejectionT>();
-                                record.rejection->when = core_.clock.now_s();
-                                record.rejection->why = why;
-                              }),
-         "an entry that is gone has nothing to explain");
+  Entries::Change change = [this, why](proto::EntryRecordT& record) {
+    record.rejection = std::make_unique<proto::RejectionT>();
+    record.rejection->when = core_.clock.now_s();
+    record.rejection->why = why;
+  };
+  CO_TRY(co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until));
+  co_return Status();
 }
 
 /// Keeps why a recording cannot become a graph. Nothing is held back by it, since a recording is
 /// what shows it again; without it the next miss would be "never stored".
-void CompileService::NoteRefusal(const Request& request, const Error& error) {
-  Ignore(core_.entries.Update(request.entry_digest, *request.message.key,
-                              [&](proto::EntryRecordT& record) {
-                                if (!record.variants.empty() || record.failure) return;
-                                record.failure =
-                                    MakeFailure(error, {}, "", core_.config, core_.clock.now_s());
-                              }),
-         "the request has its error either way");
+Task<void> CompileService::NoteRefusal(const Request& request, const Error& error) {
+  Entries::Change change = [this, error](proto::EntryRecordT& record) {
+    if (!record.variants.empty() || record.failure) return;
+    record.failure = MakeFailure(error, {}, "", core_.config, core_.clock.now_s());
+  };
+  CO_TRY(co_await core_.entries.Update(request.entry_digest, *request.message.key, std::move(change), request.until));
+  co_return Status();
 }
 
-/// True when a variant of the entry serves the recording; the request is then answered.
-bool CompileService::ServeStored(Request& request) {
-  if (request.entry == nullptr) return false;
+Task<std::optional<Reply>> CompileService::ServeStored(Request& request) {
+  if (request.entry == nullptr) co_return std::optional<Reply>();
   for (const auto& stored : request.entry->record.variants) {
     const proto::VariantT& variant = *stored->variant;
     if (!Agrees(variant, request.message)) continue;
-    if (!core_.artifacts.Get(ArtifactOf(variant))) continue;
+    const Result<SealedRef> file = co_await core_.artifacts.Get(ArtifactOf(variant), request.until);
+    if (!file) continue;
     if (variant.kind == proto::VariantKind::Template) {
-      if (request.message.dynamic && ServeProven(request, *stored)) return true;
+      if (!request.message.dynamic) continue;
+      CO_TRY_ASSIGN(std::optional<Reply> proven, co_await ServeProven(request, *stored));
+      if (proven) co_return proven;
       continue;
     }
     if (GraphOf(variant) != request.graph) continue;
-    auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
-      AddVariant(record, request.message, {.kind = variant.kind, .graph = request.graph},
-                 core_.config, core_.clock.now_s());
-    });
-    if (!entry) return false;
+    Entries::Change change = [this, &request, &variant](proto::EntryRecordT& record) {
+      AddVariant(record, request.message, {.kind = variant.kind, .graph = request.graph}, core_.config,
+                 core_.clock.now_s());
+    };
+    const Result<EntryRef> entry =
+        co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
+    if (!entry) co_return std::optional<Reply>();
     GlobalMetrics().Add(Counter::graph_hits);
-    Answer(request, *entry, request.graph, variant.kind, proto::Outcome::GraphHit, 0);
-    return true;
+    CO_TRY_ASSIGN(Reply reply,
+                  co_await Answer(request, *entry, request.graph, variant.kind, proto::Outcome::GraphHit, 0));
+    co_return std::optional<Reply>(std::move(reply));
   }
-  return false;
+  co_return std::optional<Reply>();
 }
 
 /// Whether the artifact takes sizes that were recorded: its kernels may ask more of them than the program does (of a
 /// part that was empty, say). Such a template would never serve the call that asks for it.
-bool CompileService::Takes(const Digest& artifact, const std::vector<int64_t>& proven, size_t symbol_count) const {
-  const Result<std::string> text = core_.artifacts.ConditionsOf(artifact);
+Task<bool> CompileService::Takes(Digest artifact, const std::vector<int64_t>& proven, size_t symbol_count,
+                                 Until until) {
+  const Result<std::string> text = co_await core_.artifacts.ConditionsOf(artifact, until);
   const auto conditions = text ? guards::GuardSet::Parse(*text) : Result<guards::GuardSet>(text.error());
-  if (!conditions) return true;  // It is for its client to say what is wrong with it.
+  if (!conditions) co_return true;  // It is for its client to say what is wrong with it.
   for (size_t at = 0; symbol_count != 0 && at + symbol_count <= proven.size(); at += symbol_count) {
-    if (!conditions->Holds(std::span(proven).subspan(at, symbol_count))) return false;
+    if (!conditions->Holds(std::span(proven).subspan(at, symbol_count))) co_return false;
   }
-  return true;
+  co_return true;
 }
 
 /// The stored template with the recording's size proved, where the recording is an instance of it.
-std::optional<CompileService::Candidate> CompileService::InstanceOf(const Request& request,
-                                                                    const proto::StoredVariantT& stored) const {
-  Result<std::string> text = core_.artifacts.GetText({stored.text_low, stored.text_high});
-  if (!text) return std::nullopt;
+Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const Request& request,
+                                                                          const proto::StoredVariantT& stored) {
+  const std::optional<Candidate> none;
+  Result<std::string> text = co_await core_.artifacts.GetText({stored.text_low, stored.text_high}, request.until);
+  if (!text) co_return none;
   const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
-  if (!symbols) return std::nullopt;
+  if (!symbols) co_return none;
   const Result<Digest> instance = core_.graphs.DigestOfInstance(*text, *symbols);
-  if (!instance || *instance != request.graph) return std::nullopt;
-  if (!Takes(ArtifactOf(*stored.variant), *symbols, symbols->size())) return std::nullopt;
-  return Candidate{{.kind = proto::VariantKind::Template,
-                    .graph = GraphOf(*stored.variant),
-                    .proven = *symbols,
-                    .symbol_count = symbols->size(),
-                    .range = RangeFor(request, *text, *symbols),
-                    .fixed = request.fixed},
-                   std::move(text).value(),
-                   {}};
+  if (!instance || *instance != request.graph) co_return none;
+  CO_TRY_ASSIGN(const bool takes,
+                co_await Takes(ArtifactOf(*stored.variant), *symbols, symbols->size(), request.until));
+  if (!takes) co_return none;
+  NewVariant variant{.kind = proto::VariantKind::Template,
+                     .graph = GraphOf(*stored.variant),
+                     .proven = *symbols,
+                     .symbol_count = symbols->size(),
+                     .range = RangeFor(request, *text, *symbols),
+                     .fixed = request.fixed};
+  co_return std::optional<Candidate>(Candidate{std::move(variant), std::move(text).value(), {}});
 }
 
-bool CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
-  const std::optional<Candidate> found = InstanceOf(request, stored);
-  if (!found) return false;
-  auto entry = core_.entries.Change(request.entry_digest, [&](proto::EntryRecordT& record) {
+Task<std::optional<Reply>> CompileService::ServeProven(Request& request, const proto::StoredVariantT& stored) {
+  CO_TRY_ASSIGN(const std::optional<Candidate> found, co_await InstanceOf(request, stored));
+  if (!found) co_return std::optional<Reply>();
+  Entries::Change change = [this, &request, &found](proto::EntryRecordT& record) {
     AddVariant(record, request.message, found->variant, core_.config, core_.clock.now_s());
-  });
-  if (!entry) return false;
+  };
+  const Result<EntryRef> entry =
+      co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
+  if (!entry) co_return std::optional<Reply>();
   GlobalMetrics().Add(Counter::proven);
-  Answer(request, *entry, found->variant.graph, proto::VariantKind::Template, proto::Outcome::Proven, 0);
-  return true;
+  CO_TRY_ASSIGN(Reply reply, co_await Answer(request, *entry, found->variant.graph, proto::VariantKind::Template,
+                                             proto::Outcome::Proven, 0));
+  co_return std::optional<Reply>(std::move(reply));
 }
 
 /// Makes the template that serves the recording, with code for the request's gears, the only candidate.
-Status CompileService::FindGeared(Request& request) const {
+Task<void> CompileService::FindGeared(Request& request) {
   const Error missing(Code::kNotFound, "no stored template serves the recording");
-  if (request.entry == nullptr) return missing;
+  if (request.entry == nullptr) co_return missing;
   request.candidates.clear();
   for (const auto& stored : request.entry->record.variants) {
     if (stored->variant->kind != proto::VariantKind::Template || !Agrees(*stored->variant, request.message)) continue;
-    auto found = InstanceOf(request, *stored);
+    CO_TRY_ASSIGN(std::optional<Candidate> found, co_await InstanceOf(request, *stored));
     if (!found) continue;
-    TRY_ASSIGN(found->variant.gears, SortedGears(request.message.gears, found->variant.symbol_count, core_.config));
+    CO_TRY_ASSIGN(found->variant.gears, SortedGears(request.message.gears, found->variant.symbol_count, core_.config));
     found->graph_key = GraphKey(found->variant.graph, request.facts, found->variant.gears).ToDigest();
     request.candidates.push_back(std::move(*found));
-    return {};
+    co_return Status();
   }
-  return missing;
+  co_return missing;
 }
 
 /// The sizes that the recording proves over the template's symbols: what it followed, else what its client claims. ""
@@ -264,18 +293,20 @@ std::string CompileService::RangeFor(const Request& request, const std::string& 
 }
 
 /// Puts the template that the recording shares with its sibling, or with a stored exact variant, in front of it.
-void CompileService::AddTemplates(Request& request) {
-  if (!request.message.dynamic) return;
-  if (AddRanged(request)) return;
-  if (!request.sibling.empty() && AddTemplate(request, request.sibling)) return;
-  if (request.entry == nullptr) return;
+Task<void> CompileService::AddTemplates(Request& request) {
+  if (!request.message.dynamic) co_return Status();
+  if (AddRanged(request)) co_return Status();
+  if (!request.sibling.empty() && AddTemplate(request, request.sibling)) co_return Status();
+  if (request.entry == nullptr) co_return Status();
   for (const auto& stored : request.entry->record.variants) {
     const proto::VariantT& variant = *stored->variant;
     if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
     if (!Agrees(variant, request.message)) continue;
-    const Result<std::string> text = core_.artifacts.GetText({stored->text_low, stored->text_high});
-    if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) return;
+    const Result<std::string> text =
+        co_await core_.artifacts.GetText({stored->text_low, stored->text_high}, request.until);
+    if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) break;
   }
+  co_return Status();
 }
 
 /// False when the recording makes no template by itself.
@@ -319,63 +350,65 @@ bool CompileService::AddTemplate(Request& request, const std::string& text,
   return true;
 }
 
-std::optional<Landed> CompileService::StoredGraph(const Digest& graph_key) {
-  const Result<Buffer> bytes = core_.store.Get(cache::Table::kGraphs, graph_key);
-  if (!bytes) return std::nullopt;
-  const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
-  if (record == nullptr || record->failure() != nullptr) return std::nullopt;
-  const Digest artifact{record->artifact_low(), record->artifact_high()};
-  const Result<SealedRef> file = core_.artifacts.Get(artifact);
-  if (!file) return std::nullopt;
-  core_.store.Touch(cache::Table::kGraphs, graph_key);
-  return Landed{artifact, (*file)->bytes, record->compile_s()};
-}
-
-std::optional<proto::FailureT> CompileService::StoredFailure(const Digest& graph_key) {
-  const Result<Buffer> bytes = core_.store.Get(cache::Table::kGraphs, graph_key);
-  if (!bytes) return std::nullopt;
-  const auto* record = proto::ReadMessage<proto::GraphRecord>(*bytes);
-  if (record == nullptr || record->failure() == nullptr) return std::nullopt;
-  if (!FailureInForce(*record->failure(), core_.clock.now_s())) return std::nullopt;
-  proto::FailureT failure;
-  record->failure()->UnPackTo(&failure);
-  return failure;
-}
-
 /// Tries the candidate whose turn it is.
-void CompileService::Attempt(RequestRef request) {
-  const Candidate& candidate = request->candidates[request->at];
-  request->remembered = StoredFailure(candidate.graph_key);
-  if (request->remembered) return Land(request, ErrorOf(*request->remembered));
+Task<Landed> CompileService::Attempt(Request& request) {
+  const Candidate& candidate = request.candidates[request.at];
+  request.remembered.reset();
+  request.led = request.waited = false;
   // Joined before the store is read: whoever lands in between has published before.
-  const bool leads = core_.flights.Join(candidate.graph_key, [this, request](const auto& landed) {
-    const bool posted = core_.pool.PostAlways([this, request, landed] { Land(request, landed); });
-    if (!posted) request->done(ErrorReplyOf(Error(Code::kCancelled, "the daemon stops")));
-  });
-  request->led = false;
-  request->waited = !leads;
-  if (leads) Lead(request, candidate);
+  const Flights::Joined joined = core_.flights.Join(candidate.graph_key);
+  if (joined.leads) {
+    bool is_landed = false;
+    const Result<std::optional<proto::GraphRecordT>> stored =
+        co_await ReadGraphRecord(core_.index, candidate.graph_key, request.until);
+    const bool has_failed = stored && *stored && (*stored)->failure;
+    const auto failed = has_failed ? FailureInForce(*(*stored)->failure, core_.clock.now_s()) : std::nullopt;
+    if (failed) {
+      request.remembered = *(*stored)->failure;
+      core_.flights.Land(candidate.graph_key, *failed);
+      co_return *failed;
+    }
+    if (stored && *stored && !(*stored)->failure) {
+      const Digest artifact{(*stored)->artifact_low, (*stored)->artifact_high};
+      const Result<SealedRef> file = co_await core_.artifacts.Get(artifact, request.until);
+      if (file) {
+        core_.store.Touch(cache::Table::kGraphs, candidate.graph_key);
+        core_.flights.Land(candidate.graph_key, Landed{artifact, (*file)->size(), (*stored)->compile_s});
+        is_landed = true;
+      }
+    }
+    request.led = !is_landed;
+  }
+  request.waited = !joined.leads;
+  if (request.led) {
+    GlobalMetrics().Add(Counter::graph_misses);
+    CompileJob job{.graph = candidate.text, .name = request.function, .gears = candidate.variant.gears};
+    if (!core_.pool.SpawnAlways(Fly(candidate.graph_key, std::move(job)))) {
+      core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
+    }
+  }
+  CO_TRY_ASSIGN(Landed landed, co_await core_.flights.Wait(joined.flight, request.until));
+  const NewVariant& variant = candidate.variant;
+  CO_TRY_ASSIGN(const bool takes,
+                co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
+  CO_TRY_ASSIGN(const bool takes_other,
+                co_await Takes(landed.artifact, variant.other_proven, variant.symbol_count, request.until));
+  if (takes && takes_other) co_return landed;
+  const Error error(Code::kUnsupported, "the template's code does not take the recorded sizes");
+  LogDebug("kept sizes apart", {{"function", request.function}, {"reason", error}});
+  co_return error;
 }
 
-void CompileService::Lead(const RequestRef& request, const Candidate& candidate) {
-  const Digest key = candidate.graph_key;
-  if (auto stored = StoredGraph(key)) return core_.flights.Land(key, *stored);
-  request->led = true;
-  GlobalMetrics().Add(Counter::graph_misses);
-  const std::string function = request->function;
-  const bool started = core_.compilers.Start(
-      {.graph = candidate.text, .name = function, .gears = candidate.variant.gears},
-      [this, key, function](Result<CompiledArtifact> compiled) {
-        Publish(key, function, std::move(compiled));
-      });
-  if (started) return;
-  GlobalMetrics().Add(Counter::busy);
-  core_.flights.Land(key, Error(Code::kUnavailable, "too many compiles wait (worker_queue_max)"));
+boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job) {
+  Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job));
+  core_.flights.Land(graph_key, std::move(landed));
 }
 
-/// On the compiler's thread: artifact first, then the record that names it, then the waiters.
-void CompileService::Publish(const Digest& graph_key, const std::string& function,
-                             Result<CompiledArtifact> compiled) {
+/// Artifact first, then the record that names it, then whoever waits.
+Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job) {
+  const Until until{.stop = core_.stop.get_token()};
+  const std::string function = job.name;
+  Result<CompiledArtifact> compiled = co_await CompileOn(core_.compilers, std::move(job), until);
   proto::GraphRecordT record;
   record.function = function;
   std::optional<Error> error;
@@ -385,69 +418,48 @@ void CompileService::Publish(const Digest& graph_key, const std::string& functio
     GlobalMetrics().Add(Counter::compiles);
     GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
     landed = {compiled->digest, compiled->bytes, record.compile_s};
-    if (auto published = core_.artifacts.Publish(std::move(compiled).value()); !published) {
-      error = std::move(published).error();
-    }
+    const Result<SealedRef> published = co_await core_.artifacts.Publish(std::move(compiled).value(), until);
+    if (!published) error = published.error();
   } else {
     error = std::move(compiled).error();
   }
   if (error) {
     GlobalMetrics().Add(Counter::compile_failures);
     LogWarn("failed to compile", {{"function", function}, {"reason", *error}});
-    if (!IsRecorded(*error)) return core_.flights.Land(graph_key, *error);
+    if (!IsRecorded(*error)) co_return std::move(*error);
     const auto facts = core_.compilers.Facts();
-    record.failure = MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config,
-                                 core_.clock.now_s());
+    record.failure =
+        MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config, core_.clock.now_s());
   }
   record.artifact_low = landed.artifact.low;
   record.artifact_high = landed.artifact.high;
   record.artifact_bytes = landed.bytes;
-  Ignore(core_.store.Put(cache::Table::kGraphs, graph_key, proto::PackMessage<proto::GraphRecord>(record),
-                         record.compile_s),
+  Ignore(co_await PutGraphRecord(core_.index, graph_key, record, until),
          "a store that refuses writes costs later compiles, not this one");
-  core_.flights.Land(graph_key, error ? Result<Landed>(*error) : Result<Landed>(landed));
+  if (error) co_return std::move(*error);
+  co_return landed;
 }
 
-void CompileService::Land(RequestRef request, Result<Landed> landed) {
-  const NewVariant& variant = request->candidates[request->at].variant;
-  const auto takes = [&](const auto& proven) { return Takes(landed->artifact, proven, variant.symbol_count); };
-  if (landed && !(takes(variant.proven) && takes(variant.other_proven))) {
-    landed = Error(Code::kUnsupported, "the template's code does not take the recorded sizes");
-    LogDebug("kept sizes apart", {{"function", request->function}, {"reason", landed.error()}});
-  }
-  if (landed) return Serve(*request, *landed);
-  // What gave a wrong answer in one form is compiled in no other.
-  const bool is_quarantined = request->remembered && request->remembered->quarantined;
-  if (is_quarantined || request->at + 1 == request->candidates.size()) return Fail(*request, landed.error());
-  // A template that cannot be compiled leaves the recording's own graph.
-  ++request->at;
-  Attempt(std::move(request));
-}
-
-void CompileService::Fail(Request& request, const Error& error) {
+Task<Reply> CompileService::Fail(Request& request, const Error& error) {
   const Digest graph_key = request.candidates[request.at].graph_key;
   // The entry is served by the general code, as before.
-  if (request.candidates[request.at].IsSpecialized()) return request.done(ErrorReplyOf(error));
+  if (request.candidates[request.at].IsSpecialized()) co_return error;
   const bool known = request.remembered && request.entry && request.entry->record.failure;
   if (IsRecorded(error) && !known) {
-    Ignore(core_.entries.Update(
-               request.entry_digest, *request.message.key,
-               [&](proto::EntryRecordT& record) {
-                 record.failure =
-                     request.remembered
-                         ? std::make_unique<proto::FailureT>(*request.remembered)
-                         : MakeFailure(error, graph_key, request.facts.identity, core_.config,
-                                       core_.clock.now_s());
-               }),
+    Entries::Change change = [&](proto::EntryRecordT& record) {
+      record.failure = request.remembered
+                           ? std::make_unique<proto::FailureT>(*request.remembered)
+                           : MakeFailure(error, graph_key, request.facts.identity, core_.config, core_.clock.now_s());
+    };
+    Ignore(co_await core_.entries.Update(request.entry_digest, *request.message.key, std::move(change), request.until),
            "the request has its error either way");
   }
-  if (!request.remembered) return request.done(ErrorReplyOf(error));
-  request.done(ErrorReplyOf(
-      Error(error.code(), fmt::format("{} (failed earlier; `ingot retry {}` tries again)",
-                                      error.message(), graph_key.ToShort()))));
+  if (!request.remembered) co_return error;
+  co_return Error(error.code(), fmt::format("{} (failed earlier; `ingot retry {}` tries again)", error.message(),
+                                            graph_key.ToShort()));
 }
 
-void CompileService::Serve(Request& request, const Landed& landed) {
+Task<Reply> CompileService::Serve(Request& request, const Landed& landed) {
   Candidate& candidate = request.candidates[request.at];
   const proto::Outcome outcome = request.led      ? proto::Outcome::Compiled
                                  : request.waited ? proto::Outcome::Joined
@@ -457,27 +469,27 @@ void CompileService::Serve(Request& request, const Landed& landed) {
   candidate.variant.artifact = landed.artifact;
   candidate.variant.artifact_bytes = landed.bytes;
   candidate.variant.compile_s = landed.compile_s;
-  candidate.variant.text = core_.artifacts.PutText(candidate.text, landed.compile_s);
+  CO_TRY_ASSIGN(candidate.variant.text,
+                co_await core_.artifacts.PutText(candidate.text, landed.compile_s, request.until));
   candidate.variant.graph_key = candidate.graph_key;
-  auto entry = core_.entries.Update(
-      request.entry_digest, *request.message.key, [&](proto::EntryRecordT& record) {
-        AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
-      });
-  if (!entry) return request.done(ErrorReplyOf(entry.error()));
-  if (request.led) core_.sweeper.Wrote(landed.bytes + candidate.text.size());
-  Answer(request, *entry, candidate.variant.graph, candidate.variant.kind, outcome,
-         request.led ? landed.compile_s : 0);
+  Entries::Change change = [&](proto::EntryRecordT& record) {
+    AddVariant(record, request.message, candidate.variant, core_.config, core_.clock.now_s());
+  };
+  CO_TRY_ASSIGN(const EntryRef entry, co_await core_.entries.Update(request.entry_digest, *request.message.key,
+                                                                    std::move(change), request.until));
+  if (request.led) core_.sweeper.Wrote();
+  co_return co_await Answer(request, entry, candidate.variant.graph, candidate.variant.kind, outcome,
+                            request.led ? landed.compile_s : 0);
 }
 
-void CompileService::Answer(Request& request, const EntryRef& entry, const Digest& graph,
-                            proto::VariantKind kind, proto::Outcome outcome, float compile_s) {
+Task<Reply> CompileService::Answer(Request& request, const EntryRef& entry, Digest graph, proto::VariantKind kind,
+                                   proto::Outcome outcome, float compile_s) {
   const auto& variants = entry->record.variants;
   for (size_t i = 0; i < variants.size(); ++i) {
     const proto::VariantT& variant = *variants[i]->variant;
     if (variant.kind != kind || GraphOf(variant) != graph) continue;
     if (!Agrees(variant, request.message)) continue;
-    Result<SealedRef> file = core_.artifacts.Get(ArtifactOf(variant));
-    if (!file) return request.done(ErrorReplyOf(file.error()));
+    CO_TRY_ASSIGN(SealedRef file, co_await core_.artifacts.Get(ArtifactOf(variant), request.until));
     proto::CompileReplyT reply;
     reply.outcome = outcome;
     reply.variant = std::make_unique<proto::VariantT>(variant);
@@ -487,9 +499,9 @@ void CompileService::Answer(Request& request, const EntryRef& entry, const Diges
     reply.total_ms =
         static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
     reply.compile_ms = compile_s * 1e3f;
-    return request.done(ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {*file}));
+    co_return ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {std::move(file)});
   }
-  request.done(ErrorReplyOf(Error(Code::kInternal, "the variant is not in its entry")));
+  co_return Error(Code::kInternal, "the variant is not in its entry");
 }
 
 }  // namespace ingot::daemon

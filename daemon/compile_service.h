@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <memory>
 #include <optional>
 
@@ -19,40 +20,37 @@ class CompileService {
  public:
   explicit CompileService(Core& core) : core_(core) {}
 
-  /// Runs on the caller's thread (of the pool) as far as it can; `done` is called once, on any
-  /// thread.
-  void Compile(Buffer body, ReplyDone done);
+  /// `until`: how long the client waits. A compile that was begun goes on after it, for the next who asks.
+  boost::asio::awaitable<Reply> Compile(Buffer body, Until until);
 
  private:
   struct Request;
   struct Candidate;
-  using RequestRef = std::shared_ptr<Request>;
 
-  Status Prepare(Request& request) const;
-  void NoteRejection(const Request& request);
-  void NoteRefusal(const Request& request, const Error& error);
-  bool ServeStored(Request& request);
+  Task<Reply> Answered(Request& request);
+  Task<void> Prepare(Request& request);
+  Task<void> NoteRejection(const Request& request);
+  Task<void> NoteRefusal(const Request& request, const Error& error);
+  /// The reply where a variant of the entry serves the recording.
+  Task<std::optional<Reply>> ServeStored(Request& request);
   std::string RangeFor(const Request& request, const std::string& graph_template,
                        const std::vector<int64_t>& symbols) const;
-  bool Takes(const Digest& artifact, const std::vector<int64_t>& proven, size_t symbol_count) const;
-  std::optional<Candidate> InstanceOf(const Request& request, const proto::StoredVariantT& stored) const;
-  bool ServeProven(Request& request, const proto::StoredVariantT& stored);
-  Status FindGeared(Request& request) const;
-  void AddTemplates(Request& request);
+  Task<bool> Takes(Digest artifact, const std::vector<int64_t>& proven, size_t symbol_count, Until until);
+  Task<std::optional<Candidate>> InstanceOf(const Request& request, const proto::StoredVariantT& stored);
+  Task<std::optional<Reply>> ServeProven(Request& request, const proto::StoredVariantT& stored);
+  Task<void> FindGeared(Request& request);
+  Task<void> AddTemplates(Request& request);
   bool AddRanged(Request& request) const;
   bool AddTemplate(Request& request, const std::string& text,
                    std::shared_ptr<const proto::VariantT> other = nullptr) const;
-  void Attempt(RequestRef request);
-  void Lead(const RequestRef& request, const Candidate& candidate);
-  void Publish(const Digest& graph_key, const std::string& function,
-               Result<CompiledArtifact> compiled);
-  std::optional<Landed> StoredGraph(const Digest& graph_key);
-  std::optional<proto::FailureT> StoredFailure(const Digest& graph_key);
-  void Land(RequestRef request, Result<Landed> landed);
-  void Fail(Request& request, const Error& error);
-  void Serve(Request& request, const Landed& landed);
-  void Answer(Request& request, const EntryRef& entry, const Digest& graph, proto::VariantKind kind,
-              proto::Outcome outcome, float compile_s);
+  Task<Landed> Attempt(Request& request);
+  /// Compiles for everybody who waits for the key, whoever they are.
+  boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job);
+  Task<Landed> CompileAndPublish(Digest graph_key, CompileJob job);
+  Task<Reply> Serve(Request& request, const Landed& landed);
+  Task<Reply> Fail(Request& request, const Error& error);
+  Task<Reply> Answer(Request& request, const EntryRef& entry, Digest graph, proto::VariantKind kind,
+                     proto::Outcome outcome, float compile_s);
 
   Core& core_;
 };

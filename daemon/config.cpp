@@ -46,6 +46,8 @@ constexpr ConfigField kFields[] = {
     {"artifacts_cached_max", "artifacts kept as memory files", &Config::artifacts_cached_max},
     {"artifacts_cached_bytes_max", "bytes of artifacts kept as memory files",
      &Config::artifacts_cached_bytes_max},
+    {"why_relatives_max", "newest entries of a function among which a miss looks for a relative",
+     &Config::why_relatives_max},
     {"why_candidates_max", "stored entries compared to explain a miss", &Config::why_candidates_max},
     {"negative_retry_s", "seconds after which a crash or a timeout is tried again",
      &Config::negative_retry_s},

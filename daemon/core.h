@@ -4,11 +4,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "cache/local_blobs.h"
+#include "cache/local_index.h"
 #include "cache/store.h"
 #include "daemon/artifacts.h"
 #include "daemon/config.h"
@@ -67,7 +70,7 @@ struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
        const Clock& clock = SystemClock())
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
-        artifacts(store, config), entries(store, config),
+        index(store), blobs(store), artifacts(blobs, config), entries(index, config),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
         pool(config.pool_threads, config.pool_queue_max) {}
 
@@ -76,6 +79,8 @@ struct Core {
   const Graphs& graphs;
   Compilers& compilers;
   const Clock& clock;
+  cache::LocalIndex index;
+  cache::LocalBlobs blobs;
   Artifacts artifacts;
   Entries entries;
   Tombstones tombstones;
@@ -85,6 +90,8 @@ struct Core {
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
   std::function<void()> before_compile = [] {};
+  /// Nobody waits for anything any more once it is requested; then `pool` is stopped.
+  std::stop_source stop;
   ThreadPool pool;
 };
 

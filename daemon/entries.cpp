@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/entries.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
 
 #include "base/log.h"
 #include "daemon/convert.h"
-#include "proto/message.h"
 #include "proto/frame.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
+
+using cache::Record;
+using cache::RecordKey;
+using cache::Table;
 
 constexpr uint64_t kAnyWeight = ~0ull;
 
@@ -26,10 +32,34 @@ proto::EntryRecordT Copy(const proto::EntryRecordT& record) {
   return std::move(Decode(proto::PackMessage<proto::EntryRecord>(record))).value();
 }
 
+/// One number for each component of a key; equal components, equal numbers.
+std::vector<uint64_t> NumbersOf(const cache::Key& key) {
+  std::vector<uint64_t> numbers;
+  for (const cache::Component& component : key.components) {
+    Hasher hasher;
+    hasher.AddField(component.name);
+    const Digest items = component.DigestOfItems();
+    hasher.Add(items.low);
+    hasher.Add(items.high);
+    numbers.push_back(hasher.Finish().low);
+  }
+  return numbers;
+}
+
+/// What a listing of a function's entries says of each (docs/format/store.md): the numbers of its components.
+Buffer SummaryOf(const cache::Key& key) {
+  Buffer out;
+  for (const uint64_t number : NumbersOf(key)) {
+    if (out.size() + 8 > cache::kSummaryBytesMax) break;
+    AppendLittle(out, number);
+  }
+  return out;
+}
+
 }  // namespace
 
-Entries::Entries(cache::Store& store, const Config& config)
-    : store_(store), config_(config), recent_(config.entries_cached_max, kAnyWeight) {}
+Entries::Entries(cache::Index& index, const Config& config)
+    : index_(index), config_(config), recent_(config.entries_cached_max, kAnyWeight) {}
 
 EntryRef Entries::Peek(const Digest& digest) {
   MutexLock lock(mutex_);
@@ -37,11 +67,12 @@ EntryRef Entries::Peek(const Digest& digest) {
   return found == nullptr ? nullptr : *found;
 }
 
-EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record) const {
+EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record, uint64_t version) const {
   auto entry = std::make_shared<Entry>();
   entry->digest = digest;
   entry->key = ToKey(*record.key);
   entry->function = daemon::FunctionOf(entry->key);
+  entry->version = version;
   flatbuffers::FlatBufferBuilder builder;
   std::vector<flatbuffers::Offset<proto::Variant>> variants;
   const size_t count = std::min(record.variants.size(), proto::kFrameDescriptorsMax);
@@ -61,150 +92,155 @@ EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record) const {
   return entry;
 }
 
-Result<EntryRef> Entries::Get(const Digest& digest) {
-  if (EntryRef recent = Peek(digest)) return recent;
-  TRY_ASSIGN(const Buffer bytes, store_.Get(cache::Table::kEntries, digest));
-  Result<proto::EntryRecordT> record = Decode(bytes);
+Task<Entries::Read> Entries::ReadStored(Digest digest, Until until) {
+  std::vector<RecordKey> keys = {{Table::kEntries, digest}};
+  CO_TRY_ASSIGN(std::vector<Record> records, co_await index_.Get(keys, until));
+  const Record& stored = records.front();
+  if (!stored.exists()) co_return Read{};
+  Result<proto::EntryRecordT> record = Decode(stored.value);
   // A record is only believed under the key it was written for.
   if (record && ToKey(*record->key).ToDigest() != digest) {
     record = Error(Code::kCorrupt, "the entry record is of another key");
   }
   if (!record) {
     LogWarn("dropped an entry record", {{"entry", digest.ToHex()}, {"reason", record.error()}});
-    Ignore(store_.Delete(cache::Table::kEntries, digest), "it is not used either way");
-    return std::move(record).error();
+    Ignore(co_await index_.CompareAndDelete(keys.front(), stored.version, until), "it is not used either way");
+    co_return std::move(record).error();
   }
-  EntryRef entry = Make(digest, std::move(record).value());
+  co_return Read{Make(digest, std::move(record).value(), stored.version), stored.version};
+}
+
+Task<EntryRef> Entries::Get(Digest digest, Until until) {
+  if (EntryRef recent = Peek(digest)) co_return recent;
+  CO_TRY_ASSIGN(Read read, co_await ReadStored(digest, until));
+  if (read.entry == nullptr) co_return Error(Code::kNotFound, "no value " + digest.ToHex() + " in entries");
   MutexLock lock(mutex_);
   // An update may have been faster than this read.
-  if (EntryRef* newer = recent_.Find(digest)) return *newer;
-  recent_.Put(digest, entry, 1);
-  index_.Add(digest, entry->function, entry->key);
-  return entry;
+  if (EntryRef* newer = recent_.Find(digest)) co_return *newer;
+  recent_.Put(digest, read.entry, 1);
+  co_return read.entry;
 }
 
-EntryRef Entries::Write(const Digest& digest, proto::EntryRecordT record) {
-  double cost_s = 0;
-  for (const auto& variant : record.variants) cost_s += variant->compile_s;
-  const Buffer bytes = proto::PackMessage<proto::EntryRecord>(record);
-  EntryRef entry = Make(digest, std::move(record));
-  if (Status put = store_.Put(cache::Table::kEntries, digest, bytes, cost_s); !put) {
-    LogWarn("kept an entry record in memory only",
-            {{"entry", digest.ToHex()}, {"reason", put.error()}});
+Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record,
+                              Until until) {
+  cache::RecordFacts facts;
+  for (const auto& variant : record.variants) facts.cost_s += variant->compile_s;
+  Buffer bytes = proto::PackMessage<proto::EntryRecord>(record);
+  const cache::Key key = ToKey(*record.key);
+  facts.group = daemon::FunctionOf(key).substr(0, cache::kGroupBytesMax);
+  facts.summary = SummaryOf(key);
+  const RecordKey name{Table::kEntries, digest};
+  const Result<uint64_t> written =
+      co_await index_.CompareAndSet(name, version, std::move(bytes), std::move(facts), until);
+  if (written && *written == 0) co_return EntryRef();
+  if (!written) {
+    const Code code = written.error().code();
+    if (code == Code::kTimeout || code == Code::kCancelled) co_return written.error();
+    LogWarn("kept an entry record in memory only", {{"entry", digest.ToHex()}, {"reason", written.error()}});
   }
+  EntryRef entry = Make(digest, std::move(record), written ? *written : version);
   MutexLock lock(mutex_);
+  // Of two that could not be written the second must have seen the first.
+  EntryRef* const found = recent_.Find(digest);
+  if (!written && found != nullptr && *found != before) co_return EntryRef();
   recent_.Put(digest, entry, 1);
-  index_.Add(digest, entry->function, entry->key);
-  return entry;
+  co_return entry;
 }
 
-Result<EntryRef> Entries::Update(const Digest& digest, const proto::EntryKeyT& key,
-                                 const std::function<void(proto::EntryRecordT&)>& change) {
-  MutexLock lock(LockOf(digest));
-  proto::EntryRecordT record;
-  if (Result<EntryRef> stored = Get(digest)) {
-    record = Copy((*stored)->record);
-  } else {
-    record.key = std::make_unique<proto::EntryKeyT>();
-    for (const auto& component : key.components) {
-      auto to = std::make_unique<proto::ComponentT>();
-      to->name = component->name;
-      for (const auto& item : component->items) {
-        to->items.push_back(std::make_unique<proto::ItemT>(*item));
+Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, Until until) {
+  EntryRef before = Peek(digest);
+  while (true) {
+    CO_TRY(until.Check());
+    uint64_t version = before == nullptr ? 0 : before->version;
+    if (before == nullptr) {
+      Result<Read> read = co_await ReadStored(digest, until);
+      if (!read && (key == nullptr || read.error().code() != Code::kCorrupt)) co_return std::move(read).error();
+      if (read) {
+        before = read->entry;
+        version = read->version;
       }
-      record.key->components.push_back(std::move(to));
     }
+    if (before == nullptr && key == nullptr) {
+      co_return Error(Code::kNotFound, "no value " + digest.ToHex() + " in entries");
+    }
+    proto::EntryRecordT record;
+    if (before != nullptr) {
+      record = Copy(before->record);
+    } else {
+      record.key = std::make_unique<proto::EntryKeyT>();
+      for (const auto& component : key->components) {
+        auto to = std::make_unique<proto::ComponentT>();
+        to->name = component->name;
+        for (const auto& item : component->items) to->items.push_back(std::make_unique<proto::ItemT>(*item));
+        record.key->components.push_back(std::move(to));
+      }
+    }
+    change(record);
+    CO_TRY_ASSIGN(EntryRef written, co_await Write(digest, before, version, std::move(record), until));
+    if (written != nullptr) co_return written;
+    // Somebody was faster: what memory holds may be older than that.
+    {
+      MutexLock lock(mutex_);
+      EntryRef* const found = recent_.Find(digest);
+      if (found != nullptr && *found == before) recent_.Erase(digest);
+    }
+    before = Peek(digest);
   }
-  change(record);
-  return Write(digest, std::move(record));
 }
 
-Result<EntryRef> Entries::Change(const Digest& digest,
-                                 const std::function<void(proto::EntryRecordT&)>& change) {
-  MutexLock lock(LockOf(digest));
-  TRY_ASSIGN(const EntryRef stored, Get(digest));
-  proto::EntryRecordT record = Copy(stored->record);
-  change(record);
-  return Write(digest, std::move(record));
+Task<EntryRef> Entries::Update(Digest digest, const proto::EntryKeyT& key, Change change, Until until) {
+  co_return co_await ReadChangeWrite(digest, &key, std::move(change), until);
 }
 
-Status Entries::Delete(const Digest& digest) {
-  MutexLock lock(LockOf(digest));
-  Status deleted = store_.Delete(cache::Table::kEntries, digest);
-  Forget(digest);
-  return deleted;
+Task<EntryRef> Entries::ChangeStored(Digest digest, Change change, Until until) {
+  co_return co_await ReadChangeWrite(digest, nullptr, std::move(change), until);
+}
+
+Task<bool> Entries::Delete(Digest digest, Until until) {
+  while (true) {
+    CO_TRY(until.Check());
+    std::vector<RecordKey> keys = {{Table::kEntries, digest}};
+    CO_TRY_ASSIGN(std::vector<Record> records, co_await index_.Get(keys, until));
+    Forget(digest);
+    if (!records.front().exists()) co_return false;
+    CO_TRY_ASSIGN(const bool deleted, co_await index_.CompareAndDelete(keys.front(), records.front().version, until));
+    if (!deleted) continue;
+    Forget(digest);
+    co_return true;
+  }
 }
 
 void Entries::Forget(const Digest& digest) {
   MutexLock lock(mutex_);
   recent_.Erase(digest);
-  index_.Remove(digest);
 }
 
-void Entries::FillIndex() {
-  MutexLock fill(fill_mutex_);
-  if (filled_) return;
-  filled_ = true;
-  std::vector<Digest> digests;
-  const Status listed =
-      store_.ForEach(cache::Table::kEntries, [&](const Digest& digest, const cache::Stat&) {
-        digests.push_back(digest);
-        return true;
-      });
-  if (!listed) LogWarn("listed entries in part", {{"reason", listed.error()}});
-  for (const Digest& digest : digests) {
-    const Result<Buffer> bytes = store_.Get(cache::Table::kEntries, digest);
-    if (!bytes) continue;
-    const auto* record = proto::ReadMessage<proto::EntryRecord>(*bytes);
-    if (record == nullptr) continue;
-    const cache::Key key = ToKey(*record->key());
-    MutexLock lock(mutex_);
-    index_.Add(digest, daemon::FunctionOf(key), key);
-  }
-}
-
-std::vector<Digest> Entries::OfFunction(const std::string& function) {
-  FillIndex();
-  MutexLock lock(mutex_);
-  return index_.OfFunction(function);
-}
-
-std::vector<Digest> Entries::NamedLike(const std::string& part) {
-  FillIndex();
-  MutexLock lock(mutex_);
-  return index_.NamedLike(part);
-}
-
-std::vector<Digest> Entries::StartingWith(const std::string& prefix) {
-  FillIndex();
-  MutexLock lock(mutex_);
-  return index_.StartingWith(prefix);
-}
-
-std::vector<Digest> Entries::All() {
-  FillIndex();
-  MutexLock lock(mutex_);
-  return index_.All();
-}
-
-std::string Entries::FunctionOf(const Digest& digest) {
-  MutexLock lock(mutex_);
-  return index_.FunctionOf(digest);
-}
-
-std::optional<Nearest> Entries::NearestTo(const cache::Key& key) {
+Task<std::optional<Nearest>> Entries::NearestTo(cache::Key key, Until until) {
   const std::string function = daemon::FunctionOf(key);
-  if (function.empty()) return std::nullopt;
-  FillIndex();
-  std::vector<Digest> candidates;
-  {
-    MutexLock lock(mutex_);
-    candidates = index_.Closest(function, key, config_.why_candidates_max);
+  if (function.empty()) co_return std::optional<Nearest>();
+  const std::vector<uint64_t> numbers = NumbersOf(key);
+  const std::unordered_set<uint64_t> wanted(numbers.begin(), numbers.end());
+  const Digest self = key.ToDigest();
+  std::vector<std::pair<size_t, Digest>> candidates;  // (components that differ, entry)
+  std::string group = function.substr(0, cache::kGroupBytesMax);
+  CO_TRY_ASSIGN(const cache::RecordPage page,
+                co_await index_.List(Table::kEntries, std::move(group), "", config_.why_relatives_max, until));
+  for (const cache::RecordPage::Row& row : page.rows) {
+    if (row.digest == self) continue;
+    size_t shared = 0;
+    for (size_t at = 0; at + 8 <= row.summary.size(); at += 8) {
+      shared += wanted.contains(LoadLittle<uint64_t>(row.summary, at));
+    }
+    candidates.emplace_back(numbers.size() - std::min(numbers.size(), shared), row.digest);
   }
+  const size_t kept = std::min<size_t>(config_.why_candidates_max, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<long>(kept), candidates.end());
   std::optional<Nearest> nearest;
   size_t distance = 0;
-  for (const Digest& digest : candidates) {
-    const Result<EntryRef> entry = Get(digest);
+  for (size_t i = 0; i < kept; ++i) {
+    // Those that follow differ in more components, and so in at least as many items.
+    if (nearest && candidates[i].first > distance) break;
+    const Result<EntryRef> entry = co_await Get(candidates[i].second, until);
     if (!entry || (*entry)->record.variants.empty()) continue;
     const size_t far = cache::Distance((*entry)->key, key);
     if (nearest && far >= distance) continue;
@@ -213,7 +249,64 @@ std::optional<Nearest> Entries::NearestTo(const cache::Key& key) {
     nearest = Nearest{*entry, *difference};
     distance = far;
   }
-  return nearest;
+  co_return nearest;
+}
+
+Result<std::string> Entries::From(const std::string& hex) { return cache::DigestCursor(hex); }
+
+Task<Entries::Names> Entries::Page(std::string after, size_t limit, Until until) {
+  CO_TRY_ASSIGN(cache::RecordPage page,
+                co_await index_.List(Table::kEntries, std::nullopt, std::move(after), limit, until));
+  Names names;
+  for (const cache::RecordPage::Row& row : page.rows) names.digests.push_back(row.digest);
+  names.next = std::move(page.next);
+  co_return names;
+}
+
+Task<Entries::Names> Entries::PageOfFunction(std::string function, std::string after, size_t limit, Until until) {
+  std::string group = function.substr(0, cache::kGroupBytesMax);
+  CO_TRY_ASSIGN(cache::RecordPage page,
+                co_await index_.List(Table::kEntries, std::move(group), std::move(after), limit, until));
+  Names names;
+  for (const cache::RecordPage::Row& row : page.rows) names.digests.push_back(row.digest);
+  names.next = std::move(page.next);
+  co_return names;
+}
+
+Task<std::vector<std::string>> Entries::FunctionsLike(std::string part, size_t limit, Until until) {
+  std::vector<std::string> found;
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(cache::Index::GroupPage page, co_await index_.Groups(Table::kEntries, after, kPageRows, until));
+    for (std::string& name : page.groups) {
+      if (name.find(part) == std::string::npos) continue;
+      if (found.size() == limit) co_return found;
+      found.push_back(std::move(name));
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  co_return found;
+}
+
+Task<void> Entries::ForEach(std::function<bool(const EntryRef&)> use, Until until, uint64_t* unread) {
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(Names page, co_await Page(after, kPageRows, until));
+    for (const Digest& digest : page.digests) {
+      CO_TRY(until.Check());
+      // Not by Get: a walk through all must not push out those that are served.
+      EntryRef entry = Peek(digest);
+      if (entry == nullptr) {
+        Result<Read> read = co_await ReadStored(digest, until);
+        // One that could not be decoded is gone, and with it what it named; of others nobody knows.
+        if (!read && read.error().code() != Code::kCorrupt && unread != nullptr) ++*unread;
+        if (read) entry = read->entry;
+      }
+      if (entry != nullptr && !use(entry)) co_return Status();
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  co_return Status();
 }
 
 }  // namespace ingot::daemon

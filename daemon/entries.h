@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,14 +8,16 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/until.h"
+#include "cache/index.h"
 #include "cache/key.h"
-#include "cache/store.h"
 #include "daemon/config.h"
-#include "daemon/entry_index.h"
 #include "daemon/lru.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {
+
+using cache::Task;
 
 /// One entry record as it is served. Immutable: an update makes another.
 struct Entry {
@@ -24,6 +25,8 @@ struct Entry {
   cache::Key key;
   std::string function;
   proto::EntryRecordT record;
+  /// The stored record's; 0 while it is in memory only.
+  uint64_t version = 0;
   /// The reply to a lookup, finished: variant i says descriptor i.
   std::shared_ptr<const Buffer> reply;
   std::vector<Digest> artifacts;
@@ -36,55 +39,66 @@ struct Nearest {
   cache::Difference difference;
 };
 
-/// Entry records by digest, those used last in memory. Updates of one entry are serialised.
-/// Thread-safe; Peek never blocks on disk.
+/// Entry records by digest, those used last in memory. A change is made to the record as it is stored and written
+/// where nobody was faster, else made again: no change is lost, also among several daemons. Thread-safe; Peek never
+/// blocks on disk.
 class Entries {
  public:
-  Entries(cache::Store& store, const Config& config);
+  /// Rows of a listing read at a time.
+  static constexpr size_t kPageRows = 512;
+
+  Entries(cache::Index& index, const Config& config);
 
   EntryRef Peek(const Digest& digest);
-  /// kNotFound: absent; kCorrupt: what was stored cannot be read.
-  Result<EntryRef> Get(const Digest& digest);
+  /// kNotFound: absent; kCorrupt: what was stored cannot be read, and is gone.
+  Task<EntryRef> Get(Digest digest, Until until);
 
-  /// Reads, lets `change` edit and writes back. A record that is absent or cannot be read begins
-  /// with `key` and no variants. A store that refuses writes does not fail this: the record is
-  /// kept in memory.
-  Result<EntryRef> Update(const Digest& digest, const proto::EntryKeyT& key,
-                          const std::function<void(proto::EntryRecordT&)>& change);
+  using Change = std::function<void(proto::EntryRecordT&)>;
+  /// Reads, lets `change` edit and writes back; `change` may be called again on a newer record. A record that is
+  /// absent or cannot be read begins with `key` and no variants. A store that refuses writes does not fail this: the
+  /// record is kept in memory.
+  Task<EntryRef> Update(Digest digest, const proto::EntryKeyT& key, Change change, Until until);
   /// As Update for what exists: kNotFound otherwise.
-  Result<EntryRef> Change(const Digest& digest,
-                          const std::function<void(proto::EntryRecordT&)>& change);
-  Status Delete(const Digest& digest);
+  Task<EntryRef> ChangeStored(Digest digest, Change change, Until until);
+  Task<bool> Delete(Digest digest, Until until);
   /// Forgets what memory holds, after the store was changed from outside.
   void Forget(const Digest& digest);
 
-  /// Name of an entry's function as the index has it; "" when it does not.
-  std::string FunctionOf(const Digest& digest);
+  /// The stored entry of the same function that differs least among those made last, or none.
+  Task<std::optional<Nearest>> NearestTo(cache::Key key, Until until);
 
-  /// The stored entry of the same function that differs least, or none.
-  std::optional<Nearest> NearestTo(const cache::Key& key);
-  /// Digests of the entries of a function, of those whose function's name contains a text, of
-  /// those whose digest begins with these hex digits, and of all.
-  std::vector<Digest> OfFunction(const std::string& function);
-  std::vector<Digest> NamedLike(const std::string& part);
-  std::vector<Digest> StartingWith(const std::string& prefix);
-  std::vector<Digest> All();
+  /// Digests of stored entries by pages.
+  struct Names {
+    std::vector<Digest> digests;
+    std::string next;
+  };
+  /// In the order of their hex digits, from the first that is not less than the digits `from` on, or from a page's
+  /// `next`.
+  Task<Names> Page(std::string after, size_t limit, Until until);
+  static Result<std::string> From(const std::string& hex);
+  /// Those of a function, the newest first.
+  Task<Names> PageOfFunction(std::string function, std::string after, size_t limit, Until until);
+  /// Functions whose name contains a text, at most `limit`.
+  Task<std::vector<std::string>> FunctionsLike(std::string part, size_t limit, Until until);
+  /// Calls `use` for each stored entry that can be read until it returns false; those written or deleted meanwhile
+  /// may be missed. `unread` (where not nullptr) counts those that could not be read and are still there.
+  Task<void> ForEach(std::function<bool(const EntryRef&)> use, Until until, uint64_t* unread = nullptr);
 
  private:
-  EntryRef Make(const Digest& digest, proto::EntryRecordT record) const;
-  EntryRef Write(const Digest& digest, proto::EntryRecordT record);
-  void FillIndex();
-  Mutex& LockOf(const Digest& digest) { return update_locks_[digest.low % update_locks_.size()]; }
+  struct Read {
+    EntryRef entry;  ///< nullptr: absent.
+    uint64_t version = 0;
+  };
+  EntryRef Make(const Digest& digest, proto::EntryRecordT record, uint64_t version) const;
+  Task<Read> ReadStored(Digest digest, Until until);
+  /// nullptr where somebody was faster.
+  Task<EntryRef> Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record, Until until);
+  Task<EntryRef> ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, Until until);
 
-  cache::Store& store_;
+  cache::Index& index_;
   const Config& config_;
-  std::array<Mutex, 64> update_locks_;
   Mutex mutex_;
   Lru<EntryRef> recent_ GUARDED_BY(mutex_);
-  /// Filled from the store on first use, kept up to date afterwards.
-  EntryIndex index_ GUARDED_BY(mutex_);
-  Mutex fill_mutex_;
-  bool filled_ GUARDED_BY(fill_mutex_) = false;
 };
 
 }  // namespace ingot::daemon

@@ -38,23 +38,30 @@ Explanation OfFailure(Core& core, const proto::FailureT& failure) {
   return {MissReason::kFailed, "a compile failed earlier: " + text, "a failed compile", {}};
 }
 
-Explanation OfEntry(Core& core, const Entry& entry) {
+/// The nearest relative; none as well where it cannot be found in time.
+boost::asio::awaitable<std::optional<Nearest>> NearestOf(Core& core, const cache::Key& key, Until until) {
+  Result<std::optional<Nearest>> nearest = co_await core.entries.NearestTo(key, until);
+  co_return nearest ? std::move(nearest).value() : std::nullopt;
+}
+
+boost::asio::awaitable<Explanation> OfEntry(Core& core, const Entry& entry, Until until) {
   const proto::EntryRecordT& record = entry.record;
-  if (record.failure != nullptr && record.variants.empty()) return OfFailure(core, *record.failure);
+  if (record.failure != nullptr && record.variants.empty()) co_return OfFailure(core, *record.failure);
   if (const auto gone = GoneArtifacts(core, entry)) {
-    return {MissReason::kGone, "stored, but its artifacts are gone: " + gone->first, gone->second, {}};
+    co_return Explanation{MissReason::kGone, "stored, but its artifacts are gone: " + gone->first, gone->second, {}};
   }
-  Explanation out{MissReason::kStored, "", "", core.entries.NearestTo(entry.key)};
+  Explanation out{MissReason::kStored, "", "", std::nullopt};
+  out.nearest = co_await NearestOf(core, entry.key, until);
   if (record.rejection != nullptr) {
     out.reason = MissReason::kRejected;
     out.cause = "rejected: " + record.rejection->why;
     out.why = fmt::format("stored, but rejected ({}): {}", UtcText(record.rejection->when),
                           record.rejection->why);
-    return out;
+    co_return out;
   }
   out.why = out.nearest ? out.nearest->difference.ToText()
                         : "no other entry of this function is stored: its first use had to miss";
-  return out;
+  co_return out;
 }
 
 }  // namespace
@@ -75,27 +82,28 @@ std::string_view NameOf(MissReason reason) {
   return "unknown";
 }
 
-Explanation Explain(Core& core, const cache::Key& key, const Result<EntryRef>& entry) {
+boost::asio::awaitable<Explanation> Explain(Core& core, const cache::Key& key, const Result<EntryRef>& entry,
+                                            Until until) {
   // An entry that was made and never filled says nothing.
   const bool says = entry && (!(*entry)->record.variants.empty() || (*entry)->record.failure);
-  if (says) return OfEntry(core, **entry);
+  if (says) co_return co_await OfEntry(core, **entry, until);
   if (!entry && entry.error().code() != Code::kNotFound) {
-    return {MissReason::kDamaged, entry.error().ToText(), "damage", {}};
+    co_return Explanation{MissReason::kDamaged, entry.error().ToText(), "damage", {}};
   }
   if (const auto stone = core.tombstones.Find(cache::Table::kEntries, key.ToDigest())) {
-    return {MissReason::kEvicted, stone->ToText(), stone->Cause(), {}};
+    co_return Explanation{MissReason::kEvicted, stone->ToText(), stone->Cause(), {}};
   }
-  if (auto nearest = core.entries.NearestTo(key)) {
+  if (auto nearest = co_await NearestOf(core, key, until)) {
     const bool of_build = IsOfBuild(nearest->difference);
     std::string why = nearest->difference.ToText();
-    return {of_build ? MissReason::kOtherBuild : MissReason::kKeyDiffers, std::move(why),
-            "an entry that is gone", std::move(nearest)};
+    co_return Explanation{of_build ? MissReason::kOtherBuild : MissReason::kKeyDiffers, std::move(why),
+                          "an entry that is gone", std::move(nearest)};
   }
   const std::string function = FunctionOf(key);
-  return {MissReason::kNeverStored,
-          function.empty() ? "never stored"
-                           : fmt::format("never stored: no entry of function {}", function),
-          "an entry that is gone", {}};
+  co_return Explanation{MissReason::kNeverStored,
+                        function.empty() ? "never stored"
+                                         : fmt::format("never stored: no entry of function {}", function),
+                        "an entry that is gone", {}};
 }
 
 std::string FailureText(const proto::FailureT& failure, int64_t now_s) {
@@ -107,13 +115,12 @@ std::string FailureText(const proto::FailureT& failure, int64_t now_s) {
   return fmt::format("{}: {}; {}", CodeName(static_cast<Code>(failure.code)), failure.message, again);
 }
 
-Result<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core,
-                                                          const proto::StoredVariantT& stored,
-                                                          const proto::StoredVariantT& asked) {
-  if (GraphOf(*stored.variant) == GraphOf(*asked.variant)) return std::optional<GraphDifference>();
-  TRY_ASSIGN(const std::string was, core.artifacts.GetText({stored.text_low, stored.text_high}));
-  TRY_ASSIGN(const std::string is, core.artifacts.GetText({asked.text_low, asked.text_high}));
-  return FirstGraphDifference(was, is);
+Task<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core, const proto::StoredVariantT& stored,
+                                                        const proto::StoredVariantT& asked, Until until) {
+  if (GraphOf(*stored.variant) == GraphOf(*asked.variant)) co_return std::optional<GraphDifference>();
+  CO_TRY_ASSIGN(const std::string was, co_await core.artifacts.GetText({stored.text_low, stored.text_high}, until));
+  CO_TRY_ASSIGN(const std::string is, co_await core.artifacts.GetText({asked.text_low, asked.text_high}, until));
+  co_return FirstGraphDifference(was, is);
 }
 
 }  // namespace ingot::daemon

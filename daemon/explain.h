@@ -34,14 +34,14 @@ struct Explanation {
 
 /// Explains a key by what the store has: its entry as it was just looked up, its tombstone, or its
 /// nearest relative. Reads a bounded number of records (why_candidates_max).
-Explanation Explain(Core& core, const cache::Key& key, const Result<EntryRef>& entry);
+boost::asio::awaitable<Explanation> Explain(Core& core, const cache::Key& key, const Result<EntryRef>& entry,
+                                            Until until);
 
 /// `unsupported: no rule for aten::foo; tried again after 2026-11-21 10:30 UTC`
 std::string FailureText(const proto::FailureT& failure, int64_t now_s);
 
 /// Where the graphs of two variants differ; nullopt when they are equal. kNotFound: a text is gone.
-Result<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core,
-                                                          const proto::StoredVariantT& stored,
-                                                          const proto::StoredVariantT& asked);
+Task<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core, const proto::StoredVariantT& stored,
+                                                        const proto::StoredVariantT& asked, Until until);
 
 }  // namespace ingot::daemon

@@ -173,7 +173,7 @@ TEST_F(ExplainTest, ComparesEntriesAndGraphs) {
   EXPECT_EQ(same["differences"], json::array());
   EXPECT_EQ(same["graph"]["equal"], true);
   EXPECT_EQ(WhyMiss(second)["graph"]["text"], "graph inputs: graph f 4 -> graph f 8");
-  EXPECT_TRUE(Refused("diff", {{"a", "pkg.f"}, {"b", first}}).starts_with("invalid: 'pkg.f' names 2 entries"));
+  EXPECT_TRUE(Refused("diff", {{"a", "pkg.f"}, {"b", first}}).starts_with("invalid: 'pkg.f' names several entries"));
   EXPECT_TRUE(Refused("diff", {{"a", first}, {"b", "zz"}}).starts_with("not_found: no entry, graph or artifact 'zz'"));
 }
 

@@ -41,11 +41,9 @@ Error ErrorOf(const proto::FailureT& failure) {
   return Error(known ? static_cast<Code>(failure.code) : Code::kInternal, failure.message);
 }
 
-std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s) {
-  if (failure.retry_at() != 0 && failure.retry_at() <= now_s) return std::nullopt;
-  proto::FailureT unpacked;
-  failure.UnPackTo(&unpacked);
-  return ErrorOf(unpacked);
+std::optional<Error> FailureInForce(const proto::FailureT& failure, int64_t now_s) {
+  if (failure.retry_at != 0 && failure.retry_at <= now_s) return std::nullopt;
+  return ErrorOf(failure);
 }
 
 }  // namespace ingot::daemon

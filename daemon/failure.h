@@ -29,6 +29,6 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
                                                 const std::string& compiler, int64_t now_s);
 
 /// The error to answer with, or none when it is time to try again.
-std::optional<Error> FailureInForce(const proto::Failure& failure, int64_t now_s);
+std::optional<Error> FailureInForce(const proto::FailureT& failure, int64_t now_s);
 
 }  // namespace ingot::daemon

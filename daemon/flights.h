@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/digest.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/until.h"
+#include "cache/waiter.h"
 
 namespace ingot::daemon {
 
@@ -22,27 +25,49 @@ struct Landed {
 /// whose client is gone changes nothing: the flight belongs to the daemon. Thread-safe.
 class Flights {
  public:
-  using Done = std::function<void(const Result<Landed>&)>;
+  struct Flight {
+    std::vector<cache::WaiterRef> waiters;
+    std::optional<Result<Landed>> landed;
+  };
+  using FlightRef = std::shared_ptr<Flight>;
+  struct Joined {
+    FlightRef flight;
+    bool leads = false;  ///< The first: it must see to it that Land is called in the end.
+  };
 
-  /// True for the first: it must call Land in the end. `done` is called by Land either way.
-  bool Join(const Digest& key, Done done) {
+  Joined Join(const Digest& key) {
     MutexLock lock(mutex_);
-    std::vector<Done>& waiters = flights_[key];
-    waiters.push_back(std::move(done));
-    return waiters.size() == 1;
+    FlightRef& flight = flights_[key];
+    const bool leads = flight == nullptr;
+    if (leads) flight = std::make_shared<Flight>();
+    return {flight, leads};
   }
 
-  /// Ends the flight and tells everybody, on this thread.
-  void Land(const Digest& key, const Result<Landed>& result) {
-    std::vector<Done> waiters;
+  /// What the flight came to; kTimeout and kCancelled by `until`, while it goes on.
+  cache::Task<Landed> Wait(FlightRef flight, Until until) {
+    auto waiter = std::make_shared<cache::Waiter>();
+    {
+      MutexLock lock(mutex_);
+      if (flight->landed) co_return *flight->landed;
+      flight->waiters.push_back(waiter);
+    }
+    if (Status woken = co_await cache::Waiter::Wait(waiter, until); !woken) co_return std::move(woken).error();
+    MutexLock lock(mutex_);
+    co_return *flight->landed;
+  }
+
+  /// Ends the flight and wakes everybody.
+  void Land(const Digest& key, Result<Landed> result) {
+    std::vector<cache::WaiterRef> waiters;
     {
       MutexLock lock(mutex_);
       const auto at = flights_.find(key);
       if (at == flights_.end()) return;
-      waiters = std::move(at->second);
+      at->second->landed = std::move(result);
+      waiters = std::move(at->second->waiters);
       flights_.erase(at);
     }
-    for (Done& done : waiters) done(result);
+    for (const cache::WaiterRef& waiter : waiters) waiter->Wake();
   }
 
   size_t size() const {
@@ -52,7 +77,7 @@ class Flights {
 
  private:
   mutable Mutex mutex_;
-  std::unordered_map<Digest, std::vector<Done>> flights_ GUARDED_BY(mutex_);
+  std::unordered_map<Digest, FlightRef> flights_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::daemon

@@ -68,21 +68,19 @@ Store* LateStore::ForReading() {
   return open != nullptr || fresh_ ? open : &Wait();
 }
 
-Result<Buffer> LateStore::Get(Table table, const Digest& key) {
+Result<uint64_t> LateStore::Read(Table table, const Digest& key, const Room& room) {
   Store* const store = ForReading();
   if (store == nullptr) return Absent(table, key);
-  return store->Get(table, key);
+  return store->Read(table, key, room);
 }
 
-Status LateStore::Put(Table table, const Digest& key, Bytes value, double cost_s) {
-  return Wait().Put(table, key, value, cost_s);
+Result<uint64_t> LateStore::Put(Table table, const Digest& key, Bytes value, const cache::PutOptions& options) {
+  return Wait().Put(table, key, value, options);
 }
 
-Result<bool> LateStore::PutIfAbsent(Table table, const Digest& key, Bytes value, double cost_s) {
-  return Wait().PutIfAbsent(table, key, value, cost_s);
+Result<bool> LateStore::Delete(Table table, const Digest& key, std::optional<uint64_t> expected) {
+  return Wait().Delete(table, key, expected);
 }
-
-Status LateStore::Delete(Table table, const Digest& key) { return Wait().Delete(table, key); }
 
 Result<Stat> LateStore::StatOf(Table table, const Digest& key) {
   Store* const store = ForReading();
@@ -98,17 +96,52 @@ Status LateStore::Pin(Table table, const Digest& key, bool pinned) {
   return Wait().Pin(table, key, pinned);
 }
 
-Status LateStore::ForEach(Table table, const std::function<bool(const Digest&, const Stat&)>& fn) {
+Result<cache::Page<cache::StoreRow>> LateStore::List(Table table, const std::string& after, size_t limit) {
   Store* const store = ForReading();
-  if (store == nullptr) return {};
-  return store->ForEach(table, fn);
+  if (store == nullptr) return cache::Page<cache::StoreRow>();
+  return store->List(table, after, limit);
+}
+
+Result<cache::Page<cache::GroupRow>> LateStore::ListGroup(Table table, const std::string& group,
+                                                          const std::string& after, size_t limit) {
+  Store* const store = ForReading();
+  if (store == nullptr) return cache::Page<cache::GroupRow>();
+  return store->ListGroup(table, group, after, limit);
+}
+
+Result<cache::Page<std::string>> LateStore::ListGroups(Table table, const std::string& after, size_t limit) {
+  Store* const store = ForReading();
+  if (store == nullptr) return cache::Page<std::string>();
+  return store->ListGroups(table, after, limit);
+}
+
+Result<std::string> LateStore::GroupOf(Table table, const Digest& key) {
+  Store* const store = ForReading();
+  if (store == nullptr) return Absent(table, key);
+  return store->GroupOf(table, key);
+}
+
+Result<cache::Page<cache::StoreRow>> LateStore::Cheapest(Table table, const std::string& after, size_t limit) {
+  Store* const store = ForReading();
+  if (store == nullptr) return cache::Page<cache::StoreRow>();
+  return store->Cheapest(table, after, limit);
+}
+
+std::array<cache::Totals, cache::kTables> LateStore::TotalsOf() {
+  Store* const store = Peek();
+  return store == nullptr ? std::array<cache::Totals, cache::kTables>() : store->TotalsOf();
+}
+
+int64_t LateStore::half_life_s() const {
+  const Store* const store = Peek();
+  return store == nullptr ? 1 : store->half_life_s();
 }
 
 Status LateStore::ForEachDamaged(const std::function<bool(const cache::Damage&)>& fn) {
   return Wait().ForEachDamaged(fn);
 }
 
-Status LateStore::Compact() { return Wait().Compact(); }
+Status LateStore::Compact(std::stop_token stop) { return Wait().Compact(std::move(stop)); }
 
 std::string LateStore::Describe() const {
   const Store* const store = Peek();

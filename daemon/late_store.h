@@ -32,18 +32,23 @@ class LateStore final : public cache::Store {
   /// call may wait for the store any more.
   void Join();
 
-  Result<Buffer> Get(cache::Table table, const Digest& key) override;
-  Status Put(cache::Table table, const Digest& key, Bytes value, double cost_s) override;
-  Result<bool> PutIfAbsent(cache::Table table, const Digest& key, Bytes value,
-                           double cost_s) override;
-  Status Delete(cache::Table table, const Digest& key) override;
+  Result<uint64_t> Read(cache::Table table, const Digest& key, const Room& room) override;
+  Result<uint64_t> Put(cache::Table table, const Digest& key, Bytes value, const cache::PutOptions& options) override;
+  Result<bool> Delete(cache::Table table, const Digest& key, std::optional<uint64_t> expected) override;
   Result<cache::Stat> StatOf(cache::Table table, const Digest& key) override;
   void Touch(cache::Table table, const Digest& key) override;
   Status Pin(cache::Table table, const Digest& key, bool pinned) override;
-  Status ForEach(cache::Table table,
-                 const std::function<bool(const Digest&, const cache::Stat&)>& fn) override;
+  Result<cache::Page<cache::StoreRow>> List(cache::Table table, const std::string& after, size_t limit) override;
+  Result<cache::Page<cache::GroupRow>> ListGroup(cache::Table table, const std::string& group,
+                                                 const std::string& after, size_t limit) override;
+  Result<cache::Page<std::string>> ListGroups(cache::Table table, const std::string& after, size_t limit) override;
+  Result<std::string> GroupOf(cache::Table table, const Digest& key) override;
+  Result<cache::Page<cache::StoreRow>> Cheapest(cache::Table table, const std::string& after, size_t limit) override;
+  /// Nothing while it is not open.
+  std::array<cache::Totals, cache::kTables> TotalsOf() override;
+  int64_t half_life_s() const override;
   Status ForEachDamaged(const std::function<bool(const cache::Damage&)>& fn) override;
-  Status Compact() override;
+  Status Compact(std::stop_token stop) override;
   std::string Describe() const override;
 
  private:

@@ -47,17 +47,17 @@ Reply LookupService::Found(const Entry& entry, std::vector<SealedRef> files) {
 
 void LookupService::CountServed(const std::vector<SealedRef>& files) {
   uint64_t bytes = 0;
-  for (const SealedRef& file : files) bytes += file->bytes;
+  for (const SealedRef& file : files) bytes += file->size();
   GlobalMetrics().Add(Counter::artifacts_served, files.size());
   GlobalMetrics().Add(Counter::bytes_served, bytes);
 }
 
-Reply LookupService::Lookup(Bytes body) {
+boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
   const TimeScope time(Timer::lookup);
   const auto* message = proto::ReadMessage<proto::Lookup>(body);
   if (message == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
-    return ErrorReplyOf(Error(Code::kCorrupt, "the lookup does not verify"));
+    co_return ErrorReplyOf(Error(Code::kCorrupt, "the lookup does not verify"));
   }
   const cache::Key key = ToKey(*message->key());
   const Digest digest = key.ToDigest();
@@ -66,9 +66,12 @@ Reply LookupService::Lookup(Bytes body) {
     MutexLock lock(mutex_);
     seen_.Put(bytes, digest, 1);
   }
-  const Result<EntryRef> entry = core_.entries.Get(digest);
-  if (entry && (!(*entry)->artifacts.empty() || !(*entry)->record.in_parts.empty())) return FoundInPart(*entry);
-  return Missed(key, Explain(core_, key, entry));
+  const Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
+  if (entry && (!(*entry)->artifacts.empty() || !(*entry)->record.in_parts.empty())) {
+    co_return co_await FoundInPart(*entry, until);
+  }
+  const Explanation explanation = co_await Explain(core_, key, entry, until);
+  co_return Missed(key, explanation);
 }
 
 Reply LookupService::Missed(const cache::Key& key, const Explanation& explanation) {
@@ -97,12 +100,12 @@ Reply LookupService::Missed(const cache::Key& key, const Explanation& explanatio
   return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply);
 }
 
-Reply LookupService::FoundInPart(const EntryRef& entry) {
+boost::asio::awaitable<Reply> LookupService::FoundInPart(EntryRef entry, Until until) {
   std::vector<SealedRef> files;
   Explanation gone{MissReason::kGone, "", "", std::nullopt};
   proto::LookupReplyT reply;
   for (size_t i = 0; i < entry->artifacts.size(); ++i) {
-    Result<SealedRef> file = core_.artifacts.Get(entry->artifacts[i]);
+    Result<SealedRef> file = co_await core_.artifacts.Get(entry->artifacts[i], until);
     if (!file) {
       const auto stone = core_.tombstones.Find(cache::Table::kArtifacts, entry->artifacts[i]);
       gone.why = "stored, but its artifacts are gone: " + (stone ? stone->ToText() : file.error().ToText());
@@ -114,8 +117,8 @@ Reply LookupService::FoundInPart(const EntryRef& entry) {
     reply.variants.push_back(std::move(variant));
     files.push_back(std::move(file).value());
   }
-  if (files.size() == entry->artifacts.size()) return Found(*entry, std::move(files));
-  if (files.empty()) return Missed(entry->key, gone);
+  if (files.size() == entry->artifacts.size()) co_return Found(*entry, std::move(files));
+  if (files.empty()) co_return Missed(entry->key, gone);
   reply.found = true;
   reply.in_parts = entry->record.in_parts;
   reply.entry_low = entry->digest.low;
@@ -123,23 +126,23 @@ Reply LookupService::FoundInPart(const EntryRef& entry) {
   core_.workload.Hit(entry->digest, entry->function);
   GlobalMetrics().Add(Counter::entry_hits);
   CountServed(files);
-  return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply, std::move(files));
+  co_return ReplyOf<proto::LookupReply>(proto::MessageType::LookupReply, reply, std::move(files));
 }
 
-Reply LookupService::Fetch(Bytes body) {
+boost::asio::awaitable<Reply> LookupService::Fetch(Buffer body, Until until) {
   const auto* message = proto::ReadMessage<proto::Fetch>(body);
   if (message == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
-    return ErrorReplyOf(Error(Code::kCorrupt, "the fetch does not verify"));
+    co_return ErrorReplyOf(Error(Code::kCorrupt, "the fetch does not verify"));
   }
   const Digest digest{message->low(), message->high()};
-  Result<SealedRef> file = core_.artifacts.Get(digest);
-  if (!file) return ErrorReplyOf(std::move(file).error().Wrap("artifact " + digest.ToHex()));
+  Result<SealedRef> file = co_await core_.artifacts.Get(digest, until);
+  if (!file) co_return ErrorReplyOf(std::move(file).error().Wrap("artifact " + digest.ToHex()));
   core_.store.Touch(cache::Table::kArtifacts, digest);
   proto::FetchReplyT reply;
-  reply.bytes = (*file)->bytes;
+  reply.bytes = (*file)->size();
   CountServed({*file});
-  return ReplyOf<proto::FetchReply>(proto::MessageType::FetchReply, reply, {*file});
+  co_return ReplyOf<proto::FetchReply>(proto::MessageType::FetchReply, reply, {*file});
 }
 
 }  // namespace ingot::daemon

@@ -19,14 +19,14 @@ class LookupService {
   /// The answer when it is in memory; never blocks on disk.
   std::optional<Reply> Fast(Bytes body);
   /// The answer; may read the store.
-  Reply Lookup(Bytes body);
-  Reply Fetch(Bytes body);
+  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until);
+  boost::asio::awaitable<Reply> Fetch(Buffer body, Until until);
 
  private:
   static constexpr uint64_t kSeenMax = 16384;
 
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
-  Reply FoundInPart(const EntryRef& entry);
+  boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
   Reply Missed(const cache::Key& key, const Explanation& explanation);
   void CountServed(const std::vector<SealedRef>& files);
 

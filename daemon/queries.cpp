@@ -36,37 +36,38 @@ bool VerbCall::Flag(const char* name) const {
   return at != arguments.end() && at->is_boolean() && at->get<bool>();
 }
 
-Result<std::string> Queries::Run(const std::string& verb, const std::string& arguments) {
+Task<std::string> Queries::Run(std::string verb, std::string arguments, Until until) {
   Json parsed = arguments.empty() ? Json::object()
                                   : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {
-    return Error(Code::kInvalid, fmt::format("the arguments of '{}' are not a JSON object", verb));
+    co_return Error(Code::kInvalid, fmt::format("the arguments of '{}' are not a JSON object", verb));
   }
   if (verb == "drain" || verb == "stop") {
     hooks_.stop(verb == "drain");
-    return std::string("{}");
+    co_return std::string("{}");
   }
   const auto at = Verbs().find(verb);
   if (at == Verbs().end()) {
-    return Error(Code::kInvalid, fmt::format("no verb '{}'; this daemon may be older", verb));
+    co_return Error(Code::kInvalid, fmt::format("no verb '{}'; this daemon may be older", verb));
   }
-  TRY_ASSIGN(const Json answer, at->second({core_, hooks_, parsed}));
+  const VerbCall call{core_, hooks_, parsed, until};
+  CO_TRY_ASSIGN(const Json answer, co_await at->second(call));
   // Names come from users' code and need not be UTF-8.
-  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  co_return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Reply Queries::Answer(Bytes body) {
+boost::asio::awaitable<Reply> Queries::Answer(Buffer body, Until until) {
   const auto* message = proto::ReadMessage<proto::Query>(body);
   if (message == nullptr) {
     GlobalMetrics().Add(Counter::bad_requests);
-    return ErrorReplyOf(Error(Code::kCorrupt, "the query does not verify"));
+    co_return ErrorReplyOf(Error(Code::kCorrupt, "the query does not verify"));
   }
   const std::string arguments = message->json() == nullptr ? "" : message->json()->str();
-  const Result<std::string> answer = Run(message->verb()->str(), arguments);
-  if (!answer) return ErrorReplyOf(answer.error());
+  const Result<std::string> answer = co_await Run(message->verb()->str(), arguments, until);
+  if (!answer) co_return ErrorReplyOf(answer.error());
   proto::QueryReplyT reply;
   reply.json = *answer;
-  return ReplyOf<proto::QueryReply>(proto::MessageType::QueryReply, reply);
+  co_return ReplyOf<proto::QueryReply>(proto::MessageType::QueryReply, reply);
 }
 
 }  // namespace ingot::daemon

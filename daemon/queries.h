@@ -22,9 +22,9 @@ struct QueryHooks {
 class Queries {
  public:
   Queries(Core& core, QueryHooks hooks) : core_(core), hooks_(std::move(hooks)) {}
-  Reply Answer(Bytes body);
+  boost::asio::awaitable<Reply> Answer(Buffer body, Until until);
   /// kInvalid: no such verb or bad arguments.
-  Result<std::string> Run(const std::string& verb, const std::string& arguments);
+  Task<std::string> Run(std::string verb, std::string arguments, Until until);
 
  private:
   Core& core_;

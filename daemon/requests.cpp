@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/metrics.h"
 
 namespace ingot::daemon {
@@ -18,25 +19,37 @@ std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
 }
 
 bool Requests::Start(uint16_t type, Buffer body, ReplyDone done) {
-  return core_.pool.Post([this, type, body = std::move(body), done = std::move(done)]() mutable {
-    Serve(type, std::move(body), done);
-  });
+  return core_.pool.Spawn(Serve(type, std::move(body), std::move(done)));
 }
 
-void Requests::Serve(uint16_t type, Buffer body, const ReplyDone& done) {
+boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDone done) {
+  Reply reply;
+  try {
+    reply = co_await ReplyTo(type, std::move(body));
+  } catch (const std::exception& thrown) {
+    // Nothing of ours throws: what does is memory that is short, for this request alone.
+    LogError("failed to answer", {{"type", type}, {"reason", thrown.what()}});
+    reply = ErrorReplyOf(Error(Code::kExhausted, fmt::format("the daemon could not answer: {}", thrown.what())));
+  }
+  done(std::move(reply));
+}
+
+boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body) {
+  Until until{.stop = core_.stop.get_token()};
   switch (static_cast<MessageType>(type)) {
     case MessageType::Lookup:
-      return done(lookups_.Lookup(body));
+      co_return co_await lookups_.Lookup(std::move(body), until);
     case MessageType::Fetch:
-      return done(lookups_.Fetch(body));
+      co_return co_await lookups_.Fetch(std::move(body), until);
     case MessageType::Compile:
-      return compiles_.Compile(std::move(body), done);
+      if (const uint32_t wait_ms = WaitMaxMs(type, body)) until = until.AtMost(std::chrono::milliseconds(wait_ms));
+      co_return co_await compiles_.Compile(std::move(body), until);
     case MessageType::Query:
-      return done(queries_.Answer(body));
+      co_return co_await queries_.Answer(std::move(body), until);
     default:
       GlobalMetrics().Add(Counter::bad_requests);
-      return done(ErrorReplyOf(Error(
-          Code::kUnsupported, fmt::format("message type {} is not one this daemon knows", type))));
+      co_return ErrorReplyOf(
+          Error(Code::kUnsupported, fmt::format("message type {} is not one this daemon knows", type)));
   }
 }
 

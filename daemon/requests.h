@@ -25,7 +25,8 @@ class Requests {
   static uint32_t WaitMaxMs(uint16_t type, Bytes body);
 
  private:
-  void Serve(uint16_t type, Buffer body, const ReplyDone& done);
+  boost::asio::awaitable<void> Serve(uint16_t type, Buffer body, ReplyDone done);
+  boost::asio::awaitable<Reply> ReplyTo(uint16_t type, Buffer body);
 
   Core& core_;
   LookupService lookups_;

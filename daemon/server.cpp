@@ -105,6 +105,7 @@ Server::Server(Core& core, ServerOptions options)
 Server::~Server() {
   state_->Unlink();
   // Answers still on their way from the pool would reach for the sessions' share.
+  state_->core.stop.request_stop();
   state_->core.compilers.Stop();
   state_->core.pool.Stop();
 }

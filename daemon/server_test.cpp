@@ -389,7 +389,7 @@ TEST_F(ServerTest, CompilesAgainWhatTheStoreLost) {
   const auto connection = Connect();
   auto first = connection->Compile(MakeCompile("f", "graph f 4"));
   const Digest digest{first->reply.variant->artifact_low, first->reply.variant->artifact_high};
-  ASSERT_TRUE(store_->Delete(cache::Table::kArtifacts, digest));
+  ASSERT_TRUE(store_->Delete(cache::Table::kArtifacts, digest, {}));
   core_->artifacts.Forget(digest);
   auto miss = connection->Lookup(*MakeKey("f"));
   EXPECT_FALSE(miss->reply.found);

@@ -229,7 +229,7 @@ ssize_t Session::WriteSome(Outgoing& out) {
     part->cmsg_type = SCM_RIGHTS;
     part->cmsg_len = CMSG_LEN(bytes);
     int* fds = reinterpret_cast<int*>(CMSG_DATA(part));
-    for (const SealedRef& file : out.reply.files) *fds++ = file->fd.get();
+    for (const SealedRef& file : out.reply.files) *fds++ = file->fd();
   }
   while (true) {
     const ssize_t sent = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -21,6 +21,8 @@ proto::Reason ReasonOf(cache::EvictReason reason) {
 
 }  // namespace
 
+Sweeper::Sweeper(Core& core) : core_(core), evictor_(core.store, core.clock) {}
+
 cache::EvictLimits Sweeper::Limits() const {
   const Config& config = core_.config;
   cache::EvictLimits limits;
@@ -44,39 +46,35 @@ void Sweeper::Ask() {
   });
 }
 
-void Sweeper::Wrote(uint64_t bytes) {
-  {
-    MutexLock lock(mutex_);
-    bytes_ += bytes;
-    ++entries_;
-    const cache::EvictLimits limits = Limits();
-    const bool over = (limits.bytes_max != 0 && bytes_ > limits.bytes_max) ||
-                      (limits.entries_max != 0 && entries_ > limits.entries_max);
-    if (known_ && !over) return;
-  }
-  Ask();
+void Sweeper::Wrote() {
+  const cache::EvictLimits limits = Limits();
+  uint64_t bytes = 0;
+  const auto totals = core_.store.TotalsOf();
+  for (const cache::Totals& table : totals) bytes += table.bytes;
+  const uint64_t entries = totals[static_cast<size_t>(cache::Table::kEntries)].count;
+  const bool over = (limits.bytes_max != 0 && bytes > limits.bytes_max) ||
+                    (limits.entries_max != 0 && entries > limits.entries_max);
+  if (over) Ask();
 }
 
-Result<cache::EvictReport> Sweeper::Step() {
+Result<cache::EvictReport> Sweeper::Step(bool dry_run) {
   {
     MutexLock lock(mutex_);
     asked_ = false;
   }
-  TRY_ASSIGN(cache::EvictReport report,
-             cache::EvictStep(core_.store, Limits(), core_.clock));
+  Result<cache::EvictReport> step = cache::EvictReport{};
   {
-    MutexLock lock(mutex_);
-    known_ = true;
-    bytes_ = report.bytes;
-    entries_ = report.entries;
+    MutexLock lock(step_mutex_);
+    step = evictor_.Step(Limits(), dry_run);
   }
-  if (report.evicted == 0) return report;
+  TRY_ASSIGN(cache::EvictReport report, std::move(step));
+  if (report.victims.empty() || dry_run) return report;
   std::vector<Tombstone> stones;
   for (const cache::Victim& victim : report.victims) {
-    const auto& [table, key, stat] = victim.candidate;
+    const auto& [table, key, stat] = victim.row;
     Tombstone stone{table, key, ReasonOf(victim.reason), core_.clock.now_s(), {}};
     if (table == cache::Table::kEntries) {
-      stone.function = core_.entries.FunctionOf(key);
+      stone.function = victim.group;
       core_.entries.Forget(key);
     } else if (table == cache::Table::kArtifacts) {
       core_.artifacts.Forget(key);
@@ -86,7 +84,7 @@ Result<cache::EvictReport> Sweeper::Step() {
     stones.push_back(std::move(stone));
   }
   core_.tombstones.Add(std::move(stones));
-  LogInfo("evicted", {{"values", report.evicted},
+  LogInfo("evicted", {{"values", report.victims.size()},
                       {"bytes", report.evicted_bytes},
                       {"left_bytes", report.bytes},
                       {"left_entries", report.entries}});

@@ -16,14 +16,14 @@ struct Core;
 /// never wait for it. Thread-safe.
 class Sweeper {
  public:
-  explicit Sweeper(Core& core) : core_(core) {}
+  explicit Sweeper(Core& core);
 
   /// Takes a step soon, unless one waits already.
   void Ask();
-  /// As Ask, when what was written since the last step may break a limit.
-  void Wrote(uint64_t bytes);
-  /// One step, here: evicts, leaves tombstones, and forgets what memory held.
-  Result<cache::EvictReport> Step();
+  /// As Ask, where a limit does not hold any more.
+  void Wrote();
+  /// One step, here: evicts, leaves tombstones, and forgets what memory held. `dry_run`: says what would go.
+  Result<cache::EvictReport> Step(bool dry_run = false);
 
  private:
   cache::EvictLimits Limits() const;
@@ -31,9 +31,9 @@ class Sweeper {
   Core& core_;
   Mutex mutex_;
   bool asked_ GUARDED_BY(mutex_) = false;
-  bool known_ GUARDED_BY(mutex_) = false;  ///< A step has looked at the store.
-  uint64_t bytes_ GUARDED_BY(mutex_) = 0;
-  uint64_t entries_ GUARDED_BY(mutex_) = 0;
+  /// One step at a time.
+  Mutex step_mutex_;
+  cache::Evictor evictor_ GUARDED_BY(step_mutex_);
 };
 
 }  // namespace ingot::daemon

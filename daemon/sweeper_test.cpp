@@ -23,12 +23,8 @@ class SweeperTest : public ServerTest {
   }
   uint64_t StoredBytes() {
     uint64_t bytes = 0;
-    for (size_t table = 0; table < cache::kTables; ++table) {
-      EXPECT_TRUE(store_->ForEach(static_cast<Table>(table), [&](const Digest&, const cache::Stat& s) {
-        bytes += s.bytes;
-        return true;
-      }));
-    }
+    const auto totals = store_->TotalsOf();
+    for (const cache::Totals& table : totals) bytes += table.bytes;
     return bytes;
   }
 };
@@ -45,7 +41,7 @@ TEST_F(SweeperTest, KeepsTheStoreWithinItsBytesAfterWrites) {
     ASSERT_TRUE(connection->Compile(MakeCompile(name, "graph " + name + " 4")));
   }
   // Whatever step still waits is taken here; tombstones take room too.
-  while (core_->sweeper.Step()->evicted != 0) {
+  while (!core_->sweeper.Step()->victims.empty()) {
   }
   EXPECT_LE(StoredBytes(), 6000u);
   EXPECT_GT(Count(Counter::evictions), 0u);
@@ -85,7 +81,7 @@ TEST_F(SweeperTest, SaysThatAnArtifactWasEvicted) {
   const auto connection = Connect();
   auto compiled = connection->Compile(MakeCompile("f", "graph f 4"));
   const Digest artifact{compiled->reply.variant->artifact_low, compiled->reply.variant->artifact_high};
-  ASSERT_TRUE(store_->Delete(Table::kArtifacts, artifact));
+  ASSERT_TRUE(store_->Delete(Table::kArtifacts, artifact, {}));
   core_->artifacts.Forget(artifact);
   core_->tombstones.Add({{Table::kArtifacts, artifact, proto::Reason::Bytes, 0, ""}});
   auto miss = connection->Lookup(*MakeKey("f"));

@@ -17,6 +17,7 @@
 #include "daemon/fake_graphs.h"
 #include "daemon/server.h"
 #include "proto/message.h"
+#include "tests/support/run_task.h"
 
 namespace ingot::daemon {
 

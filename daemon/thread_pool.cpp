@@ -2,48 +2,61 @@
 #include "daemon/thread_pool.h"
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <utility>
 
 namespace ingot::daemon {
 
-ThreadPool::ThreadPool(size_t threads, size_t queue_max) : queue_max_(queue_max) {
-  for (size_t i = 0; i < std::max<size_t>(1, threads); ++i) {
-    threads_.emplace_back([this] { Loop(); });
-  }
+namespace asio = boost::asio;
+
+ThreadPool::ThreadPool(size_t threads, size_t queue_max)
+    : queue_max_(queue_max), pool_(std::max<size_t>(1, threads)) {}
+
+bool ThreadPool::Admit(bool bounded) {
+  if (stopping_) return false;
+  if (queued_.fetch_add(1) < queue_max_ || !bounded) return true;
+  --queued_;
+  return false;
 }
 
-bool ThreadPool::Post(std::function<void()> task) { return Push(std::move(task), true); }
-bool ThreadPool::PostAlways(std::function<void()> task) { return Push(std::move(task), false); }
+bool ThreadPool::Post(std::function<void()> task) {
+  if (!Admit(true)) return false;
+  asio::post(pool_, [this, task = std::move(task)] {
+    --queued_;
+    task();
+  });
+  return true;
+}
 
-bool ThreadPool::Push(std::function<void()> task, bool bounded) {
-  MutexLock lock(mutex_);
-  if (stopping_ || (bounded && queue_.size() >= queue_max_)) return false;
-  queue_.push_back(std::move(task));
-  wake_.NotifyOne();
+void ThreadPool::Launch(asio::awaitable<void> work) {
+  const auto started = [](ThreadPool* pool, asio::awaitable<void> work) -> asio::awaitable<void> {
+    --pool->queued_;
+    co_await std::move(work);
+  };
+  // What is thrown here (no memory) has no one to hear it; it ends the process as anywhere else.
+  asio::co_spawn(pool_, started(this, std::move(work)), [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);
+  });
+}
+
+bool ThreadPool::Spawn(asio::awaitable<void> work) {
+  if (!Admit(true)) return false;
+  Launch(std::move(work));
+  return true;
+}
+
+bool ThreadPool::SpawnAlways(asio::awaitable<void> work) {
+  if (!Admit(false)) return false;
+  Launch(std::move(work));
   return true;
 }
 
 void ThreadPool::Stop() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    wake_.NotifyAll();
-  }
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
-}
-
-void ThreadPool::Loop() {
-  while (true) {
-    std::function<void()> task;
-    {
-      MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
-      if (queue_.empty()) return;
-      task = std::move(queue_.front());
-      queue_.pop_front();
-    }
-    task();
-  }
+  MutexLock lock(stop_mutex_);
+  stopping_ = true;
+  pool_.join();
 }
 
 }  // namespace ingot::daemon

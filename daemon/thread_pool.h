@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <functional>
-#include <thread>
-#include <vector>
 
 #include "base/mutex.h"
 
 namespace ingot::daemon {
 
-/// A few threads for work that may block: disk, import, hashing. Thread-safe.
+/// A few threads for work that may block: disk, import, hashing. Coroutines run on them as well and take no thread
+/// while they wait. Thread-safe.
 class ThreadPool {
  public:
   ThreadPool(size_t threads, size_t queue_max);
@@ -18,21 +19,22 @@ class ThreadPool {
 
   /// False when the queue is full or the pool stops; the task is then not run.
   bool Post(std::function<void()> task);
-  /// As Post, over the bound: for the second half of work that was admitted before.
-  bool PostAlways(std::function<void()> task);
-  /// Runs what is queued, then joins. Not from a task.
+  /// Runs a coroutine from its first step on; false as Post.
+  bool Spawn(boost::asio::awaitable<void> work);
+  /// As Spawn, over the bound: for what follows from work that was admitted before.
+  bool SpawnAlways(boost::asio::awaitable<void> work);
+  /// Runs what is queued and waits for coroutines under way, whose waits must end; then joins. Not from a task.
   void Stop();
 
  private:
-  bool Push(std::function<void()> task, bool bounded);
-  void Loop();
+  bool Admit(bool bounded);
+  void Launch(boost::asio::awaitable<void> work);
 
   const size_t queue_max_;
-  Mutex mutex_;
-  CondVar wake_;
-  bool stopping_ GUARDED_BY(mutex_) = false;
-  std::deque<std::function<void()>> queue_ GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;
+  std::atomic<size_t> queued_{0};
+  std::atomic<bool> stopping_{false};
+  Mutex stop_mutex_;
+  boost::asio::thread_pool pool_;
 };
 
 }  // namespace ingot::daemon

@@ -76,9 +76,9 @@ std::optional<Tombstone> Tombstones::FindEntry(const std::string& name) {
 void Tombstones::Read() {
   if (read_) return;
   read_ = true;
-  const Result<Buffer> bytes = store_.Get(cache::Table::kStats, RecordKey());
-  if (!bytes) return;
-  const auto* record = proto::ReadMessage<proto::Tombstones>(*bytes);
+  const Result<cache::Value> read = store_.Get(cache::Table::kStats, RecordKey());
+  if (!read) return;
+  const auto* record = proto::ReadMessage<proto::Tombstones>(read->bytes);
   if (record == nullptr || record->stones() == nullptr) return;
   for (const proto::Tombstone* stored : *record->stones()) {
     if (stones_.size() == count_max_) return;
@@ -105,7 +105,8 @@ void Tombstones::Write() {
     record.stones.push_back(std::move(stored));
   }
   const Buffer bytes = proto::PackMessage<proto::Tombstones>(record);
-  Status written = store_.Put(cache::Table::kStats, RecordKey(), bytes, 0);
+  const Result<uint64_t> put = store_.Put(cache::Table::kStats, RecordKey(), bytes, {});
+  Status written = put ? Status() : Status(put.error());
   // The explanation must not be the next thing to go.
   if (written) written = store_.Pin(cache::Table::kStats, RecordKey(), true);
   if (!written) LogDebug("kept tombstones in memory only", {{"reason", written.error()}});

@@ -11,57 +11,55 @@ namespace ingot::daemon {
 
 using Json = nlohmann::ordered_json;
 
-/// What a verb works with; arguments are an object whose missing fields have defaults.
+/// What a verb works with; arguments are an object whose missing fields have defaults. Outlives the verb.
 struct VerbCall {
   Core& core;
   const QueryHooks& hooks;
   const Json& arguments;
+  Until until;
 
   std::string Text(const char* name) const;
   bool Flag(const char* name) const;
 };
-using Verb = Result<Json> (*)(const VerbCall&);
+using Verb = Task<Json> (*)(const VerbCall&);
 
 // Reading verbs (verbs_read.cpp).
-Result<Json> StatusVerb(const VerbCall& call);
-Result<Json> StatsVerb(const VerbCall& call);
-Result<Json> ListVerb(const VerbCall& call);
-Result<Json> InspectVerb(const VerbCall& call);
-Result<Json> ConfigVerb(const VerbCall& call);
-Result<Json> LogVerb(const VerbCall& call);
+Task<Json> StatusVerb(const VerbCall& call);
+Task<Json> StatsVerb(const VerbCall& call);
+Task<Json> ListVerb(const VerbCall& call);
+Task<Json> InspectVerb(const VerbCall& call);
+Task<Json> ConfigVerb(const VerbCall& call);
+Task<Json> LogVerb(const VerbCall& call);
 
 // Verbs that explain (verbs_explain.cpp).
-Result<Json> WhyMissVerb(const VerbCall& call);
-Result<Json> DiffVerb(const VerbCall& call);
+Task<Json> WhyMissVerb(const VerbCall& call);
+Task<Json> DiffVerb(const VerbCall& call);
 
 /// Entries of one call by rank (verbs_ranks.cpp).
-Result<Json> RanksVerb(const VerbCall& call);
+Task<Json> RanksVerb(const VerbCall& call);
 
 /// A graph as text, at a stage of its compile (verbs_text.cpp).
-Result<Json> TextVerb(const VerbCall& call);
+Task<Json> TextVerb(const VerbCall& call);
 
 // Verbs that check or change the store (verbs_store.cpp).
-Result<Json> VerifyVerb(const VerbCall& call);
-Result<Json> DoctorVerb(const VerbCall& call);
-Result<Json> GcVerb(const VerbCall& call);
-Result<Json> EvictVerb(const VerbCall& call);
-Result<Json> PinVerb(const VerbCall& call);
-Result<Json> UnpinVerb(const VerbCall& call);
+Task<Json> VerifyVerb(const VerbCall& call);
+Task<Json> DoctorVerb(const VerbCall& call);
+Task<Json> GcVerb(const VerbCall& call);
+Task<Json> EvictVerb(const VerbCall& call);
+Task<Json> PinVerb(const VerbCall& call);
+Task<Json> UnpinVerb(const VerbCall& call);
 
 // Failures, and artifacts that clients found to be wrong (verbs_failure.cpp).
-Result<Json> QuarantineVerb(const VerbCall& call);
-Result<Json> RetryVerb(const VerbCall& call);
+Task<Json> QuarantineVerb(const VerbCall& call);
+Task<Json> RetryVerb(const VerbCall& call);
 Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
 /// Of a program that is no one graph (verbs_parts.cpp).
-Result<Json> SplitVerb(const VerbCall& call);
-
-/// Runs one job on a worker and waits for it.
-Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job);
+Task<Json> SplitVerb(const VerbCall& call);
 
 /// The entry whose digest begins with `prefix`, or the only one of the function of that name, or
 /// whose name contains it.
 /// kNotFound; kInvalid when several match.
-Result<Digest> FindEntry(Core& core, const std::string& prefix);
+Task<Digest> FindEntry(Core& core, std::string prefix, Until until);
 
 }  // namespace ingot::daemon

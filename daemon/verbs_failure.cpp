@@ -8,6 +8,7 @@
 #include "daemon/convert.h"
 #include "daemon/explain.h"
 #include "daemon/failure.h"
+#include "daemon/graph_record.h"
 #include "daemon/variants.h"
 #include "daemon/verbs.h"
 
@@ -17,27 +18,31 @@ namespace {
 using cache::Table;
 
 /// Graph keys that begin with these hex digits and whose record is a failure.
-Result<std::vector<Digest>> FailedGraphs(cache::Store& store, const std::string& prefix) {
-  std::vector<Digest> candidates;
-  TRY(store.ForEach(Table::kGraphs, [&](const Digest& graph_key, const cache::Stat&) {
-    if (graph_key.ToHex().starts_with(prefix)) candidates.push_back(graph_key);
-    return true;
-  }));
-  std::erase_if(candidates, [&](const Digest& graph_key) {
-    const Result<Buffer> bytes = store.Get(Table::kGraphs, graph_key);
-    const auto* record = bytes ? proto::ReadMessage<proto::GraphRecord>(*bytes) : nullptr;
-    return record == nullptr || record->failure() == nullptr;
-  });
-  return candidates;
+Task<std::vector<Digest>> FailedGraphs(Core& core, std::string prefix, Until until) {
+  std::vector<Digest> failed;
+  Result<std::string> after = cache::DigestCursor(prefix);
+  // A name of something else: no graph key begins so.
+  if (!after) co_return failed;
+  do {
+    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kGraphs, *after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      if (!row.key.ToHex().starts_with(prefix)) co_return failed;
+      CO_TRY(until.Check());
+      CO_TRY_ASSIGN(const auto record, co_await ReadGraphRecord(core.index, row.key, until));
+      if (record && record->failure) failed.push_back(row.key);
+    }
+    after = std::move(page.next);
+  } while (!after->empty());
+  co_return failed;
 }
 
 /// From here on the graph's compile answers with the failure.
-Status PutFailure(Core& core, const Digest& graph_key, const std::string& function,
-                  const proto::FailureT& failure) {
+Task<void> PutFailure(Core& core, Digest graph_key, std::string function, const proto::FailureT& failure,
+                      Until until) {
   proto::GraphRecordT record;
-  record.function = function;
+  record.function = std::move(function);
   record.failure = std::make_unique<proto::FailureT>(failure);
-  return core.store.Put(Table::kGraphs, graph_key, proto::PackMessage<proto::GraphRecord>(record), 0);
+  co_return co_await PutGraphRecord(core.index, graph_key, record, until);
 }
 
 }  // namespace
@@ -55,70 +60,82 @@ Json FailureJson(const proto::FailureT& failure, int64_t now_s) {
 
 /// A client compared an artifact with eager and they differed: nobody gets it any more, and its
 /// graph is not compiled again before `ingot retry`.
-Result<Json> QuarantineVerb(const VerbCall& call) {
+Task<Json> QuarantineVerb(const VerbCall& call) {
   Core& core = call.core;
-  TRY_ASSIGN(const Digest artifact, Digest::FromHex(call.Text("artifact")));
+  CO_TRY_ASSIGN(const Digest artifact, Digest::FromHex(call.Text("artifact")));
   const std::string why = call.Text("why");
-  if (why.empty()) return Error(Code::kInvalid, "say why the artifact goes into quarantine");
-  TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
-  Json keys = Json::array();
-  for (const Digest& digest : core.entries.All()) {
-    const auto entry = core.entries.Get(digest);
-    if (!entry) continue;
-    for (const auto& stored : (*entry)->record.variants) {
+  if (why.empty()) co_return Error(Code::kInvalid, "say why the artifact goes into quarantine");
+  CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
+  std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
+  const auto find = [&](const EntryRef& entry) {
+    for (const auto& stored : entry->record.variants) {
       if (ArtifactOf(*stored->variant) != artifact) continue;
-      const Digest graph_key{stored->graph_key_low, stored->graph_key_high};
-      const auto failure =
-          MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
-      TRY(PutFailure(core, graph_key, (*entry)->function, *failure));
-      TRY(core.entries.Change(digest, [&](proto::EntryRecordT& record) {
-        DropQuarantined(record, artifact, *failure);
-      }));
-      keys.push_back(digest.ToHex());
+      found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
       break;
     }
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(find, call.until));
+  Json keys = Json::array();
+  for (const auto& [entry, graph_key] : found) {
+    const auto failure = MakeQuarantine(why, graph_key, facts.identity, core.clock.now_s());
+    CO_TRY(co_await PutFailure(core, graph_key, entry->function, *failure, call.until));
+    Entries::Change drop = [&](proto::EntryRecordT& record) { DropQuarantined(record, artifact, *failure); };
+    CO_TRY(co_await core.entries.ChangeStored(entry->digest, std::move(drop), call.until));
+    keys.push_back(entry->digest.ToHex());
   }
   if (keys.empty()) {
-    return Error(Code::kNotFound, fmt::format("no entry has the artifact {}", artifact.ToHex()));
+    co_return Error(Code::kNotFound, fmt::format("no entry has the artifact {}", artifact.ToHex()));
   }
   GlobalMetrics().Add(Counter::quarantined);
   LogWarn("put in quarantine", {{"artifact", artifact.ToHex()}, {"reason", why}});
-  return Json{{"keys", keys}};
+  co_return Json{{"keys", keys}};
 }
 
 /// Forgets failures, of one entry or of the graph key an error named, and that an entry's program runs in parts.
-Result<Json> RetryVerb(const VerbCall& call) {
+Task<Json> RetryVerb(const VerbCall& call) {
   Core& core = call.core;
   const std::string prefix = call.Text("key");
-  if (prefix.empty()) return Error(Code::kInvalid, "name the entry or graph key that failed");
+  if (prefix.empty()) co_return Error(Code::kInvalid, "name the entry or graph key that failed");
   uint64_t cleared = 0;
   // A graph may have failed for no entry's sake: a template that was tried first.
-  TRY_ASSIGN(const std::vector<Digest> graphs, FailedGraphs(core.store, prefix));
+  CO_TRY_ASSIGN(const std::vector<Digest> graphs, co_await FailedGraphs(core, prefix, call.until));
   for (const Digest& graph_key : graphs) {
-    TRY(core.store.Delete(Table::kGraphs, graph_key));
+    CO_TRY(core.store.Delete(Table::kGraphs, graph_key));
     ++cleared;
   }
-  for (const Digest& digest : core.entries.All()) {
-    const auto entry = core.entries.Get(digest);
-    if (!entry || (!(*entry)->record.failure && (*entry)->record.in_parts.empty())) continue;
+  const auto graph_key_of = [](const Entry& entry) {
     std::optional<Digest> graph_key;
-    if (const auto& failure = (*entry)->record.failure) graph_key = {failure->graph_key_low, failure->graph_key_high};
-    if (!digest.ToHex().starts_with(prefix) && !(graph_key && graph_key->ToHex().starts_with(prefix)) &&
-        (*entry)->function != prefix) {
-      continue;
+    if (const auto& failure = entry.record.failure) graph_key = {failure->graph_key_low, failure->graph_key_high};
+    return graph_key;
+  };
+  std::vector<EntryRef> failed;
+  const auto find = [&](const EntryRef& entry) {
+    if (!entry->record.failure && entry->record.in_parts.empty()) return true;
+    const auto graph_key = graph_key_of(*entry);
+    const bool is_meant = entry->digest.ToHex().starts_with(prefix) || entry->function == prefix ||
+                          (graph_key && graph_key->ToHex().starts_with(prefix));
+    if (is_meant) failed.push_back(entry);
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(find, call.until));
+  for (const EntryRef& entry : failed) {
+    if (const auto graph_key = graph_key_of(*entry)) {
+      Ignore(core.store.Delete(Table::kGraphs, *graph_key), "absent is what is wanted");
     }
-    if (graph_key) Ignore(core.store.Delete(Table::kGraphs, *graph_key), "absent is what is wanted");
-    TRY_ASSIGN(const EntryRef changed, core.entries.Change(digest, [](proto::EntryRecordT& record) {
+    Entries::Change clear = [](proto::EntryRecordT& record) {
       record.failure.reset();
       record.in_parts.clear();
-    }));
-    if (changed->record.variants.empty()) TRY(core.entries.Delete(digest));
+    };
+    CO_TRY_ASSIGN(const EntryRef changed,
+                  co_await core.entries.ChangeStored(entry->digest, std::move(clear), call.until));
+    if (changed->record.variants.empty()) CO_TRY(co_await core.entries.Delete(entry->digest, call.until));
     ++cleared;
   }
   if (cleared == 0) {
-    return Error(Code::kNotFound, fmt::format("no failed entry or graph '{}'", prefix));
+    co_return Error(Code::kNotFound, fmt::format("no failed entry or graph '{}'", prefix));
   }
-  return Json{{"cleared", cleared}};
+  co_return Json{{"cleared", cleared}};
 }
 
 }  // namespace ingot::daemon

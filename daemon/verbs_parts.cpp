@@ -42,15 +42,16 @@ Result<proto::EntryKeyT> KeyOf(const Json& components) {
 
 /// A client found that calls of a key are no one graph, and runs their modules apart. The next process is told what it
 /// `note`s of that, and need not find it out.
-Result<Json> SplitVerb(const VerbCall& call) {
+Task<Json> SplitVerb(const VerbCall& call) {
   const std::string note = call.Text("note");
   if (note.empty() || note.size() > kNoteBytesMax) {
-    return Error(Code::kInvalid, fmt::format("a note of {} bytes: 1 to {} are kept", note.size(), kNoteBytesMax));
+    co_return Error(Code::kInvalid, fmt::format("a note of {} bytes: 1 to {} are kept", note.size(), kNoteBytesMax));
   }
-  TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
+  CO_TRY_ASSIGN(const proto::EntryKeyT key, KeyOf(call.arguments.value("components", Json::array())));
   const Digest digest = ToKey(key).ToDigest();
-  TRY(call.core.entries.Update(digest, key, [&](proto::EntryRecordT& record) { record.in_parts = note; }));
-  return Json{{"key", digest.ToHex()}};
+  Entries::Change change = [&note](proto::EntryRecordT& record) { record.in_parts = note; };
+  CO_TRY(co_await call.core.entries.Update(digest, key, std::move(change), call.until));
+  co_return Json{{"key", digest.ToHex()}};
 }
 
 }  // namespace ingot::daemon

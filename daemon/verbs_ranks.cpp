@@ -9,6 +9,8 @@ namespace ingot::daemon {
 namespace {
 
 constexpr const char* kRanks = "ranks";
+/// Entries of one function that are looked at, the newest.
+constexpr size_t kRanksMax = 4096;
 
 cache::Key WithoutRanks(cache::Key key) {
   std::erase_if(key.components, [](const cache::Component& one) { return one.name == kRanks; });
@@ -33,27 +35,30 @@ bool HasGraph(const Entry& entry, const Digest& graph) {
 }
 
 /// The node in which the first variant that `entry` lacks differs from its own of that kind.
-std::string GraphDifferenceText(Core& core, const Entry& entry, const Entry& other) {
+boost::asio::awaitable<std::string> GraphDifferenceText(Core& core, const Entry& entry, const Entry& other,
+                                                        Until until) {
   for (const auto& stored : other.record.variants) {
     if (HasGraph(entry, GraphOf(*stored->variant))) continue;
     for (const auto& own : entry.record.variants) {
       if (own->variant->kind != stored->variant->kind) continue;
-      const Result<std::string> here = core.artifacts.GetText({own->text_low, own->text_high});
-      const Result<std::string> there = core.artifacts.GetText({stored->text_low, stored->text_high});
+      const Result<std::string> here = 
+          co_await core.artifacts.GetText({own->text_low, own->text_high}, until);
+      const Result<std::string> there = 
+          co_await core.artifacts.GetText({stored->text_low, stored->text_high}, until);
       if (!here || !there) continue;
-      if (const auto difference = FirstGraphDifference(*here, *there)) return difference->ToText();
+      if (const auto difference = FirstGraphDifference(*here, *there)) co_return difference->ToText();
     }
-    return "a variant that this rank has not called yet";
+    co_return std::string("a variant that this rank has not called yet");
   }
-  return {};
+  co_return std::string();
 }
 
-Json RankJson(Core& core, const Entry& entry, const Entry& other) {
+boost::asio::awaitable<Json> RankJson(Core& core, const Entry& entry, const Entry& other, Until until) {
   Json artifacts = Json::array();
   for (const auto& stored : other.record.variants) artifacts.push_back(ArtifactOf(*stored->variant).ToHex());
-  const std::string graph = GraphDifferenceText(core, entry, other);
+  const std::string graph = co_await GraphDifferenceText(core, entry, other, until);
   const auto key = cache::FirstDifference(WithoutRanks(entry.key), WithoutRanks(other.key));
-  return {{"key", other.digest.ToHex()},
+  co_return Json{{"key", other.digest.ToHex()},
           {"rank", TextOf(other.key, kRanks)},
           {"artifacts", artifacts},
           {"same_graphs", graph.empty()},
@@ -64,23 +69,28 @@ Json RankJson(Core& core, const Entry& entry, const Entry& other) {
 }  // namespace
 
 /// The entries that other ranks made of the same call, and where their graphs part.
-Result<Json> RanksVerb(const VerbCall& call) {
+Task<Json> RanksVerb(const VerbCall& call) {
   Core& core = call.core;
-  Result<Digest> digest = FindEntry(core, call.Text("key"));
+  Result<Digest> digest = co_await FindEntry(core, call.Text("key"), call.until);
   if (!digest && digest.error().code() == Code::kInvalid) {
     // A function that every rank calls has an entry for each; they are compared with the first.
-    const std::vector<Digest> of_function = core.entries.OfFunction(call.Text("key"));
-    if (!of_function.empty()) digest = of_function.front();
+    CO_TRY_ASSIGN(const Entries::Names of_function,
+                  co_await core.entries.PageOfFunction(call.Text("key"), "", kRanksMax, call.until));
+    if (!of_function.digests.empty()) digest = of_function.digests.back();
   }
-  if (!digest) return std::move(digest).error();
-  TRY_ASSIGN(const EntryRef entry, core.entries.Get(*digest));
-  std::vector<Json> ranks = {RankJson(core, *entry, *entry)};
-  for (const Digest& other : core.entries.OfFunction(entry->function)) {
-    const Result<EntryRef> found = core.entries.Get(other);
-    if (found && IsOtherRank(*entry, **found)) ranks.push_back(RankJson(core, *entry, **found));
+  if (!digest) co_return std::move(digest).error();
+  CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(*digest, call.until));
+  std::vector<Json> ranks;
+  ranks.push_back(co_await RankJson(core, *entry, *entry, call.until));
+  CO_TRY_ASSIGN(const Entries::Names others,
+                co_await core.entries.PageOfFunction(entry->function, "", kRanksMax, call.until));
+  for (const Digest& other : others.digests) {
+    const Result<EntryRef> found = co_await core.entries.Get(other, call.until);
+    if (!found || !IsOtherRank(*entry, **found)) continue;
+    ranks.push_back(co_await RankJson(core, *entry, **found, call.until));
   }
   std::ranges::sort(ranks, {}, [](const Json& rank) { return rank["rank"].get<std::string>(); });
-  return Json{{"key", entry->digest.ToHex()}, {"function", entry->function}, {"ranks", ranks}};
+  co_return Json{{"key", entry->digest.ToHex()}, {"function", entry->function}, {"ranks", ranks}};
 }
 
 }  // namespace ingot::daemon

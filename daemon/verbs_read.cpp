@@ -15,6 +15,9 @@
 namespace ingot::daemon {
 namespace {
 
+/// Functions looked at for one whose name contains a text.
+constexpr size_t kFunctionsMax = 256;
+
 uint64_t BytesOf(const Entry& entry) {
   uint64_t bytes = 0;
   for (const auto& stored : entry.record.variants) bytes += stored->variant->artifact_bytes;
@@ -58,10 +61,9 @@ Json SummaryJson(Core& core, const Entry& entry) {
 }
 
 /// What the artifact says of itself: how it was made and what a call of it runs.
-Result<Json> ProvenanceJson(Core& core, const Digest& artifact) {
-  TRY_ASSIGN(const SealedRef file, core.artifacts.Get(artifact));
-  TRY_ASSIGN(const Mapping mapping, Mapping::Map(file->fd.get(), file->bytes));
-  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(mapping.bytes()));
+Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
+  CO_TRY_ASSIGN(const SealedRef file, co_await core.artifacts.Get(artifact, until));
+  CO_TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(file->bytes()));
   const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());
   uint64_t steps[4] = {};
   if (manifest.steps() != nullptr) {
@@ -99,10 +101,10 @@ Result<Json> ProvenanceJson(Core& core, const Digest& artifact) {
                                {"rows_run", proof.rows_run()}, {"skipped", text(proof.skipped())}});
     }
   }
-  return out;
+  co_return out;
 }
 
-Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
+boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT& stored, Until until) {
   const proto::VariantT& variant = *stored.variant;
   Json dependencies = Json::array();
   for (const auto& d : variant.dependencies) {
@@ -119,7 +121,7 @@ Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
     proven.push_back(std::vector<int64_t>(variant.proven.begin() + static_cast<long>(at),
                                           variant.proven.begin() + static_cast<long>(at + count)));
   }
-  Result<Json> provenance = ProvenanceJson(core, ArtifactOf(variant));
+  Result<Json> provenance = co_await ProvenanceJson(core, ArtifactOf(variant), until);
   Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
           {"graph", GraphOf(variant).ToHex()},
           {"graph_key", Digest{stored.graph_key_low, stored.graph_key_high}.ToHex()},
@@ -138,7 +140,7 @@ Json VariantJson(Core& core, const proto::StoredVariantT& stored) {
     const auto stone = core.tombstones.Find(cache::Table::kArtifacts, ArtifactOf(variant));
     out["trouble"] = stone ? stone->ToText() : provenance.error().ToText();
   }
-  return out;
+  co_return out;
 }
 
 Json KeyJson(const cache::Key& key) {
@@ -157,29 +159,45 @@ Json KeyJson(const cache::Key& key) {
 
 }  // namespace
 
-Result<Digest> FindEntry(Core& core, const std::string& prefix) {
-  if (prefix.empty()) return Error(Code::kInvalid, "name an entry: a key or the start of one");
-  std::vector<Digest> found = core.entries.StartingWith(prefix);
-  if (found.empty()) found = core.entries.OfFunction(prefix);
-  if (found.empty()) found = core.entries.NamedLike(prefix);
+Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
+  if (prefix.empty()) co_return Error(Code::kInvalid, "name an entry: a key or the start of one");
+  // Two are enough to know that it is not one.
+  std::vector<Digest> found;
+  if (const Result<std::string> from = Entries::From(prefix)) {
+    CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.Page(*from, 2, until));
+    found = std::move(names.digests);
+    std::erase_if(found, [&](const Digest& digest) { return !digest.ToHex().starts_with(prefix); });
+  }
+  if (found.empty()) {
+    CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.PageOfFunction(prefix, "", 2, until));
+    found = std::move(names.digests);
+  }
+  if (found.empty()) {
+    CO_TRY_ASSIGN(const std::vector<std::string> functions,
+                  co_await core.entries.FunctionsLike(prefix, kFunctionsMax, until));
+    for (const std::string& function : functions) {
+      CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.PageOfFunction(function, "", 2, until));
+      found.insert(found.end(), names.digests.begin(), names.digests.end());
+      if (found.size() > 1) break;
+    }
+  }
   if (found.empty()) {
     if (const auto stone = core.tombstones.FindEntry(prefix)) {
-      return Error(Code::kNotFound, fmt::format("{} {} was {}", stone->key.ToShort(),
-                                                stone->function, stone->ToText()));
+      co_return Error(Code::kNotFound, fmt::format("{} {} was {}", stone->key.ToShort(), stone->function,
+                                                   stone->ToText()));
     }
-    return Error(Code::kNotFound,
-                 fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
+    co_return Error(Code::kNotFound, fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
   }
   if (found.size() > 1) {
-    return Error(Code::kInvalid, fmt::format("'{}' names {} entries, among them {} and {}", prefix,
-                                             found.size(), found[0].ToHex(), found[1].ToHex()));
+    co_return Error(Code::kInvalid, fmt::format("'{}' names several entries, among them {} and {}", prefix,
+                                                found[0].ToHex(), found[1].ToHex()));
   }
-  return found[0];
+  co_return found[0];
 }
 
-Result<Json> StatusVerb(const VerbCall& call) {
+Task<Json> StatusVerb(const VerbCall& call) {
   const Artifacts::Use open = call.core.artifacts.open();
-  return Json{{"pid", getpid()},
+  co_return Json{{"pid", getpid()},
               {"socket", call.hooks.socket},
               {"store", call.hooks.store_dir},
               {"store_state", call.core.store.Describe()},
@@ -194,35 +212,35 @@ Result<Json> StatusVerb(const VerbCall& call) {
               {"open_artifact_bytes", open.bytes}};
 }
 
-Result<Json> StatsVerb(const VerbCall& /*call*/) {
+Task<Json> StatsVerb(const VerbCall& /*call*/) {
   Json out = Json::object();
   for (const Metric& metric : GlobalMetrics().Snapshot()) out[metric.name] = metric.value;
-  return out;
+  co_return out;
 }
 
-Result<Json> ListVerb(const VerbCall& call) {
+Task<Json> ListVerb(const VerbCall& call) {
   const std::string function = call.Text("function");
   std::vector<Json> entries;
-  for (const Digest& digest : call.core.entries.All()) {
-    const Result<EntryRef> entry = call.core.entries.Get(digest);
-    if (!entry) continue;
-    if (!function.empty() && (*entry)->function.find(function) == std::string::npos) continue;
-    entries.push_back(SummaryJson(call.core, **entry));
-  }
+  const auto use = [&](const EntryRef& entry) {
+    if (entry->function.find(function) != std::string::npos) entries.push_back(SummaryJson(call.core, *entry));
+    return true;
+  };
+  CO_TRY(co_await call.core.entries.ForEach(use, call.until));
   std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
     return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
   });
-  return Json{{"entries", entries}};
+  co_return Json{{"entries", entries}};
 }
 
-Result<Json> InspectVerb(const VerbCall& call) {
-  TRY_ASSIGN(const Digest digest, FindEntry(call.core, call.Text("key")));
-  TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(digest));
+Task<Json> InspectVerb(const VerbCall& call) {
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call.core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const EntryRef entry, co_await call.core.entries.Get(digest, call.until));
   Json out = SummaryJson(call.core, *entry);
   out["components"] = KeyJson(entry->key);
   out["variants"] = Json::array();
   for (const auto& stored : entry->record.variants) {
-    out["variants"].push_back(VariantJson(call.core, *stored));
+    Json variant = co_await VariantJson(call.core, *stored, call.until);
+    out["variants"].push_back(std::move(variant));
   }
   if (entry->record.failure) {
     out["failure"] = FailureJson(*entry->record.failure, call.core.clock.now_s());
@@ -236,10 +254,10 @@ Result<Json> InspectVerb(const VerbCall& call) {
     out["rejection"] = {{"when", entry->record.rejection->when},
                         {"why", entry->record.rejection->why}};
   }
-  return out;
+  co_return out;
 }
 
-Result<Json> ConfigVerb(const VerbCall& call) {
+Task<Json> ConfigVerb(const VerbCall& call) {
   Json fields = Json::array();
   const Config defaults;
   for (const ConfigField& field : ConfigFields()) {
@@ -248,11 +266,11 @@ Result<Json> ConfigVerb(const VerbCall& call) {
                       {"default", FieldText(defaults, field)},
                       {"meaning", field.meaning}});
   }
-  return Json{{"fields", fields}};
+  co_return Json{{"fields", fields}};
 }
 
-Result<Json> LogVerb(const VerbCall& call) {
-  return Json{{"file", call.core.config.log_file}, {"level", call.core.config.log_level}};
+Task<Json> LogVerb(const VerbCall& call) {
+  co_return Json{{"file", call.core.config.log_file}, {"level", call.core.config.log_level}};
 }
 
 }  // namespace ingot::daemon

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <set>
+#include <algorithm>
+#include <optional>
 
 #include "base/log.h"
 #include "base/metrics.h"
 #include "cache/evict.h"
+#include "daemon/compile_on.h"
 #include "daemon/convert.h"
+#include "daemon/graph_record.h"
 #include "daemon/verbs.h"
 
 namespace ingot::daemon {
@@ -14,32 +17,19 @@ namespace {
 
 using cache::Table;
 
-constexpr Table kTables[] = {Table::kEntries, Table::kGraphs,  Table::kArtifacts,
-                             Table::kKernels, Table::kTuning,  Table::kStats};
-
-/// Keys of a table, so that work on them does not hold an iterator open.
-Result<std::vector<std::pair<Digest, cache::Stat>>> RowsOf(cache::Store& store, Table table) {
-  std::vector<std::pair<Digest, cache::Stat>> rows;
-  TRY(store.ForEach(table, [&](const Digest& digest, const cache::Stat& stat) {
-    rows.emplace_back(digest, stat);
-    return true;
-  }));
-  return rows;
-}
-
 /// Compiles the variant's graph again; equal bytes are the promise that is checked.
-Status Recompile(Core& core, const proto::StoredVariantT& stored) {
-  TRY_ASSIGN(std::string text, core.artifacts.GetText({stored.text_low, stored.text_high}));
-  TRY_ASSIGN(const Digest graph, core.graphs.DigestOf(text));
-  TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
+Task<void> Recompile(Core& core, const proto::StoredVariantT& stored, Until until) {
+  CO_TRY_ASSIGN(std::string text, co_await core.artifacts.GetText({stored.text_low, stored.text_high}, until));
+  CO_TRY_ASSIGN(const Digest graph, core.graphs.DigestOf(text));
+  CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
   const Digest graph_key{stored.graph_key_low, stored.graph_key_high};
   if (GraphKey(graph, facts, stored.gears).ToDigest() != graph_key) {
-    return Error(Code::kIncompatible, "compiled by another compiler or for another target");
+    co_return Error(Code::kIncompatible, "compiled by another compiler or for another target");
   }
   CompileJob job{.graph = std::move(text), .name = "verify", .gears = stored.gears};
-  TRY_ASSIGN(const CompiledArtifact again, CompileAndWait(core, std::move(job)));
-  if (again.digest == ArtifactOf(*stored.variant)) return {};
-  return Error(Code::kCorrupt, fmt::format("compiled again it is {}", again.digest.ToHex()));
+  CO_TRY_ASSIGN(const CompiledArtifact again, co_await CompileOn(core.compilers, std::move(job), until));
+  if (again.digest == ArtifactOf(*stored.variant)) co_return Status();
+  co_return Error(Code::kCorrupt, fmt::format("compiled again it is {}", again.digest.ToHex()));
 }
 
 struct Findings {
@@ -55,81 +45,127 @@ struct Findings {
   }
 };
 
-Status VerifyTables(Core& core, Findings& found) {
-  for (const Table table : kTables) {
-    TRY_ASSIGN(const auto rows, RowsOf(core.store, table));
-    for (const auto& [digest, stat] : rows) {
-      const Result<Buffer> value = core.store.Get(table, digest);
+/// Reads every value; the store holds each against its digest.
+Status VerifyTable(Core& core, Table table, const Until& until, Findings& found) {
+  std::string after;
+  do {
+    TRY_ASSIGN(const cache::Page<cache::StoreRow> page, core.store.List(table, after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      TRY(until.Check());
+      const Result<cache::Value> value = core.store.Get(table, row.key);
       if (!value && value.error().code() == Code::kNotFound) continue;  // evicted meanwhile
       ++found.checked;
-      found.bytes += stat.bytes;
+      found.bytes += row.stat.bytes;
       const std::string name(NameOf(table));
       if (!value) {
-        found.Add(name, digest, value.error());
-      } else if (table == Table::kArtifacts && DigestOf(*value) != digest) {
-        found.Add(name, digest, Error(Code::kCorrupt, "does not have its digest"));
-      } else if (table == Table::kEntries && proto::ReadMessage<proto::EntryRecord>(*value) == nullptr) {
-        found.Add(name, digest, Error(Code::kCorrupt, "the record does not verify"));
+        found.Add(name, row.key, value.error());
+      } else if (table == Table::kEntries && proto::ReadMessage<proto::EntryRecord>(value->bytes) == nullptr) {
+        found.Add(name, row.key, Error(Code::kCorrupt, "the record does not verify"));
       }
     }
-  }
+    after = page.next;
+  } while (!after.empty());
   return {};
 }
 
-Result<Json> SetPin(const VerbCall& call, bool pinned) {
-  TRY_ASSIGN(const Digest digest, FindEntry(call.core, call.Text("key")));
-  TRY_ASSIGN(const EntryRef entry, call.core.entries.Get(digest));
-  TRY(call.core.store.Pin(Table::kEntries, digest, pinned));
+Task<Json> SetPin(const VerbCall& call, bool pinned) {
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(call.core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const EntryRef entry, co_await call.core.entries.Get(digest, call.until));
+  CO_TRY(call.core.store.Pin(Table::kEntries, digest, pinned));
   uint64_t artifacts = 0;
   for (const Digest& artifact : entry->artifacts) {
-    TRY(call.core.store.Pin(Table::kArtifacts, artifact, pinned));
+    CO_TRY(call.core.store.Pin(Table::kArtifacts, artifact, pinned));
     ++artifacts;
   }
   for (const auto& stored : entry->record.variants) {
     Ignore(call.core.store.Pin(Table::kArtifacts, {stored->text_low, stored->text_high}, pinned),
            "a missing text costs a later size a compile");
   }
-  return Json{{"key", digest.ToHex()}, {"pinned", pinned}, {"artifacts", artifacts}};
+  co_return Json{{"key", digest.ToHex()}, {"pinned", pinned}, {"artifacts", artifacts}};
 }
 
-/// Everything that entries and graph records name.
-std::set<Digest> Referenced(Core& core) {
-  std::set<Digest> used;
-  for (const Digest& digest : core.entries.All()) {
-    const auto entry = core.entries.Get(digest);
-    if (!entry) continue;
-    for (const auto& stored : (*entry)->record.variants) {
-      used.insert(ArtifactOf(*stored->variant));
-      used.insert({stored->text_low, stored->text_high});
-    }
+/// Which artifacts anything names. A value that is not in it is named by nothing; one that is may be a stranger of
+/// the same number, and stays.
+class Named {
+ public:
+  void Add(const Digest& digest) { numbers_.push_back(digest.low); }
+  void Seal() {
+    std::ranges::sort(numbers_);
+    const auto rest = std::ranges::unique(numbers_);
+    numbers_.erase(rest.begin(), rest.end());
   }
-  return used;
+  bool Contains(const Digest& digest) const { return std::ranges::binary_search(numbers_, digest.low); }
+
+ private:
+  std::vector<uint64_t> numbers_;  // of 10^6 entries with two artifacts each: 16 MB
+};
+
+/// Everything that entries and graph records name. An error where one of them cannot be read: nothing is proved to be
+/// unnamed then.
+Task<Named> NamedBy(Core& core, Until until) {
+  Named named;
+  uint64_t unread = 0;
+  const auto add = [&](const EntryRef& entry) {
+    for (const auto& stored : entry->record.variants) {
+      named.Add(ArtifactOf(*stored->variant));
+      named.Add({stored->text_low, stored->text_high});
+    }
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(add, until, &unread));
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kGraphs, after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      CO_TRY(until.Check());
+      const Result<std::optional<proto::GraphRecordT>> record = co_await ReadGraphRecord(core.index, row.key, until);
+      if (!record) ++unread;
+      if (record && *record) named.Add({(*record)->artifact_low, (*record)->artifact_high});
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  if (unread != 0) {
+    co_return Error(Code::kUnavailable,
+                    fmt::format("{} records could not be read, so no artifact is proved to be unused and none was "
+                                "deleted; `ingot doctor` says how the store is",
+                                unread));
+  }
+  named.Seal();
+  co_return named;
 }
 
 }  // namespace
 
-Result<Json> VerifyVerb(const VerbCall& call) {
+Task<Json> VerifyVerb(const VerbCall& call) {
   Core& core = call.core;
   Findings found;
-  TRY(VerifyTables(core, found));
+  for (size_t table = 0; table < cache::kTables; ++table) {
+    CO_TRY(VerifyTable(core, static_cast<Table>(table), call.until, found));
+  }
   uint64_t recompiled = 0;
-  for (const Digest& digest : call.Flag("recompile") ? core.entries.All() : std::vector<Digest>()) {
-    const auto entry = core.entries.Get(digest);
-    if (!entry) continue;
-    for (const auto& stored : (*entry)->record.variants) {
-      ++recompiled;
-      if (const Status same = Recompile(core, *stored); !same) {
-        found.Add("entries", digest, same.error());
+  std::string after;
+  while (call.Flag("recompile")) {
+    CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.Page(after, Entries::kPageRows, call.until));
+    for (const Digest& digest : names.digests) {
+      const Result<EntryRef> entry = co_await core.entries.Get(digest, call.until);
+      if (!entry) continue;
+      for (const auto& stored : (*entry)->record.variants) {
+        CO_TRY(call.until.Check());
+        ++recompiled;
+        const Status same = co_await Recompile(core, *stored, call.until);
+        if (!same) found.Add("entries", digest, same.error());
       }
     }
+    after = std::move(names.next);
+    if (after.empty()) break;
   }
-  return Json{{"checked", found.checked},
-              {"bytes", found.bytes},
-              {"recompiled", recompiled},
-              {"problems", found.problems}};
+  co_return Json{{"checked", found.checked},
+                 {"bytes", found.bytes},
+                 {"recompiled", recompiled},
+                 {"problems", found.problems}};
 }
 
-Result<Json> DoctorVerb(const VerbCall& call) {
+Task<Json> DoctorVerb(const VerbCall& call) {
   Core& core = call.core;
   Json checks = Json::array();
   const auto add = [&](const char* name, bool good, const std::string& text) {
@@ -157,10 +193,11 @@ Result<Json> DoctorVerb(const VerbCall& call) {
   const uint64_t crashes = GlobalMetrics().Get(Counter::worker_crashes);
   add("workers", crashes == 0, fmt::format("{} crashed since the daemon started", crashes));
   size_t failed = 0;
-  for (const Digest& digest : core.entries.All()) {
-    const auto entry = core.entries.Get(digest);
-    if (entry && (*entry)->record.failure) ++failed;
-  }
+  const auto count = [&](const EntryRef& entry) {
+    failed += entry->record.failure != nullptr;
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(count, call.until));
   add("failures", failed == 0,
       fmt::format("{} entries failed to compile; `ingot why-miss KEY` says why", failed));
   for (const FallingFunction& fell : core.workload.Falling()) {
@@ -168,54 +205,63 @@ Result<Json> DoctorVerb(const VerbCall& call) {
   }
   bool good = true;
   for (const Json& check : checks) good = good && check["ok"].get<bool>();
-  return Json{{"ok", good}, {"checks", checks}};
+  co_return Json{{"ok", good}, {"checks", checks}};
 }
 
-Result<Json> GcVerb(const VerbCall& call) {
+Task<Json> GcVerb(const VerbCall& call) {
   Core& core = call.core;
   const int64_t grace_s = static_cast<int64_t>(core.config.gc_grace_s);
-  cache::EvictReport total;
+  uint64_t evicted = 0, evicted_bytes = 0;
   // Bounded steps: each looks at the store anew, so lookups and writes go on in between.
-  do {
-    TRY_ASSIGN(const cache::EvictReport step, core.sweeper.Step());
-    total.evicted += step.evicted;
-    total.evicted_bytes += step.evicted_bytes;
-    total.bytes = step.bytes;
-    total.entries = step.entries;
-    total.more = step.more && step.evicted != 0;
-  } while (total.more);
-  const std::set<Digest> used = Referenced(core);
-  TRY_ASSIGN(const auto artifacts, RowsOf(core.store, Table::kArtifacts));
-  for (const auto& [digest, stat] : artifacts) {
-    const bool young = stat.created + grace_s > core.clock.now_s();
-    if (used.contains(digest) || stat.pinned || young) continue;
-    if (!core.store.Delete(Table::kArtifacts, digest)) continue;
-    core.artifacts.Forget(digest);
-    ++total.evicted;
-    total.evicted_bytes += stat.bytes;
-    total.bytes -= std::min(total.bytes, stat.bytes);
+  for (bool more = true; more;) {
+    CO_TRY(call.until.Check());
+    CO_TRY_ASSIGN(const cache::EvictReport step, core.sweeper.Step());
+    evicted += step.victims.size();
+    evicted_bytes += step.evicted_bytes;
+    more = step.more && !step.victims.empty();
   }
-  TRY(core.store.Compact());
-  return Json{{"evicted", total.evicted},
-              {"evicted_bytes", total.evicted_bytes},
-              {"bytes", total.bytes},
-              {"entries", total.entries}};
+  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, call.until));
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kArtifacts, after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      CO_TRY(call.until.Check());
+      const bool young = std::max(row.stat.created, row.stat.used) + grace_s > core.clock.now_s();
+      if (named.Contains(row.key) || row.stat.pinned || young) continue;
+      const Result<bool> deleted = core.store.Delete(Table::kArtifacts, row.key, row.stat.version);
+      if (!deleted || !*deleted) continue;
+      core.artifacts.Forget(row.key);
+      ++evicted;
+      evicted_bytes += row.stat.bytes;
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  CO_TRY(core.store.Compact(call.until.stop));
+  uint64_t bytes = 0;
+  const auto totals = core.store.TotalsOf();
+  for (const cache::Totals& table : totals) bytes += table.bytes;
+  co_return Json{{"evicted", evicted},
+                 {"evicted_bytes", evicted_bytes},
+                 {"bytes", bytes},
+                 {"entries", totals[static_cast<size_t>(Table::kEntries)].count}};
 }
 
-Result<Json> EvictVerb(const VerbCall& call) {
+Task<Json> EvictVerb(const VerbCall& call) {
   Core& core = call.core;
-  TRY_ASSIGN(const Digest digest, FindEntry(core, call.Text("key")));
-  TRY_ASSIGN(const EntryRef entry, core.entries.Get(digest));
-  TRY(core.entries.Delete(digest));
-  const std::set<Digest> used = Referenced(core);
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, call.Text("key"), call.until));
+  CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(digest, call.until));
+  CO_TRY(co_await core.entries.Delete(digest, call.until));
+  for (const auto& stored : entry->record.variants) {
+    Ignore(core.store.Delete(Table::kGraphs, {stored->graph_key_low, stored->graph_key_high}),
+           "absent is what is wanted");
+  }
+  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, call.until));
   uint64_t artifacts = 0;
   uint64_t bytes = 0;
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
-    if (used.contains(artifact)) continue;
+    if (named.Contains(artifact)) continue;
     Ignore(core.store.Delete(Table::kArtifacts, artifact), "absent is what is wanted");
-    Ignore(core.store.Delete(Table::kGraphs, {stored->graph_key_low, stored->graph_key_high}),
-           "absent is what is wanted");
     core.artifacts.Forget(artifact);
     ++artifacts;
     bytes += stored->variant->artifact_bytes;
@@ -225,10 +271,10 @@ Result<Json> EvictVerb(const VerbCall& call) {
   LogInfo("evicted", {{"key", digest.ToHex()}, {"function", entry->function}, {"bytes", bytes}});
   GlobalMetrics().Add(Counter::evictions, artifacts + 1);
   GlobalMetrics().Add(Counter::evicted_bytes, bytes);
-  return Json{{"key", digest.ToHex()}, {"artifacts", artifacts}, {"bytes", bytes}};
+  co_return Json{{"key", digest.ToHex()}, {"artifacts", artifacts}, {"bytes", bytes}};
 }
 
-Result<Json> PinVerb(const VerbCall& call) { return SetPin(call, true); }
-Result<Json> UnpinVerb(const VerbCall& call) { return SetPin(call, false); }
+Task<Json> PinVerb(const VerbCall& call) { return SetPin(call, true); }
+Task<Json> UnpinVerb(const VerbCall& call) { return SetPin(call, false); }
 
 }  // namespace ingot::daemon

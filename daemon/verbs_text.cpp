@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <future>
 #include <optional>
 #include <utility>
 
+#include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/verbs.h"
 
@@ -38,51 +38,41 @@ struct FoundText {
 FoundText FoundIn(const proto::StoredVariantT& stored) { return {{stored.text_low, stored.text_high}, stored.gears}; }
 
 /// By the start of the graph's digest or graph key; of an entry it is that of its newest variant.
-Result<FoundText> FindText(Core& core, const std::string& prefix) {
-  if (prefix.empty()) return Error(Code::kInvalid, "name a graph or an entry");
-  for (const Digest& digest : core.entries.All()) {
-    const Result<EntryRef> entry = core.entries.Get(digest);
-    if (!entry) continue;
-    for (const auto& stored : (*entry)->record.variants) {
+Task<FoundText> FindText(Core& core, std::string prefix, Until until) {
+  if (prefix.empty()) co_return Error(Code::kInvalid, "name a graph or an entry");
+  std::optional<FoundText> found;
+  const auto use = [&](const EntryRef& entry) {
+    for (const auto& stored : entry->record.variants) {
       const Digest graph_key{stored->graph_key_low, stored->graph_key_high};
-      if (GraphOf(*stored->variant).ToHex().starts_with(prefix) ||
-          graph_key.ToHex().starts_with(prefix)) {
-        return FoundIn(*stored);
-      }
+      const bool is_named =
+          GraphOf(*stored->variant).ToHex().starts_with(prefix) || graph_key.ToHex().starts_with(prefix);
+      if (is_named) found = FoundIn(*stored);
+      if (is_named) return false;
     }
-  }
-  TRY_ASSIGN(const Digest digest, FindEntry(core, prefix));
-  TRY_ASSIGN(const EntryRef entry, core.entries.Get(digest));
+    return true;
+  };
+  CO_TRY(co_await core.entries.ForEach(use, until));
+  if (found) co_return *found;
+  CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, prefix, until));
+  CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(digest, until));
   const auto& variants = entry->record.variants;
   if (variants.empty()) {
-    return Error(Code::kNotFound, fmt::format("the entry '{}' has no variant", prefix));
+    co_return Error(Code::kNotFound, fmt::format("the entry '{}' has no variant", prefix));
   }
-  return FoundIn(*variants.back());
+  co_return FoundIn(*variants.back());
 }
 
 }  // namespace
 
-Result<CompiledArtifact> CompileAndWait(Core& core, CompileJob job) {
-  auto promise = std::make_shared<std::promise<Result<CompiledArtifact>>>();
-  const bool started =
-      core.compilers.Start(std::move(job), [promise](Result<CompiledArtifact> result) {
-        promise->set_value(std::move(result));
-      });
-  if (!started) {
-    return Error(Code::kExhausted, "busy: too many compiles wait (worker_queue_max)");
-  }
-  return promise->get_future().get();
-}
-
-Result<Json> TextVerb(const VerbCall& call) {
-  TRY_ASSIGN(const JobOutput output, StageOf(call.Text("stage")));
-  TRY_ASSIGN(FoundText found, FindText(call.core, call.Text("graph")));
-  TRY_ASSIGN(std::string text, call.core.artifacts.GetText(found.text));
-  if (output == JobOutput::Artifact) return Json{{"text", std::move(text)}};
-  TRY_ASSIGN(const CompiledArtifact made,
-             CompileAndWait(call.core, {std::move(text), "text", output, std::move(found.gears)}));
-  TRY_ASSIGN(const Mapping mapping, Mapping::Map(made.file.get(), made.bytes));
-  return Json{{"text", std::string(AsText(mapping.bytes()))}};
+Task<Json> TextVerb(const VerbCall& call) {
+  CO_TRY_ASSIGN(const JobOutput output, StageOf(call.Text("stage")));
+  CO_TRY_ASSIGN(FoundText found, co_await FindText(call.core, call.Text("graph"), call.until));
+  CO_TRY_ASSIGN(std::string text, co_await call.core.artifacts.GetText(found.text, call.until));
+  if (output == JobOutput::Artifact) co_return Json{{"text", std::move(text)}};
+  CompileJob job{std::move(text), "text", output, std::move(found.gears)};
+  CO_TRY_ASSIGN(CompiledArtifact made, co_await CompileOn(call.core.compilers, std::move(job), call.until));
+  CO_TRY_ASSIGN(const SealedRef file, SealedFile::Adopt(std::move(made.file), made.bytes));
+  co_return Json{{"text", std::string(AsText(file->bytes()))}};
 }
 
 }  // namespace ingot::daemon

@@ -95,8 +95,8 @@ void Workload::Rejected(const Digest& entry, const std::string& function, const 
 }
 
 void Workload::Restore(cache::Store& store) {
-  const Result<Buffer> bytes = store.Get(cache::Table::kStats, RecordKey());
-  const auto* record = bytes ? proto::ReadMessage<proto::WorkloadRecord>(*bytes) : nullptr;
+  const Result<cache::Value> stored = store.Get(cache::Table::kStats, RecordKey());
+  const auto* record = stored ? proto::ReadMessage<proto::WorkloadRecord>(stored->bytes) : nullptr;
   if (record == nullptr || record->functions() == nullptr) return;
   // Windows of another length cannot be compared.
   if (static_cast<int64_t>(record->window_s()) != WindowSeconds()) return;
@@ -159,7 +159,8 @@ void Workload::Save(cache::Store& store) {
     is_saved_ = true;
     bytes = Pack();
   }
-  Status written = store.Put(cache::Table::kStats, RecordKey(), bytes, 0);
+  const Result<uint64_t> put = store.Put(cache::Table::kStats, RecordKey(), bytes, {});
+  Status written = put ? Status() : Status(put.error());
   if (written) written = store.Pin(cache::Table::kStats, RecordKey(), true);
   if (!written) LogDebug("kept hit ratios in memory only", {{"reason", written.error()}});
 }

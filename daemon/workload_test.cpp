@@ -74,7 +74,7 @@ TEST_F(WorkloadTest, WritesOnlyWhatIsNew) {
   Hits(1);
   workload_.Save(store);
   EXPECT_TRUE(store.Get(cache::Table::kStats, key));
-  ASSERT_TRUE(store.Delete(cache::Table::kStats, key));
+  ASSERT_TRUE(store.Delete(cache::Table::kStats, key, {}));
   workload_.Save(store);
   EXPECT_FALSE(store.Get(cache::Table::kStats, key));
 }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "base/digest.h"
+#include "base/until.h"
+#include "cache/index.h"
+#include "proto/record_generated.h"
+
+namespace ingot::daemon {
+
+/// What is stored of a graph key: its artifact, or why it failed; none where nothing is.
+cache::Task<std::optional<proto::GraphRecordT>> ReadGraphRecord(cache::Index& index, Digest graph_key, Until until);
+/// Takes the place of what is there.
+cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record,
+                                 Until until);
+
+}  // namespace ingot::daemon
