@@ -88,8 +88,8 @@ class Index {
   /// Deletes where the record still has version `expected`. False when somebody was faster, or it is gone.
   virtual Task<bool> CompareAndDelete(RecordKey key, uint64_t expected, Until until) = 0;
   /// Rows of a table in the order of digests, or of one group, the newest first (rows of one second in any order).
-  /// `after`: RecordPage::next of the page before, or empty: the beginning. Rows written or deleted meanwhile may be missed or
-  /// seen; all others appear once. kInvalid: `after` is none of ours.
+  /// `after`: RecordPage::next of the page before, or empty: the beginning. Rows written or deleted meanwhile may be
+  /// missed or seen; all others appear once. kInvalid: `after` is none of ours.
   virtual Task<RecordPage> List(Table table, std::optional<std::string> group, std::string after, size_t limit,
                                 Until until) = 0;
   /// Names of the groups of a table, in any fixed order; may name some that are empty by now. Pages as List.

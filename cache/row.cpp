@@ -179,7 +179,8 @@ Result<std::pair<int64_t, Digest>> PartsOfGroupKey(Bytes row_key) {
   if (row_key.size() != 41) {
     return Error(Code::kCorrupt, fmt::format("group key: {} bytes, needs 41", row_key.size()));
   }
-  return std::pair(static_cast<int64_t>(~LoadBig64(row_key, 17)), Digest{LoadBig64(row_key, 33), LoadBig64(row_key, 25)});
+  return std::pair(static_cast<int64_t>(~LoadBig64(row_key, 17)),
+                   Digest{LoadBig64(row_key, 33), LoadBig64(row_key, 25)});
 }
 
 Buffer EncodeTotalsRow(const Totals& totals) {

@@ -15,9 +15,12 @@ using Task = boost::asio::awaitable<Result<T>>;
 }  // namespace ingot::cache
 
 /// TRY and TRY_ASSIGN (base/result.h) for coroutines; `expr` may hold a co_await.
+/// A co_await stands in an initializer or a statement, never in a condition: there GCC 12 destroys what was passed by
+/// value twice (tools/tidy.py).
 #define CO_TRY(expr)                                                    \
   do {                                                                  \
-    if (auto ingot_try = (expr); !ingot_try.has_value()) {              \
+    auto ingot_try = (expr);                                            \
+    if (!ingot_try.has_value()) {                                       \
       co_return std::move(ingot_try).error();                           \
     }                                                                   \
   } while (false)

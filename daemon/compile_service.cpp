@@ -85,7 +85,8 @@ boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until) 
 }
 
 Task<Reply> CompileService::Answered(Request& request) {
-  if (Status prepared = co_await Prepare(request); !prepared) {
+  Status prepared = co_await Prepare(request);
+  if (!prepared) {
     const bool is_refused = prepared.error().code() == Code::kUnsupported && !request.message.prove_only;
     if (is_refused) Ignore(co_await NoteRefusal(request, prepared.error()), "the request has its error either way");
     co_return std::move(prepared).error();

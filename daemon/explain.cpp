@@ -93,7 +93,8 @@ boost::asio::awaitable<Explanation> Explain(Core& core, const cache::Key& key, c
   if (const auto stone = core.tombstones.Find(cache::Table::kEntries, key.ToDigest())) {
     co_return Explanation{MissReason::kEvicted, stone->ToText(), stone->Cause(), {}};
   }
-  if (auto nearest = co_await NearestOf(core, key, until)) {
+  std::optional<Nearest> nearest = co_await NearestOf(core, key, until);
+  if (nearest) {
     const bool of_build = IsOfBuild(nearest->difference);
     std::string why = nearest->difference.ToText();
     co_return Explanation{of_build ? MissReason::kOtherBuild : MissReason::kKeyDiffers, std::move(why),

@@ -51,7 +51,7 @@ class Flights {
       if (flight->landed) co_return *flight->landed;
       flight->waiters.push_back(waiter);
     }
-    if (Status woken = co_await cache::Waiter::Wait(waiter, until); !woken) co_return std::move(woken).error();
+    CO_TRY(co_await cache::Waiter::Wait(waiter, until));
     MutexLock lock(mutex_);
     co_return *flight->landed;
   }
