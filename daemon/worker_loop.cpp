@@ -17,6 +17,9 @@
 namespace ingot::daemon {
 namespace {
 
+/// The daemon kills a worker that keeps it waiting, and a worker whose daemon is gone is killed by the kernel.
+const auto kAsLongAsTheDaemonLives = proto::Deadline::Never();
+
 /// RLIMIT_CPU counts from the start of the process; a worker does many jobs.
 void LimitCpu(uint32_t seconds) {
   if (seconds == 0) return;
@@ -41,7 +44,8 @@ Status SendHello(int socket, const CompilerFacts& facts) {
   hello.level = facts.level;
   hello.features = facts.features;
   const Buffer body = proto::PackMessage<proto::WorkerHello>(hello);
-  return proto::SendFrame(socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Hello)}, body);
+  return proto::SendFrame(socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Hello)}, body,
+                          kAsLongAsTheDaemonLives);
 }
 
 Status Answer(int socket, uint32_t request, Result<WorkerOutput> output) {
@@ -72,7 +76,7 @@ Status Answer(int socket, uint32_t request, Result<WorkerOutput> output) {
   const Buffer body = proto::PackMessage<proto::WorkerDone>(done);
   return proto::SendFrame(
       socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = request}, body,
-      descriptors);
+      kAsLongAsTheDaemonLives, descriptors);
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ Status Answer(int socket, uint32_t request, Result<WorkerOutput> output) {
 int ServeJobs(int socket, const CompilerFacts& facts, const WorkerBody& body) {
   if (!SendHello(socket, facts)) return 1;
   while (true) {
-    const Result<proto::Frame> frame = proto::ReceiveFrame(socket);
+    const Result<proto::Frame> frame = proto::ReceiveFrame(socket, kAsLongAsTheDaemonLives);
     if (!frame) return frame.error().code() == Code::kUnavailable ? 0 : 1;
     const auto* job = proto::ReadMessage<proto::WorkerJob>(frame->body);
     if (job == nullptr) return 1;

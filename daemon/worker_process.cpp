@@ -103,7 +103,7 @@ void WorkerProcess::Kill() {
 
 Status WorkerProcess::ReadHello() {
   Result<proto::Frame> frame =
-      proto::ReceiveFrame(socket_.get(), static_cast<int>(limits_.start_s_max * 1000));
+      proto::ReceiveFrame(socket_.get(), proto::Deadline::AfterS(limits_.start_s_max));
   if (!frame && frame.error().code() == Code::kUnavailable) return DeathReport();
   if (!frame) return std::move(frame).error();
   const auto* hello = proto::ReadMessage<proto::WorkerHello>(frame->body);
@@ -150,11 +150,11 @@ Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   message.gears = job.gears;
   const proto::FrameHeader header{.type = static_cast<uint16_t>(proto::WorkerMessage::Job),
                                   .request = static_cast<uint32_t>(jobs_)};
-  if (!proto::SendFrame(socket_.get(), header, proto::PackMessage<proto::WorkerJob>(message))) {
-    return DeathReport();
-  }
-  Result<proto::Frame> frame =
-      proto::ReceiveFrame(socket_.get(), static_cast<int>(limits_.wall_s_max * 1000));
+  const auto deadline = proto::Deadline::AfterS(limits_.wall_s_max);
+  const Status sent =
+      proto::SendFrame(socket_.get(), header, proto::PackMessage<proto::WorkerJob>(message), deadline);
+  if (!sent && sent.error().code() != Code::kTimeout) return DeathReport();
+  Result<proto::Frame> frame = proto::ReceiveFrame(socket_.get(), deadline);
   if (!frame && frame.error().code() == Code::kTimeout) {
     Ignore(Status(DeathReport()), "the timeout is the reason");
     return Error(Code::kTimeout, fmt::format("the compile took longer than {} s (worker_wall_s_max)",
