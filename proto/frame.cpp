@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+
+#include "proto/memory_file.h"
 
 namespace ingot::proto {
 namespace {
@@ -211,8 +212,7 @@ Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max) {
 }
 
 Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
-  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return SystemError(Code::kExhausted, "memfd_create");
+  TRY_ASSIGN(UniqueFd fd, MakeMemoryFile(name));
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t wrote = write(fd.get(), bytes.data() + done, bytes.size() - done);
