@@ -31,7 +31,8 @@ bool Same(const Frame& a, const Frame& b) {
 
 void CheckFrame(const Frame& frame) {
   const Pair pair;
-  Ensure(SendFrame(pair.writer.get(), frame.header, frame.body, Deadline::AfterS(60)).has_value(), "a frame can be sent");
+  const Status sent = SendFrame(pair.writer.get(), frame.header, frame.body, Deadline::AfterS(60));
+  Ensure(sent.has_value(), "a frame can be sent");
   const Result<Frame> again = ReceiveFrame(pair.reader.get(), Deadline::AfterS(60));
   Ensure(again.has_value() && Same(*again, frame), "a frame arrives as it was sent");
 }
