@@ -95,7 +95,7 @@ void Detach(int ready_fd) {
   if (fork() > 0) _exit(0);
   setsid();
   if (chdir("/") != 0) _exit(1);
-  const int null = open("/dev/null", O_RDWR);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
   const auto kept = static_cast<unsigned>(std::max(ready_fd, 2));
   if (kept > 3) close_range(3, kept - 1, 0);

@@ -212,7 +212,7 @@ std::string SandboxText(const SandboxTroubles& troubles) {
                      : apart        ? "no network (namespace)"
                      : calls        ? "no network (seccomp)"
                                     : "network open";
-  text += files ? ", no files (landlock)" : ", files open";
+  text += files ? ", files closed (landlock)" : ", files open";
   text += calls ? ", system calls by a list (seccomp)" : ", all system calls";
   std::string refused;
   for (const std::string& trouble : troubles) {

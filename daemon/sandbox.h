@@ -19,10 +19,8 @@ enum class SandboxMode {
 /// kInvalid unless it is "auto", "off" or "required".
 Result<SandboxMode> ParseSandboxMode(std::string_view text);
 
-/// What holds of one layer: "" when it does, else why not.
+/// For each SandboxLayer "" when it holds, else why not.
 using SandboxTroubles = std::array<std::string, 3>;
-inline constexpr std::array<proto::SandboxLayer, 3> kSandboxLayers = {
-    proto::SandboxLayer::Namespace, proto::SandboxLayer::Landlock, proto::SandboxLayer::Seccomp};
 
 /// Shuts the calling process off from what compiling does not need, for good: network (a namespace without
 /// interfaces), every file that it has not open but those in its own memory and a few facts of the machine (Landlock),
@@ -31,7 +29,7 @@ inline constexpr std::array<proto::SandboxLayer, 3> kSandboxLayers = {
 /// Before the first thread is started: threads that exist keep their files.
 SandboxTroubles EnterSandbox();
 
-/// "no network (namespace, seccomp), no files (landlock), system calls by a list (seccomp)", and what the kernel
+/// "no network (namespace, seccomp), files closed (landlock), system calls by a list (seccomp)", and what the kernel
 /// refused.
 std::string SandboxText(const SandboxTroubles& troubles);
 /// kUnavailable names the first of network, files and system calls that is open.

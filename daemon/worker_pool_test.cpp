@@ -262,9 +262,9 @@ TEST(WorkerPool, ShutsNothingOffWhereItIsToldTo) {
 
 TEST(Sandbox, SaysWhatHoldsAndWhatTheKernelRefused) {
   EXPECT_EQ(SandboxText({}),
-            "no network (namespace, seccomp), no files (landlock), system calls by a list (seccomp)");
+            "no network (namespace, seccomp), files closed (landlock), system calls by a list (seccomp)");
   EXPECT_EQ(SandboxText({"unshare: Operation not permitted", "", ""}),
-            "no network (seccomp), no files (landlock), system calls by a list (seccomp); not to be had here: "
+            "no network (seccomp), files closed (landlock), system calls by a list (seccomp); not to be had here: "
             "unshare: Operation not permitted");
   EXPECT_EQ(SandboxText({"a", "b", "c"}), "network open, files open, all system calls; not to be had here: a, b, c");
   EXPECT_TRUE(CheckClosed({"a", "", ""}));

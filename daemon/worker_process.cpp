@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -69,6 +70,12 @@ Result<pid_t> SpawnProgram(const std::string& program, int socket, const WorkerL
   posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  // The daemon's own may be marked for closing, or there may be none.
+  if (fcntl(STDERR_FILENO, F_GETFD) != -1) {
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDERR_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
   // Whatever else is open here, marked for closing or not, is none of its business.
   posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerSocket + 1);
   posix_spawnattr_t attributes;
