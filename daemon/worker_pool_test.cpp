@@ -278,7 +278,7 @@ TEST(Sandbox, SaysWhatHoldsAndWhatTheKernelRefused) {
 class StoppedWorker : public testing::Test {
  protected:
   StoppedWorker() {
-    config_.worker_accept_s_max = 1;
+    config_.worker_accept_s_max = 4;
     pool_ = std::make_unique<WorkerPool>(config_, INGOT_FAKE_WORKER);
     pid_ = std::stoi(Try(*pool_, "pid"));
     kill(pid_, SIGSTOP);
@@ -296,7 +296,7 @@ TEST_F(StoppedWorker, IsReplacedAndItsJobGoesToAnother) {
 
 // More than the socket takes, so that sending waits.
 TEST_F(StoppedWorker, HoldsNoLargeJobUp) {
-  const std::string graph = "graph " + std::string(20 << 20, 'f') + " 4";
+  const std::string graph = "graph " + std::string(4 << 20, 'f') + " 4";
   const auto done = RunJob(*pool_, graph);
   ASSERT_TRUE(done) << done.error().ToText();
   EXPECT_EQ(done->digest, DigestOf("artifact of " + graph));
@@ -359,7 +359,7 @@ class Lies : public testing::TestWithParam<const char*> {};
 
 TEST_P(Lies, AreRefusedAndCostTheProcess) {
   Config config = SmallConfig();
-  config.worker_wall_s_max = 2;
+  config.worker_wall_s_max = 4;
   WorkerPool pool(config, INGOT_FAKE_WORKER);
   const pid_t pid = std::stoi(Try(pool, "pid"));
   const auto answer = RunJob(pool, std::string("graph ") + GetParam() + " 4");
