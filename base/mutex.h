@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 
 // Clang checks these with -Wthread-safety; GCC knows none of them.
@@ -54,6 +56,12 @@ class CondVar {
   void Wait(Mutex& mutex) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
+    lock.release();
+  }
+  /// Returns after `ms` milliseconds at the latest.
+  void WaitForMs(Mutex& mutex, uint64_t ms) REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_for(lock, std::chrono::milliseconds(ms));
     lock.release();
   }
   void NotifyOne() { condition_.notify_one(); }

@@ -21,6 +21,7 @@ struct Config {
   std::string log_file;        // Empty: <store>/ingotd.log when detached, else stderr.
   std::string log_level = "info";
   std::string worker;          // Empty: ingot-worker beside ingotd.
+  std::string worker_sandbox = "auto";  // daemon/sandbox.h
 
   uint64_t idle_exit_s = 900;
   uint64_t drain_s_max = 120;
@@ -41,6 +42,9 @@ struct Config {
   uint64_t worker_wall_s_max = 300;
   uint64_t worker_cpu_s_max = 1200;
   uint64_t worker_start_s_max = 20;
+  uint64_t worker_accept_s_max = 30;
+  uint64_t worker_output_bytes_max = 1024ull << 20;
+  uint64_t worker_backoff_ms_max = 10'000;
   uint64_t worker_threads = 0;
   uint64_t prove_ms_max = 50;
 

@@ -17,12 +17,14 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/processors.h"
 #include "cache/memory_store.h"
 #include "cache/open_store.h"
 #include "daemon/config.h"
 #include "daemon/core.h"
 #include "daemon/late_store.h"
 #include "daemon/lock_file.h"
+#include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "daemon/worker_pool.h"
 #include "proto/endpoint.h"
@@ -93,7 +95,7 @@ void Detach(int ready_fd) {
   if (fork() > 0) _exit(0);
   setsid();
   if (chdir("/") != 0) _exit(1);
-  const int null = open("/dev/null", O_RDWR);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
   const auto kept = static_cast<unsigned>(std::max(ready_fd, 2));
   if (kept > 3) close_range(3, kept - 1, 0);
@@ -143,6 +145,7 @@ Status Serve(Start& start, const Graphs& graphs) {
   TRY_ASSIGN(const proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket));
   config.store_dir = endpoint.store_dir;
   config.socket = endpoint.socket;
+  TRY(ParseSandboxMode(config.worker_sandbox));
   if (config.worker.empty()) config.worker = ProgramBeside("ingot-worker");
   TRY(proto::MakePrivateDirectory(proto::DirectoryOf(endpoint.socket)));
   TRY_ASSIGN(const LockFile lock, LockFile::Take(endpoint.lock_path(), start.lock_wait_s));
@@ -192,6 +195,7 @@ int DaemonMain(int count, char** values, const Graphs& graphs) {
     return static_cast<int>(start.error().code());
   }
   std::signal(SIGPIPE, SIG_IGN);
+  UseAllProcessors();
   umask(0077);
   if (start->detach) Detach(start->ready_fd);
   if (start->ready_fd >= 0) fcntl(start->ready_fd, F_SETFD, FD_CLOEXEC);

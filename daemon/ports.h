@@ -71,6 +71,13 @@ struct CompiledArtifact {
   double seconds = 0;
 };
 
+/// One thing to know of the compilers' state, for `ingot doctor`.
+struct CompilersCondition {
+  std::string name;  ///< of one word
+  bool good = true;
+  std::string text;
+};
+
 /// Runs the compiler somewhere else, many at a time. Thread-safe.
 class Compilers {
  public:
@@ -86,6 +93,7 @@ class Compilers {
   virtual void Stop() = 0;
   /// Compiles waiting and running.
   virtual size_t pending() const = 0;
+  virtual std::vector<CompilersCondition> Conditions() const { return {}; }
 };
 
 }  // namespace ingot::daemon

@@ -192,6 +192,9 @@ Task<Json> DoctorVerb(const VerbCall& call) {
                    : fmt::format("{} damaged values were dropped, the last: {}", damaged, last));
   const uint64_t crashes = GlobalMetrics().Get(Counter::worker_crashes);
   add("workers", crashes == 0, fmt::format("{} crashed since the daemon started", crashes));
+  for (const CompilersCondition& condition : core.compilers.Conditions()) {
+    add(condition.name.c_str(), condition.good, condition.text);
+  }
   size_t failed = 0;
   const auto count = [&](const EntryRef& entry) {
     failed += entry->record.failure != nullptr;

@@ -18,18 +18,22 @@ struct WorkerOutput {
 
 using WorkerBody = std::function<Result<WorkerOutput>(const proto::WorkerJob&)>;
 
-/// The worker's side of the pair: says hello, then answers jobs until the daemon closes its end.
-/// Returns the exit status of the process.
-int ServeJobs(int socket, const CompilerFacts& facts, const WorkerBody& body);
-
-/// Ties this process to its parent and bounds its address space (0 = no bound).
-void ConfineWorker(uint64_t memory_bytes_max);
-
-/// `--socket N --memory-bytes N`; kInvalid otherwise.
+/// What the daemon tells a worker when it starts it: `--socket N --memory-bytes N --output-bytes N --sandbox 0|1`.
 struct WorkerArguments {
   int socket = -1;
-  uint64_t memory_bytes_max = 0;
+  uint64_t memory_bytes_max = 0;  ///< Address space; 0 = no bound.
+  uint64_t output_bytes_max = 0;  ///< Each file it writes; 0 = no bound.
+  bool sandbox = true;
 };
+/// kInvalid names the argument that it cannot read.
 Result<WorkerArguments> ParseWorkerArguments(int count, char** values);
+
+/// Makes this process one that ends with its parent, has the limits of `arguments` and runs as an ordinary program does
+/// on any processor, however the daemon was started. First of all.
+void ConfineWorker(const WorkerArguments& arguments);
+
+/// The worker's side of the pair: enters the sandbox, says hello, then answers jobs until the daemon closes its end.
+/// What `body` needs must be loaded, and no thread started. Returns the exit status of the process.
+int ServeJobs(const WorkerArguments& arguments, const CompilerFacts& facts, const WorkerBody& body);
 
 }  // namespace ingot::daemon

@@ -71,7 +71,7 @@ int Main(int count, char** values) {
     fmt::print(stderr, "ingot-worker: {}\n", arguments.error().ToText());
     return static_cast<int>(arguments.error().code());
   }
-  ConfineWorker(arguments->memory_bytes_max);
+  ConfineWorker(*arguments);
   Result<compiler::Target> target = compiler::Target::Host();
   if (!target) {
     fmt::print(stderr, "ingot-worker: {}\n", target.error().ToText());
@@ -82,7 +82,7 @@ int Main(int count, char** values) {
     target->features.push_back("checked-accesses");
   }
   const CompilerFacts facts{compiler::CompilerIdentity(), target->level, target->features};
-  return ServeJobs(arguments->socket, facts, [&target](const proto::WorkerJob& job) {
+  return ServeJobs(*arguments, facts, [&target](const proto::WorkerJob& job) {
     return CompileText(job, *target);
   });
 }

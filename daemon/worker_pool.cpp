@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/worker_pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/processors.h"
 
 namespace ingot::daemon {
-namespace {
 
-WorkerLimits LimitsOf(const Config& config) {
-  return {.memory_bytes_max = config.worker_memory_bytes_max,
-          .wall_s_max = config.worker_wall_s_max,
-          .cpu_s_max = config.worker_cpu_s_max,
-          .start_s_max = config.worker_start_s_max,
-          .threads = config.worker_threads,
-          .prove_ms_max = config.prove_ms_max};
-}
-
-}  // namespace
-
-WorkerPool::WorkerPool(const Config& config, std::string program)
-    : config_(config), program_(std::move(program)) {
-  const size_t count = config.workers != 0 ? config.workers
-                                           : std::max(1u, std::thread::hardware_concurrency());
+WorkerPool::WorkerPool(const Config& config, std::string program, const Clock& clock)
+    : config_(config), program_(std::move(program)), limits_(config), backoff_(clock, config.worker_backoff_ms_max) {
+  const size_t count = config.workers != 0 ? config.workers : ProcessorCount();
   for (size_t i = 0; i < count; ++i) {
     threads_.emplace_back([this] { Loop(); });
   }
@@ -39,12 +29,14 @@ void WorkerPool::Stop() {
     left.swap(queue_);
     for (WorkerProcess* worker : running_) worker->Kill();
     wake_.NotifyAll();
+    changed_.NotifyAll();
   }
   for (Waiting& waiting : left) waiting.done(Error(Code::kCancelled, "the daemon stops"));
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  std::vector<Worker> idle;
   MutexLock lock(mutex_);
-  idle_.clear();
+  idle.swap(idle_);
 }
 
 void WorkerPool::Prestart() {
@@ -53,17 +45,23 @@ void WorkerPool::Prestart() {
   wake_.NotifyOne();
 }
 
+Error WorkerPool::NoneStarts() const {
+  return Error(Code::kUnavailable, fmt::format("{} (failed {} times in a row, tried again in {} ms)", start_trouble_,
+                                               backoff_.failures(), backoff_.wait_ms()));
+}
+
 Result<CompilerFacts> WorkerPool::Facts() {
-  MutexLock first(first_mutex_);
-  {
-    MutexLock lock(mutex_);
-    if (facts_) return *facts_;
-    if (stopping_) return Error(Code::kCancelled, "the daemon stops");
+  MutexLock lock(mutex_);
+  const uint64_t starts = starts_;
+  while (!facts_ && !stopping_) {
+    if (starts_ != starts) return Error(Code::kUnavailable, start_trouble_);
+    if (!start_trouble_.empty() && backoff_.wait_ms() != 0) return NoneStarts();
+    prestart_ = true;
+    wake_.NotifyOne();
+    changed_.Wait(mutex_);
   }
-  TRY_ASSIGN(std::unique_ptr<WorkerProcess> worker, StartProcess());
-  CompilerFacts facts = worker->facts();
-  GiveBack(std::move(worker));
-  return facts;
+  if (facts_) return *facts_;
+  return Error(Code::kCancelled, "the daemon stops");
 }
 
 bool WorkerPool::Start(CompileJob job, Done done) {
@@ -84,6 +82,25 @@ size_t WorkerPool::alive() const {
   return idle_.size() + running_.size();
 }
 
+std::vector<CompilersCondition> WorkerPool::Conditions() const {
+  MutexLock lock(mutex_);
+  std::vector<CompilersCondition> conditions;
+  if (facts_) {
+    const bool off = limits_.sandbox == SandboxMode::kOff;
+    const bool filtered = sandbox_[static_cast<size_t>(proto::SandboxLayer::Seccomp)].empty();
+    conditions.push_back({"sandbox", off || filtered,
+                          off ? "workers are not shut off (worker_sandbox)" : "workers: " + SandboxText(sandbox_)});
+  }
+  if (backoff_.failures() > 1) {
+    conditions.push_back({"respawn", false,
+                          fmt::format("{} workers lost in a row, the next starts {}; the last: {}", backoff_.failures(),
+                                      backoff_.wait_ms() == 0 ? "with the next compile"
+                                                              : fmt::format("in {} ms", backoff_.wait_ms()),
+                                      start_trouble_.empty() ? last_loss_ : start_trouble_)});
+  }
+  return conditions;
+}
+
 void WorkerPool::Loop() {
   while (true) {
     Waiting next;
@@ -99,11 +116,16 @@ void WorkerPool::Loop() {
         return;
       } else {
         prestart_ = false;
-        only_start = true;
+        only_start = !facts_.has_value();
+        if (!only_start) continue;
       }
     }
     if (only_start) {
-      if (auto facts = Facts(); !facts) LogWarn("started no worker", {{"reason", facts.error()}});
+      if (auto worker = Take()) {
+        GiveBack(std::move(worker).value());
+      } else {
+        LogWarn("started no worker", {{"reason", worker.error()}});
+      }
       continue;
     }
     Result<CompiledArtifact> result = RunOne(next.job);
@@ -117,59 +139,106 @@ void WorkerPool::Loop() {
 }
 
 Result<CompiledArtifact> WorkerPool::RunOne(const CompileJob& job) {
-  TRY_ASSIGN(std::unique_ptr<WorkerProcess> worker, Take());
-  Result<CompiledArtifact> result = worker->Run(job);
-  if (!worker->usable()) {
-    GlobalMetrics().Add(Counter::worker_crashes);
-    LogWarn("lost a worker", {{"graph", job.name},
-                              {"reason", result ? Error(Code::kInternal, "") : result.error()}});
+  for (bool again = false;; again = true) {
+    TRY_ASSIGN(Worker worker, Take());
+    Result<CompiledArtifact> result = worker->Run(job);
+    const bool lost = !worker->usable();
+    const bool took_job = worker->took_job();
+    bool stopping;
+    {
+      MutexLock lock(mutex_);
+      stopping = stopping_;
+      if (!lost) backoff_.Succeeded();
+      if (lost && !stopping) {
+        backoff_.Failed();
+        last_loss_ = result.error().message();
+      }
+    }
+    if (lost && !stopping) {
+      GlobalMetrics().Add(Counter::worker_crashes);
+      LogWarn("lost a worker", {{"graph", job.name}, {"reason", result.error()}});
+    }
+    GiveBack(std::move(worker));
+    if (!lost || took_job || stopping) return result;
+    // A process that was stopped or killed while it was idle had no part in the job: another may have it. A second one
+    // says that the machine is not well, which is not remembered against the graph.
+    if (again) return Error(Code::kUnavailable, result.error().message());
   }
-  GiveBack(std::move(worker));
-  return result;
 }
 
-Result<std::unique_ptr<WorkerProcess>> WorkerPool::Take() {
-  std::unique_ptr<WorkerProcess> worker;
+/// A process that runs, started if need be; it is in `running_` until it is given back.
+Result<WorkerPool::Worker> WorkerPool::Take() {
   {
+    std::vector<Worker> dead;  // They end without the lock.
     MutexLock lock(mutex_);
-    // Some may have been killed while idle, by an operator or for memory: not this job's fault.
-    while (!idle_.empty() && worker == nullptr) {
-      worker = std::move(idle_.back());
-      idle_.pop_back();
-      if (!worker->IsAlive()) worker.reset();
+    while (true) {
+      if (stopping_) return Error(Code::kCancelled, "the daemon stops");
+      // Some may have been killed while idle, by an operator or for memory: not this job's fault.
+      while (!idle_.empty()) {
+        Worker worker = std::move(idle_.back());
+        idle_.pop_back();
+        if (!worker->IsAlive()) {
+          dead.push_back(std::move(worker));
+          continue;
+        }
+        running_.insert(worker.get());
+        return worker;
+      }
+      const uint64_t wait_ms = backoff_.wait_ms();
+      if (wait_ms == 0) break;
+      if (!start_trouble_.empty()) return NoneStarts();
+      changed_.WaitForMs(mutex_, wait_ms);
     }
   }
-  if (worker == nullptr) {
-    TRY_ASSIGN(worker, StartProcess());
-  }
-  MutexLock lock(mutex_);
-  if (stopping_) return Error(Code::kCancelled, "the daemon stops");
-  running_.insert(worker.get());
-  return worker;
+  return StartProcess();
 }
 
-void WorkerPool::GiveBack(std::unique_ptr<WorkerProcess> worker) {
+void WorkerPool::GiveBack(Worker worker) {
   const uint64_t resident_max = config_.worker_resident_bytes_max;
   const bool keep = worker->usable() && worker->jobs() < config_.worker_jobs_max &&
                     (resident_max == 0 || worker->resident_bytes() < resident_max);
-  std::unique_ptr<WorkerProcess> dropped;
+  Worker dropped;
   MutexLock lock(mutex_);
   running_.erase(worker.get());
   if (keep && !stopping_) {
     idle_.push_back(std::move(worker));
+    changed_.NotifyOne();
   } else {
     dropped = std::move(worker);
   }
 }
 
-Result<std::unique_ptr<WorkerProcess>> WorkerPool::StartProcess() {
-  TRY_ASSIGN(std::unique_ptr<WorkerProcess> worker,
-             WorkerProcess::Start(program_, LimitsOf(config_)));
-  GlobalMetrics().Add(Counter::worker_starts);
-  LogInfo("started a worker", {{"worker", worker->pid()}, {"compiler", worker->facts().identity}});
+Result<WorkerPool::Worker> WorkerPool::StartProcess() {
+  Result<Worker> worker = WorkerProcess::Spawn(program_, limits_);
+  Status greeted;
+  if (worker) {
+    {
+      MutexLock lock(mutex_);
+      running_.insert(worker->get());
+      if (stopping_) (*worker)->Kill();
+    }
+    greeted = (*worker)->Greet();
+  } else {
+    greeted = worker.error();
+  }
+  if (greeted) {
+    GlobalMetrics().Add(Counter::worker_starts);
+    LogInfo("started a worker", {{"worker", (*worker)->pid()}, {"compiler", (*worker)->facts().identity}});
+  }
   MutexLock lock(mutex_);
-  facts_ = worker->facts();
-  return worker;
+  ++starts_;
+  changed_.NotifyAll();
+  if (greeted) {
+    start_trouble_.clear();
+    facts_ = (*worker)->facts();
+    sandbox_ = (*worker)->sandbox();
+    return worker;
+  }
+  if (worker) running_.erase(worker->get());
+  if (stopping_) return Error(Code::kCancelled, "the daemon stops");
+  backoff_.Failed();
+  start_trouble_ = fmt::format("start of {}: {}", program_, greeted.error().message());
+  return Error(Code::kUnavailable, start_trouble_);
 }
 
 }  // namespace ingot::daemon

@@ -3,12 +3,15 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "daemon/backoff.h"
 #include "daemon/config.h"
 #include "daemon/ports.h"
 #include "daemon/worker_process.h"
@@ -17,10 +20,11 @@ namespace ingot::daemon {
 
 /// Compilers in child processes: a crash, a runaway or an out-of-memory kill there is an error
 /// here. One process is started ahead; others when jobs wait; each is replaced after a number of
-/// jobs or above a size. Thread-safe.
+/// jobs or above a size. After several were lost in a row the next one has to wait: jobs wait with it when jobs lost
+/// them, and are answered at once when none starts. Thread-safe.
 class WorkerPool final : public Compilers {
  public:
-  WorkerPool(const Config& config, std::string program);
+  WorkerPool(const Config& config, std::string program, const Clock& clock = SystemClock());
   ~WorkerPool() override;
 
   /// Starts the first process soon, so that the first job need not wait for it.
@@ -28,11 +32,15 @@ class WorkerPool final : public Compilers {
   Result<CompilerFacts> Facts() override;
   bool Start(CompileJob job, Done done) override;
   size_t pending() const override;
+  /// Takes no longer than it takes to kill what runs and to call each `done`.
   void Stop() override;
+  /// What workers are shut off from, and whether they are being lost.
+  std::vector<CompilersCondition> Conditions() const override;
   /// Processes alive.
   size_t alive() const;
 
  private:
+  using Worker = std::unique_ptr<WorkerProcess>;
   struct Waiting {
     CompileJob job;
     Done done;
@@ -40,22 +48,30 @@ class WorkerPool final : public Compilers {
 
   void Loop();
   Result<CompiledArtifact> RunOne(const CompileJob& job);
-  Result<std::unique_ptr<WorkerProcess>> Take();
-  void GiveBack(std::unique_ptr<WorkerProcess> worker);
-  Result<std::unique_ptr<WorkerProcess>> StartProcess();
+  Result<Worker> Take();
+  void GiveBack(Worker worker);
+  Result<Worker> StartProcess();
+  Error NoneStarts() const REQUIRES(mutex_);
 
   const Config& config_;
   const std::string program_;
+  const WorkerLimits limits_;
   mutable Mutex mutex_;
-  CondVar wake_;
+  CondVar wake_;     // The pool's threads: something to do.
+  CondVar changed_;  // Those that wait for a process, or for its turn: one has started, or failed to.
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool prestart_ GUARDED_BY(mutex_) = false;
   size_t running_count_ GUARDED_BY(mutex_) = 0;
   std::deque<Waiting> queue_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<WorkerProcess>> idle_ GUARDED_BY(mutex_);
-  std::set<WorkerProcess*> running_ GUARDED_BY(mutex_);
+  std::vector<Worker> idle_ GUARDED_BY(mutex_);
+  std::set<WorkerProcess*> running_ GUARDED_BY(mutex_);  // Those that Stop() must end.
   std::optional<CompilerFacts> facts_ GUARDED_BY(mutex_);
-  Mutex first_mutex_;  // Held by who starts the first process, so that only one does.
+  SandboxTroubles sandbox_ GUARDED_BY(mutex_);
+  Backoff backoff_ GUARDED_BY(mutex_);
+  uint64_t starts_ GUARDED_BY(mutex_) = 0;             // That came to an end, good or bad.
+  std::string start_trouble_ GUARDED_BY(mutex_);       // Why the last one was bad; "" when it was good.
+  std::string last_loss_ GUARDED_BY(mutex_);
+  // They start all processes, which die with the thread that started them.
   std::vector<std::thread> threads_;
 };
 

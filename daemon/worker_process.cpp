@@ -7,16 +7,24 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
 
+#include "base/log.h"
+#include "base/mutex.h"
+#include "daemon/artifacts.h"
 #include "proto/message.h"
-#include "proto/worker_generated.h"
 
 extern char** environ;
 
@@ -24,6 +32,8 @@ namespace ingot::daemon {
 namespace {
 
 constexpr int kWorkerSocket = 3;
+// Its messages are a few names or an error's text; artifacts are files.
+constexpr uint32_t kAnswerBytesMax = 1 << 20;
 
 Code CodeOf(uint8_t number) {
   const bool known = number >= static_cast<uint8_t>(Code::kInvalid) &&
@@ -40,25 +50,53 @@ void GiveWay(pid_t worker) {
   std::ofstream(fmt::format("/proc/{}/autogroup", worker)) << kNice;
 }
 
-Result<pid_t> Spawn(const std::string& program, int socket, uint64_t memory_bytes) {
+/// What a compiler has use for; the rest is the daemon's own, credentials among it.
+std::vector<const char*> WorkerEnvironment() {
+  std::vector<const char*> kept;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view entry = *at;
+    for (const std::string_view start :
+         {"INGOT_CHECKED_ACCESSES=", "LD_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_", "MALLOC_", "GLIBC_", "LLVM_"}) {
+      if (entry.starts_with(start)) kept.push_back(*at);
+    }
+  }
+  kept.push_back(nullptr);
+  return kept;
+}
+
+Result<pid_t> SpawnProgram(const std::string& program, int socket, const WorkerLimits& limits) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  // The daemon's own may be marked for closing, or there may be none.
+  if (fcntl(STDERR_FILENO, F_GETFD) != -1) {
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDERR_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
+  // Whatever else is open here, marked for closing or not, is none of its business.
+  posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerSocket + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // Whatever the program that started the daemon blocked must not keep a worker alive.
-  sigset_t none;
+  // Whatever the program that started the daemon blocked or ignored must not keep a worker alive.
+  sigset_t none, all;
   sigemptyset(&none);
+  sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  const std::string memory = std::to_string(memory_bytes);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
   const std::string fd = std::to_string(kWorkerSocket);
-  const char* arguments[] = {program.c_str(), "--socket", fd.c_str(), "--memory-bytes",
-                             memory.c_str(), nullptr};
+  const std::string memory = std::to_string(limits.memory_bytes_max);
+  const std::string output = std::to_string(limits.output_bytes_max);
+  const std::string sandbox = limits.sandbox == SandboxMode::kOff ? "0" : "1";
+  const char* arguments[] = {program.c_str(), "--socket",     fd.c_str(),  "--memory-bytes", memory.c_str(),
+                             "--output-bytes", output.c_str(), "--sandbox", sandbox.c_str(),  nullptr};
+  const std::vector<const char*> environment = WorkerEnvironment();
   pid_t pid = -1;
-  const int failed = posix_spawn(&pid, program.c_str(), &actions, &attributes,
-                                 const_cast<char**>(arguments), environ);
+  const int failed = posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(arguments),
+                                 const_cast<char**>(environment.data()));
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
@@ -68,52 +106,118 @@ Result<pid_t> Spawn(const std::string& program, int socket, uint64_t memory_byte
   return pid;
 }
 
+/// Killed processes whose end the kernel put off (it waits for a disk or a driver, say): they are children until
+/// somebody has asked for their end.
+class Unreaped {
+ public:
+  void Add(pid_t pid) {
+    MutexLock lock(mutex_);
+    pids_.push_back(pid);
+  }
+  void Retry() {
+    MutexLock lock(mutex_);
+    std::erase_if(pids_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+  }
+  static Unreaped& Get() {
+    static Unreaped unreaped;
+    return unreaped;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<pid_t> pids_ GUARDED_BY(mutex_);
+};
+
+/// Kills a worker with its process group and returns how it ended; nothing when it had not within a second or two: it
+/// then ends by itself.
+std::optional<int> End(pid_t pid) {
+  Unreaped::Get().Retry();
+  kill(-pid, SIGKILL);
+  auto pause = std::chrono::microseconds(100);
+  for (const auto deadline = proto::Deadline::AfterS(2); !deadline.passed();) {
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) == pid) return status;
+    std::this_thread::sleep_for(pause);
+    pause = std::min<std::chrono::microseconds>(pause * 2, std::chrono::milliseconds(20));
+  }
+  LogWarn("left a worker that does not end", {{"worker", pid}});
+  Unreaped::Get().Add(pid);
+  return std::nullopt;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const std::string& program,
+WorkerLimits::WorkerLimits(const Config& config)
+    : memory_bytes_max(config.worker_memory_bytes_max),
+      output_bytes_max(config.worker_output_bytes_max),
+      start_s_max(config.worker_start_s_max),
+      accept_s_max(config.worker_accept_s_max),
+      wall_s_max(config.worker_wall_s_max),
+      cpu_s_max(config.worker_cpu_s_max),
+      threads(config.worker_threads),
+      prove_ms_max(config.prove_ms_max) {
+  // The daemon does not start with another text; should one come here, the strictest meaning is the safe one.
+  const auto mode = ParseSandboxMode(config.worker_sandbox);
+  sandbox = mode ? *mode : SandboxMode::kRequired;
+}
+
+Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(const std::string& program,
                                                             const WorkerLimits& limits) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return Error(Code::kExhausted, fmt::format("socket pair: {}", std::strerror(errno)));
   }
-  std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
+  std::unique_ptr<WorkerProcess> worker(new WorkerProcess(limits));
   worker->socket_ = proto::UniqueFd(ends[0]);
-  worker->limits_ = limits;
-  {
-    const proto::UniqueFd child_end(ends[1]);
-    TRY_ASSIGN(worker->pid_, Spawn(program, child_end.get(), limits.memory_bytes_max));
-  }
-  if (Status hello = worker->ReadHello(); !hello) {
-    return Error(Code::kUnavailable, fmt::format("start of {}: {}", program, hello.error().message()));
-  }
+  const proto::UniqueFd child_end(ends[1]);
+  TRY_ASSIGN(worker->pid_, SpawnProgram(program, child_end.get(), limits));
   return worker;
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (pid_ > 0) End(pid_);
 }
 
 void WorkerProcess::Kill() {
-  // Closing our reading side ends a Run; the destructor reaps the process, so that the number
-  // cannot name another one here.
+  // Closing our side ends a Run; who ran it kills and reaps the process, so that the number cannot
+  // name another one here.
   shutdown(socket_.get(), SHUT_RDWR);
+}
+
+/// The next frame of a type, for the job that runs.
+Result<proto::Frame> WorkerProcess::Receive(proto::WorkerMessage type, proto::Deadline deadline) {
+  TRY_ASSIGN(proto::Frame frame, proto::ReceiveFrame(socket_.get(), deadline, kAnswerBytesMax));
+  if (frame.header.type == static_cast<uint16_t>(type) && frame.header.request == jobs_) return frame;
+  return Error(Code::kCorrupt, fmt::format("message {} for job {} where {} for job {} was due", frame.header.type,
+                                           frame.header.request, static_cast<uint16_t>(type), jobs_));
 }
 
 Status WorkerProcess::ReadHello() {
   Result<proto::Frame> frame =
-      proto::ReceiveFrame(socket_.get(), static_cast<int>(limits_.start_s_max * 1000));
-  if (!frame && frame.error().code() == Code::kUnavailable) return DeathReport();
-  if (!frame) return std::move(frame).error();
+      Receive(proto::WorkerMessage::Hello, proto::Deadline::AfterS(limits_.start_s_max));
+  if (!frame) {
+    return Lose(frame.error(), fmt::format("it said nothing within {} s (worker_start_s_max)", limits_.start_s_max));
+  }
   const auto* hello = proto::ReadMessage<proto::WorkerHello>(frame->body);
-  if (hello == nullptr) return Error(Code::kUnavailable, "its first message is not a hello");
+  if (hello == nullptr) return Lose(Error(Code::kCorrupt, "its first message is not a hello"), "");
   facts_.identity = hello->compiler()->str();
   facts_.level = hello->level()->str();
   if (hello->features() != nullptr) {
     for (const auto* feature : *hello->features()) facts_.features.push_back(feature->str());
   }
+  sandbox_.fill("not told");
+  if (hello->sandbox() != nullptr && hello->sandbox()->size() == sandbox_.size()) {
+    for (uint32_t i = 0; i < sandbox_.size(); ++i) sandbox_[i] = hello->sandbox()->Get(i)->str();
+  }
+  if (limits_.sandbox == SandboxMode::kRequired) return CheckClosed(sandbox_);
   return {};
+}
+
+Status WorkerProcess::Greet() {
+  Status hello = ReadHello();
+  if (hello) return {};
+  usable_ = false;
+  return Error(Code::kUnavailable, hello.error().message());
 }
 
 bool WorkerProcess::IsAlive() {
@@ -121,12 +225,20 @@ bool WorkerProcess::IsAlive() {
   return poll(&state, 1, 0) == 0;
 }
 
+/// The process is of no use any more: kills it and says why, `limit` when it took too long.
+Error WorkerProcess::Lose(const Error& reason, const std::string& limit) {
+  if (reason.code() == Code::kUnavailable) return DeathReport();
+  Ignore(Status(DeathReport()), "it was alive until now");
+  if (reason.code() == Code::kTimeout) return Error(Code::kTimeout, limit);
+  return Error(Code::kInternal, fmt::format("the compile process sent what cannot be used: {}", reason.message()));
+}
+
 Error WorkerProcess::DeathReport() {
   usable_ = false;
-  kill(pid_, SIGKILL);
-  int status = 0;
-  waitpid(pid_, &status, 0);
+  const std::optional<int> ended = End(pid_);
   pid_ = -1;
+  if (!ended) return Error(Code::kInternal, "the compile process hangs in the kernel");
+  const int status = *ended;
   if (WIFEXITED(status)) {
     return Error(Code::kInternal,
                  fmt::format("the compile process ended with status {}", WEXITSTATUS(status)));
@@ -141,6 +253,7 @@ Error WorkerProcess::DeathReport() {
 
 Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   ++jobs_;
+  took_job_ = false;
   proto::WorkerJobT message;
   message.graph = job.graph;
   message.threads = static_cast<uint32_t>(limits_.threads);
@@ -150,35 +263,54 @@ Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   message.gears = job.gears;
   const proto::FrameHeader header{.type = static_cast<uint16_t>(proto::WorkerMessage::Job),
                                   .request = static_cast<uint32_t>(jobs_)};
-  if (!proto::SendFrame(socket_.get(), header, proto::PackMessage<proto::WorkerJob>(message))) {
-    return DeathReport();
+  const auto accept = proto::Deadline::AfterS(limits_.accept_s_max);
+  const std::string not_taken =
+      fmt::format("the compile process took no job within {} s (worker_accept_s_max)", limits_.accept_s_max);
+  if (Status sent = proto::SendFrame(socket_.get(), header, proto::PackMessage<proto::WorkerJob>(message), accept);
+      !sent) {
+    return Lose(sent.error(), not_taken);
   }
+  if (auto taken = Receive(proto::WorkerMessage::Taken, accept); !taken) return Lose(taken.error(), not_taken);
+  took_job_ = true;
   Result<proto::Frame> frame =
-      proto::ReceiveFrame(socket_.get(), static_cast<int>(limits_.wall_s_max * 1000));
-  if (!frame && frame.error().code() == Code::kTimeout) {
-    Ignore(Status(DeathReport()), "the timeout is the reason");
-    return Error(Code::kTimeout, fmt::format("the compile took longer than {} s (worker_wall_s_max)",
-                                             limits_.wall_s_max));
+      Receive(proto::WorkerMessage::Done, proto::Deadline::AfterS(limits_.wall_s_max));
+  if (!frame) {
+    return Lose(frame.error(),
+                fmt::format("the compile took longer than {} s (worker_wall_s_max)", limits_.wall_s_max));
   }
-  if (!frame) return DeathReport();
-  const auto* done = proto::ReadMessage<proto::WorkerDone>(frame->body);
-  if (done == nullptr || frame->header.request != jobs_) {
-    usable_ = false;
-    return Error(Code::kInternal, "the compile process sent an answer that cannot be read");
-  }
+  return ReadAnswer(std::move(frame).value());
+}
+
+Result<CompiledArtifact> WorkerProcess::ReadAnswer(proto::Frame frame) {
+  const auto* done = proto::ReadMessage<proto::WorkerDone>(frame.body);
+  if (done == nullptr) return Lose(Error(Code::kCorrupt, "the message does not verify"), "");
   resident_bytes_ = done->resident_bytes();
   if (done->code() != 0) {
     return Error(CodeOf(done->code()), done->message() == nullptr ? "" : done->message()->str());
   }
-  if (frame->descriptors.size() != 1) {
-    return Error(Code::kInternal, "the compile process sent no artifact");
+  if (frame.descriptors.size() != 1) {
+    return Lose(Error(Code::kCorrupt, fmt::format("{} files with an answer", frame.descriptors.size())), "");
   }
-  TRY(proto::CheckSealed(frame->descriptors[0].get()));
   CompiledArtifact artifact;
   artifact.digest = {done->artifact_low(), done->artifact_high()};
-  artifact.file = std::move(frame->descriptors[0]);
+  artifact.file = std::move(frame.descriptors[0]);
   artifact.bytes = done->artifact_bytes();
-  artifact.seconds = done->passes_s() + done->codegen_s() + done->link_s() + done->proof_s();
+  const auto check = [&]() -> Status {
+    // In this order: what is sealed keeps its size and its bytes.
+    TRY(proto::CheckSealed(artifact.file.get()));
+    if (artifact.bytes > limits_.output_bytes_max && limits_.output_bytes_max != 0) {
+      return Error(Code::kExhausted, fmt::format("{} bytes, at most {} may come (worker_output_bytes_max)",
+                                                 artifact.bytes, limits_.output_bytes_max));
+    }
+    TRY_ASSIGN(const Mapping mapping, Mapping::Map(artifact.file.get(), artifact.bytes));
+    if (DigestOf(mapping.bytes()) == artifact.digest) return {};
+    return Error(Code::kCorrupt, "its bytes do not have the digest that came with them");
+  };
+  if (Status good = check(); !good) return Lose(Error(Code::kCorrupt, good.error().message()), "");
+  // What is no time adds nothing to what the store thinks the artifact cost.
+  for (const float part : {done->passes_s(), done->codegen_s(), done->link_s(), done->proof_s()}) {
+    if (part > 0 && part < 1e6f) artifact.seconds += part;
+  }
   return artifact;
 }
 

@@ -3,20 +3,18 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string>
 
+#include "proto/memory_file.h"
+
 namespace ingot::proto {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 constexpr size_t kBodyRoomBytes = 64 << 10;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
@@ -31,28 +29,26 @@ union ControlBuffer {
   char bytes[CMSG_SPACE(sizeof(int) * kFrameDescriptorsMax)];
 };
 
-/// Waits until the socket is readable; the deadline is a point in time so that slow senders of
-/// many small pieces do not extend it.
-Status WaitReadable(int socket, SteadyClock::time_point deadline, bool forever) {
+/// Waits until the socket is ready for `events`.
+Status Await(int socket, int16_t events, Deadline deadline) {
   while (true) {
-    int wait_ms = -1;
-    if (!forever) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now());
-      if (left.count() <= 0) return Error(Code::kTimeout, "no reply before the deadline");
-      wait_ms = static_cast<int>(left.count());
-    }
-    pollfd poll_fd{socket, POLLIN, 0};
-    const int ready = poll(&poll_fd, 1, wait_ms);
+    pollfd poll_fd{socket, events, 0};
+    const int ready = poll(&poll_fd, 1, deadline.poll_ms());
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return SystemError(Code::kUnavailable, "poll");
+    if (ready == 0) {
+      return Error(Code::kTimeout, events == POLLIN ? "no reply before the deadline"
+                                                    : "the peer took no bytes before the deadline");
+    }
+    if (errno != EINTR) return SystemError(Code::kUnavailable, "poll");
   }
 }
 
 /// Reads exactly `size` bytes; descriptors that arrive on the way are appended.
-Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& descriptors,
-                   SteadyClock::time_point deadline, bool forever) {
+Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& descriptors, Deadline deadline) {
   while (size > 0) {
-    TRY(WaitReadable(socket, deadline, forever));
+    // A peer that always has one more byte must not get past the deadline.
+    if (deadline.passed()) return Error(Code::kTimeout, "no reply before the deadline");
+    TRY(Await(socket, POLLIN, deadline));
     iovec part{to, size};
     ControlBuffer control;
     msghdr message{};
@@ -60,7 +56,7 @@ Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& 
     message.msg_iovlen = 1;
     message.msg_control = control.bytes;
     message.msg_controllen = sizeof control.bytes;
-    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return SystemError(Code::kUnavailable, "receive");
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
@@ -72,6 +68,9 @@ Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& 
         descriptors.emplace_back(fd);
       }
     }
+    if (descriptors.size() > kFrameDescriptorsMax) {
+      return Error(Code::kCorrupt, "more descriptors than a frame may carry arrived");
+    }
     if (got == 0) return Error(Code::kUnavailable, "the peer closed the connection");
     to += got;
     size -= static_cast<size_t>(got);
@@ -81,12 +80,11 @@ Status ReadExactly(int socket, uint8_t* to, size_t size, std::vector<UniqueFd>& 
 
 /// Reads a body of `size` bytes. Room grows with what has come, so that a header alone cannot make
 /// its reader take the memory that it announces.
-Status ReadBody(int socket, Buffer& body, size_t size, std::vector<UniqueFd>& descriptors,
-                SteadyClock::time_point deadline, bool forever) {
+Status ReadBody(int socket, Buffer& body, size_t size, std::vector<UniqueFd>& descriptors, Deadline deadline) {
   while (body.size() < size) {
     const size_t have = body.size();
     body.resize(std::min(size, have + std::max(have, kBodyRoomBytes)));
-    TRY(ReadExactly(socket, body.data() + have, body.size() - have, descriptors, deadline, forever));
+    TRY(ReadExactly(socket, body.data() + have, body.size() - have, descriptors, deadline));
   }
   return {};
 }
@@ -145,7 +143,7 @@ Result<FrameHeader> DecodeHeader(Bytes bytes) {
   return header;
 }
 
-Status SendFrame(int socket, const FrameHeader& header, Bytes body,
+Status SendFrame(int socket, const FrameHeader& header, Bytes body, Deadline deadline,
                  const std::vector<int>& descriptors) {
   FrameHeader full = header;
   if (body.size() > kFrameBytesMax || descriptors.size() > kFrameDescriptorsMax) {
@@ -173,11 +171,10 @@ Status SendFrame(int socket, const FrameHeader& header, Bytes body,
   }
   size_t left = head.size() + body.size();
   while (left > 0) {
-    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && errno == EAGAIN) {
-      pollfd poll_fd{socket, POLLOUT, 0};
-      poll(&poll_fd, 1, -1);
+      TRY(Await(socket, POLLOUT, deadline));
       continue;
     }
     if (sent < 0) return SystemError(Code::kUnavailable, "send");
@@ -196,14 +193,16 @@ Status SendFrame(int socket, const FrameHeader& header, Bytes body,
   return {};
 }
 
-Result<Frame> ReceiveFrame(int socket, int deadline_ms) {
-  const bool forever = deadline_ms < 0;
-  const auto deadline = SteadyClock::now() + std::chrono::milliseconds(forever ? 0 : deadline_ms);
+Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max) {
   Frame frame;
   std::array<uint8_t, kFrameHeaderBytes> head;
-  TRY(ReadExactly(socket, head.data(), head.size(), frame.descriptors, deadline, forever));
+  TRY(ReadExactly(socket, head.data(), head.size(), frame.descriptors, deadline));
   TRY_ASSIGN(frame.header, DecodeHeader(head));
-  TRY(ReadBody(socket, frame.body, frame.header.length, frame.descriptors, deadline, forever));
+  if (frame.header.length > bytes_max) {
+    return Error(Code::kExhausted, "frame of " + std::to_string(frame.header.length) + " bytes, at most " +
+                                       std::to_string(bytes_max) + " are expected here");
+  }
+  TRY(ReadBody(socket, frame.body, frame.header.length, frame.descriptors, deadline));
   if (frame.descriptors.size() != frame.header.descriptors) {
     return Error(Code::kCorrupt, "frame announced " + std::to_string(frame.header.descriptors) +
                                      " descriptors, " + std::to_string(frame.descriptors.size()) +
@@ -213,8 +212,7 @@ Result<Frame> ReceiveFrame(int socket, int deadline_ms) {
 }
 
 Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes) {
-  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) return SystemError(Code::kExhausted, "memfd_create");
+  TRY_ASSIGN(UniqueFd fd, MakeMemoryFile(name));
   // Taken now: where memory is short, a page touched later would end the process.
   if (bytes != 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)) != 0) {
     return SystemError(Code::kExhausted, "take memory for a memory file");

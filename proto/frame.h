@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "proto/deadline.h"
 
 namespace ingot::proto {
 
@@ -53,10 +54,12 @@ struct Frame {
   std::vector<UniqueFd> descriptors;
 };
 
-/// Blocking send and receive on a Unix stream socket, with SCM_RIGHTS. `deadline_ms` < 0 waits
-/// for ever. kUnavailable: the peer is gone; kTimeout.
-Status SendFrame(int socket, const FrameHeader& header, Bytes body, const std::vector<int>& descriptors = {});
-Result<Frame> ReceiveFrame(int socket, int deadline_ms = -1);
+/// Blocking send and receive on a Unix stream socket, with SCM_RIGHTS. kUnavailable: the peer is gone; kTimeout: the
+/// deadline passed, perhaps within a frame, so that the connection is of no use afterwards.
+Status SendFrame(int socket, const FrameHeader& header, Bytes body, Deadline deadline,
+                 const std::vector<int>& descriptors = {});
+/// kExhausted when the body has more than `bytes_max` bytes, kCorrupt when it is no frame.
+Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max = kFrameBytesMax);
 
 /// A memory file of `bytes` zeros, to be filled and then sealed. kExhausted: memory or descriptors.
 Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -14,6 +15,9 @@
 
 namespace ingot::proto {
 namespace {
+
+/// Long enough for whatever does end.
+Deadline Soon() { return Deadline::AfterS(60); }
 
 constexpr FrameHeader kHeader{0x0102, 3, 0x04050607, 0x00080910};
 
@@ -91,14 +95,14 @@ class Sockets : public testing::Test {
 };
 
 TEST_F(Sockets, CarryFramesInOrder) {
-  ASSERT_TRUE(SendFrame(left_.get(), {7, 0, 1, 0}, AsBytes("hello")));
-  ASSERT_TRUE(SendFrame(left_.get(), {8, 0, 2, 0}, {}));
-  const Result<Frame> first = ReceiveFrame(right_.get());
+  ASSERT_TRUE(SendFrame(left_.get(), {7, 0, 1, 0}, AsBytes("hello"), Soon()));
+  ASSERT_TRUE(SendFrame(left_.get(), {8, 0, 2, 0}, {}, Soon()));
+  const Result<Frame> first = ReceiveFrame(right_.get(), Soon());
   ASSERT_TRUE(first) << first.error().ToText();
   EXPECT_EQ(first->header.type, 7);
   EXPECT_EQ(first->header.request, 1u);
   EXPECT_EQ(AsText(first->body), "hello");
-  const Result<Frame> second = ReceiveFrame(right_.get());
+  const Result<Frame> second = ReceiveFrame(right_.get(), Soon());
   ASSERT_TRUE(second) << second.error().ToText();
   EXPECT_EQ(second->header.type, 8);
   EXPECT_TRUE(second->body.empty());
@@ -108,8 +112,8 @@ TEST_F(Sockets, CarryFramesInOrder) {
 TEST_F(Sockets, CarryLargeFrames) {
   Buffer body(20 << 20);
   for (size_t i = 0; i < body.size(); ++i) body[i] = static_cast<uint8_t>(i * 31 >> 7);
-  std::thread sender([&] { EXPECT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, body)); });
-  const Result<Frame> frame = ReceiveFrame(right_.get());
+  std::thread sender([&] { EXPECT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, body, Soon())); });
+  const Result<Frame> frame = ReceiveFrame(right_.get(), Soon());
   sender.join();
   ASSERT_TRUE(frame) << frame.error().ToText();
   EXPECT_TRUE(frame->body == body);
@@ -119,33 +123,33 @@ TEST_F(Sockets, CarryDescriptors) {
   Result<UniqueFd> one = MakeSealedMemory("one", AsBytes("first"));
   Result<UniqueFd> two = MakeSealedMemory("two", AsBytes("second one"));
   ASSERT_TRUE(one && two);
-  ASSERT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x"), {one->get(), two->get()}));
-  ASSERT_TRUE(SendFrame(left_.get(), {2, 0, 2, 0}, AsBytes("y")));
-  const Result<Frame> frame = ReceiveFrame(right_.get());
+  ASSERT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x"), Soon(), {one->get(), two->get()}));
+  ASSERT_TRUE(SendFrame(left_.get(), {2, 0, 2, 0}, AsBytes("y"), Soon()));
+  const Result<Frame> frame = ReceiveFrame(right_.get(), Soon());
   ASSERT_TRUE(frame) << frame.error().ToText();
   ASSERT_EQ(frame->descriptors.size(), 2u);
   char text[16] = {};
   ASSERT_EQ(::pread(frame->descriptors[1].get(), text, sizeof text, 0), 10);
   EXPECT_STREQ(text, "second one");
   EXPECT_TRUE(::fcntl(frame->descriptors[0].get(), F_GETFD) & FD_CLOEXEC);
-  const Result<Frame> next = ReceiveFrame(right_.get());
+  const Result<Frame> next = ReceiveFrame(right_.get(), Soon());
   ASSERT_TRUE(next);
   EXPECT_TRUE(next->descriptors.empty());
 }
 
 TEST_F(Sockets, CarryAsManyDescriptorsAsTheLimitAndNoMore) {
   const std::vector<int> many(kFrameDescriptorsMax, left_.get());
-  ASSERT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, {}, many));
-  const Result<Frame> frame = ReceiveFrame(right_.get());
+  ASSERT_TRUE(SendFrame(left_.get(), {1, 0, 1, 0}, {}, Soon(), many));
+  const Result<Frame> frame = ReceiveFrame(right_.get(), Soon());
   ASSERT_TRUE(frame) << frame.error().ToText();
   EXPECT_EQ(frame->descriptors.size(), kFrameDescriptorsMax);
   const std::vector<int> more(kFrameDescriptorsMax + 1, left_.get());
-  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, {}, more).error().code(), Code::kExhausted);
+  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, {}, Soon(), more).error().code(), Code::kExhausted);
 }
 
 TEST_F(Sockets, AnnouncedDescriptorsThatDoNotArriveAreCorrupt) {
   SendRaw(EncodeHeader({1, 2, 1, 0}));
-  EXPECT_EQ(ReceiveFrame(right_.get()).error().code(), Code::kCorrupt);
+  EXPECT_EQ(ReceiveFrame(right_.get(), Soon()).error().code(), Code::kCorrupt);
 }
 
 TEST_F(Sockets, EveryTruncatedFrameIsAGonePeer) {
@@ -161,28 +165,54 @@ TEST_F(Sockets, EveryTruncatedFrameIsAGonePeer) {
     right_ = UniqueFd(pair[1]);
     if (size > 0) SendRaw(Bytes(whole).first(size));
     left_.Reset();
-    const Result<Frame> frame = ReceiveFrame(right_.get());
+    const Result<Frame> frame = ReceiveFrame(right_.get(), Soon());
     ASSERT_FALSE(frame) << size;
     EXPECT_EQ(frame.error().code(), Code::kUnavailable) << frame.error().ToText();
   }
 }
 
 TEST_F(Sockets, SilenceIsATimeout) {
-  EXPECT_EQ(ReceiveFrame(right_.get(), 1).error().code(), Code::kTimeout);
+  EXPECT_EQ(ReceiveFrame(right_.get(), Deadline::AfterMs(1)).error().code(), Code::kTimeout);
   SendRaw(Bytes(EncodeHeader({1, 0, 1, 5})).first(10));
-  EXPECT_EQ(ReceiveFrame(right_.get(), 1).error().code(), Code::kTimeout);
+  EXPECT_EQ(ReceiveFrame(right_.get(), Deadline::AfterMs(1)).error().code(), Code::kTimeout);
+}
+
+// A peer that takes nothing (stopped, say) holds its sender up until the deadline and no longer.
+TEST_F(Sockets, APeerThatTakesNothingIsATimeout) {
+  const Buffer body(20 << 20);
+  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, body, Deadline::AfterMs(20)).error().code(), Code::kTimeout);
+}
+
+// The deadline is for the frame, not for each of its pieces.
+TEST_F(Sockets, APeerThatSendsByteAfterByteIsATimeout) {
+  std::atomic<bool> done = false;
+  std::thread sender([&] {
+    SendRaw(EncodeHeader({1, 0, 1, 1 << 20}));
+    while (!done) {
+      ::send(left_.get(), "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+      std::this_thread::yield();
+    }
+  });
+  EXPECT_EQ(ReceiveFrame(right_.get(), Deadline::AfterMs(20)).error().code(), Code::kTimeout);
+  done = true;
+  sender.join();
+}
+
+TEST_F(Sockets, ALongerFrameThanExpectedIsRefusedByItsHeader) {
+  SendRaw(EncodeHeader({1, 0, 1, 1001}));
+  EXPECT_EQ(ReceiveFrame(right_.get(), Soon(), 1000).error().code(), Code::kExhausted);
 }
 
 TEST_F(Sockets, GonePeerIsUnavailableAndNoSignal) {
   right_.Reset();
-  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x")).error().code(),
+  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x"), Soon()).error().code(),
             Code::kUnavailable);
-  EXPECT_EQ(ReceiveFrame(left_.get()).error().code(), Code::kUnavailable);
+  EXPECT_EQ(ReceiveFrame(left_.get(), Soon()).error().code(), Code::kUnavailable);
 }
 
 TEST_F(Sockets, RefuseGarbage) {
   SendRaw(AsBytes("GET / HTTP/1.1\r\n"));
-  EXPECT_EQ(ReceiveFrame(right_.get()).error().code(), Code::kCorrupt);
+  EXPECT_EQ(ReceiveFrame(right_.get(), Soon()).error().code(), Code::kCorrupt);
 }
 
 TEST(SealedMemory, HoldsTheBytesAndCannotBeChanged) {

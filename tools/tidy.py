@@ -106,6 +106,28 @@ def check_waits(file: str, text: str) -> "list[str]":
             if file.endswith((".cpp", ".h")) and re.search(r"\b(if|while|for|switch) \([^;]*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await", line)]
 
 
+# Calls that make a descriptor and can mark it; those that cannot have a form that can.
+MAKES_DESCRIPTOR = r"open|openat|socket|socketpair|accept4|pipe2|dup3|memfd_create|eventfd|epoll_create1|timerfd_create|signalfd|inotify_init1"
+CANNOT_MARK = r"accept|pipe|dup|creat|epoll_create|inotify_init|popen|mkstemp"
+
+
+def check_descriptors(file: str, text: str) -> "list[str]":
+    """A program that is started gets the descriptors that it is given: all others are marked when they are made."""
+    if not file.endswith((".cpp", ".h")) or file.startswith(("tests/", "examples/")) or "_test." in file or "/test_" in file:
+        return []
+    found = []
+    for n, line in enumerate(text.splitlines(), 1):
+        code = re.sub(r"//.*", "", line)
+        if call := re.search(rf"(?<![\w.>:])(?:::)?({CANNOT_MARK})\(", code):
+            found.append(f"{file}:{n}: {call[1]}() makes a descriptor that stays open in programs that are started")
+        # Members and functions of other names without arguments are none of the kernel's.
+        if (call := re.search(rf"(?<![\w.>:])(?:::)?({MAKES_DESCRIPTOR})\((?!\))", code)) and "CLOEXEC" not in code:
+            found.append(f"{file}:{n}: {call[1]}() without CLOEXEC")
+        if re.search(r"\bfopen\(", code) and not re.search(r'"\w*e\w*"', code):
+            found.append(f"{file}:{n}: fopen() without 'e'")
+    return found
+
+
 def check_license(file: str, text: str) -> "list[str]":
     if pathlib.Path(file).suffix in (".h", ".cpp", ".py") and "SPDX-License-Identifier" not in text[:200]:
         return [f"{file}:1: no SPDX line"]
@@ -158,7 +180,7 @@ def main() -> int:
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
     found = check_dead(files, texts) + check_types(texts)
     for file, text in texts.items():
-        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_waits, check_license):
+        for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_waits, check_descriptors, check_license):
             found += check(file, text)
     print("\n".join(sorted(found)) or f"tidy: {len(texts)} files, nothing to say")
     return 1 if found else 0

@@ -79,7 +79,9 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
     if (next_request_ == 0) next_request_ = 1;
     waiting_[request];
   }
-  if (Status sent = Send(type, request, body); !sent) {
+  const auto deadline = deadline_ms < 0 ? proto::Deadline::Never()
+                                        : proto::Deadline::AfterMs(static_cast<uint64_t>(deadline_ms));
+  if (Status sent = Send(type, request, body, deadline); !sent) {
     // The daemon may have said why before it closed: its words are read below.
     if (sent.error().code() != Code::kUnavailable) {
       std::lock_guard lock(mutex_);
@@ -87,20 +89,41 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
       return std::move(sent).error();
     }
   }
-  TRY_ASSIGN(proto::Frame frame, Await(request, deadline_ms));
+  TRY_ASSIGN(proto::Frame frame, Await(request, deadline));
   if (frame.header.type == static_cast<uint16_t>(proto::MessageType::Error)) return ErrorOf(frame);
   return frame;
 }
 
-Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body) {
-  std::lock_guard lock(send_mutex_);
-  return proto::SendFrame(socket_.get(),
-                          {.type = static_cast<uint16_t>(type), .request = request}, body);
+/// One frame at a time, without the lock while it is sent.
+Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline) {
+  constexpr const char* kNotTaken = "the daemon took no request before the deadline";
+  std::unique_lock lock(mutex_);
+  while (sending_ && !broken_) {
+    if (deadline.passed()) return Error(Code::kTimeout, kNotTaken);
+    WaitForChange(lock, deadline);
+  }
+  if (broken_) return Error(Code::kUnavailable, "the connection broke");
+  sending_ = true;
+  lock.unlock();
+  Status sent = proto::SendFrame(
+      socket_.get(), {.type = static_cast<uint16_t>(type), .request = request}, body, deadline);
+  lock.lock();
+  sending_ = false;
+  changed_.notify_all();
+  // A part may be on its way: nothing else can follow it.
+  if (!sent && sent.error().code() == Code::kTimeout) Break(Error(Code::kUnavailable, kNotTaken));
+  return sent;
 }
 
-Result<proto::Frame> Channel::Await(uint32_t request, int deadline_ms) {
-  const bool forever = deadline_ms < 0;
-  const auto deadline = Clock::now() + std::chrono::milliseconds(forever ? 0 : deadline_ms);
+void Channel::WaitForChange(std::unique_lock<std::mutex>& lock, proto::Deadline deadline) {
+  if (deadline.is_never()) {
+    changed_.wait(lock);
+  } else {
+    changed_.wait_until(lock, deadline.at());
+  }
+}
+
+Result<proto::Frame> Channel::Await(uint32_t request, proto::Deadline deadline) {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto slot = waiting_.find(request);
@@ -109,35 +132,27 @@ Result<proto::Frame> Channel::Await(uint32_t request, int deadline_ms) {
       waiting_.erase(slot);
       return frame;
     }
-    if (broken_ || (!forever && Clock::now() >= deadline)) {
+    if (broken_ || deadline.passed()) {
       waiting_.erase(slot);
       if (broken_) return *broken_;
-      return Error(Code::kTimeout, fmt::format("no reply within {} ms", deadline_ms));
+      return Error(Code::kTimeout, "no reply before the deadline");
     }
     if (!reading_) {
-      ReadOne(lock, deadline, forever);
-    } else if (forever) {
-      changed_.wait(lock);
+      ReadOne(lock, deadline);
     } else {
-      changed_.wait_until(lock, deadline);
+      WaitForChange(lock, deadline);
     }
   }
 }
 
 /// Reads one frame, or nothing until the deadline, with the lock released meanwhile.
-void Channel::ReadOne(std::unique_lock<std::mutex>& lock, Clock::time_point deadline,
-                      bool forever) {
+void Channel::ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadline) {
   reading_ = true;
   lock.unlock();
-  int wait_ms = -1;
-  if (!forever) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    wait_ms = static_cast<int>(std::max<int64_t>(0, left.count()));
-  }
   pollfd readable{socket_.get(), POLLIN, 0};
-  const int ready = poll(&readable, 1, wait_ms);
+  const int ready = poll(&readable, 1, deadline.poll_ms());
   std::optional<Result<proto::Frame>> frame;
-  if (ready > 0) frame = proto::ReceiveFrame(socket_.get(), kRestOfFrameMs);
+  if (ready > 0) frame = proto::ReceiveFrame(socket_.get(), proto::Deadline::AfterMs(kRestOfFrameMs));
   lock.lock();
   reading_ = false;
   if (frame && *frame) {

@@ -33,23 +33,23 @@ class Channel {
   bool broken() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Slot {
     std::optional<proto::Frame> frame;
   };
 
-  Status Send(proto::MessageType type, uint32_t request, Bytes body);
-  Result<proto::Frame> Await(uint32_t request, int deadline_ms);
-  void ReadOne(std::unique_lock<std::mutex>& lock, Clock::time_point deadline, bool forever);
+  Status Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline);
+  Result<proto::Frame> Await(uint32_t request, proto::Deadline deadline);
+  void ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadline);
+  void WaitForChange(std::unique_lock<std::mutex>& lock, proto::Deadline deadline);
   void Break(const Error& reason);
 
   const proto::UniqueFd socket_;
-  std::mutex send_mutex_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<uint32_t, Slot> waiting_;
   uint32_t next_request_ = 1;
   bool reading_ = false;
+  bool sending_ = false;
   std::optional<Error> broken_;
 };
 

@@ -13,7 +13,7 @@ namespace ingot::client {
 
 Status WritePublicFile(const std::string& path, std::span<const Bytes> parts) {
   const std::string temporary = fmt::format("{}.{}.part", path, getpid());
-  std::FILE* const out = std::fopen(temporary.c_str(), "wb");
+  std::FILE* const out = std::fopen(temporary.c_str(), "wbe");
   if (out == nullptr) return ErrorFromErrno(errno, "open " + temporary);
   bool written = true;
   for (const Bytes part : parts) {

@@ -4,7 +4,6 @@
 #include <llvm/Object/ObjectFile.h>
 #include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/raw_ostream.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "compiler/codegen/codegen.h"
+#include "proto/memory_file.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -23,18 +23,12 @@ namespace {
 /// An unnamed file in memory that lld can open by path.
 class MemoryFile {
  public:
-  explicit MemoryFile(const char* name) : fd_(memfd_create(name, MFD_CLOEXEC)) {}
-  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  MemoryFile& operator=(MemoryFile&&) = delete;
-  ~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  bool is_open() const { return fd_ >= 0; }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+  explicit MemoryFile(proto::UniqueFd fd) : fd_(std::move(fd)) {}
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
 
   Status Write(Bytes bytes) const {
     while (!bytes.empty()) {
-      const ssize_t written = write(fd_, bytes.data(), bytes.size());
+      const ssize_t written = write(fd_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) return Fail("writing");
       bytes = bytes.subspan(static_cast<size_t>(written));
@@ -45,7 +39,7 @@ class MemoryFile {
   static Error Fail(const char* what) {
     return Error(Code::kExhausted, std::string(what) + " a file in memory: " + strerror(errno));
   }
-  int fd_;
+  proto::UniqueFd fd_;
 };
 
 /// Collects what lld writes. lld replaces a regular output file by a new one beside it, which
@@ -143,6 +137,9 @@ Status RunLinker(const std::vector<std::string>& arguments) {
 Result<Buffer> LinkShared(std::span<const Object> objects) {
   std::vector<MemoryFile> inputs;
   PipeReader output;
+  if (!output.is_open()) {
+    return Error(Code::kExhausted, std::string("opening a pipe for the linker: ") + strerror(errno));
+  }
   // No hash of the inputs' names, no timestamps: equal objects give equal bytes.
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--build-id=none", "--hash-style=gnu", "--strip-all", "--no-undefined",
@@ -150,10 +147,8 @@ Result<Buffer> LinkShared(std::span<const Object> objects) {
       output.path()};
   for (const Object& object : objects) {
     TRY(CheckObject(object));
-    inputs.emplace_back("ingot-object");
-    if (!inputs.back().is_open() || !output.is_open()) {
-      return Error(Code::kExhausted, std::string("opening files for the linker: ") + strerror(errno));
-    }
+    TRY_ASSIGN(proto::UniqueFd file, proto::MakeMemoryFile("ingot-object"));
+    inputs.emplace_back(std::move(file));
     TRY(inputs.back().Write(object.bytes));
     arguments.push_back(inputs.back().path());
   }

@@ -31,8 +31,9 @@ bool Same(const Frame& a, const Frame& b) {
 
 void CheckFrame(const Frame& frame) {
   const Pair pair;
-  Ensure(SendFrame(pair.writer.get(), frame.header, frame.body).has_value(), "a frame can be sent");
-  const Result<Frame> again = ReceiveFrame(pair.reader.get());
+  const Status sent = SendFrame(pair.writer.get(), frame.header, frame.body, Deadline::AfterS(60));
+  Ensure(sent.has_value(), "a frame can be sent");
+  const Result<Frame> again = ReceiveFrame(pair.reader.get(), Deadline::AfterS(60));
   Ensure(again.has_value() && Same(*again, frame), "a frame arrives as it was sent");
 }
 
@@ -64,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::Pair pair;
   fuzz::Ensure(write(pair.writer.get(), data, size) == static_cast<ssize_t>(size), "the socket takes all");
   pair.writer.Reset();
-  while (const auto frame = proto::ReceiveFrame(pair.reader.get())) {
+  while (const auto frame = proto::ReceiveFrame(pair.reader.get(), proto::Deadline::AfterS(60))) {
     fuzz::accepted = true;
     fuzz::CheckFrame(*frame);
   }

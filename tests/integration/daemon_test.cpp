@@ -2,6 +2,7 @@
 // Daemon, worker and compiler as they are installed, from a recording to machine code; read by
 // what the counters say.
 #include <csignal>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -73,6 +74,37 @@ TEST_F(IntegrationTest, CompilesARecordingToAnArtifactThatOpens) {
   EXPECT_TRUE(LoadedArtifact::Open(std::move(hit->files[0]),
                                    {variant.artifact_low, variant.artifact_high}));
   EXPECT_EQ(Ask(*later, "stats")["compiles"], 0);
+}
+
+// What the sandbox keeps from the compiler must not be in what it makes; a proof that could not run would be missing.
+TEST_F(IntegrationTest, CompilesToTheSameBytesInTheSandboxAndOutside) {
+  std::set<std::pair<uint64_t, uint64_t>> artifacts;
+  for (const char* sandbox : {"required", "off"}) {
+    client::ConnectionOptions options = Options();
+    // Enough for every kernel, whatever else the machine does.
+    for (const char* argument : {"--prove-ms-max", "60000", "--worker-sandbox", sandbox}) {
+      options.daemon_arguments.push_back(argument);
+    }
+    auto connection = client::Connection::Open(options);
+    ASSERT_TRUE(connection) << connection.error().ToText();
+    auto answer = (*connection)->Compile(RequestFor("f", {4, 7}));
+    ASSERT_TRUE(answer) << sandbox << ": " << answer.error().ToText();
+    artifacts.emplace(answer->reply.variant->artifact_low, answer->reply.variant->artifact_high);
+    const auto artifact = Load(*answer);
+    ASSERT_TRUE(artifact) << artifact.error().ToText();
+    const auto* proofs = (*artifact)->manifest().provenance()->proofs();
+    ASSERT_TRUE(proofs != nullptr && proofs->size() != 0) << sandbox;
+    for (const auto* proof : *proofs) EXPECT_GT(proof->rows_run(), 0u) << sandbox;
+    const json doctor = Ask(**connection, "doctor");
+    EXPECT_EQ(doctor["ok"], true);
+    // "required" was enough to compile, so it says that files and calls are closed.
+    const std::string closed = "files closed (landlock), system calls by a list (seccomp)";
+    EXPECT_EQ(doctor.dump().find(closed) != std::string::npos, std::string(sandbox) == "required") << doctor.dump();
+    connection->reset();
+    Stop();
+    std::filesystem::remove_all(dir_ + "/store");
+  }
+  EXPECT_EQ(artifacts.size(), 1u);
 }
 
 TEST_F(IntegrationTest, CompilesOnceForEightClientsOfOneKey) {
