@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "daemon/core.h"
@@ -16,6 +17,17 @@ struct QueryHooks {
   std::function<int64_t()> uptime_s;
   /// True: drain; false: stop at once.
   std::function<void(bool drain)> stop;
+  /// Asked to stop when the daemon drains: what takes long ends early.
+  std::stop_token stopping = {};
+  /// Why fewer sessions are served than sessions_max says; empty when that is not so.
+  std::string sessions_trouble = {};
+};
+
+/// What a verb waits for, and so which executor it runs on.
+enum class Pace : uint8_t {
+  kMemory,  ///< Nothing: it answers from memory.
+  kStore,   ///< The store or a worker, for a part of what there is.
+  kUpkeep,  ///< A look through all that is stored.
 };
 
 /// Answers the verbs of the CLI in JSON (docs/cli.md). Thread-safe; runs on the pool.
@@ -23,6 +35,9 @@ class Queries {
  public:
   Queries(Core& core, QueryHooks hooks) : core_(core), hooks_(std::move(hooks)) {}
   Reply Answer(Bytes body);
+  /// The verb of a message; empty when that does not verify.
+  static std::string VerbOf(Bytes body);
+  static Pace PaceOf(Bytes body);
   /// kInvalid: no such verb or bad arguments.
   Result<std::string> Run(const std::string& verb, const std::string& arguments);
 

@@ -4,23 +4,64 @@
 #include <fmt/format.h>
 
 #include "base/metrics.h"
+#include "daemon/running.h"
 
 namespace ingot::daemon {
 
 using proto::MessageType;
 
+namespace {
+
+constexpr size_t kVerbShown = 32;
+
+/// For whoever must say what the daemon is at.
+std::string WhatOf(uint16_t type, Bytes body) {
+  if (type == static_cast<uint16_t>(MessageType::Query)) return "query " + Queries::VerbOf(body).substr(0, kVerbShown);
+  return proto::EnumNameMessageType(static_cast<MessageType>(type));
+}
+
+}  // namespace
+
 Requests::Requests(Core& core, QueryHooks hooks)
-    : core_(core), lookups_(core), compiles_(core), queries_(core, std::move(hooks)) {}
+    : core_(core),
+      lookups_(core),
+      compiles_(core),
+      queries_(core, std::move(hooks)),
+      memory_(1, core.config.pool_queue_max),
+      admin_(core.config.admin_threads, core.config.pool_queue_max),
+      upkeep_(1, core.config.pool_queue_max) {}
 
 std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;
   return lookups_.Fast(body);
 }
 
-bool Requests::Start(uint16_t type, Buffer body, ReplyDone done) {
-  return core_.pool.Post([this, type, body = std::move(body), done = std::move(done)]() mutable {
+bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait) {
+  ThreadPool& pool = PoolOf(type, body);
+  return pool.Post([this, type, body = std::move(body), done = std::move(done),
+                    on_wait = std::move(on_wait)]() mutable {
+    if (on_wait) {
+      if (const uint32_t wait_ms = WaitMaxMs(type, body); wait_ms != 0) on_wait(wait_ms);
+    }
+    const Running running(WhatOf(type, body));
     Serve(type, std::move(body), done);
   });
+}
+
+ThreadPool& Requests::PoolOf(uint16_t type, Bytes body) {
+  if (type != static_cast<uint16_t>(MessageType::Query)) return core_.pool;
+  switch (Queries::PaceOf(body)) {
+    case Pace::kMemory: return memory_;
+    case Pace::kStore: return admin_;
+    case Pace::kUpkeep: return upkeep_;
+  }
+  return admin_;
+}
+
+void Requests::Stop() {
+  upkeep_.Stop();
+  admin_.Stop();
+  memory_.Stop();
 }
 
 void Requests::Serve(uint16_t type, Buffer body, const ReplyDone& done) {

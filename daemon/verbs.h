@@ -19,6 +19,9 @@ struct VerbCall {
 
   std::string Text(const char* name) const;
   bool Flag(const char* name) const;
+  uint64_t Number(const char* name, uint64_t otherwise) const;
+  /// kCancelled once the daemon drains. What goes through many values asks at each.
+  Status Going() const;
 };
 using Verb = Result<Json> (*)(const VerbCall&);
 

@@ -202,17 +202,40 @@ Result<Json> StatsVerb(const VerbCall& /*call*/) {
 
 Result<Json> ListVerb(const VerbCall& call) {
   const std::string function = call.Text("function");
+  const Config& config = call.core.config;
+  const uint64_t limit_max = std::max<uint64_t>(1, config.list_entries_max);
+  const uint64_t limit = std::clamp<uint64_t>(call.Number("limit", limit_max), 1, limit_max);
+  Digest after;
+  if (const std::string text = call.Text("after"); !text.empty()) {
+    TRY_ASSIGN(after, Digest::FromHex(text));
+  }
+  // Pages follow the keys: those do not change their order while somebody reads.
+  const auto is_before = [](const Digest& a, const Digest& b) {
+    return std::pair(a.high, a.low) < std::pair(b.high, b.low);
+  };
+  std::vector<Digest> keys = call.core.entries.All();
+  std::erase_if(keys, [&](const Digest& key) { return !is_before(after, key); });
+  std::sort(keys.begin(), keys.end(), is_before);
   std::vector<Json> entries;
-  for (const Digest& digest : call.core.entries.All()) {
+  Json next;
+  uint64_t bytes = 0;
+  for (const Digest& digest : keys) {
+    TRY(call.Going());
     const Result<EntryRef> entry = call.core.entries.Get(digest);
     if (!entry) continue;
     if (!function.empty() && (*entry)->function.find(function) == std::string::npos) continue;
+    // Names may have any length: a page stays far below what a reply may have.
+    if (entries.size() == limit || bytes > config.replies_bytes_max / 4) {
+      next = entries.back()["key"];
+      break;
+    }
     entries.push_back(SummaryJson(call.core, **entry));
+    bytes += entries.back().dump(-1, ' ', false, Json::error_handler_t::replace).size();
   }
   std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
     return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
   });
-  return Json{{"entries", entries}};
+  return Json{{"entries", entries}, {"next", next}};
 }
 
 Result<Json> InspectVerb(const VerbCall& call) {

@@ -55,10 +55,12 @@ struct Findings {
   }
 };
 
-Status VerifyTables(Core& core, Findings& found) {
+Status VerifyTables(const VerbCall& call, Findings& found) {
+  Core& core = call.core;
   for (const Table table : kTables) {
     TRY_ASSIGN(const auto rows, RowsOf(core.store, table));
     for (const auto& [digest, stat] : rows) {
+      TRY(call.Going());
       const Result<Buffer> value = core.store.Get(table, digest);
       if (!value && value.error().code() == Code::kNotFound) continue;  // evicted meanwhile
       ++found.checked;
@@ -111,12 +113,13 @@ std::set<Digest> Referenced(Core& core) {
 Result<Json> VerifyVerb(const VerbCall& call) {
   Core& core = call.core;
   Findings found;
-  TRY(VerifyTables(core, found));
+  TRY(VerifyTables(call, found));
   uint64_t recompiled = 0;
   for (const Digest& digest : call.Flag("recompile") ? core.entries.All() : std::vector<Digest>()) {
     const auto entry = core.entries.Get(digest);
     if (!entry) continue;
     for (const auto& stored : (*entry)->record.variants) {
+      TRY(call.Going());
       ++recompiled;
       if (const Status same = Recompile(core, *stored); !same) {
         found.Add("entries", digest, same.error());
@@ -166,6 +169,7 @@ Result<Json> DoctorVerb(const VerbCall& call) {
   for (const FallingFunction& fell : core.workload.Falling()) {
     add("hit ratio", false, fell.ToText());
   }
+  if (!call.hooks.sessions_trouble.empty()) add("sessions", false, call.hooks.sessions_trouble);
   bool good = true;
   for (const Json& check : checks) good = good && check["ok"].get<bool>();
   return Json{{"ok", good}, {"checks", checks}};
@@ -177,6 +181,7 @@ Result<Json> GcVerb(const VerbCall& call) {
   cache::EvictReport total;
   // Bounded steps: each looks at the store anew, so lookups and writes go on in between.
   do {
+    TRY(call.Going());
     TRY_ASSIGN(const cache::EvictReport step, core.sweeper.Step());
     total.evicted += step.evicted;
     total.evicted_bytes += step.evicted_bytes;
@@ -187,6 +192,7 @@ Result<Json> GcVerb(const VerbCall& call) {
   const std::set<Digest> used = Referenced(core);
   TRY_ASSIGN(const auto artifacts, RowsOf(core.store, Table::kArtifacts));
   for (const auto& [digest, stat] : artifacts) {
+    TRY(call.Going());
     const bool young = stat.created + grace_s > core.clock.now_s();
     if (used.contains(digest) || stat.pinned || young) continue;
     if (!core.store.Delete(Table::kArtifacts, digest)) continue;
