@@ -180,11 +180,14 @@ TEST_F(SessionTest, LookupsAndCompilesDoNotStarveQueries) {
   Mutex mutex;
   CondVar changed;
   bool open = false;
+  std::atomic<uint64_t> begun{0};
   const auto wait = [&] {
+    ++begun;
     MutexLock lock(mutex);
     while (!open) changed.Wait(mutex);
   };
-  while (core_->pool.Post(wait)) continue;
+  // Every thread has one, and then the queue is full.
+  while (core_->pool.Post(wait) || begun < config_.pool_threads) std::this_thread::yield();
   const auto connection = Connect();
   for (const char* verb : {"status", "stats", "list", "verify"}) EXPECT_TRUE(connection->Query(verb)) << verb;
   EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kExhausted);
