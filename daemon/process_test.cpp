@@ -259,8 +259,12 @@ TEST_F(ProcessTest, ServesOnWithoutDescriptors) {
     ASSERT_TRUE(channel);
     idle.push_back(std::move(channel).value());
   }
-  for (int i = 0; i < 3; ++i) {
-    const auto answer = connection->Query("status", "{}", 60'000);
+  client::ConnectionOptions options = Options();
+  options.start = false;
+  const auto other = client::Connection::Open(options);
+  ASSERT_TRUE(other) << other.error().ToText();
+  for (client::Connection* const client : {connection.get(), other->get()}) {
+    const auto answer = client->Query("status", "{}", 60'000);
     EXPECT_TRUE(answer) << answer.error().ToText();
   }
 }
