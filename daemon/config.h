@@ -25,14 +25,24 @@ struct Config {
 
   uint64_t idle_exit_s = 900;
   uint64_t drain_s_max = 120;
+  uint64_t exit_s_max = 10;
 
   uint64_t sessions_max = 1024;
+  uint64_t sessions_reserved = 16;
+  uint64_t peer_sessions_max = 128;
+  uint64_t session_idle_s_max = 600;
+  uint64_t session_read_s_max = 30;
+  uint64_t session_write_s_max = 30;
   uint64_t session_requests_max = 64;
+  uint64_t descriptors_reserved = 384;
   uint64_t request_bytes_max = 256u << 20;
   uint64_t requests_bytes_max = 1024u << 20;
   uint64_t replies_bytes_max = 64u << 20;
   uint64_t pool_threads = 4;
   uint64_t pool_queue_max = 1024;
+  uint64_t admin_threads = 2;
+  uint64_t fast_bytes_max = 256u << 10;
+  uint64_t list_entries_max = 16384;
 
   uint64_t workers = 0;
   uint64_t worker_queue_max = 256;

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -189,6 +191,82 @@ TEST_F(ProcessTest, DrainsOnSigterm) {
   kill(static_cast<pid_t>(connection->daemon_pid()), SIGTERM);
   WaitUntilGone();
   EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/run/s"));
+}
+
+/// A daemon one of whose threads never comes back, and what its log said in the end.
+class StuckTest : public ProcessTest {
+ protected:
+  void Start(const char* drain_s_max) {
+    options_ = Options();
+    options_.daemon_arguments.insert(options_.daemon_arguments.end(),
+                                     {"--drain-s-max", drain_s_max, "--exit-s-max", "1"});
+    auto connection = client::Connection::Open(options_);
+    ASSERT_TRUE(connection) << connection.error().ToText();
+    connection_ = std::move(connection).value();
+    pid_ = static_cast<pid_t>(connection_->daemon_pid());
+    EXPECT_EQ(connection_->Compile(MakeCompile("f", "graph stuck 4"), 0).error().code(), Code::kTimeout);
+    // The query is read after the compile, whose thread is stuck by then or will be.
+    EXPECT_TRUE(connection_->Query("status"));
+  }
+  std::string Log() const {
+    std::ifstream file(dir_.path() + "/store/ingotd.log");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  client::ConnectionOptions options_;
+  std::unique_ptr<client::Connection> connection_;
+  pid_t pid_ = 0;
+};
+
+TEST_F(StuckTest, EndsWithinItsLimits) {
+  Start("1");
+  kill(pid_, SIGTERM);
+  WaitUntilGone();
+  EXPECT_THAT(Log(), testing::ContainsRegex("ends at once reason=.*running=\"Compile "));
+}
+
+TEST_F(StuckTest, EndsWithinItsLimitWhenItIsStopped) {
+  Start("3600");
+  Ignore(connection_->Query("stop"), "it may end before it answers");
+  WaitUntilGone();
+  EXPECT_THAT(Log(), testing::HasSubstr("ends at once"));
+}
+
+TEST_F(StuckTest, EndsAtOnceAtASecondSignal) {
+  Start("3600");
+  kill(pid_, SIGTERM);
+  // The first one has been seen once nobody can connect any more.
+  while (client::Channel::Connect(dir_.path() + "/run/s")) std::this_thread::yield();
+  kill(pid_, SIGTERM);
+  WaitUntilGone();
+  EXPECT_THAT(Log(), testing::HasSubstr("a second signal"));
+}
+
+// A daemon that has no descriptor left parts with who lies idle, and goes on.
+TEST_F(ProcessTest, ServesOnWithoutDescriptors) {
+  const auto connection = Open();
+  ASSERT_TRUE(connection->Query("status"));
+  const auto pid = static_cast<pid_t>(connection->daemon_pid());
+  rlim_t used = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    used = std::max<rlim_t>(used, std::stoul(entry.path().filename()) + 1);
+  }
+  const rlimit limit{used + 4, used + 4};
+  ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, nullptr), 0) << std::strerror(errno);
+  std::vector<std::shared_ptr<client::Channel>> idle;
+  for (int i = 0; i < 40; ++i) {
+    auto channel = client::Channel::Connect(dir_.path() + "/run/s");
+    ASSERT_TRUE(channel);
+    idle.push_back(std::move(channel).value());
+  }
+  client::ConnectionOptions options = Options();
+  options.start = false;
+  const auto other = client::Connection::Open(options);
+  ASSERT_TRUE(other) << other.error().ToText();
+  for (client::Connection* const client : {connection.get(), other->get()}) {
+    const auto answer = client->Query("status", "{}", 60'000);
+    EXPECT_TRUE(answer) << answer.error().ToText();
+  }
 }
 
 TEST_F(ProcessTest, ExitsWhenNobodyIsConnected) {

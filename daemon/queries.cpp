@@ -11,15 +11,23 @@
 namespace ingot::daemon {
 namespace {
 
-const std::map<std::string, Verb>& Verbs() {
-  static const std::map<std::string, Verb> verbs = {
-      {"status", StatusVerb}, {"stats", StatsVerb},   {"list", ListVerb},
-      {"inspect", InspectVerb}, {"why-miss", WhyMissVerb}, {"config", ConfigVerb},
-      {"log", LogVerb},       {"verify", VerifyVerb}, {"doctor", DoctorVerb},
-      {"gc", GcVerb},         {"evict", EvictVerb},   {"pin", PinVerb},
-      {"unpin", UnpinVerb},   {"retry", RetryVerb},   {"text", TextVerb},
-      {"diff", DiffVerb},     {"quarantine", QuarantineVerb}, {"ranks", RanksVerb},
-      {"split", SplitVerb},
+struct Offered {
+  Verb verb;
+  Pace pace;
+};
+
+const std::map<std::string, Offered>& Verbs() {
+  static const std::map<std::string, Offered> verbs = {
+      {"status", {StatusVerb, Pace::kMemory}},   {"stats", {StatsVerb, Pace::kMemory}},
+      {"config", {ConfigVerb, Pace::kMemory}},   {"log", {LogVerb, Pace::kMemory}},
+      {"list", {ListVerb, Pace::kStore}},        {"inspect", {InspectVerb, Pace::kStore}},
+      {"why-miss", {WhyMissVerb, Pace::kStore}}, {"doctor", {DoctorVerb, Pace::kStore}},
+      {"evict", {EvictVerb, Pace::kStore}},      {"pin", {PinVerb, Pace::kStore}},
+      {"unpin", {UnpinVerb, Pace::kStore}},      {"retry", {RetryVerb, Pace::kStore}},
+      {"text", {TextVerb, Pace::kStore}},        {"diff", {DiffVerb, Pace::kStore}},
+      {"ranks", {RanksVerb, Pace::kStore}},      {"quarantine", {QuarantineVerb, Pace::kStore}},
+      {"split", {SplitVerb, Pace::kStore}},      {"verify", {VerifyVerb, Pace::kUpkeep}},
+      {"gc", {GcVerb, Pace::kUpkeep}},
   };
   return verbs;
 }
@@ -36,6 +44,11 @@ bool VerbCall::Flag(const char* name) const {
   return at != arguments.end() && at->is_boolean() && at->get<bool>();
 }
 
+uint64_t VerbCall::Number(const char* name, uint64_t otherwise) const {
+  const auto at = arguments.find(name);
+  return at != arguments.end() && at->is_number_unsigned() ? at->get<uint64_t>() : otherwise;
+}
+
 Task<std::string> Queries::Run(std::string verb, std::string arguments, Until until) {
   Json parsed = arguments.empty() ? Json::object()
                                   : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
@@ -50,10 +63,22 @@ Task<std::string> Queries::Run(std::string verb, std::string arguments, Until un
   if (at == Verbs().end()) {
     co_return Error(Code::kInvalid, fmt::format("no verb '{}'; this daemon may be older", verb));
   }
+  until.stop = hooks_.stopping;
   const VerbCall call{core_, hooks_, parsed, until};
-  CO_TRY_ASSIGN(const Json answer, co_await at->second(call));
+  CO_TRY_ASSIGN(const Json answer, co_await at->second.verb(call));
   // Names come from users' code and need not be UTF-8.
   co_return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string Queries::VerbOf(Bytes body) {
+  const auto* message = proto::ReadMessage<proto::Query>(body);
+  return message == nullptr ? std::string() : message->verb()->str();
+}
+
+Pace Queries::PaceOf(Bytes body) {
+  const auto at = Verbs().find(VerbOf(body));
+  // What has no entry waits for nothing: it is refused, or ends the daemon.
+  return at == Verbs().end() ? Pace::kMemory : at->second.pace;
 }
 
 boost::asio::awaitable<Reply> Queries::Answer(Buffer body, Until until) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "daemon/core.h"
@@ -16,13 +17,28 @@ struct QueryHooks {
   std::function<int64_t()> uptime_s;
   /// True: drain; false: stop at once.
   std::function<void(bool drain)> stop;
+  /// Asked to stop when the daemon drains: what takes long ends early.
+  std::stop_token stopping = {};
+  /// Why fewer sessions are served than sessions_max says; empty when that is not so.
+  std::string sessions_trouble = {};
+};
+
+/// What a verb waits for, and so which executor it runs on.
+enum class Pace : uint8_t {
+  kMemory,  ///< Nothing: it answers from memory.
+  kStore,   ///< The store or a worker, for a part of what there is.
+  kUpkeep,  ///< A look through all that is stored.
 };
 
 /// Answers the verbs of the CLI in JSON (docs/cli.md). Thread-safe; runs on the pool.
 class Queries {
  public:
   Queries(Core& core, QueryHooks hooks) : core_(core), hooks_(std::move(hooks)) {}
+  /// The verb ends early when the daemon drains.
   boost::asio::awaitable<Reply> Answer(Buffer body, Until until);
+  /// The verb of a message; empty when that does not verify.
+  static std::string VerbOf(Bytes body);
+  static Pace PaceOf(Bytes body);
   /// kInvalid: no such verb or bad arguments.
   Task<std::string> Run(std::string verb, std::string arguments, Until until);
 

@@ -5,27 +5,54 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "daemon/running.h"
 
 namespace ingot::daemon {
 
 using proto::MessageType;
 
+namespace {
+
+constexpr size_t kVerbShown = 32;
+
+/// For whoever must say what the daemon is at.
+std::string WhatOf(uint16_t type, Bytes body) {
+  if (type == static_cast<uint16_t>(MessageType::Query)) return "query " + Queries::VerbOf(body).substr(0, kVerbShown);
+  return proto::EnumNameMessageType(static_cast<MessageType>(type));
+}
+
+}  // namespace
+
 Requests::Requests(Core& core, QueryHooks hooks)
-    : core_(core), lookups_(core), compiles_(core), queries_(core, std::move(hooks)) {}
+    : core_(core),
+      lookups_(core),
+      compiles_(core),
+      queries_(core, std::move(hooks)),
+      memory_(1, core.config.pool_queue_max),
+      admin_(core.config.admin_threads, core.config.pool_queue_max),
+      upkeep_(1, core.config.pool_queue_max) {}
 
 std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;
   return lookups_.Fast(body);
 }
 
-bool Requests::Start(uint16_t type, Buffer body, ReplyDone done) {
-  return core_.pool.Spawn(Serve(type, std::move(body), std::move(done)));
+bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait) {
+  ThreadPool& pool = PoolOf(type, body);
+  return pool.Spawn(Serve(type, std::move(body), std::move(done), std::move(on_wait)));
 }
 
-boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDone done) {
+boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDone done,
+                                             std::function<void(uint32_t)> on_wait) {
+  Until until{.stop = core_.stop.get_token()};
+  if (const uint32_t wait_ms = WaitMaxMs(type, body); wait_ms != 0) {
+    if (on_wait) on_wait(wait_ms);
+    until = until.AtMost(std::chrono::milliseconds(wait_ms));
+  }
+  const Running running(WhatOf(type, body));
   Reply reply;
   try {
-    reply = co_await ReplyTo(type, std::move(body));
+    reply = co_await ReplyTo(type, std::move(body), until);
   } catch (const std::exception& thrown) {
     // Nothing of ours throws: what does is memory that is short, for this request alone.
     LogError("failed to answer", {{"type", type}, {"reason", thrown.what()}});
@@ -34,15 +61,13 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
   done(std::move(reply));
 }
 
-boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body) {
-  Until until{.stop = core_.stop.get_token()};
+boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until) {
   switch (static_cast<MessageType>(type)) {
     case MessageType::Lookup:
       co_return co_await lookups_.Lookup(std::move(body), until);
     case MessageType::Fetch:
       co_return co_await lookups_.Fetch(std::move(body), until);
     case MessageType::Compile:
-      if (const uint32_t wait_ms = WaitMaxMs(type, body)) until = until.AtMost(std::chrono::milliseconds(wait_ms));
       co_return co_await compiles_.Compile(std::move(body), until);
     case MessageType::Query:
       co_return co_await queries_.Answer(std::move(body), until);
@@ -51,6 +76,22 @@ boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body) {
       co_return ErrorReplyOf(
           Error(Code::kUnsupported, fmt::format("message type {} is not one this daemon knows", type)));
   }
+}
+
+ThreadPool& Requests::PoolOf(uint16_t type, Bytes body) {
+  if (type != static_cast<uint16_t>(MessageType::Query)) return core_.pool;
+  switch (Queries::PaceOf(body)) {
+    case Pace::kMemory: return memory_;
+    case Pace::kStore: return admin_;
+    case Pace::kUpkeep: return upkeep_;
+  }
+  return admin_;
+}
+
+void Requests::Stop() {
+  upkeep_.Stop();
+  admin_.Stop();
+  memory_.Stop();
 }
 
 uint32_t Requests::WaitMaxMs(uint16_t type, Bytes body) {

@@ -26,14 +26,17 @@ class Server {
 
   /// Creates the socket, mode 0600, in place of a stale one. The caller holds the endpoint's lock.
   Status Listen();
-  /// Serves until stopped, drained, signalled (SIGTERM and SIGINT drain, the second one stops)
-  /// or idle for `idle_exit_s`.
+  /// Serves until stopped, drained, signalled (SIGTERM and SIGINT drain) or idle for `idle_exit_s`; when it returns
+  /// nothing of a request runs any more. With `handle_signals` the process is this server's: it ends `exit_s_max`
+  /// seconds after that, `drain_s_max` later at most when it drains, and at once at a second signal, whatever hangs.
   void Run(bool handle_signals);
   /// Takes no connection and no request from here on, and ends when the last is answered.
   void Drain();
   void Stop();
 
  private:
+  void StopServices();
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 
+#include "base/log.h"
 #include "base/metrics.h"
 #include "proto/message.h"
 #include "daemon/requests.h"
@@ -22,44 +23,67 @@ using proto::kFrameHeaderBytes;
 using proto::MessageType;
 
 constexpr size_t kReadBytes = 16384;
+constexpr auto kRetryAfter = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Session::Session(Socket socket, SessionShare& share) : socket_(std::move(socket)), share_(share) {
+Session::Session(Socket socket, SessionShare& share, pid_t peer)
+    : socket_(std::move(socket)),
+      share_(share),
+      peer_(peer),
+      watch_(socket_.get_executor()),
+      retry_(socket_.get_executor()),
+      room_(socket_.get_executor(), SteadyClock::time_point::max()) {
   boost::system::error_code ignored;
   socket_.non_blocking(true, ignored);
 }
 
-Session::~Session() { share_.receiving_bytes -= receiving_bytes_; }
+Session::~Session() { share_.held_bytes -= receiving_bytes_; }
 
 asio::awaitable<void> Session::Run() {
   const auto self = shared_from_this();
   Buffer in(kReadBytes);
   size_t have = 0;
-  while (!closed_) {
-    if (have == in.size()) in.resize(in.size() * 2);
+  Watch();
+  while (!closed_ && !close_when_flushed_) {
     boost::system::error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
-    const auto space = asio::buffer(in.data() + have, in.size() - have);
-    const size_t got = co_await socket_.async_read_some(space, token);
-    if (error || closed_) break;
-    have += got;
+    if (is_full()) {
+      co_await room_.async_wait(token);
+    } else {
+      if (have == in.size()) in.resize(in.size() * 2);
+      const auto space = asio::buffer(in.data() + have, in.size() - have);
+      const size_t got = co_await socket_.async_read_some(space, token);
+      if (error || closed_) break;
+      have += got;
+    }
     const Result<size_t> taken = TakeFrames(Bytes(in.data(), have));
     if (!taken) {
       GlobalMetrics().Add(Counter::bad_requests);
-      close_when_flushed_ = true;
-      Send(0, ErrorReplyOf(taken.error()));
+      Part(taken.error());
       break;
     }
     std::move(in.begin() + static_cast<long>(*taken), in.begin() + static_cast<long>(have),
               in.begin());
     have -= *taken;
+    if (*taken != 0 || have == 0) partial_since_.reset();
+    if (have != 0 && !partial_since_ && !is_full()) partial_since_ = SteadyClock::now();
     // A large frame's room is given back once it was read.
     if (have == 0 && in.size() > 16 * kReadBytes) in = Buffer(kReadBytes);
-    share_.receiving_bytes += in.size() - std::min(in.size(), kReadBytes) - receiving_bytes_;
-    receiving_bytes_ = in.size() - std::min(in.size(), kReadBytes);
+    Hold(in);
+    Watch();
   }
-  if (!close_when_flushed_ || outgoing_.empty()) Close();
+  while (!closed_ && close_when_flushed_) {
+    boost::system::error_code ignored;
+    co_await room_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  Close();
+}
+
+void Session::Hold(const Buffer& in) {
+  share_.held_bytes -= receiving_bytes_;
+  receiving_bytes_ = in.size() - std::min(in.size(), kReadBytes);
+  share_.held_bytes += receiving_bytes_;
 }
 
 void Session::Close() {
@@ -71,11 +95,69 @@ void Session::Close() {
   for (auto& [request, pending] : pending_) {
     if (pending.deadline) pending.deadline->cancel();
   }
+  watch_.cancel();
+  retry_.cancel();
+  room_.cancel();
+}
+
+void Session::Part(const Error& reason) {
+  if (closed_ || close_when_flushed_) return;
+  close_when_flushed_ = true;
+  // What comes from here on stays unread: whoever sends it reads why.
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_receive, ignored);
+  Send(0, ErrorReplyOf(reason));
+}
+
+Session::SteadyClock::time_point Session::Due() const {
+  const Config& config = share_.config;
+  auto due = SteadyClock::time_point::max();
+  const auto by = [&due](SteadyClock::time_point since, uint64_t limit_s) {
+    if (limit_s != 0) due = std::min(due, since + std::chrono::seconds(limit_s));
+  };
+  if (partial_since_) by(*partial_since_, config.session_read_s_max);
+  if (unread_since_) by(*unread_since_, config.session_write_s_max);
+  if (is_idle()) by(used_, config.session_idle_s_max);
+  return due;
+}
+
+void Session::Watch() {
+  const auto due = Due();
+  // A timer that comes too early looks again: most requests need none of their own.
+  if (closed_ || due >= watched_) return;
+  watched_ = due;
+  watch_.expires_at(due);
+  watch_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self) self->OnDue();
+  });
+}
+
+void Session::OnDue() {
+  watched_ = SteadyClock::time_point::max();
+  if (closed_) return;
+  if (SteadyClock::now() < Due()) return Watch();
+  const Config& config = share_.config;
+  const auto is_over = [now = SteadyClock::now()](const auto& since, uint64_t limit_s) {
+    return since && limit_s != 0 && now >= *since + std::chrono::seconds(limit_s);
+  };
+  if (is_over(unread_since_, config.session_write_s_max)) {
+    // Its socket is full: there is no room for a word.
+    LogDebug("closed a connection", {{"peer", peer_}, {"reason", "reads no replies (session_write_s_max)"}});
+    return Close();
+  }
+  if (is_over(partial_since_, config.session_read_s_max)) {
+    GlobalMetrics().Add(Counter::timeouts);
+    return Part(Error(Code::kTimeout, fmt::format("a request did not arrive within {} s (session_read_s_max)",
+                                                  config.session_read_s_max)));
+  }
+  Part(Error(Code::kUnavailable, fmt::format("idle for {} s (session_idle_s_max); connect again",
+                                             config.session_idle_s_max)));
 }
 
 Result<size_t> Session::TakeFrames(Bytes in) {
   size_t at = 0;
-  while (in.size() - at >= kFrameHeaderBytes && !close_when_flushed_) {
+  while (in.size() - at >= kFrameHeaderBytes && !close_when_flushed_ && !is_full()) {
     TRY_ASSIGN(const proto::FrameHeader header, proto::DecodeHeader(in.subspan(at)));
     if (header.length > share_.config.request_bytes_max) {
       return Error(Code::kExhausted,
@@ -84,11 +166,12 @@ Result<size_t> Session::TakeFrames(Bytes in) {
     }
     const size_t wanted = kFrameHeaderBytes + header.length;
     if (in.size() - at < wanted) {
-      if (share_.receiving_bytes + wanted > share_.config.requests_bytes_max) {
+      if (!share_.HasRoomFor(wanted, receiving_bytes_)) {
         return Error(Code::kExhausted, "busy: too many bytes of requests (requests_bytes_max)");
       }
       break;
     }
+    used_ = SteadyClock::now();
     Take(header, in.subspan(at + kFrameHeaderBytes, header.length));
     at += wanted;
   }
@@ -98,10 +181,17 @@ Result<size_t> Session::TakeFrames(Bytes in) {
 void Session::Take(const proto::FrameHeader& header, Bytes body) {
   GlobalMetrics().Add(Counter::requests);
   if (header.type == static_cast<uint16_t>(MessageType::Hello)) return TakeHello(header, body);
-  if (auto reply = share_.requests.Fast(header.type, body)) {
-    return Send(header.request, std::move(*reply));
-  }
   const bool is_query = header.type == static_cast<uint16_t>(MessageType::Query);
+  const auto busy = [&](const std::string& text) {
+    GlobalMetrics().Add(Counter::busy);
+    Send(header.request, ErrorReplyOf(Error(Code::kExhausted, "busy: " + text)));
+  };
+  if (reserved && !is_query && !share_.admit(*this)) {
+    return busy("too many connections wait for answers (sessions_max); this one is answered queries only");
+  }
+  if (body.size() <= share_.config.fast_bytes_max) {
+    if (auto reply = share_.requests.Fast(header.type, body)) return Send(header.request, std::move(*reply));
+  }
   if (share_.draining && !is_query) {
     return Send(header.request, ErrorReplyOf(Error(Code::kUnavailable, "the daemon drains")));
   }
@@ -110,36 +200,55 @@ void Session::Take(const proto::FrameHeader& header, Bytes body) {
                 ErrorReplyOf(Error(Code::kInvalid, "this request id is still being answered")));
   }
   if (pending_.size() >= share_.config.session_requests_max) {
-    GlobalMetrics().Add(Counter::busy);
-    return Send(header.request,
-                ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests of one connection "
-                                                     "(session_requests_max)")));
+    return busy("too many requests of one connection (session_requests_max)");
   }
-  Pending& pending = pending_[header.request];
+  if (!share_.HasRoomFor(body.size(), receiving_bytes_)) return busy("too many bytes of requests (requests_bytes_max)");
+  Begin(header, body);
+}
+
+void Session::Begin(const proto::FrameHeader& header, Bytes body) {
+  const uint32_t request = header.request;
+  pending_[request];
   // A copy of its own is aligned as FlatBuffers reads it; the receive buffer is not.
   Buffer copy(body.begin(), body.end());
   const std::weak_ptr<Session> weak = weak_from_this();
-  const uint32_t request = header.request;
-  if (const uint32_t wait_ms = Requests::WaitMaxMs(header.type, copy); wait_ms != 0) {
-    pending.deadline = std::make_unique<asio::steady_timer>(socket_.get_executor(),
-                                                            std::chrono::milliseconds(wait_ms));
-    pending.deadline->async_wait([weak, request](const boost::system::error_code& error) {
-      const auto self = weak.lock();
-      if (!error && self) self->Expire(request);
-    });
+  const auto executor = socket_.get_executor();
+  // Large bodies are looked at by the pool alone: here others wait.
+  std::function<void(uint32_t)> on_wait;
+  if (copy.size() <= share_.config.fast_bytes_max) {
+    if (const uint32_t wait_ms = Requests::WaitMaxMs(header.type, copy); wait_ms != 0) {
+      Expect(request, used_ + std::chrono::milliseconds(wait_ms));
+    }
+  } else {
+    on_wait = [weak, executor, request, since = used_](uint32_t wait_ms) {
+      asio::post(executor, [weak, request, deadline = since + std::chrono::milliseconds(wait_ms)] {
+        if (const auto self = weak.lock()) self->Expect(request, deadline);
+      });
+    };
   }
   ++share_.unanswered;
+  share_.held_bytes += copy.size();
   // The share outlives all sessions; a session may be gone when its answer comes.
-  const auto finish = [weak, share = &share_, executor = socket_.get_executor(),
-                       request](Reply reply) {
-    asio::post(executor, [weak, share, request, reply = std::move(reply)]() mutable {
+  const auto finish = [weak, share = &share_, executor, request, bytes = copy.size()](Reply reply) {
+    asio::post(executor, [weak, share, request, bytes, reply = std::move(reply)]() mutable {
+      share->held_bytes -= bytes;
       if (const auto self = weak.lock()) self->Finish(request, std::move(reply));
       if (--share->unanswered == 0) share->on_quiet();
     });
   };
-  if (share_.requests.Start(header.type, std::move(copy), finish)) return;
+  if (share_.requests.Start(header.type, std::move(copy), finish, on_wait)) return;
   GlobalMetrics().Add(Counter::busy);
   finish(ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests wait (pool_queue_max)")));
+}
+
+void Session::Expect(uint32_t request, SteadyClock::time_point deadline) {
+  const auto at = pending_.find(request);
+  if (closed_ || at == pending_.end()) return;
+  at->second.deadline = std::make_unique<asio::steady_timer>(socket_.get_executor(), deadline);
+  at->second.deadline->async_wait([weak = weak_from_this(), request](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (!error && self) self->Expire(request);
+  });
 }
 
 void Session::TakeHello(const proto::FrameHeader& header, Bytes body) {
@@ -169,47 +278,76 @@ void Session::Expire(uint32_t request) {
                                                    "goes on and will be found by a later lookup")));
 }
 
+Reply Session::Bounded(Reply reply) const {
+  const uint64_t bytes = reply.body->size();
+  const uint64_t bytes_max = share_.config.replies_bytes_max;
+  const auto refused = [](std::string text) { return ErrorReplyOf(Error(Code::kExhausted, std::move(text))); };
+  if (bytes > std::min<uint64_t>(bytes_max, proto::kFrameBytesMax)) {
+    return refused(fmt::format("the reply has {} bytes, the limit is {} (replies_bytes_max; a frame holds {}); ask for "
+                               "less at once", bytes, bytes_max, proto::kFrameBytesMax));
+  }
+  if (reply.files.size() > proto::kFrameDescriptorsMax) {
+    return refused(fmt::format("the reply has {} files, a frame holds {}", reply.files.size(),
+                               proto::kFrameDescriptorsMax));
+  }
+  if (reply.type != MessageType::Error && outgoing_bytes_ + bytes > bytes_max) {
+    return refused(fmt::format("busy: {} bytes of replies are unread, the limit is {} (replies_bytes_max)",
+                               outgoing_bytes_, bytes_max));
+  }
+  return reply;
+}
+
 void Session::Send(uint32_t request, Reply reply) {
   if (closed_) return;
   Outgoing out;
+  out.reply = Bounded(std::move(reply));
   proto::FrameHeader header;
-  header.type = static_cast<uint16_t>(reply.type);
+  header.type = static_cast<uint16_t>(out.reply.type);
   header.request = request;
-  header.length = static_cast<uint32_t>(reply.body->size());
-  header.descriptors = static_cast<uint8_t>(reply.files.size());
+  header.length = static_cast<uint32_t>(out.reply.body->size());
+  header.descriptors = static_cast<uint8_t>(out.reply.files.size());
   out.header = proto::EncodeHeader(header);
-  out.reply = std::move(reply);
   outgoing_bytes_ += out.size();
   outgoing_.push_back(std::move(out));
-  if (outgoing_bytes_ > share_.config.replies_bytes_max) return Close();
   Flush();
 }
 
 void Session::Flush() {
   while (!closed_ && !waiting_to_write_ && !outgoing_.empty()) {
     Outgoing& front = outgoing_.front();
-    const ssize_t sent = WriteSome(front);
-    if (sent < 0) return Close();
-    if (sent == 0) {
+    const Written written = WriteSome(front);
+    if (written == Written::kDead) return Close();
+    if (written != Written::kSome) {
+      if (!unread_since_) unread_since_ = SteadyClock::now();
       waiting_to_write_ = true;
-      socket_.async_wait(Socket::wait_write,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->waiting_to_write_ = false;
-                           if (error) return self->Close();
-                           self->Flush();
-                         });
-      return;
+      const auto again = [self = shared_from_this()](const boost::system::error_code& error) {
+        self->waiting_to_write_ = false;
+        if (error) return self->Close();
+        self->Flush();
+      };
+      if (written == Written::kFull) {
+        socket_.async_wait(Socket::wait_write, again);
+      } else {
+        retry_.expires_after(kRetryAfter);
+        retry_.async_wait(again);
+      }
+      return Watch();
     }
-    front.sent += static_cast<size_t>(sent);
     if (front.sent < front.size()) continue;
     outgoing_bytes_ -= front.size();
     outgoing_.pop_front();
+    used_ = SteadyClock::now();
+    // The next one has a time of its own.
+    if (unread_since_) unread_since_ = used_;
   }
+  if (outgoing_.empty()) unread_since_.reset();
+  if (!is_full()) room_.cancel();
   if (close_when_flushed_ && outgoing_.empty()) Close();
   if (share_.draining && outgoing_.empty()) share_.on_quiet();
+  Watch();
 }
 
-ssize_t Session::WriteSome(Outgoing& out) {
+Session::Written Session::WriteSome(Outgoing& out) {
   const Buffer& body = *out.reply.body;
   const size_t header_sent = std::min(out.sent, out.header.size());
   const size_t body_sent = out.sent - header_sent;
@@ -233,9 +371,14 @@ ssize_t Session::WriteSome(Outgoing& out) {
   }
   while (true) {
     const ssize_t sent = sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) return sent;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) return -1;
+    if (sent >= 0) {
+      out.sent += static_cast<size_t>(sent);
+      return Written::kSome;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Written::kFull;
+    // Too many files of this user are on their way to processes that do not read: others must not pay for that.
+    if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) return Written::kLater;
+    if (errno != EINTR) return Written::kDead;
   }
 }
 

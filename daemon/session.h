@@ -4,9 +4,12 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <algorithm>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "daemon/core.h"
@@ -15,6 +18,7 @@
 namespace ingot::daemon {
 
 class Requests;
+class Session;
 
 /// What the sessions of one server share; belongs to the I/O thread.
 struct SessionShare {
@@ -22,30 +26,54 @@ struct SessionShare {
   Requests& requests;
   std::function<proto::HelloReplyT()> hello;
   std::string build;
-  uint64_t receiving_bytes = 0;
+  /// Bytes of requests that are being received or answered.
+  uint64_t held_bytes = 0;
   uint64_t unanswered = 0;
   bool draining = false;
   /// Called when `unanswered` has come to zero, and while draining when replies were written.
   std::function<void()> on_quiet;
+  /// Whether a session in a reserved place may have one of its own now: it asks for more than a query.
+  std::function<bool(Session&)> admit;
+
+  /// Whether there is room for a request of so many bytes, of which its session holds some already. Each session may
+  /// always have its part of what all may.
+  bool HasRoomFor(uint64_t bytes, uint64_t held) const {
+    return bytes <= config.requests_bytes_max / std::max<uint64_t>(1, config.sessions_max) ||
+           held_bytes - held + bytes <= config.requests_bytes_max;
+  }
 };
 
 /// One connection: reads frames, hands requests on, writes replies in any order.
 ///
-/// Nothing a client sends can hurt others: sizes and counts have limits, a frame that cannot be
-/// read ends this connection alone, and a client that goes leaves its requests to finish unread.
-/// Belongs to the I/O thread.
+/// Nothing a client sends, or does not send or read, can hurt others: sizes, counts and times have limits, a frame that
+/// cannot be read ends this connection alone, a client that does not read its replies is not read from, and one that
+/// goes leaves its requests to finish unread. A connection that is ended is told why by a frame for request 0: with
+/// kUnavailable when nothing that was asked and is not answered has been begun, so that asking again on another
+/// connection is safe. Times are steady ones. Belongs to the I/O thread.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   using Socket = boost::asio::local::stream_protocol::socket;
+  using SteadyClock = std::chrono::steady_clock;
 
-  Session(Socket socket, SessionShare& share);
+  /// `peer`: the process at the other end; 0 = not to be seen from here.
+  Session(Socket socket, SessionShare& share, pid_t peer);
   ~Session();
 
   /// Reads until the peer goes, misbehaves or Close() is called.
   boost::asio::awaitable<void> Run();
   void Close();
+  /// Closes it when `reason` and the replies before it are with the kernel.
+  void Part(const Error& reason);
   /// All replies so far are with the kernel.
   bool flushed() const { return outgoing_.empty(); }
+  /// Nothing that it asked is unanswered or unread: parting with it loses nothing.
+  bool is_idle() const { return pending_.empty() && outgoing_.empty() && !close_when_flushed_; }
+  /// When it last sent a whole request or got a reply.
+  SteadyClock::time_point used() const { return used_; }
+  pid_t peer() const { return peer_; }
+
+  /// In one of the places kept for queries: it is answered nothing else.
+  bool reserved = false;
 
  private:
   struct Outgoing {
@@ -57,21 +85,32 @@ class Session : public std::enable_shared_from_this<Session> {
   struct Pending {
     std::unique_ptr<boost::asio::steady_timer> deadline;
   };
+  enum class Written { kSome, kFull, kLater, kDead };
 
-  /// Bytes of `in` that were whole frames; kCorrupt and others end the connection.
+  /// Bytes of `in` that were whole frames and were taken; kCorrupt and others end the connection.
   Result<size_t> TakeFrames(Bytes in);
   void Take(const proto::FrameHeader& header, Bytes body);
   void TakeHello(const proto::FrameHeader& header, Bytes body);
-  void Answer(uint32_t request, Reply reply);
+  void Begin(const proto::FrameHeader& header, Bytes body);
+  void Expect(uint32_t request, SteadyClock::time_point deadline);
   void Finish(uint32_t request, Reply reply);
   void Expire(uint32_t request);
   void Send(uint32_t request, Reply reply);
+  /// The reply, or why it cannot be sent.
+  Reply Bounded(Reply reply) const;
   void Flush();
-  /// Bytes written, 0 when the socket is full, -1 when it is dead.
-  ssize_t WriteSome(Outgoing& out);
+  Written WriteSome(Outgoing& out);
+  /// So much is unread that nothing more is begun.
+  bool is_full() const { return outgoing_bytes_ > share_.config.replies_bytes_max / 2; }
+  void Hold(const Buffer& in);
+  /// The earliest of the times at which this session is ended unless something happens.
+  SteadyClock::time_point Due() const;
+  void Watch();
+  void OnDue();
 
   Socket socket_;
   SessionShare& share_;
+  const pid_t peer_;
   std::unordered_map<uint32_t, Pending> pending_;
   std::deque<Outgoing> outgoing_;
   uint64_t outgoing_bytes_ = 0;
@@ -79,6 +118,16 @@ class Session : public std::enable_shared_from_this<Session> {
   bool waiting_to_write_ = false;
   bool close_when_flushed_ = false;
   bool closed_ = false;
+  SteadyClock::time_point used_ = SteadyClock::now();
+  /// When the first byte came of a frame that is not whole.
+  std::optional<SteadyClock::time_point> partial_since_;
+  /// Since when the first reply in the queue waits for its client to read.
+  std::optional<SteadyClock::time_point> unread_since_;
+  SteadyClock::time_point watched_ = SteadyClock::time_point::max();
+  boost::asio::steady_timer watch_;
+  boost::asio::steady_timer retry_;
+  /// Cancelled when replies have been written or the session is closed.
+  boost::asio::steady_timer room_;
 };
 
 }  // namespace ingot::daemon

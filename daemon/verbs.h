@@ -20,6 +20,7 @@ struct VerbCall {
 
   std::string Text(const char* name) const;
   bool Flag(const char* name) const;
+  uint64_t Number(const char* name, uint64_t otherwise) const;
 };
 using Verb = Task<Json> (*)(const VerbCall&);
 

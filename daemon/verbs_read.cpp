@@ -218,18 +218,44 @@ Task<Json> StatsVerb(const VerbCall& /*call*/) {
   co_return out;
 }
 
+/// Pages follow the keys: those do not change their order while somebody reads.
 Task<Json> ListVerb(const VerbCall& call) {
+  const Config& config = call.core.config;
+  const uint64_t limit_max = std::max<uint64_t>(1, config.list_entries_max);
+  const uint64_t limit = std::clamp<uint64_t>(call.Number("limit", limit_max), 1, limit_max);
   const std::string function = call.Text("function");
+  Digest after;
+  std::string cursor;
+  if (const std::string text = call.Text("after"); !text.empty()) {
+    CO_TRY_ASSIGN(after, Digest::FromHex(text));
+    CO_TRY_ASSIGN(cursor, Entries::From(text));
+  }
   std::vector<Json> entries;
-  const auto use = [&](const EntryRef& entry) {
-    if (entry->function.find(function) != std::string::npos) entries.push_back(SummaryJson(call.core, *entry));
-    return true;
-  };
-  CO_TRY(co_await call.core.entries.ForEach(use, call.until));
+  Json next;
+  uint64_t bytes = 0;
+  bool is_full = false;
+  do {
+    CO_TRY_ASSIGN(Entries::Names page, co_await call.core.entries.Page(cursor, Entries::kPageRows, call.until));
+    for (const Digest& digest : page.digests) {
+      CO_TRY(call.until.Check());
+      if (digest == after && !call.Text("after").empty()) continue;
+      const Result<EntryRef> entry = co_await call.core.entries.Get(digest, call.until);
+      if (!entry || (*entry)->function.find(function) == std::string::npos) continue;
+      // Names may have any length: a page stays far below what a reply may have.
+      is_full = entries.size() == limit || bytes > config.replies_bytes_max / 4;
+      if (is_full) {
+        next = entries.back()["key"];
+        break;
+      }
+      entries.push_back(SummaryJson(call.core, **entry));
+      bytes += entries.back().dump(-1, ' ', false, Json::error_handler_t::replace).size();
+    }
+    cursor = std::move(page.next);
+  } while (!is_full && !cursor.empty());
   std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
     return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
   });
-  co_return Json{{"entries", entries}};
+  co_return Json{{"entries", entries}, {"next", next}};
 }
 
 Task<Json> InspectVerb(const VerbCall& call) {

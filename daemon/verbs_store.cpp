@@ -206,6 +206,7 @@ Task<Json> DoctorVerb(const VerbCall& call) {
   for (const FallingFunction& fell : core.workload.Falling()) {
     add("hit ratio", false, fell.ToText());
   }
+  if (!call.hooks.sessions_trouble.empty()) add("sessions", false, call.hooks.sessions_trouble);
   bool good = true;
   for (const Json& check : checks) good = good && check["ok"].get<bool>();
   co_return Json{{"ok", good}, {"checks", checks}};

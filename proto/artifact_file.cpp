@@ -88,8 +88,9 @@ Result<ArtifactView> OpenArtifact(Bytes file, bool trust_digests) {
   }
   if (file.size() != end) return Corrupt("bytes after the last section");
   if (!IsAligned(file)) return Error(Code::kInvalid, "artifact: the file is not 8-byte aligned in memory");
-  flatbuffers::Verifier verifier(sections[0].data(), sections[0].size(), 64, 10'000'000);
-  if (!VerifyManifestBuffer(verifier)) return Corrupt("the manifest does not verify");
+  if (ReadMessage<Manifest>(sections[0], {.identifier = ManifestIdentifier()}) == nullptr) {
+    return Corrupt("the manifest does not verify");
+  }
   return ArtifactView{sections[0], sections[1], sections[2]};
 }
 

@@ -63,6 +63,11 @@ bool Channel::broken() const {
   return broken_.has_value();
 }
 
+bool Channel::parted() const {
+  std::lock_guard lock(mutex_);
+  return parted_;
+}
+
 void Channel::Break(const Error& reason) {
   if (!broken_) broken_ = reason;
   // Wakes whoever waits in poll or in a send.
@@ -160,7 +165,11 @@ void Channel::ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadli
     const auto slot = waiting_.find(got.header.request);
     if (slot != waiting_.end()) slot->second.frame = std::move(got);
     // Request 0 is about the connection: the daemon says why it closes it.
-    if (got.header.request == 0) Break(ErrorOf(got));
+    if (got.header.request == 0) {
+      const Error reason = ErrorOf(got);
+      parted_ = !broken_ && reason.code() == Code::kUnavailable;
+      Break(reason);
+    }
   } else if (frame) {
     Break(Error(Code::kUnavailable, "the daemon is gone: " + frame->error().message()));
   }

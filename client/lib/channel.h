@@ -31,6 +31,8 @@ class Channel {
   /// dropped.
   Result<proto::Frame> Call(proto::MessageType type, Bytes body, int deadline_ms);
   bool broken() const;
+  /// Broken by a daemon that said so first: what it had not answered it had not begun, and may be asked again.
+  bool parted() const;
 
  private:
   struct Slot {
@@ -51,6 +53,7 @@ class Channel {
   bool reading_ = false;
   bool sending_ = false;
   std::optional<Error> broken_;
+  bool parted_ = false;
 };
 
 }  // namespace ingot::client

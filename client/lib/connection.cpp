@@ -12,6 +12,9 @@ namespace {
 
 using proto::MessageType;
 
+/// How often one call is asked again because the daemon closed the connection before it had begun.
+constexpr int kConnectionsMax = 4;
+
 template <typename T, typename Object>
 Status Unpack(const proto::Frame& frame, Object& out) {
   const T* table = proto::ReadMessage<T>(frame.body);
@@ -60,6 +63,10 @@ Result<std::pair<std::shared_ptr<Channel>, bool>> Connection::Greet() {
   hello.kind = options_.kind;
   const Buffer body = proto::PackMessage<proto::Hello>(hello);
   Result<proto::Frame> frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
+  for (int i = 1; i < kConnectionsMax && !frame && channel->parted(); ++i) {
+    TRY_ASSIGN(channel, Channel::Connect(endpoint_.socket));
+    frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
+  }
   // A daemon that cannot read our greeting speaks another version of the wire.
   if (!frame && frame.error().code() == Code::kIncompatible) return std::pair(channel, false);
   if (!frame) return std::move(frame).error();
@@ -72,6 +79,8 @@ Result<std::pair<std::shared_ptr<Channel>, bool>> Connection::Greet() {
 Result<std::shared_ptr<Channel>> Connection::Connect() {
   auto running = Greet();
   if (running && running->second) return running->first;
+  // It is there, and says that it serves no more connections.
+  if (!running && running.error().code() == Code::kExhausted) return std::move(running).error();
   if (!options_.start) {
     if (!running) return std::move(running).error();
     return Error(Code::kUnavailable, "a daemon of another build serves this store");
@@ -96,8 +105,15 @@ Result<std::shared_ptr<Channel>> Connection::Connect() {
 
 Result<proto::Frame> Connection::Call(MessageType type, MessageType reply, Bytes body,
                                       int deadline_ms) {
-  TRY_ASSIGN(const std::shared_ptr<Channel> channel, Ensure());
-  TRY_ASSIGN(proto::Frame frame, channel->Call(type, body, deadline_ms));
+  std::shared_ptr<Channel> channel;
+  Result<proto::Frame> answer = Error(Code::kInternal, "nothing was asked");
+  // A daemon parts with connections that lie idle; whoever comes back must not notice.
+  for (int i = 0; i < kConnectionsMax; ++i) {
+    TRY_ASSIGN(channel, Ensure());
+    answer = channel->Call(type, body, deadline_ms);
+    if (answer || !channel->parted()) break;
+  }
+  TRY_ASSIGN(proto::Frame frame, std::move(answer));
   if (frame.header.type != static_cast<uint16_t>(reply)) {
     return Error(Code::kCorrupt, fmt::format("asked message {}, got message {}",
                                              static_cast<int>(type), frame.header.type));

@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/verify.h"
+#include "proto/message.h"
 
 namespace ingot::compiler {
 namespace {
 
 constexpr size_t kRecordingBytesMax = 1u << 30;
-constexpr uint32_t kTablesMax = 16u << 20;
-constexpr uint32_t kDepthMax = 16;
 constexpr size_t kRankMax = 64;
 /// FlatBuffers may share sub-tables and strings; a recording may name what it carries a few
 /// times over, but must not unfold into more than a reader can hold.
@@ -54,9 +53,9 @@ Result<Recording> Recording::Open(Bytes bytes) {
     recording.copy_.assign(bytes.begin(), bytes.end());
     bytes = recording.copy_;
   }
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kDepthMax, kTablesMax);
-  if (!proto::VerifyRecordingBuffer(verifier)) return Corrupt("bytes do not verify as INGR");
-  recording.root_ = proto::GetRecording(bytes.data());
+  recording.root_ = proto::ReadMessage<proto::Recording>(
+      bytes, {.identifier = proto::RecordingIdentifier(), .shares_max = kUnfoldFactor});
+  if (recording.root_ == nullptr) return Corrupt("bytes do not verify as INGR");
   recording.budget_bytes_ = bytes.size() * kUnfoldFactor;
   TRY(recording.ReadMetas());
   return recording;

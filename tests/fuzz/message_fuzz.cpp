@@ -39,6 +39,8 @@ void Check(Bytes body) {
   const Buffer packed = proto::PackMessage<T>(object);
   const T* const read = proto::ReadMessage<T>(packed);
   Ensure(read != nullptr, "what is packed verifies");
+  // Each part is there once: a small message never unpacks into a large object.
+  Ensure(packed.size() <= 4 * body.size() + 1024, "a message packs into about as much as it was");
   read->UnPackTo(&again);
   Ensure(proto::PackMessage<T>(again) == packed, "packing is stable");
 }
@@ -49,7 +51,7 @@ constexpr void (*kChecks[])(Bytes) = {
     Check<Query>,         Check<QueryReply>,  Check<Fetch>,          Check<FetchReply>,
     Check<Hello>,         Check<HelloReply>,  Check<ErrorReply>,     Check<WorkerHello>,
     Check<WorkerJob>,     Check<WorkerDone>,  Check<EntryRecord>,    Check<GraphRecord>,
-    Check<Tombstones>,
+    Check<Tombstones>,    Check<WorkloadRecord>,
 };
 
 template <typename T>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <vector>
 
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
@@ -10,8 +12,23 @@
 namespace ingot::tools {
 namespace {
 
+/// All pages as one answer, the last used first.
+Result<Json> AllEntries(Session& session, const std::string& function) {
+  std::vector<Json> entries;
+  Json after = "";
+  while (after.is_string()) {
+    TRY_ASSIGN(Json page, session.Ask("list", {{"function", function}, {"after", after}}));
+    for (Json& entry : page["entries"]) entries.push_back(std::move(entry));
+    after = page.value("next", Json());
+  }
+  std::stable_sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
+    return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
+  });
+  return Json{{"entries", std::move(entries)}};
+}
+
 Status RunList(Session& session, const Arguments& arguments) {
-  TRY_ASSIGN(const Json answer, session.Ask("list", {{"function", arguments.Text("function")}}));
+  TRY_ASSIGN(const Json answer, AllEntries(session, arguments.Text("function")));
   if (PrintedJson(arguments, answer)) return {};
   if (answer["entries"].empty()) {
     std::puts("no entries");
