@@ -29,8 +29,7 @@ Task<SealedRef> Artifacts::Get(Digest digest, Until until) {
 }
 
 Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
-  CO_TRY_ASSIGN(SealedRef file, SealedFile::Adopt(std::move(artifact.file), artifact.bytes));
-  const auto stored = co_await blobs_.Put(artifact.digest, file, artifact.seconds, until);
+  const auto stored = co_await blobs_.Put(artifact.digest, artifact.file, artifact.seconds, until);
   if (!stored && stored.error().code() == Code::kInvalid) {
     co_return Error(Code::kInternal, "the compiled artifact does not have the digest it came with");
   }
@@ -38,7 +37,7 @@ Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
     LogWarn("kept an artifact in memory only",
             {{"artifact", artifact.digest.ToHex()}, {"reason", stored.error()}});
   }
-  co_return Keep(artifact.digest, std::move(file));
+  co_return Keep(artifact.digest, std::move(artifact.file));
 }
 
 void Artifacts::Forget(const Digest& digest) {

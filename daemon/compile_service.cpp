@@ -418,7 +418,7 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job)
     record.compile_s = static_cast<float>(compiled->seconds);
     GlobalMetrics().Add(Counter::compiles);
     GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
-    landed = {compiled->digest, compiled->bytes, record.compile_s};
+    landed = {compiled->digest, compiled->file->size(), record.compile_s};
     const Result<SealedRef> published = co_await core_.artifacts.Publish(std::move(compiled).value(), until);
     if (!published) error = published.error();
   } else {

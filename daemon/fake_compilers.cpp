@@ -31,9 +31,8 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job) {
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
-  artifact.bytes = bytes.size();
   artifact.seconds = 0.5;
-  TRY_ASSIGN(artifact.file, proto::MakeSealedMemory("artifact", AsBytes(bytes)));
+  TRY_ASSIGN(artifact.file, cache::SealedFile::Copy(AsBytes(bytes)));
   return artifact;
 }
 

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/result.h"
+#include "cache/sealed_file.h"
 #include "proto/frame.h"
 #include "proto/worker_generated.h"
 
@@ -66,8 +67,7 @@ struct CompileJob {
 /// An artifact, or the text of a job that asked for one, as a compiler hands it over.
 struct CompiledArtifact {
   Digest digest;
-  proto::UniqueFd file;  ///< Sealed memory.
-  uint64_t bytes = 0;
+  cache::SealedRef file;
   double seconds = 0;
 };
 

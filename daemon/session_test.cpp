@@ -44,7 +44,7 @@ class SessionTest : public WireTest {
   static Error LastWords(const proto::UniqueFd& socket) {
     Error last(Code::kInternal, "not a word");
     while (true) {
-      const Result<proto::Frame> frame = proto::ReceiveFrame(socket.get(), 60'000);
+      const Result<proto::Frame> frame = proto::ReceiveFrame(socket.get(), proto::Deadline::AfterS(60));
       if (!frame) return frame.error().code() == Code::kTimeout ? frame.error() : last;
       const auto* error = proto::ReadMessage<proto::ErrorReply>(frame->body);
       if (frame->header.request == 0 && error != nullptr) {
@@ -349,7 +349,7 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
         }
       });
       for (int i = 0; i < kRequests; ++i) {
-        const auto frame = proto::ReceiveFrame(socket.get(), 100'000);
+        const auto frame = proto::ReceiveFrame(socket.get(), proto::Deadline::AfterS(100));
         if (!frame) break;
         if (frame->header.type == static_cast<uint16_t>(MessageType::LookupReply) && frame->descriptors.size() == 1) {
           ++good;

@@ -70,9 +70,8 @@ Task<Json> TextVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(std::string text, co_await call.core.artifacts.GetText(found.text, call.until));
   if (output == JobOutput::Artifact) co_return Json{{"text", std::move(text)}};
   CompileJob job{std::move(text), "text", output, std::move(found.gears)};
-  CO_TRY_ASSIGN(CompiledArtifact made, co_await CompileOn(call.core.compilers, std::move(job), call.until));
-  CO_TRY_ASSIGN(const SealedRef file, SealedFile::Adopt(std::move(made.file), made.bytes));
-  co_return Json{{"text", std::string(AsText(file->bytes()))}};
+  CO_TRY_ASSIGN(const CompiledArtifact made, co_await CompileOn(call.core.compilers, std::move(job), call.until));
+  co_return Json{{"text", std::string(AsText(made.file->bytes()))}};
 }
 
 }  // namespace ingot::daemon

@@ -293,17 +293,15 @@ Result<CompiledArtifact> WorkerProcess::ReadAnswer(proto::Frame frame) {
   }
   CompiledArtifact artifact;
   artifact.digest = {done->artifact_low(), done->artifact_high()};
-  artifact.file = std::move(frame.descriptors[0]);
-  artifact.bytes = done->artifact_bytes();
+  const uint64_t bytes = done->artifact_bytes();
   const auto check = [&]() -> Status {
-    // In this order: what is sealed keeps its size and its bytes.
-    TRY(proto::CheckSealed(artifact.file.get()));
-    if (artifact.bytes > limits_.output_bytes_max && limits_.output_bytes_max != 0) {
-      return Error(Code::kExhausted, fmt::format("{} bytes, at most {} may come (worker_output_bytes_max)",
-                                                 artifact.bytes, limits_.output_bytes_max));
+    if (bytes > limits_.output_bytes_max && limits_.output_bytes_max != 0) {
+      return Error(Code::kExhausted, fmt::format("{} bytes, at most {} may come (worker_output_bytes_max)", bytes,
+                                                 limits_.output_bytes_max));
     }
-    TRY_ASSIGN(const Mapping mapping, Mapping::Map(artifact.file.get(), artifact.bytes));
-    if (DigestOf(mapping.bytes()) == artifact.digest) return {};
+    // What is sealed keeps its size and its bytes.
+    TRY_ASSIGN(artifact.file, cache::SealedFile::Adopt(std::move(frame.descriptors[0]), bytes));
+    if (DigestOf(artifact.file->bytes()) == artifact.digest) return {};
     return Error(Code::kCorrupt, "its bytes do not have the digest that came with them");
   };
   if (Status good = check(); !good) return Lose(Error(Code::kCorrupt, good.error().message()), "");
