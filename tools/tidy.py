@@ -100,10 +100,18 @@ def check_errors(file: str, text: str) -> "list[str]":
     return found
 
 
+# What GCC 12 destroys twice: closures and braced aggregates that are temporaries of a co_await, and what is passed where one
+# stands in a condition (cache/task.h).
+AWAIT_IN_CONDITION = re.compile(r"\b(if|while|for|switch) \([^;\n]*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await")
+AWAIT_OF_TEMPORARY = re.compile(r"co_await[^;]*?(?:[(,]\s*\[[&=\w, ]*\] ?\(|[(,]\s*[A-Za-z_:]+\{)")
+
+
 def check_waits(file: str, text: str) -> "list[str]":
-    """GCC 12 destroys arguments twice where a co_await stands in a condition (cache/task.h)."""
-    return [f"{file}:{n}: a co_await in a condition" for n, line in enumerate(text.splitlines(), 1)
-            if file.endswith((".cpp", ".h")) and re.search(r"\b(if|while|for|switch) \([^;]*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await", line)]
+    if not file.endswith((".cpp", ".h")):
+        return []
+    return [f"{file}:{text.count(chr(10), 0, found.start()) + 1}: {what}"
+            for rule, what in ((AWAIT_IN_CONDITION, "a co_await in a condition"), (AWAIT_OF_TEMPORARY, "a temporary in a co_await"))
+            for found in rule.finditer(text)]
 
 
 # Calls that make a descriptor and can mark it; those that cannot have a form that can.
