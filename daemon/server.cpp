@@ -21,6 +21,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/requests.h"
@@ -76,6 +77,7 @@ struct Server::State {
   std::set<std::shared_ptr<Session>> sessions;
   std::atomic<size_t> session_count{0};
   bool listening = false;
+  ino_t socket_inode = 0;
 };
 
 QueryHooks Server::State::Hooks() {
@@ -112,7 +114,7 @@ Server::~Server() {
 Status Server::Listen() {
   State& s = *state_;
   const std::string& path = s.options.endpoint.socket;
-  TRY(proto::MakePrivateDirectory(proto::DirectoryOf(path)));
+  TRY(RealFilesystem().MakePrivateDirectory(proto::DirectoryOf(path), Access::kNoWriters));
   unlink(path.c_str());
   boost::system::error_code error;
   s.acceptor.open(Protocol(), error);
@@ -124,6 +126,8 @@ Status Server::Listen() {
   if (error) {
     return Error(Code::kUnavailable, fmt::format("listen on {}: {}", path, error.message()));
   }
+  struct stat facts {};
+  if (lstat(path.c_str(), &facts) == 0) s.socket_inode = facts.st_ino;
   s.listening = true;
   return {};
 }
@@ -225,9 +229,9 @@ void Server::State::BeginDrain() {
   if (share.draining) return;
   LogInfo("drains", {{"unanswered", share.unanswered}});
   share.draining = true;
+  Unlink();
   boost::system::error_code ignored;
   acceptor.close(ignored);
-  Unlink();
   drain_limit.expires_after(std::chrono::seconds(core.config.drain_s_max));
   drain_limit.async_wait([this](const boost::system::error_code& error) {
     if (!error) io.stop();
@@ -246,7 +250,11 @@ void Server::State::MaybeEnd() {
 void Server::State::Unlink() {
   if (!listening) return;
   listening = false;
-  unlink(options.endpoint.socket.c_str());
+  if (options.before_close) options.before_close();
+  const std::string& path = options.endpoint.socket;
+  struct stat facts {};
+  // Where somebody has removed it, the name may be another daemon's by now.
+  if (lstat(path.c_str(), &facts) == 0 && facts.st_ino == socket_inode) unlink(path.c_str());
 }
 
 }  // namespace ingot::daemon

@@ -240,15 +240,7 @@ Result<Json> InspectVerb(const VerbCall& call) {
 }
 
 Result<Json> ConfigVerb(const VerbCall& call) {
-  Json fields = Json::array();
-  const Config defaults;
-  for (const ConfigField& field : ConfigFields()) {
-    fields.push_back({{"name", field.name},
-                      {"value", FieldText(call.core.config, field)},
-                      {"default", FieldText(defaults, field)},
-                      {"meaning", field.meaning}});
-  }
-  return Json{{"fields", fields}};
+  return Json{{"pid", getpid()}, {"fields", FieldsJson(call.core.config)}};
 }
 
 Result<Json> LogVerb(const VerbCall& call) {
