@@ -186,6 +186,9 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
       LogError("ends, since somebody removed its store or its socket",
                {{"store", endpoint.home}, {"socket", endpoint.socket}});
       server.Drain();
+    } else if (!place.store_lock && IsStoreFree(endpoint, config.store_network != 0)) {
+      LogInfo("ends, since the store can be used by now", {{"store", endpoint.home}});
+      server.Drain();
     } else if (place.store_lock && !std::exchange(is_pruned, true)) {
       PruneBuilds(endpoint, {config.builds_age_s_max, config.store_bytes_max}, SystemClock());
     }

@@ -104,6 +104,12 @@ bool Place::IsInPlace() const {
   return (!store_lock || store_lock->IsInPlace()) && (!socket_lock || socket_lock->IsInPlace());
 }
 
+bool IsStoreFree(const proto::Endpoint& endpoint, bool allow_network) {
+  if (!CheckDirectory(endpoint, allow_network) || LockFile::HolderOf(endpoint.lock_path())) return false;
+  const auto lock = LockFile::Take(endpoint.lock_path());
+  return lock && *lock;
+}
+
 Result<Place> TakePlace(const proto::Endpoint& endpoint, bool allow_network, unsigned wait_s) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(wait_s);
   Place place;

@@ -30,4 +30,7 @@ struct Place {
 /// container or host), gives a place in memory. kUnavailable: another daemon serves there and is named.
 Result<Place> TakePlace(const proto::Endpoint& endpoint, bool allow_network, unsigned wait_s);
 
+/// True when the store can be had at this moment: who serves from memory is in the way of a daemon that keeps things.
+bool IsStoreFree(const proto::Endpoint& endpoint, bool allow_network);
+
 }  // namespace ingot::daemon
