@@ -40,7 +40,7 @@ std::vector<Build> Unused(const proto::Endpoint& endpoint) {
     const std::string home = at->path().string();
     const std::string lock = home + "/LOCK";
     struct stat facts {};
-    if (home == endpoint.home || lstat(lock.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) continue;
+    if (home == endpoint.home || !proto::LockFile::LastHolderOf(lock) || lstat(lock.c_str(), &facts) != 0) continue;
     if (!proto::LockFile::HolderOf(lock)) found.push_back({home, facts.st_mtim.tv_sec, BytesIn(home)});
   }
   std::sort(found.begin(), found.end(), [](const Build& a, const Build& b) { return a.used_s > b.used_s; });

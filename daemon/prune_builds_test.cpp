@@ -20,6 +20,7 @@ class PruneBuildsTest : public testing::Test {
   std::string Leave(const std::string& build, int64_t age_s, size_t bytes) {
     const std::string home = dir_ / ("store/" + build);
     std::filesystem::create_directories(home + "/db");
+    std::ofstream(home + "/db/LOCK") << "";
     std::ofstream(home + "/db/rows") << std::string(bytes, 'x');
     std::ofstream(home + "/LOCK") << "pid 1\n";
     const timespec when{SystemClock().now_s() - age_s, 0};
@@ -43,13 +44,18 @@ TEST_F(PruneBuildsTest, RemovesWhatIsOldAndNotInUse) {
   const std::string used = Leave("used", 5000, 10);
   const std::string fresh = Leave("fresh", 50, 10);
   std::filesystem::create_directories(dir_ / "store/notes");
+  // No build: a database with a lock of its own.
+  std::filesystem::create_directories(dir_ / "store/db");
+  std::ofstream(dir_ / "store/db/LOCK") << "";
+  const timespec times[2] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, (dir_ / "store/db/LOCK").c_str(), times, 0), 0);
   {
     const auto lock = proto::LockFile::Take(used + "/LOCK");
     ASSERT_TRUE(lock && *lock);
     EXPECT_EQ(Prune(1000, 0), 1);
   }
   EXPECT_FALSE(exists(old));
-  for (const std::string& kept : {ours, used, fresh, dir_ / "store/notes"}) EXPECT_TRUE(exists(kept)) << kept;
+  for (const std::string& kept : {ours, used, fresh, dir_ / "store/notes", dir_ / "store/db"}) EXPECT_TRUE(exists(kept)) << kept;
   EXPECT_EQ(Prune(0, 0), 0);
 }
 

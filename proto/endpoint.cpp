@@ -110,7 +110,8 @@ std::vector<OtherDaemon> OtherDaemons(const Endpoint& endpoint) {
   std::filesystem::directory_iterator at(endpoint.store_dir, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
     if (at->path() == endpoint.home) continue;
-    if (auto holder = LockFile::HolderOf(at->path().string() + "/LOCK")) {
+    // Other programs have locks of that name, as databases do.
+    if (auto holder = LockFile::HolderOf(at->path().string() + "/LOCK"); holder && holder->pid != 0) {
       found.push_back({at->path().filename().string(), std::move(*holder)});
     }
   }

@@ -46,6 +46,12 @@ LockHolder ParseRecord(std::string_view text) {
   return holder;
 }
 
+LockHolder ReadRecord(int fd) {
+  char text[kRecordBytes] = {};
+  const ssize_t got = pread(fd, text, sizeof text, 0);
+  return ParseRecord(std::string_view(text, got < 0 ? 0 : static_cast<size_t>(got)));
+}
+
 }  // namespace
 
 bool IsSameFile(int fd, const std::string& path) {
@@ -77,9 +83,15 @@ std::optional<LockHolder> LockFile::HolderOf(const std::string& path) {
   if (!fd) return std::nullopt;
   struct flock lock = Whole();
   if (fcntl(fd.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
-  char text[kRecordBytes] = {};
-  const ssize_t got = pread(fd.get(), text, sizeof text, 0);
-  return ParseRecord(std::string_view(text, got < 0 ? 0 : static_cast<size_t>(got)));
+  return ReadRecord(fd.get());
+}
+
+std::optional<LockHolder> LockFile::LastHolderOf(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return std::nullopt;
+  LockHolder last = ReadRecord(fd.get());
+  if (last.pid == 0) return std::nullopt;
+  return last;
 }
 
 Status LockFile::Name(const std::string& socket) {

@@ -34,6 +34,8 @@ class LockFile {
   static Result<std::optional<LockFile>> Take(const std::string& path);
   /// Who holds the lock of that path; without a value: nobody. Creates nothing.
   static std::optional<LockHolder> HolderOf(const std::string& path);
+  /// Who holds or has held it last; without a value: the file is no lock of this kind.
+  static std::optional<LockHolder> LastHolderOf(const std::string& path);
 
   /// Says where this process answers; empty: not yet, or no more. A full disk is no Error: those
   /// who find the lock held and the socket unnamed look at the places a socket has by default.
