@@ -55,7 +55,9 @@ TEST_F(PruneBuildsTest, RemovesWhatIsOldAndNotInUse) {
     EXPECT_EQ(Prune(1000, 0), 1);
   }
   EXPECT_FALSE(exists(old));
-  for (const std::string& kept : {ours, used, fresh, dir_ / "store/notes", dir_ / "store/db"}) EXPECT_TRUE(exists(kept)) << kept;
+  for (const std::string& kept : {ours, used, fresh, dir_ / "store/notes", dir_ / "store/db"}) {
+    EXPECT_TRUE(exists(kept)) << kept;
+  }
   EXPECT_EQ(Prune(0, 0), 0);
 }
 
