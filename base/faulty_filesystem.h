@@ -65,9 +65,9 @@ class FaultyFilesystem final : public Filesystem {
     if (network_) return true;
     return under_.IsNetwork(path);
   }
-  Status CheckPrivateDirectory(const std::string& path) override {
-    TRY(Count("stat " + path));
-    return under_.CheckPrivateDirectory(path);
+  Status MakePrivateDirectory(const std::string& path, Access access) override {
+    TRY(Count("create directory " + path));
+    return under_.MakePrivateDirectory(path, access);
   }
 
  private:

@@ -182,20 +182,44 @@ class PosixFilesystem final : public Filesystem {
     return IsNetworkMagic(static_cast<uint32_t>(found.f_type));
   }
 
-  Status CheckPrivateDirectory(const std::string& path) override {
+  Status MakePrivateDirectory(const std::string& path, Access access) override {
+    TRY(MakeDirs(path));
+    std::error_code failed;
+    const std::string real = std::filesystem::canonical(path, failed).string();
+    if (failed) return Error(Code::kUnavailable, ErrorFromErrno(failed.value(), "look at " + path).message());
     struct stat found{};
-    if (::stat(path.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
-    if (!S_ISDIR(found.st_mode)) return ErrorFromErrno(ENOTDIR, "use " + path);
+    if (::stat(real.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
+    const unsigned mode = found.st_mode & 07777;
+    const bool is_sticky_of_root = found.st_uid == 0 && (mode & S_ISVTX) != 0;
+    if (access == Access::kNoWriters && is_sticky_of_root) return {};
     if (found.st_uid != ::geteuid()) {
-      return Error(Code::kUnavailable,
-                   fmt::format("{} belongs to user {}, not to user {}: choose a directory of "
-                               "your own",
-                               path, found.st_uid, ::geteuid()));
+      return Error(Code::kUnavailable, fmt::format("{} belongs to user {}, not to user {}: choose a directory of "
+                                                   "your own",
+                                                   path, found.st_uid, ::geteuid()));
     }
-    if ((found.st_mode & S_IWOTH) != 0) {
-      return Error(Code::kUnavailable,
-                   fmt::format("{} can be written by everybody (mode {:o}): run chmod 700 {}",
-                               path, found.st_mode & 07777, path));
+    if ((mode & (access == Access::kNobody ? 0077 : 0022)) != 0) {
+      const bool is_empty = std::filesystem::is_empty(real, failed) && !failed;
+      if (!is_empty || ::chmod(real.c_str(), 0700) != 0) {
+        return Error(Code::kUnavailable, fmt::format("{} is open to other users (mode {:04o}): run chmod 700 {}, or "
+                                                     "choose another directory",
+                                                     path, mode, path));
+      }
+    }
+    return CheckParents(real);
+  }
+
+ private:
+  /// Whoever may replace a directory on the way decides what is found at its end.
+  static Status CheckParents(const std::string& real) {
+    for (auto at = std::filesystem::path(real); at.has_relative_path();) {
+      at = at.parent_path();
+      struct stat found{};
+      if (::stat(at.c_str(), &found) != 0) return ErrorFromErrno(errno, "stat " + at.string());
+      if ((found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0) {
+        return Error(Code::kUnavailable, fmt::format("in {} everybody can replace what leads to {} (mode {:04o}): run "
+                                                     "chmod +t {}, or choose a directory elsewhere",
+                                                     at.string(), real, found.st_mode & 07777, at.string()));
+      }
     }
     return {};
   }

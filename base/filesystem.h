@@ -10,6 +10,12 @@
 
 namespace ingot {
 
+/// Who else may use a directory.
+enum class Access {
+  kNobody,     ///< Mode 0700 exactly; links to such a directory are followed.
+  kNoWriters,  ///< Others may look; only the user, or in a sticky directory of root's the owner, replaces a file.
+};
+
 /// The disk as Ingot uses it, so that tests can make any single call fail. Thread-safe.
 ///
 /// Errors: kNotFound: no such file; kUnavailable: no permission, read-only, not a directory;
@@ -20,7 +26,7 @@ class Filesystem {
   /// kExhausted when the file is larger than `bytes_max`.
   virtual Result<Buffer> Read(const std::string& path, uint64_t bytes_max) = 0;
   /// Replaces `path` as a whole, also across a crash: a synced temporary file (mode 0600) beside
-  /// it, a rename, and a sync of the directory.
+  /// it, a rename, and a sync of the directory. A crash may leave the temporary file, whose name ends in ".tmp".
   virtual Status WriteAtomic(const std::string& path, Bytes bytes) = 0;
   /// Creates the directory and its parents with mode 0700; an existing directory is success.
   virtual Status MakeDirs(const std::string& path) = 0;
@@ -34,9 +40,10 @@ class Filesystem {
   virtual Result<uint64_t> FreeBytes(const std::string& path) = 0;
   /// True on NFS, CIFS, Lustre and their like, where locks and renames promise less.
   virtual Result<bool> IsNetwork(const std::string& path) = 0;
-  /// kUnavailable, with what to do, unless `path` is a directory that this user owns and that
-  /// not everybody may write.
-  virtual Status CheckPrivateDirectory(const std::string& path) = 0;
+  /// Creates `path` and what is missing above it (mode 0700), and looks at what there is. An empty directory of this
+  /// user's is narrowed to 0700. kUnavailable, with what to do: not a directory, another user's, open to others as
+  /// `access` forbids, or below a directory in which everybody can replace it.
+  virtual Status MakePrivateDirectory(const std::string& path, Access access) = 0;
 };
 
 /// The machine's disk; lives for ever.

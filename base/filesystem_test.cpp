@@ -100,13 +100,49 @@ TEST_F(RealFiles, KnowsItsDisk) {
   EXPECT_EQ(fs_.FreeBytes(dir_ / "no").error().code(), Code::kNotFound);
 }
 
-TEST_F(RealFiles, RefuseADirectoryThatEverybodyMayWrite) {
-  ASSERT_TRUE(fs_.CheckPrivateDirectory(dir_.path()));
-  ASSERT_EQ(::chmod(dir_.path().c_str(), 0777), 0);
-  const Status shared = fs_.CheckPrivateDirectory(dir_.path());
-  ASSERT_FALSE(shared);
-  EXPECT_EQ(shared.error().code(), Code::kUnavailable);
-  EXPECT_THAT(shared.error().message(), HasSubstr("run chmod 700"));
+TEST_F(RealFiles, RefuseADirectoryThatIsOpenToOthers) {
+  ASSERT_TRUE(fs_.MakePrivateDirectory(dir_ / "a/b", Access::kNobody));
+  EXPECT_EQ(ModeOf(dir_ / "a"), 0700u);
+  EXPECT_EQ(ModeOf(dir_ / "a/b"), 0700u);
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "a/b/file", AsBytes("x")));
+  for (const mode_t mode : {0777u, 0770u, 0750u, 0705u, 0710u, 01777u}) {
+    ASSERT_EQ(::chmod((dir_ / "a/b").c_str(), mode), 0);
+    const Status open = fs_.MakePrivateDirectory(dir_ / "a/b", Access::kNobody);
+    ASSERT_FALSE(open) << mode;
+    EXPECT_EQ(open.error().code(), Code::kUnavailable);
+    EXPECT_THAT(open.error().message(), HasSubstr("run chmod 700 " + (dir_ / "a/b")));
+  }
+  ASSERT_EQ(::chmod((dir_ / "a/b").c_str(), 0755), 0);
+  EXPECT_TRUE(fs_.MakePrivateDirectory(dir_ / "a/b", Access::kNoWriters));
+  EXPECT_FALSE(fs_.MakePrivateDirectory(dir_ / "a/b", Access::kNobody));
+  ASSERT_EQ(::chmod((dir_ / "a/b").c_str(), 0775), 0);
+  EXPECT_FALSE(fs_.MakePrivateDirectory(dir_ / "a/b", Access::kNoWriters));
+}
+
+TEST_F(RealFiles, NarrowAnEmptyDirectory) {
+  ASSERT_EQ(::mkdir((dir_ / "made").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((dir_ / "made").c_str(), 0775), 0);
+  ASSERT_TRUE(fs_.MakePrivateDirectory(dir_ / "made", Access::kNobody));
+  EXPECT_EQ(ModeOf(dir_ / "made"), 0700u);
+}
+
+TEST_F(RealFiles, JudgeADirectoryBehindALinkByItself) {
+  ASSERT_TRUE(fs_.MakePrivateDirectory(dir_ / "real", Access::kNobody));
+  ASSERT_EQ(::symlink((dir_ / "real").c_str(), (dir_ / "link").c_str()), 0);
+  EXPECT_TRUE(fs_.MakePrivateDirectory(dir_ / "link", Access::kNobody));
+  ASSERT_TRUE(fs_.WriteAtomic(dir_ / "real/file", AsBytes("x")));
+  ASSERT_EQ(::chmod((dir_ / "real").c_str(), 0770), 0);
+  EXPECT_FALSE(fs_.MakePrivateDirectory(dir_ / "link", Access::kNobody));
+}
+
+TEST_F(RealFiles, RefuseADirectoryThatEverybodyCanReplace) {
+  ASSERT_TRUE(fs_.MakePrivateDirectory(dir_ / "up/down/store", Access::kNobody));
+  ASSERT_EQ(::chmod((dir_ / "up").c_str(), 0777), 0);
+  const Status replaceable = fs_.MakePrivateDirectory(dir_ / "up/down/store", Access::kNobody);
+  ASSERT_FALSE(replaceable);
+  EXPECT_THAT(replaceable.error().message(), HasSubstr("chmod +t " + (dir_ / "up")));
+  ASSERT_EQ(::chmod((dir_ / "up").c_str(), 01777), 0);
+  EXPECT_TRUE(fs_.MakePrivateDirectory(dir_ / "up/down/store", Access::kNobody));
 }
 
 TEST_F(RealFiles, SayUnavailableWithoutPermission) {

@@ -123,7 +123,7 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOpti
     return std::unique_ptr<Store>(std::make_unique<MemoryStore>(memory));
   }
   TimeScope timed(Timer::store_open, *options.metrics);
-  TRY_ASSIGN(StoreDir store_dir, StoreDir::Open(dir, *options.filesystem));
+  TRY_ASSIGN(StoreDir store_dir, StoreDir::Open(dir, *options.filesystem, options.lock));
   TRY(CheckNetwork(dir, options));
   Result<std::unique_ptr<Store>> store = OpenDatabase(store_dir, options);
   if (!store && IsDatabaseAtFault(store.error().code())) {

@@ -8,6 +8,7 @@
 #include "base/filesystem.h"
 #include "base/metrics.h"
 #include "cache/store.h"
+#include "proto/lock_file.h"
 
 namespace ingot::cache {
 
@@ -35,6 +36,8 @@ struct StoreOptions {
   size_t damages_max = 1000;
   /// Unreadable databases kept beside the store with their reasons; older ones are removed.
   size_t asides_max = 2;
+  /// The directory's lock, where the caller holds it for longer than the store lives. nullptr: taken here.
+  const proto::LockFile* lock = nullptr;
   /// Where time, disk and counters come from.
   const Clock* clock = &SystemClock();
   Filesystem* filesystem = &RealFilesystem();

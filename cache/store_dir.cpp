@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/store_dir.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -16,45 +12,6 @@ namespace {
 
 constexpr std::string_view kVersionPrefix = "ingot-store ";
 constexpr uint64_t kSmallFileBytesMax = 4096;
-
-std::string ReadHolder(int fd) {
-  char text[32] = {};
-  const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);
-  std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
-  while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-  return holder.empty() ? "unknown" : holder;
-}
-
-Result<int> TakeLock(const std::string& path) {
-  // Not inherited: a compile worker that outlives its daemon must not keep the store locked.
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) {
-    Error error = ErrorFromErrno(errno, "open " + path);
-    return Error(Code::kUnavailable, error.message());
-  }
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int number = errno;
-    const std::string holder = ReadHolder(fd);
-    ::close(fd);
-    if (number != EWOULDBLOCK) {
-      return Error(Code::kUnavailable, ErrorFromErrno(number, "lock " + path).message());
-    }
-    return Error(Code::kUnavailable,
-                 fmt::format("{} is held by process {}: talk to that daemon, or use another "
-                             "directory",
-                             path, holder));
-  }
-  const std::string holder = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, holder.data(), holder.size(), 0) < 0) {
-    const Error error = ErrorFromErrno(errno, "write " + path);
-    // The process id is only for people; a full disk still serves reads.
-    if (error.code() != Code::kExhausted) {
-      ::close(fd);
-      return Error(Code::kUnavailable, error.message());
-    }
-  }
-  return fd;
-}
 
 /// The name of the next place: one more than the highest of this second, never a freed one, so
 /// that names sort by age.
@@ -72,20 +29,28 @@ std::string NextAside(const std::vector<std::string>& names, int64_t now_s) {
 
 }  // namespace
 
-Result<StoreDir> StoreDir::Open(const std::string& path, Filesystem& filesystem) {
-  TRY(filesystem.MakeDirs(path));
-  TRY(filesystem.CheckPrivateDirectory(path));
-  TRY_ASSIGN(const int fd, TakeLock(path + "/LOCK"));
-  return StoreDir(path, filesystem, fd);
+Result<StoreDir> StoreDir::Open(const std::string& path, Filesystem& filesystem, const proto::LockFile* held) {
+  TRY(filesystem.MakePrivateDirectory(path, Access::kNobody));
+  StoreDir dir(path, filesystem);
+  if (held == nullptr) {
+    TRY_ASSIGN(dir.lock_, proto::LockFile::Take(LockIn(path)));
+    if (!dir.lock_) {
+      const proto::LockHolder holder = proto::LockFile::HolderOf(LockIn(path)).value_or(proto::LockHolder());
+      return Error(Code::kUnavailable,
+                   fmt::format("{} is held by process {}: talk to that daemon, or use another directory",
+                               LockIn(path), holder.pid));
+    }
+  }
+  dir.RemoveLeftovers();
+  return dir;
 }
 
-StoreDir::StoreDir(StoreDir&& other) noexcept
-    : path_(std::move(other.path_)),
-      filesystem_(other.filesystem_),
-      lock_fd_(std::exchange(other.lock_fd_, -1)) {}
-
-StoreDir::~StoreDir() {
-  if (lock_fd_ >= 0) ::close(lock_fd_);
+void StoreDir::RemoveLeftovers() {
+  const Result<std::vector<std::string>> names = filesystem_.List(path_);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (name.ends_with(".tmp")) Ignore(filesystem_.Remove(path_ + "/" + name), "it is tried again next time");
+  }
 }
 
 Status StoreDir::CheckVersion() {

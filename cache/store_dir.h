@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/filesystem.h"
 #include "base/result.h"
+#include "proto/lock_file.h"
 
 namespace ingot::cache {
 
@@ -15,18 +17,19 @@ inline constexpr uint32_t kStoreVersion = 2;
 
 /// The directory of a store: lock, version file, database, and databases moved aside.
 ///
-/// Holds the lock for as long as it lives, so one process at a time uses a store. The lock is
+/// Holds the lock for as long as it lives, or leaves that to the caller, so one process at a time
+/// uses a store. The lock is
 /// taken before anything else is looked at: a store of a newer version that a newer daemon uses is
 /// never moved. Thread-compatible.
 class StoreDir {
  public:
-  /// Creates the directory (mode 0700) and takes the lock. kUnavailable: held by a live process
-  /// (named), no permission, read-only, not private.
-  static Result<StoreDir> Open(const std::string& path, Filesystem& filesystem);
-  StoreDir(StoreDir&& other) noexcept;
-  StoreDir& operator=(StoreDir&&) = delete;
-  ~StoreDir();
+  /// Creates the directory (mode 0700), takes the lock unless the caller has it (`held`), and removes
+  /// temporary files that a crash has left. kUnavailable: held by a live process (named), no
+  /// permission, read-only, not private.
+  static Result<StoreDir> Open(const std::string& path, Filesystem& filesystem,
+                               const proto::LockFile* held = nullptr);
 
+  static std::string LockIn(const std::string& path) { return path + "/LOCK"; }
   static std::string DatabaseIn(const std::string& path) { return path + "/db"; }
   std::string database() const { return DatabaseIn(path_); }
   /// Success when the version file is this build's or nothing is stored yet; else why the
@@ -43,12 +46,12 @@ class StoreDir {
   Result<std::string> MoveAside(const Error& reason, const Clock& clock, size_t asides_max);
 
  private:
-  StoreDir(std::string path, Filesystem& filesystem, int lock_fd)
-      : path_(std::move(path)), filesystem_(filesystem), lock_fd_(lock_fd) {}
+  StoreDir(std::string path, Filesystem& filesystem) : path_(std::move(path)), filesystem_(filesystem) {}
+  void RemoveLeftovers();
 
   std::string path_;
   Filesystem& filesystem_;
-  int lock_fd_;
+  std::optional<proto::LockFile> lock_;
 };
 
 }  // namespace ingot::cache

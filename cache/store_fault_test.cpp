@@ -607,6 +607,22 @@ TEST_F(StoreFault, FileInPlaceOfTheDirectoryIsUnavailable) {
   EXPECT_EQ(TryOpen().error().code(), Code::kUnavailable);
 }
 
+TEST_F(StoreFault, WhatACrashLeftOfAnAtomicWriteIsRemoved) {
+  ASSERT_TRUE(RealFilesystem().MakeDirs(path_));
+  ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION.1234.0.tmp", AsBytes("ingot-st")));
+  ASSERT_TRUE(TryOpen());
+  EXPECT_FALSE(RealFilesystem().Exists(path_ + "/VERSION.1234.0.tmp"));
+}
+
+TEST_F(StoreFault, DirectoryThatAGroupMayReadIsRefused) {
+  ASSERT_TRUE(TryOpen());
+  ASSERT_EQ(::chmod(path_.c_str(), 0770), 0);
+  const auto store = TryOpen();
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code(), Code::kUnavailable);
+  EXPECT_THAT(store.error().message(), HasSubstr("run chmod 700"));
+}
+
 TEST_F(StoreFault, LinkInPlaceOfTheLockIsNotFollowed) {
   ASSERT_TRUE(RealFilesystem().MakeDirs(path_));
   ASSERT_TRUE(RealFilesystem().WriteAtomic(dir_ / "victim", AsBytes("mine")));

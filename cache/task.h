@@ -15,8 +15,8 @@ using Task = boost::asio::awaitable<Result<T>>;
 }  // namespace ingot::cache
 
 /// TRY and TRY_ASSIGN (base/result.h) for coroutines; `expr` may hold a co_await.
-/// A co_await stands in an initializer or a statement, never in a condition, and what it is given is named first where it
-/// is a closure or braces: GCC 12 destroys those twice (tools/tidy.py).
+/// A co_await stands in an initializer or a statement, never in a condition, and what it is given is named first where
+/// it is a closure or braces: GCC 12 destroys those twice (tools/tidy.py).
 #define CO_TRY(expr)                                                    \
   do {                                                                  \
     auto ingot_try = (expr);                                            \

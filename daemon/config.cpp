@@ -5,8 +5,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
 
 namespace ingot::daemon {
 namespace {
@@ -85,6 +93,24 @@ constexpr ConfigField kFields[] = {
      &Config::workload_fall_percent},
     {"store_bytes_max", "bytes of the store; eviction keeps it below", &Config::store_bytes_max},
     {"store_entries_max", "entries of the store; eviction keeps it below", &Config::store_entries_max},
+    {"store_network", "1: a store on a network file system is used, where a database is not safe",
+     &Config::store_network},
+    {"store_use_half_life_s", "seconds after which uses count half in what is evicted first",
+     &Config::store_use_half_life_s},
+    {"store_value_bytes_max", "bytes above which a value is refused", &Config::store_value_bytes_max},
+    {"store_chunk_bytes", "bytes of the pieces in which larger values are stored", &Config::store_chunk_bytes},
+    {"store_disk_free_bytes_min", "free bytes of the disk below which nothing is written",
+     &Config::store_disk_free_bytes_min},
+    {"store_block_cache_bytes", "bytes of the database's blocks kept in memory", &Config::store_block_cache_bytes},
+    {"store_write_buffer_bytes", "bytes of rows not yet in files of the database", &Config::store_write_buffer_bytes},
+    {"store_files_open_max", "files of the database kept open", &Config::store_files_open_max},
+    {"store_touches_max", "values whose uses are written at once", &Config::store_touches_max},
+    {"store_damages_max", "reports of damaged values kept", &Config::store_damages_max},
+    {"store_asides_max", "unreadable databases kept beside the store", &Config::store_asides_max},
+    {"builds_age_s_max", "seconds after which what an unused other build left in the store is removed; 0 = never",
+     &Config::builds_age_s_max},
+    {"place_check_s", "seconds between two looks whether the store and the socket are still in their place",
+     &Config::place_check_s},
     {"gc_interval_s", "seconds between two looks at the store's limits; 0 = after writes only",
      &Config::gc_interval_s},
     {"gc_age_s_max", "unused seconds after which a value is evicted; 0 = never", &Config::gc_age_s_max},
@@ -92,46 +118,77 @@ constexpr ConfigField kFields[] = {
     {"tombstones_max", "evictions remembered to explain misses", &Config::tombstones_max},
 };
 
-std::string_view Trim(std::string_view text) {
-  const size_t from = text.find_first_not_of(" \t\r");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
+/// A TOML value as SetField reads it; without a value it is of a kind that no field has.
+std::optional<std::string> TextOf(const toml::node& node, bool is_text) {
+  if (const auto* text = node.as_string(); text != nullptr && is_text) return text->get();
+  if (const auto* number = node.as_integer(); number != nullptr && !is_text) return std::to_string(number->get());
+  return std::nullopt;
 }
 
-/// Cuts a comment that starts outside quotes.
-std::string_view WithoutComment(std::string_view line) {
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') quoted = !quoted;
-    if (line[i] == '#' && !quoted) return line.substr(0, i);
+/// The value as it stands in the file.
+std::string Written(const toml::node& node) {
+  std::ostringstream out;
+  node.visit([&out](const auto& value) { out << value; });
+  return out.str();
+}
+
+const ConfigField* FieldNamed(std::string_view name) {
+  for (const ConfigField& field : kFields) {
+    if (name == field.name) return &field;
   }
-  return line;
+  return nullptr;
+}
+
+Error UnknownField(std::string_view name, const std::string& source) {
+  return Error(Code::kInvalid,
+               fmt::format("{}: no field '{}'; `ingot config` lists the fields there are", source, name));
+}
+
+Error WrongValue(std::string_view name, bool is_text, std::string_view found, const std::string& source) {
+  return Error(Code::kInvalid, fmt::format("{}: '{}' must be {}, found {}", source, name,
+                                           is_text ? "a text in quotes" : "a whole number of 0 or more", found));
 }
 
 }  // namespace
 
 std::span<const ConfigField> ConfigFields() { return kFields; }
 
-Status SetField(Config& config, std::string_view name, std::string_view value) {
+const std::string& Config::SourceOf(std::string_view name) const {
+  static const std::string kDefault = "default";
+  const auto at = said.find(name);
+  return at == said.end() ? kDefault : at->second;
+}
+
+Status SetField(Config& config, std::string_view name, std::string_view value, const std::string& source) {
   std::string wanted(name);
   std::replace(wanted.begin(), wanted.end(), '-', '_');
-  for (const ConfigField& field : kFields) {
-    if (wanted != field.name) continue;
-    if (const auto* text = std::get_if<std::string Config::*>(&field.member)) {
-      config.**text = std::string(value);
-      return {};
-    }
+  const ConfigField* field = FieldNamed(wanted);
+  if (field == nullptr) return UnknownField(wanted, source);
+  if (const auto* text = std::get_if<std::string Config::*>(&field->member)) {
+    config.**text = std::string(value);
+  } else {
     uint64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size()) {
-      return Error(Code::kInvalid,
-                   fmt::format("'{}' must be a whole number of 0 or more, found '{}'", wanted, value));
+      return WrongValue(wanted, false, fmt::format("'{}'", value), source);
     }
-    config.*std::get<uint64_t Config::*>(field.member) = number;
-    return {};
+    config.*std::get<uint64_t Config::*>(field->member) = number;
   }
-  return Error(Code::kInvalid,
-               fmt::format("no field '{}'; `ingot config` lists the fields there are", wanted));
+  config.said[wanted] = source;
+  return {};
+}
+
+nlohmann::ordered_json FieldsJson(const Config& config) {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::array();
+  const Config defaults;
+  for (const ConfigField& field : kFields) {
+    fields.push_back({{"name", field.name},
+                      {"value", FieldText(config, field)},
+                      {"default", FieldText(defaults, field)},
+                      {"source", config.SourceOf(field.name)},
+                      {"meaning", field.meaning}});
+  }
+  return fields;
 }
 
 std::string FieldText(const Config& config, const ConfigField& field) {
@@ -139,44 +196,62 @@ std::string FieldText(const Config& config, const ConfigField& field) {
   return std::to_string(config.*std::get<uint64_t Config::*>(field.member));
 }
 
-Status ApplyConfigText(Config& config, std::string_view text) {
-  bool ours = false;
-  size_t number = 0;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string_view line = Trim(WithoutComment(text.substr(0, end)));
-    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-    ++number;
-    if (line.empty()) continue;
-    if (line.front() == '[') {
-      ours = line == "[daemon]";
-      continue;
-    }
-    if (!ours) continue;
-    const size_t equals = line.find('=');
-    if (equals == std::string_view::npos) {
-      return Error(Code::kInvalid, fmt::format("line {}: expected 'name = value'", number));
-    }
-    std::string_view value = Trim(line.substr(equals + 1));
-    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
-      value = value.substr(1, value.size() - 2);
-    }
-    if (Status set = SetField(config, Trim(line.substr(0, equals)), value); !set) {
-      return std::move(set).error().Wrap(fmt::format("line {}", number));
-    }
+Status ApplyConfigText(Config& config, std::string_view text, const std::string& file) {
+  const toml::parse_result parsed = toml::parse(text, file);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return Error(Code::kInvalid, fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+  }
+  const toml::table& all = parsed.table();
+  const toml::node* daemon = all.get("daemon");
+  if (daemon != nullptr && !daemon->is_table()) {
+    return Error(Code::kInvalid,
+                 fmt::format("{}:{}: 'daemon' must be a table, [daemon]", file, daemon->source().begin.line));
+  }
+  // What stands in [daemon] comes last, and counts.
+  std::vector<std::pair<const toml::key*, const toml::node*>> found;
+  for (const auto& [key, node] : all) {
+    if (key.str() == "store_dir" || key.str() == "socket") found.emplace_back(&key, &node);
+  }
+  if (daemon != nullptr) {
+    for (const auto& [key, node] : *daemon->as_table()) found.emplace_back(&key, &node);
+  }
+  for (const auto& [at, value_of] : found) {
+    const toml::key& key = *at;
+    const toml::node& node = *value_of;
+    const std::string source = fmt::format("{}:{}", file, key.source().begin.line);
+    const ConfigField* field = FieldNamed(key.str());
+    if (field == nullptr) return UnknownField(key.str(), source);
+    const bool is_text = std::holds_alternative<std::string Config::*>(field->member);
+    const std::optional<std::string> value = TextOf(node, is_text);
+    if (!value) return WrongValue(key.str(), is_text, Written(node), source);
+    TRY(SetField(config, key.str(), *value, source));
   }
   return {};
 }
 
 Status ApplyConfigFile(Config& config, const std::string& path) {
   std::ifstream file(path);
-  if (!file) return Error(Code::kInvalid, fmt::format("cannot read the configuration '{}'", path));
   std::ostringstream text;
-  text << file.rdbuf();
-  if (Status applied = ApplyConfigText(config, text.str()); !applied) {
-    return std::move(applied).error().Wrap(path);
+  if (file) text << file.rdbuf();
+  if (!file || !text) {
+    return Error(Code::kInvalid, fmt::format("cannot read the configuration '{}', which INGOT_CONFIG names", path));
   }
-  return {};
+  return ApplyConfigText(config, text.str(), path);
+}
+
+Result<Config> ConfigOfEnvironment() {
+  Config config;
+  const auto said = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string file = said("INGOT_CONFIG"); !file.empty()) TRY(ApplyConfigFile(config, file));
+  const std::pair<const char*, const char*> places[] = {{"INGOT_STORE_DIR", "store_dir"}, {"INGOT_SOCKET", "socket"}};
+  for (const auto& [variable, field] : places) {
+    if (const std::string value = said(variable); !value.empty()) TRY(SetField(config, field, value, variable));
+  }
+  return config;
 }
 
 }  // namespace ingot::daemon

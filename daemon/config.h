@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +16,8 @@ namespace ingot::daemon {
 /// Every default and limit of the daemon.
 ///
 /// Sources, later ones win: the defaults below, the `[daemon]` section of the file INGOT_CONFIG
-/// names, flags (`--idle-exit-s 60`). Zero means "no limit" where a field says so.
+/// names, the environment (INGOT_STORE_DIR, INGOT_SOCKET), flags (`--idle-exit-s 60`). Zero means "no limit" where a
+/// field says so.
 struct Config {
   std::string store_dir;       // Empty: proto::ResolveEndpoint decides.
   std::string socket;
@@ -70,6 +73,19 @@ struct Config {
 
   uint64_t store_bytes_max = 20ull << 30;
   uint64_t store_entries_max = 100'000;
+  uint64_t store_network = 0;
+  uint64_t store_use_half_life_s = 7 * 86'400;
+  uint64_t store_value_bytes_max = 2ull << 30;
+  uint64_t store_chunk_bytes = 1u << 20;
+  uint64_t store_disk_free_bytes_min = 256u << 20;
+  uint64_t store_block_cache_bytes = 8u << 20;
+  uint64_t store_write_buffer_bytes = 8u << 20;
+  uint64_t store_files_open_max = 256;
+  uint64_t store_touches_max = 4096;
+  uint64_t store_damages_max = 1000;
+  uint64_t store_asides_max = 2;
+  uint64_t builds_age_s_max = 30 * 86400;
+  uint64_t place_check_s = 5;
   uint64_t gc_interval_s = 300;
   uint64_t gc_age_s_max = 0;
   uint64_t gc_grace_s = 600;
@@ -82,6 +98,10 @@ struct Config {
   uint64_t workload_keys_max = 65536;
   uint64_t workload_lookups_min = 8;
   uint64_t workload_fall_percent = 20;
+
+  /// Where each field that was said was said: "/etc/ingot.toml:12", "INGOT_SOCKET", "--idle-exit-s".
+  std::map<std::string, std::string, std::less<>> said;
+  const std::string& SourceOf(std::string_view name) const;  ///< "default" where nobody said it.
 };
 
 /// One field of Config with its meaning, for files, flags, `ingot config` and the documents.
@@ -92,14 +112,19 @@ struct ConfigField {
 };
 std::span<const ConfigField> ConfigFields();
 
-/// kInvalid names the field or says what the value must be. `name` may use '-' for '_'.
-Status SetField(Config& config, std::string_view name, std::string_view value);
+/// kInvalid names the source and the field, or says what the value must be. `name` may use '-' for '_'.
+Status SetField(Config& config, std::string_view name, std::string_view value, const std::string& source);
 /// The value as text.
 std::string FieldText(const Config& config, const ConfigField& field);
 
-/// Applies the `[daemon]` section of a TOML file: `name = 12`, `name = "text"`, comments.
-/// Other sections belong to other programs. kInvalid names the line.
-Status ApplyConfigText(Config& config, std::string_view text);
+/// All fields: `name`, `value`, `default`, `source`, `meaning`.
+nlohmann::ordered_json FieldsJson(const Config& config);
+
+/// Applies the `[daemon]` section of a TOML text, and `store_dir` and `socket` in front of all sections, which say the
+/// same to clients. Other sections belong to other programs. kInvalid: "FILE:LINE: ...".
+Status ApplyConfigText(Config& config, std::string_view text, const std::string& file);
 Status ApplyConfigFile(Config& config, const std::string& path);
+/// The defaults, the file that INGOT_CONFIG names, and the environment.
+Result<Config> ConfigOfEnvironment();
 
 }  // namespace ingot::daemon

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/daemon_main.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 #include "base/log.h"
 #include "base/processors.h"
@@ -22,10 +25,13 @@
 #include "cache/open_store.h"
 #include "daemon/config.h"
 #include "daemon/core.h"
+#include "daemon/detach.h"
 #include "daemon/late_store.h"
-#include "daemon/lock_file.h"
+#include "daemon/place.h"
+#include "daemon/prune_builds.h"
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
+#include "daemon/ticker.h"
 #include "daemon/worker_pool.h"
 #include "proto/endpoint.h"
 
@@ -39,67 +45,44 @@ struct Start {
   unsigned lock_wait_s = 0;
 };
 
-constexpr char kUsage[] =
-    "usage: ingotd [--detach] [--ready-fd N] [--lock-wait-s N] [--FIELD VALUE ...]\n"
-    "Fields are those of the configuration file's [daemon] section:\n";
-
-void PrintUsage() {
-  std::fputs(kUsage, stdout);
-  const Config defaults;
-  for (const ConfigField& field : ConfigFields()) {
-    fmt::print("  --{:<28} {} (default: {})\n", field.name, field.meaning,
-               FieldText(defaults, field));
-  }
+/// Fields' names as flags are spelled.
+std::string FlagOf(const ConfigField& field) {
+  std::string flag = std::string("--") + field.name;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
 }
 
-Result<int> WholeNumber(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
-    return Error(Code::kInvalid, fmt::format("'{}' is not a whole number", text));
-  }
-  return number;
-}
-
-Result<Start> ParseArguments(int count, char** values) {
+/// What to do, or the status to exit with.
+Result<std::variant<Start, int>> ParseArguments(int count, char** values) {
   Start start;
-  if (const char* file = std::getenv("INGOT_CONFIG"); file != nullptr && *file != '\0') {
-    TRY(ApplyConfigFile(start.config, file));
+  TRY_ASSIGN(start.config, ConfigOfEnvironment());
+  CLI::App app("Keeps compiled PyTorch graphs and serves them to the programs of one user.\n"
+               "Fields are those of the [daemon] section of the file that INGOT_CONFIG names.");
+  app.set_version_flag("--version", std::string(proto::BuildId()));
+  app.add_flag("--detach", start.detach, "Go to the background");
+  app.add_option("--ready-fd", start.ready_fd, "Descriptor that is told 'ok' or the reason")->take_last();
+  app.add_option("--lock-wait-s", start.lock_wait_s, "Seconds to wait for a daemon that ends")->take_last();
+  Status wrong;
+  for (const ConfigField& field : ConfigFields()) {
+    const std::string flag = FlagOf(field);
+    app.add_option_function<std::string>(
+           flag,
+           [&start, &wrong, &field, flag](const std::string& value) {
+             if (Status set = SetField(start.config, field.name, value, flag); !set && wrong) wrong = std::move(set);
+           },
+           field.meaning + (FieldText(Config(), field).empty() ? "" : " (default: " + FieldText(Config(), field) + ")"))
+        ->take_last()
+        ->group("Fields");
   }
-  for (int i = 1; i < count; ++i) {
-    const std::string_view name = values[i];
-    if (name == "--detach") {
-      start.detach = true;
-      continue;
-    }
-    if (!name.starts_with("--") || i + 1 == count) {
-      return Error(Code::kInvalid, fmt::format("cannot read the argument '{}'; see --help", name));
-    }
-    const std::string_view value = values[++i];
-    if (name == "--ready-fd") {
-      TRY_ASSIGN(start.ready_fd, WholeNumber(value));
-    } else if (name == "--lock-wait-s") {
-      TRY_ASSIGN(const int wait_s, WholeNumber(value));
-      start.lock_wait_s = static_cast<unsigned>(wait_s);
-    } else {
-      TRY(SetField(start.config, name.substr(2), value));
-    }
+  try {
+    app.parse(count, values);
+  } catch (const CLI::Success& asked) {
+    return std::variant<Start, int>(app.exit(asked));
+  } catch (const CLI::ParseError& error) {
+    return Error(Code::kInvalid, fmt::format("{}; see --help", error.what()));
   }
-  return start;
-}
-
-/// Leaves the session of whoever started us; the starter's child ends at once, so that nobody
-/// has to wait for it. Of what the starter had open only `ready_fd` stays: whoever waits for the end of a pipe
-/// (multiprocessing, a shell) waits for the starter, not for us.
-void Detach(int ready_fd) {
-  if (fork() > 0) _exit(0);
-  setsid();
-  if (chdir("/") != 0) _exit(1);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
-  const auto kept = static_cast<unsigned>(std::max(ready_fd, 2));
-  if (kept > 3) close_range(3, kept - 1, 0);
-  close_range(kept + 1, ~0U, 0);
+  TRY(std::move(wrong));
+  return std::variant<Start, int>(std::move(start));
 }
 
 void TellStarter(int& ready_fd, std::string_view text) {
@@ -115,15 +98,33 @@ std::string ProgramBeside(const char* name) {
   return (self.parent_path() / name).string();
 }
 
+cache::StoreOptions StoreOptionsOf(const Config& config, const proto::LockFile& lock) {
+  cache::StoreOptions options;
+  options.allow_network = config.store_network != 0;
+  options.use_half_life_s = static_cast<int64_t>(config.store_use_half_life_s);
+  options.value_bytes_max = config.store_value_bytes_max;
+  options.chunk_bytes = config.store_chunk_bytes;
+  options.disk_free_bytes_min = config.store_disk_free_bytes_min;
+  options.block_cache_bytes = config.store_block_cache_bytes;
+  options.write_buffer_bytes = config.store_write_buffer_bytes;
+  options.files_open_max = static_cast<int>(std::min<uint64_t>(config.store_files_open_max, INT_MAX));
+  options.touches_max = config.store_touches_max;
+  options.damages_max = config.store_damages_max;
+  options.asides_max = config.store_asides_max;
+  options.lock = &lock;
+  return options;
+}
+
 /// A store that cannot be used never stops anybody's program: memory takes its place.
-std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core) {
-  const std::string& dir = core.config.store_dir;
-  auto store = cache::OpenStore(dir);
+std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core, const proto::Endpoint& endpoint, const Place& place) {
+  Result<std::unique_ptr<cache::Store>> store =
+      place.store_lock ? cache::OpenStore(endpoint.home, StoreOptionsOf(core.config, *place.store_lock))
+                       : *place.trouble;
   if (store) {
     LogInfo("opened the store", {{"state", (*store)->Describe()}});
     return std::move(store).value();
   }
-  LogError("keeps artifacts in memory only", {{"store", dir}, {"reason", store.error()}});
+  LogError("keeps artifacts in memory only", {{"store", endpoint.store_dir}, {"reason", store.error()}});
   const cache::MemoryStoreOptions memory;
   // Room for what is written while eviction makes room.
   uint64_t bytes_max = memory.bytes_max / 4 * 3;
@@ -132,32 +133,36 @@ std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core) {
   return std::make_unique<cache::MemoryStore>(memory);
 }
 
-Status StartLogging(Config& config, bool detached) {
+Status StartLogging(Config& config, const std::string& home, bool detached) {
   LogOptions options;
   TRY_ASSIGN(options.level, ParseLogLevel(config.log_level));
-  if (detached && config.log_file.empty()) config.log_file = config.store_dir + "/ingotd.log";
+  if (detached && config.log_file.empty()) config.log_file = home + "/ingotd.log";
   options.file = config.log_file;
   return StartLog(options);
 }
 
-Status Serve(Start& start, const Graphs& graphs) {
+bool IsSocket(const std::string& path) {
+  struct stat facts {};
+  return lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
+}
+
+Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
   Config& config = start.config;
-  TRY_ASSIGN(const proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket));
+  TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket, build));
   config.store_dir = endpoint.store_dir;
-  config.socket = endpoint.socket;
   TRY(ParseSandboxMode(config.worker_sandbox));
   if (config.worker.empty()) config.worker = ProgramBeside("ingot-worker");
-  TRY(proto::MakePrivateDirectory(proto::DirectoryOf(endpoint.socket)));
-  TRY_ASSIGN(const LockFile lock, LockFile::Take(endpoint.lock_path(), start.lock_wait_s));
-  Ignore(proto::MakePrivateDirectory(config.store_dir), "opening the store says what is wrong");
-  if (Status log = StartLogging(config, start.detach); !log) {
+  TRY_ASSIGN(Place place, TakePlace(endpoint, config.store_network != 0, start.lock_wait_s));
+  config.socket = endpoint.socket = place.socket;
+  if (Status log = StartLogging(config, endpoint.home, start.detach); !log) {
     if (log.error().code() == Code::kInvalid) return log;
     config.log_file.clear();
   }
 
   WorkerPool workers(config, config.worker);
-  LateStore store(cache::IsFresh(config.store_dir));
+  LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
   Core core(config, store, graphs, workers);
+  if (place.trouble) core.store_note.SetTrouble(place.trouble->ToText(), core.store_note.bytes_max());
   // Not before: a compiler that starts takes the processors from the first call that woke us.
   std::once_flag first;
   core.before_compile = [&] {
@@ -166,16 +171,32 @@ Status Serve(Start& start, const Graphs& graphs) {
       workers.Prestart();
     });
   };
-  Server server(core, {.endpoint = endpoint});
+  // A client that finds the lock held and the socket dead takes it for unreachable.
+  Server server(core, {.endpoint = endpoint, .build = build, .before_close = [&place] { place.Name(""); }});
   TRY(server.Listen());
+  place.Name(endpoint.socket);
   TellStarter(start.ready_fd, "ok");
-  LogInfo("serves", {{"pid", getpid()}, {"version", proto::BuildId()}, {"socket", endpoint.socket}});
-  store.Open([&core] {
-    auto opened = OpenStoreOrMemory(core);
+  LogInfo("serves", {{"pid", getpid()}, {"version", build}, {"socket", endpoint.socket}});
+  store.Open([&] {
+    auto opened = OpenStoreOrMemory(core, endpoint, place);
     core.workload.Restore(*opened);
     return opened;
   });
+  bool is_pruned = false;
+  std::optional<Ticker> watch(std::in_place, std::chrono::seconds(std::max<uint64_t>(1, config.place_check_s)), [&] {
+    if (!place.IsInPlace() || !IsSocket(endpoint.socket)) {
+      LogError("ends, since somebody removed its store or its socket",
+               {{"store", endpoint.home}, {"socket", endpoint.socket}});
+      server.Drain();
+    } else if (!place.store_lock && IsStoreFree(endpoint, config.store_network != 0)) {
+      LogInfo("ends, since the store can be used by now", {{"store", endpoint.home}});
+      server.Drain();
+    } else if (place.store_lock && !std::exchange(is_pruned, true)) {
+      PruneBuilds(endpoint, {config.builds_age_s_max, config.store_bytes_max}, SystemClock());
+    }
+  });
   server.Run(/*handle_signals=*/true);
+  watch.reset();
   core.workload.Save(store);
   store.Join();
   LogInfo("exits", {{"pid", getpid()}});
@@ -185,23 +206,21 @@ Status Serve(Start& start, const Graphs& graphs) {
 
 }  // namespace
 
-int DaemonMain(int count, char** values, const Graphs& graphs) {
-  for (int i = 1; i < count; ++i) {
-    if (std::string_view(values[i]) == "--help") return PrintUsage(), 0;
+int DaemonMain(int count, char** values, const Graphs& graphs, const std::string& build) {
+  auto parsed = ParseArguments(count, values);
+  if (!parsed) {
+    fmt::print(stderr, "ingotd: {}\n", parsed.error().ToText());
+    return static_cast<int>(parsed.error().code());
   }
-  Result<Start> start = ParseArguments(count, values);
-  if (!start) {
-    fmt::print(stderr, "ingotd: {}\n", start.error().ToText());
-    return static_cast<int>(start.error().code());
-  }
-  std::signal(SIGPIPE, SIG_IGN);
-  UseAllProcessors();
+  if (const int* status = std::get_if<int>(&*parsed)) return *status;
+  Start& start = std::get<Start>(*parsed);
+  CloseInherited(start.ready_fd);
   umask(0077);
-  if (start->detach) Detach(start->ready_fd);
-  if (start->ready_fd >= 0) fcntl(start->ready_fd, F_SETFD, FD_CLOEXEC);
-  const Status served = Serve(*start, graphs);
+  if (start.detach) Detach();
+  std::signal(SIGPIPE, SIG_IGN);
+  const Status served = Serve(start, graphs, build);
   if (served) return 0;
-  TellStarter(start->ready_fd, served.error().ToText());
+  TellStarter(start.ready_fd, served.error().ToText());
   fmt::print(stderr, "ingotd: {}\n", served.error().ToText());
   return static_cast<int>(served.error().code());
 }

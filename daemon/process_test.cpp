@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon as a process: how it is started, found, lost and replaced.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,9 +12,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "client/lib/start_daemon.h"
@@ -26,34 +31,41 @@ using nlohmann::json;
 class ProcessTest : public testing::Test {
  protected:
   void TearDown() override {
-    client::ConnectionOptions options = Options();
+    Stop(Options());
+    WaitUntilGone();
+  }
+  static void Stop(client::ConnectionOptions options) {
     options.start = false;
-    options.any_build = true;
     if (auto connection = client::Connection::Open(options)) {
       Ignore((*connection)->Query("stop"), "it may end before it answers");
     }
-    WaitUntilGone();
   }
   client::ConnectionOptions Options() {
     client::ConnectionOptions options;
     options.store_dir = dir_.path() + "/store";
-    options.socket = dir_.path() + "/run/s";
     options.daemon = INGOT_FAKE_DAEMON;
     options.daemon_arguments = {"--worker", INGOT_FAKE_WORKER, "--workers", "1",
-                                "--worker-memory-bytes-max", "0"};
+                                "--worker-memory-bytes-max", "0", "--place-check-s", "1"};
     return options;
   }
-  std::unique_ptr<client::Connection> Open() {
-    auto connection = client::Connection::Open(Options());
+  std::unique_ptr<client::Connection> Open() { return Open(Options()); }
+  std::unique_ptr<client::Connection> Open(const client::ConnectionOptions& options) {
+    auto connection = client::Connection::Open(options);
     EXPECT_TRUE(connection) << connection.error().ToText();
     return connection ? std::move(connection).value() : nullptr;
   }
-  /// The daemon's lock is free once its process has ended.
+  proto::Endpoint Where() { return *proto::ResolveEndpoint(Options().store_dir, Options().socket); }
+  /// The daemon's locks are free once its process has ended.
   void WaitUntilGone() {
-    const std::string lock = dir_.path() + "/run/s.lock";
-    const proto::UniqueFd fd(open(lock.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd) return;
-    EXPECT_EQ(flock(fd.get(), LOCK_EX), 0);
+    for (const std::string& path : {Where().lock_path(), proto::SocketLockPath(Where().memory_socket)}) {
+      for (int i = 0; i < 6000 && proto::LockFile::HolderOf(path); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      EXPECT_FALSE(proto::LockFile::HolderOf(path)) << path;
+    }
+  }
+  static std::string Trouble(client::Connection& connection) {
+    return json::parse(*connection.Query("status"))["store_trouble"];
   }
 
   TestDir dir_;
@@ -69,14 +81,16 @@ TEST_F(ProcessTest, StartsADaemonThatKeepsWhatItCompiled) {
     EXPECT_EQ(status["pid"], connection->daemon_pid());
     EXPECT_EQ(status["store_trouble"], "");
     struct stat facts;
-    ASSERT_EQ(stat((dir_.path() + "/run/s").c_str(), &facts), 0);
+    ASSERT_EQ(stat(Where().socket.c_str(), &facts), 0);
     EXPECT_EQ(facts.st_mode & 0777, 0600u);
-    ASSERT_EQ(stat((dir_.path() + "/run").c_str(), &facts), 0);
-    EXPECT_EQ(facts.st_mode & 0777, 0700u);
+    for (const std::string& directory : {Where().store_dir, Where().home}) {
+      ASSERT_EQ(stat(directory.c_str(), &facts), 0);
+      EXPECT_EQ(facts.st_mode & 0777, 0700u);
+    }
     ASSERT_TRUE(connection->Query("drain"));
   }
   WaitUntilGone();
-  EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/run/s"));
+  EXPECT_FALSE(std::filesystem::exists(Where().socket));
   const auto connection = Open();
   EXPECT_TRUE(connection->Lookup(*MakeKey("f"))->reply.found);
   EXPECT_EQ(json::parse(*connection->Query("stats"))["compiles"], 0);
@@ -140,7 +154,7 @@ TEST_F(ProcessTest, ComesBackAfterItWasKilled) {
   kill(static_cast<pid_t>(first), SIGKILL);
   WaitUntilGone();
   // The dead daemon's socket file is still there.
-  EXPECT_TRUE(std::filesystem::exists(dir_.path() + "/run/s"));
+  EXPECT_TRUE(std::filesystem::exists(Where().socket));
   auto lost = connection->Query("status");
   EXPECT_TRUE(lost || lost.error().code() == Code::kUnavailable);
   auto again = connection->Lookup(*MakeKey("f"));
@@ -159,20 +173,234 @@ TEST_F(ProcessTest, ServesFromMemoryWhenTheStoreCannotBeUsed) {
   EXPECT_EQ(json::parse(*connection->Query("doctor"))["ok"], false);
 }
 
-TEST_F(ProcessTest, AsksADaemonOfAnotherBuildToDrain) {
+TEST_F(ProcessTest, IsOneForAStoreWhateverTheEnvironmentSays) {
   const auto connection = Open();
-  const uint32_t first = connection->daemon_pid();
+  ASSERT_TRUE(connection);
+  const std::string elsewhere = dir_.path() + "/elsewhere";
+  ASSERT_EQ(mkdir(elsewhere.c_str(), 0700), 0);
+  const char* const before = std::getenv("TMPDIR");
+  const std::string tmp = before == nullptr ? "/tmp" : before;
+  for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR", "INGOT_SOCKET"}) {
+    const std::string value = elsewhere + (std::string_view(name) == "INGOT_SOCKET" ? "/s" : "");
+    setenv(name, value.c_str(), 1);
+    const auto other = Open();
+    unsetenv(name);
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other->daemon_pid(), connection->daemon_pid()) << name;
+    EXPECT_EQ(Trouble(*other), "") << name;
+  }
+  setenv("TMPDIR", tmp.c_str(), 1);
+}
+
+TEST_F(ProcessTest, IsFoundAtTheSocketItWasToldToUse) {
+  client::ConnectionOptions told = Options();
+  told.socket = dir_.path() + "/run/s";
+  const auto connection = Open(told);
+  ASSERT_TRUE(connection);
+  EXPECT_EQ(connection->daemon_socket(), told.socket);
+  const auto other = Open();
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->daemon_pid(), connection->daemon_pid());
+  // Another store does not get that socket, and says why.
+  client::ConnectionOptions third = told;
+  third.store_dir = dir_.path() + "/third";
+  const auto refused = client::Connection::Open(third);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("serves the store " + Where().store_dir));
+}
+
+TEST_F(ProcessTest, ServesFromMemoryWhereTheHoldersSocketCannotBeReached) {
+  const auto connection = Open();
+  ASSERT_TRUE(connection);
+  // As in a container that shares the store and not the socket.
+  client::ConnectionOptions there = Options();
+  {
+    ASSERT_TRUE(connection->Query("drain"));
+    WaitUntilGone();
+    auto lock = proto::LockFile::Take(Where().lock_path());
+    ASSERT_TRUE(lock && *lock);
+    ASSERT_TRUE((*lock)->Name("/nowhere/s"));
+    const auto apart = Open(there);
+    ASSERT_TRUE(apart);
+    EXPECT_THAT(Trouble(*apart), testing::HasSubstr("/nowhere/s cannot be reached from here"));
+    ASSERT_TRUE(apart->Compile(MakeCompile("f", "graph f 4")));
+    const auto same = Open(there);
+    EXPECT_EQ(same->daemon_pid(), apart->daemon_pid());
+  }
+  // Once the holder is gone, whoever serves from memory gives way.
+  for (int i = 0; i < 6000 && proto::LockFile::HolderOf(proto::SocketLockPath(Where().memory_socket)); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const auto kept = Open(there);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(Trouble(*kept), "");
+}
+
+TEST_F(ProcessTest, WaitsForAHolderThatEnds) {
+  const auto endpoint = Where();
+  std::filesystem::create_directories(endpoint.home);
+  std::filesystem::permissions(endpoint.store_dir, std::filesystem::perms::owner_all);
+  std::filesystem::permissions(endpoint.home, std::filesystem::perms::owner_all);
+  auto lock = proto::LockFile::Take(endpoint.lock_path());
+  ASSERT_TRUE(lock && *lock);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    lock->reset();
+  });
+  const auto connection = Open();
+  ends.join();
+  ASSERT_TRUE(connection);
+  EXPECT_EQ(Trouble(*connection), "");
+}
+
+TEST_F(ProcessTest, SaysThatAHolderDoesNotServe) {
+  client::ConnectionOptions options = Options();
+  options.start_ms_max = options.hello_ms_max = 3000;
+  ASSERT_TRUE(Open(options));
+  Stop(options);
+  WaitUntilGone();
+  auto lock = proto::LockFile::Take(Where().lock_path());
+  ASSERT_TRUE(lock && *lock);
+  for (const bool start : {true, false}) {
+    options.start = start;
+    const auto refused = client::Connection::Open(options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Code::kUnavailable);
+    EXPECT_THAT(refused.error().message(), testing::HasSubstr(fmt::format("process {}", getpid())));
+  }
+}
+
+TEST_F(ProcessTest, LeavesDaemonsOfOtherBuildsAlone) {
+  const auto ours = Open();
+  ASSERT_TRUE(ours);
+  ASSERT_TRUE(ours->Compile(MakeCompile("f", "graph f 4")));
   client::ConnectionOptions other = Options();
   other.build = "another";
-  auto mismatch = client::Connection::Open(other);
-  // The program that was started is of this build too, which the other client must refuse.
-  ASSERT_FALSE(mismatch);
-  EXPECT_EQ(mismatch.error().code(), Code::kUnavailable);
-  Ignore(connection->Query("status"), "the first call notices that the daemon is gone");
-  ASSERT_TRUE(connection->Query("status"));
-  EXPECT_NE(connection->daemon_pid(), first);
   other.start = false;
-  EXPECT_EQ(client::Connection::Open(other).error().code(), Code::kUnavailable);
+  const auto none = client::Connection::Open(other);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message(),
+              testing::HasSubstr(fmt::format("process {} of build {}", ours->daemon_pid(), proto::BuildId())));
+  other.start = true;
+  other.daemon = dir_.path() + "/another";
+  std::filesystem::create_symlink(INGOT_FAKE_DAEMON, other.daemon);
+  for (int i = 0; i < 3; ++i) {
+    const auto theirs = Open(other);
+    ASSERT_TRUE(theirs);
+    EXPECT_NE(theirs->daemon_pid(), ours->daemon_pid());
+    EXPECT_EQ(Trouble(*theirs), "");
+    ASSERT_TRUE(theirs->Compile(MakeCompile("f", "graph f 4")));
+    EXPECT_EQ(json::parse(*theirs->Query("stats"))["compiles"], 1);
+    const auto again = Open();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->daemon_pid(), ours->daemon_pid());
+    EXPECT_TRUE(again->Lookup(*MakeKey("f"))->reply.found);
+  }
+  Stop(other);
+}
+
+TEST_F(ProcessTest, EndsOnceItsStoreIsGoneAndTheNextHasOne) {
+  client::ConnectionOptions options = Options();
+  const std::string log = dir_.path() + "/log";
+  options.daemon_arguments.insert(options.daemon_arguments.end(), {"--log-file", log});
+  const auto connection = Open(options);
+  ASSERT_TRUE(connection);
+  const auto first = static_cast<pid_t>(connection->daemon_pid());
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  std::filesystem::remove_all(Where().store_dir);
+  const auto next = Open();
+  ASSERT_TRUE(next);
+  EXPECT_NE(next->daemon_pid(), static_cast<uint32_t>(first));
+  EXPECT_EQ(Trouble(*next), "");
+  ASSERT_TRUE(next->Compile(MakeCompile("f", "graph f 4")));
+  for (int i = 0; i < 6000 && kill(first, 0) == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(kill(first, 0), 0);
+  std::stringstream said;
+  said << std::ifstream(log).rdbuf();
+  EXPECT_THAT(said.str(), testing::HasSubstr("somebody removed its store"));
+  // The old one took nothing of the new one with it.
+  const auto last = Open();
+  ASSERT_TRUE(last);
+  EXPECT_EQ(last->daemon_pid(), next->daemon_pid());
+}
+
+TEST_F(ProcessTest, ClosesWhatWasOpenInItsStarterInTheForegroundToo) {
+  const std::string held = dir_.path() + "/held";
+  const int fd = open(held.c_str(), O_RDWR | O_CREAT, 0600);  // Inherited on purpose.
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(INGOT_FAKE_DAEMON, "fake-ingotd", "--store-dir", Options().store_dir.c_str(), "--log-level", "off", nullptr);
+    _exit(1);
+  }
+  close(fd);
+  client::ConnectionOptions options = Options();
+  options.start = false;
+  std::unique_ptr<client::Connection> connection;
+  for (int i = 0; i < 3000 && !connection; ++i) {
+    auto found = client::Connection::Open(options);
+    if (found) connection = std::move(found).value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(connection);
+  EXPECT_EQ(connection->daemon_pid(), static_cast<uint32_t>(child));
+  const proto::UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(flock(again.get(), LOCK_EX | LOCK_NB), 0);
+  Ignore(connection->Query("stop"), "it may end before it answers");
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(ProcessTest, TakesNothingOfItsStarterAlong) {
+  const std::string held = dir_.path() + "/held";
+  const int fd = open(held.c_str(), O_RDWR | O_CREAT, 0600);  // Inherited on purpose.
+  ASSERT_GE(fd, 0);
+  // Far from the numbers that a start happens to overwrite.
+  const int high = fcntl(fd, F_DUPFD, 200);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  cpu_set_t processors;
+  ASSERT_EQ(sched_getaffinity(0, sizeof processors, &processors), 0);
+  std::signal(SIGCHLD, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  std::unique_ptr<client::Connection> connection;
+  std::thread starter([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i) {
+      if (CPU_ISSET(i, &processors)) CPU_SET(i, &one);
+    }
+    EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    connection = Open();
+  });
+  starter.join();
+  std::signal(SIGCHLD, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  ASSERT_TRUE(connection);
+  close(fd);
+  close(high);
+  const std::string proc = fmt::format("/proc/{}", connection->daemon_pid());
+  for (const auto& entry : std::filesystem::directory_iterator(proc + "/fd")) {
+    std::error_code gone;
+    EXPECT_NE(std::filesystem::read_symlink(entry.path(), gone).string(), held) << entry.path();
+  }
+  const proto::UniqueFd again(open(held.c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(flock(again.get(), LOCK_EX | LOCK_NB), 0);
+  cpu_set_t theirs;
+  ASSERT_EQ(sched_getaffinity(static_cast<pid_t>(connection->daemon_pid()), sizeof theirs, &theirs), 0);
+  EXPECT_EQ(CPU_COUNT(&theirs), CPU_COUNT(&processors));
+  std::ifstream status(proc + "/status");
+  for (std::string line; std::getline(status, line);) {
+    const auto bits = [&line] { return std::stoull(line.substr(line.find(':') + 1), nullptr, 16); };
+    if (line.starts_with("SigBlk:")) {
+      EXPECT_EQ(bits(), 0u);
+    } else if (line.starts_with("SigIgn:")) {
+      // 32 and 33 are the C library's own.
+      EXPECT_EQ(bits() & ~(uint64_t{3} << 31), uint64_t{1} << (SIGPIPE - 1));
+    }
+  }
 }
 
 TEST_F(ProcessTest, TurnsAWorkersDeathIntoARememberedError) {
@@ -190,7 +418,7 @@ TEST_F(ProcessTest, DrainsOnSigterm) {
   const auto connection = Open();
   kill(static_cast<pid_t>(connection->daemon_pid()), SIGTERM);
   WaitUntilGone();
-  EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/run/s"));
+  EXPECT_FALSE(std::filesystem::exists(Where().socket));
 }
 
 /// A daemon one of whose threads never comes back, and what its log said in the end.
@@ -274,7 +502,7 @@ TEST_F(ProcessTest, ExitsWhenNobodyIsConnected) {
   options.daemon_arguments.insert(options.daemon_arguments.end(), {"--idle-exit-s", "1"});
   { ASSERT_TRUE(client::Connection::Open(options)); }
   WaitUntilGone();
-  EXPECT_FALSE(std::filesystem::exists(dir_.path() + "/run/s"));
+  EXPECT_FALSE(std::filesystem::exists(Where().socket));
 }
 
 }  // namespace

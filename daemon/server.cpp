@@ -21,6 +21,7 @@
 #include <set>
 #include <stop_token>
 
+#include "base/filesystem.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/descriptors.h"
@@ -41,7 +42,8 @@ constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(20);
 void Refuse(int socket, const std::string& text) {
   const Reply reply = ErrorReplyOf(Error(Code::kExhausted, "busy: " + text));
   // A new socket has room for it.
-  Ignore(proto::SendFrame(socket, {.type = static_cast<uint16_t>(reply.type)}, *reply.body, proto::Deadline::AfterMs(1)),
+  const proto::Deadline soon = proto::Deadline::AfterMs(1);
+  Ignore(proto::SendFrame(socket, {.type = static_cast<uint16_t>(reply.type)}, *reply.body, soon),
          "whoever asked may be gone");
 }
 
@@ -105,6 +107,7 @@ struct Server::State {
   bool listening = false;
   /// Closed to accept a connection, and refuse it, when there is no other descriptor.
   proto::UniqueFd spare{open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  ino_t socket_inode = 0;
 };
 
 QueryHooks Server::State::Hooks() {
@@ -157,7 +160,7 @@ void Server::StopServices() {
 Status Server::Listen() {
   State& s = *state_;
   const std::string& path = s.options.endpoint.socket;
-  TRY(proto::MakePrivateDirectory(proto::DirectoryOf(path)));
+  TRY(RealFilesystem().MakePrivateDirectory(proto::DirectoryOf(path), Access::kNoWriters));
   unlink(path.c_str());
   boost::system::error_code error;
   s.acceptor.open(Protocol(), error);
@@ -171,6 +174,8 @@ Status Server::Listen() {
   if (error) {
     return Error(Code::kUnavailable, fmt::format("listen on {}: {}", path, error.message()));
   }
+  struct stat facts {};
+  if (lstat(path.c_str(), &facts) == 0) s.socket_inode = facts.st_ino;
   s.listening = true;
   return {};
 }
@@ -379,9 +384,9 @@ void Server::State::BeginDrain() {
   share.draining = true;
   // What looks through the whole store would hold up whoever waits for this daemon to go.
   stopping.request_stop();
+  Unlink();
   boost::system::error_code ignored;
   acceptor.close(ignored);
-  Unlink();
   drain_limit.expires_after(std::chrono::seconds(core.config.drain_s_max));
   drain_limit.async_wait([this](const boost::system::error_code& error) {
     if (!error) io.stop();
@@ -400,7 +405,11 @@ void Server::State::MaybeEnd() {
 void Server::State::Unlink() {
   if (!listening) return;
   listening = false;
-  unlink(options.endpoint.socket.c_str());
+  if (options.before_close) options.before_close();
+  const std::string& path = options.endpoint.socket;
+  struct stat facts {};
+  // Where somebody has removed it, the name may be another daemon's by now.
+  if (lstat(path.c_str(), &facts) == 0 && facts.st_ino == socket_inode) unlink(path.c_str());
 }
 
 }  // namespace ingot::daemon

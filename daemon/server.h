@@ -15,6 +15,8 @@ struct ServerOptions {
   proto::Endpoint endpoint;
   /// What clients are told to be; other builds are answered and told apart.
   std::string build = std::string(proto::BuildId());
+  /// Called before the socket is closed, so that nobody is sent there any more.
+  std::function<void()> before_close{};
 };
 
 /// The socket of the daemon: accepts, serves, drains. One I/O thread, which is the caller of
@@ -24,7 +26,7 @@ class Server {
   Server(Core& core, ServerOptions options);
   ~Server();
 
-  /// Creates the socket, mode 0600, in place of a stale one. The caller holds the endpoint's lock.
+  /// Creates the socket, mode 0600, in place of a stale one. The caller holds the lock that guards its name.
   Status Listen();
   /// Serves until stopped, drained, signalled (SIGTERM and SIGINT drain) or idle for `idle_exit_s`; when it returns
   /// nothing of a request runs any more. With `handle_signals` the process is this server's: it ends `exit_s_max`

@@ -284,15 +284,7 @@ Task<Json> InspectVerb(const VerbCall& call) {
 }
 
 Task<Json> ConfigVerb(const VerbCall& call) {
-  Json fields = Json::array();
-  const Config defaults;
-  for (const ConfigField& field : ConfigFields()) {
-    fields.push_back({{"name", field.name},
-                      {"value", FieldText(call.core.config, field)},
-                      {"default", FieldText(defaults, field)},
-                      {"meaning", field.meaning}});
-  }
-  co_return Json{{"fields", fields}};
+  co_return Json{{"pid", getpid()}, {"fields", FieldsJson(call.core.config)}};
 }
 
 Task<Json> LogVerb(const VerbCall& call) {

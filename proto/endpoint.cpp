@@ -35,9 +35,9 @@ std::string DefaultStore() {
   return HomeDirectory() + "/.cache/ingot";
 }
 
-std::string DefaultSocket(const std::string& store_dir) {
-  if (std::string socket = Environment("INGOT_SOCKET"); !socket.empty()) return socket;
-  const std::string name = DigestOf(store_dir).ToShort() + ".sock";
+/// The same for every process of one user that has the same runtime directory.
+std::string MemorySocket(const std::string& home) {
+  const std::string name = DigestOf(home).ToShort() + ".sock";
   if (std::string run = Environment("XDG_RUNTIME_DIR"); !run.empty() && access(run.c_str(), W_OK) == 0) {
     return run + "/ingot/" + name;
   }
@@ -46,13 +46,32 @@ std::string DefaultSocket(const std::string& store_dir) {
   return fmt::format("{}/ingot-{}/{}", tmp, getuid(), name);
 }
 
+constexpr size_t kSocketBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+Status CheckSocketPath(const std::string& path) {
+  if (path.size() > kSocketBytesMax) {
+    return Error(Code::kInvalid, fmt::format("socket path '{}' has {} bytes, the system allows {}; set INGOT_SOCKET",
+                                             path, path.size(), kSocketBytesMax));
+  }
+  // A daemon makes its socket anew, which removes what has the name.
+  struct stat facts;
+  if (lstat(path.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
+    return Error(Code::kInvalid, fmt::format("socket path '{}' names something that is no socket; "
+                                             "set INGOT_SOCKET to a name that is free",
+                                             path));
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket) {
+Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket, std::string_view build) {
   Endpoint endpoint;
+  endpoint.store_is_said = !store_dir.empty() || !Environment("INGOT_STORE_DIR").empty();
   if (store_dir.empty()) store_dir = DefaultStore();
+  if (socket.empty()) socket = Environment("INGOT_SOCKET");
   std::error_code failed;
-  // Two spellings of one directory must meet at one socket, and a daemon has a working directory of its own.
+  // Two spellings of one directory must meet at one lock, and a daemon has a working directory of its own.
   const auto whole = [&](const std::string& path) {
     const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
     const std::filesystem::path canonical =
@@ -60,45 +79,43 @@ Result<Endpoint> ResolveEndpoint(std::string store_dir, std::string socket) {
     return failed ? path : canonical.string();
   };
   endpoint.store_dir = whole(store_dir);
-  endpoint.socket = std::filesystem::absolute(
-                        socket.empty() ? DefaultSocket(endpoint.store_dir) : std::move(socket), failed)
-                        .string();
-  if (endpoint.socket.size() >= sizeof(sockaddr_un::sun_path)) {
-    return Error(Code::kInvalid,
-                 fmt::format("socket path '{}' has {} bytes, the system allows {}; set INGOT_SOCKET",
-                             endpoint.socket, endpoint.socket.size(),
-                             sizeof(sockaddr_un::sun_path) - 1));
+  endpoint.home = fmt::format("{}/{}", endpoint.store_dir, build);
+  if (!socket.empty()) {
+    endpoint.socket = endpoint.memory_socket = std::filesystem::absolute(socket, failed).string();
+  } else {
+    endpoint.memory_socket = std::filesystem::absolute(MemorySocket(endpoint.home), failed).string();
+    endpoint.socket = endpoint.home + "/socket";
+    if (endpoint.socket.size() > kSocketBytesMax) endpoint.socket = endpoint.memory_socket;
   }
-  // A daemon makes its socket anew, which removes what has the name.
-  struct stat facts;
-  if (lstat(endpoint.socket.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode)) {
-    return Error(Code::kInvalid,
-                 fmt::format("socket path '{}' names something that is no socket; "
-                             "set INGOT_SOCKET to a name that is free",
-                             endpoint.socket));
-  }
+  TRY(CheckSocketPath(endpoint.socket));
+  TRY(CheckSocketPath(endpoint.memory_socket));
   return endpoint;
 }
 
-Status MakePrivateDirectory(const std::string& path) {
+std::string SocketLockPath(const std::string& socket) { return socket + ".lock"; }
+
+bool IsUntouched(const Endpoint& endpoint) {
+  std::error_code ignored;
+  for (const std::string& socket : {endpoint.socket, endpoint.memory_socket}) {
+    if (std::filesystem::exists(socket, ignored)) return false;
+  }
+  // A folder may have been made for the store: a volume, a temporary one. A store that cannot be read is somebody's.
+  const auto first = std::filesystem::directory_iterator(endpoint.home, ignored);
+  return ignored ? ignored == std::errc::no_such_file_or_directory : first == end(first);
+}
+
+std::vector<OtherDaemon> OtherDaemons(const Endpoint& endpoint) {
+  std::vector<OtherDaemon> found;
   std::error_code failed;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error(Code::kUnavailable, fmt::format("create {}: {}", path, std::strerror(errno)));
+  std::filesystem::directory_iterator at(endpoint.store_dir, failed);
+  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+    if (at->path() == endpoint.home) continue;
+    // Other programs have locks of that name, as databases do.
+    if (auto holder = LockFile::HolderOf(at->path().string() + "/LOCK"); holder && holder->pid != 0) {
+      found.push_back({at->path().filename().string(), std::move(*holder)});
+    }
   }
-  struct stat facts;
-  if (lstat(path.c_str(), &facts) != 0) {
-    return Error(Code::kUnavailable, fmt::format("look at {}: {}", path, std::strerror(errno)));
-  }
-  const bool ours = facts.st_uid == getuid() && (facts.st_mode & 0022) == 0;
-  const bool sticky = facts.st_uid == 0 && (facts.st_mode & S_ISVTX) != 0;
-  if (!S_ISDIR(facts.st_mode) || !(ours || sticky)) {
-    return Error(Code::kUnavailable,
-                 fmt::format("{} must be a directory in which only user {} can replace files; "
-                             "remove it or set INGOT_SOCKET",
-                             path, getuid()));
-  }
-  return {};
+  return found;
 }
 
 std::string DirectoryOf(std::string_view path) {

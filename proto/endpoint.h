@@ -1,38 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "proto/lock_file.h"
 
 namespace ingot::proto {
-
-/// Where a client and its daemon meet. One daemon serves one store directory of one user.
-struct Endpoint {
-  std::string store_dir;
-  std::string socket;
-  std::string lock_path() const { return socket + ".lock"; }    ///< held by the daemon while it lives
-  std::string start_path() const { return socket + ".start"; }  ///< held by who starts one
-};
-
-/// Fills what is empty: INGOT_STORE_DIR, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot;
-/// INGOT_SOCKET, else $XDG_RUNTIME_DIR/ingot/<digest of the store directory>.sock, else the same
-/// under <tmp>/ingot-<uid>. Both are absolute. kInvalid when the socket's path is longer than the
-/// system allows, or names what is no socket.
-Result<Endpoint> ResolveEndpoint(std::string store_dir = {}, std::string socket = {});
-
-/// Creates the directory a socket lives in, mode 0700, following no link at its last part.
-/// kUnavailable when others could replace the socket: the directory must be the user's own, or
-/// a sticky one of root.
-Status MakePrivateDirectory(const std::string& path);
-
-/// The directory part of a path; "." when there is none.
-std::string DirectoryOf(std::string_view path);
 
 /// Names a build: equal for programs that speak the same messages and keep the same records.
 std::string_view BuildId();
 /// "0.1.0".
 std::string_view Version();
+
+/// Where a client and its daemon meet. One daemon of each build serves one store directory of one user.
+///
+/// Builds differ in the records and artifacts they keep, so each has a directory of its own below
+/// the store's: several serve side by side, and none ever has to end for another. The lock there
+/// names the socket of the daemon, wherever that is: the environment of a client decides nothing.
+struct Endpoint {
+  std::string store_dir{};  ///< What the user calls the store.
+  /// Where a daemon listens that holds the store.
+  std::string socket{};
+  std::string home{};  ///< `store_dir`/<build>: what daemons of this build keep.
+  /// Where a daemon listens that cannot have the store and serves from memory.
+  std::string memory_socket{};
+  bool store_is_said = false;  ///< By an argument or the environment.
+
+  std::string lock_path() const { return home + "/LOCK"; }  ///< Held by the daemon while it lives.
+};
+
+/// Fills what is empty: INGOT_STORE_DIR, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot. A socket
+/// that is not said (argument, INGOT_SOCKET) is in `home`, where that path is short enough, else at
+/// `memory_socket`: $XDG_RUNTIME_DIR/ingot/<digest of home>.sock, or the same under <tmp>/ingot-<uid>.
+/// All paths are absolute. kInvalid when the socket's path is longer than the system allows, or
+/// names what is no socket.
+Result<Endpoint> ResolveEndpoint(std::string store_dir = {}, std::string socket = {},
+                                 std::string_view build = BuildId());
+
+/// The lock that guards a socket's name where daemons of other stores could take it.
+std::string SocketLockPath(const std::string& socket);
+
+/// True when there is neither a daemon nor anything stored: nobody to ask. Creates nothing.
+bool IsUntouched(const Endpoint& endpoint);
+
+/// A daemon of another build that serves the same store directory.
+struct OtherDaemon {
+  std::string build;
+  LockHolder holder;
+};
+std::vector<OtherDaemon> OtherDaemons(const Endpoint& endpoint);
+
+/// The directory part of a path; "." when there is none.
+std::string DirectoryOf(std::string_view path);
 
 }  // namespace ingot::proto

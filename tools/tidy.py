@@ -37,6 +37,7 @@ FENCES = {
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
+    "toml++": (r"toml\+\+/", ("daemon/config",)),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/")),
     "spdlog": (r"spdlog/", ("base/log",)),

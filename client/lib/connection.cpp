@@ -4,6 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <vector>
+
 #include "client/lib/start_daemon.h"
 #include "proto/message.h"
 
@@ -34,7 +40,7 @@ Connection::Connection(ConnectionOptions options, proto::Endpoint endpoint)
     : options_(std::move(options)), endpoint_(std::move(endpoint)) {}
 
 Result<std::unique_ptr<Connection>> Connection::Open(ConnectionOptions options) {
-  TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(options.store_dir, options.socket));
+  TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(options.store_dir, options.socket, options.build));
   std::unique_ptr<Connection> connection(
       new Connection(std::move(options), std::move(endpoint)));
   TRY_ASSIGN(const std::shared_ptr<Channel> channel, connection->Ensure());
@@ -54,8 +60,13 @@ Result<std::shared_ptr<Channel>> Connection::Ensure() {
   return channel_;
 }
 
-Result<std::pair<std::shared_ptr<Channel>, bool>> Connection::Greet() {
-  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(endpoint_.socket));
+std::string Connection::daemon_socket() const {
+  std::lock_guard lock(mutex_);
+  return daemon_socket_;
+}
+
+Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
+  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(socket));
   proto::HelloT hello;
   hello.version = proto::Version();
   hello.build = options_.build;
@@ -64,43 +75,75 @@ Result<std::pair<std::shared_ptr<Channel>, bool>> Connection::Greet() {
   const Buffer body = proto::PackMessage<proto::Hello>(hello);
   Result<proto::Frame> frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   for (int i = 1; i < kConnectionsMax && !frame && channel->parted(); ++i) {
-    TRY_ASSIGN(channel, Channel::Connect(endpoint_.socket));
+    TRY_ASSIGN(channel, Channel::Connect(socket));
     frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   }
-  // A daemon that cannot read our greeting speaks another version of the wire.
-  if (!frame && frame.error().code() == Code::kIncompatible) return std::pair(channel, false);
-  if (!frame) return std::move(frame).error();
   proto::HelloReplyT reply;
-  TRY(Unpack<proto::HelloReply>(*frame, reply));
+  if (frame) TRY(Unpack<proto::HelloReply>(*frame, reply));
+  // A daemon that cannot read our greeting speaks another version of the wire.
+  if (frame ? !reply.same_build : frame.error().code() == Code::kIncompatible) {
+    return Error(Code::kIncompatible,
+                 fmt::format("the daemon at {} is of build {}, this is {}: give each build a socket of its own, or "
+                             "set none",
+                             socket, frame ? reply.build : "(another wire)", options_.build));
+  }
+  if (!frame) return std::move(frame).error();
+  std::error_code failed;
+  const std::string theirs = std::filesystem::weakly_canonical(reply.store, failed).string();
+  if (endpoint_.store_is_said && theirs != endpoint_.store_dir) {
+    return Error(Code::kInvalid, fmt::format("the daemon at {} serves the store {}, not {}: give each store a socket "
+                                             "of its own, or set none",
+                                             socket, reply.store, endpoint_.store_dir));
+  }
   daemon_pid_ = reply.pid;
-  return std::pair(std::move(channel), reply.same_build || options_.any_build);
+  daemon_socket_ = socket;
+  return channel;
+}
+
+Result<std::shared_ptr<Channel>> Connection::Find(int wait_ms) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+  while (true) {
+    const std::optional<proto::LockHolder> holder = proto::LockFile::HolderOf(endpoint_.lock_path());
+    // Whoever is named in the lock has the store. Who serves from memory, or could not write its name, is elsewhere.
+    std::vector<std::string> places = {endpoint_.socket, endpoint_.memory_socket};
+    if (holder && !holder->socket.empty()) places.insert(places.begin(), holder->socket);
+    std::optional<Error> why;
+    for (const std::string& place : places) {
+      auto channel = Greet(place);
+      if (channel || channel.error().code() != Code::kUnavailable) return channel;
+      if (!why) why = std::move(channel).error();
+    }
+    const bool is_settled = !holder || (!holder->socket.empty() &&
+                                        holder == proto::LockFile::HolderOf(endpoint_.lock_path()));
+    if (is_settled || std::chrono::steady_clock::now() >= deadline) {
+      if (!holder) return NoDaemon();
+      return Error(Code::kUnavailable, fmt::format("process {} of host {} holds the store {}, but does not answer: {}",
+                                                   holder->pid, holder->host, endpoint_.store_dir, why->message()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+Error Connection::NoDaemon() const {
+  std::string others;
+  for (const proto::OtherDaemon& other : proto::OtherDaemons(endpoint_)) {
+    others += fmt::format("; process {} of build {} does, for programs of that build", other.holder.pid, other.build);
+  }
+  return Error(Code::kUnavailable, fmt::format("no daemon serves {}{}", endpoint_.store_dir, others));
 }
 
 Result<std::shared_ptr<Channel>> Connection::Connect() {
-  auto running = Greet();
-  if (running && running->second) return running->first;
-  // It is there, and says that it serves no more connections.
-  if (!running && running.error().code() == Code::kExhausted) return std::move(running).error();
-  if (!options_.start) {
-    if (!running) return std::move(running).error();
-    return Error(Code::kUnavailable, "a daemon of another build serves this store");
-  }
+  Result<std::shared_ptr<Channel>> running = Find(options_.start ? 0 : options_.hello_ms_max);
+  if (running || !options_.start || running.error().code() != Code::kUnavailable) return running;
   TRY_ASSIGN(const std::string program, FindDaemon(options_.daemon));
-  TRY_ASSIGN(const StartLock lock, StartLock::Take(endpoint_));
+  TRY_ASSIGN(const StartLock lock, StartLock::Take(endpoint_, options_.start_ms_max));
   // Another client may have started one while this one waited for the lock.
-  running = Greet();
-  if (running && running->second) return running->first;
-  if (running) {
-    proto::QueryT drain;
-    drain.verb = "drain";
-    const Buffer body = proto::PackMessage<proto::Query>(drain);
-    Ignore(running->first->Call(MessageType::Query, body, options_.hello_ms_max),
-           "a daemon that does not drain keeps its lock, and the start below says so");
-  }
-  TRY(StartDaemon(endpoint_, program, options_.daemon_arguments, options_.start_ms_max));
-  TRY_ASSIGN(auto started, Greet());
-  if (started.second) return started.first;
-  return Error(Code::kUnavailable, fmt::format("{} is of another build than this client", program));
+  running = Find(0);
+  if (running || running.error().code() != Code::kUnavailable) return running;
+  Status started = StartDaemon(endpoint_, program, options_.daemon_arguments, options_.start_ms_max);
+  running = Find(started ? options_.hello_ms_max : 0);
+  if (!running && !started) return std::move(started).error();
+  return running;
 }
 
 Result<proto::Frame> Connection::Call(MessageType type, MessageType reply, Bytes body,

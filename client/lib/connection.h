@@ -25,8 +25,7 @@ struct ConnectionOptions {
   std::vector<std::string> daemon_arguments;
   std::string kind = "cpp";  ///< "python", "cpp", "cli"
   std::string build = std::string(proto::BuildId());
-  bool start = true;       ///< Start a daemon when there is none.
-  bool any_build = false;  ///< Talk to a daemon of another build too.
+  bool start = true;  ///< Start a daemon when there is none.
   int start_ms_max = 10'000;
   int hello_ms_max = 10'000;
 };
@@ -43,7 +42,8 @@ struct CompileAnswer {
 
 /// What this process says to the daemon of one store. Needs no torch.
 ///
-/// Starts the daemon when there is none; asks one of another build to drain and starts its own.
+/// The daemon is the one that holds the store's lock, at the socket that is named there; it is
+/// started when there is none. Daemons of other builds have stores of their own and are left alone.
 /// When the daemon goes, calls in progress end with kUnavailable and the next call connects
 /// anew; after fork() the child connects anew too. Thread-safe; deadlines in milliseconds,
 /// negative = none.
@@ -61,8 +61,9 @@ class Connection {
   Result<proto::UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
 
   const proto::Endpoint& endpoint() const { return endpoint_; }
-  /// Process id of the daemon last spoken to.
+  /// Process id of the daemon last spoken to, and where it answers.
   uint32_t daemon_pid() const;
+  std::string daemon_socket() const;
 
  private:
   Connection(ConnectionOptions options, proto::Endpoint endpoint);
@@ -71,8 +72,11 @@ class Connection {
                             int deadline_ms);
   Result<std::shared_ptr<Channel>> Ensure();
   Result<std::shared_ptr<Channel>> Connect();
-  /// A channel whose daemon said hello, and whether it is of this build.
-  Result<std::pair<std::shared_ptr<Channel>, bool>> Greet();
+  /// A channel to the daemon that serves this store, which has said hello. kUnavailable: there is none; waits up to
+  /// `wait_ms` for one that is about to name its socket.
+  Result<std::shared_ptr<Channel>> Find(int wait_ms);
+  Result<std::shared_ptr<Channel>> Greet(const std::string& socket);
+  Error NoDaemon() const;
 
   const ConnectionOptions options_;
   const proto::Endpoint endpoint_;
@@ -80,6 +84,7 @@ class Connection {
   std::shared_ptr<Channel> channel_;
   pid_t owner_ = 0;
   uint32_t daemon_pid_ = 0;
+  std::string daemon_socket_;
 };
 
 }  // namespace ingot::client

@@ -6,15 +6,19 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "base/filesystem.h"
 
 extern char** environ;
 
@@ -96,17 +100,30 @@ Status ReadReadiness(int fd, int deadline_ms, std::string& text) {
 
 }  // namespace
 
-Result<StartLock> StartLock::Take(const proto::Endpoint& endpoint) {
-  TRY(proto::MakePrivateDirectory(proto::DirectoryOf(endpoint.socket)));
-  const std::string path = endpoint.start_path();
-  proto::UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) return Error(Code::kUnavailable, fmt::format("open {}: {}", path, std::strerror(errno)));
-  // Its holder is bound by its own deadline for the start.
-  while (flock(fd.get(), LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
-    return Error(Code::kUnavailable, fmt::format("lock {}: {}", path, std::strerror(errno)));
+Result<StartLock> StartLock::Take(const proto::Endpoint& endpoint, int deadline_ms) {
+  Filesystem& disk = RealFilesystem();
+  std::string path = endpoint.home + "/START";
+  Status usable = disk.MakePrivateDirectory(endpoint.store_dir, Access::kNobody);
+  if (usable) usable = disk.MakePrivateDirectory(endpoint.home, Access::kNobody);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(deadline_ms);
+  while (true) {
+    auto lock = usable ? proto::LockFile::Take(path) : Result<std::optional<proto::LockFile>>(usable.error());
+    if (!lock) {
+      const std::string beside = endpoint.memory_socket + ".start";
+      if (path == beside) return std::move(lock).error();
+      TRY(disk.MakePrivateDirectory(proto::DirectoryOf(endpoint.memory_socket), Access::kNoWriters));
+      path = beside;
+      usable = {};
+      continue;
+    }
+    if (*lock) return StartLock(std::move(**lock));
+    if (std::chrono::steady_clock::now() >= deadline) {
+      const auto holder = proto::LockFile::HolderOf(path).value_or(proto::LockHolder());
+      return Error(Code::kTimeout, fmt::format("process {} has been starting a daemon for {} ms ({})", holder.pid,
+                                               deadline_ms, path));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return StartLock(std::move(fd));
 }
 
 Result<std::string> FindDaemon(const std::string& given) {
@@ -132,9 +149,10 @@ Status StartDaemon(const proto::Endpoint& endpoint, const std::string& program,
   proto::UniqueFd theirs(ends[1]);
   std::vector<std::string> all = {"--detach",    "--ready-fd",
                                   std::to_string(kReadyFd),
-                                  "--lock-wait-s", std::to_string(std::max(1, deadline_ms / 1000)),
-                                  "--store-dir", endpoint.store_dir,
-                                  "--socket",    endpoint.socket};
+                                  "--lock-wait-s", std::to_string(std::max(1, deadline_ms / 1000 - 1)),
+                                  "--store-dir", endpoint.store_dir};
+  // A socket that was said; others the daemon finds as we did.
+  if (endpoint.socket == endpoint.memory_socket) all.insert(all.end(), {"--socket", endpoint.socket});
   all.insert(all.end(), arguments.begin(), arguments.end());
   TRY(Spawn(program, all, theirs.get()));
   theirs.Reset();

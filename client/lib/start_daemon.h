@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "proto/endpoint.h"
-#include "proto/frame.h"
+#include "proto/lock_file.h"
 
 namespace ingot::client {
 
@@ -15,11 +14,12 @@ namespace ingot::client {
 /// The kernel gives it up when its holder dies.
 class StartLock {
  public:
-  static Result<StartLock> Take(const proto::Endpoint& endpoint);
+  /// In the store's directory; beside the socket where that cannot be had. kTimeout after `deadline_ms`.
+  static Result<StartLock> Take(const proto::Endpoint& endpoint, int deadline_ms);
 
  private:
-  explicit StartLock(proto::UniqueFd fd) : fd_(std::move(fd)) {}
-  proto::UniqueFd fd_;
+  explicit StartLock(proto::LockFile lock) : lock_(std::move(lock)) {}
+  proto::LockFile lock_;
 };
 
 /// Path of ingotd: `given`, else INGOT_DAEMON, else beside this library, beside this program, or

@@ -225,11 +225,7 @@ void BindConnection(py::module_& m) {
       "nothing_stored",
       [](const std::string& store_dir, const std::string& socket) {
         const auto endpoint = proto::ResolveEndpoint(store_dir, socket);
-        std::error_code ignored;
-        if (!endpoint || std::filesystem::exists(endpoint->socket, ignored)) return false;
-        // A folder may have been made for it: a volume, a temporary one.
-        const auto first = std::filesystem::directory_iterator(endpoint->store_dir, ignored);
-        return ignored ? ignored == std::errc::no_such_file_or_directory : first == end(first);
+        return endpoint && proto::IsUntouched(*endpoint);
       },
       "Whether neither a store nor a daemon of it is there yet.");
   m.def("cpu_features", CpuFeatures, "Names of /proc/cpuinfo.");

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <fstream>
+#include <map>
 
 #include "tests/integration/real_daemon.h"
 
@@ -25,8 +27,10 @@ class CliTest : public RealDaemonTest {
     ASSERT_TRUE(connection->Lookup(*KeyOf("pkg.f")));
   }
   Ran Run(const std::string& arguments) const {
-    const std::string command = std::string(INGOT_CLI) + " --store " + dir_ + "/store --socket " +
-                                dir_ + "/run/s " + arguments + " 2>&1";
+    return RunLine("--store " + dir_ + "/store --socket " + dir_ + "/run/s " + arguments);
+  }
+  Ran RunLine(const std::string& arguments) const {
+    const std::string command = std::string(INGOT_CLI) + " " + arguments + " 2>&1";
     Ran ran;
     FILE* pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) return ran;
@@ -90,6 +94,58 @@ TEST_F(CliTest, EndsWithTheNumberOfTheErrorCode) {
   EXPECT_EQ(Run("list").status, 0);
   Stop();
   EXPECT_EQ(Run("daemon status").status, static_cast<int>(Code::kUnavailable));
+}
+
+TEST_F(CliTest, TakesOptionsBeforeAndAfterTheVerb) {
+  const std::string where = "--store " + dir_ + "/store";
+  for (const std::string& line : {where + " list --json", "list " + where + " --json", "list --json " + where,
+                                  "list pkg " + where + " --json", "daemon status --json " + where}) {
+    const Ran ran = RunLine(line);
+    EXPECT_EQ(ran.status, 0) << line << ": " << ran.out;
+    EXPECT_TRUE(ran.Json().is_object()) << line;
+  }
+}
+
+TEST_F(CliTest, ReadingStartsStopsAndMakesNothing) {
+  const uint32_t pid = Run("daemon status --json").Json()["pid"];
+  for (const char* verb : {"stats", "list", "inspect pkg.f", "why-miss pkg.f", "ranks pkg.f", "text pkg.f", "doctor",
+                           "config", "daemon status", "daemon log"}) {
+    EXPECT_EQ(Run(verb).status, 0) << verb;
+  }
+  EXPECT_EQ(Run("daemon status --json").Json()["pid"], pid);
+  Stop();
+  for (const char* verb : {"stats", "list", "inspect f", "why-miss f", "ranks f", "diff f f", "text f", "doctor",
+                           "daemon status", "daemon stop"}) {
+    const Ran ran = Run(verb);
+    EXPECT_EQ(ran.status, static_cast<int>(Code::kUnavailable)) << verb;
+    const std::string store = std::filesystem::weakly_canonical(dir_ + "/store").string();
+    EXPECT_NE(ran.out.find("no daemon serves " + store), std::string::npos) << ran.out;
+  }
+  EXPECT_NE(Run("daemon log").out.find("exits pid="), std::string::npos);
+  EXPECT_NE(Run("config").out.find("no daemon runs"), std::string::npos);
+  EXPECT_FALSE(proto::LockFile::HolderOf(proto::ResolveEndpoint(dir_ + "/store")->lock_path()));
+  EXPECT_EQ(RunLine("list --store " + dir_ + "/other").status, static_cast<int>(Code::kUnavailable));
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/other"));
+  EXPECT_EQ(Run("gc").status, 0) << "what changes the store starts a daemon";
+}
+
+TEST_F(CliTest, SaysWhereASettingComesFrom) {
+  const auto sources = [&](const Ran& ran) {
+    std::map<std::string, std::string> found;
+    const json all = ran.Json();
+    for (const json& field : all["fields"]) found[field["name"]] = field["source"];
+    return found;
+  };
+  EXPECT_EQ(sources(Run("config --json"))["workers"], "--workers");
+  EXPECT_EQ(sources(Run("config --json"))["gc_grace_s"], "default");
+  std::ofstream(dir_ + "/ingot.toml") << "[daemon]\n# seconds\nidle_exit_s = 60\n";
+  setenv("INGOT_CONFIG", (dir_ + "/ingot.toml").c_str(), 1);
+  EXPECT_EQ(sources(RunLine("config --json --store " + dir_ + "/other"))["idle_exit_s"], dir_ + "/ingot.toml:3");
+  std::ofstream(dir_ + "/ingot.toml") << "[daemon]\nidle_exit = 60\n";
+  const Ran wrong = RunLine("config");
+  unsetenv("INGOT_CONFIG");
+  EXPECT_EQ(wrong.status, static_cast<int>(Code::kInvalid));
+  EXPECT_NE(wrong.out.find("ingot.toml:2: no field 'idle_exit'"), std::string::npos) << wrong.out;
 }
 
 TEST_F(CliTest, PinsEvictsAndExplains) {

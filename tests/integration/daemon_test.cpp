@@ -40,7 +40,7 @@ class IntegrationTest : public RealDaemonTest {
     return user + system;
   }
   std::string TaskDir(pid_t process) const { return "/proc/" + std::to_string(process) + "/task"; }
-  std::string DirOfStore() const { return dir_ + "/store/db"; }
+  std::string DirOfStore() const { return proto::ResolveEndpoint(dir_ + "/store")->home + "/db"; }
 };
 
 Result<std::shared_ptr<const LoadedArtifact>> Load(client::CompileAnswer& answer) {

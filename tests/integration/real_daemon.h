@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/file.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/digest.h"
@@ -105,9 +105,11 @@ class RealDaemonTest : public ::testing::Test {
     WaitUntilGone();
   }
   void WaitUntilGone() const {
-    const proto::UniqueFd lock(open((dir_ + "/run/s.lock").c_str(), O_RDWR | O_CLOEXEC));
-    if (!lock) return;
-    EXPECT_EQ(flock(lock.get(), LOCK_EX), 0);
+    const std::string lock = proto::ResolveEndpoint(dir_ + "/store")->lock_path();
+    for (int i = 0; i < 12000 && proto::LockFile::HolderOf(lock); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_FALSE(proto::LockFile::HolderOf(lock));
   }
 
   std::string dir_;

@@ -35,7 +35,7 @@ def test_a_config_adds_to_the_environment(ingot, resolve, monkeypatch, tmp_path)
     assert resolve(ingot.Config(store_dir="/mine")).store_dir == "/mine"
     assert resolve(None).verify == "sample:7" and ingot.compile(lambda x: x, config=ingot.Config()).config.verify == "sample:7"
     monkeypatch.setenv("INGOT_VERIFY", "often")
-    with pytest.raises(ingot.Invalid, match="environment: verify='often'"):
+    with pytest.raises(ingot.Invalid, match="INGOT_VERIFY: verify='often'"):
         resolve(ingot.Config())
 
 
@@ -63,7 +63,8 @@ def test_a_replaced_config_hides_no_more_than_it_says(ingot, resolve, monkeypatc
 
 
 @pytest.mark.parametrize("name,value", [("wiat", True), ("wait", 1), ("guards", "sometimes"), ("variants_max", -1), ("variants_max", True),
-                                        ("on_miss", "perhaps"), ("verify", "sample:0"), ("gears", "zip"), ("store_dir", 3)])
+                                        ("on_miss", "perhaps"), ("verify", "sample:0"), ("gears", "zip"), ("store_dir", 3),
+                                        ("dynamic", "yes"), ("tp_rank", -1), ("global_rank", "0")])
 def test_wrong_values_are_refused_where_they_are_set(ingot, name, value):
     config = ingot.Config()
     with pytest.raises(ingot.Invalid, match=name):
@@ -71,6 +72,52 @@ def test_wrong_values_are_refused_where_they_are_set(ingot, name, value):
     with pytest.raises(ingot.Invalid, match=name):
         ingot.compile(lambda x: x, config={name: value})
     assert config == ingot.Config()
+
+
+@pytest.mark.parametrize("name", ["INGOT_WAIT", "INGOT_REQUIRE_CACHED", "INGOT_DISABLE"])
+def test_a_switch_says_yes_or_no(ingot, resolve, monkeypatch, name):
+    field = {"INGOT_WAIT": "wait", "INGOT_REQUIRE_CACHED": "require_cached"}.get(name)
+    for value, meant in (("1", True), ("Yes", True), ("on", True), ("true", True), ("", False), ("0", False), ("off", False), ("False", False)):
+        monkeypatch.setenv(name, value)
+        resolved = resolve(None)
+        assert (getattr(resolved, field) if field else configuration().disabled()) is meant, value
+    monkeypatch.setenv(name, "banana")
+    with pytest.raises(ingot.Invalid, match=f"{name}='banana': expected one of 1, true, yes, on or one of 0, false, no, off"):
+        ingot.compile(lambda x: x)
+
+
+def test_a_switch_that_turns_bad_stops_no_call(ingot, monkeypatch):
+    step = ingot.compile(lambda x: x * 2)
+    monkeypatch.setenv("INGOT_DISABLE", "banana")
+    assert step(torch.ones(2)).tolist() == [2, 2]
+
+
+def configuration():
+    from ingot import config
+
+    return config
+
+
+def test_a_mistake_in_a_file_names_its_line(ingot, resolve, monkeypatch, tmp_path):
+    path = tmp_path / "ingot.toml"
+    monkeypatch.setenv("INGOT_CONFIG", str(path))
+    for text, said in (('# ours\nwait = true\nwaits = 3\n', "toml:3: unknown option 'waits'"), ('\nvariants_max = "3"\n', "toml:2: variants_max='3'"),
+                       ('wait = true\n[gears]\nmarge = "zip"\n', "toml:2: unknown option 'gears.marge'"), ("wait = \n", "line 1")):
+        path.write_text(text)
+        with pytest.raises(ingot.Invalid, match=said):
+            resolve(None)
+    path.write_bytes(b"wait = '\xff'")
+    with pytest.raises(ingot.Invalid, match="no UTF-8"):
+        resolve(None)
+
+
+def test_a_place_is_the_same_for_client_daemon_and_command_line(ingot, resolve, monkeypatch, tmp_path):
+    (tmp_path / "ingot.toml").write_text('[daemon]\nstore_dir = "/a/store"\n')
+    monkeypatch.setenv("INGOT_CONFIG", str(tmp_path / "ingot.toml"))
+    monkeypatch.delenv("INGOT_STORE_DIR")
+    assert resolve(None).store_dir == "/a/store"
+    said = json.loads(subprocess.run([str(BIN / "ingot"), "config", "--json"], capture_output=True, text=True, check=True).stdout)
+    assert [(f["value"], f["source"]) for f in said["fields"] if f["name"] == "store_dir"] == [("/a/store", f"{tmp_path}/ingot.toml:2")]
 
 
 def test_a_file_that_cannot_be_read_is_named(ingot, resolve, monkeypatch, tmp_path):

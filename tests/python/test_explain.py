@@ -97,6 +97,7 @@ def test_an_evicted_entry_and_a_missing_daemon_are_told_apart(store, tmp_path):
     store.cli("evict", "net.Net.forward")
     evicted = run(store, folder)["miss"]
     assert evicted["reason"] == "evicted" and "by `ingot evict`" in evicted["why"], evicted
+    store.cli("daemon", "stop")
     gone = run(store, folder, INGOT_SOCKET="/dev/null/ingot.sock")["miss"]
     assert gone["reason"] == "unreachable", gone
 

@@ -32,6 +32,7 @@ if("daemon" IN_LIST INGOT_FOLDERS OR "client" IN_LIST INGOT_FOLDERS)
 endif()
 if("tools" IN_LIST INGOT_FOLDERS OR "daemon" IN_LIST INGOT_FOLDERS)
   find_package(CLI11 2.1 REQUIRED)
+  find_package(tomlplusplus 3 REQUIRED)  # Its headers alone: wheels carry no library for it.
 endif()
 find_package(nlohmann_json 3.11 REQUIRED)
 if("client" IN_LIST INGOT_FOLDERS)

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <deque>
 
+#include "daemon/config.h"
 #include "proto/endpoint.h"
 #include "tools/ingot/verb.h"
 
@@ -31,6 +32,7 @@ void AddVerb(CLI::App& app, Verb verb, std::deque<Parsed>& all, const Parsed*& c
           ->required(parameter.kind == Parameter::kRequired);
     }
   }
+  sub->fallthrough();
   if (parsed.verb.reads) sub->add_flag("--json", parsed.arguments.json, "Print JSON");
   sub->callback([&parsed, &chosen] {
     for (const auto& [name, given] : parsed.flags) {
@@ -38,6 +40,14 @@ void AddVerb(CLI::App& app, Verb verb, std::deque<Parsed>& all, const Parsed*& c
     }
     chosen = &parsed;
   });
+}
+
+/// Store and socket as the configuration file says, where neither arguments nor the environment do.
+Status FindPlaces(client::ConnectionOptions& options) {
+  TRY_ASSIGN(const daemon::Config config, daemon::ConfigOfEnvironment());
+  if (options.store_dir.empty()) options.store_dir = config.store_dir;
+  if (options.socket.empty()) options.socket = config.socket;
+  return {};
 }
 
 int Main(int count, char** values) {
@@ -56,7 +66,7 @@ int Main(int count, char** values) {
     AddVerb(app, std::move(verb), parsed, chosen);
   }
   CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");
-  daemon->require_subcommand(1);
+  daemon->require_subcommand(1)->fallthrough();
   for (Verb verb : DaemonVerbs()) AddVerb(*daemon, std::move(verb), parsed, chosen);
   CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
   compile->prefix_command()->set_help_flag();
@@ -71,6 +81,13 @@ int Main(int count, char** values) {
     }
     // 0 for --help and --version; a wrong command line is "invalid" like everywhere else.
     return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
+  }
+  if (chosen != nullptr) {
+    options.start = chosen->verb.starts;
+    if (Status placed = FindPlaces(options); !placed) {
+      fmt::print(stderr, "ingot: {}\n", placed.error().ToText());
+      return static_cast<int>(placed.error().code());
+    }
   }
   Session session(options);
   const Status done =

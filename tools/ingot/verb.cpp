@@ -12,7 +12,13 @@ std::string Arguments::Text(const std::string& name) const {
 
 Result<client::Connection*> Session::Connect() {
   if (connection_ == nullptr) {
-    TRY_ASSIGN(connection_, client::Connection::Open(options_));
+    auto connection = client::Connection::Open(options_);
+    if (!connection && !options_.start && connection.error().code() == Code::kUnavailable) {
+      return Error(Code::kUnavailable,
+                   connection.error().message() +
+                       "; `ingot daemon start` starts one, and so does the first program that uses the store");
+    }
+    TRY_ASSIGN(connection_, std::move(connection));
   }
   return connection_.get();
 }

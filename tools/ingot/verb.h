@@ -29,7 +29,7 @@ class Session {
  public:
   explicit Session(client::ConnectionOptions options) : options_(std::move(options)) {}
 
-  /// Answer of the daemon's verb; starts the daemon unless told otherwise.
+  /// Answer of the daemon's verb. kUnavailable, with what to do: there is none, and the verb starts none.
   Result<Json> Ask(const std::string& verb, const Json& arguments = Json::object());
   Result<client::Connection*> Connect();
   client::ConnectionOptions& options() { return options_; }
@@ -53,6 +53,9 @@ struct Verb {
   std::vector<Parameter> parameters;
   bool reads = true;  ///< Takes --json.
   Status (*run)(Session&, const Arguments&);
+  /// Starts a daemon where there is none: what it does needs one, and changes or compiles something. Whoever only
+  /// looks finds things as they are.
+  bool starts = false;
 };
 
 /// Prints `answer` as one JSON document and returns true when --json was given.

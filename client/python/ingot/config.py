@@ -4,6 +4,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import typing
 
 from ingot import errors
@@ -39,7 +40,7 @@ class Config(Settings):
     store_dir: str = ""
     """Directory of the store; empty = INGOT_STORE_DIR, else ``$XDG_CACHE_HOME/ingot``."""
     socket: str = ""
-    """Socket of the daemon; empty = INGOT_SOCKET, else derived from the store directory."""
+    """Where a daemon listens that this process starts; empty = INGOT_SOCKET, else in the store directory. One that has the store is found wherever it listens."""
     wait: bool = False
     """A recorded call returns only after its native code is installed or has failed."""
     dynamic: "bool | None" = None
@@ -118,6 +119,10 @@ class Config(Settings):
             raise errors.Invalid(f"{name}={value!r}: expected a number that is not negative")
         if name in ("wait", "require_cached") and not isinstance(value, bool):
             raise errors.Invalid(f"{name}={value!r}: expected True or False")
+        if name == "dynamic" and value is not None and not isinstance(value, bool):
+            raise errors.Invalid(f"dynamic={value!r}: expected True, False or None")
+        if name.endswith("_rank") and value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise errors.Invalid(f"{name}={value!r}: expected a rank that is not negative, or None")
         if name == "verify":
             _sample_of(value)
         return value
@@ -130,21 +135,35 @@ class Config(Settings):
     def from_file(cls, path: "str | os.PathLike[str]") -> "Config":
         """Reads a TOML file whose keys are the fields above; an unknown key is an error."""
         config = cls()
-        config.lay_over(str(path), _table_in(path))
+        for source, values in _layers_in(path):
+            config.lay_over(source, values)
         return config
 
 
-def _table_in(path: "str | os.PathLike[str]") -> "dict[str, typing.Any]":
+def _layers_in(path: "str | os.PathLike[str]") -> "list[tuple[str, dict[str, typing.Any]]]":
+    """The fields of a file, each with "FILE:LINE". The daemon's table belongs to it, but who names a place there names it for both."""
     import tomllib
 
     try:
-        values = tomllib.loads(pathlib.Path(path).read_text())
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise errors.Invalid(f"{path}: {e}") from None
+    except UnicodeDecodeError as e:
+        raise errors.Invalid(f"{path}: no UTF-8 text: {e}") from None
     except OSError as e:
         raise errors.NotFound(f"{path}: {e.strerror}; INGOT_CONFIG or the argument names a file that cannot be read") from None
-    values.pop("daemon", None)
-    return values
+    daemon = values.pop("daemon", {})
+    for name in _PLACES:
+        if isinstance(daemon, dict) and name in daemon:
+            values.setdefault(name, daemon[name])
+    return [(f"{path}:{_line_of(name, text)}", {name: value}) for name, value in values.items()]
+
+
+def _line_of(name: str, text: str) -> int:
+    """The line of a file's field or table: the parser has none."""
+    names = re.compile(rf"\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
+    return next((n for n, line in enumerate(text.splitlines(), 1) if names.match(line)), 1)
 
 
 def _sample_of(verify: typing.Any) -> int:
@@ -166,28 +185,42 @@ def _is_policy(value: typing.Any) -> bool:
     return value in ("always", "first", "skip")
 
 
+_ON, _OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+
+
 def _flag(name: str) -> bool:
-    return os.environ.get(name, "") not in ("", "0")
+    """The switch of that name; Invalid where the variable says neither."""
+    value = os.environ.get(name, "")
+    if value.strip().lower() not in _ON + _OFF:
+        raise errors.Invalid(f"{name}={value!r}: expected one of {', '.join(_ON)} or one of {', '.join(_OFF[1:])}")
+    return value.strip().lower() in _ON
 
 
 def disabled() -> bool:
     """INGOT_DISABLE=1: every call runs eagerly."""
-    return _flag("INGOT_DISABLE")
+    try:
+        return _flag("INGOT_DISABLE")
+    except errors.Invalid:
+        return True  # Said where a call site is made; no call of a program raises for it.
+
+
+_PLACES = {"store_dir": "INGOT_STORE_DIR", "socket": "INGOT_SOCKET"}
 
 
 def places() -> "dict[str, str | None]":
     """Store and socket as the environment of this process names them; None where it does not."""
-    return {"store_dir": os.environ.get("INGOT_STORE_DIR") or None, "socket": os.environ.get("INGOT_SOCKET") or None}
+    return {name: os.environ.get(variable) or None for name, variable in _PLACES.items()}
 
 
-def _environment() -> "dict[str, typing.Any]":
-    found: "dict[str, typing.Any]" = {name: value for name, value in places().items() if value is not None}
-    if _flag("INGOT_WAIT"):
-        found["wait"] = True
+def _environment() -> "list[tuple[str, dict[str, typing.Any]]]":
+    """What each variable says, under its name."""
+    _flag("INGOT_DISABLE")
+    found: "list[tuple[str, dict[str, typing.Any]]]" = [(_PLACES[name], {name: value}) for name, value in places().items() if value is not None]
+    for variable, name in (("INGOT_WAIT", "wait"), ("INGOT_REQUIRE_CACHED", "require_cached")):
+        if _flag(variable):
+            found.append((variable, {name: True}))
     if os.environ.get("INGOT_VERIFY"):
-        found["verify"] = os.environ["INGOT_VERIFY"]
-    if _flag("INGOT_REQUIRE_CACHED"):
-        found["require_cached"] = True
+        found.append(("INGOT_VERIFY", {"verify": os.environ["INGOT_VERIFY"]}))
     return found
 
 
@@ -196,8 +229,7 @@ def resolve(config: "Config | typing.Mapping[str, typing.Any] | None", **overrid
     ``config`` is fixed from now on."""
     resolved = Config()
     path = os.environ.get("INGOT_CONFIG")
-    layers = [(path, _table_in(path))] if path else []
-    layers.append(("environment", _environment()))
+    layers = (_layers_in(path) if path else []) + _environment()
     if isinstance(config, Config):
         config.use()
         layers.append(("config", config.said()))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "client/lib/start_daemon.h"
 #include "tools/ingot/verb.h"
@@ -24,38 +24,42 @@ Status PrintStatus(const Arguments& arguments, const Json& status) {
   return {};
 }
 
-Status Start(Session& session, const Arguments& arguments) {
+Status ShowStatus(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json status, session.Ask("status"));
   return PrintStatus(arguments, status);
 }
 
-Status ShowStatus(Session& session, const Arguments& arguments) {
-  session.options().start = false;
-  session.options().any_build = true;
-  return Start(session, arguments);
-}
-
-/// Returns once the process has given up its lock.
+/// Returns once the process has given up its locks.
 Status Stop(Session& session, const Arguments& arguments) {
-  session.options().start = false;
-  session.options().any_build = true;
   TRY_ASSIGN(client::Connection* const connection, session.Connect());
   const uint32_t pid = connection->daemon_pid();
   // With "stop" the daemon may be gone before its answer is written.
   const auto answer = connection->Query(arguments.Flag("now") ? "stop" : "drain");
   if (!answer && answer.error().code() != Code::kUnavailable) return answer.error();
-  const std::string path = connection->endpoint().lock_path();
-  const proto::UniqueFd lock(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  while (lock && flock(lock.get(), LOCK_SH) != 0 && errno == EINTR) {
+  const proto::Endpoint& endpoint = connection->endpoint();
+  for (const std::string& path : {endpoint.lock_path(), proto::SocketLockPath(connection->daemon_socket())}) {
+    while (const auto holder = proto::LockFile::HolderOf(path)) {
+      if (holder->pid != pid) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
   fmt::print("stopped process {}\n", pid);
   return {};
 }
 
+/// Where the daemon logs, or the last one did.
+Result<Json> FindLog(Session& session) {
+  Result<Json> answer = session.Ask("log");
+  if (answer || answer.error().code() != Code::kUnavailable) return answer;
+  TRY_ASSIGN(const proto::Endpoint endpoint,
+             proto::ResolveEndpoint(session.options().store_dir, session.options().socket));
+  const std::string last = endpoint.home + "/ingotd.log";
+  if (access(last.c_str(), R_OK) != 0) return answer;
+  return Json{{"file", last}, {"level", ""}};
+}
+
 Status ShowLog(Session& session, const Arguments& arguments) {
-  session.options().start = false;
-  session.options().any_build = true;
-  TRY_ASSIGN(const Json answer, session.Ask("log"));
+  TRY_ASSIGN(const Json answer, FindLog(session));
   if (PrintedJson(arguments, answer)) return {};
   const std::string path = answer["file"].get<std::string>();
   if (path.empty()) return Error(Code::kNotFound, "the daemon logs to its standard error");
@@ -66,19 +70,21 @@ Status ShowLog(Session& session, const Arguments& arguments) {
 }
 
 /// Becomes the daemon, in the foreground.
-Status RunHere(Session& session, const Arguments& /*arguments*/) {
+Status RunHere(Session& session, const Arguments& /*given*/) {
   TRY_ASSIGN(const std::string program, client::FindDaemon(session.options().daemon));
   TRY_ASSIGN(const proto::Endpoint endpoint,
              proto::ResolveEndpoint(session.options().store_dir, session.options().socket));
-  execl(program.c_str(), program.c_str(), "--store-dir", endpoint.store_dir.c_str(), "--socket",
-        endpoint.socket.c_str(), nullptr);
+  std::vector<const char*> arguments = {program.c_str(), "--store-dir", endpoint.store_dir.c_str()};
+  if (!session.options().socket.empty()) arguments.insert(arguments.end(), {"--socket", endpoint.socket.c_str()});
+  arguments.push_back(nullptr);
+  execv(program.c_str(), const_cast<char**>(arguments.data()));
   return Error(Code::kUnavailable, fmt::format("run {}: {}", program, std::strerror(errno)));
 }
 
 }  // namespace
 
 std::vector<Verb> DaemonVerbs() {
-  return {{"start", "Starts the daemon if it does not run", {}, true, Start},
+  return {{"start", "Starts the daemon if it does not run", {}, true, ShowStatus, true},
           {"stop",
            "Stops the daemon once it has answered what it has",
            {{"now", "Do not wait for compiles in progress", Parameter::kFlag}},

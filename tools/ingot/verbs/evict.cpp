@@ -24,7 +24,7 @@ Verb EvictVerb() {
           "Removes one entry and the artifacts that no other entry names",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          RunEvict};
+          RunEvict, true};
 }
 
 }  // namespace ingot::tools

@@ -21,7 +21,7 @@ Status RunGc(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb GcVerb() {
-  return {"gc", "Removes what no entry names and what is over the limits", {}, true, RunGc};
+  return {"gc", "Removes what no entry names and what is over the limits", {}, true, RunGc, true};
 }
 
 }  // namespace ingot::tools

@@ -24,7 +24,7 @@ Verb PinVerb() {
           "Keeps one entry from being evicted",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          RunPin};
+          RunPin, true};
 }
 
 }  // namespace ingot::tools

@@ -23,7 +23,7 @@ Verb RetryVerb() {
           "Forgets that a compile failed: the next request tries again",
           {{"key", "Entry key, graph key, the start of one, or a function's name"}},
           true,
-          RunRetry};
+          RunRetry, true};
 }
 
 }  // namespace ingot::tools

@@ -24,7 +24,7 @@ Verb UnpinVerb() {
           "Lets one entry be evicted again",
           {{"key", "Key, the start of one, or a function's name"}},
           true,
-          RunUnpin};
+          RunUnpin, true};
 }
 
 }  // namespace ingot::tools

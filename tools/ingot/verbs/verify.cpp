@@ -34,7 +34,7 @@ Verb VerifyVerb() {
           "Reads every stored value and checks it against its digest",
           {{"recompile", "Also compile every graph again and compare the bytes", Parameter::kFlag}},
           true,
-          RunVerify};
+          RunVerify, true};
 }
 
 }  // namespace ingot::tools

@@ -101,7 +101,7 @@ Verb WarmVerb() {
           "Compiles what f.save_capture() saved, without the program",
           {{"file", "Capture file"}},
           true,
-          RunWarm};
+          RunWarm, true};
 }
 
 }  // namespace ingot::tools
