@@ -31,6 +31,8 @@ TEST_EXTRA = {"tests", "client", "compiler", "daemon", "cache"}
 # library -> (pattern of its headers, folders that may include it)
 FENCES = {
     "RocksDB": (r"rocksdb/", ("cache/",)),
+    "libsodium": (r"sodium(\.h|/)", ("cache/",)),
+    "toml++": (r"toml\+\+/", ("cache/trust_text",)),
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
