@@ -76,6 +76,16 @@ Result<std::string> ReadAll(int fd, const std::string& path) {
 
 }  // namespace
 
+Result<std::string> TrustDirectory() {
+  const char* const config = std::getenv("XDG_CONFIG_HOME");
+  // The specification has relative paths ignored.
+  if (config != nullptr && config[0] == '/') return std::string(config) + "/ingot";
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return std::string(home) + "/.config/ingot";
+  return Error(Code::kInvalid, "no directory for the trust file: neither XDG_CONFIG_HOME nor HOME is set; give --file "
+                               "and --private-key");
+}
+
 Result<std::string> ReadTrustText(const std::string& path) {
   TRY_ASSIGN(const std::string real, Resolve(path));
   TRY(CheckDirectoryOf(real));
@@ -175,6 +185,12 @@ Judgement Trust::JudgeRecord(const Received& received, Bytes envelope) const {
   const State state = Current();
   if (state.policy == nullptr) return {Verdict::kNoTrustFile, "nobody is trusted: " + state.trouble, {}};
   return state.policy->JudgeRecord(received, envelope, clock_.now_s());
+}
+
+Judgement Trust::JudgeEnvelope(Bytes envelope) const {
+  const State state = Current();
+  if (state.policy == nullptr) return {Verdict::kNoTrustFile, "nobody is trusted: " + state.trouble, {}};
+  return state.policy->JudgeEnvelope(envelope, clock_.now_s());
 }
 
 Judgement Trust::Judge(const Received& received, Bytes envelope, Bytes artifact) const {

@@ -13,6 +13,10 @@
 
 namespace ingot::cache {
 
+/// Where the trust file (trust.toml), the quarantine file (quarantine.toml) and the private key (signing.key) are
+/// unless somebody says otherwise: $XDG_CONFIG_HOME/ingot, or ~/.config/ingot. kInvalid: neither is set.
+Result<std::string> TrustDirectory();
+
 /// Reads a file that says whom to trust. kNotFound; kUnavailable, with what to do: the file or its directory belongs
 /// to another user (root's are right), or others may write it.
 Result<std::string> ReadTrustText(const std::string& path);
@@ -43,6 +47,8 @@ class Trust {
   std::shared_ptr<const TrustPolicy> policy() const;
 
   Judgement JudgeRecord(const Received& received, Bytes envelope) const;
+  /// As TrustPolicy's, for looking at an envelope.
+  Judgement JudgeEnvelope(Bytes envelope) const;
   /// Judges again by the policy of now, so that what was revoked since the record was judged is not served.
   Judgement Judge(const Received& received, Bytes envelope, Bytes artifact) const;
 
