@@ -31,13 +31,14 @@ TEST_EXTRA = {"tests", "client", "compiler", "daemon", "cache"}
 # library -> (pattern of its headers, folders that may include it)
 FENCES = {
     "RocksDB": (r"rocksdb/", ("cache/",)),
+    "libsodium": (r"sodium(\.h|/)", ("cache/",)),
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
-    "toml++": (r"toml\+\+/", ("daemon/config",)),
+    "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/")),
     "spdlog": (r"spdlog/", ("base/log",)),

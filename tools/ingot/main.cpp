@@ -68,6 +68,9 @@ int Main(int count, char** values) {
   CLI::App* daemon = app.add_subcommand("daemon", "Start, stop and watch the daemon");
   daemon->require_subcommand(1)->fallthrough();
   for (Verb verb : DaemonVerbs()) AddVerb(*daemon, std::move(verb), parsed, chosen);
+  CLI::App* trust = app.add_subcommand("trust", "Whose artifacts may be served here: keys, domains, revocations");
+  trust->require_subcommand(1);
+  for (Verb verb : TrustVerbs()) AddVerb(*trust, std::move(verb), parsed, chosen);
   CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
   compile->prefix_command()->set_help_flag();
   try {

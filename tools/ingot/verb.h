@@ -83,5 +83,7 @@ Verb ConfigVerb();
 Status RunCompile(const std::vector<std::string>& arguments);
 /// `ingot daemon start|stop|status|log|run`.
 std::vector<Verb> DaemonVerbs();
+/// `ingot trust keygen|add|list|revoke|rotate|show|check`.
+std::vector<Verb> TrustVerbs();
 
 }  // namespace ingot::tools
