@@ -44,7 +44,16 @@
   X(store_corrupt, "stored values that did not match their digest")                  \
   X(store_full, "writes refused because the disk or a limit was full")               \
   X(store_reset, "stores moved aside because they could not be opened")              \
-  X(memory_hits, "reads answered by the memory tier")                                \
+  X(cluster_hits, "entries and graphs that other machines had")                      \
+  X(cluster_misses, "entries that no other machine had")                             \
+  X(cluster_writes, "entries and graphs given to other machines")                    \
+  X(cluster_waits, "compiles that waited for another machine's")                     \
+  X(cluster_blobs_read, "artifacts read from the cluster")                           \
+  X(cluster_blobs_written, "artifacts written to the cluster")                       \
+  X(cluster_errors, "calls of a cluster tier that failed or took too long")          \
+  X(cluster_refused, "calls not made because a cluster tier had failed of late")     \
+  X(cluster_distrusted, "records of the cluster that were not taken")                \
+  X(cluster_unsent, "entries and graphs that could not be given to other machines")  \
   X(evictions, "stored values removed to keep a limit")                              \
   X(evicted_bytes, "bytes of the stored values removed to keep a limit")
 
@@ -53,6 +62,7 @@
   X(capture, "recording one run")                  \
   X(compile, "one compiler run")                   \
   X(lookup, "one entry lookup in the daemon")      \
+  X(cluster_lookup, "one entry lookup in the cluster") \
   X(load, "mapping and binding one artifact")      \
   X(store_open, "opening a store")                 \
   X(store_read, "reading one value from a store")  \

@@ -21,10 +21,12 @@ class Walk {
         until_(std::move(until)) {}
 
   Task<Removed> Run() {
-    CO_TRY(co_await EachRecord([this](const RecordKey& key, Bytes value) { Collect(key, value); }));
+    const auto collect = [this](const RecordKey& key, Bytes value) { Collect(key, value); };
+    CO_TRY(co_await EachRecord(collect));
     // Another look only where there is something to remove.
     if (!artifacts_.empty()) {
-      CO_TRY(co_await EachRecord([this](const RecordKey& key, Bytes value) { Spare(key, value); }));
+      const auto spare = [this](const RecordKey& key, Bytes value) { Spare(key, value); };
+      CO_TRY(co_await EachRecord(spare));
     }
     for (const auto& [artifact, hashes] : artifacts_) {
       CO_TRY(until_.Check());

@@ -40,6 +40,15 @@ Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
   co_return Keep(artifact.digest, std::move(artifact.file));
 }
 
+Task<SealedRef> Artifacts::Take(Digest digest, SealedRef file, double cost_s, Until until) {
+  const Result<bool> stored = co_await blobs_.Put(digest, file, cost_s, until);
+  if (!stored && stored.error().code() == Code::kInvalid) co_return stored.error();
+  if (!stored) {
+    LogWarn("kept an artifact in memory only", {{"artifact", digest.ToHex()}, {"reason", stored.error()}});
+  }
+  co_return Keep(digest, std::move(file));
+}
+
 void Artifacts::Forget(const Digest& digest) {
   MutexLock lock(mutex_);
   open_.Erase(digest);

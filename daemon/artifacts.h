@@ -30,6 +30,8 @@ class Artifacts {
   /// that refuses writes does not fail this: the artifact is served from memory as long as it is
   /// among those used last.
   Task<SealedRef> Publish(CompiledArtifact artifact, Until until);
+  /// Stores bytes that came from elsewhere and were checked, as Publish.
+  Task<SealedRef> Take(Digest digest, SealedRef file, double cost_s, Until until);
   void Forget(const Digest& digest);
   /// What the artifact asks of the symbols of a call, as guard text (docs/format/artifact.md). As Get, and kCorrupt.
   Task<std::string> ConditionsOf(Digest digest, Until until);

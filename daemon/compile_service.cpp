@@ -142,7 +142,12 @@ Task<void> CompileService::Prepare(Request& request) {
   }
   CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
   CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
-  const Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  if (!entry || (*entry)->record.variants.empty()) {
+    const Until soon = request.until.AtMost(std::chrono::milliseconds(core_.config.cluster_compile_ms_max));
+    const bool came = co_await core_.sharing.EntryFor(request.key, soon);
+    if (came) entry = co_await core_.entries.Get(request.entry_digest, request.until);
+  }
   if (entry) request.entry = *entry;
   NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};
   request.candidates.push_back(
@@ -248,6 +253,7 @@ Task<std::optional<Reply>> CompileService::ServeProven(Request& request, const p
       co_await core_.entries.ChangeStored(request.entry_digest, std::move(change), request.until);
   if (!entry) co_return std::optional<Reply>();
   GlobalMetrics().Add(Counter::proven);
+  core_.sharing.Offer(request.entry_digest);
   CO_TRY_ASSIGN(Reply reply, co_await Answer(request, *entry, found->variant.graph, proto::VariantKind::Template,
                                              proto::Outcome::Proven, 0));
   co_return std::optional<Reply>(std::move(reply));
@@ -401,16 +407,27 @@ Task<Landed> CompileService::Attempt(Request& request) {
 }
 
 boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job) {
-  Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job));
+  Sharing::Turn turn = co_await core_.sharing.TurnFor(graph_key, job.name);
+  if (turn.landed) {
+    core_.flights.Land(graph_key, std::move(*turn.landed));
+    co_return;
+  }
+  std::stop_source over;
+  if (turn.fence != 0) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
+  std::optional<proto::GraphRecordT> record;
+  Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job), record);
+  over.request_stop();
   core_.flights.Land(graph_key, std::move(landed));
+  if (record) co_await core_.sharing.End(graph_key, std::move(turn), std::move(*record));
 }
 
 /// Artifact first, then the record that names it, then whoever waits.
-Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job) {
+Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
+                                               std::optional<proto::GraphRecordT>& made) {
   const Until until{.stop = core_.stop.get_token()};
   const std::string function = job.name;
   Result<CompiledArtifact> compiled = co_await CompileOn(core_.compilers, std::move(job), until);
-  proto::GraphRecordT record;
+  proto::GraphRecordT& record = made.emplace();
   record.function = function;
   std::optional<Error> error;
   Landed landed;
@@ -427,7 +444,10 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job)
   if (error) {
     GlobalMetrics().Add(Counter::compile_failures);
     LogWarn("failed to compile", {{"function", function}, {"reason", *error}});
-    if (!IsRecorded(*error)) co_return std::move(*error);
+    if (!IsRecorded(*error)) {
+      made.reset();
+      co_return std::move(*error);
+    }
     const auto facts = core_.compilers.Facts();
     record.failure =
         MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config, core_.clock.now_s());
@@ -479,6 +499,7 @@ Task<Reply> CompileService::Serve(Request& request, const Landed& landed) {
   CO_TRY_ASSIGN(const EntryRef entry, co_await core_.entries.Update(request.entry_digest, *request.message.key,
                                                                     std::move(change), request.until));
   if (request.led) core_.sweeper.Wrote();
+  core_.sharing.Offer(request.entry_digest);
   co_return co_await Answer(request, entry, candidate.variant.graph, candidate.variant.kind, outcome,
                             request.led ? landed.compile_s : 0);
 }

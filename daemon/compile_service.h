@@ -46,7 +46,8 @@ class CompileService {
   Task<Landed> Attempt(Request& request);
   /// Compiles for everybody who waits for the key, whoever they are.
   boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job);
-  Task<Landed> CompileAndPublish(Digest graph_key, CompileJob job);
+  /// `made`: what is stored of it; none where it says nothing about the graph.
+  Task<Landed> CompileAndPublish(Digest graph_key, CompileJob job, std::optional<proto::GraphRecordT>& made);
   Task<Reply> Serve(Request& request, const Landed& landed);
   Task<Reply> Fail(Request& request, const Error& error);
   Task<Reply> Answer(Request& request, const EntryRef& entry, Digest graph, proto::VariantKind kind,

@@ -91,6 +91,14 @@ struct Config {
   uint64_t gc_grace_s = 600;
   uint64_t tombstones_max = 1024;
 
+  std::string cluster_group;   // Of what this machine vouches for; trust domains are told by it.
+  uint64_t cluster_lookup_ms_max = 40;
+  uint64_t cluster_compile_ms_max = 60'000;
+  uint64_t cluster_miss_ms = 5000;
+  uint64_t cluster_misses_max = 16384;
+  uint64_t cluster_lease_ms = 5000;
+  uint64_t cluster_variants_max = 64;
+
   uint64_t differences_max = 64;
   uint64_t workload_window_s = 3600;
   uint64_t workload_windows_max = 24;

@@ -14,11 +14,13 @@
 #include "cache/local_index.h"
 #include "cache/store.h"
 #include "daemon/artifacts.h"
+#include "daemon/cluster.h"
 #include "daemon/config.h"
 #include "daemon/entries.h"
 #include "daemon/flights.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
+#include "daemon/sharing.h"
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
 #include "daemon/tombstones.h"
@@ -68,9 +70,10 @@ class StoreNote {
 /// Everything the services of one daemon share. Members are used until `pool` has stopped.
 struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
-       const Clock& clock = SystemClock())
+       const Clock& clock = SystemClock(), ClusterParts cluster_parts = {})
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
+        cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
         pool(config.pool_threads, config.pool_queue_max) {}
 
@@ -83,6 +86,8 @@ struct Core {
   cache::LocalBlobs blobs;
   Artifacts artifacts;
   Entries entries;
+  Cluster cluster;
+  Sharing sharing;
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;

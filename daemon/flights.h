@@ -21,13 +21,14 @@ struct Landed {
   float compile_s = 0;
 };
 
-/// At most one compile in progress for each graph key; everybody else waits for it. A request
+/// At most one piece of work in progress for each key; everybody else waits for it. A request
 /// whose client is gone changes nothing: the flight belongs to the daemon. Thread-safe.
-class Flights {
+template <typename T>
+class FlightsOf {
  public:
   struct Flight {
     std::vector<cache::WaiterRef> waiters;
-    std::optional<Result<Landed>> landed;
+    std::optional<Result<T>> landed;
   };
   using FlightRef = std::shared_ptr<Flight>;
   struct Joined {
@@ -44,7 +45,7 @@ class Flights {
   }
 
   /// What the flight came to; kTimeout and kCancelled by `until`, while it goes on.
-  cache::Task<Landed> Wait(FlightRef flight, Until until) {
+  cache::Task<T> Wait(FlightRef flight, Until until) {
     auto waiter = std::make_shared<cache::Waiter>();
     {
       MutexLock lock(mutex_);
@@ -57,7 +58,7 @@ class Flights {
   }
 
   /// Ends the flight and wakes everybody.
-  void Land(const Digest& key, Result<Landed> result) {
+  void Land(const Digest& key, Result<T> result) {
     std::vector<cache::WaiterRef> waiters;
     {
       MutexLock lock(mutex_);
@@ -79,5 +80,7 @@ class Flights {
   mutable Mutex mutex_;
   std::unordered_map<Digest, FlightRef> flights_ GUARDED_BY(mutex_);
 };
+/// Compiles by graph key.
+using Flights = FlightsOf<Landed>;
 
 }  // namespace ingot::daemon

@@ -6,6 +6,14 @@
 
 namespace ingot::daemon {
 
+namespace {
+
+bool IsServed(const Result<EntryRef>& entry) {
+  return entry && (!(*entry)->artifacts.empty() || !(*entry)->record.in_parts.empty());
+}
+
+}  // namespace
+
 Reply ErrorReplyOf(const Error& error) {
   proto::ErrorReplyT reply;
   reply.code = static_cast<uint8_t>(error.code());
@@ -66,8 +74,14 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
     MutexLock lock(mutex_);
     seen_.Put(bytes, digest, 1);
   }
-  const Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
-  if (entry && (!(*entry)->artifacts.empty() || !(*entry)->record.in_parts.empty())) {
+  Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
+  if (!IsServed(entry)) {
+    // What comes later than this serves the next call, or the compile that is about to be asked for.
+    const Until soon = until.AtMost(std::chrono::milliseconds(core_.config.cluster_lookup_ms_max));
+    const bool came = co_await core_.sharing.EntryFor(key, soon);
+    if (came) entry = co_await core_.entries.Get(digest, until);
+  }
+  if (IsServed(entry)) {
     co_return co_await FoundInPart(*entry, until);
   }
   const Explanation explanation = co_await Explain(core_, key, entry, until);

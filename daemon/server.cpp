@@ -192,6 +192,8 @@ void Server::Run(bool handle_signals) {
   }
   s.ArmIdle();
   s.ArmSweep();
+  // What daemons before this one could not give away is given by this one.
+  if (s.core.cluster.can_write()) s.core.pool.SpawnAlways(s.core.sharing.Send());
   s.io.run();
   if (handle_signals) ExitWatch::Get().Forget();
   s.LimitExit(s.core.config.exit_s_max);

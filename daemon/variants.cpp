@@ -118,6 +118,24 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
   if (!added.fixed.empty()) target->variant->fixed = added.fixed;
 }
 
+bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& added, const Config& config) {
+  const proto::VariantT& from = *added.variant;
+  for (const auto& stored : record.variants) {
+    proto::VariantT& variant = *stored->variant;
+    const bool same = variant.kind == from.kind && GraphOf(variant) == GraphOf(from) &&
+                      variant.symbol_count == from.symbol_count && variant.signature == from.signature;
+    if (!same || Contradict(variant.dependencies, from.dependencies)) continue;
+    const size_t before = variant.dependencies.size() + variant.proven.size() + variant.range.size();
+    MergeDependencies(variant, from.dependencies);
+    AddProven(variant, from.proven, config);
+    AddRange(variant, from.range);
+    return variant.dependencies.size() + variant.proven.size() + variant.range.size() != before;
+  }
+  MakeRoom(record, config);
+  record.variants.push_back(std::make_unique<proto::StoredVariantT>(added));
+  return true;
+}
+
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
                      const proto::FailureT& failure) {
   const size_t dropped = std::erase_if(record.variants, [&](const auto& stored) {

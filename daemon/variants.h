@@ -48,6 +48,10 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
                 const Config& config, int64_t now_s);
 
 /// Removes the variants that an artifact serves, and keeps the failure where there were any.
+/// Adds a variant that another machine made to those that hold the same, or as one more. True when the record says
+/// something that it did not.
+bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& added, const Config& config);
+
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
                      const proto::FailureT& failure);
 

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/convert.h"
+#include "daemon/variants.h"
+#include "proto/cluster_generated.h"
+#include "proto/message.h"
+
+namespace ingot::daemon {
+namespace {
+
+using cache::Lease;
+using cache::Provenance;
+using cache::Record;
+using cache::RecordKey;
+using cache::Table;
+
+/// Of a tier that is not there; nobody is asked again at once for it.
+Error NoTier(const char* what) { return Error(Code::kUnavailable, fmt::format("no {} is configured", what)); }
+
+/// Whether a failed call says that the other side is in trouble.
+bool IsTrouble(const Error& error) {
+  return error.code() == Code::kUnavailable || error.code() == Code::kTimeout;
+}
+
+Bytes BytesOf(const flatbuffers::Vector<uint8_t>& field) { return {field.data(), field.size()}; }
+
+/// A copy that begins where tables may begin.
+template <typename T, typename Object>
+bool Unpack(Bytes bytes, Object& into) {
+  const Buffer aligned(bytes.begin(), bytes.end());
+  const auto* table = proto::ReadMessage<T>(aligned);
+  if (table == nullptr) return false;
+  table->UnPackTo(&into);
+  return true;
+}
+
+}  // namespace
+
+Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts)
+    : config_(config),
+      clock_(clock),
+      artifacts_(artifacts),
+      entries_(entries),
+      parts_(std::move(parts)),
+      index_breaker_({}, clock),
+      blobs_breaker_({}, clock),
+      missed_(config.cluster_misses_max, config.cluster_misses_max) {}
+
+/// A call through a breaker: refused at once while it is open.
+template <typename T>
+Task<T> Cluster::ByBreaker(cache::CircuitBreaker& breaker, Task<T> call) {
+  if (!breaker.Allow()) {
+    GlobalMetrics().Add(Counter::cluster_refused);
+    co_return Error(Code::kUnavailable, "the tier failed of late and is left alone for a while: " + breaker.facts().why);
+  }
+  Result<T> result = co_await std::move(call);
+  if (result || !IsTrouble(result.error())) {
+    const bool gave_up = !result && result.error().code() == Code::kCancelled;
+    gave_up ? breaker.GaveUp() : breaker.Succeeded();
+    co_return result;
+  }
+  GlobalMetrics().Add(Counter::cluster_errors);
+  breaker.Failed(result.error().ToText());
+  co_return result;
+}
+
+Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, Until until) {
+  Result<cache::SealedRef> here = co_await artifacts_.Get(digest, until);
+  if (here) co_return here;
+  if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
+  Result<cache::SealedRef> there = co_await ByBreaker(blobs_breaker_, parts_.blobs->Get(digest, until));
+  if (there) GlobalMetrics().Add(Counter::cluster_blobs_read);
+  co_return there;
+}
+
+/// Judges one variant, brings its bytes here, and adds it to the record.
+Task<bool> Cluster::TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into,
+                                Until until) {
+  auto stored = std::make_unique<proto::StoredVariantT>();
+  if (!Unpack<proto::StoredVariant>(variant, *stored)) {
+    co_return Error(Code::kCorrupt, "a variant in the shared index does not verify");
+  }
+  cache::Received received;
+  received.entry_key = key.ToDigest();
+  received.function = FunctionOf(key);
+  received.group = config_.cluster_group;
+  received.graph_key = {stored->graph_key_low, stored->graph_key_high};
+  received.artifact = ArtifactOf(*stored->variant);
+  received.variant = cache::Sha256Of(variant);
+  cache::Judgement judgement = parts_.trust->JudgeRecord(received, envelope);
+  if (judgement.verdict == cache::Verdict::kAwaitsArtifact) {
+    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
+    judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
+    if (judgement.trusted()) {
+      const Digest text{stored->text_low, stored->text_high};
+      Result<cache::SealedRef> graph = co_await FetchBlob(text, until);
+      CO_TRY(co_await artifacts_.Take(received.artifact, file, stored->compile_s, until));
+      // Without its text a later size is compiled instead of proved.
+      if (graph) Ignore(co_await artifacts_.Take(text, *graph, stored->compile_s, until), "as if it were not there");
+    }
+  }
+  if (!judgement.trusted()) {
+    GlobalMetrics().Add(Counter::cluster_distrusted);
+    LogWarn("took nothing from the cluster", {{"function", received.function},
+                                              {"verdict", NameOf(judgement.verdict)},
+                                              {"reason", judgement.text}});
+    co_return false;
+  }
+  co_return MergeVariant(into, std::move(*stored), config_);
+}
+
+Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
+  if (parts_.index == nullptr) co_return false;
+  const Digest digest = key.ToDigest();
+  {
+    MutexLock lock(mutex_);
+    const int64_t* const missed = missed_.Find(digest);
+    if (missed != nullptr && clock_.steady_ns() < *missed) co_return false;
+  }
+  const TimeScope time(Timer::cluster_lookup);
+  std::vector<RecordKey> keys = {{Table::kEntries, digest}};
+  CO_TRY_ASSIGN(const std::vector<Record> records,
+                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+  const auto* shared =
+      records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
+  if (shared == nullptr || shared->variants() == nullptr) {
+    GlobalMetrics().Add(Counter::cluster_misses);
+    MutexLock lock(mutex_);
+    missed_.Put(digest, clock_.steady_ns() + static_cast<int64_t>(config_.cluster_miss_ms) * 1'000'000, 1);
+    co_return false;
+  }
+  if (ToKey(*shared->key()).ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
+  proto::EntryRecordT taken;
+  size_t count = 0;
+  std::optional<Error> trouble;
+  for (const proto::SignedVariant* signed_variant : *shared->variants()) {
+    Result<bool> took = co_await TakeVariant(key, BytesOf(*signed_variant->variant()),
+                                             BytesOf(*signed_variant->envelope()), taken, until);
+    if (took && *took) ++count;
+    if (!took) trouble = std::move(took).error();
+  }
+  if (count == 0 && trouble) co_return std::move(*trouble);
+  if (count == 0) co_return false;
+  proto::EntryKeyT stored_key;
+  shared->key()->UnPackTo(&stored_key);
+  Entries::Change change = [&](proto::EntryRecordT& record) {
+    for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
+  };
+  CO_TRY(co_await entries_.Update(digest, stored_key, std::move(change), until));
+  GlobalMetrics().Add(Counter::cluster_hits);
+  co_return true;
+}
+
+Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, std::string identity, Until until) {
+  std::optional<proto::GraphRecordT> none;
+  if (parts_.index == nullptr) co_return none;
+  std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
+  CO_TRY_ASSIGN(const std::vector<Record> records,
+                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+  if (!records.front().exists()) co_return none;
+  const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
+  if (shared == nullptr) co_return none;
+  proto::GraphRecordT record;
+  if (!Unpack<proto::GraphRecord>(BytesOf(*shared->record()), record)) co_return none;
+  cache::Received received;
+  received.function = record.function;
+  received.group = config_.cluster_group;
+  received.graph_key = graph_key;
+  received.artifact = {record.artifact_low, record.artifact_high};
+  received.variant = cache::Sha256Of(BytesOf(*shared->record()));
+  cache::Judgement judgement = parts_.trust->JudgeRecord(received, BytesOf(*shared->envelope()));
+  bool is_good = judgement.verdict == cache::Verdict::kAwaitsArtifact;
+  if (is_good && !record.failure) {
+    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
+    judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
+    is_good = judgement.trusted();
+    if (is_good) CO_TRY(co_await artifacts_.Take(received.artifact, file, record.compile_s, until));
+  }
+  if (!is_good) {
+    GlobalMetrics().Add(Counter::cluster_distrusted);
+    LogWarn("took no graph from the cluster", {{"function", received.function},
+                                               {"verdict", NameOf(judgement.verdict)},
+                                               {"reason", judgement.text}});
+    co_return none;
+  }
+  // Another compiler may do what that one could not.
+  if (record.failure && record.failure->compiler != identity) co_return none;
+  GlobalMetrics().Add(Counter::cluster_hits);
+  co_return std::optional<proto::GraphRecordT>(std::move(record));
+}
+
+Task<Lease> Cluster::Acquire(Digest graph_key, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  std::string holder = parts_.host;
+  co_return co_await ByBreaker(index_breaker_,
+                               parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), until));
+}
+
+Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  // A wait says nothing of how the tier is: it ends with the lease at the latest.
+  std::string progress = held.progress;
+  co_return co_await parts_.index->Watch(graph_key, held.fence, std::move(progress), until);
+}
+
+Task<bool> Cluster::Renew(Digest graph_key, uint64_t fence, std::string progress, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  co_return co_await ByBreaker(index_breaker_,
+                               parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(), until));
+}
+
+Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  co_return co_await ByBreaker(index_breaker_, parts_.index->Release(graph_key, fence, until));
+}
+
+Result<Buffer> Cluster::Sign(Provenance provenance) const {
+  provenance.host = parts_.host;
+  provenance.group = config_.cluster_group;
+  provenance.built_s = clock_.now_s();
+  return cache::SignProvenance(*parts_.key, std::move(provenance));
+}
+
+Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
+  if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
+  CO_TRY_ASSIGN(cache::SealedRef file, co_await artifacts_.Get(digest, until));
+  CO_TRY(co_await ByBreaker(blobs_breaker_, parts_.blobs->Put(digest, std::move(file), cost_s, until)));
+  GlobalMetrics().Add(Counter::cluster_blobs_written);
+  co_return Status();
+}
+
+Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity,
+                                 std::string target, Until until) {
+  if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
+  const Digest artifact{record.artifact_low, record.artifact_high};
+  Provenance provenance;
+  provenance.graph_key = graph_key;
+  provenance.artifact = artifact;
+  provenance.function = record.function;
+  provenance.compiler = std::move(identity);
+  provenance.target = std::move(target);
+  provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, record.compile_s) * 1e6);
+  if (!record.failure) {
+    CO_TRY_ASSIGN(const cache::SealedRef file, co_await artifacts_.Get(artifact, until));
+    provenance.artifact_bytes = file->size();
+    provenance.artifact_sha256 = cache::Sha256Of(file->bytes());
+    // Bytes first: a record never names what is not there.
+    CO_TRY(co_await PutBlob(artifact, record.compile_s, until));
+  }
+  proto::ClusterGraphT shared;
+  const Buffer record_bytes = proto::PackMessage<proto::GraphRecord>(record);
+  shared.record.assign(record_bytes.begin(), record_bytes.end());
+  provenance.variant = cache::Sha256Of(record_bytes);
+  CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
+  shared.envelope.assign(envelope.begin(), envelope.end());
+  const Buffer value = proto::PackMessage<proto::ClusterGraph>(shared);
+  while (true) {
+    CO_TRY(until.Check());
+    std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
+    const RecordKey name = keys.front();
+    CO_TRY_ASSIGN(const std::vector<Record> records,
+                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+    // Who was late adds nothing, unless all there is so far is a failure.
+    const auto* there = records.front().exists()
+                            ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
+    proto::GraphRecordT known;
+    const bool is_known = there != nullptr && Unpack<proto::GraphRecord>(BytesOf(*there->record()), known);
+    if (is_known && !known.failure) co_return Status();
+    cache::RecordFacts facts;
+    facts.cost_s = record.compile_s;
+    CO_TRY_ASSIGN(const uint64_t version,
+                  co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version, value,
+                                                                                 std::move(facts), until)));
+    if (version != 0) break;
+  }
+  GlobalMetrics().Add(Counter::cluster_writes);
+  co_return Status();
+}
+
+Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::string target, Until until) {
+  if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
+  std::vector<std::unique_ptr<proto::SignedVariantT>> ours;
+  double cost_s = 0;
+  for (const auto& stored : entry->record.variants) {
+    const Digest artifact = ArtifactOf(*stored->variant);
+    const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
+    // What is gone here is somebody else's to share.
+    if (!file) continue;
+    Provenance provenance;
+    provenance.entry_key = entry->digest;
+    provenance.graph_key = {stored->graph_key_low, stored->graph_key_high};
+    provenance.artifact = artifact;
+    provenance.artifact_bytes = (*file)->size();
+    provenance.artifact_sha256 = cache::Sha256Of((*file)->bytes());
+    provenance.function = entry->function;
+    provenance.compiler = identity;
+    provenance.target = target;
+    provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, stored->compile_s) * 1e6);
+    const Buffer variant = proto::PackMessage<proto::StoredVariant>(*stored);
+    provenance.variant = cache::Sha256Of(variant);
+    CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
+    CO_TRY(co_await PutBlob(artifact, stored->compile_s, until));
+    const Status text = co_await PutBlob({stored->text_low, stored->text_high}, stored->compile_s, until);
+    if (!text && text.error().code() != Code::kNotFound) co_return text;
+    auto out = std::make_unique<proto::SignedVariantT>();
+    out->variant.assign(variant.begin(), variant.end());
+    out->envelope.assign(envelope.begin(), envelope.end());
+    cost_s += stored->compile_s;
+    ours.push_back(std::move(out));
+  }
+  if (ours.empty()) co_return Status();
+  const cache::KeyId self = parts_.key->public_key().id();
+  while (true) {
+    CO_TRY(until.Check());
+    std::vector<RecordKey> keys = {{Table::kEntries, entry->digest}};
+    const RecordKey name = keys.front();
+    CO_TRY_ASSIGN(const std::vector<Record> records,
+                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+    proto::ClusterEntryT shared;
+    const auto* there = records.front().exists()
+                            ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
+    if (there != nullptr && ToKey(*there->key()).ToDigest() == entry->digest) there->UnPackTo(&shared);
+    shared.key = std::make_unique<proto::EntryKeyT>();
+    const Buffer record_bytes = proto::PackMessage<proto::EntryRecord>(entry->record);
+    proto::ReadMessage<proto::EntryRecord>(record_bytes)->key()->UnPackTo(shared.key.get());
+    // What this machine said before is replaced by what it says now; what others say stays beside it.
+    std::erase_if(shared.variants, [&](const auto& one) {
+      const auto envelope = cache::DecodeEnvelope(one->envelope);
+      return !envelope || envelope->key == self;
+    });
+    for (const auto& one : ours) shared.variants.push_back(std::make_unique<proto::SignedVariantT>(*one));
+    while (shared.variants.size() > config_.cluster_variants_max) shared.variants.erase(shared.variants.begin());
+    cache::RecordFacts facts;
+    facts.cost_s = cost_s;
+    facts.group = entry->function.substr(0, cache::kGroupBytesMax);
+    Buffer value = proto::PackMessage<proto::ClusterEntry>(shared);
+    CO_TRY_ASSIGN(const uint64_t version,
+                  co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version,
+                                                                                 std::move(value), std::move(facts),
+                                                                                 until)));
+    if (version != 0) break;
+  }
+  GlobalMetrics().Add(Counter::cluster_writes);
+  co_return Status();
+}
+
+Cluster::Facts Cluster::facts() const {
+  Facts facts;
+  if (parts_.index == nullptr) return facts;
+  facts.index = parts_.index->Describe();
+  facts.blobs = parts_.blobs == nullptr ? "none" : parts_.blobs->Describe();
+  facts.index_breaker = index_breaker_.facts();
+  facts.blobs_breaker = blobs_breaker_.facts();
+  if (const Status refreshed = parts_.trust->Refresh(); !refreshed) facts.trust_trouble = refreshed.error().ToText();
+  facts.can_write = parts_.key != nullptr;
+  return facts;
+}
+
+}  // namespace ingot::daemon

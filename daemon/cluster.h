@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "cache/blob_store.h"
+#include "cache/circuit_breaker.h"
+#include "cache/index.h"
+#include "cache/key.h"
+#include "cache/signing_key.h"
+#include "cache/trust.h"
+#include "daemon/artifacts.h"
+#include "daemon/config.h"
+#include "daemon/entries.h"
+#include "daemon/lru.h"
+#include "proto/record_generated.h"
+
+namespace ingot::daemon {
+
+/// What a daemon shares with those of other machines. Any part may be absent: without an index nothing is shared,
+/// without a key nothing is written.
+struct ClusterParts {
+  std::shared_ptr<cache::Index> index;
+  std::shared_ptr<cache::BlobStore> blobs;
+  std::shared_ptr<cache::Trust> trust;
+  std::shared_ptr<const cache::SigningKey> key;
+  std::string host;  ///< What this machine calls itself.
+};
+
+/// The tier behind this machine's store: an index and blobs that other machines write too.
+///
+/// What comes from there is data until its signature and its digests hold (cache/trust.h), and only then is put into
+/// the local store, by the same doors as what this machine made. What goes there is signed. A tier that fails or is
+/// slow costs nobody more than the time given: a breaker keeps calls from it until it answers again. Thread-safe.
+class Cluster {
+ public:
+  Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts);
+
+  bool is_shared() const { return parts_.index != nullptr; }
+  bool can_write() const { return is_shared() && parts_.key != nullptr; }
+
+  /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
+  /// remembered for cluster_miss_ms. Errors say what kept it from being known.
+  Task<bool> FetchEntry(cache::Key key, Until until);
+
+  /// What others know of a graph key, taken into the local store: an artifact, or a failure of a compiler of
+  /// `identity`. None: nobody does.
+  Task<std::optional<proto::GraphRecordT>> FetchGraph(Digest graph_key, std::string identity, Until until);
+
+  /// Who may compile a graph key. `fence` 0: not ours; then `holder` compiles it, unless that is empty: the tier cannot
+  /// be asked, and everybody compiles for himself.
+  Task<cache::Lease> Acquire(Digest graph_key, Until until);
+  /// Waits for the holder's end. kTimeout, kCancelled; other errors: the tier cannot be asked.
+  Task<cache::Lease> WaitFor(Digest graph_key, cache::Lease held, Until until);
+  Task<bool> Renew(Digest graph_key, uint64_t fence, std::string progress, Until until);
+  Task<void> Release(Digest graph_key, uint64_t fence, Until until);
+
+  /// Publishes what a compile came to; a record of others that says the same stays.
+  Task<void> PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity, std::string target,
+                          Until until);
+  /// Publishes the variants of a local entry, merged with what is there.
+  Task<void> PublishEntry(EntryRef entry, std::string identity, std::string target, Until until);
+
+  std::chrono::milliseconds lease_ttl() const { return std::chrono::milliseconds(config_.cluster_lease_ms); }
+
+  struct Facts {
+    std::string index, blobs;
+    cache::CircuitBreaker::Facts index_breaker, blobs_breaker;
+    std::string trust_trouble;  ///< Why nothing is taken; empty: it can be.
+    bool can_write = false;
+  };
+  Facts facts() const;
+
+ private:
+  template <typename T>
+  Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
+  /// The blob, from here or from there; held against its signed SHA-256 where that is known.
+  Task<cache::SealedRef> FetchBlob(Digest digest, Until until);
+  Task<bool> TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into, Until until);
+  Result<Buffer> Sign(cache::Provenance provenance) const;
+  Task<void> PutBlob(Digest digest, double cost_s, Until until);
+
+  const Config& config_;
+  const Clock& clock_;
+  Artifacts& artifacts_;
+  Entries& entries_;
+  const ClusterParts parts_;
+  cache::CircuitBreaker index_breaker_;
+  cache::CircuitBreaker blobs_breaker_;
+  Mutex mutex_;
+  /// Entries that nobody had, with the steady time until which nobody is asked again.
+  Lru<int64_t> missed_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ingot::daemon

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Daemons of several machines that share an index and blobs, inside one process.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/fake_clock.h"
+#include "cache/circuit_breaker.h"
+#include "cache/local_blobs.h"
+#include "cache/local_index.h"
+#include "daemon/convert.h"
+#include "daemon/test_server.h"
+
+namespace ingot::daemon {
+namespace {
+
+using cache::RecordKey;
+using cache::Table;
+
+/// What stands between a daemon and the shared index: counts, and may be away.
+class ShakyIndex final : public cache::Index {
+ public:
+  explicit ShakyIndex(cache::Index& behind) : behind_(behind) {}
+
+  Task<std::vector<cache::Record>> Get(std::vector<RecordKey> keys, Until until) override {
+    CO_TRY(co_await Pass(until));
+    co_return co_await behind_.Get(std::move(keys), until);
+  }
+  Task<uint64_t> CompareAndSet(RecordKey key, uint64_t expected, Buffer value, cache::RecordFacts facts,
+                               Until until) override {
+    CO_TRY(co_await Pass(until));
+    if (spoil) spoil(value);
+    co_return co_await behind_.CompareAndSet(key, expected, std::move(value), std::move(facts), until);
+  }
+  Task<bool> CompareAndDelete(RecordKey key, uint64_t expected, Until until) override {
+    co_return co_await behind_.CompareAndDelete(key, expected, until);
+  }
+  Task<cache::RecordPage> List(Table table, std::optional<std::string> group, std::string after, size_t limit,
+                               Until until) override {
+    co_return co_await behind_.List(table, std::move(group), std::move(after), limit, until);
+  }
+  Task<GroupPage> Groups(Table table, std::string after, size_t limit, Until until) override {
+    co_return co_await behind_.Groups(table, std::move(after), limit, until);
+  }
+  Task<cache::Record> Changed(RecordKey key, uint64_t seen, Until until) override {
+    co_return co_await behind_.Changed(key, seen, until);
+  }
+  Task<cache::Lease> Acquire(Digest key, std::string holder, std::chrono::milliseconds ttl, Until until) override {
+    CO_TRY(co_await Pass(until));
+    co_return co_await behind_.Acquire(key, std::move(holder), ttl, until);
+  }
+  Task<bool> Renew(Digest key, uint64_t fence, std::string progress, std::chrono::milliseconds ttl,
+                   Until until) override {
+    CO_TRY(co_await Pass(until));
+    co_return co_await behind_.Renew(key, fence, std::move(progress), ttl, until);
+  }
+  Task<void> Release(Digest key, uint64_t fence, Until until) override {
+    CO_TRY(co_await Pass(until));
+    co_return co_await behind_.Release(key, fence, until);
+  }
+  Task<cache::Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override {
+    co_return co_await behind_.Watch(key, fence, std::move(progress), until);
+  }
+  std::string Describe() const override { return "shaky"; }
+
+  std::atomic<bool> away{false};
+  std::atomic<bool> silent{false};
+  std::atomic<int> calls{0};
+  std::function<void(Buffer&)> spoil;
+
+ private:
+  Task<void> Pass(Until until) {
+    ++calls;
+    if (away) co_return Error(Code::kUnavailable, "the index is away");
+    if (silent) {
+      const auto never = std::make_shared<cache::Waiter>();
+      co_return co_await cache::Waiter::Wait(never, until);
+    }
+    co_return Status();
+  }
+  cache::Index& behind_;
+};
+
+/// One machine: a daemon with a store of its own.
+class Machine {
+ public:
+  Machine(const std::string& dir, const std::string& name, cache::Index& index, cache::BlobStore& blobs,
+          const cache::SigningKey* key, const std::string& trust_file)
+      : name_(name), dir_(dir + "/" + name) {
+    std::filesystem::create_directories(dir_);
+    std::filesystem::permissions(dir_, std::filesystem::perms::owner_all);
+    config_.idle_exit_s = 0;
+    config_.cluster_lookup_ms_max = 10'000;
+    config_.cluster_compile_ms_max = 20'000;
+    config_.cluster_miss_ms = 0;
+    config_.cluster_lease_ms = 1000;
+    shaky_ = std::make_shared<ShakyIndex>(index);
+    ClusterParts parts;
+    parts.index = shaky_;
+    parts.blobs = std::shared_ptr<cache::BlobStore>(&blobs, [](cache::BlobStore*) {});
+    cache::Trust::Options options;
+    options.path = trust_file;
+    if (key != nullptr) options.own = key->public_key();
+    parts.trust = std::make_shared<cache::Trust>(options, SystemClock());
+    if (key != nullptr) parts.key = std::shared_ptr<const cache::SigningKey>(key, [](const cache::SigningKey*) {});
+    parts.host = name;
+    EXPECT_TRUE(parts.trust->Refresh());
+    core_ = std::make_unique<Core>(config_, store_, graphs_, compilers_, SystemClock(), std::move(parts));
+    server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = Where()});
+    EXPECT_TRUE(server_->Listen());
+    thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
+    client::ConnectionOptions connect;
+    connect.store_dir = dir_;
+    connect.socket = Where().socket;
+    connect.start = false;
+    auto connection = client::Connection::Open(connect);
+    EXPECT_TRUE(connection) << connection.error().ToText();
+    client_ = std::move(connection).value();
+  }
+  ~Machine() {
+    client_.reset();
+    server_->Stop();
+    thread_.join();
+  }
+
+  client::Connection& client() { return *client_; }
+  Core& core() { return *core_; }
+  ShakyIndex& index() { return *shaky_; }
+  FakeCompilers& compilers() { return compilers_; }
+
+ private:
+  proto::Endpoint Where() const {
+    proto::Endpoint endpoint;
+    endpoint.store_dir = dir_;
+    endpoint.socket = dir_ + "/s";
+    return endpoint;
+  }
+
+  const std::string name_;
+  const std::string dir_;
+  Config config_;
+  cache::MemoryStore store_;
+  FakeGraphs graphs_;
+  FakeCompilers compilers_;
+  std::shared_ptr<ShakyIndex> shaky_;
+  std::unique_ptr<Core> core_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+  std::unique_ptr<client::Connection> client_;
+};
+
+class ClusterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    GlobalMetrics().Reset();
+    std::filesystem::permissions(dir_.path(), std::filesystem::perms::owner_all);
+    key_ = std::make_unique<cache::SigningKey>(std::move(cache::SigningKey::Generate("ci")).value());
+    WriteTrust("version = 1\n\n[[key]]\npublic = \"" + key_->public_key().ToLine() +
+               "\"\ndomains = [\"all\"]\n\n[[domain]]\nname = \"all\"\n");
+  }
+  void WriteTrust(const std::string& text) {
+    std::filesystem::remove(trust_file());
+    std::ofstream(trust_file()) << text;
+    std::filesystem::permissions(trust_file(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  }
+  std::string trust_file() const { return dir_.path() + "/trust.toml"; }
+  std::unique_ptr<Machine> Start(const std::string& name, bool may_sign = true) {
+    return std::make_unique<Machine>(dir_.path(), name, index_, blobs_, may_sign ? key_.get() : nullptr, trust_file());
+  }
+  uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
+  /// Until what is done behind everybody's back is done.
+  template <typename Condition>
+  void WaitFor(Condition condition) {
+    for (int i = 0; i < 3000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(condition());
+  }
+
+  TestDir dir_;
+  cache::MemoryStore shared_;
+  cache::LocalIndex index_{shared_};
+  cache::LocalBlobs blobs_{shared_};
+  std::unique_ptr<cache::SigningKey> key_;
+};
+
+TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const auto b = Start("b", /*may_sign=*/false);
+  auto found = b->client().Lookup(*MakeKey("f"));
+  ASSERT_TRUE(found) << found.error().ToText();
+  ASSERT_TRUE(found->reply.found) << found->reply.why;
+  ASSERT_EQ(found->files.size(), 1u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  EXPECT_EQ(Count(Counter::cluster_hits), 1u);
+  EXPECT_EQ(Count(Counter::cluster_blobs_read), 2u) << "the artifact, and its graph's text";
+  // From here on it is there without the cluster.
+  b->index().away = true;
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+}
+
+TEST_F(ClusterTest, OneCompileForAllMachinesThatMissAtOnce) {
+  std::vector<std::unique_ptr<Machine>> machines;
+  for (const char* name : {"a", "b", "c", "d", "e"}) machines.push_back(Start(name));
+  std::vector<std::thread> threads;
+  std::atomic<int> served{0};
+  for (const auto& machine : machines) {
+    threads.emplace_back([&] {
+      // The entries differ, and meet at their graph.
+      if (machine->client().Compile(MakeCompile("f", "graph f 4"))) ++served;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, 5);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ClusterTest, FailuresAreSharedWithTheCompilerThatFailed) {
+  const auto a = Start("a");
+  ASSERT_FALSE(a->client().Compile(MakeCompile("bad", "graph bad 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) >= 1; });
+  const auto b = Start("b");
+  const auto answer = b->client().Compile(MakeCompile("bad", "graph bad 4"));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(Count(Counter::compile_failures), 1u);
+}
+
+TEST_F(ClusterTest, NothingIsTakenFromAKeyThatIsNotTrusted) {
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  WriteTrust("version = 1\n\n[[domain]]\nname = \"all\"\n");
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_FALSE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_GT(Count(Counter::cluster_distrusted), 0u);
+  // It makes its own.
+  ASSERT_TRUE(b->client().Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(Count(Counter::compiles), 2u);
+}
+
+TEST_F(ClusterTest, ABlobThatIsNotWhatWasSignedIsNotTaken) {
+  const auto a = Start("a");
+  auto compiled = a->client().Compile(MakeCompile("f", "graph f 4"));
+  ASSERT_TRUE(compiled);
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const Digest artifact{compiled->reply.variant->artifact_low, compiled->reply.variant->artifact_high};
+  ASSERT_TRUE(shared_.Delete(Table::kArtifacts, artifact, {}));
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_FALSE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  ASSERT_TRUE(b->client().Compile(MakeCompile("f", "graph f 4")));
+}
+
+// Every damage of what is shared: the daemon answers, and serves nothing but what was signed.
+TEST_F(ClusterTest, SurvivesEveryDamageOfSharedRecords) {
+  {
+    const auto a = Start("a");
+    ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+    WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  }
+  const Digest entry = ToKey(*MakeKey("f")).ToDigest();
+  const Buffer whole = shared_.Get(Table::kEntries, entry)->bytes;
+  ASSERT_FALSE(whole.empty());
+  const auto b = Start("b", /*may_sign=*/false);
+  size_t found = 0, tried = 0;
+  const auto check = [&](const Buffer& damaged) {
+    ASSERT_TRUE(shared_.Put(Table::kEntries, entry, damaged, {}));
+    Ignore(RunTask(b->core().entries.Delete(entry, Until::Done())), "it may be absent");
+    auto answer = b->client().Lookup(*MakeKey("f"));
+    ASSERT_TRUE(answer) << answer.error().ToText();
+    ++tried;
+    found += answer->reply.found;
+    for (const proto::UniqueFd& file : answer->files) {
+      char text[64] = {};
+      ASSERT_GT(pread(file.get(), text, sizeof text - 1, 0), 0);
+      EXPECT_STREQ(text, "artifact of graph f 4");
+    }
+  };
+  for (size_t size = 0; size < whole.size(); size += 3) check(Buffer(whole.begin(), whole.begin() + static_cast<long>(size)));
+  for (size_t bit = 0; bit < whole.size() * 8; bit += 7) {
+    Buffer flipped = whole;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+    check(flipped);
+  }
+  EXPECT_LT(found * 4, tried) << "most of the bytes are signed, or lead to what is";
+}
+
+TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
+  const auto a = Start("a");
+  a->index().away = true;
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    EXPECT_FALSE(a->client().Lookup(*MakeKey(name))->reply.found);
+    EXPECT_TRUE(a->client().Compile(MakeCompile(name, "graph " + name + " 4")));
+  }
+  EXPECT_EQ(Count(Counter::compiles), 5u);
+  EXPECT_GT(Count(Counter::cluster_refused), 0u);
+  const auto facts = a->core().cluster.facts();
+  EXPECT_NE(facts.index_breaker.state, cache::CircuitBreaker::State::kClosed);
+  EXPECT_THAT(facts.index_breaker.why, testing::HasSubstr("away"));
+  // What could not be sent is sent once the tier is back.
+  a->index().away = false;
+  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
+}
+
+TEST_F(ClusterTest, TheCompileOfAMachineThatDiedIsTakenOver) {
+  const Digest graph_key = GraphKey(DigestOf("graph f 4"), *FakeCompilers().Facts()).ToDigest();
+  // Somebody took the lease and was never heard of again.
+  const auto lease = RunTask(index_.Acquire(graph_key, "dead", std::chrono::milliseconds(300), Until::Done()));
+  ASSERT_TRUE(lease->is_ours);
+  const auto a = Start("a");
+  EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(Count(Counter::cluster_waits), 1u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST(CircuitBreakerTest, LetsOneTryAfterAWhileAndAllAfterASuccess) {
+  FakeClock clock;
+  cache::CircuitBreaker breaker({.failures_max = 2, .pause_ms_min = 1000, .pause_ms_max = 4000}, clock);
+  ASSERT_TRUE(breaker.Allow());
+  breaker.Failed("one");
+  ASSERT_TRUE(breaker.Allow());
+  breaker.Failed("two");
+  EXPECT_FALSE(breaker.Allow());
+  clock.AdvanceSeconds(1);
+  ASSERT_TRUE(breaker.Allow());
+  EXPECT_FALSE(breaker.Allow()) << "one at a time";
+  breaker.Failed("three");
+  clock.AdvanceSeconds(1);
+  EXPECT_FALSE(breaker.Allow()) << "twice as long";
+  clock.AdvanceSeconds(1);
+  ASSERT_TRUE(breaker.Allow());
+  breaker.GaveUp();
+  ASSERT_TRUE(breaker.Allow()) << "who leaves without an answer lets another try";
+  breaker.Succeeded();
+  EXPECT_TRUE(breaker.Allow());
+  EXPECT_EQ(breaker.facts().opened, 1u);
+  EXPECT_EQ(breaker.facts().why, "three");
+}
+
+}  // namespace
+}  // namespace ingot::daemon

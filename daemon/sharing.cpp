@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/sharing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "daemon/convert.h"
+#include "daemon/core.h"
+#include "daemon/failure.h"
+#include "daemon/graph_record.h"
+
+namespace ingot::daemon {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The group of the records that say what is still to be sent (docs/format/store.md).
+constexpr const char* kUnsent = "unsent";
+constexpr size_t kUnsentPage = 64;
+/// Worth more than any compile: eviction must not take what nobody else has yet.
+constexpr double kUnsentCost = 1e9;
+constexpr milliseconds kPauseMin{500};
+constexpr milliseconds kPauseMax{60'000};
+
+Digest UnsentKey(const Digest& entry) {
+  Hasher hasher;
+  hasher.AddField(kUnsent);
+  hasher.Add(entry.low);
+  hasher.Add(entry.high);
+  return hasher.Finish();
+}
+
+Buffer SummaryOf(const Digest& entry) {
+  Buffer out;
+  AppendLittle(out, entry.low);
+  AppendLittle(out, entry.high);
+  return out;
+}
+
+}  // namespace
+
+boost::asio::awaitable<void> Sharing::Fetch(cache::Key key, Digest digest) {
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  const std::string function = FunctionOf(key);
+  Result<bool> came = co_await core_.cluster.FetchEntry(std::move(key), until);
+  if (!came) LogDebug("learned nothing from the cluster", {{"function", function}, {"reason", came.error()}});
+  fetches_.Land(digest, std::move(came));
+}
+
+boost::asio::awaitable<bool> Sharing::EntryFor(cache::Key key, Until until) {
+  if (!core_.cluster.is_shared()) co_return false;
+  const Digest digest = key.ToDigest();
+  const auto joined = fetches_.Join(digest);
+  if (joined.leads && !core_.pool.SpawnAlways(Fetch(std::move(key), digest))) {
+    fetches_.Land(digest, Error(Code::kCancelled, "the daemon stops"));
+  }
+  const Result<bool> came = co_await fetches_.Wait(joined.flight, until);
+  co_return came && *came;
+}
+
+/// What the cluster knows of a graph key, taken into the local store; none where nobody has it, or it cannot be asked.
+boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest graph_key, const std::string& identity,
+                                                                     Until until) {
+  std::optional<Result<Landed>> none;
+  const Result<std::optional<proto::GraphRecordT>> record =
+      co_await core_.cluster.FetchGraph(graph_key, identity, until);
+  if (!record || !*record) co_return none;
+  const proto::GraphRecordT& known = **record;
+  if (known.failure && !FailureInForce(*known.failure, core_.clock.now_s())) co_return none;
+  Ignore(co_await PutGraphRecord(core_.index, graph_key, known, until), "it is asked for again next time");
+  if (known.failure) co_return std::optional<Result<Landed>>(Result<Landed>(ErrorOf(*known.failure)));
+  const Landed landed{{known.artifact_low, known.artifact_high}, known.artifact_bytes, known.compile_s};
+  co_return std::optional<Result<Landed>>(Result<Landed>(landed));
+}
+
+boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::string function) {
+  Turn turn;
+  if (!core_.cluster.is_shared()) co_return turn;
+  const Result<CompilerFacts> facts = core_.compilers.Facts();
+  if (!facts) co_return turn;
+  turn.identity = facts->identity;
+  turn.target = facts->level;
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  bool has_waited = false;
+  while (until.Check()) {
+    turn.landed = co_await Known(graph_key, turn.identity, until);
+    if (turn.landed) co_return turn;
+    const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, until);
+    // Whoever cannot be asked holds up nobody.
+    if (!lease) co_return turn;
+    if (lease->is_ours) {
+      turn.fence = lease->fence;
+      // Somebody may have published and gone between the two.
+      turn.landed = co_await Known(graph_key, turn.identity, until);
+      if (turn.landed) {
+        Ignore(co_await core_.cluster.Release(graph_key, turn.fence, until), "it ends by itself");
+        turn.fence = 0;
+      }
+      co_return turn;
+    }
+    if (!has_waited) {
+      has_waited = true;
+      GlobalMetrics().Add(Counter::cluster_waits);
+      LogInfo("waits for another machine's compile", {{"function", function}, {"holder", lease->holder}});
+    }
+    const Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, *lease, until);
+    if (!now) co_return turn;
+  }
+  co_return turn;
+}
+
+boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, uint64_t fence, std::stop_token over) {
+  const auto ttl = core_.cluster.lease_ttl();
+  const int64_t start_ns = core_.clock.steady_ns();
+  while (true) {
+    const auto nothing = std::make_shared<cache::Waiter>();
+    const Status paused = co_await cache::Waiter::Wait(nothing, Until::In(ttl / 3, over));
+    if (!paused && paused.error().code() == Code::kCancelled) co_return;
+    std::string progress = fmt::format("compiling for {} s", (core_.clock.steady_ns() - start_ns) / 1'000'000'000);
+    const Result<bool> renewed =
+        co_await core_.cluster.Renew(graph_key, fence, std::move(progress), Until::In(ttl, over));
+    // Another machine has taken over: what is made here is as good, and is published where nothing is yet.
+    if (renewed && !*renewed) co_return;
+  }
+}
+
+boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::GraphRecordT record) {
+  if (turn.identity.empty()) co_return;
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  const Status published = co_await core_.cluster.PublishGraph(graph_key, std::move(record), turn.identity,
+                                                               turn.target, until);
+  if (!published) {
+    GlobalMetrics().Add(Counter::cluster_unsent);
+    LogWarn("did not share a compile", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
+  }
+  if (turn.fence == 0) co_return;
+  Ignore(co_await core_.cluster.Release(graph_key, turn.fence, until), "it ends by itself");
+}
+
+void Sharing::Offer(const Digest& entry) {
+  if (!core_.cluster.can_write()) return;
+  const cache::PutOptions options{
+      .cost_s = kUnsentCost, .expected = {}, .group = kUnsent, .summary = SummaryOf(entry)};
+  const auto put = core_.store.Put(cache::Table::kStats, UnsentKey(entry), {}, options);
+  if (!put) {
+    GlobalMetrics().Add(Counter::cluster_unsent);
+    LogWarn("did not note an entry to share", {{"entry", entry.ToHex()}, {"reason", put.error()}});
+  }
+  cache::WaiterRef waiting;
+  {
+    MutexLock lock(mutex_);
+    waiting = std::move(offered_);
+  }
+  if (waiting) waiting->Wake();
+}
+
+size_t Sharing::unsent() const {
+  const auto page = core_.store.ListGroup(cache::Table::kStats, kUnsent, "", kUnsentPage);
+  return page ? page->rows.size() : 0;
+}
+
+boost::asio::awaitable<void> Sharing::Send() {
+  milliseconds pause = kPauseMin;
+  const std::stop_token stop = core_.stop.get_token();
+  while (!stop.stop_requested()) {
+    auto waiter = std::make_shared<cache::Waiter>();
+    {
+      // Before the look: what is offered after it wakes.
+      MutexLock lock(mutex_);
+      offered_ = waiter;
+    }
+    const auto page = core_.store.ListGroup(cache::Table::kStats, kUnsent, "", kUnsentPage);
+    bool has_failed = !page;
+    size_t sent = 0;
+    if (page) {
+      const Result<CompilerFacts> facts = page->rows.empty() ? Error(Code::kNotFound, "") : core_.compilers.Facts();
+      for (const cache::GroupRow& row : page->rows) {
+        if (row.summary.size() != 16 || stop.stop_requested() || !facts) continue;
+        const Digest digest{LoadLittle<uint64_t>(row.summary, 0), LoadLittle<uint64_t>(row.summary, 8)};
+        const auto stat = core_.store.StatOf(cache::Table::kStats, row.key);
+        const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), stop);
+        const Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
+        Status published;
+        if (entry) published = co_await core_.cluster.PublishEntry(*entry, facts->identity, facts->level, until);
+        if (!published) {
+          LogDebug("could not share an entry yet", {{"entry", digest.ToHex()}, {"reason", published.error()}});
+          has_failed = true;
+          break;
+        }
+        // Offered again meanwhile: it stays.
+        if (stat) Ignore(core_.store.Delete(cache::Table::kStats, row.key, stat->version), "it is sent once more");
+        ++sent;
+      }
+    }
+    pause = has_failed ? std::min(pause * 2, kPauseMax) : kPauseMin;
+    if (sent != 0 && !has_failed) continue;
+    const Until until = has_failed ? Until::In(pause, stop) : Until{.stop = stop};
+    Ignore(co_await cache::Waiter::Wait(waiter, until), "the queue is looked at in any case");
+  }
+}
+
+}  // namespace ingot::daemon

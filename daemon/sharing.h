@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "cache/store.h"
+#include "daemon/cluster.h"
+#include "daemon/flights.h"
+#include "daemon/ports.h"
+
+namespace ingot::daemon {
+
+struct Core;
+
+/// How this daemon works together with those of other machines: one look-up in the cluster for all who ask for an
+/// entry, one compile of a graph key among all machines, and what was made here given away behind everybody's back,
+/// from a queue in the store that outlives the daemon. Without a cluster all of it does nothing. Thread-safe.
+class Sharing {
+ public:
+  explicit Sharing(Core& core) : core_(core) {}
+
+  /// Waits until the cluster has said what it knows of a key, no longer than `until`; what it says later is taken all
+  /// the same. True when the local entry has gained something.
+  boost::asio::awaitable<bool> EntryFor(cache::Key key, Until until);
+
+  /// The right to compile a graph key, and what it came to where another machine had it.
+  struct Turn {
+    std::optional<Result<Landed>> landed;  ///< Somebody did it: nothing is to be compiled.
+    uint64_t fence = 0;                    ///< The lease's; 0: nobody is asked.
+    std::string identity, target;          ///< Of our compiler.
+  };
+  boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
+  /// Keeps the lease while a compile runs.
+  boost::asio::awaitable<void> Beat(Digest graph_key, uint64_t fence, std::stop_token over);
+  /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
+  boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
+
+  /// Notes that an entry has something that others may not know.
+  void Offer(const Digest& entry);
+  /// Sends what was offered, also by daemons before this one, until the daemon stops.
+  boost::asio::awaitable<void> Send();
+  /// Entries that wait to be sent.
+  size_t unsent() const;
+
+ private:
+  boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
+  boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
+                                                              Until until);
+
+  Core& core_;
+  FlightsOf<bool> fetches_;
+  Mutex mutex_;
+  cache::WaiterRef offered_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ingot::daemon
