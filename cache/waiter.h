@@ -4,7 +4,9 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -63,6 +65,7 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
       ended = ended_;
       if (!ended) {
         handler_ = std::move(handler);
+        work_ = boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
         if (time != SteadyTime::max()) {
           timer_.emplace(executor, time);
           timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
@@ -76,11 +79,14 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   }
 
   void End(Status status) {
+    // Goes last: those who wait for their executor to have nothing to do may destroy it then.
+    boost::asio::any_io_executor work;
     std::unique_ptr<Handler> handler;
     {
       MutexLock lock(mutex_);
       if (ended_) return;
       ended_ = status;
+      work = std::move(work_);
       handler = std::move(handler_);
       // Before the handler runs: its executor may be gone right after.
       timer_.reset();
@@ -91,6 +97,8 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   Mutex mutex_;
   std::optional<Status> ended_ GUARDED_BY(mutex_);
   std::unique_ptr<Handler> handler_ GUARDED_BY(mutex_);
+  /// The coroutine that waits is work of its executor, which another thread will give it.
+  boost::asio::any_io_executor work_ GUARDED_BY(mutex_);
   std::optional<boost::asio::steady_timer> timer_ GUARDED_BY(mutex_);
 };
 using WaiterRef = std::shared_ptr<Waiter>;

@@ -436,8 +436,8 @@ class StuckTest : public ProcessTest {
     // The query is read after the compile, whose thread is stuck by then or will be.
     EXPECT_TRUE(connection_->Query("status"));
   }
-  std::string Log() const {
-    std::ifstream file(dir_.path() + "/store/ingotd.log");
+  std::string Log() {
+    std::ifstream file(Where().home + "/ingotd.log");
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
@@ -464,7 +464,7 @@ TEST_F(StuckTest, EndsAtOnceAtASecondSignal) {
   Start("3600");
   kill(pid_, SIGTERM);
   // The first one has been seen once nobody can connect any more.
-  while (client::Channel::Connect(dir_.path() + "/run/s")) std::this_thread::yield();
+  while (client::Channel::Connect(Where().socket)) std::this_thread::yield();
   kill(pid_, SIGTERM);
   WaitUntilGone();
   EXPECT_THAT(Log(), testing::HasSubstr("a second signal"));
@@ -483,7 +483,7 @@ TEST_F(ProcessTest, ServesOnWithoutDescriptors) {
   ASSERT_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, nullptr), 0) << std::strerror(errno);
   std::vector<std::shared_ptr<client::Channel>> idle;
   for (int i = 0; i < 40; ++i) {
-    auto channel = client::Channel::Connect(dir_.path() + "/run/s");
+    auto channel = client::Channel::Connect(Where().socket);
     ASSERT_TRUE(channel);
     idle.push_back(std::move(channel).value());
   }
