@@ -32,13 +32,14 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
     const std::stop_callback on_stop(until.stop, [self] {
       self->End(Error(Code::kCancelled, "nobody waits for the answer any more"));
     });
+    // By reference: GCC 12 destroys twice what a lambda within an awaited expression owns.
+    const auto begin = [&self, &executor, &until](auto handler) {
+      // Once the handler is given away the coroutine may go on elsewhere, and what it owns ends with it.
+      const std::shared_ptr<Waiter> kept = self;
+      kept->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, until.time);
+    };
     co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(Status)>(
-        [self, executor, time = until.time](auto handler) {
-          // Once the handler is given away the coroutine may go on elsewhere, and this lambda with it.
-          const std::shared_ptr<Waiter> kept = self;
-          kept->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, time);
-        },
-        boost::asio::use_awaitable);
+        begin, boost::asio::use_awaitable);
   }
 
  private:
@@ -76,11 +77,18 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
     if (ended) return handler->Complete(*std::move(ended));
     if (timer == nullptr) return;
     boost::asio::post(timer->get_executor(), [weak = weak_from_this(), timer] {
+      // One that has ended meanwhile was cancelled before it began, and would keep its executor busy for its time.
+      if (const auto self = weak.lock(); self == nullptr || self->HasEnded()) return;
       timer->async_wait([weak, timer](const boost::system::error_code& error) {
         const auto self = error ? nullptr : weak.lock();
         if (self) self->End(Error(Code::kTimeout, "no answer before the deadline"));
       });
     });
+  }
+
+  bool HasEnded() {
+    MutexLock lock(mutex_);
+    return ended_.has_value();
   }
 
   void End(Status status) {

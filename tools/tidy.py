@@ -60,7 +60,7 @@ def check_directions(file: str, text: str) -> "list[str]":
     folder = file.split("/")[0]
     if folder not in ALLOWED:
         return []
-    allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if "_test." in file or "/test_" in file else set())
+    allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if re.search(r"_(test|contract)\.|/test_", file) else set())
     return [f"{file}:{n}: {folder} may not include {target}" for n, target in includes(text)
             if (top := target.split("/")[0]) in ALLOWED and "/" in target and top not in allowed]
 
