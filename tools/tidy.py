@@ -36,6 +36,8 @@ FENCES = {
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
+    "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
+    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/redis_scripts", "cache/transport")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
                                       "client/lib/weight_file", "client/api/", "client/archive/")),
