@@ -4,7 +4,9 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -68,6 +70,7 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
       ended = ended_;
       if (!ended) {
         handler_ = std::move(handler);
+        work_ = boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
         // Everything about the timer happens on its strand.
         if (time != SteadyTime::max()) {
           timer = timer_ = std::make_shared<Timer>(boost::asio::make_strand(executor), time);
@@ -92,12 +95,15 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   }
 
   void End(Status status) {
+    // Goes last: those who wait for their executor to have nothing to do may destroy it then.
+    boost::asio::any_io_executor work;
     std::unique_ptr<Handler> handler;
     std::shared_ptr<Timer> timer;
     {
       MutexLock lock(mutex_);
       if (ended_) return;
       ended_ = status;
+      work = std::move(work_);
       handler = std::move(handler_);
       timer = std::move(timer_);
     }
@@ -108,6 +114,8 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   Mutex mutex_;
   std::optional<Status> ended_ GUARDED_BY(mutex_);
   std::unique_ptr<Handler> handler_ GUARDED_BY(mutex_);
+  /// The coroutine that waits is work of its executor, which another thread will give it.
+  boost::asio::any_io_executor work_ GUARDED_BY(mutex_);
   std::shared_ptr<Timer> timer_ GUARDED_BY(mutex_);
 };
 using WaiterRef = std::shared_ptr<Waiter>;

@@ -3,8 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <future>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -32,17 +38,32 @@ TEST(WaiterTest, WhateverComesFirstEndsTheWait) {
   EXPECT_EQ(cancelled.error().code(), Code::kCancelled);
 }
 
+/// Says that it is about to wait, and waits.
+Task<void> WaitAfter(std::shared_ptr<Waiter> waiter, std::atomic<bool>& begun) {
+  begun = true;
+  co_return co_await Waiter::Wait(std::move(waiter), Until::In(kLong));
+}
+
 TEST(WaiterTest, NothingOfAnEndedWaitKeepsItsExecutorBusy) {
-  auto runner = std::make_unique<Runner>(4);
-  std::vector<std::future<Status>> waits;
-  for (int i = 0; i < 3000; ++i) {
-    auto waiter = std::make_shared<Waiter>();
-    waits.push_back(runner->Go(Waiter::Wait(waiter, Until::In(kLong))));
-    // At any moment of its beginning.
-    for (int turn = 0; turn < i % 8; ++turn) std::this_thread::yield();
-    waiter->Wake();
+  auto runner = std::make_unique<Runner>(2);
+  std::vector<std::thread> wakers;
+  // More threads than cores, so that some are interrupted where it matters.
+  for (int waker = 0; waker < 8; ++waker) {
+    wakers.emplace_back([&] {
+      for (int i = 0; i < 4000; ++i) {
+        auto waiter = std::make_shared<Waiter>();
+        std::atomic<bool> begun{false};
+        auto wait = runner->Go(WaitAfter(waiter, begun));
+        while (!begun) std::this_thread::yield();
+        // At any moment of its beginning.
+        for (std::atomic<int> turns{i % 200}; turns > 0; --turns) {
+        }
+        waiter->Wake();
+        EXPECT_TRUE(wait.get());
+      }
+    });
   }
-  for (auto& wait : waits) EXPECT_TRUE(wait.get());
+  for (std::thread& waker : wakers) waker.join();
   // Its threads end when nothing is left to do, not when an hour is over.
   auto ended = std::make_shared<std::promise<void>>();
   auto end = ended->get_future();
@@ -51,6 +72,31 @@ TEST(WaiterTest, NothingOfAnEndedWaitKeepsItsExecutorBusy) {
     ended->set_value();
   }).detach();
   EXPECT_EQ(end.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+TEST(WaiterTest, ExecutorIsNotDoneWhileSomebodyWaits) {
+  for (int i = 0; i < 300; ++i) {
+    // Gone as soon as it has nothing to do, while the other thread still ends the wait.
+    auto io = std::make_unique<boost::asio::io_context>(1);
+    auto waiter = std::make_shared<Waiter>();
+    std::optional<Status> status;
+    boost::asio::co_spawn(
+        *io,
+        [](std::shared_ptr<Waiter> waiter, std::optional<Status>& status, int i) -> boost::asio::awaitable<void> {
+          Status woken = co_await Waiter::Wait(std::move(waiter), i % 2 ? Until::In(kLong) : Until());
+          status = std::move(woken);
+        }(waiter, status, i),
+        boost::asio::detached);
+    std::thread waker([waiter = std::move(waiter), i] {
+      for (int turn = 0; turn < i % 8; ++turn) std::this_thread::yield();
+      waiter->Wake();
+    });
+    io->run();
+    io.reset();
+    waker.join();
+    ASSERT_TRUE(status.has_value()) << "the executor ended before the wait";
+    EXPECT_TRUE(*status);
+  }
 }
 
 }  // namespace
