@@ -142,15 +142,17 @@ Result<Page<StoreRow>> MemoryStore::List(Table table, const std::string& after, 
 Result<Page<GroupRow>> MemoryStore::ListGroup(Table table, const std::string& group, const std::string& after,
                                               size_t limit) {
   Page<GroupRow> page;
+  std::pair<int64_t, Digest> first;
+  if (!after.empty()) {
+    auto parts = PartsOfGroupKey(AsBytes(std::string(17, ' ') + after));
+    if (!parts) return Error(Code::kInvalid, std::move(parts).error().message());
+    first = *parts;
+  }
   MutexLock lock(mutex_);
   Rows& rows = Of(table);
   const auto found = rows.groups.find(group);
   if (found == rows.groups.end()) return page;
-  auto at = found->second.begin();
-  if (!after.empty()) {
-    TRY_ASSIGN(const auto first, PartsOfGroupKey(AsBytes(std::string(17, ' ') + after)));
-    at = found->second.lower_bound({-first.first, first.second});
-  }
+  auto at = after.empty() ? found->second.begin() : found->second.lower_bound({-first.first, first.second});
   for (; at != found->second.end(); ++at) {
     if (page.rows.size() == limit) {
       page.next = GroupKey(table, {}, -at->first, at->second).substr(17);

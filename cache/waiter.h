@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
@@ -33,12 +34,14 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
     const std::stop_callback on_stop(until.stop, [self] {
       self->End(Error(Code::kCancelled, "nobody waits for the answer any more"));
     });
+    // By reference: GCC 12 destroys twice what a lambda within an awaited expression owns.
+    const auto begin = [&self, &executor, &until](auto handler) {
+      // Once the handler is given away the coroutine may go on elsewhere, and what it owns ends with it.
+      const std::shared_ptr<Waiter> kept = self;
+      kept->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, until.time);
+    };
     co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(Status)>(
-        // GCC 12 destroys what a temporary of such an expression holds twice: it holds nothing.
-        [waiter = self.get(), &executor, &until](auto handler) {
-          waiter->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, until.time);
-        },
-        boost::asio::use_awaitable);
+        begin, boost::asio::use_awaitable);
   }
 
  private:
@@ -57,40 +60,54 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
     }
     T handler;
   };
+  using Timer = boost::asio::steady_timer;
 
   void Begin(std::unique_ptr<Handler> handler, const boost::asio::any_io_executor& executor, SteadyTime time) {
     std::optional<Status> ended;
+    std::shared_ptr<Timer> timer;
     {
       MutexLock lock(mutex_);
       ended = ended_;
       if (!ended) {
         handler_ = std::move(handler);
         work_ = boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
+        // Everything about the timer happens on its strand.
         if (time != SteadyTime::max()) {
-          timer_.emplace(executor, time);
-          timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
-            const auto self = error ? nullptr : weak.lock();
-            if (self) self->End(Error(Code::kTimeout, "no answer before the deadline"));
-          });
+          timer = timer_ = std::make_shared<Timer>(boost::asio::make_strand(executor), time);
         }
       }
     }
-    if (ended) handler->Complete(*std::move(ended));
+    if (ended) return handler->Complete(*std::move(ended));
+    if (timer == nullptr) return;
+    boost::asio::post(timer->get_executor(), [weak = weak_from_this(), timer] {
+      // One that has ended meanwhile was cancelled before it began, and would keep its executor busy for its time.
+      if (const auto self = weak.lock(); self == nullptr || self->HasEnded()) return;
+      timer->async_wait([weak, timer](const boost::system::error_code& error) {
+        const auto self = error ? nullptr : weak.lock();
+        if (self) self->End(Error(Code::kTimeout, "no answer before the deadline"));
+      });
+    });
+  }
+
+  bool HasEnded() {
+    MutexLock lock(mutex_);
+    return ended_.has_value();
   }
 
   void End(Status status) {
     // Goes last: those who wait for their executor to have nothing to do may destroy it then.
     boost::asio::any_io_executor work;
     std::unique_ptr<Handler> handler;
+    std::shared_ptr<Timer> timer;
     {
       MutexLock lock(mutex_);
       if (ended_) return;
       ended_ = status;
       work = std::move(work_);
       handler = std::move(handler_);
-      // Before the handler runs: its executor may be gone right after.
-      timer_.reset();
+      timer = std::move(timer_);
     }
+    if (timer) boost::asio::post(timer->get_executor(), [timer] { timer->cancel(); });
     if (handler) handler->Complete(std::move(status));
   }
 
@@ -99,7 +116,7 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   std::unique_ptr<Handler> handler_ GUARDED_BY(mutex_);
   /// The coroutine that waits is work of its executor, which another thread will give it.
   boost::asio::any_io_executor work_ GUARDED_BY(mutex_);
-  std::optional<boost::asio::steady_timer> timer_ GUARDED_BY(mutex_);
+  std::shared_ptr<Timer> timer_ GUARDED_BY(mutex_);
 };
 using WaiterRef = std::shared_ptr<Waiter>;
 

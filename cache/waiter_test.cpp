@@ -3,59 +3,100 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
+
+#include "tests/support/await.h"
 
 namespace ingot::cache {
 namespace {
 
-namespace asio = boost::asio;
+using ingot::testing::Runner;
+constexpr std::chrono::hours kLong{1};
 
-asio::awaitable<void> WaitFor(WaiterRef waiter, Until until, Code* code) {
-  Status waited = co_await Waiter::Wait(std::move(waiter), std::move(until));
-  *code = waited ? Code::kInternal : waited.error().code();  // kInternal: woken.
+TEST(WaiterTest, WhateverComesFirstEndsTheWait) {
+  Runner runner;
+  const auto woken = std::make_shared<Waiter>();
+  woken->Wake();
+  EXPECT_TRUE(runner.Await(Waiter::Wait(woken, Until::In(kLong))));
+  const Status late = runner.Await(Waiter::Wait(std::make_shared<Waiter>(), Until::In(std::chrono::milliseconds(5))));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), Code::kTimeout);
+  std::stop_source source;
+  auto stopped = runner.Go(Waiter::Wait(std::make_shared<Waiter>(), Until::In(kLong, source.get_token())));
+  source.request_stop();
+  const Status cancelled = stopped.get();
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().code(), Code::kCancelled);
 }
 
-/// Whenever the wake comes, the wait ends with it: no timer holds the executor, nothing is freed twice.
-TEST(WaiterTest, AWakeAtAnyMomentEndsTheWait) {
-  for (int round = 0; round < 2000; ++round) {
-    asio::thread_pool pool(2);
-    const auto waiter = std::make_shared<Waiter>();
-    Code code = Code::kInvalid;
-    asio::co_spawn(pool, WaitFor(waiter, Until::In(std::chrono::hours(1)), &code), asio::detached);
-    std::thread waker([&] {
-      for (int turn = 0; turn < round % 64; ++turn) std::this_thread::yield();
+/// Says that it is about to wait, and waits.
+Task<void> WaitAfter(std::shared_ptr<Waiter> waiter, std::atomic<bool>& begun) {
+  begun = true;
+  co_return co_await Waiter::Wait(std::move(waiter), Until::In(kLong));
+}
+
+TEST(WaiterTest, NothingOfAnEndedWaitKeepsItsExecutorBusy) {
+  auto runner = std::make_unique<Runner>(2);
+  std::vector<std::thread> wakers;
+  // More threads than cores, so that some are interrupted where it matters.
+  for (int waker = 0; waker < 8; ++waker) {
+    wakers.emplace_back([&] {
+      for (int i = 0; i < 4000; ++i) {
+        auto waiter = std::make_shared<Waiter>();
+        std::atomic<bool> begun{false};
+        auto wait = runner->Go(WaitAfter(waiter, begun));
+        while (!begun) std::this_thread::yield();
+        // At any moment of its beginning.
+        for (std::atomic<int> turns{i % 200}; turns > 0; --turns) {
+        }
+        waiter->Wake();
+        EXPECT_TRUE(wait.get());
+      }
+    });
+  }
+  for (std::thread& waker : wakers) waker.join();
+  // Its threads end when nothing is left to do, not when an hour is over.
+  auto ended = std::make_shared<std::promise<void>>();
+  auto end = ended->get_future();
+  std::thread([ended, runner = std::move(runner)]() mutable {
+    runner.reset();
+    ended->set_value();
+  }).detach();
+  EXPECT_EQ(end.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+}
+
+TEST(WaiterTest, ExecutorIsNotDoneWhileSomebodyWaits) {
+  for (int i = 0; i < 300; ++i) {
+    // Gone as soon as it has nothing to do, while the other thread still ends the wait.
+    auto io = std::make_unique<boost::asio::io_context>(1);
+    auto waiter = std::make_shared<Waiter>();
+    std::optional<Status> status;
+    boost::asio::co_spawn(
+        *io,
+        [](std::shared_ptr<Waiter> waiter, std::optional<Status>& status, int i) -> boost::asio::awaitable<void> {
+          Status woken = co_await Waiter::Wait(std::move(waiter), i % 2 ? Until::In(kLong) : Until());
+          status = std::move(woken);
+        }(waiter, status, i),
+        boost::asio::detached);
+    std::thread waker([waiter = std::move(waiter), i] {
+      for (int turn = 0; turn < i % 8; ++turn) std::this_thread::yield();
       waiter->Wake();
     });
+    io->run();
+    io.reset();
     waker.join();
-    pool.join();
-    ASSERT_EQ(code, Code::kInternal);
-    ASSERT_EQ(waiter.use_count(), 1);
+    ASSERT_TRUE(status.has_value()) << "the executor ended before the wait";
+    EXPECT_TRUE(*status);
   }
-}
-
-TEST(WaiterTest, EndsOnceByWhatComesFirst) {
-  asio::io_context io;
-  const auto early = std::make_shared<Waiter>();
-  early->Wake();
-  Code woken = Code::kInvalid;
-  Code late = Code::kInvalid;
-  Code stopped = Code::kInvalid;
-  std::stop_source stop;
-  asio::co_spawn(io, WaitFor(early, Until::In(std::chrono::hours(1)), &woken), asio::detached);
-  asio::co_spawn(io, WaitFor(std::make_shared<Waiter>(), Until::In(std::chrono::milliseconds(5)), &late),
-                 asio::detached);
-  asio::co_spawn(io, WaitFor(std::make_shared<Waiter>(), {SteadyTime::max(), stop.get_token()}, &stopped),
-                 asio::detached);
-  std::thread stopper([&] { stop.request_stop(); });
-  io.run();
-  stopper.join();
-  EXPECT_EQ(woken, Code::kInternal);
-  EXPECT_EQ(late, Code::kTimeout);
-  EXPECT_EQ(stopped, Code::kCancelled);
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ FENCES = {
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
+    "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
+    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/redis_scripts", "cache/transport")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
@@ -62,7 +64,7 @@ def check_directions(file: str, text: str) -> "list[str]":
     folder = file.split("/")[0]
     if folder not in ALLOWED:
         return []
-    allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if "_test." in file or "/test_" in file else set())
+    allowed = ALLOWED[folder] | {folder} | (TEST_EXTRA if re.search(r"_(test|contract)\.|/test_", file) else set())
     return [f"{file}:{n}: {folder} may not include {target}" for n, target in includes(text)
             if (top := target.split("/")[0]) in ALLOWED and "/" in target and top not in allowed]
 

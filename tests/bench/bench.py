@@ -139,10 +139,17 @@ def guards() -> None:
         raise SystemExit("bench: the guard benchmark failed")
 
 
+def redis() -> None:
+    done = subprocess.run([str(BIN / "ingot-redis-bench")], capture_output=True, text=True)
+    print(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise SystemExit("bench: the Redis benchmark failed")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards"])
+    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards", "redis"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         bench = Bench(folder)
@@ -157,6 +164,8 @@ def main() -> None:
                 daemon(bench)
             if options.only in (None, "guards"):
                 guards()
+            if options.only in (None, "redis"):
+                redis()
         finally:
             bench.forget()
 

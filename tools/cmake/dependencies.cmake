@@ -29,6 +29,8 @@ if("cache" IN_LIST INGOT_FOLDERS)
   pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
   # The compiled library: in builds with assertions its headers end the process for texts that are no TOML.
   pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)
+  find_package(OpenSSL 3.0 REQUIRED)
+  pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis>=0.14)
 endif()
 if("cache" IN_LIST INGOT_FOLDERS OR "daemon" IN_LIST INGOT_FOLDERS OR "client" IN_LIST INGOT_FOLDERS)
   find_package(Boost 1.81 REQUIRED)

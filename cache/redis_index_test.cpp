@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/redis_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/index_contract.h"
+#include "tests/support/redis_server.h"
+
+namespace ingot::cache {
+namespace {
+
+using ingot::testing::IoThread;
+using ingot::testing::RedisServer;
+
+/// Clients with threads and connections of their own, at one or more servers.
+class RedisWorld final : public IndexWorld {
+ public:
+  explicit RedisWorld(size_t shards) {
+    RedisIndexOptions options;
+    for (size_t i = 0; i < shards; ++i) {
+      servers_.push_back(std::make_unique<RedisServer>());
+      options.urls.push_back(servers_.back()->url());
+    }
+    for (Client& client : clients_) {
+      auto index = RedisIndex::Open(client.thread.io(), options);
+      if (!index) ADD_FAILURE() << index.error().ToText();
+      client.index = std::move(index).value();
+    }
+  }
+  Index& client(size_t which) override { return *clients_[which % 3].index; }
+
+ private:
+  struct Client {
+    IoThread thread;
+    std::unique_ptr<RedisIndex> index;
+  };
+  std::vector<std::unique_ptr<RedisServer>> servers_;
+  Client clients_[3];
+};
+
+IndexKind Shards(const char* name, size_t count) {
+  return {name, [count] { return std::make_unique<RedisWorld>(count); }};
+}
+
+std::vector<IndexKind> Kinds() {
+  if (!RedisServer::IsInstalled()) return {};
+  return {Shards("redis", 1), Shards("redis_in_shards", 3)};
+}
+
+INSTANTIATE_TEST_SUITE_P(Redis, IndexContract, ::testing::ValuesIn(Kinds()), NameOfKind);
+// Without a server there is no kind; RedisIndex tests say so.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(IndexContract);
+
+}  // namespace
+}  // namespace ingot::cache
