@@ -6,7 +6,6 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
@@ -33,9 +32,9 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
       self->End(Error(Code::kCancelled, "nobody waits for the answer any more"));
     });
     co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(Status)>(
-        [self, executor, time = until.time](auto handler) {
-          // Once the handler is given away the coroutine may go on elsewhere, and this lambda with it.
-          const std::shared_ptr<Waiter> kept = self;
+        [waiter = self.get(), &executor, time = until.time](auto handler) {
+          // Once the handler is given away the coroutine may go on elsewhere, and its frame with it.
+          const std::shared_ptr<Waiter> kept = waiter->shared_from_this();
           kept->Begin(std::make_unique<HandlerOf<decltype(handler)>>(std::move(handler)), executor, time);
         },
         boost::asio::use_awaitable);
@@ -57,50 +56,43 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
     }
     T handler;
   };
-  using Timer = boost::asio::steady_timer;
 
   void Begin(std::unique_ptr<Handler> handler, const boost::asio::any_io_executor& executor, SteadyTime time) {
     std::optional<Status> ended;
-    std::shared_ptr<Timer> timer;
     {
       MutexLock lock(mutex_);
       ended = ended_;
       if (!ended) {
         handler_ = std::move(handler);
-        // Everything about the timer happens on its strand.
         if (time != SteadyTime::max()) {
-          timer = timer_ = std::make_shared<Timer>(boost::asio::make_strand(executor), time);
+          timer_.emplace(executor, time);
+          timer_->async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+            const auto self = error ? nullptr : weak.lock();
+            if (self) self->End(Error(Code::kTimeout, "no answer before the deadline"));
+          });
         }
       }
     }
-    if (ended) return handler->Complete(*std::move(ended));
-    if (timer == nullptr) return;
-    boost::asio::post(timer->get_executor(), [weak = weak_from_this(), timer] {
-      timer->async_wait([weak, timer](const boost::system::error_code& error) {
-        const auto self = error ? nullptr : weak.lock();
-        if (self) self->End(Error(Code::kTimeout, "no answer before the deadline"));
-      });
-    });
+    if (ended) handler->Complete(*std::move(ended));
   }
 
   void End(Status status) {
     std::unique_ptr<Handler> handler;
-    std::shared_ptr<Timer> timer;
     {
       MutexLock lock(mutex_);
       if (ended_) return;
       ended_ = status;
       handler = std::move(handler_);
-      timer = std::move(timer_);
+      // Before the handler runs: its executor may be gone right after.
+      timer_.reset();
     }
-    if (timer) boost::asio::post(timer->get_executor(), [timer] { timer->cancel(); });
     if (handler) handler->Complete(std::move(status));
   }
 
   Mutex mutex_;
   std::optional<Status> ended_ GUARDED_BY(mutex_);
   std::unique_ptr<Handler> handler_ GUARDED_BY(mutex_);
-  std::shared_ptr<Timer> timer_ GUARDED_BY(mutex_);
+  std::optional<boost::asio::steady_timer> timer_ GUARDED_BY(mutex_);
 };
 using WaiterRef = std::shared_ptr<Waiter>;
 
