@@ -20,6 +20,7 @@ namespace ingot::cache {
 
 /// One wait of one coroutine for something that another thread says. Whatever comes first ends it: Wake, the deadline,
 /// the stop token. Woken before the wait begins, the wait ends at once. Thread-safe; made by std::make_shared.
+/// The coroutine may go on before Wake has come back: its executor outlives the threads that wake.
 class Waiter : public std::enable_shared_from_this<Waiter> {
  public:
   /// The wait is over. Later calls do nothing.

@@ -31,6 +31,8 @@ TEST_EXTRA = {"tests", "client", "compiler", "daemon", "cache"}
 # library -> (pattern of its headers, folders that may include it)
 FENCES = {
     "RocksDB": (r"rocksdb/", ("cache/",)),
+    "libcurl": (r"curl/", ("cache/http_client",)),
+    "OpenSSL": (r"openssl/", ("cache/payload_hash",)),
     "zstd": (r"zstd\.h", ("cache/",)),
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
