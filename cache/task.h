@@ -9,6 +9,9 @@ namespace ingot::cache {
 
 /// What a port's call gives: a coroutine that ends in a value or an Error. It begins when it is awaited, runs on the
 /// executor of whoever awaits it, and comes back there after each wait. Nothing is thrown.
+///
+/// GCC 12 destroys some temporaries of an expression with co_await twice: lambdas that own something and arguments in
+/// braces. Give them a name first.
 template <typename T>
 using Task = boost::asio::awaitable<Result<T>>;
 

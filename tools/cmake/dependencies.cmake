@@ -29,6 +29,7 @@ if("cache" IN_LIST INGOT_FOLDERS)
   pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
   # The compiled library: in builds with assertions its headers end the process for texts that are no TOML.
   pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus>=3.3)
+  find_package(CURL 7.85 REQUIRED)
   find_package(OpenSSL 3.0 REQUIRED)
   pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis>=0.14)
 endif()
