@@ -59,7 +59,8 @@ template <typename T>
 Task<T> Cluster::ByBreaker(cache::CircuitBreaker& breaker, Task<T> call) {
   if (!breaker.Allow()) {
     GlobalMetrics().Add(Counter::cluster_refused);
-    co_return Error(Code::kUnavailable, "the tier failed of late and is left alone for a while: " + breaker.facts().why);
+    co_return Error(Code::kUnavailable,
+                    "the tier failed of late and is left alone for a while: " + breaker.facts().why);
   }
   Result<T> result = co_await std::move(call);
   if (result || !IsTrouble(result.error())) {

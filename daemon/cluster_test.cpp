@@ -164,7 +164,8 @@ class ClusterTest : public testing::Test {
   void WriteTrust(const std::string& text) {
     std::filesystem::remove(trust_file());
     std::ofstream(trust_file()) << text;
-    std::filesystem::permissions(trust_file(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+    using std::filesystem::perms;
+    std::filesystem::permissions(trust_file(), perms::owner_read | perms::owner_write);
   }
   std::string trust_file() const { return dir_.path() + "/trust.toml"; }
   std::unique_ptr<Machine> Start(const std::string& name, bool may_sign = true) {
@@ -278,7 +279,9 @@ TEST_F(ClusterTest, SurvivesEveryDamageOfSharedRecords) {
       EXPECT_STREQ(text, "artifact of graph f 4");
     }
   };
-  for (size_t size = 0; size < whole.size(); size += 3) check(Buffer(whole.begin(), whole.begin() + static_cast<long>(size)));
+  for (size_t size = 0; size < whole.size(); size += 3) {
+    check(Buffer(whole.begin(), whole.begin() + static_cast<long>(size)));
+  }
   for (size_t bit = 0; bit < whole.size() * 8; bit += 7) {
     Buffer flipped = whole;
     flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
