@@ -91,6 +91,12 @@ struct Config {
   uint64_t gc_grace_s = 600;
   uint64_t tombstones_max = 1024;
 
+  std::string cluster_index;   // Redis URLs; empty: nothing is shared.
+  std::string cluster_blobs_endpoint;
+  std::string cluster_blobs_bucket;
+  std::string cluster_blobs_region;
+  std::string cluster_trust;
+  std::string cluster_key;
   std::string cluster_group;   // Of what this machine vouches for; trust domains are told by it.
   uint64_t cluster_lookup_ms_max = 40;
   uint64_t cluster_compile_ms_max = 60'000;

@@ -32,6 +32,7 @@
 #include "daemon/sandbox.h"
 #include "daemon/server.h"
 #include "daemon/ticker.h"
+#include "daemon/tiers.h"
 #include "daemon/worker_pool.h"
 #include "proto/endpoint.h"
 
@@ -161,7 +162,10 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
 
   WorkerPool workers(config, config.worker);
   LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
-  Core core(config, store, graphs, workers);
+  // A cluster that cannot be used never stops anybody's program either.
+  Result<std::unique_ptr<Tiers>> tiers = Tiers::Open(config);
+  if (!tiers) LogError("shares nothing with other machines", {{"reason", tiers.error()}});
+  Core core(config, store, graphs, workers, SystemClock(), tiers ? (*tiers)->parts() : ClusterParts());
   if (place.trouble) core.store_note.SetTrouble(place.trouble->ToText(), core.store_note.bytes_max());
   // Not before: a compiler that starts takes the processors from the first call that woke us.
   std::once_flag first;

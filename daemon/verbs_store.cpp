@@ -207,6 +207,19 @@ Task<Json> DoctorVerb(const VerbCall& call) {
     add("hit ratio", false, fell.ToText());
   }
   if (!call.hooks.sessions_trouble.empty()) add("sessions", false, call.hooks.sessions_trouble);
+  if (core.cluster.is_shared()) {
+    const Cluster::Facts facts = core.cluster.facts();
+    using State = cache::CircuitBreaker::State;
+    const auto tier = [&](const char* name, const std::string& place, const cache::CircuitBreaker::Facts& breaker) {
+      add(name, breaker.state == State::kClosed,
+          breaker.state == State::kClosed ? place : fmt::format("{}, left alone for a while: {}", place, breaker.why));
+    };
+    tier("cluster index", facts.index, facts.index_breaker);
+    tier("cluster blobs", facts.blobs, facts.blobs_breaker);
+    add("cluster trust", facts.trust_trouble.empty(),
+        facts.trust_trouble.empty() ? (facts.can_write ? "takes what is trusted, and signs" : "takes what is trusted")
+                                    : "nothing is taken: " + facts.trust_trouble);
+  }
   bool good = true;
   for (const Json& check : checks) good = good && check["ok"].get<bool>();
   co_return Json{{"ok", good}, {"checks", checks}};
