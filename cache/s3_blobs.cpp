@@ -462,6 +462,7 @@ Task<void> S3Blobs::LoadFirst(std::shared_ptr<Load> load, Until until) {
       why = std::move(response).error();
       if (fresh->is_known && progress.placed != 0) {
         // Cut in the middle: what came stays.
+        ++retries_;
         keep();
         co_return Status();
       }
