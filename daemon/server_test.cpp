@@ -456,5 +456,23 @@ TEST_F(ServerTest, AnswersTheVerbsOfTheCli) {
   EXPECT_EQ(connection->Query("list", "[").error().code(), Code::kInvalid);
 }
 
+// Ranks and models meet at their graphs: what another entry still has must be there for the one that comes back.
+TEST_F(ServerTest, EvictingAnEntryLeavesTheGraphThatAnotherShares) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph shared 4")));
+  ASSERT_TRUE(connection->Compile(MakeCompile("g", "graph shared 4")));
+  ASSERT_EQ(Count(Counter::compiles), 1u);
+  ASSERT_TRUE(connection->Query("evict", R"({"key":"f"})"));
+  const auto again = connection->Compile(MakeCompile("f", "graph shared 4"));
+  ASSERT_TRUE(again) << again.error().ToText();
+  EXPECT_EQ(again->reply.outcome, proto::Outcome::GraphHit);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+  // With the last entry that has it the graph goes as well.
+  ASSERT_TRUE(connection->Query("evict", R"({"key":"f"})"));
+  ASSERT_TRUE(connection->Query("evict", R"({"key":"g"})"));
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph shared 4")));
+  EXPECT_EQ(Count(Counter::compiles), 2u);
+}
+
 }  // namespace
 }  // namespace ingot::daemon

@@ -100,9 +100,9 @@ class Named {
   std::vector<uint64_t> numbers_;  // of 10^6 entries with two artifacts each: 16 MB
 };
 
-/// Everything that entries and graph records name. An error where one of them cannot be read: nothing is proved to be
-/// unnamed then.
-Task<Named> NamedBy(Core& core, Until until) {
+/// Everything that entries name, and graph records where they are asked too. An error where one of them cannot be read:
+/// nothing is proved to be unnamed then.
+Task<Named> NamedBy(Core& core, bool also_graphs, Until until) {
   Named named;
   uint64_t unread = 0;
   const auto add = [&](const EntryRef& entry) {
@@ -114,7 +114,7 @@ Task<Named> NamedBy(Core& core, Until until) {
   };
   CO_TRY(co_await core.entries.ForEach(add, until, &unread));
   std::string after;
-  do {
+  while (also_graphs) {
     CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kGraphs, after, Entries::kPageRows));
     for (const cache::StoreRow& row : page.rows) {
       CO_TRY(until.Check());
@@ -123,7 +123,8 @@ Task<Named> NamedBy(Core& core, Until until) {
       if (record && *record) named.Add({(*record)->artifact_low, (*record)->artifact_high});
     }
     after = std::move(page.next);
-  } while (!after.empty());
+    also_graphs = !after.empty();
+  }
   if (unread != 0) {
     co_return Error(Code::kUnavailable,
                     fmt::format("{} records could not be read, so no artifact is proved to be unused and none was "
@@ -237,7 +238,7 @@ Task<Json> GcVerb(const VerbCall& call) {
     evicted_bytes += step.evicted_bytes;
     more = step.more && !step.victims.empty();
   }
-  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, call.until));
+  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, /*also_graphs=*/true, call.until));
   std::string after;
   do {
     CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kArtifacts, after, Entries::kPageRows));
@@ -268,17 +269,16 @@ Task<Json> EvictVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const Digest digest, co_await FindEntry(core, call.Text("key"), call.until));
   CO_TRY_ASSIGN(const EntryRef entry, co_await core.entries.Get(digest, call.until));
   CO_TRY(co_await core.entries.Delete(digest, call.until));
-  for (const auto& stored : entry->record.variants) {
-    Ignore(core.store.Delete(Table::kGraphs, {stored->graph_key_low, stored->graph_key_high}),
-           "absent is what is wanted");
-  }
-  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, call.until));
+  // A graph that others' entries share stays theirs; one of this entry alone goes with it.
+  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, /*also_graphs=*/false, call.until));
   uint64_t artifacts = 0;
   uint64_t bytes = 0;
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
     if (named.Contains(artifact)) continue;
     Ignore(core.store.Delete(Table::kArtifacts, artifact), "absent is what is wanted");
+    Ignore(core.store.Delete(Table::kGraphs, {stored->graph_key_low, stored->graph_key_high}),
+           "absent is what is wanted");
     core.artifacts.Forget(artifact);
     ++artifacts;
     bytes += stored->variant->artifact_bytes;
