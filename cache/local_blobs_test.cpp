@@ -3,6 +3,8 @@
 
 #include "base/temp_dir.h"
 #include "cache/blob_contract.h"
+#include "cache/indexed_blobs.h"
+#include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "cache/open_store.h"
 
@@ -35,8 +37,44 @@ BlobWorld MakeDisk() {
   return WorldOf(std::move(around));
 }
 
+/// As records of an index, which are small.
+BlobWorld MakeIndexed() {
+  auto around = std::make_shared<Around>();
+  around->store = std::make_unique<MemoryStore>(MemoryStoreOptions{.bytes_max = 1u << 30});
+  BlobWorld world;
+  world.store = std::make_unique<IndexedBlobs>(std::make_shared<LocalIndex>(*around->store), kRecordBytesMax);
+  world.around = std::move(around);
+  return world;
+}
+
+TEST(IndexedBlobs, RefusesWhatWouldHoldUpTheIndex) {
+  MemoryStore store{MemoryStoreOptions{.bytes_max = 1u << 20}};
+  IndexedBlobs blobs(std::make_shared<LocalIndex>(store), 1000);
+  const Buffer small(1000, 1), large(1001, 1);
+  EXPECT_TRUE(Await(blobs.Put(DigestOf(small), SealedFile::Copy(small).value(), 1, Until())).value());
+  const auto put = Await(blobs.Put(DigestOf(large), SealedFile::Copy(large).value(), 1, Until()));
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code(), Code::kExhausted);
+  EXPECT_THAT(put.error().message(), ::testing::HasSubstr("cluster_blobs_endpoint"));
+}
+
+TEST(IndexedBlobs, GivesNoOtherBytesThanTheNameSays) {
+  MemoryStore store{MemoryStoreOptions{.bytes_max = 1u << 20}};
+  auto index = std::make_shared<LocalIndex>(store);
+  IndexedBlobs blobs(index, 1000);
+  const Buffer right(100, 1), wrong(100, 2);
+  const RecordKey name{Table::kArtifacts, DigestOf(right)};
+  ASSERT_TRUE(Await(index->CompareAndSet(name, 0, wrong, {}, Until())));
+  EXPECT_EQ(Await(blobs.Get(DigestOf(right), Until())).error().code(), Code::kCorrupt);
+  // It is gone, so that it can be written again.
+  EXPECT_TRUE(Await(blobs.Put(DigestOf(right), SealedFile::Copy(right).value(), 1, Until())).value());
+  EXPECT_EQ(Buffer(Await(blobs.Get(DigestOf(right), Until())).value()->bytes().begin(),
+                   Await(blobs.Get(DigestOf(right), Until())).value()->bytes().end()), right);
+}
+
 INSTANTIATE_TEST_SUITE_P(Local, BlobContract,
-                         ::testing::Values(BlobKind{"memory", MakeMemory}, BlobKind{"disk", MakeDisk}), KindName);
+                         ::testing::Values(BlobKind{"memory", MakeMemory}, BlobKind{"disk", MakeDisk},
+                                           BlobKind{"indexed", MakeIndexed}), KindName);
 
 }  // namespace
 }  // namespace ingot::cache
