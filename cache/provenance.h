@@ -50,6 +50,8 @@ struct Provenance {
   bool operator==(const Provenance&) const = default;
 };
 
+/// A fact: ids of keys, with spaces between, by whose word parts of the variant came to the builder.
+inline constexpr char kVouchedFact[] = "vouched";
 inline constexpr size_t kProvenanceBytesMax = 64u << 10;
 
 /// kInvalid: a text or a count over its limit, control characters, features that do not ascend.

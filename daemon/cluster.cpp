@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "cache/together.h"
+#include "daemon/cluster_records.h"
 #include "daemon/convert.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
@@ -21,6 +23,9 @@ using cache::Provenance;
 using cache::Record;
 using cache::RecordKey;
 using cache::Table;
+
+/// Artifacts of one entry that are read at once.
+constexpr size_t kBlobsAtOnce = 8;
 
 /// Of a tier that is not there; nobody is asked again at once for it.
 Error NoTier(const char* what) { return Error(Code::kUnavailable, fmt::format("no {} is configured", what)); }
@@ -42,6 +47,25 @@ bool Unpack(Bytes bytes, Object& into) {
   return true;
 }
 
+/// Whether another machine has said exactly this of a variant: nothing is to be added to its word.
+bool IsTheirs(const proto::StoredVariantT& stored, const cache::Sha256& variant) {
+  return std::ranges::any_of(stored.origins, [&](const auto& origin) {
+    const auto envelope = cache::DecodeEnvelope(origin->envelope);
+    const auto said = envelope ? cache::DecodeProvenance(envelope->provenance) : envelope.error();
+    return said && said->variant == variant;
+  });
+}
+
+/// The keys by whose word parts of a variant are here, as a fact of what is signed: it falls with any of them.
+std::string BuildersOf(const proto::StoredVariantT& stored) {
+  std::string out;
+  for (const auto& origin : stored.origins) {
+    const auto envelope = cache::DecodeEnvelope(origin->envelope);
+    if (envelope) out += (out.empty() ? "" : " ") + envelope->key.ToHex();
+  }
+  return out;
+}
+
 }  // namespace
 
 Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts)
@@ -53,6 +77,12 @@ Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts,
       index_breaker_({}, clock),
       blobs_breaker_({}, clock),
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
+
+Until Cluster::BlobCall(const Until& until, double cost_s) const {
+  const auto cost = std::chrono::milliseconds(static_cast<int64_t>(std::clamp(cost_s, 0.0, 1e6) * 1e3));
+  const std::chrono::milliseconds least(config_.cluster_index_ms_max), most(config_.cluster_blob_ms_max);
+  return until.AtMost(std::clamp(cost, std::min(least, most), most));
+}
 
 /// A call through a breaker: refused at once while it is open.
 template <typename T>
@@ -73,49 +103,65 @@ Task<T> Cluster::ByBreaker(cache::CircuitBreaker& breaker, Task<T> call) {
   co_return result;
 }
 
-Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, Until until) {
+Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, double cost_s, Until until) {
   Result<cache::SealedRef> here = co_await artifacts_.Get(digest, until);
   if (here) co_return here;
   if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
-  Result<cache::SealedRef> there = co_await ByBreaker(blobs_breaker_, parts_.blobs->Get(digest, until));
+  Result<cache::SealedRef> there =
+      co_await ByBreaker(blobs_breaker_, parts_.blobs->Get(digest, BlobCall(until, cost_s)));
   if (there) GlobalMetrics().Add(Counter::cluster_blobs_read);
   co_return there;
 }
 
-/// Judges one variant, brings its bytes here, and adds it to the record.
-Task<bool> Cluster::TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into,
-                                Until until) {
-  auto stored = std::make_unique<proto::StoredVariantT>();
-  if (!Unpack<proto::StoredVariant>(variant, *stored)) {
-    co_return Error(Code::kCorrupt, "a variant in the shared index does not verify");
+struct Cluster::Offered {
+  std::unique_ptr<proto::StoredVariantT> stored;
+  std::string function;
+  cache::Judgement judgement;
+  std::optional<Error> trouble;
+};
+
+/// What a signed variant says; nothing of it is believed where it is not trusted.
+Result<Cluster::Offered> Cluster::Judge(const cache::Key& key, Bytes variant, Bytes envelope) const {
+  Offered offered{.stored = std::make_unique<proto::StoredVariantT>()};
+  if (!Unpack<proto::StoredVariant>(variant, *offered.stored)) {
+    return Error(Code::kCorrupt, "a variant in the shared index does not verify");
   }
   cache::Received received;
   received.entry_key = key.ToDigest();
-  received.function = FunctionOf(key);
+  received.function = offered.function = FunctionOf(key);
   received.group = config_.cluster_group;
-  received.graph_key = {stored->graph_key_low, stored->graph_key_high};
-  received.artifact = ArtifactOf(*stored->variant);
+  received.graph_key = {offered.stored->graph_key_low, offered.stored->graph_key_high};
+  received.artifact = ArtifactOf(*offered.stored->variant);
   received.variant = cache::Sha256Of(variant);
-  cache::Judgement judgement = parts_.trust->JudgeRecord(received, envelope);
-  if (judgement.verdict == cache::Verdict::kAwaitsArtifact) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
-    judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
-    if (judgement.trusted()) {
-      const Digest text{stored->text_low, stored->text_high};
-      Result<cache::SealedRef> graph = co_await FetchBlob(text, until);
-      CO_TRY(co_await artifacts_.Take(received.artifact, file, stored->compile_s, until));
-      // Without its text a later size is compiled instead of proved.
-      if (graph) Ignore(co_await artifacts_.Take(text, *graph, stored->compile_s, until), "as if it were not there");
-    }
+  // Whoever wrote it may not say by whose word it is here.
+  offered.stored->origins.clear();
+  AddOrigin(*offered.stored, envelope);
+  offered.judgement = parts_.trust->JudgeRecord(received, envelope);
+  return offered;
+}
+
+/// Brings the artifact of a variant here, where the rest of it is trusted.
+Task<void> Cluster::Bring(Offered& offered, Until until) {
+  if (offered.judgement.verdict == cache::Verdict::kAwaitsArtifact) {
+    const Digest artifact = ArtifactOf(*offered.stored->variant);
+    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(artifact, offered.stored->compile_s, until));
+    offered.judgement = cache::JudgeArtifact(std::move(offered.judgement), file->bytes());
+    if (offered.judgement.trusted()) CO_TRY(co_await artifacts_.Take(artifact, file, offered.stored->compile_s, until));
   }
-  if (!judgement.trusted()) {
-    GlobalMetrics().Add(Counter::cluster_distrusted);
-    LogWarn("took nothing from the cluster", {{"function", received.function},
-                                              {"verdict", NameOf(judgement.verdict)},
-                                              {"reason", judgement.text}});
-    co_return false;
-  }
-  co_return MergeVariant(into, std::move(*stored), config_);
+  if (offered.judgement.trusted()) co_return Status();
+  GlobalMetrics().Add(Counter::cluster_distrusted);
+  LogWarn("took nothing from the cluster", {{"function", offered.function},
+                                            {"verdict", NameOf(offered.judgement.verdict)},
+                                            {"reason", offered.judgement.text}});
+  co_return Status();
+}
+
+Task<std::string> Cluster::TextOf(Digest digest, double cost_s, Until until) {
+  Result<std::string> here = co_await artifacts_.GetText(digest, until);
+  if (here || parts_.blobs == nullptr || here.error().code() != Code::kNotFound) co_return here;
+  CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(digest, cost_s, until));
+  CO_TRY(co_await artifacts_.Take(digest, file, cost_s, until));
+  co_return co_await artifacts_.GetText(digest, until);
 }
 
 Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
@@ -129,7 +175,7 @@ Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
   const TimeScope time(Timer::cluster_lookup);
   std::vector<RecordKey> keys = {{Table::kEntries, digest}};
   CO_TRY_ASSIGN(const std::vector<Record> records,
-                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
   const auto* shared =
       records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
@@ -139,14 +185,28 @@ Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
     co_return false;
   }
   if (ToKey(*shared->key()).ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
-  proto::EntryRecordT taken;
-  size_t count = 0;
+  std::vector<Offered> offers;
   std::optional<Error> trouble;
   for (const proto::SignedVariant* signed_variant : *shared->variants()) {
-    Result<bool> took = co_await TakeVariant(key, BytesOf(*signed_variant->variant()),
-                                             BytesOf(*signed_variant->envelope()), taken, until);
-    if (took && *took) ++count;
-    if (!took) trouble = std::move(took).error();
+    Result<Offered> offered = Judge(key, BytesOf(*signed_variant->variant()), BytesOf(*signed_variant->envelope()));
+    if (offered) offers.push_back(std::move(offered).value());
+    if (!offered) trouble = std::move(offered).error();
+  }
+  // One that cannot be had keeps nobody from the others.
+  std::function<Task<void>(size_t, Until)> bring = [&](size_t i, Until most) -> Task<void> {
+    Status brought = co_await Bring(offers[i], most);
+    if (!brought) offers[i].trouble = std::move(brought).error();
+    co_return Status();
+  };
+  CO_TRY(co_await cache::Together(offers.size(), kBlobsAtOnce, std::move(bring), until));
+  proto::EntryRecordT taken;
+  size_t count = 0;
+  for (Offered& offered : offers) {
+    if (offered.trouble) trouble = std::move(offered.trouble);
+    if (!offered.judgement.trusted()) continue;
+    const Digest text{offered.stored->text_low, offered.stored->text_high};
+    if (on_fetched) on_fetched(*offered.judgement.provenance, text, offered.stored->gears);
+    count += MergeVariant(taken, *offered.stored, config_);
   }
   if (count == 0 && trouble) co_return std::move(*trouble);
   if (count == 0) co_return false;
@@ -165,7 +225,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (parts_.index == nullptr) co_return none;
   std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
   CO_TRY_ASSIGN(const std::vector<Record> records,
-                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
   if (!records.front().exists()) co_return none;
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
@@ -180,11 +240,14 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   cache::Judgement judgement = parts_.trust->JudgeRecord(received, BytesOf(*shared->envelope()));
   bool is_good = judgement.verdict == cache::Verdict::kAwaitsArtifact;
   if (is_good && !record.failure) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
+    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, record.compile_s, until));
     judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
     is_good = judgement.trusted();
     if (is_good) CO_TRY(co_await artifacts_.Take(received.artifact, file, record.compile_s, until));
   }
+  record.origin = std::make_unique<proto::OriginT>();
+  const Bytes envelope = BytesOf(*shared->envelope());
+  record.origin->envelope.assign(envelope.begin(), envelope.end());
   if (!is_good) {
     GlobalMetrics().Add(Counter::cluster_distrusted);
     LogWarn("took no graph from the cluster", {{"function", received.function},
@@ -202,7 +265,7 @@ Task<Lease> Cluster::Acquire(Digest graph_key, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
   std::string holder = parts_.host;
   co_return co_await ByBreaker(index_breaker_,
-                               parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), until));
+                               parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), IndexCall(until)));
 }
 
 Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
@@ -215,12 +278,13 @@ Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
 Task<bool> Cluster::Renew(Digest graph_key, uint64_t fence, std::string progress, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
   co_return co_await ByBreaker(index_breaker_,
-                               parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(), until));
+                               parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(),
+                                                   IndexCall(until)));
 }
 
 Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByBreaker(index_breaker_, parts_.index->Release(graph_key, fence, until));
+  co_return co_await ByBreaker(index_breaker_, parts_.index->Release(graph_key, fence, IndexCall(until)));
 }
 
 Result<Buffer> Cluster::Sign(Provenance provenance) const {
@@ -233,7 +297,8 @@ Result<Buffer> Cluster::Sign(Provenance provenance) const {
 Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
   if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
   CO_TRY_ASSIGN(cache::SealedRef file, co_await artifacts_.Get(digest, until));
-  CO_TRY(co_await ByBreaker(blobs_breaker_, parts_.blobs->Put(digest, std::move(file), cost_s, until)));
+  const std::chrono::milliseconds most(config_.cluster_blob_ms_max);
+  CO_TRY(co_await ByBreaker(blobs_breaker_, parts_.blobs->Put(digest, std::move(file), cost_s, until.AtMost(most))));
   GlobalMetrics().Add(Counter::cluster_blobs_written);
   co_return Status();
 }
@@ -268,7 +333,7 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
     // Who was late adds nothing, unless all there is so far is a failure.
     const auto* there = records.front().exists()
                             ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
@@ -279,7 +344,7 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     facts.cost_s = record.compile_s;
     CO_TRY_ASSIGN(const uint64_t version,
                   co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version, value,
-                                                                                 std::move(facts), until)));
+                                                                                 std::move(facts), IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
@@ -305,8 +370,10 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     provenance.compiler = identity;
     provenance.target = target;
     provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, stored->compile_s) * 1e6);
-    const Buffer variant = proto::PackMessage<proto::StoredVariant>(*stored);
+    const Buffer variant = proto::PackMessage<proto::StoredVariant>(WithoutOrigins(*stored));
     provenance.variant = cache::Sha256Of(variant);
+    if (IsTheirs(*stored, provenance.variant)) continue;
+    if (!stored->origins.empty()) provenance.facts[cache::kVouchedFact] = BuildersOf(*stored);
     CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
     CO_TRY(co_await PutBlob(artifact, stored->compile_s, until));
     const Status text = co_await PutBlob({stored->text_low, stored->text_high}, stored->compile_s, until);
@@ -324,7 +391,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     std::vector<RecordKey> keys = {{Table::kEntries, entry->digest}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
+                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
     proto::ClusterEntryT shared;
     const auto* there = records.front().exists()
                             ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
@@ -346,16 +413,30 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     CO_TRY_ASSIGN(const uint64_t version,
                   co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version,
                                                                                  std::move(value), std::move(facts),
-                                                                                 until)));
+                                                                                 IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
   co_return Status();
 }
 
+Task<cache::Removed> Cluster::RemoveRevoked(Until until) {
+  if (parts_.index == nullptr || parts_.blobs == nullptr) co_return NoTier("shared index and store of blobs");
+  CO_TRY(parts_.trust->Refresh());
+  const std::shared_ptr<const cache::TrustPolicy> policy = parts_.trust->policy();
+  const ClusterRecords records;
+  cache::IsRevoked is_revoked = [policy](const Provenance& provenance) {
+    return std::ranges::any_of(policy->revocations(),
+                               [&](const cache::Revocation& revocation) { return revocation.Hits(provenance); });
+  };
+  co_return co_await cache::RemoveRevoked(*parts_.index, *parts_.blobs, records, std::move(is_revoked), nullptr,
+                                          until);
+}
+
 Cluster::Facts Cluster::facts() const {
   Facts facts;
   if (parts_.index == nullptr) return facts;
+  facts.host = parts_.host;
   facts.index = parts_.index->Describe();
   facts.blobs = parts_.blobs == nullptr ? "none" : parts_.blobs->Describe();
   facts.index_breaker = index_breaker_.facts();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cache/circuit_breaker.h"
 #include "cache/index.h"
 #include "cache/key.h"
+#include "cache/removal.h"
 #include "cache/signing_key.h"
 #include "cache/trust.h"
 #include "daemon/artifacts.h"
@@ -53,6 +55,9 @@ class Cluster {
   /// `identity`. None: nobody does.
   Task<std::optional<proto::GraphRecordT>> FetchGraph(Digest graph_key, std::string identity, Until until);
 
+  /// The text of a graph, from here, or from there where only an artifact of it has come: most are never asked for.
+  Task<std::string> TextOf(Digest digest, double cost_s, Until until);
+
   /// Who may compile a graph key. `fence` 0: not ours; then `holder` compiles it, unless that is empty: the tier cannot
   /// be asked, and everybody compiles for himself.
   Task<cache::Lease> Acquire(Digest graph_key, Until until);
@@ -67,10 +72,18 @@ class Cluster {
   /// Publishes the variants of a local entry, merged with what is there.
   Task<void> PublishEntry(EntryRef entry, std::string identity, std::string target, Until until);
 
+  /// Removes from the shared tiers what the trust file revokes.
+  Task<cache::Removed> RemoveRevoked(Until until);
+
+  /// Null where nothing is shared.
+  cache::Trust* trust() const { return parts_.trust.get(); }
+  /// Told of each artifact of another machine that is let in: who made it, and of which graph. Set before use.
+  std::function<void(cache::Provenance, Digest text, std::vector<int64_t> gears)> on_fetched;
+
   std::chrono::milliseconds lease_ttl() const { return std::chrono::milliseconds(config_.cluster_lease_ms); }
 
   struct Facts {
-    std::string index, blobs;
+    std::string host, index, blobs;
     cache::CircuitBreaker::Facts index_breaker, blobs_breaker;
     std::string trust_trouble;  ///< Why nothing is taken; empty: it can be.
     bool can_write = false;
@@ -78,11 +91,19 @@ class Cluster {
   Facts facts() const;
 
  private:
+  /// No call of the index may take longer, whatever its caller has time for: it would hide that the tier is in trouble.
+  Until IndexCall(const Until& until) const {
+    return until.AtMost(std::chrono::milliseconds(config_.cluster_index_ms_max));
+  }
+  /// The same for bytes. Reading never takes longer than making them again, which costs `cost_s`.
+  Until BlobCall(const Until& until, double cost_s) const;
   template <typename T>
   Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
-  /// The blob, from here or from there; held against its signed SHA-256 where that is known.
-  Task<cache::SealedRef> FetchBlob(Digest digest, Until until);
-  Task<bool> TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into, Until until);
+  /// The blob, from here or from there.
+  Task<cache::SealedRef> FetchBlob(Digest digest, double cost_s, Until until);
+  struct Offered;
+  Result<Offered> Judge(const cache::Key& key, Bytes variant, Bytes envelope) const;
+  Task<void> Bring(Offered& offered, Until until);
   Result<Buffer> Sign(cache::Provenance provenance) const;
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 

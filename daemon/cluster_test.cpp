@@ -12,6 +12,7 @@
 #include "cache/local_blobs.h"
 #include "cache/local_index.h"
 #include "daemon/convert.h"
+#include "proto/cluster_generated.h"
 #include "daemon/test_server.h"
 
 namespace ingot::daemon {
@@ -97,12 +98,16 @@ class Machine {
     config_.cluster_compile_ms_max = 20'000;
     config_.cluster_miss_ms = 0;
     config_.cluster_lease_ms = 1000;
+    config_.cluster_trust_check_s = 3600;
+    config_.cluster_shadow_one_in = 1;
+    config_.cluster_shadow_idle_s = 0;
     shaky_ = std::make_shared<ShakyIndex>(index);
     ClusterParts parts;
     parts.index = shaky_;
     parts.blobs = std::shared_ptr<cache::BlobStore>(&blobs, [](cache::BlobStore*) {});
     cache::Trust::Options options;
     options.path = trust_file;
+    options.quarantine_path = dir_ + "/quarantine.toml";
     if (key != nullptr) options.own = key->public_key();
     parts.trust = std::make_shared<cache::Trust>(options, SystemClock());
     if (key != nullptr) parts.key = std::shared_ptr<const cache::SigningKey>(key, [](const cache::SigningKey*) {});
@@ -167,9 +172,23 @@ class ClusterTest : public testing::Test {
     using std::filesystem::perms;
     std::filesystem::permissions(trust_file(), perms::owner_read | perms::owner_write);
   }
+  /// `more` is added to a trust file that lets the keys write everything.
+  void WriteTrustOf(std::vector<const cache::SigningKey*> keys, const std::string& more = "") {
+    std::string text = "version = 1\n\n[[domain]]\nname = \"all\"\n";
+    for (const cache::SigningKey* key : keys) {
+      text += "\n[[key]]\npublic = \"" + key->public_key().ToLine() + "\"\ndomains = [\"all\"]\n";
+    }
+    WriteTrust(text + more);
+  }
+  static std::string RevocationOf(const cache::SigningKey& key) {
+    return "\n[[revocation]]\nkey = \"" + key.public_key().id().ToHex() + "\"\nreason = \"stolen\"\n";
+  }
   std::string trust_file() const { return dir_.path() + "/trust.toml"; }
   std::unique_ptr<Machine> Start(const std::string& name, bool may_sign = true) {
-    return std::make_unique<Machine>(dir_.path(), name, index_, blobs_, may_sign ? key_.get() : nullptr, trust_file());
+    return StartWith(name, may_sign ? key_.get() : nullptr);
+  }
+  std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
+    return std::make_unique<Machine>(dir_.path(), name, index_, blobs_, key, trust_file());
   }
   uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
   /// Until what is done behind everybody's back is done.
@@ -308,6 +327,74 @@ TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
   WaitFor([&] { return a->core().sharing.unsent() == 0; });
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
+}
+
+TEST_F(ClusterTest, WhatIsRevokedIsTakenBackHereAndInTheCluster) {
+  const auto other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  ASSERT_TRUE(a->client().Compile(MakeCompile("g", "graph g 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 4; });
+  const auto b = StartWith("b", &other);
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  // By its graph, for another entry.
+  ASSERT_TRUE(b->client().Compile(MakeCompile("h", "graph g 4")));
+  ASSERT_TRUE(b->client().Compile(MakeCompile("own", "graph own 4")));
+  EXPECT_EQ(Count(Counter::compiles), 3u);
+  WaitFor([&] { return b->core().sharing.unsent() == 0; });
+
+  WriteTrustOf({key_.get(), &other}, RevocationOf(*key_));
+  const auto recalled = b->client().Query("recall", "{}");
+  ASSERT_TRUE(recalled) << recalled.error().ToText();
+  EXPECT_THAT(*recalled, testing::HasSubstr("\"variants\":2")) << "of f, and of h, whose artifact came by its graph";
+  EXPECT_FALSE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_FALSE(b->client().Lookup(*MakeKey("h"))->reply.found);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("own"))->reply.found);
+  // The shared tiers have only what b made by itself.
+  const auto left = RunTask(index_.List(Table::kEntries, std::nullopt, "", 100, Until::Done()));
+  ASSERT_EQ(left->rows.size(), 1u);
+  EXPECT_EQ(left->rows[0].digest, ToKey(*MakeKey("own")).ToDigest());
+  EXPECT_EQ(RunTask(index_.List(Table::kGraphs, std::nullopt, "", 100, Until::Done()))->rows.size(), 1u);
+  // It compiles for itself what it is not given.
+  ASSERT_TRUE(b->client().Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(Count(Counter::compiles), 4u);
+}
+
+TEST_F(ClusterTest, NobodySignsWhatAnotherHasSaidAlready) {
+  const auto other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const auto b = StartWith("b", &other);
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  const Digest entry = ToKey(*MakeKey("f")).ToDigest();
+  b->core().sharing.Offer(entry);
+  WaitFor([&] { return b->core().sharing.unsent() == 0; });
+  const Buffer bytes = shared_.Get(Table::kEntries, entry)->bytes;
+  const auto* record = proto::ReadMessage<proto::ClusterEntry>(bytes);
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(record->variants()->size(), 1u);
+}
+
+// Builds are deterministic, so what compiles to something else here was not made as its builder says.
+TEST_F(ClusterTest, ABuilderWhoseArtifactsAreNotWhatTheirGraphsCompileToLosesItsWord) {
+  const auto other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  const auto honest = Start("honest");
+  ASSERT_TRUE(honest->client().Compile(MakeCompile("g", "graph g 4")));
+  const auto liar = StartWith("liar", &other);
+  liar->compilers().AddToArtifacts(" and something else");
+  ASSERT_TRUE(liar->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return Count(Counter::cluster_writes) == 4; });
+  const auto b = Start("b", /*may_sign=*/false);
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
+  WaitFor([&] { return b->core().shadowing.counts().different == 1 && b->core().shadowing.counts().equal == 1; });
+  WaitFor([&] { return !b->client().Lookup(*MakeKey("f"))->reply.found; });
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
+  EXPECT_GT(Count(Counter::cluster_distrusted), 0u) << "nothing new by that key";
 }
 
 TEST_F(ClusterTest, TheCompileOfAMachineThatDiedIsTakenOver) {

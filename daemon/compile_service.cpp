@@ -225,7 +225,8 @@ Task<bool> CompileService::Takes(Digest artifact, const std::vector<int64_t>& pr
 Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const Request& request,
                                                                           const proto::StoredVariantT& stored) {
   const std::optional<Candidate> none;
-  Result<std::string> text = co_await core_.artifacts.GetText({stored.text_low, stored.text_high}, request.until);
+  Result<std::string> text = 
+      co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, request.until);
   if (!text) co_return none;
   const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
   if (!symbols) co_return none;
@@ -310,7 +311,7 @@ Task<void> CompileService::AddTemplates(Request& request) {
     if (variant.kind != proto::VariantKind::Exact || GraphOf(variant) == request.graph) continue;
     if (!Agrees(variant, request.message)) continue;
     const Result<std::string> text =
-        co_await core_.artifacts.GetText({stored->text_low, stored->text_high}, request.until);
+        co_await core_.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, request.until);
     if (text && AddTemplate(request, *text, std::make_shared<const proto::VariantT>(variant))) break;
   }
   co_return Status();
@@ -380,7 +381,9 @@ Task<Landed> CompileService::Attempt(Request& request) {
       const Result<SealedRef> file = co_await core_.artifacts.Get(artifact, request.until);
       if (file) {
         core_.store.Touch(cache::Table::kGraphs, candidate.graph_key);
-        core_.flights.Land(candidate.graph_key, Landed{artifact, (*file)->size(), (*stored)->compile_s});
+        Landed landed{artifact, (*file)->size(), (*stored)->compile_s};
+        landed.origin = OriginOf(**stored);
+        core_.flights.Land(candidate.graph_key, std::move(landed));
         is_landed = true;
       }
     }
@@ -490,6 +493,7 @@ Task<Reply> CompileService::Serve(Request& request, const Landed& landed) {
   candidate.variant.artifact = landed.artifact;
   candidate.variant.artifact_bytes = landed.bytes;
   candidate.variant.compile_s = landed.compile_s;
+  candidate.variant.origin = landed.origin;
   CO_TRY_ASSIGN(candidate.variant.text,
                 co_await core_.artifacts.PutText(candidate.text, landed.compile_s, request.until));
   candidate.variant.graph_key = candidate.graph_key;

@@ -97,11 +97,18 @@ struct Config {
   std::string cluster_blobs_region;
   std::string cluster_trust;
   std::string cluster_key;
+  std::string cluster_host;    // Empty: the host name.
   std::string cluster_group;   // Of what this machine vouches for; trust domains are told by it.
   uint64_t cluster_lookup_ms_max = 40;
   uint64_t cluster_compile_ms_max = 60'000;
+  uint64_t cluster_index_ms_max = 1000;
+  uint64_t cluster_blob_ms_max = 30'000;
+  uint64_t cluster_index_blob_bytes_max = 1u << 20;
   uint64_t cluster_miss_ms = 5000;
   uint64_t cluster_misses_max = 16384;
+  uint64_t cluster_trust_check_s = 10;
+  uint64_t cluster_shadow_one_in = 200;
+  uint64_t cluster_shadow_idle_s = 5;
   uint64_t cluster_lease_ms = 5000;
   uint64_t cluster_variants_max = 64;
 

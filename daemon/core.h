@@ -20,6 +20,8 @@
 #include "daemon/flights.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
+#include "daemon/recall.h"
+#include "daemon/shadowing.h"
 #include "daemon/sharing.h"
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
@@ -73,9 +75,14 @@ struct Core {
        const Clock& clock = SystemClock(), ClusterParts cluster_parts = {})
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
-        cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this),
+        cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
+        shadowing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
-        pool(config.pool_threads, config.pool_queue_max) {}
+        pool(config.pool_threads, config.pool_queue_max) {
+    cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
+      shadowing.Fetched(std::move(provenance), text, std::move(gears));
+    };
+  }
 
   const Config& config;
   cache::Store& store;
@@ -88,6 +95,8 @@ struct Core {
   Entries entries;
   Cluster cluster;
   Sharing sharing;
+  Recall recall;
+  Shadowing shadowing;
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;

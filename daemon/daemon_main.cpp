@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include "base/processors.h"
 #include "cache/memory_store.h"
 #include "cache/open_store.h"
+#include "daemon/check_tiers.h"
 #include "daemon/config.h"
 #include "daemon/core.h"
 #include "daemon/detach.h"
@@ -42,9 +44,13 @@ namespace {
 struct Start {
   Config config;
   bool detach = false;
+  bool check = false;    ///< Tries the tiers instead.
   int ready_fd = -1;     ///< Told "ok" or the reason once it is clear.
   unsigned lock_wait_s = 0;
 };
+
+/// Longest wait for each server that is tried.
+constexpr uint64_t kCheckTimeoutS = 10;
 
 /// Fields' names as flags are spelled.
 std::string FlagOf(const ConfigField& field) {
@@ -61,6 +67,7 @@ Result<std::variant<Start, int>> ParseArguments(int count, char** values) {
                "Fields are those of the [daemon] section of the file that INGOT_CONFIG names.");
   app.set_version_flag("--version", std::string(proto::BuildId()));
   app.add_flag("--detach", start.detach, "Go to the background");
+  app.add_flag("--check", start.check, "Try what the configuration says of the cluster, print it as JSON, and end");
   app.add_option("--ready-fd", start.ready_fd, "Descriptor that is told 'ok' or the reason")->take_last();
   app.add_option("--lock-wait-s", start.lock_wait_s, "Seconds to wait for a daemon that ends")->take_last();
   Status wrong;
@@ -186,6 +193,8 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
     core.workload.Restore(*opened);
     return opened;
   });
+  // What other machines have is about to be written.
+  if (core.cluster.is_shared()) store.Hurry();
   bool is_pruned = false;
   std::optional<Ticker> watch(std::in_place, std::chrono::seconds(std::max<uint64_t>(1, config.place_check_s)), [&] {
     if (!place.IsInPlace() || !IsSocket(endpoint.socket)) {
@@ -220,6 +229,11 @@ int DaemonMain(int count, char** values, const Graphs& graphs, const std::string
   Start& start = std::get<Start>(*parsed);
   CloseInherited(start.ready_fd);
   umask(0077);
+  if (start.check) {
+    const nlohmann::ordered_json checks = CheckTiers(start.config, kCheckTimeoutS);
+    fmt::print("{}\n", checks.dump());
+    return checks["ok"].get<bool>() ? 0 : static_cast<int>(Code::kUnavailable);
+  }
   if (start.detach) Detach();
   std::signal(SIGPIPE, SIG_IGN);
   const Status served = Serve(start, graphs, build);

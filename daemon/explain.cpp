@@ -119,8 +119,10 @@ std::string FailureText(const proto::FailureT& failure, int64_t now_s) {
 Task<std::optional<GraphDifference>> DifferenceOfGraphs(Core& core, const proto::StoredVariantT& stored,
                                                         const proto::StoredVariantT& asked, Until until) {
   if (GraphOf(*stored.variant) == GraphOf(*asked.variant)) co_return std::optional<GraphDifference>();
-  CO_TRY_ASSIGN(const std::string was, co_await core.artifacts.GetText({stored.text_low, stored.text_high}, until));
-  CO_TRY_ASSIGN(const std::string is, co_await core.artifacts.GetText({asked.text_low, asked.text_high}, until));
+  CO_TRY_ASSIGN(const std::string was,
+                co_await core.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, until));
+  CO_TRY_ASSIGN(const std::string is,
+                co_await core.cluster.TextOf({asked.text_low, asked.text_high}, asked.compile_s, until));
   co_return FirstGraphDifference(was, is);
 }
 

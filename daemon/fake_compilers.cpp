@@ -19,7 +19,7 @@ std::string ArtifactWith(std::string conditions) {
   return std::string(AsText(proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, {}, {}})));
 }
 
-Result<CompiledArtifact> CompileWords(const CompileJob& job) {
+Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition) {
   const std::string& graph = job.graph;
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
   if (graph.find(" crash") != std::string::npos) return Error(Code::kInternal, "died of signal 6");
@@ -29,6 +29,7 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job) {
   std::string bytes = (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
   if (is_artifact && graph == "template from8") bytes = ArtifactWith("s0 >= 8");
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
+  bytes += addition;
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
   artifact.seconds = 0.5;
@@ -63,6 +64,11 @@ size_t FakeCompilers::pending() const {
   return jobs_.size();
 }
 
+void FakeCompilers::AddToArtifacts(std::string what) {
+  MutexLock lock(mutex_);
+  addition_ = std::move(what);
+}
+
 void FakeCompilers::CloseGate() {
   MutexLock lock(mutex_);
   open_ = false;
@@ -88,17 +94,19 @@ void FakeCompilers::Loop() {
   while (true) {
     std::vector<std::pair<CompileJob, Done>> jobs;
     bool stopping;
+    std::string addition;
     {
       MutexLock lock(mutex_);
       while (!stopping_ && (jobs_.empty() || !open_)) changed_.Wait(mutex_);
       jobs.swap(jobs_);
       stopping = stopping_;
+      addition = addition_;
     }
     for (auto& [job, done] : jobs) {
       if (stopping) {
         done(Error(Code::kCancelled, "the daemon stops"));
       } else {
-        done(CompileWords(job));
+        done(CompileWords(job, addition));
       }
     }
     if (stopping) return;

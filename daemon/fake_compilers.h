@@ -23,6 +23,8 @@ class FakeCompilers final : public Compilers {
   void Stop() override;
   size_t pending() const override;
 
+  /// From now on it makes something else of a graph than other compilers do: this at the end.
+  void AddToArtifacts(std::string what);
   void CloseGate();
   void OpenGate();
   /// Returns once a job has come.
@@ -34,6 +36,7 @@ class FakeCompilers final : public Compilers {
 
   mutable Mutex mutex_;
   CondVar changed_;
+  std::string addition_ GUARDED_BY(mutex_);
   bool open_ GUARDED_BY(mutex_) = true;
   bool stopping_ GUARDED_BY(mutex_) = false;
   size_t started_ GUARDED_BY(mutex_) = 0;

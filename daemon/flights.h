@@ -19,6 +19,8 @@ struct Landed {
   Digest artifact;
   uint64_t bytes = 0;
   float compile_s = 0;
+  /// The envelope by which it came from another machine; null: it was made here.
+  std::shared_ptr<const Buffer> origin = nullptr;
 };
 
 /// At most one piece of work in progress for each key; everybody else waits for it. A request

@@ -21,6 +21,11 @@ cache::Task<std::optional<proto::GraphRecordT>> ReadGraphRecord(cache::Index& in
   co_return out;
 }
 
+std::shared_ptr<const Buffer> OriginOf(const proto::GraphRecordT& record) {
+  if (!record.origin) return nullptr;
+  return std::make_shared<const Buffer>(record.origin->envelope.begin(), record.origin->envelope.end());
+}
+
 cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record,
                                  Until until) {
   const Buffer bytes = proto::PackMessage<proto::GraphRecord>(record);

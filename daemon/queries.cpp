@@ -27,7 +27,7 @@ const std::map<std::string, Offered>& Verbs() {
       {"text", {TextVerb, Pace::kStore}},        {"diff", {DiffVerb, Pace::kStore}},
       {"ranks", {RanksVerb, Pace::kStore}},      {"quarantine", {QuarantineVerb, Pace::kStore}},
       {"split", {SplitVerb, Pace::kStore}},      {"verify", {VerifyVerb, Pace::kUpkeep}},
-      {"gc", {GcVerb, Pace::kUpkeep}},
+      {"gc", {GcVerb, Pace::kUpkeep}},           {"recall", {RecallVerb, Pace::kUpkeep}},
   };
   return verbs;
 }

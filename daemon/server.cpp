@@ -193,6 +193,10 @@ void Server::Run(bool handle_signals) {
   s.ArmIdle();
   s.ArmSweep();
   // What daemons before this one could not give away is given by this one.
+  if (s.core.cluster.is_shared()) {
+    s.core.pool.SpawnAlways(s.core.recall.Watch());
+    s.core.pool.SpawnAlways(s.core.shadowing.Watch());
+  }
   if (s.core.cluster.can_write()) s.core.pool.SpawnAlways(s.core.sharing.Send());
   s.io.run();
   if (handle_signals) ExitWatch::Get().Forget();

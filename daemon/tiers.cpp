@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/log.h"
+#include "cache/indexed_blobs.h"
 #include "cache/redis_index.h"
-#include "cache/s3_blobs.h"
 
 namespace ingot::daemon {
 namespace {
@@ -31,6 +31,14 @@ Result<std::string> TrustFile(const std::string& given, const char* name) {
 }
 
 }  // namespace
+
+cache::S3Options BlobOptionsOf(const Config& config) {
+  cache::S3Options blobs;
+  blobs.endpoint = config.cluster_blobs_endpoint;
+  blobs.bucket = config.cluster_blobs_bucket;
+  blobs.region = config.cluster_blobs_region;
+  return blobs;
+}
 
 struct Tiers::Thread {
   boost::asio::io_context io{1};
@@ -51,7 +59,7 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config) {
   std::unique_ptr<Tiers> tiers(new Tiers());
   if (config.cluster_index.empty()) return tiers;
   ClusterParts& parts = tiers->parts_;
-  parts.host = HostName();
+  parts.host = config.cluster_host.empty() ? HostName() : config.cluster_host;
   tiers->thread_ = std::make_unique<Thread>();
   cache::RedisIndexOptions index;
   std::istringstream urls(config.cluster_index);
@@ -60,13 +68,11 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config) {
   if (!opened) return std::move(opened).error().Wrap("cluster_index");
   parts.index = std::move(opened).value();
   if (!config.cluster_blobs_endpoint.empty()) {
-    cache::S3Options blobs;
-    blobs.endpoint = config.cluster_blobs_endpoint;
-    blobs.bucket = config.cluster_blobs_bucket;
-    blobs.region = config.cluster_blobs_region;
-    auto store = cache::S3Blobs::Open(std::move(blobs));
+    auto store = cache::S3Blobs::Open(BlobOptionsOf(config));
     if (!store) return std::move(store).error().Wrap("cluster_blobs_endpoint");
     parts.blobs = std::move(store).value();
+  } else {
+    parts.blobs = std::make_shared<cache::IndexedBlobs>(parts.index, config.cluster_index_blob_bytes_max);
   }
   TRY_ASSIGN(const std::string key_file, TrustFile(config.cluster_key, "signing.key"));
   if (!config.cluster_key.empty() || std::filesystem::exists(key_file)) {

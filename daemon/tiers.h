@@ -3,9 +3,13 @@
 
 #include <memory>
 
+#include "cache/s3_blobs.h"
 #include "daemon/cluster.h"
 
 namespace ingot::daemon {
+
+/// How the configuration reaches the shared blobs.
+cache::S3Options BlobOptionsOf(const Config& config);
 
 /// The tiers that the configuration names, and the thread that talks to the index. Outlives whoever uses `parts`.
 class Tiers {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cache/provenance.h"
 #include "daemon/convert.h"
 #include "guards/ranges.h"
 
@@ -110,6 +111,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->graph_key_high = added.graph_key.high;
     target->gears = added.gears;
     target->compile_s = added.compile_s;
+    if (added.origin) AddOrigin(*target, *added.origin);
   }
   MergeDependencies(*target->variant, request.dependencies);
   AddOther(*target->variant, added, config);
@@ -129,11 +131,30 @@ bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& adde
     MergeDependencies(variant, from.dependencies);
     AddProven(variant, from.proven, config);
     AddRange(variant, from.range);
-    return variant.dependencies.size() + variant.proven.size() + variant.range.size() != before;
+    if (variant.dependencies.size() + variant.proven.size() + variant.range.size() == before) return false;
+    for (const auto& origin : added.origins) AddOrigin(*stored, origin->envelope);
+    return true;
   }
   MakeRoom(record, config);
   record.variants.push_back(std::make_unique<proto::StoredVariantT>(added));
   return true;
+}
+
+void AddOrigin(proto::StoredVariantT& stored, Bytes envelope) {
+  const auto builder = [](Bytes bytes) {
+    const auto decoded = cache::DecodeEnvelope(bytes);
+    return decoded ? decoded->key : cache::KeyId();
+  };
+  std::erase_if(stored.origins, [&](const auto& one) { return builder(one->envelope) == builder(envelope); });
+  auto origin = std::make_unique<proto::OriginT>();
+  origin->envelope.assign(envelope.begin(), envelope.end());
+  stored.origins.push_back(std::move(origin));
+}
+
+proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
+  proto::StoredVariantT out = stored;
+  out.origins.clear();
+  return out;
 }
 
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,

@@ -23,6 +23,8 @@ struct NewVariant {
   /// What `artifact` may hold code of its own for.
   std::vector<int64_t> gears;
   float compile_s = 0;
+  /// The envelope by which `artifact` came from another machine; null: it was made here.
+  std::shared_ptr<const Buffer> origin;
   /// Template: symbol values that are proved, symbol_count each.
   std::vector<int64_t> proven;
   size_t symbol_count = 0;
@@ -47,11 +49,16 @@ bool Agrees(const proto::VariantT& variant, const proto::CompileT& request);
 void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, const NewVariant& added,
                 const Config& config, int64_t now_s);
 
-/// Removes the variants that an artifact serves, and keeps the failure where there were any.
 /// Adds a variant that another machine made to those that hold the same, or as one more. True when the record says
 /// something that it did not.
 bool MergeVariant(proto::EntryRecordT& record, const proto::StoredVariantT& added, const Config& config);
 
+/// Notes by whose word a part of a variant is here; of one builder the newest stays.
+void AddOrigin(proto::StoredVariantT& stored, Bytes envelope);
+/// The variant as it is shared: without what this machine alone knows of it.
+proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored);
+
+/// Removes the variants that an artifact serves, and keeps the failure where there were any.
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
                      const proto::FailureT& failure);
 

@@ -55,6 +55,11 @@ Task<Json> QuarantineVerb(const VerbCall& call);
 Task<Json> RetryVerb(const VerbCall& call);
 Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
+/// What is shared with other machines, and how the tiers are (verbs_cluster.cpp); null where nothing is.
+Task<Json> ClusterJson(Core& core);
+/// Takes back, here and in the shared tiers, what the trust file does not let in any more.
+Task<Json> RecallVerb(const VerbCall& call);
+
 /// Of a program that is no one graph (verbs_parts.cpp).
 Task<Json> SplitVerb(const VerbCall& call);
 

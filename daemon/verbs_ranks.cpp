@@ -42,9 +42,9 @@ boost::asio::awaitable<std::string> GraphDifferenceText(Core& core, const Entry&
     for (const auto& own : entry.record.variants) {
       if (own->variant->kind != stored->variant->kind) continue;
       const Result<std::string> here = 
-          co_await core.artifacts.GetText({own->text_low, own->text_high}, until);
+          co_await core.cluster.TextOf({own->text_low, own->text_high}, own->compile_s, until);
       const Result<std::string> there = 
-          co_await core.artifacts.GetText({stored->text_low, stored->text_high}, until);
+          co_await core.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, until);
       if (!here || !there) continue;
       if (const auto difference = FirstGraphDifference(*here, *there)) co_return difference->ToText();
     }

@@ -197,6 +197,7 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
 
 Task<Json> StatusVerb(const VerbCall& call) {
   const Artifacts::Use open = call.core.artifacts.open();
+  CO_TRY_ASSIGN(Json cluster, co_await ClusterJson(call.core));
   co_return Json{{"pid", getpid()},
               {"socket", call.hooks.socket},
               {"store", call.hooks.store_dir},
@@ -209,7 +210,8 @@ Task<Json> StatusVerb(const VerbCall& call) {
               {"flights", call.core.flights.size()},
               {"compiles_pending", call.core.compilers.pending()},
               {"open_artifacts", open.count},
-              {"open_artifact_bytes", open.bytes}};
+              {"open_artifact_bytes", open.bytes},
+              {"cluster", std::move(cluster)}};
 }
 
 Task<Json> StatsVerb(const VerbCall& /*call*/) {

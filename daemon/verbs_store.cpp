@@ -19,7 +19,8 @@ using cache::Table;
 
 /// Compiles the variant's graph again; equal bytes are the promise that is checked.
 Task<void> Recompile(Core& core, const proto::StoredVariantT& stored, Until until) {
-  CO_TRY_ASSIGN(std::string text, co_await core.artifacts.GetText({stored.text_low, stored.text_high}, until));
+  CO_TRY_ASSIGN(std::string text,
+                co_await core.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, until));
   CO_TRY_ASSIGN(const Digest graph, core.graphs.DigestOf(text));
   CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
   const Digest graph_key{stored.graph_key_low, stored.graph_key_high};

@@ -67,7 +67,7 @@ Task<FoundText> FindText(Core& core, std::string prefix, Until until) {
 Task<Json> TextVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const JobOutput output, StageOf(call.Text("stage")));
   CO_TRY_ASSIGN(FoundText found, co_await FindText(call.core, call.Text("graph"), call.until));
-  CO_TRY_ASSIGN(std::string text, co_await call.core.artifacts.GetText(found.text, call.until));
+  CO_TRY_ASSIGN(std::string text, co_await call.core.cluster.TextOf(found.text, 0, call.until));
   if (output == JobOutput::Artifact) co_return Json{{"text", std::move(text)}};
   CompileJob job{std::move(text), "text", output, std::move(found.gears)};
   CO_TRY_ASSIGN(const CompiledArtifact made, co_await CompileOn(call.core.compilers, std::move(job), call.until));

@@ -61,6 +61,9 @@ struct Verb {
 /// Prints `answer` as one JSON document and returns true when --json was given.
 bool PrintedJson(const Arguments& arguments, const Json& answer);
 
+/// Prints the answer of `doctor`, or of anything that answers like it; kUnavailable when something is not well.
+Status PrintChecks(const Arguments& arguments, const Json& answer);
+
 // One function for each file in verbs/.
 Verb StatsVerb();
 Verb ListVerb();

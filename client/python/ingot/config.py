@@ -2,6 +2,7 @@
 """Every option of the client, and the only place that reads Ingot's environment variables."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -158,6 +159,23 @@ def _layers_in(path: "str | os.PathLike[str]") -> "list[tuple[str, dict[str, typ
         if isinstance(daemon, dict) and name in daemon:
             values.setdefault(name, daemon[name])
     return [(f"{path}:{_line_of(name, text)}", {name: value}) for name, value in values.items()]
+
+
+@functools.cache
+def _shares(path: str) -> bool:
+    """Errors are for those who need what the file says."""
+    try:
+        import tomllib
+
+        daemon = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8")).get("daemon", {})
+    except (ImportError, OSError, UnicodeDecodeError, ValueError):
+        return False
+    return isinstance(daemon, dict) and bool(daemon.get("cluster_index"))
+
+
+def has_cluster() -> bool:
+    """Whether a daemon that is started here asks other machines, as the file that INGOT_CONFIG names has it."""
+    return bool(path := os.environ.get("INGOT_CONFIG")) and _shares(path)
 
 
 def _line_of(name: str, text: str) -> int:

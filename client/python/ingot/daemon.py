@@ -9,7 +9,7 @@ import time
 import typing
 
 from ingot import _native, background, errors
-from ingot.config import Config
+from ingot.config import Config, has_cluster
 
 log = logging.getLogger("ingot")
 
@@ -23,7 +23,7 @@ class Link:
         self._config = config
         self._said: "set[str]" = set()
         self._begin()
-        self._nothing_stored = True
+        self._nothing_stored = not has_cluster()
         if not self.nothing_stored():
             self.open_soon()  # Otherwise a daemon is started for the first compile: it would take time from the first call.
 
@@ -69,7 +69,7 @@ class Link:
         self.look_at_store()
 
     def nothing_stored(self) -> bool:
-        """Whether there is neither a store nor a daemon: nothing to ask for."""
+        """Whether there is neither a store nor a daemon, nor other machines: nothing to ask for."""
         if self._nothing_stored:
             self._nothing_stored = _native.nothing_stored(self._config.store_dir, self._config.socket)
         return self._nothing_stored

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "client/lib/start_daemon.h"
 
 #include "daemon/config.h"
 #include "tools/ingot/table.h"
@@ -22,7 +32,44 @@ Result<Json> OfNone(Session& session) {
   return Json{{"pid", nullptr}, {"fields", daemon::FieldsJson(config)}};
 }
 
+/// What a program prints.
+Result<std::string> OutputOf(const std::vector<std::string>& words) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Error(Code::kUnavailable, "no pipe: " + std::string(strerror(errno)));
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  pid_t pid = -1;
+  const int failed = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string out;
+  char piece[4096];
+  for (ssize_t got; !failed && (got = read(ends[0], piece, sizeof piece)) > 0;) out.append(piece, got);
+  close(ends[0]);
+  if (failed != 0) return Error(Code::kUnavailable, words[0] + " cannot be started: " + strerror(failed));
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return out;
+}
+
+/// The tiers are tried by the program that would use them.
+Status CheckConfig(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const std::string daemon, client::FindDaemon(session.options().daemon));
+  TRY_ASSIGN(const std::string out, OutputOf({daemon, "--check"}));
+  const Json answer = Json::parse(out, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object()) return Error(Code::kInternal, daemon + " --check says nothing of the tiers");
+  return PrintChecks(arguments, answer);
+}
+
 Status RunConfig(Session& session, const Arguments& arguments) {
+  if (const std::string what = arguments.Text("check"); !what.empty()) {
+    if (what == "check") return CheckConfig(session, arguments);
+    return Error(Code::kInvalid, fmt::format("config {}: there is only `config`, and `config check`", what));
+  }
   Result<Json> answer = session.Ask("config");
   if (!answer && answer.error().code() == Code::kUnavailable) answer = OfNone(session);
   if (!answer) return std::move(answer).error();
@@ -40,7 +87,11 @@ Status RunConfig(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb ConfigVerb() {
-  return {"config", "Every setting and limit of the daemon, and where it comes from", {}, true, RunConfig};
+  return {"config",
+          "Every setting and limit of the daemon, and where it comes from",
+          {{"check", "The word check: try the tiers of the cluster, and say what is wrong", Parameter::kOptional}},
+          true,
+          RunConfig};
 }
 
 }  // namespace ingot::tools

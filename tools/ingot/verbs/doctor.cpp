@@ -11,6 +11,12 @@ namespace {
 
 Status RunDoctor(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("doctor"));
+  return PrintChecks(arguments, answer);
+}
+
+}  // namespace
+
+Status PrintChecks(const Arguments& arguments, const Json& answer) {
   if (!PrintedJson(arguments, answer)) {
     Table table({"check", "", "finding"});
     for (const Json& check : answer["checks"]) {
@@ -22,8 +28,6 @@ Status RunDoctor(Session& session, const Arguments& arguments) {
   if (answer["ok"].get<bool>()) return {};
   return Error(Code::kUnavailable, "something is not as it should be");
 }
-
-}  // namespace
 
 Verb DoctorVerb() {
   return {"doctor", "Checks store, compiler and workers, and says what is wrong", {}, true, RunDoctor};

@@ -374,6 +374,22 @@ Status RunCheck(Session& /*session*/, const Arguments& arguments) {
                                : ""));
 }
 
+Status RunRecall(Session& session, const Arguments& arguments) {
+  TRY_ASSIGN(const Json answer, session.Ask("recall"));
+  if (PrintedJson(arguments, answer)) return {};
+  const Json& cluster = answer["cluster"];
+  fmt::print("here: {} variants of {} entries and {} graphs taken back\n", answer["variants"].get<uint64_t>(),
+             answer["entries"].get<uint64_t>(), answer["graphs"].get<uint64_t>());
+  fmt::print("shared: {} of {} records changed, {} deleted, {} artifacts deleted\n",
+             cluster["records_changed"].get<uint64_t>(), cluster["records_read"].get<uint64_t>(),
+             cluster["records_deleted"].get<uint64_t>(), cluster["blobs"].get<uint64_t>());
+  if (cluster["unreadable"] != 0) {
+    fmt::print("{} shared records could not be read and were left alone\n", cluster["unreadable"].get<uint64_t>());
+  }
+  if (cluster["contended"] != 0) return Error(Code::kUnavailable, "others wrote meanwhile: run it again");
+  return {};
+}
+
 }  // namespace
 
 std::vector<Verb> TrustVerbs() {
@@ -398,6 +414,7 @@ std::vector<Verb> TrustVerbs() {
         {"--graph", "Graph key", Parameter::kOptional},
         from, until,
         {"--reason", "Why, for people", Parameter::kOptional}, file}, true, RunRevoke},
+      {"recall", "Takes what is revoked out of this machine's store and the shared tiers", {}, true, RunRecall},
       {"rotate", "Makes a key that follows the private key, and prints what readers add",
        {{"name", "What people call the new key"},
         {"--from", "When the new key begins (now)", Parameter::kOptional},

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recall.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "cache/waiter.h"
+#include "daemon/cluster_records.h"
+#include "daemon/convert.h"
+#include "daemon/core.h"
+#include "daemon/graph_record.h"
+
+namespace ingot::daemon {
+namespace {
+
+using cache::Table;
+using cache::Verdict;
+
+/// Whether the trust file says that this builder may not have a word here. What it cannot say now (there is none, it is
+/// damaged) takes nothing away: nothing new is let in meanwhile.
+bool IsTakenBack(const cache::Trust& trust, Bytes envelope) {
+  switch (trust.JudgeEnvelope(envelope).verdict) {
+    case Verdict::kRevoked:
+    case Verdict::kUnknownKey:
+    case Verdict::kBadSignature:
+    case Verdict::kMalformed:
+    case Verdict::kNotInDomain: return true;
+    default: return false;
+  }
+}
+
+size_t DropTakenBack(proto::EntryRecordT& record, const cache::Trust& trust) {
+  return std::erase_if(record.variants, [&](const auto& stored) {
+    return std::ranges::any_of(stored->origins,
+                               [&](const auto& origin) { return IsTakenBack(trust, origin->envelope); });
+  });
+}
+
+}  // namespace
+
+cache::Task<Recall::Counts> Recall::FromHere(Until until) {
+  Counts counts;
+  const cache::Trust* const trust = core_.cluster.trust();
+  if (trust == nullptr) co_return counts;
+  std::vector<Digest> entries;
+  const auto look = [&](const EntryRef& entry) {
+    const bool is_hit = std::ranges::any_of(entry->record.variants, [&](const auto& stored) {
+      return std::ranges::any_of(stored->origins,
+                                 [&](const auto& origin) { return IsTakenBack(*trust, origin->envelope); });
+    });
+    if (is_hit) entries.push_back(entry->digest);
+    return true;
+  };
+  CO_TRY(co_await core_.entries.ForEach(look, until));
+  // Graphs first: a compile between the two would find the variant's artifact by its graph.
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core_.store.List(Table::kGraphs, after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      CO_TRY(until.Check());
+      const Result<std::optional<proto::GraphRecordT>> record = co_await ReadGraphRecord(core_.index, row.key, until);
+      if (!record || !*record || !(*record)->origin || !IsTakenBack(*trust, (*record)->origin->envelope)) continue;
+      CO_TRY(core_.store.Delete(Table::kGraphs, row.key));
+      ++counts.graphs;
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  for (const Digest& digest : entries) {
+    size_t dropped = 0;
+    Entries::Change drop = [&](proto::EntryRecordT& record) { dropped = DropTakenBack(record, *trust); };
+    const Result<EntryRef> changed = co_await core_.entries.ChangeStored(digest, std::move(drop), until);
+    if (!changed && changed.error().code() != Code::kNotFound) co_return changed.error();
+    counts.variants += dropped;
+    counts.entries += dropped != 0;
+  }
+  if (counts.variants + counts.graphs != 0) {
+    LogWarn("took back what came by the word of builders that are not trusted any more",
+            {{"variants", counts.variants}, {"graphs", counts.graphs}});
+  }
+  co_return counts;
+}
+
+cache::Task<cache::Removed> Recall::FromCluster(Until until) {
+  co_return co_await core_.cluster.RemoveRevoked(until);
+}
+
+boost::asio::awaitable<void> Recall::Watch() {
+  cache::Trust* const trust = core_.cluster.trust();
+  if (trust == nullptr) co_return;
+  const std::stop_token stop = core_.stop.get_token();
+  std::shared_ptr<const cache::TrustPolicy> seen;
+  while (!stop.stop_requested()) {
+    const Status refreshed = trust->Refresh();
+    const auto now = trust->policy();
+    if (refreshed && now != seen) {
+      const Until until{.stop = stop};
+      const Result<Counts> counts = co_await FromHere(until);
+      if (counts) seen = now;
+      if (!counts) LogDebug("could not take back all yet", {{"reason", counts.error()}});
+    }
+    const auto nothing = std::make_shared<cache::Waiter>();
+    const std::chrono::seconds interval(std::max<uint64_t>(1, core_.config.cluster_trust_check_s));
+    const Until pause = Until::In(interval, stop);
+    Ignore(co_await cache::Waiter::Wait(nothing, pause), "it is looked at in any case");
+  }
+}
+
+}  // namespace ingot::daemon

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "cache/removal.h"
+#include "cache/task.h"
+#include "cache/trust.h"
+
+namespace ingot::daemon {
+
+struct Core;
+
+/// Takes back what came by the word of somebody who is not trusted any more: out of this machine's store as soon as
+/// the trust file says so, out of the shared tiers when somebody asks for it. Programs that run already keep what
+/// they have. Thread-safe.
+class Recall {
+ public:
+  explicit Recall(Core& core) : core_(core) {}
+
+  struct Counts {
+    uint64_t entries = 0;   ///< Changed.
+    uint64_t variants = 0;  ///< Taken out of them.
+    uint64_t graphs = 0;    ///< Records of graphs deleted.
+  };
+  /// Looks at everything that came from elsewhere. Bytes that nothing names any more are left to gc.
+  cache::Task<Counts> FromHere(Until until);
+  /// Removes from the shared index and blobs what the trust file revokes.
+  cache::Task<cache::Removed> FromCluster(Until until);
+  /// Looks from time to time whether the trust file has changed, until the daemon stops.
+  boost::asio::awaitable<void> Watch();
+
+ private:
+  Core& core_;
+};
+
+}  // namespace ingot::daemon

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines of a cluster on this one, over a real Redis and the S3 server that INGOT_S3_ENDPOINT names (else one in
+memory): what a new machine waits for, ten that miss at once, a holder that dies, tiers in trouble.
+
+usage: [tests/support/swift_server.py] python tests/bench/cluster.py [hit|many|killed|trouble ...]
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
+from hosts import Cluster, Host, wait_until  # noqa: E402
+from tabulate import tabulate  # noqa: E402
+
+# argv: a name of models.py. One process whose first call is served by whoever has it.
+FIRST = f"import sys; sys.path.insert(0, {str(HERE)!r})" + """
+import json, time, torch, ingot
+from models import MODELS
+model, args = MODELS[sys.argv[1]]()
+eager = sys.argv[2] == "eager"
+with torch.no_grad():
+    step = model if eager else ingot.compile(model)
+    began = time.perf_counter()
+    first = step(*args)
+    first_s = time.perf_counter() - began
+    right = model(*args)
+    out = {"first_s": first_s, "difference": float((first - right).abs().max())}
+    if not eager:
+        step.wait()
+        out["native_s"] = time.perf_counter() - began
+        out["stats"] = ingot.stats()
+print(json.dumps(out))
+"""
+
+# argv: how many statements; seconds to go on calling. What calls cost beside eager's in the same process.
+CALLS = """
+import json, sys, time, torch, ingot
+steps, seconds = int(sys.argv[1]), float(sys.argv[2])
+def f(x, w):
+    for i in range(steps):
+        x = torch.relu(x @ w) * (i + 1) / 7 + x
+    return x
+torch.manual_seed(0)
+x, w = torch.randn(64, 256), torch.randn(256, 256) / 16
+with torch.no_grad():
+    right, eager_s = f(x, w), []
+    for _ in range(50):
+        began = time.perf_counter(); f(x, w); eager_s.append(time.perf_counter() - began)
+    g = ingot.compile(f)
+    took, wrong, native, began_all = [], 0, None, time.perf_counter()
+    while time.perf_counter() - began_all < seconds:
+        began = time.perf_counter(); y = g(x, w); took.append(time.perf_counter() - began)
+        wrong += not torch.allclose(y, right, atol=1e-4)
+        if native is None and ingot.stats()["native_calls"]: native = time.perf_counter() - began_all
+        time.sleep(0.002)
+print(json.dumps({"eager_s": sorted(eager_s)[len(eager_s) // 2], "first_s": took[0], "slowest_s": max(took), "wrong": wrong, "native_after_s": native, "calls": len(took)}))
+"""
+
+
+def cluster(count: int, **settings: object):
+    folder = tempfile.TemporaryDirectory(prefix="ingot-cluster-")
+    found = Cluster(pathlib.Path(folder.name))
+    found.folder = folder
+    found.add(count, **settings)
+    return found
+
+
+def hit(rounds: int = 7) -> None:
+    """A new machine's first call of MiniLM, which another has compiled."""
+    world = cluster(2)
+    a, b = world.hosts
+    cold = a.python(FIRST, "minilm", "ingot")
+    world.shared()
+    rows, eager, ours, warm = [], [], [], []
+    for _ in range(rounds):
+        eager.append(b.python(FIRST, "minilm", "eager")["first_s"])
+        b.forget()
+        b.start()
+        run = b.python(FIRST, "minilm", "ingot")
+        assert run["stats"]["captures"] == 0, run["stats"]
+        assert run["difference"] < 1e-4
+        ours.append(run["first_s"])
+        warm.append(b.python(FIRST, "minilm", "ingot")["first_s"])
+    e = statistics.median(eager)
+    for name, found in (("eager", eager), ("from the cluster", ours), ("from its own daemon", warm)):
+        rows.append([name, *(f"{value * 1e3:.1f}" for value in (min(found), statistics.median(found), max(found))), f"{(statistics.median(found) - e) * 1e3:+.1f}"])
+    print(tabulate(rows, headers=["first call of MiniLM on a new machine, ms", "least", "median", "most", "beyond eager"]))
+    print(f"the first machine: native after {cold['native_s']:.2f} s; lookup {b.stats()['cluster_lookup_ns'] / max(1, b.stats()['cluster_lookup_count']) / 1e6:.1f} ms\n")
+    world.close()
+
+
+def many(count: int = 10) -> None:
+    """Machines that miss one key at once: one process calls through as many daemons."""
+    world = cluster(count)
+    for host in world.hosts:
+        host.start()
+    code = """
+import json, sys, threading, time, torch, ingot
+stores = sys.argv[1:]
+def f(x, w):
+    for i in range(24):
+        x = torch.relu(x @ w) * (i + 1) / 7 + torch.sin(x)
+    return x
+x, w = torch.randn(8, 32), torch.randn(32, 32) / 6
+sites = [ingot.compile(f, config=ingot.Config(store_dir=s)) for s in stores]
+done = [0.0] * len(sites)
+gate = threading.Barrier(len(sites))
+def go(i):
+    gate.wait()
+    with torch.no_grad():
+        sites[i](x, w)
+        sites[i].wait(60)
+    done[i] = time.time()
+threads = [threading.Thread(target=go, args=(i,)) for i in range(len(sites))]
+began = time.time()
+for t in threads: t.start()
+for t in threads: t.join()
+print(json.dumps({"served": sorted(d - began for d in done), "all": ingot.stats()}))
+"""
+    out = world.hosts[0].python(code, *(str(host.store) for host in world.hosts))
+    served = out["served"]
+    print(f"{count} machines miss one key at once: {world.total('compiles')} compiled; the first has native code after {served[0] * 1e3:.0f} ms, "
+          f"the others {', '.join(f'+{(s - served[0]) * 1e3:.0f}' for s in served[1:])} ms\n")
+    world.close()
+
+
+def killed() -> None:
+    """The holder of the lease dies in the middle of its compile."""
+    world = cluster(2, cluster_lease_ms=3000)
+    a, b = world.hosts
+    a.start()
+    b.start()
+    dying = a.begin(CALLS, "300", "30")
+    wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
+    a.stop_workers()
+    assert a.stats()["compiles"] == 0
+    other = b.begin(CALLS, "300", "12")
+    wait_until("the other waits for it", lambda: b.stats()["cluster_waits"] == 1)
+    a.kill()
+    began = time.perf_counter()
+    wait_until("the other has compiled", lambda: b.stats()["compiles"] == 1)
+    took = time.perf_counter() - began
+    run = Host.finish(other)
+    print(f"holder killed: {b.stats()['compiles']} more compile, {took:.2f} s after its death (lease 3 s); slowest call {run['slowest_s'] * 1e3:.1f} ms, wrong {run['wrong']}\n")
+    dying.kill()
+    dying.wait()
+    world.close()
+
+
+def trouble() -> None:
+    """What calls cost while a tier is gone, silent, slow by 5 s or cut."""
+    rows = []
+    for tier in ("redis", "s3"):
+        for fault in ("refuse", "silent", "slow", "cut"):
+            world = cluster(2)
+            a, b = world.hosts
+            a.python(CALLS, "4", "1")
+            world.shared()
+            b.start()
+            proxy = getattr(b, tier)
+            proxy.cut_bytes = 40
+            proxy.set(fault)
+            run = b.python(CALLS, "4", "12")
+            proxy.set("pass")
+            began = time.perf_counter()
+            b.python(CALLS, "5", "1")
+            world.shared()
+            recovered = time.perf_counter() - began
+            rows.append([tier, fault, f"{run['eager_s'] * 1e3:.2f}", f"{(run['first_s'] - run['eager_s']) * 1e3:+.1f}", f"{(run['slowest_s'] - run['eager_s']) * 1e3:+.1f}",
+                         "never" if run["native_after_s"] is None else f"{run['native_after_s']:.2f}", run["wrong"], f"{recovered:.1f}"])
+            world.close()
+    print(tabulate(rows, headers=["tier", "fault", "eager call, ms", "first call beyond", "slowest beyond", "native after, s", "wrong", "sends again within, s"]), "\n")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ["hit", "many", "killed", "trouble"]:
+        {"hit": hit, "many": many, "killed": killed, "trouble": trouble}[name]()

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines of a cluster on this one: each has a store, a daemon, a configuration and a signing key of its own.
+
+They share a Redis of their own, the S3 server that INGOT_S3_ENDPOINT names (tests/support/swift_server.py) or a fake
+one in memory, and one list of trusted keys. Between a machine and either server stands a :class:`Proxy`.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+# The build that belongs to this interpreter; looked up without loading PyTorch.
+BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
+BIN = BUILD / "bin"
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(what: str, is_so, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+class Proxy:
+    """Stands in front of a server on the loopback and does what networks do, from the next byte on.
+
+    `mode`: "pass"; "refuse" (closes what is open and what comes); "silent" (takes everything, passes nothing);
+    "slow" (each piece `delay_s` later); "cut" (closes after `cut_bytes` of an answer).
+    """
+
+    def __init__(self, port: int) -> None:
+        self.mode, self.delay_s, self.cut_bytes = "pass", 5.0, 2000
+        self._target = port
+        self._open: "list[socket.socket]" = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def set(self, mode: str) -> None:
+        self.mode = mode
+        if mode == "refuse":
+            for one in self._open:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.set("refuse")
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.mode == "refuse":
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:
+                client.close()
+                continue
+            for one in (client, server):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open += [client, server]
+            threading.Thread(target=self._pump, args=(client, server, False), daemon=True).start()
+            threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+        sent = 0
+        with contextlib.suppress(OSError):
+            while piece := source.recv(65536):
+                while self.mode == "silent":
+                    time.sleep(0.01)
+                if self.mode == "slow":
+                    time.sleep(self.delay_s)
+                if self.mode == "refuse":
+                    break
+                if self.mode == "cut" and is_answer and sent + len(piece) > self.cut_bytes:
+                    sink.sendall(piece[:max(0, self.cut_bytes - sent)])
+                    break
+                sent += len(piece)
+                sink.sendall(piece)
+        for one in (source, sink):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+class Servers:
+    """Redis and S3 of a test."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.redis_port = free_port()
+        self._redis_words = ["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                             "--dir", str(folder), "--logfile", str(folder / "redis.log")]
+        self._redis: "subprocess.Popen[bytes] | None" = None
+        self._s3: "subprocess.Popen[str] | None" = None
+        self.start_redis()
+        if "INGOT_S3_ENDPOINT" in os.environ:
+            self.s3 = {name: os.environ[name] for name in
+                       ("INGOT_S3_ENDPOINT", "INGOT_S3_BUCKET", "INGOT_S3_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+        else:
+            self._s3 = subprocess.Popen([str(BIN / "fake-s3")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.s3 = dict(line.split("=", 1) for line in self._s3.stdout.readline().split())
+        self.s3_port = int(self.s3["INGOT_S3_ENDPOINT"].rsplit(":", 1)[1])
+
+    def start_redis(self) -> None:
+        self._redis = subprocess.Popen(self._redis_words, stdout=subprocess.DEVNULL)
+
+        def answers() -> bool:
+            try:
+                socket.create_connection(("127.0.0.1", self.redis_port), 1).close()
+            except OSError:
+                return False
+            return True
+        wait_until("Redis listens", answers)
+
+    def stop_redis(self) -> None:
+        self._redis.kill()
+        self._redis.wait()
+
+    def close(self) -> None:
+        self.stop_redis()
+        if self._s3 is not None:
+            self._s3.stdin.close()
+            self._s3.wait()
+
+
+class Host:
+    """A machine: what runs on it sees its own home, store and daemon."""
+
+    def __init__(self, name: str, folder: pathlib.Path, servers: Servers, settings: "dict[str, object]") -> None:
+        self.name, self.folder = name, folder
+        self.redis, self.s3 = Proxy(servers.redis_port), Proxy(servers.s3_port)
+        self.store = folder / "store"
+        self.trust = folder / "home" / ".config" / "ingot"
+        self.trust.mkdir(parents=True, mode=0o700)
+        for part in (folder / "home", folder / "home" / ".config", self.trust):
+            part.chmod(0o700)
+        self.settings = {"cluster_index": f"redis://127.0.0.1:{self.redis.port}", "cluster_blobs_endpoint": f"http://127.0.0.1:{self.s3.port}",
+                         "cluster_blobs_bucket": servers.s3["INGOT_S3_BUCKET"], "cluster_blobs_region": servers.s3["INGOT_S3_REGION"],
+                         "cluster_host": name, **settings}
+        self.env = {**os.environ, "HOME": str(folder / "home"), "XDG_CONFIG_HOME": str(folder / "home" / ".config"), "INGOT_STORE_DIR": str(self.store),
+                    "INGOT_CONFIG": str(folder / "ingot.toml"), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
+                    "AWS_ACCESS_KEY_ID": servers.s3["AWS_ACCESS_KEY_ID"], "AWS_SECRET_ACCESS_KEY": servers.s3["AWS_SECRET_ACCESS_KEY"]}
+        for name in ("INGOT_SOCKET", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):
+            self.env.pop(name, None)
+        self.configure()
+        self.public = self.json("trust", "keygen", self.name)["public"]
+
+    def configure(self, **settings: object) -> None:
+        """Changes the configuration, for the next daemon."""
+        self.settings.update(settings)
+        lines = [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
+        (self.folder / "ingot.toml").write_text("\n".join(["[daemon]", *lines, ""]))
+
+    def cli(self, *args: str, check: bool = True) -> str:
+        done = subprocess.run([str(BIN / "ingot"), *args], env=self.env, capture_output=True, text=True)
+        if check:
+            assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def json(self, *args: str):
+        return json.loads(self.cli(*args, "--json"))
+
+    def stats(self) -> "dict[str, int]":
+        return self.json("stats", "--all")
+
+    def has_sent(self) -> bool:
+        """Whether others can have all that was made here; a machine without a daemon has nothing to send now."""
+        text = self.cli("daemon", "status", "--json", check=False)
+        if not text:
+            return True
+        status = json.loads(text)
+        return status["flights"] == 0 and status["cluster"]["unsent"] == 0
+
+    def start(self) -> int:
+        """Starts the daemon; its process."""
+        return self.json("daemon", "start")["pid"]
+
+    def stop(self) -> None:
+        self.cli("daemon", "stop", check=False)
+
+    def workers(self) -> "list[int]":
+        pid = self.json("daemon", "status")["pid"]
+        return [int(one) for one in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()]
+
+    def stop_workers(self) -> None:
+        """From here on no compile of this machine ends."""
+        for one in self.workers():
+            os.kill(one, signal.SIGSTOP)
+
+    def kill(self) -> None:
+        """As a machine that loses power: the daemon and its workers are gone at once."""
+        for one in (self.json("daemon", "status")["pid"], *self.workers()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """A machine that has never seen anything."""
+        self.stop()
+        shutil.rmtree(self.store, ignore_errors=True)
+
+    def python(self, code: str, *args: str, **env: str):
+        """Runs code in a new process; its last line of output is JSON."""
+        return self.finish(self.begin(code, *args, **env))
+
+    def begin(self, code: str, *args: str, **env: str) -> subprocess.Popen:
+        return subprocess.Popen([sys.executable, "-c", code, *args], env={**self.env, **env}, cwd=self.folder,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    @staticmethod
+    def finish(process: subprocess.Popen):
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return json.loads(out.splitlines()[-1])
+
+
+class Cluster:
+    """Machines that trust each other."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+        self.servers = Servers(folder)
+        self.hosts: "list[Host]" = []
+
+    def add(self, count: int = 1, **settings: object) -> "list[Host]":
+        added = []
+        for _ in range(count):
+            name = f"host{len(self.hosts)}"
+            folder = self._folder / name
+            folder.mkdir(mode=0o700)
+            added.append(Host(name, folder, self.servers, settings))
+            self.hosts.append(added[-1])
+        first = self.hosts[0]
+        for host in added:
+            first.cli("trust", "add", host.public)
+        for host in self.hosts[1:]:
+            shutil.copy(first.trust / "trust.toml", host.trust / "trust.toml")
+        return added
+
+    def total(self, counter: str) -> int:
+        return sum(host.stats()[counter] for host in self.hosts)
+
+    def shared(self) -> None:
+        """Waits until nothing is left to be sent."""
+        for host in self.hosts:
+            wait_until(f"{host.name} has sent what it made", host.has_sent)
+
+    def close(self) -> None:
+        for host in self.hosts:
+            host.stop()
+            host.redis.close()
+            host.s3.close()
+        self.servers.close()
