@@ -69,13 +69,15 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
   }
   const cache::Key key = ToKey(*message->key());
   const Digest digest = key.ToDigest();
-  {
+  const bool again = message->again();
+  // Memory answers only those who have not been answered by it.
+  if (!again) {
     const Digest bytes = DigestOf(body);
     MutexLock lock(mutex_);
     seen_.Put(bytes, digest, 1);
   }
   Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
-  if (!IsServed(entry)) {
+  if (!IsServed(entry) || again) {
     // What comes later than this serves the next call, or the compile that is about to be asked for.
     const Until soon = until.AtMost(std::chrono::milliseconds(core_.config.cluster_lookup_ms_max));
     const bool came = co_await core_.sharing.EntryFor(key, soon);

@@ -177,8 +177,9 @@ Result<LookupAnswer> Connection::Lookup(const proto::LookupT& request, int deadl
   return answer;
 }
 
-Result<LookupAnswer> Connection::Lookup(const proto::EntryKeyT& key, int deadline_ms) {
+Result<LookupAnswer> Connection::Lookup(const proto::EntryKeyT& key, int deadline_ms, bool again) {
   proto::LookupT request;
+  request.again = again;
   request.key = std::make_unique<proto::EntryKeyT>();
   for (const auto& component : key.components) {
     auto copy = std::make_unique<proto::ComponentT>();

@@ -52,7 +52,7 @@ class Connection {
   static Result<std::unique_ptr<Connection>> Open(ConnectionOptions options = {});
 
   Result<LookupAnswer> Lookup(const proto::LookupT& request, int deadline_ms = -1);
-  Result<LookupAnswer> Lookup(const proto::EntryKeyT& key, int deadline_ms = -1);
+  Result<LookupAnswer> Lookup(const proto::EntryKeyT& key, int deadline_ms = -1, bool again = false);
   Result<CompileAnswer> Compile(const proto::CompileT& request, int deadline_ms = -1);
   /// Arguments and answer are JSON (docs/cli.md).
   Result<std::string> Query(const std::string& verb, const std::string& json = "{}",

@@ -120,11 +120,11 @@ py::dict MissDict(const proto::MissT& miss) {
 
 /// {"variants": [...], "why": str, "in_parts": str, "entry": key, "miss": {...}}; a variant whose artifact this machine
 /// refuses is left out.
-py::dict Lookup(Connection& connection, const Components& components, int deadline_ms) {
+py::dict Lookup(Connection& connection, const Components& components, int deadline_ms, bool again) {
   const auto key = MakeKey(components);
   Result<LookupAnswer> answer = [&] {
     const WithoutGil released;
-    return connection.Lookup(*key, deadline_ms);
+    return connection.Lookup(*key, deadline_ms, again);
   }();
   LookupAnswer found = Unwrap(std::move(answer));
   py::list variants;
@@ -240,7 +240,7 @@ void BindConnection(py::module_& m) {
   py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
       .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"),
                   py::arg("start_ms_max"))
-      .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"))
+      .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"), py::arg("again") = false)
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,

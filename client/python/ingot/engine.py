@@ -17,7 +17,7 @@ import torch
 from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
                    interrupts, keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
-from ingot.config import Config
+from ingot.config import Config, has_cluster
 from ingot.entry import Entry, Job, Shape, State
 
 log = logging.getLogger("ingot")
@@ -316,8 +316,22 @@ class Engine:
             self._last_miss = self._last_miss if reply["in_parts"] else miss.of_reply(reply)
         else:
             self._admit(entry, reply["variants"], call)
+            if not entry.usable() and has_cluster():
+                self._ask_again(entry, key, call)
         counters.add("entry_hits" if entry.usable() else "entry_misses")
         return entry
+
+    def _ask_again(self, entry: Entry, key: keys.EntryKey, call: calls.Call) -> None:
+        """What this machine has of an entry does not hold here; others may have more of it."""
+        began = time.perf_counter()
+        try:
+            reply = self._link.get(self.config.first_lookup_ms_max).lookup(key.components, self.config.first_lookup_ms_max, True)
+        except errors.Error as e:
+            return self._note_daemon_error(e)
+        finally:
+            counters.add_seconds("lookup", time.perf_counter() - began)
+        if len(reply["variants"]) > len(entry.variants):
+            self._admit(entry, reply["variants"], call)
 
     def _admit(self, entry: Entry, variants: "list[dict[str, typing.Any]]", call: calls.Call) -> None:
         """Keeps the variants, and notes whose dependency record holds in this process."""
