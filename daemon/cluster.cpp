@@ -47,6 +47,13 @@ bool Unpack(Bytes bytes, Object& into) {
   return true;
 }
 
+cache::BreakerLimits BreakerLimitsOf(const Config& config) {
+  cache::BreakerLimits limits;
+  limits.pause_ms_max = static_cast<int64_t>(config.cluster_pause_ms_max);
+  limits.pause_ms_min = std::min(limits.pause_ms_min, limits.pause_ms_max);
+  return limits;
+}
+
 /// Whether another machine has said exactly this of a variant: nothing is to be added to its word.
 bool IsTheirs(const proto::StoredVariantT& stored, const cache::Sha256& variant) {
   return std::ranges::any_of(stored.origins, [&](const auto& origin) {
@@ -74,8 +81,8 @@ Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts,
       artifacts_(artifacts),
       entries_(entries),
       parts_(std::move(parts)),
-      index_breaker_({}, clock),
-      blobs_breaker_({}, clock),
+      index_breaker_(BreakerLimitsOf(config), clock),
+      blobs_breaker_(BreakerLimitsOf(config), clock),
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
 
 Until Cluster::BlobCall(const Until& until, double cost_s) const {

@@ -100,6 +100,8 @@ constexpr ConfigField kFields[] = {
      &Config::cluster_index_ms_max},
     {"cluster_blob_ms_max", "milliseconds one artifact may take; reading takes no longer than compiling it again",
      &Config::cluster_blob_ms_max},
+    {"cluster_pause_ms_max", "milliseconds for which a tier that fails is left alone at most",
+     &Config::cluster_pause_ms_max},
     {"cluster_index_blob_bytes_max", "bytes of one artifact in the shared index, where no store of blobs is configured",
      &Config::cluster_index_blob_bytes_max},
     {"cluster_miss_ms", "milliseconds for which an entry that nobody has is not asked for again",

@@ -25,7 +25,6 @@ constexpr size_t kUnsentPage = 64;
 /// Worth more than any compile: eviction must not take what nobody else has yet.
 constexpr double kUnsentCost = 1e9;
 constexpr milliseconds kPauseMin{500};
-constexpr milliseconds kPauseMax{60'000};
 
 Digest UnsentKey(const Digest& entry) {
   Hasher hasher;
@@ -198,7 +197,7 @@ boost::asio::awaitable<void> Sharing::Send() {
         ++sent;
       }
     }
-    pause = has_failed ? std::min(pause * 2, kPauseMax) : kPauseMin;
+    pause = has_failed ? std::min(pause * 2, std::max(kPauseMin, milliseconds(core_.config.cluster_pause_ms_max))) : kPauseMin;
     if (sent != 0 && !has_failed) continue;
     const Until until = has_failed ? Until::In(pause, stop) : Until{.stop = stop};
     Ignore(co_await cache::Waiter::Wait(waiter, until), "the queue is looked at in any case");

@@ -82,7 +82,7 @@ def test_a_machine_that_dies_while_it_compiles_is_taken_over(cluster: Cluster) -
 @pytest.mark.parametrize("tier", ["redis", "s3"])
 @pytest.mark.parametrize("fault", ["refuse", "silent", "slow", "cut"])
 def test_a_tier_in_trouble_costs_no_answer_and_comes_back(cluster: Cluster, tier: str, fault: str) -> None:
-    a, b = cluster.add(2, cluster_index_ms_max=300, cluster_blob_ms_max=500, cluster_compile_ms_max=5000)
+    a, b = cluster.add(2, cluster_index_ms_max=300, cluster_blob_ms_max=500, cluster_compile_ms_max=5000, cluster_pause_ms_max=1000)
     assert run(a, 2)["native_calls"] >= 1
     cluster.shared()
     proxy = getattr(b, tier)
