@@ -19,11 +19,11 @@ bool SaysAway(const Error& error) { return error.code() == Code::kUnavailable ||
 }  // namespace
 
 ShardedIndex::ShardedIndex(std::vector<IndexShard> shards, std::shared_ptr<Index> listing, const Clock& clock,
-                           const BreakerLimits& limits)
-    : listing_(std::move(listing)) {
+                           const ShardedIndexOptions& options)
+    : options_(options), listing_(std::move(listing)) {
   for (IndexShard& shard : shards) {
     names_.push_back(std::move(shard.name));
-    shards_.push_back(std::make_unique<Shard>(clock, limits));
+    shards_.push_back(std::make_unique<Shard>(clock, options.breaker));
     shards_.back()->index = std::move(shard.index);
   }
 }
@@ -42,11 +42,18 @@ Task<T> ShardedIndex::CallAt(size_t place, Digest key, Calls<T> call, Until unti
       co_return Error(Code::kUnavailable, "the shard failed of late and is left alone for a while: " +
                                               shard.breaker.facts().why);
     }
-    Result<T> result = co_await call(*shard.index);
+    const Until answer = until.AtMost(options_.answer_max);
+    Result<T> result = co_await call(*shard.index, answer);
     if (result || !SaysAway(result.error())) {
       const bool gave_up = !result && result.error().code() == Code::kCancelled;
       gave_up ? shard.breaker.GaveUp() : shard.breaker.Succeeded();
       co_return result;
+    }
+    // Whose own time is over has learnt nothing.
+    const Status over = until.Check();
+    if (!over) {
+      shard.breaker.GaveUp();
+      co_return std::move(result).error();
     }
     // One connection that was cut is no shard that is away.
     shard.breaker.Failed(result.error().ToText());
@@ -67,8 +74,8 @@ Task<std::pair<T, size_t>> ShardedIndex::CallFirst(Digest key, Calls<T> call, Un
 }
 
 Task<Record> ShardedIndex::GetOne(RecordKey key, Until until) {
-  const Calls<std::vector<Record>> read = [key, until](Index& shard) {
-    return shard.Get(std::vector<RecordKey>{key}, until);
+  const Calls<std::vector<Record>> read = [key](Index& shard, Until answer) {
+    return shard.Get(std::vector<RecordKey>{key}, std::move(answer));
   };
   CO_TRY_ASSIGN(auto found, co_await CallFirst<std::vector<Record>>(key.digest, read, until));
   if (!found.first.front().exists() && found.second + 1 < std::min(kChoicesMax, shards_.size())) {
@@ -97,8 +104,8 @@ Task<std::vector<Record>> ShardedIndex::Get(std::vector<RecordKey> keys, Until u
 
 Task<uint64_t> ShardedIndex::CompareAndSet(RecordKey key, uint64_t expected, Buffer value, RecordFacts facts,
                                            Until until) {
-  const Calls<uint64_t> write = [&](Index& shard) {
-    return shard.CompareAndSet(key, NumberOf(expected), value, facts, until);
+  const Calls<uint64_t> write = [&](Index& shard, Until answer) {
+    return shard.CompareAndSet(key, NumberOf(expected), value, facts, std::move(answer));
   };
   if (expected == 0) {
     CO_TRY_ASSIGN(const auto written, co_await CallFirst<uint64_t>(key.digest, write, until));
@@ -113,7 +120,9 @@ Task<uint64_t> ShardedIndex::CompareAndSet(RecordKey key, uint64_t expected, Buf
 }
 
 Task<bool> ShardedIndex::CompareAndDelete(RecordKey key, uint64_t expected, Until until) {
-  const Calls<bool> remove = [&](Index& shard) { return shard.CompareAndDelete(key, NumberOf(expected), until); };
+  const Calls<bool> remove = [&](Index& shard, Until answer) {
+    return shard.CompareAndDelete(key, NumberOf(expected), std::move(answer));
+  };
   co_return co_await CallAt<bool>(expected % kPlaces, key.digest, remove, until);
 }
 
@@ -127,13 +136,8 @@ Task<Index::GroupPage> ShardedIndex::Groups(Table table, std::string after, size
 }
 
 Task<Record> ShardedIndex::Changed(RecordKey key, uint64_t seen, Until until) {
-  size_t place = seen % kPlaces;
-  const Calls<Record> wait = [&](Index& shard) { return shard.Changed(key, NumberOf(seen), until); };
-  if (seen == 0) {
-    CO_TRY_ASSIGN(auto changed, co_await CallFirst<Record>(key.digest, wait, until));
-    changed.first.version = Mark(changed.first.version, changed.second);
-    co_return std::move(changed.first);
-  }
+  const size_t place = seen % kPlaces;
+  if (place >= shards_.size()) co_return Error(Code::kInvalid, "a version of no shard");
   // A wait that ends with its time says nothing of the shard.
   CO_TRY_ASSIGN(Record record, co_await At(key.digest, place).index->Changed(key, NumberOf(seen), until));
   record.version = Mark(record.version, place);
@@ -141,7 +145,9 @@ Task<Record> ShardedIndex::Changed(RecordKey key, uint64_t seen, Until until) {
 }
 
 Task<Lease> ShardedIndex::Acquire(Digest key, std::string holder, std::chrono::milliseconds ttl, Until until) {
-  const Calls<Lease> take = [&](Index& shard) { return shard.Acquire(key, holder, ttl, until); };
+  const Calls<Lease> take = [&](Index& shard, Until answer) {
+    return shard.Acquire(key, holder, ttl, std::move(answer));
+  };
   CO_TRY_ASSIGN(auto lease, co_await CallFirst<Lease>(key, take, until));
   lease.first.fence = Mark(lease.first.fence, lease.second);
   co_return std::move(lease.first);
@@ -149,12 +155,16 @@ Task<Lease> ShardedIndex::Acquire(Digest key, std::string holder, std::chrono::m
 
 Task<bool> ShardedIndex::Renew(Digest key, uint64_t fence, std::string progress, std::chrono::milliseconds ttl,
                                Until until) {
-  const Calls<bool> renew = [&](Index& shard) { return shard.Renew(key, NumberOf(fence), progress, ttl, until); };
+  const Calls<bool> renew = [&](Index& shard, Until answer) {
+    return shard.Renew(key, NumberOf(fence), progress, ttl, std::move(answer));
+  };
   co_return co_await CallAt<bool>(fence % kPlaces, key, renew, until);
 }
 
 Task<void> ShardedIndex::Release(Digest key, uint64_t fence, Until until) {
-  const Calls<void> release = [&](Index& shard) { return shard.Release(key, NumberOf(fence), until); };
+  const Calls<void> release = [&](Index& shard, Until answer) {
+    return shard.Release(key, NumberOf(fence), std::move(answer));
+  };
   co_return co_await CallAt<void>(fence % kPlaces, key, release, until);
 }
 

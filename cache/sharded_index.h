@@ -18,6 +18,12 @@ struct IndexShard {
   std::shared_ptr<Index> index;
 };
 
+struct ShardedIndexOptions {
+  BreakerLimits breaker;
+  /// A call that a shard has not answered so long is tried again, there or in the next: no answer takes so long.
+  std::chrono::milliseconds answer_max{500};
+};
+
 /// Several indexes as one. A key lives in the first of its rendezvous order that answers: where that one is away, the
 /// next takes its keys, so that losing a shard loses what was in it and nothing else. One breaker for each shard.
 ///
@@ -29,7 +35,7 @@ class ShardedIndex final : public Index {
  public:
   /// Two at least. `listing`: answers List and Groups over all of them.
   ShardedIndex(std::vector<IndexShard> shards, std::shared_ptr<Index> listing, const Clock& clock,
-               const BreakerLimits& limits = {});
+               const ShardedIndexOptions& options = {});
 
   Task<std::vector<Record>> Get(std::vector<RecordKey> keys, Until until) override;
   Task<uint64_t> CompareAndSet(RecordKey key, uint64_t expected, Buffer value, RecordFacts facts, Until until) override;
@@ -59,7 +65,7 @@ class ShardedIndex final : public Index {
     CircuitBreaker breaker;
   };
   template <typename T>
-  using Calls = std::function<Task<T>(Index&)>;
+  using Calls = std::function<Task<T>(Index&, Until)>;
 
   Shard& At(const Digest& key, size_t place) const;
   /// A call to one shard, tried again while its breaker lets it.
@@ -70,6 +76,7 @@ class ShardedIndex final : public Index {
   Task<std::pair<T, size_t>> CallFirst(Digest key, Calls<T> call, Until until);
   Task<Record> GetOne(RecordKey key, Until until);
 
+  const ShardedIndexOptions options_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Shard>> shards_;
   const std::shared_ptr<Index> listing_;

@@ -12,6 +12,7 @@
 #include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "cache/rendezvous.h"
+#include "cache/waiter.h"
 #include "tests/support/run_task.h"
 
 namespace ingot::cache {
@@ -24,6 +25,10 @@ class AwayIndex final : public Index {
  public:
   Task<std::vector<Record>> Get(std::vector<RecordKey> keys, Until until) override {
     CO_TRY(Ask());
+    if (is_silent) {
+      const auto never = std::make_shared<Waiter>();
+      CO_TRY(co_await Waiter::Wait(never, until));
+    }
     co_return co_await behind_.Get(std::move(keys), until);
   }
   Task<uint64_t> CompareAndSet(RecordKey key, uint64_t expected, Buffer value, RecordFacts facts,
@@ -64,6 +69,7 @@ class AwayIndex final : public Index {
 
   bool away = false;
   int asked = 0;
+  bool is_silent = false;
   /// So many calls fail, as on a connection that is cut.
   int cuts = 0;
 
@@ -89,7 +95,9 @@ class ShardedIndexTest : public testing::Test {
       shards_.push_back(std::make_shared<AwayIndex>());
       shards.push_back({names_.back(), shards_.back()});
     }
-    index_ = std::make_unique<ShardedIndex>(std::move(shards), shards_.front(), clock_);
+    ShardedIndexOptions options;
+    options.answer_max = std::chrono::milliseconds(10);
+    index_ = std::make_unique<ShardedIndex>(std::move(shards), shards_.front(), clock_, options);
   }
   AwayIndex& Choice(const Digest& key, size_t place) { return *shards_[RendezvousOrder(names_, key, 5)[place]]; }
   static RecordKey KeyOf(const std::string& name) { return {Table::kGraphs, DigestOf(name)}; }
@@ -155,6 +163,26 @@ TEST_F(ShardedIndexTest, ALostShardIsLeftAloneAndTriedAgain) {
   clock_.AdvanceSeconds(1);
   Get(key);
   EXPECT_EQ(lost.asked, 4);
+  EXPECT_EQ(index_->Describe().find("left alone"), std::string::npos);
+}
+
+TEST_F(ShardedIndexTest, AShardThatSaysNothingIsLost) {
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).is_silent = true;
+  EXPECT_FALSE(Get(key).exists());
+  EXPECT_EQ(Choice(key.digest, 0).asked, 3);
+  EXPECT_GE(Choice(key.digest, 1).asked, 1);
+}
+
+TEST_F(ShardedIndexTest, WhoHasNoTimeSaysNothingOfTheShard) {
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).is_silent = true;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<RecordKey> keys = {key};
+    const auto records = RunTask(index_->Get(std::move(keys), Until::In(std::chrono::microseconds(1))));
+    ASSERT_FALSE(records);
+    EXPECT_EQ(records.error().code(), Code::kTimeout);
+  }
   EXPECT_EQ(index_->Describe().find("left alone"), std::string::npos);
 }
 
