@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cache/sharded_index.h"
+#include "daemon/convert.h"
 #include "proto/message.h"
 
 namespace ingot::simulation {
@@ -172,7 +173,8 @@ boost::asio::awaitable<void> Node::Use(std::shared_ptr<Node> self, std::string k
     fleet.seen.ready_s.push_back(std::chrono::duration<float>(SteadyNow() - asked).count());
     co_return;
   }
-  const Status recorded = co_await Sleep(Seconds(fleet.world.chance.Exponential(kRecordS)), Until{.stop = stop});
+  const Until alive{.stop = stop};
+  const Status recorded = co_await Sleep(Seconds(fleet.world.chance.Exponential(kRecordS)), alive);
   if (!recorded || !self->is_alive()) co_return;
   proto::CompileT compile;
   compile.key = KeyOf(key);
