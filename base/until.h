@@ -6,10 +6,9 @@
 #include <stop_token>
 
 #include "base/result.h"
+#include "base/steady_time.h"
 
 namespace ingot {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
 
 /// How long somebody waits for an answer: until a point in time, or until nobody wants it any more.
 ///
@@ -22,21 +21,21 @@ struct Until {
   /// For work that nobody waits for and that bounds itself. Say so where it is used.
   static Until Done() { return {}; }
   static Until In(std::chrono::nanoseconds left, std::stop_token stop = {}) {
-    return {std::chrono::steady_clock::now() + left, std::move(stop)};
+    return {SteadyNow() + left, std::move(stop)};
   }
   /// The sooner of this and `left` from now, for a step that must not use up all the time.
   Until AtMost(std::chrono::nanoseconds left) const {
-    return {std::min(time, std::chrono::steady_clock::now() + left), stop};
+    return {std::min(time, SteadyNow() + left), stop};
   }
   /// What is left; zero when nothing is.
   std::chrono::nanoseconds Left() const {
     if (time == SteadyTime::max()) return std::chrono::nanoseconds::max();
-    return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(time - std::chrono::steady_clock::now()));
+    return std::max(std::chrono::nanoseconds(0), std::chrono::nanoseconds(time - SteadyNow()));
   }
   /// kCancelled: nobody wants the answer; kTimeout: the time is over; success: go on.
   Status Check() const {
     if (stop.stop_requested()) return Error(Code::kCancelled, "nobody waits for the answer any more");
-    if (time != SteadyTime::max() && std::chrono::steady_clock::now() >= time) {
+    if (time != SteadyTime::max() && SteadyNow() >= time) {
       return Error(Code::kTimeout, "no answer before the deadline");
     }
     return {};

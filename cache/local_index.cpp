@@ -131,7 +131,7 @@ Task<Record> LocalIndex::Changed(RecordKey key, uint64_t seen, Until until) {
 Lease LocalIndex::LeaseOf(const Digest& key) {
   const auto found = leases_.find(key);
   if (found == leases_.end()) return {};
-  const auto left = found->second.ends - std::chrono::steady_clock::now();
+  const auto left = found->second.ends - SteadyNow();
   if (left <= std::chrono::nanoseconds(0)) {
     leases_.erase(found);
     return {};
@@ -146,7 +146,7 @@ Task<Lease> LocalIndex::Acquire(Digest key, std::string holder, std::chrono::mil
   {
     MutexLock lock(mutex_);
     if (Lease held = LeaseOf(key); held.fence != 0) co_return held;
-    mine = {next_fence_++, std::move(holder), "", std::chrono::steady_clock::now() + ttl};
+    mine = {next_fence_++, std::move(holder), "", SteadyNow() + ttl};
     leases_[key] = mine;
   }
   Wake(&LocalIndex::lease_waiters_, key);
@@ -160,7 +160,7 @@ Task<bool> LocalIndex::Renew(Digest key, uint64_t fence, std::string progress, s
     MutexLock lock(mutex_);
     if (LeaseOf(key).fence != fence) co_return false;
     Held& held = leases_[key];
-    held.ends = std::chrono::steady_clock::now() + ttl;
+    held.ends = SteadyNow() + ttl;
     if (held.progress == progress) co_return true;
     held.progress = std::move(progress);
   }

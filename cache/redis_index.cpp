@@ -11,8 +11,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "cache/jitter.h"
+#include "cache/lease_watch.h"
 #include "cache/redis_scripts.h"
+#include "cache/rendezvous.h"
 
 namespace ingot::cache {
 namespace {
@@ -23,8 +24,6 @@ using Words = std::vector<std::string>;
 constexpr size_t kKeysAtOnce = 64;
 /// Rows that one script looks at: it stops the server meanwhile.
 constexpr size_t kRowsAtOnce = 256;
-/// Times that a waiter looks in vain at a server that is away, before it says so.
-constexpr int kFailedLooksMax = 3;
 
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
@@ -83,22 +82,7 @@ std::string PlaceOf(int64_t created, std::string_view digest) {
 struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   explicit State(RedisIndexOptions options) : options(std::move(options)) {}
 
-  size_t ShardOf(const Digest& digest) const {
-    size_t best = 0;
-    Digest best_weight;
-    for (size_t i = 0; i < clients.size(); ++i) {
-      Hasher hasher;
-      hasher.AddField(names[i]);
-      hasher.Add(digest.high);
-      hasher.Add(digest.low);
-      const Digest weight = hasher.Finish();
-      if (i == 0 || weight > best_weight) {
-        best = i;
-        best_weight = weight;
-      }
-    }
-    return best;
-  }
+  size_t ShardOf(const Digest& digest) const { return RendezvousOrder(names, digest, 1).front(); }
   RedisClient& ClientOf(const Digest& digest) const { return *clients[ShardOf(digest)]; }
 
   std::string Key(std::string_view kind, std::string_view rest) const {
@@ -222,13 +206,6 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
     co_return Record();
   }
 
-  /// Waits for something said on a name's channel, at most until the next look is due.
-  Task<void> Pause(WaiterRef waiter, std::chrono::nanoseconds at_most, Until until) {
-    const Status woken = co_await Waiter::Wait(waiter, until.AtMost(std::min(Jittered(options.poll_max), at_most)));
-    if (!woken) CO_TRY(until.Check());
-    co_return Status();
-  }
-
   /// A look that failed may be that of a connection that was cut a moment ago.
   static bool IsWorthAnother(const Error& error, int& failed) {
     return error.code() == Code::kUnavailable && ++failed < kFailedLooksMax;
@@ -324,7 +301,7 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
 
   const RedisIndexOptions options;
   std::vector<std::string> names;
-  std::vector<std::unique_ptr<RedisClient>> clients;
+  std::vector<std::shared_ptr<RedisClient>> clients;
 };
 
 RedisIndex::RedisIndex(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -344,12 +321,23 @@ Result<std::unique_ptr<RedisIndex>> RedisIndex::Open(boost::asio::io_context& io
       return Error(Code::kInvalid, fmt::format("the Redis server {} is named twice", name));
     }
     state->names.push_back(std::move(name));
-    state->clients.push_back(std::make_unique<RedisClient>(io, std::move(client)));
+    state->clients.push_back(std::make_shared<RedisClient>(io, std::move(client)));
   }
   return std::unique_ptr<RedisIndex>(new RedisIndex(std::move(state)));
 }
 
 size_t RedisIndex::ShardOf(const Digest& digest) const { return state_->ShardOf(digest); }
+
+std::vector<IndexShard> RedisIndex::Shards() const {
+  std::vector<IndexShard> shards;
+  for (size_t i = 0; i < state_->clients.size(); ++i) {
+    auto state = std::make_shared<State>(state_->options);
+    state->names = {state_->names[i]};
+    state->clients = {state_->clients[i]};
+    shards.push_back({state_->names[i], std::shared_ptr<Index>(new RedisIndex(std::move(state)))});
+  }
+  return shards;
+}
 
 Task<std::vector<Record>> RedisIndex::Get(std::vector<RecordKey> keys, Until until) {
   const auto state = state_;
@@ -495,7 +483,7 @@ Task<Record> RedisIndex::Changed(RecordKey key, uint64_t seen, Until until) {
     } else if (!State::IsWorthAnother(records.error(), failed)) {
       co_return std::move(records).error();
     }
-    CO_TRY(co_await state->Pause(waiter, state->options.poll_max, until));
+    CO_TRY(co_await PauseBeforeLook(waiter, state->options.poll_max, state->options.poll_max, until));
   }
 }
 
@@ -547,22 +535,12 @@ Task<Lease> RedisIndex::Watch(Digest key, uint64_t fence, std::string progress, 
   RedisClient& client = state->ClientOf(key);
   const Words keys = {state->LeaseName(key)};
   const auto heard = client.Subscribe(state->Channel(keys[0]));
-  int failed = 0;
-  while (true) {
-    CO_TRY(until.Check());
-    const WaiterRef waiter = heard->Enlist();
-    auto lease = co_await state->RunForLease(client, TheRedisScripts().lease, keys, Words(), until);
-    std::chrono::nanoseconds look = state->options.poll_max;
-    if (lease) {
-      failed = 0;
-      if (lease->fence != fence || lease->progress != progress) co_return *std::move(lease);
-      // The end of a lease is a change that nobody publishes.
-      if (lease->fence != 0) look = lease->left + std::chrono::milliseconds(1);
-    } else if (!State::IsWorthAnother(lease.error(), failed)) {
-      co_return std::move(lease).error();
-    }
-    CO_TRY(co_await state->Pause(waiter, look, until));
-  }
+  DistantLease lease;
+  lease.listen = [heard] { return heard->Enlist(); };
+  lease.read = [state, &client, keys](Until look) {
+    return state->RunForLease(client, TheRedisScripts().lease, keys, Words(), std::move(look));
+  };
+  co_return co_await WatchLease(std::move(lease), fence, std::move(progress), state->options.poll_max, until);
 }
 
 std::string RedisIndex::Describe() const {

@@ -10,6 +10,7 @@
 
 #include "cache/index.h"
 #include "cache/redis_client.h"
+#include "cache/sharded_index.h"
 
 namespace ingot::cache {
 
@@ -58,6 +59,8 @@ class RedisIndex final : public Index {
 
   /// Where a digest's records and lease live: an index into the URLs.
   size_t ShardOf(const Digest& digest) const;
+  /// Each server as an index of its own, over the same connections: for cache/sharded_index.h.
+  std::vector<IndexShard> Shards() const;
 
  private:
   struct State;

@@ -20,7 +20,8 @@ using ingot::testing::RedisServer;
 /// Clients with threads and connections of their own, at one or more servers.
 class RedisWorld final : public IndexWorld {
  public:
-  explicit RedisWorld(size_t shards) {
+  /// `falls_over`: the keys of a lost server live in the next.
+  explicit RedisWorld(size_t shards, bool falls_over = false) {
     RedisIndexOptions options;
     for (size_t i = 0; i < shards; ++i) {
       servers_.push_back(std::make_unique<RedisServer>());
@@ -30,26 +31,32 @@ class RedisWorld final : public IndexWorld {
       auto index = RedisIndex::Open(client.thread.io(), options);
       if (!index) ADD_FAILURE() << index.error().ToText();
       client.index = std::move(index).value();
+      if (!falls_over) continue;
+      client.sharded = std::make_unique<ShardedIndex>(client.index->Shards(), client.index, SystemClock());
     }
   }
-  Index& client(size_t which) override { return *clients_[which % 3].index; }
+  Index& client(size_t which) override {
+    const Client& client = clients_[which % 3];
+    return client.sharded ? static_cast<Index&>(*client.sharded) : *client.index;
+  }
 
  private:
   struct Client {
     IoThread thread;
-    std::unique_ptr<RedisIndex> index;
+    std::shared_ptr<RedisIndex> index;
+    std::unique_ptr<ShardedIndex> sharded;
   };
   std::vector<std::unique_ptr<RedisServer>> servers_;
   Client clients_[3];
 };
 
-IndexKind Shards(const char* name, size_t count) {
-  return {name, [count] { return std::make_unique<RedisWorld>(count); }};
+IndexKind Shards(const char* name, size_t count, bool falls_over = false) {
+  return {name, [count, falls_over] { return std::make_unique<RedisWorld>(count, falls_over); }};
 }
 
 std::vector<IndexKind> Kinds() {
   if (!RedisServer::IsInstalled()) return {};
-  return {Shards("redis", 1), Shards("redis_in_shards", 3)};
+  return {Shards("redis", 1), Shards("redis_in_shards", 3), Shards("redis_that_falls_over", 3, true)};
 }
 
 INSTANTIATE_TEST_SUITE_P(Redis, IndexContract, ::testing::ValuesIn(Kinds()), NameOfKind);

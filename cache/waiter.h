@@ -65,6 +65,7 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   void Begin(std::unique_ptr<Handler> handler, const boost::asio::any_io_executor& executor, SteadyTime time) {
     std::optional<Status> ended;
     std::shared_ptr<Timer> timer;
+    SimulatedTime* const simulated = SimulatedTime::InForce();
     {
       MutexLock lock(mutex_);
       ended = ended_;
@@ -72,12 +73,17 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
         handler_ = std::move(handler);
         work_ = boost::asio::prefer(executor, boost::asio::execution::outstanding_work.tracked);
         // Everything about the timer happens on its strand.
-        if (time != SteadyTime::max()) {
+        if (time != SteadyTime::max() && simulated == nullptr) {
           timer = timer_ = std::make_shared<Timer>(boost::asio::make_strand(executor), time);
         }
       }
     }
     if (ended) return handler->Complete(*std::move(ended));
+    if (simulated != nullptr && time != SteadyTime::max()) {
+      simulated->At(time, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->End(Error(Code::kTimeout, "no answer before the deadline"));
+      });
+    }
     if (timer == nullptr) return;
     boost::asio::post(timer->get_executor(), [weak = weak_from_this(), timer] {
       // One that has ended meanwhile was cancelled before it began, and would keep its executor busy for its time.

@@ -358,8 +358,33 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
   co_return Status();
 }
 
+bool Cluster::IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const {
+  if (shared.variants() == nullptr) return false;
+  proto::EntryRecordT said;
+  for (const proto::SignedVariant* one : *shared.variants()) {
+    const Bytes variant = BytesOf(*one->variant());
+    const cache::Judgement judged = parts_.trust->JudgeEnvelope(BytesOf(*one->envelope()));
+    proto::StoredVariantT stored;
+    if (judged.verdict != cache::Verdict::kAwaitsArtifact || judged.provenance->entry_key != entry.digest ||
+        judged.provenance->variant != cache::Sha256Of(variant) || !Unpack<proto::StoredVariant>(variant, stored)) {
+      continue;
+    }
+    MergeVariant(said, stored, config_);
+  }
+  for (const auto& stored : entry.record.variants) {
+    if (MergeVariant(said, *stored, config_)) return false;
+  }
+  return true;
+}
+
 Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::string target, Until until) {
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
+  std::vector<RecordKey> names = {{Table::kEntries, entry->digest}};
+  CO_TRY_ASSIGN(const std::vector<Record> known,
+                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(names), IndexCall(until))));
+  const auto* said = known.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(known.front().value) : nullptr;
+  // Of many machines that were waiting for one compile, the first says what it came to.
+  if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
   std::vector<std::unique_ptr<proto::SignedVariantT>> ours;
   double cost_s = 0;
   for (const auto& stored : entry->record.variants) {
@@ -402,7 +427,10 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     proto::ClusterEntryT shared;
     const auto* there = records.front().exists()
                             ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
-    if (there != nullptr && ToKey(*there->key()).ToDigest() == entry->digest) there->UnPackTo(&shared);
+    if (there != nullptr && ToKey(*there->key()).ToDigest() == entry->digest) {
+      if (IsSaid(*there, *entry)) co_return Status();
+      there->UnPackTo(&shared);
+    }
     shared.key = std::make_unique<proto::EntryKeyT>();
     const Buffer record_bytes = proto::PackMessage<proto::EntryRecord>(entry->record);
     proto::ReadMessage<proto::EntryRecord>(record_bytes)->key()->UnPackTo(shared.key.get());

@@ -23,6 +23,10 @@
 #include "daemon/lru.h"
 #include "proto/record_generated.h"
 
+namespace ingot::proto {
+struct ClusterEntry;
+}
+
 namespace ingot::daemon {
 
 /// What a daemon shares with those of other machines. Any part may be absent: without an index nothing is shared,
@@ -46,6 +50,10 @@ class Cluster {
 
   bool is_shared() const { return parts_.index != nullptr; }
   bool can_write() const { return is_shared() && parts_.key != nullptr; }
+  /// Whether bytes come from there, as far as is known.
+  bool has_blobs() const {
+    return parts_.blobs != nullptr && blobs_breaker_.facts().state == cache::CircuitBreaker::State::kClosed;
+  }
 
   /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
   /// remembered for cluster_miss_ms. Errors say what kept it from being known.
@@ -69,7 +77,7 @@ class Cluster {
   /// Publishes what a compile came to; a record of others that says the same stays.
   Task<void> PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity, std::string target,
                           Until until);
-  /// Publishes the variants of a local entry, merged with what is there.
+  /// Publishes the variants of a local entry, merged with what is there; nothing where others have said as much.
   Task<void> PublishEntry(EntryRef entry, std::string identity, std::string target, Until until);
 
   /// Removes from the shared tiers what the trust file revokes.
@@ -104,6 +112,8 @@ class Cluster {
   struct Offered;
   Result<Offered> Judge(const cache::Key& key, Bytes variant, Bytes envelope) const;
   Task<void> Bring(Offered& offered, Until until);
+  /// Whether keys that are trusted have said already all that an entry says.
+  bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
   Result<Buffer> Sign(cache::Provenance provenance) const;
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 

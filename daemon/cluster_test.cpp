@@ -88,14 +88,14 @@ class ShakyIndex final : public cache::Index {
 /// One machine: a daemon with a store of its own.
 class Machine {
  public:
-  Machine(const std::string& dir, const std::string& name, cache::Index& index, cache::BlobStore& blobs,
-          const cache::SigningKey* key, const std::string& trust_file)
+  Machine(const std::string& dir, const std::string& name, cache::Index& index, cache::BlobStore* blobs,
+          const cache::SigningKey* key, const std::string& trust_file, uint64_t compile_ms_max)
       : name_(name), dir_(dir + "/" + name) {
     std::filesystem::create_directories(dir_);
     std::filesystem::permissions(dir_, std::filesystem::perms::owner_all);
     config_.idle_exit_s = 0;
     config_.cluster_lookup_ms_max = 10'000;
-    config_.cluster_compile_ms_max = 20'000;
+    config_.cluster_compile_ms_max = compile_ms_max;
     config_.cluster_miss_ms = 0;
     config_.cluster_lease_ms = 1000;
     config_.cluster_trust_check_s = 3600;
@@ -104,7 +104,7 @@ class Machine {
     shaky_ = std::make_shared<ShakyIndex>(index);
     ClusterParts parts;
     parts.index = shaky_;
-    parts.blobs = std::shared_ptr<cache::BlobStore>(&blobs, [](cache::BlobStore*) {});
+    if (blobs != nullptr) parts.blobs = std::shared_ptr<cache::BlobStore>(blobs, [](cache::BlobStore*) {});
     cache::Trust::Options options;
     options.path = trust_file;
     options.quarantine_path = dir_ + "/quarantine.toml";
@@ -188,7 +188,15 @@ class ClusterTest : public testing::Test {
     return StartWith(name, may_sign ? key_.get() : nullptr);
   }
   std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
-    return std::make_unique<Machine>(dir_.path(), name, index_, blobs_, key, trust_file());
+    return std::make_unique<Machine>(dir_.path(), name, index_, has_blobs_ ? &blobs_ : nullptr, key, trust_file(),
+                                     compile_ms_max_);
+  }
+  static Digest GraphKeyOf(const std::string& graph) {
+    return GraphKey(DigestOf(graph), *FakeCompilers().Facts()).ToDigest();
+  }
+  /// What holds now.
+  cache::Lease LeaseOf(const Digest& graph_key) {
+    return *RunTask(index_.Watch(graph_key, ~0ull, "", Until::Done()));
   }
   uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
   /// Until what is done behind everybody's back is done.
@@ -203,6 +211,8 @@ class ClusterTest : public testing::Test {
   cache::LocalIndex index_{shared_};
   cache::LocalBlobs blobs_{shared_};
   std::unique_ptr<cache::SigningKey> key_;
+  bool has_blobs_ = true;
+  uint64_t compile_ms_max_ = 20'000;
 };
 
 TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
@@ -398,7 +408,7 @@ TEST_F(ClusterTest, ABuilderWhoseArtifactsAreNotWhatTheirGraphsCompileToLosesIts
 }
 
 TEST_F(ClusterTest, TheCompileOfAMachineThatDiedIsTakenOver) {
-  const Digest graph_key = GraphKey(DigestOf("graph f 4"), *FakeCompilers().Facts()).ToDigest();
+  const Digest graph_key = GraphKeyOf("graph f 4");
   // Somebody took the lease and was never heard of again.
   const auto lease = RunTask(index_.Acquire(graph_key, "dead", std::chrono::milliseconds(300), Until::Done()));
   ASSERT_TRUE(lease->is_ours);
@@ -406,6 +416,70 @@ TEST_F(ClusterTest, TheCompileOfAMachineThatDiedIsTakenOver) {
   EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
   EXPECT_EQ(Count(Counter::cluster_waits), 1u);
   EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ClusterTest, OfManyThatWaitedTheFirstSaysWhatItCameTo) {
+  std::vector<std::unique_ptr<Machine>> machines;
+  for (const char* name : {"a", "b", "c", "d", "e"}) machines.push_back(Start(name));
+  std::vector<std::thread> threads;
+  for (const auto& machine : machines) {
+    threads.emplace_back([&] { EXPECT_TRUE(machine->client().Compile(MakeCompile("f", "graph f 4"))); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& machine : machines) {
+    WaitFor([&] { return machine->core().sharing.unsent() == 0; });
+  }
+  WaitFor([&] { return Count(Counter::cluster_writes) >= 2; });
+  EXPECT_EQ(Count(Counter::cluster_writes), 2u) << "the graph, and the entry";
+}
+
+TEST_F(ClusterTest, ACompileThatGoesOnIsWaitedForWhateverASingleCallMayTake) {
+  compile_ms_max_ = 300;
+  const auto a = Start("a");
+  const auto b = Start("b");
+  a->compilers().CloseGate();
+  std::thread first([&] { EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4"))); });
+  a->compilers().WaitForJob();
+  std::thread second([&] { EXPECT_TRUE(b->client().Compile(MakeCompile("f", "graph f 4"))); });
+  WaitFor([&] { return Count(Counter::cluster_waits) == 1; });
+  // Twice what the holder says of his progress is no reason to ask for the lease or the record again.
+  const int calls = b->index().calls;
+  const Digest graph_key = GraphKeyOf("graph f 4");
+  for (int changes = 0; changes < 2; ++changes) {
+    const cache::Lease lease = LeaseOf(graph_key);
+    ASSERT_TRUE(RunTask(index_.Watch(graph_key, lease.fence, lease.progress, Until::Done())));
+  }
+  EXPECT_LE(b->index().calls, calls + 1) << "the entry was asked for meanwhile, at most";
+  a->compilers().OpenGate();
+  first.join();
+  second.join();
+  EXPECT_EQ(b->compilers().started(), 0u);
+  EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ClusterTest, AHolderThatLosesItsLeaseTakesItAgain) {
+  const auto a = Start("a");
+  a->compilers().CloseGate();
+  std::thread compile([&] { EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4"))); });
+  a->compilers().WaitForJob();
+  const Digest graph_key = GraphKeyOf("graph f 4");
+  const uint64_t fence = LeaseOf(graph_key).fence;
+  ASSERT_NE(fence, 0u);
+  // As a server that was started anew and knows of nothing.
+  ASSERT_TRUE(RunTask(index_.Release(graph_key, fence, Until::Done())));
+  WaitFor([&] { return LeaseOf(graph_key).fence > fence; });
+  a->compilers().OpenGate();
+  compile.join();
+  WaitFor([&] { return LeaseOf(graph_key).fence == 0; });
+}
+
+TEST_F(ClusterTest, WithoutBlobsNobodyWaitsForWhatCannotCome) {
+  has_blobs_ = false;
+  const Digest graph_key = GraphKeyOf("graph f 4");
+  ASSERT_TRUE(RunTask(index_.Acquire(graph_key, "other", std::chrono::hours(1), Until::Done())));
+  const auto a = Start("a");
+  EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  EXPECT_EQ(Count(Counter::cluster_waits), 0u);
 }
 
 TEST(CircuitBreakerTest, LetsOneTryAfterAWhileAndAllAfterASuccess) {

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/failure.h"
 #include "daemon/graph_record.h"
@@ -416,7 +417,7 @@ boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob jo
     co_return;
   }
   std::stop_source over;
-  if (turn.fence != 0) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
+  if (turn.fence) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
   std::optional<proto::GraphRecordT> record;
   Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job), record);
   over.request_stop();

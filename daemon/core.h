@@ -72,13 +72,14 @@ class StoreNote {
 /// Everything the services of one daemon share. Members are used until `pool` has stopped.
 struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
-       const Clock& clock = SystemClock(), ClusterParts cluster_parts = {})
+       const Clock& clock = SystemClock(), ClusterParts cluster_parts = {},
+       boost::asio::any_io_executor elsewhere = {})
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
         shadowing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
-        pool(config.pool_threads, config.pool_queue_max) {
+        pool(config.pool_threads, config.pool_queue_max, std::move(elsewhere)) {
     cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
       shadowing.Fetched(std::move(provenance), text, std::move(gears));
     };

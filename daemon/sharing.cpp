@@ -24,6 +24,8 @@ constexpr const char* kUnsent = "unsent";
 constexpr size_t kUnsentPage = 64;
 /// Worth more than any compile: eviction must not take what nobody else has yet.
 constexpr double kUnsentCost = 1e9;
+/// Times that what holds a lease may be lost before whoever waits for it compiles by himself.
+constexpr int kLostMax = 3;
 constexpr milliseconds kPauseMin{500};
 
 Digest UnsentKey(const Digest& entry) {
@@ -78,6 +80,17 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
   co_return std::optional<Result<Landed>>(Result<Landed>(landed));
 }
 
+/// Who holds the lease once it is not the same holder any more. What a holder says of his progress is no reason to ask
+/// again for what he makes.
+boost::asio::awaitable<Result<cache::Lease>> Sharing::HolderAfter(Digest graph_key, cache::Lease held, Until until) {
+  const uint64_t fence = held.fence;
+  while (true) {
+    Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, std::move(held), until);
+    if (!now || now->fence != fence) co_return now;
+    held = *std::move(now);
+  }
+}
+
 boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::string function) {
   Turn turn;
   if (!core_.cluster.is_shared()) co_return turn;
@@ -85,21 +98,26 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
   if (!facts) co_return turn;
   turn.identity = facts->identity;
   turn.target = facts->level;
-  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  const milliseconds step_max(core_.config.cluster_compile_ms_max);
+  const Until until =
+      Until::In(std::chrono::seconds(core_.config.worker_wall_s_max) + step_max, core_.stop.get_token());
   bool has_waited = false;
-  while (until.Check()) {
-    turn.landed = co_await Known(graph_key, turn.identity, until);
+  int lost = 0;
+  // Where no bytes come from the cluster, others would be waited for in vain.
+  while (until.Check() && core_.cluster.has_blobs()) {
+    const Until step = until.AtMost(step_max);
+    turn.landed = co_await Known(graph_key, turn.identity, step);
     if (turn.landed) co_return turn;
-    const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, until);
+    const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, step);
     // Whoever cannot be asked holds up nobody.
     if (!lease) co_return turn;
     if (lease->is_ours) {
-      turn.fence = lease->fence;
       // Somebody may have published and gone between the two.
-      turn.landed = co_await Known(graph_key, turn.identity, until);
+      turn.landed = co_await Known(graph_key, turn.identity, step);
       if (turn.landed) {
-        Ignore(co_await core_.cluster.Release(graph_key, turn.fence, until), "it ends by itself");
-        turn.fence = 0;
+        Ignore(co_await core_.cluster.Release(graph_key, lease->fence, step), "it ends by itself");
+      } else {
+        turn.fence = std::make_shared<std::atomic<uint64_t>>(lease->fence);
       }
       co_return turn;
     }
@@ -108,13 +126,14 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
       GlobalMetrics().Add(Counter::cluster_waits);
       LogInfo("waits for another machine's compile", {{"function", function}, {"holder", lease->holder}});
     }
-    const Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, *lease, until);
-    if (!now) co_return turn;
+    const Result<cache::Lease> now = co_await HolderAfter(graph_key, *lease, until);
+    // What held the lease may be lost, and the lease be elsewhere by now.
+    if (!now && (now.error().code() != Code::kUnavailable || ++lost == kLostMax)) co_return turn;
   }
   co_return turn;
 }
 
-boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, uint64_t fence, std::stop_token over) {
+boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::stop_token over) {
   const auto ttl = core_.cluster.lease_ttl();
   const int64_t start_ns = core_.clock.steady_ns();
   while (true) {
@@ -123,9 +142,13 @@ boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, uint64_t fence, std
     if (!paused && paused.error().code() == Code::kCancelled) co_return;
     std::string progress = fmt::format("compiling for {} s", (core_.clock.steady_ns() - start_ns) / 1'000'000'000);
     const Result<bool> renewed =
-        co_await core_.cluster.Renew(graph_key, fence, std::move(progress), Until::In(ttl, over));
+        co_await core_.cluster.Renew(graph_key, *fence, std::move(progress), Until::In(ttl, over));
+    if (renewed && *renewed) continue;
+    // So that those who wait go on waiting, and nobody else begins.
+    const Result<cache::Lease> again = co_await core_.cluster.Acquire(graph_key, Until::In(ttl, over));
+    if (again && again->is_ours) *fence = again->fence;
     // Another machine has taken over: what is made here is as good, and is published where nothing is yet.
-    if (renewed && !*renewed) co_return;
+    if (again && again->fence != *fence) co_return;
   }
 }
 
@@ -138,8 +161,8 @@ boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::Gr
     GlobalMetrics().Add(Counter::cluster_unsent);
     LogWarn("did not share a compile", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
   }
-  if (turn.fence == 0) co_return;
-  Ignore(co_await core_.cluster.Release(graph_key, turn.fence, until), "it ends by itself");
+  if (turn.fence == nullptr) co_return;
+  Ignore(co_await core_.cluster.Release(graph_key, *turn.fence, until), "it ends by itself");
 }
 
 void Sharing::Offer(const Digest& entry) {

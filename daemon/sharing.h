@@ -28,15 +28,19 @@ class Sharing {
   /// the same. True when the local entry has gained something.
   boost::asio::awaitable<bool> EntryFor(cache::Key key, Until until);
 
+  /// The fence of a lease that is ours: another one where what held the lease was lost.
+  using Fence = std::shared_ptr<std::atomic<uint64_t>>;
   /// The right to compile a graph key, and what it came to where another machine had it.
   struct Turn {
     std::optional<Result<Landed>> landed;  ///< Somebody did it: nothing is to be compiled.
-    uint64_t fence = 0;                    ///< The lease's; 0: nobody is asked.
+    Fence fence;                           ///< The lease's; null: nobody is asked.
     std::string identity, target;          ///< Of our compiler.
   };
+  /// Waits while another machine compiles, as long as a compile may take, and no longer than that machine says that it
+  /// goes on.
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
-  /// Keeps the lease while a compile runs.
-  boost::asio::awaitable<void> Beat(Digest graph_key, uint64_t fence, std::stop_token over);
+  /// Keeps the lease while a compile runs; where it is lost and nobody has it, takes it again.
+  boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
   /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
   boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
 
@@ -49,6 +53,7 @@ class Sharing {
 
  private:
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
+  boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
                                                               Until until);
 

@@ -11,8 +11,12 @@ namespace ingot::daemon {
 
 namespace asio = boost::asio;
 
-ThreadPool::ThreadPool(size_t threads, size_t queue_max)
-    : queue_max_(queue_max), pool_(std::max<size_t>(1, threads)) {}
+ThreadPool::ThreadPool(size_t threads, size_t queue_max, asio::any_io_executor elsewhere)
+    : queue_max_(queue_max), executor_(std::move(elsewhere)) {
+  if (executor_) return;
+  pool_.emplace(std::max<size_t>(1, threads));
+  executor_ = pool_->get_executor();
+}
 
 bool ThreadPool::Admit(bool bounded) {
   if (stopping_) return false;
@@ -23,7 +27,7 @@ bool ThreadPool::Admit(bool bounded) {
 
 bool ThreadPool::Post(std::function<void()> task) {
   if (!Admit(true)) return false;
-  asio::post(pool_, [this, task = std::move(task)] {
+  asio::post(executor_, [this, task = std::move(task)] {
     --queued_;
     task();
   });
@@ -36,7 +40,7 @@ void ThreadPool::Launch(asio::awaitable<void> work) {
     co_await std::move(work);
   };
   // What is thrown here (no memory) has no one to hear it; it ends the process as anywhere else.
-  asio::co_spawn(pool_, started(this, std::move(work)), [](const std::exception_ptr& thrown) {
+  asio::co_spawn(executor_, started(this, std::move(work)), [](const std::exception_ptr& thrown) {
     if (thrown) std::rethrow_exception(thrown);
   });
 }
@@ -56,7 +60,7 @@ bool ThreadPool::SpawnAlways(asio::awaitable<void> work) {
 void ThreadPool::Stop() {
   MutexLock lock(stop_mutex_);
   stopping_ = true;
-  pool_.join();
+  if (pool_) pool_->join();
 }
 
 }  // namespace ingot::daemon

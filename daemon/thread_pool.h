@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <optional>
 
 #include "base/mutex.h"
 
@@ -14,7 +16,8 @@ namespace ingot::daemon {
 /// while they wait. Thread-safe.
 class ThreadPool {
  public:
-  ThreadPool(size_t threads, size_t queue_max);
+  /// With `elsewhere` it has no threads: somebody else sees to what it is given, and Stop waits for nothing.
+  ThreadPool(size_t threads, size_t queue_max, boost::asio::any_io_executor elsewhere = {});
   ~ThreadPool() { Stop(); }
 
   /// False when the queue is full or the pool stops; the task is then not run.
@@ -34,7 +37,8 @@ class ThreadPool {
   std::atomic<size_t> queued_{0};
   std::atomic<bool> stopping_{false};
   Mutex stop_mutex_;
-  boost::asio::thread_pool pool_;
+  std::optional<boost::asio::thread_pool> pool_;
+  boost::asio::any_io_executor executor_;
 };
 
 }  // namespace ingot::daemon

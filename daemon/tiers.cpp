@@ -66,7 +66,12 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config) {
   for (std::string url; urls >> url;) index.urls.push_back(url);
   auto opened = cache::RedisIndex::Open(tiers->thread_->io, std::move(index));
   if (!opened) return std::move(opened).error().Wrap("cluster_index");
-  parts.index = std::move(opened).value();
+  const std::shared_ptr<cache::RedisIndex> servers = std::move(opened).value();
+  std::vector<cache::IndexShard> shards = servers->Shards();
+  parts.index = servers;
+  if (shards.size() > 1) {
+    parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), servers, SystemClock());
+  }
   if (!config.cluster_blobs_endpoint.empty()) {
     auto store = cache::S3Blobs::Open(BlobOptionsOf(config));
     if (!store) return std::move(store).error().Wrap("cluster_blobs_endpoint");

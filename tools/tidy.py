@@ -37,7 +37,7 @@ FENCES = {
     "LLVM": (r"(llvm|llvm-c|lld)/", ("compiler/codegen/", "compiler/jit/")),
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
-    "Asio": (r"boost/asio", ("cache/", "daemon/", "client/")),
+    "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),
     "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
     "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/payload_hash", "cache/redis_scripts", "cache/transport")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
