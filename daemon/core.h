@@ -20,6 +20,7 @@
 #include "daemon/flights.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
+#include "daemon/recent.h"
 #include "daemon/sharing.h"
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
@@ -74,7 +75,8 @@ struct Core {
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this),
-        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
+        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), recent(config, clock),
+        store_note(config),
         pool(config.pool_threads, config.pool_queue_max) {}
 
   const Config& config;
@@ -91,6 +93,7 @@ struct Core {
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;
+  Recent recent;
   Flights flights;
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
