@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/metrics.h"
 
+#include <algorithm>
+
 namespace ingot {
 namespace {
 
@@ -21,12 +23,22 @@ std::string_view NameOf(Timer timer) { return kTimerNames[static_cast<size_t>(ti
 std::string_view HelpOf(Timer timer) { return kTimerHelp[static_cast<size_t>(timer)]; }
 
 void Metrics::AddTime(Timer timer, uint64_t ns) {
-  timer_counts_[static_cast<size_t>(timer)].fetch_add(1, std::memory_order_relaxed);
+  const auto bound = std::ranges::lower_bound(kTimerBounds, ns) - kTimerBounds.begin();
+  timer_buckets_[static_cast<size_t>(timer)][static_cast<size_t>(bound)].fetch_add(1, std::memory_order_relaxed);
   timer_ns_[static_cast<size_t>(timer)].fetch_add(ns, std::memory_order_relaxed);
 }
 
 uint64_t Metrics::CountOf(Timer timer) const {
-  return timer_counts_[static_cast<size_t>(timer)].load(std::memory_order_relaxed);
+  uint64_t count = 0;
+  for (const uint64_t bucket : BucketsOf(timer)) count += bucket;
+  return count;
+}
+
+TimerBuckets Metrics::BucketsOf(Timer timer) const {
+  TimerBuckets buckets;
+  const auto& counts = timer_buckets_[static_cast<size_t>(timer)];
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] = counts[i].load(std::memory_order_relaxed);
+  return buckets;
 }
 
 uint64_t Metrics::NsOf(Timer timer) const {
@@ -59,9 +71,10 @@ std::string Metrics::ToText() const {
 }
 
 void Metrics::Reset() {
-  for (auto* values : {&timer_counts_, &timer_ns_}) {
-    for (auto& value : *values) value.store(0, std::memory_order_relaxed);
+  for (auto& buckets : timer_buckets_) {
+    for (auto& value : buckets) value.store(0, std::memory_order_relaxed);
   }
+  for (auto& value : timer_ns_) value.store(0, std::memory_order_relaxed);
   for (auto& value : counters_) value.store(0, std::memory_order_relaxed);
 }
 

@@ -92,6 +92,15 @@ std::string_view HelpOf(Counter counter);
 std::string_view NameOf(Timer timer);
 std::string_view HelpOf(Timer timer);
 
+/// Times are counted by these upper bounds, in nanoseconds, and one more for what took longer: fine enough from a
+/// look-up in memory to a compile.
+inline constexpr auto kTimerBounds = std::to_array<uint64_t>(
+    {10'000, 25'000, 50'000, 100'000, 250'000, 500'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 25'000'000,
+     50'000'000, 100'000'000, 250'000'000, 500'000'000, 1'000'000'000, 2'500'000'000, 5'000'000'000, 10'000'000'000,
+     25'000'000'000, 50'000'000'000, 100'000'000'000});
+/// How many times were at most each bound and more than the one before; the last: more than all.
+using TimerBuckets = std::array<uint64_t, kTimerBounds.size() + 1>;
+
 /// One value of a snapshot: a counter under its name, a timer under `<name>_count` and `<name>_ns`.
 struct Metric {
   std::string name;
@@ -112,6 +121,7 @@ class Metrics {
   void AddTime(Timer timer, uint64_t ns);
   uint64_t CountOf(Timer timer) const;
   uint64_t NsOf(Timer timer) const;
+  TimerBuckets BucketsOf(Timer timer) const;
 
   /// All values in the order of the lists above.
   std::vector<Metric> Snapshot() const;
@@ -122,7 +132,7 @@ class Metrics {
 
  private:
   std::array<std::atomic<uint64_t>, kCounters> counters_{};
-  std::array<std::atomic<uint64_t>, kTimers> timer_counts_{};
+  std::array<std::array<std::atomic<uint64_t>, kTimerBounds.size() + 1>, kTimers> timer_buckets_{};
   std::array<std::atomic<uint64_t>, kTimers> timer_ns_{};
 };
 

@@ -47,6 +47,21 @@ TEST(Metrics, CountsAndTimesAreSeenUnderTheirNames) {
   EXPECT_EQ(metrics.NsOf(Timer::compile), 0u);
 }
 
+TEST(Metrics, CountTimesByTheBoundTheyDoNotPass) {
+  Metrics metrics;
+  metrics.AddTime(Timer::lookup, 0);
+  metrics.AddTime(Timer::lookup, kTimerBounds[0]);
+  metrics.AddTime(Timer::lookup, kTimerBounds[0] + 1);
+  metrics.AddTime(Timer::lookup, kTimerBounds.back() + 1);
+  TimerBuckets expected{};
+  expected[0] = 2;
+  expected[1] = 1;
+  expected.back() = 1;
+  EXPECT_EQ(metrics.BucketsOf(Timer::lookup), expected);
+  EXPECT_EQ(metrics.CountOf(Timer::lookup), 4u);
+  EXPECT_EQ(metrics.CountOf(Timer::load), 0u);
+}
+
 TEST(Metrics, LoseNothingBetweenThreads) {
   Metrics metrics;
   std::vector<std::thread> threads;

@@ -2,6 +2,7 @@
 #include "compiler/explain.h"
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/fusion/dot.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/loop/text.h"
@@ -19,7 +20,9 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
   pipeline.disabled = options.disabled_passes;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   if (stage == Stage::kOptimized) return Print(work);
-  TRY_ASSIGN(Fused fused, Fuse(work));
+  std::map<NodeId, std::string> reasons;
+  TRY_ASSIGN(Fused fused, Fuse(work, &reasons));
+  if (stage == Stage::kDot) return ToDot(work, fused, reasons);
   TRY(Specialize(work, options.gears, fused));
   if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
   std::string text;

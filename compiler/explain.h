@@ -15,6 +15,7 @@ enum class Stage : uint8_t {
   kLoop,       ///< loop IR of each kernel after fusion
   kLlvm,       ///< LLVM IR of each kernel
   kAsm,        ///< assembly of each kernel
+  kDot,        ///< a picture of the fused graph, for graphviz (compiler/fusion/dot.h)
 };
 
 /// What Compile makes of a graph on its way, for people. Thread-safe.

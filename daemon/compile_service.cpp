@@ -411,11 +411,13 @@ Task<Landed> CompileService::Attempt(Request& request) {
 }
 
 boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob job) {
+  core_.flights.Say(graph_key, job.name, core_.cluster.is_shared() ? Flights::Lease::kWaits : Flights::Lease::kNone);
   Sharing::Turn turn = co_await core_.sharing.TurnFor(graph_key, job.name);
   if (turn.landed) {
     core_.flights.Land(graph_key, std::move(*turn.landed));
     co_return;
   }
+  core_.flights.Say(graph_key, job.name, turn.fence != 0 ? Flights::Lease::kHeld : Flights::Lease::kNone);
   std::stop_source over;
   if (turn.fence) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
   std::optional<proto::GraphRecordT> record;

@@ -113,6 +113,25 @@ struct Config {
   uint64_t cluster_lease_ms = 5000;
   uint64_t cluster_variants_max = 64;
 
+  std::string web_listen;      // ADDRESS:PORT; empty: no page and no metrics.
+  std::string web_token_file;
+  std::string web_dot = "dot";
+  uint64_t web_connections_max = 64;
+  uint64_t web_threads = 2;
+  uint64_t web_queries_max = 16;
+  uint64_t web_header_bytes_max = 8192;
+  uint64_t web_body_bytes_max = 4096;
+  uint64_t web_request_s_max = 10;
+  uint64_t web_idle_s_max = 60;
+  uint64_t web_logins_max = 64;
+  uint64_t web_login_s_max = 43'200;
+  uint64_t web_sample_s = 5;
+  uint64_t web_samples_max = 720;
+  uint64_t web_misses_max = 50;
+  uint64_t web_picture_s_max = 5;
+  uint64_t web_picture_bytes_max = 8u << 20;
+  uint64_t web_picture_memory_bytes_max = 1u << 30;
+
   uint64_t differences_max = 64;
   uint64_t workload_window_s = 3600;
   uint64_t workload_windows_max = 24;

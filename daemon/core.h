@@ -21,6 +21,7 @@
 #include "proto/message.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
+#include "daemon/recent.h"
 #include "daemon/shadowing.h"
 #include "daemon/sharing.h"
 #include "daemon/sweeper.h"
@@ -78,7 +79,8 @@ struct Core {
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
         shadowing(*this),
-        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), store_note(config),
+        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), recent(config, clock),
+        store_note(config),
         pool(config.pool_threads, config.pool_queue_max, std::move(elsewhere)) {
     cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
       shadowing.Fetched(std::move(provenance), text, std::move(gears));
@@ -101,6 +103,7 @@ struct Core {
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;
+  Recent recent;
   Flights flights;
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.

@@ -25,7 +25,7 @@ uint64_t RaiseDescriptorLimit() {
 uint64_t SessionsWithin(const Config& config, uint64_t limit) {
   const uint64_t workers = config.workers != 0 ? config.workers : std::max(1u, std::thread::hardware_concurrency());
   const uint64_t taken = config.descriptors_reserved + config.artifacts_cached_max + kWorkerDescriptors * workers +
-                         config.sessions_reserved;
+                         config.sessions_reserved + (config.web_listen.empty() ? 0 : config.web_connections_max);
   return std::clamp<uint64_t>(limit > taken ? limit - taken : 1, 1, std::max<uint64_t>(1, config.sessions_max));
 }
 

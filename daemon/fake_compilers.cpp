@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "daemon/fake_dot.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
 
@@ -27,6 +28,7 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& 
   if (!job.gears.empty() && graph.ends_with(" ungeared")) return Error(Code::kInternal, "no code for gears");
   const bool is_artifact = job.output == proto::JobOutput::Artifact;
   std::string bytes = (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
+  if (job.output == proto::JobOutput::Dot) bytes = DotOfWords(graph);
   if (is_artifact && graph == "template from8") bytes = ArtifactWith("s0 >= 8");
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
   bytes += addition;

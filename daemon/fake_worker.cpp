@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/fake_dot.h"
 #include "daemon/worker_loop.h"
 #include "proto/memory_file.h"
 #include "proto/message.h"
@@ -189,6 +190,7 @@ Result<daemon::WorkerOutput> Obey(const proto::WorkerJob& job) {
   for (const auto& [word, attempt] : kAttempts) {
     if (Has(graph, "try") && Has(graph, word)) bytes = attempt();
   }
+  if (job.output() == proto::JobOutput::Dot) bytes = daemon::DotOfWords(graph);
   daemon::WorkerOutput output;
   output.bytes.assign(bytes.begin(), bytes.end());
   output.digest = DigestOf(bytes);

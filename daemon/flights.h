@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -28,9 +29,14 @@ struct Landed {
 template <typename T>
 class FlightsOf {
  public:
+  /// Where a flight stands among other machines.
+  enum class Lease : uint8_t { kNone, kWaits, kHeld };
   struct Flight {
     std::vector<cache::WaiterRef> waiters;
     std::optional<Result<T>> landed;
+    SteadyTime since = std::chrono::steady_clock::now();
+    std::string function;
+    Lease lease = Lease::kNone;
   };
   using FlightRef = std::shared_ptr<Flight>;
   struct Joined {
@@ -76,6 +82,32 @@ class FlightsOf {
   size_t size() const {
     MutexLock lock(mutex_);
     return flights_.size();
+  }
+
+  /// For people: whose flight it is and how far. Nothing where it has landed.
+  void Say(const Digest& key, const std::string& function, Lease lease) {
+    MutexLock lock(mutex_);
+    const auto at = flights_.find(key);
+    if (at == flights_.end()) return;
+    at->second->function = function;
+    at->second->lease = lease;
+  }
+  struct Facts {
+    Digest key;
+    SteadyTime since;
+    size_t waiters = 0;
+    std::string function;  ///< Empty: not said yet.
+    Lease lease = Lease::kNone;
+  };
+  /// At most `limit` flights, in no order.
+  std::vector<Facts> List(size_t limit) const {
+    std::vector<Facts> all;
+    MutexLock lock(mutex_);
+    for (const auto& [key, flight] : flights_) {
+      if (all.size() == limit) break;
+      all.push_back({key, flight->since, flight->waiters.size(), flight->function, flight->lease});
+    }
+    return all;
   }
 
  private:

@@ -22,6 +22,7 @@ Reply ErrorReplyOf(const Error& error) {
 }
 
 std::optional<Reply> LookupService::Fast(Bytes body) {
+  const int64_t start_ns = core_.clock.steady_ns();
   Digest digest;
   {
     const Digest bytes = DigestOf(body);
@@ -39,7 +40,10 @@ std::optional<Reply> LookupService::Fast(Bytes body) {
     if (file == nullptr) return std::nullopt;
     files.push_back(std::move(file));
   }
-  return Found(*entry, std::move(files));
+  Reply reply = Found(*entry, std::move(files));
+  // Those that memory cannot answer are timed where they are.
+  GlobalMetrics().AddTime(Timer::lookup, static_cast<uint64_t>(core_.clock.steady_ns() - start_ns));
+  return reply;
 }
 
 Reply LookupService::Found(const Entry& entry, std::vector<SealedRef> files) {
@@ -98,6 +102,7 @@ Reply LookupService::Missed(const cache::Key& key, const Explanation& explanatio
   const bool was_stored = reason == MissReason::kEvicted || reason == MissReason::kGone ||
                           reason == MissReason::kQuarantined || reason == MissReason::kDamaged;
   core_.workload.Miss(digest, FunctionOf(key), explanation.cause, was_stored);
+  core_.recent.Missed({core_.clock.now_s(), digest, FunctionOf(key), std::string(NameOf(reason)), explanation.why});
   proto::LookupReplyT reply;
   reply.entry_low = digest.low;
   reply.entry_high = digest.high;

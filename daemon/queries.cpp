@@ -19,6 +19,7 @@ struct Offered {
 const std::map<std::string, Offered>& Verbs() {
   static const std::map<std::string, Offered> verbs = {
       {"status", {StatusVerb, Pace::kMemory}},   {"stats", {StatsVerb, Pace::kMemory}},
+      {"overview", {OverviewVerb, Pace::kStore}}, {"metrics", {MetricsVerb, Pace::kStore}},
       {"config", {ConfigVerb, Pace::kMemory}},   {"log", {LogVerb, Pace::kMemory}},
       {"list", {ListVerb, Pace::kStore}},        {"inspect", {InspectVerb, Pace::kStore}},
       {"why-miss", {WhyMissVerb, Pace::kStore}}, {"doctor", {DoctorVerb, Pace::kStore}},

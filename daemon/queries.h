@@ -21,6 +21,9 @@ struct QueryHooks {
   std::stop_token stopping = {};
   /// Why fewer sessions are served than sessions_max says; empty when that is not so.
   std::string sessions_trouble = {};
+  /// Where the web page is, and why it is not: one of them is empty, or both.
+  std::function<std::string()> web = [] { return std::string(); };
+  std::function<std::string()> web_trouble = [] { return std::string(); };
 };
 
 /// What a verb waits for, and so which executor it runs on.

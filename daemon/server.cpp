@@ -28,6 +28,7 @@
 #include "daemon/exit_watch.h"
 #include "daemon/requests.h"
 #include "daemon/session.h"
+#include "daemon/web/web_server.h"
 #include "proto/frame.h"
 
 namespace ingot::daemon {
@@ -95,6 +96,7 @@ struct Server::State {
   /// Set where the process is this server's: then its end is watched.
   std::atomic<ExitWatch*> exit_watch{nullptr};
   Requests requests;
+  web::WebServer web{core, requests.queries()};
   SessionShare share;
   // After what its handlers refer to: destroying it destroys those that wait.
   asio::io_context io{1};
@@ -121,6 +123,8 @@ QueryHooks Server::State::Hooks() {
     asio::post(io, [this, drain] { drain ? BeginDrain() : io.stop(); });
   };
   hooks.stopping = stopping.get_token();
+  hooks.web = [this] { return web.url(); };
+  hooks.web_trouble = [this] { return web.trouble(); };
   if (sessions_max < core.config.sessions_max) {
     hooks.sessions_trouble = fmt::format(
         "serves {} connections at one time, not {} (sessions_max): more open files are not allowed; raise the limit "
@@ -151,6 +155,7 @@ void Server::StopServices() {
   State& s = *state_;
   s.stopping.request_stop();
   s.core.stop.request_stop();
+  s.web.Stop();
   // Answers still on their way from the pools would reach for the sessions' share.
   s.core.compilers.Stop();
   s.requests.Stop();
@@ -160,6 +165,7 @@ void Server::StopServices() {
 Status Server::Listen() {
   State& s = *state_;
   const std::string& path = s.options.endpoint.socket;
+  TRY(s.web.Listen());
   TRY(RealFilesystem().MakePrivateDirectory(proto::DirectoryOf(path), Access::kNoWriters));
   unlink(path.c_str());
   boost::system::error_code error;
@@ -390,6 +396,7 @@ void Server::State::BeginDrain() {
   share.draining = true;
   // What looks through the whole store would hold up whoever waits for this daemon to go.
   stopping.request_stop();
+  web.Close();
   Unlink();
   boost::system::error_code ignored;
   acceptor.close(ignored);

@@ -39,6 +39,10 @@ Task<Json> DiffVerb(const VerbCall& call);
 /// Entries of one call by rank (verbs_ranks.cpp).
 Task<Json> RanksVerb(const VerbCall& call);
 
+// What people see (web/verbs_web.cpp).
+Task<Json> OverviewVerb(const VerbCall& call);
+Task<Json> MetricsVerb(const VerbCall& call);
+
 /// A graph as text, at a stage of its compile (verbs_text.cpp).
 Task<Json> TextVerb(const VerbCall& call);
 

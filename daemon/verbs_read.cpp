@@ -211,7 +211,9 @@ Task<Json> StatusVerb(const VerbCall& call) {
               {"compiles_pending", call.core.compilers.pending()},
               {"open_artifacts", open.count},
               {"open_artifact_bytes", open.bytes},
-              {"cluster", std::move(cluster)}};
+              {"cluster", std::move(cluster)},
+              {"web", call.hooks.web()},
+              {"web_trouble", call.hooks.web_trouble()}};
 }
 
 Task<Json> StatsVerb(const VerbCall& /*call*/) {
@@ -226,8 +228,12 @@ Task<Json> ListVerb(const VerbCall& call) {
   const uint64_t limit_max = std::max<uint64_t>(1, config.list_entries_max);
   const uint64_t limit = std::clamp<uint64_t>(call.Number("limit", limit_max), 1, limit_max);
   const std::string function = call.Text("function");
+  const std::string key = call.Text("key");
   Digest after;
   std::string cursor;
+  if (!key.empty()) {
+    CO_TRY_ASSIGN(cursor, Entries::From(key));
+  }
   if (const std::string text = call.Text("after"); !text.empty()) {
     CO_TRY_ASSIGN(after, Digest::FromHex(text));
     CO_TRY_ASSIGN(cursor, Entries::From(text));
@@ -235,12 +241,15 @@ Task<Json> ListVerb(const VerbCall& call) {
   std::vector<Json> entries;
   Json next;
   uint64_t bytes = 0;
-  bool is_full = false;
+  bool is_full = false, has_passed = false;
   do {
     CO_TRY_ASSIGN(Entries::Names page, co_await call.core.entries.Page(cursor, Entries::kPageRows, call.until));
     for (const Digest& digest : page.digests) {
       CO_TRY(call.until.Check());
       if (digest == after && !call.Text("after").empty()) continue;
+      // Keys that begin alike stand together.
+      has_passed = !digest.ToHex().starts_with(key);
+      if (has_passed) break;
       const Result<EntryRef> entry = co_await call.core.entries.Get(digest, call.until);
       if (!entry || (*entry)->function.find(function) == std::string::npos) continue;
       // Names may have any length: a page stays far below what a reply may have.
@@ -253,7 +262,7 @@ Task<Json> ListVerb(const VerbCall& call) {
       bytes += entries.back().dump(-1, ' ', false, Json::error_handler_t::replace).size();
     }
     cursor = std::move(page.next);
-  } while (!is_full && !cursor.empty());
+  } while (!is_full && !has_passed && !cursor.empty());
   std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
     return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
   });

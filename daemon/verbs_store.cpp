@@ -208,6 +208,7 @@ Task<Json> DoctorVerb(const VerbCall& call) {
   for (const FallingFunction& fell : core.workload.Falling()) {
     add("hit ratio", false, fell.ToText());
   }
+  if (const std::string why = call.hooks.web_trouble(); !why.empty()) add("web page", false, why);
   if (!call.hooks.sessions_trouble.empty()) add("sessions", false, call.hooks.sessions_trouble);
   if (core.cluster.is_shared()) {
     const Cluster::Facts facts = core.cluster.facts();

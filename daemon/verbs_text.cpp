@@ -18,6 +18,7 @@ constexpr std::pair<const char*, JobOutput> kStages[] = {
     {"loop", JobOutput::Loop},
     {"llvm", JobOutput::Llvm},
     {"asm", JobOutput::Asm},
+    {"dot", JobOutput::Dot},
 };
 
 /// JobOutput::Artifact stands for the graph as it was imported, which needs no job.
@@ -27,7 +28,7 @@ Result<JobOutput> StageOf(const std::string& name) {
     if (name == stage) return output;
   }
   return Error(Code::kInvalid,
-               fmt::format("no stage '{}'; there are graph, optimized, loop, llvm and asm", name));
+               fmt::format("no stage '{}'; there are graph, optimized, loop, llvm, asm and dot", name));
 }
 
 /// Where the text of a graph is, and the gears it was compiled for.

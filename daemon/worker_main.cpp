@@ -21,6 +21,8 @@ compiler::Stage StageOf(proto::JobOutput output) {
       return compiler::Stage::kLlvm;
     case proto::JobOutput::Asm:
       return compiler::Stage::kAsm;
+    case proto::JobOutput::Dot:
+      return compiler::Stage::kDot;
     default:
       return compiler::Stage::kOptimized;
   }

@@ -36,8 +36,8 @@ class WorkerPool final : public Compilers {
   void Stop() override;
   /// What workers are shut off from, and whether they are being lost.
   std::vector<CompilersCondition> Conditions() const override;
-  /// Processes alive.
-  size_t alive() const;
+  /// Processes.
+  size_t alive() const override;
 
  private:
   using Worker = std::unique_ptr<WorkerProcess>;

@@ -38,6 +38,7 @@ FENCES = {
     "CUDA": (r"(cuda\.h|cuda_runtime|nvrtc|nvJitLink)", ("kernels/cuda/", "compiler/codegen/cuda/")),
     "libtorch": (r"(ATen|c10|caffe2|torch)/", ("client/", "examples/cpp/")),
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),
+    "Beast": (r"boost/beast", ("daemon/web/",)),
     "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
     "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/payload_hash", "cache/redis_scripts", "cache/transport")),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),

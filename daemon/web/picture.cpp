@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/web/picture.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/filesystem.h"
+#include "proto/frame.h"
+
+namespace ingot::daemon::web {
+namespace {
+
+using proto::UniqueFd;
+using SteadyClock = std::chrono::steady_clock;
+
+struct Pipe {
+  UniqueFd reads, writes;
+};
+
+Result<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrorFromErrno(errno, "pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+/// A process that is over, by itself or by force, when this goes.
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid) {}
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+  /// Its status. It is about to end, or ends here.
+  int Wait() {
+    int status = 0;
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+Result<pid_t> Start(const std::string& program, int in, int out) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in, 0);
+  posix_spawn_file_actions_adddup2(&actions, out, 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  const char* const arguments[] = {program.c_str(), "-Tsvg", nullptr};
+  // Not this process's: credentials may be in it.
+  const char* path = std::getenv("PATH");
+  const std::string path_text = fmt::format("PATH={}", path == nullptr ? "/usr/bin:/bin" : path);
+  const char* const environment[] = {path_text.c_str(), "LANG=C.UTF-8", nullptr};
+  pid_t pid = -1;
+  const int failed = posix_spawnp(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(arguments),
+                                  const_cast<char**>(environment));
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed == ENOENT) {
+    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}' (web_dot)", program));
+  }
+  if (failed != 0) return ErrorFromErrno(failed, fmt::format("start '{}'", program));
+  return pid;
+}
+
+void Limit(pid_t pid, const PictureLimits& limits) {
+  const auto set = [pid](__rlimit_resource what, uint64_t value) {
+    const rlimit limit{value, value};
+    prlimit(pid, what, &limit, nullptr);
+  };
+  set(RLIMIT_CPU, static_cast<uint64_t>(limits.time.count()) + 1);
+  set(RLIMIT_AS, limits.memory_bytes_max);
+  set(RLIMIT_CORE, 0);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(pid), 19);
+}
+
+}  // namespace
+
+Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits) {
+  if (program.empty()) return Error(Code::kNotFound, "no program draws graphs here (web_dot)");
+  TRY_ASSIGN(Pipe in, MakePipe());
+  TRY_ASSIGN(Pipe out, MakePipe());
+  TRY_ASSIGN(const pid_t pid, Start(program, in.reads.get(), out.writes.get()));
+  Child child(pid);
+  // It has nothing to do before it has read the text.
+  Limit(pid, limits);
+  in.reads.Reset();
+  out.writes.Reset();
+  fcntl(in.writes.get(), F_SETFL, O_NONBLOCK);
+  fcntl(out.reads.get(), F_SETFL, O_NONBLOCK);
+  const auto end = SteadyClock::now() + limits.time;
+  std::string svg;
+  size_t sent = 0;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
+    if (left <= 0) {
+      return Error(Code::kTimeout, fmt::format("drawing took more than {} s (web_picture_s_max)", limits.time.count()));
+    }
+    std::array<pollfd, 2> ready{pollfd{out.reads.get(), POLLIN, 0}, pollfd{in.writes.get(), POLLOUT, 0}};
+    const int count = poll(ready.data(), in.writes ? 2 : 1, static_cast<int>(left) + 1);
+    if (count < 0 && errno != EINTR) return ErrorFromErrno(errno, "poll");
+    if (count <= 0) continue;
+    if (in.writes && ready[1].revents != 0) {
+      const ssize_t wrote = write(in.writes.get(), dot.data() + sent, dot.size() - sent);
+      if (wrote > 0) sent += static_cast<size_t>(wrote);
+      const bool is_broken = wrote < 0 && errno != EAGAIN && errno != EINTR;
+      if (is_broken || sent == dot.size()) in.writes.Reset();
+    }
+    if (ready[0].revents == 0) continue;
+    std::array<char, 65536> piece;
+    const ssize_t got = read(out.reads.get(), piece.data(), piece.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) break;
+    svg.append(piece.data(), static_cast<size_t>(got));
+    if (svg.size() > limits.bytes_max) {
+      return Error(Code::kExhausted,
+                   fmt::format("the picture has more than {} bytes (web_picture_bytes_max)", limits.bytes_max));
+    }
+  }
+  // Its output is at its end; what it does beyond that nobody waits for.
+  pollfd none{-1, 0, 0};
+  siginfo_t over{};
+  while (waitid(P_PID, static_cast<id_t>(pid), &over, WEXITED | WNOHANG | WNOWAIT) == 0 && over.si_pid == 0) {
+    if (SteadyClock::now() >= end) return Error(Code::kTimeout, "drawing did not end");
+    poll(&none, 1, 5);
+  }
+  const int status = child.Wait();
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || svg.empty()) {
+    return Error(Code::kInvalid, WIFSIGNALED(status)
+                                     ? fmt::format("'{}' was ended by signal {}", program, WTERMSIG(status))
+                                     : fmt::format("'{}' ended with {}", program, WEXITSTATUS(status)));
+  }
+  return svg;
+}
+
+}  // namespace ingot::daemon::web

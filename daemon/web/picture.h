@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace ingot::daemon::web {
+
+/// What drawing one graph may take.
+struct PictureLimits {
+  std::chrono::seconds time{5};
+  uint64_t bytes_max = 8u << 20;
+  uint64_t memory_bytes_max = 1u << 30;
+};
+
+/// The SVG that graphviz's `program` makes of a text in its language, in a process of its own that has nothing of this
+/// one's but the text. Blocks. kNotFound: no such program; kTimeout, kExhausted: a limit; kInvalid: it drew nothing.
+Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits);
+
+}  // namespace ingot::daemon::web
