@@ -220,7 +220,8 @@ boost::asio::awaitable<void> Sharing::Send() {
         ++sent;
       }
     }
-    pause = has_failed ? std::min(pause * 2, std::max(kPauseMin, milliseconds(core_.config.cluster_pause_ms_max))) : kPauseMin;
+    const milliseconds pause_max = std::max(kPauseMin, milliseconds(core_.config.cluster_pause_ms_max));
+    pause = has_failed ? std::min(pause * 2, pause_max) : kPauseMin;
     if (sent != 0 && !has_failed) continue;
     const Until until = has_failed ? Until::In(pause, stop) : Until{.stop = stop};
     Ignore(co_await cache::Waiter::Wait(waiter, until), "the queue is looked at in any case");
