@@ -60,7 +60,7 @@ Task<Json> RetryVerb(const VerbCall& call);
 Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
 /// What is shared with other machines, and how the tiers are (verbs_cluster.cpp); null where nothing is.
-Task<Json> ClusterJson(Core& core);
+Json ClusterJson(const Core& core);
 /// Takes back, here and in the shared tiers, what the trust file does not let in any more.
 Task<Json> RecallVerb(const VerbCall& call);
 

@@ -6,42 +6,43 @@
 namespace ingot::daemon {
 namespace {
 
-const char* NameOf(cache::CircuitBreaker::State state) {
-  using State = cache::CircuitBreaker::State;
+const char* NameOfState(cache::CircuitBreaker::State state) {
   switch (state) {
-    case State::kClosed: return "used";
-    case State::kOpen: return "left alone";
-    case State::kTrying: return "tried again";
+    case cache::CircuitBreaker::State::kClosed: return "closed";
+    case cache::CircuitBreaker::State::kOpen: return "open";
+    case cache::CircuitBreaker::State::kTrying: return "trying";
   }
-  return "";
+  return "open";
 }
 
-Json TierJson(const std::string& place, const cache::CircuitBreaker::Facts& breaker) {
-  return {{"place", place},
-          {"state", NameOf(breaker.state)},
+Json TierJson(const char* name, const std::string& place, const cache::CircuitBreaker::Facts& breaker) {
+  return {{"tier", name},
+          {"place", place},
+          {"breaker", NameOfState(breaker.state)},
           {"opened", breaker.opened},
           {"refused", breaker.refused},
-          {"last_failure", breaker.why}};
+          {"why", breaker.why}};
 }
 
 }  // namespace
 
-Task<Json> ClusterJson(Core& core) {
-  if (!core.cluster.is_shared()) co_return Json();
+Json ClusterJson(const Core& core) {
+  if (!core.cluster.is_shared()) return Json();
   const Cluster::Facts facts = core.cluster.facts();
   const cache::ShadowPolicy::Counts shadows = core.shadowing.counts();
-  co_return Json{{"host", facts.host},
-                 {"index", TierJson(facts.index, facts.index_breaker)},
-                 {"blobs", TierJson(facts.blobs, facts.blobs_breaker)},
-                 {"takes", facts.trust_trouble.empty()},
-                 {"trust_trouble", facts.trust_trouble},
-                 {"gives", facts.can_write},
-                 {"unsent", core.sharing.unsent()},
-                 {"compiled_again",
-                  {{"equal", shadows.equal},
-                   {"different", shadows.different},
-                   {"unstable", shadows.unstable},
-                   {"abandoned", shadows.abandoned}}}};
+  Json tiers = Json::array();
+  tiers.push_back(TierJson("index", facts.index, facts.index_breaker));
+  tiers.push_back(TierJson("blobs", facts.blobs, facts.blobs_breaker));
+  return {{"host", facts.host},
+          {"tiers", tiers},
+          {"trust_trouble", facts.trust_trouble},
+          {"can_write", facts.can_write},
+          {"unsent", facts.can_write ? core.sharing.unsent() : 0},
+          {"compiled_again",
+           {{"equal", shadows.equal},
+            {"different", shadows.different},
+            {"unstable", shadows.unstable},
+            {"abandoned", shadows.abandoned}}}};
 }
 
 Task<Json> RecallVerb(const VerbCall& call) {

@@ -197,7 +197,6 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
 
 Task<Json> StatusVerb(const VerbCall& call) {
   const Artifacts::Use open = call.core.artifacts.open();
-  CO_TRY_ASSIGN(Json cluster, co_await ClusterJson(call.core));
   co_return Json{{"pid", getpid()},
               {"socket", call.hooks.socket},
               {"store", call.hooks.store_dir},
@@ -211,7 +210,7 @@ Task<Json> StatusVerb(const VerbCall& call) {
               {"compiles_pending", call.core.compilers.pending()},
               {"open_artifacts", open.count},
               {"open_artifact_bytes", open.bytes},
-              {"cluster", std::move(cluster)},
+              {"cluster", ClusterJson(call.core)},
               {"web", call.hooks.web()},
               {"web_trouble", call.hooks.web_trouble()}};
 }

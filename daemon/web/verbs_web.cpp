@@ -25,15 +25,6 @@ const char* NameOfLease(Flights::Lease lease) {
   return "none";
 }
 
-const char* NameOfState(cache::CircuitBreaker::State state) {
-  switch (state) {
-    case cache::CircuitBreaker::State::kClosed: return "closed";
-    case cache::CircuitBreaker::State::kOpen: return "open";
-    case cache::CircuitBreaker::State::kTrying: return "trying";
-  }
-  return "open";
-}
-
 Json FlightsJson(const Core& core) {
   auto flights = core.flights.List(core.config.worker_queue_max);
   std::ranges::sort(flights, {}, &Flights::Facts::since);
@@ -67,26 +58,6 @@ Json StoreJson(Core& core) {
           {"entries", totals[static_cast<size_t>(cache::Table::kEntries)].count},
           {"entries_max", core.config.store_entries_max},
           {"tables", tables}};
-}
-
-Json ClusterJson(const Core& core) {
-  if (!core.cluster.is_shared()) return Json();
-  const Cluster::Facts facts = core.cluster.facts();
-  const auto tier = [](const char* name, const std::string& place, const cache::CircuitBreaker::Facts& breaker) {
-    return Json{{"tier", name},
-                {"place", place},
-                {"breaker", NameOfState(breaker.state)},
-                {"opened", breaker.opened},
-                {"refused", breaker.refused},
-                {"why", breaker.why}};
-  };
-  Json tiers = Json::array();
-  tiers.push_back(tier("index", facts.index, facts.index_breaker));
-  tiers.push_back(tier("blobs", facts.blobs, facts.blobs_breaker));
-  return {{"tiers", tiers},
-          {"trust_trouble", facts.trust_trouble},
-          {"can_write", facts.can_write},
-          {"unsent", facts.can_write ? core.sharing.unsent() : 0}};
 }
 
 /// By columns: they are many and their names few.
