@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/open_store.h"
 
+#include <atomic>
+#include <optional>
+#include <shared_mutex>
+#include <type_traits>
 #include <utility>
 
 #include "base/log.h"
@@ -11,64 +15,13 @@
 namespace ingot::cache {
 namespace {
 
-/// Keeps the directory's lock for as long as the store in it lives, and leaves a note for the
-/// next opening when the database stops accepting writes because it is damaged.
-class DirStore final : public Store {
- public:
-  DirStore(StoreDir dir, std::unique_ptr<Store> store)
-      : dir_(std::move(dir)), store_(std::move(store)) {}
-
-  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override {
-    return store_->Read(table, key, room);
-  }
-  Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override {
-    return Note(store_->Put(table, key, value, options));
-  }
-  Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override {
-    return Note(store_->Delete(table, key, expected));
-  }
-  Result<Stat> StatOf(Table table, const Digest& key) override { return store_->StatOf(table, key); }
-  void Touch(Table table, const Digest& key) override { store_->Touch(table, key); }
-  Status Pin(Table table, const Digest& key, bool pinned) override { return Note(store_->Pin(table, key, pinned)); }
-  Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) override {
-    return store_->List(table, after, limit);
-  }
-  Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
-                                   size_t limit) override {
-    return store_->ListGroup(table, group, after, limit);
-  }
-  Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) override {
-    return store_->ListGroups(table, after, limit);
-  }
-  Result<std::string> GroupOf(Table table, const Digest& key) override { return store_->GroupOf(table, key); }
-  Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) override {
-    return store_->Cheapest(table, after, limit);
-  }
-  std::array<Totals, kTables> TotalsOf() override { return store_->TotalsOf(); }
-  int64_t half_life_s() const override { return store_->half_life_s(); }
-  Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override { return store_->ForEachDamaged(fn); }
-  Status Compact(std::stop_token stop) override { return Note(store_->Compact(std::move(stop))); }
-  std::string Describe() const override { return store_->Describe(); }
-
- private:
-  template <typename T>
-  Result<T> Note(Result<T> result) {
-    if (!result && result.error().code() == Code::kCorrupt) {
-      Ignore(dir_.WriteDamageNote(result.error().message()), "the next write notes it again");
-    }
-    return result;
-  }
-
-  // Declared first, so destroyed last: the lock outlives the database.
-  StoreDir dir_;
-  const std::unique_ptr<Store> store_;
-};
-
 RocksStoreOptions MakeRocksOptions(const StoreOptions& options) {
   RocksStoreOptions rocks;
   rocks.db.block_cache_bytes = options.block_cache_bytes;
   rocks.db.write_buffer_bytes = options.write_buffer_bytes;
   rocks.db.files_open_max = options.files_open_max;
+  rocks.db.disk = options.disk;
+  rocks.db.clock = options.clock;
   rocks.chunk_bytes = options.chunk_bytes;
   rocks.value_bytes_max = options.value_bytes_max;
   rocks.disk_free_bytes_min = options.disk_free_bytes_min;
@@ -108,6 +61,123 @@ bool IsDatabaseAtFault(Code code) {
   return code == Code::kCorrupt || code == Code::kIncompatible;
 }
 
+/// Moves the database aside and opens an empty one.
+Result<std::unique_ptr<Store>> StartEmpty(StoreDir& dir, const Error& reason, const StoreOptions& options) {
+  TRY_ASSIGN(const std::string place, dir.MoveAside(reason, *options.clock, options.asides_max));
+  options.metrics->Add(Counter::store_reset);
+  LogWarn("moved an unreadable store aside", {{"to", place}, {"reason", reason}});
+  return OpenDatabase(dir, options);
+}
+
+/// Keeps the directory's lock for as long as the store in it lives. A database that takes no more writes because it is
+/// damaged is moved aside, and an empty one goes on in its place: the next opening would do no better.
+class DirStore final : public Store {
+ public:
+  DirStore(StoreDir dir, std::unique_ptr<Store> store, const StoreOptions& options)
+      : options_(options), dir_(std::move(dir)), store_(std::move(store)) {}
+
+  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override {
+    return On([&](Store& store) { return store.Read(table, key, room); });
+  }
+  Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override {
+    return Change([&](Store& store) { return store.Put(table, key, value, options); });
+  }
+  Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override {
+    return Change([&](Store& store) { return store.Delete(table, key, expected); });
+  }
+  Result<Stat> StatOf(Table table, const Digest& key) override {
+    return On([&](Store& store) { return store.StatOf(table, key); });
+  }
+  void Touch(Table table, const Digest& key) override {
+    Ignore(On([&](Store& store) -> Status {
+             store.Touch(table, key);
+             return {};
+           }),
+           "uses may be lost");
+  }
+  Status Pin(Table table, const Digest& key, bool pinned) override {
+    return Change([&](Store& store) { return store.Pin(table, key, pinned); });
+  }
+  Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) override {
+    return On([&](Store& store) { return store.List(table, after, limit); });
+  }
+  Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
+                                   size_t limit) override {
+    return On([&](Store& store) { return store.ListGroup(table, group, after, limit); });
+  }
+  Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) override {
+    return On([&](Store& store) { return store.ListGroups(table, after, limit); });
+  }
+  Result<std::string> GroupOf(Table table, const Digest& key) override {
+    return On([&](Store& store) { return store.GroupOf(table, key); });
+  }
+  Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) override {
+    return On([&](Store& store) { return store.Cheapest(table, after, limit); });
+  }
+  std::array<Totals, kTables> TotalsOf() override {
+    const std::shared_lock lock(exchange_);
+    return store_ == nullptr ? std::array<Totals, kTables>() : store_->TotalsOf();
+  }
+  int64_t half_life_s() const override { return options_.use_half_life_s; }
+  Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override {
+    return On([&](Store& store) { return store.ForEachDamaged(fn); });
+  }
+  Status Compact(std::stop_token stop) override {
+    return Change([&](Store& store) { return store.Compact(stop); });
+  }
+  std::string Describe() const override {
+    const std::shared_lock lock(exchange_);
+    return store_ == nullptr ? "closed: " + lost_->ToText() : store_->Describe();
+  }
+  std::string Trouble() const override {
+    const std::shared_lock lock(exchange_);
+    return store_ == nullptr ? lost_->ToText() : store_->Trouble();
+  }
+
+ private:
+  template <typename Call>
+  std::invoke_result_t<Call, Store&> On(const Call& call) {
+    const std::shared_lock lock(exchange_);
+    if (store_ == nullptr) return *lost_;
+    return call(*store_);
+  }
+  template <typename Call>
+  std::invoke_result_t<Call, Store&> Change(const Call& call) {
+    const uint64_t openings = openings_;
+    auto result = On(call);
+    if (result || result.error().code() != Code::kCorrupt) return result;
+    TRY(StartAnew(openings, result.error()));
+    return On(call);
+  }
+  Status StartAnew(uint64_t openings, const Error& reason);
+
+  const StoreOptions options_;
+  // Declared before the database, so destroyed after it: the lock outlives it.
+  StoreDir dir_;
+  std::atomic<uint64_t> openings_{0};
+  // Held alone to exchange the database, shared by all who use it.
+  mutable std::shared_mutex exchange_;
+  std::unique_ptr<Store> store_;  // nullptr: neither the old nor a new one can be used, as `lost_` says
+  std::optional<Error> lost_;
+};
+
+Status DirStore::StartAnew(uint64_t openings, const Error& reason) {
+  const std::unique_lock lock(exchange_);
+  if (openings != openings_) return {};  // somebody else has
+  // Should the process end before the database is moved, the next one moves it.
+  Ignore(dir_.WriteDamageNote(reason.message()), "it is moved now");
+  store_.reset();
+  Result<std::unique_ptr<Store>> store = StartEmpty(dir_, reason, options_);
+  ++openings_;
+  if (!store) {
+    lost_ = Error(Code::kUnavailable,
+                  "the database is damaged and no other can take its place: " + store.error().message());
+    return *lost_;
+  }
+  store_ = std::move(store).value();
+  return {};
+}
+
 }  // namespace
 
 bool IsFresh(const std::string& dir, Filesystem& filesystem) {
@@ -127,14 +197,11 @@ Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOpti
   TRY(CheckNetwork(dir, options));
   Result<std::unique_ptr<Store>> store = OpenDatabase(store_dir, options);
   if (!store && IsDatabaseAtFault(store.error().code())) {
-    TRY_ASSIGN(const std::string place,
-               store_dir.MoveAside(store.error(), *options.clock, options.asides_max));
-    options.metrics->Add(Counter::store_reset);
-    LogWarn("moved an unreadable store aside", {{"to", place}, {"reason", store.error()}});
-    store = OpenDatabase(store_dir, options);
+    const Error reason = store.error();
+    store = StartEmpty(store_dir, reason, options);
   }
   if (!store) return std::move(store).error().Wrap("store " + dir);
-  return std::unique_ptr<Store>(std::make_unique<DirStore>(std::move(store_dir), std::move(store).value()));
+  return std::unique_ptr<Store>(std::make_unique<DirStore>(std::move(store_dir), std::move(store).value(), options));
 }
 
 }  // namespace ingot::cache

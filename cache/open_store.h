@@ -10,6 +10,10 @@
 #include "cache/store.h"
 #include "proto/lock_file.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace ingot::cache {
 
 /// Everything that can be set about a store; every limit is here.
@@ -42,12 +46,14 @@ struct StoreOptions {
   const Clock* clock = &SystemClock();
   Filesystem* filesystem = &RealFilesystem();
   Metrics* metrics = &GlobalMetrics();
+  /// The disk as the database uses it; nullptr: the machine's.
+  std::shared_ptr<rocksdb::Env> disk;
 };
 
 /// Opens or creates the store in `dir`; an empty `dir` gives a store in memory.
 ///
 /// A database that is damaged or of another version is moved to `dir`/aside with its reason, and
-/// an empty one takes its place: a broken cache never stops a user's job.
+/// an empty one takes its place, here or when it is found later: a broken cache never stops a user's job.
 /// kUnavailable, with what to do: another live process holds the store, no permission, read-only,
 /// network file system. kExhausted: the disk is full.
 Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOptions& options = {});

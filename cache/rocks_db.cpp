@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/rocks_db.h"
 
+#include <fmt/format.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
+#include <rocksdb/wal_filter.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -17,10 +21,14 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <shared_mutex>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace ingot::cache {
 namespace {
@@ -93,6 +101,83 @@ class AddNumbers final : public rocksdb::AssociativeMergeOperator {
   const char* Name() const override { return "ingot.add"; }
 };
 
+/// Leaves out of a replay what was written after changes that a loss of power has taken: of two logs that were not
+/// synced the disk may keep the newer alone, and RocksDB does not see that the end of the older is missing
+/// (https://github.com/facebook/rocksdb/wiki/WAL-Recovery-Modes). Changes are numbered, so that a hole shows.
+class NoHoles final : public rocksdb::WalFilter {
+ public:
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string& file, const rocksdb::WriteBatch& batch,
+                                     rocksdb::WriteBatch*, bool*) override {
+    const Bytes bytes = AsBytes(batch.Data());  // begins with the number of its first change
+    if (bytes.size() < 8) return WalProcessingOption::kContinueProcessing;
+    const auto number = LoadLittle<uint64_t>(bytes);
+    if (next_ && number > *next_) {
+      LogWarn("left out changes that follow a hole in the log", {{"file", file}, {"at", number}, {"after", *next_}});
+      return WalProcessingOption::kIgnoreCurrentRecord;
+    }
+    next_ = number + batch.Count();
+    return WalProcessingOption::kContinueProcessing;
+  }
+  const char* Name() const override { return "ingot.no_holes"; }
+
+ private:
+  std::optional<uint64_t> next_;
+};
+
+/// What is wrong with the disk. Thread-safe; never waits, since RocksDB tells it from its own threads.
+class Troubles {
+ public:
+  void Add(const Error& error, bool open_anew) {
+    MutexLock lock(mutex_);
+    ++number_;
+    last_ = error;
+    open_anew_ = open_anew_ || open_anew;
+    is_ill_ = true;
+  }
+  bool is_ill() const { return is_ill_; }
+  std::optional<Error> last() const {
+    MutexLock lock(mutex_);
+    return last_;
+  }
+  /// Whether going on where it stopped is not enough, and what to give to End.
+  std::pair<bool, uint64_t> Begin() const {
+    MutexLock lock(mutex_);
+    return {open_anew_, number_};
+  }
+  /// It is over, unless there was more since.
+  void End(uint64_t number) {
+    MutexLock lock(mutex_);
+    if (number != number_) return;
+    last_.reset();
+    open_anew_ = false;
+    is_ill_ = false;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::atomic<bool> is_ill_{false};
+  uint64_t number_ GUARDED_BY(mutex_) = 0;
+  std::optional<Error> last_ GUARDED_BY(mutex_);
+  bool open_anew_ GUARDED_BY(mutex_) = false;
+};
+
+/// Hears of errors in RocksDB's own threads, and keeps RocksDB from mending them: one way to do so is enough,
+/// RocksDb::Mend.
+class ErrorListener final : public rocksdb::EventListener {
+ public:
+  explicit ErrorListener(std::shared_ptr<Troubles> troubles) : troubles_(std::move(troubles)) {}
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* status) override {
+    using Reason = rocksdb::BackgroundErrorReason;
+    // What a failed write left in the log is known only once the log has been read.
+    const bool open_anew = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
+    troubles_->Add(ToError(*status, "write"), open_anew);
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* go_on) override { *go_on = false; }
+
+ private:
+  const std::shared_ptr<Troubles> troubles_;
+};
+
 // Tuned for a small store that is opened often: nothing is read at open that is not needed, no
 // thread wakes without work, and the log to replay is bounded by the write buffer.
 rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
@@ -109,6 +194,7 @@ rocksdb::DBOptions MakeDbOptions(const RocksDbOptions& options) {
   db.max_total_wal_size = 2 * options.write_buffer_bytes;
   db.max_background_jobs = 2;
   db.max_manifest_file_size = 1u << 20;
+  db.max_bgerror_resume_count = 0;
   db.info_log_level = rocksdb::ERROR_LEVEL;
   db.info_log = std::make_shared<ForwardLogger>();
   return db;
@@ -154,19 +240,83 @@ void RemoveEmptyLogs(const std::string& dir) {
 
 }  // namespace
 
-struct RocksDb::State {
+/// One opening of the database.
+struct RocksDb::Opened {
+  NoHoles no_holes;  // used while it opens
   std::unique_ptr<rocksdb::DB> db;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // owned; in the order of Family, then default
 
   rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
-  ~State() {
+
+  static Result<std::unique_ptr<Opened>> Open(const std::string& dir, const RocksDbOptions& options, rocksdb::Env* env,
+                                              std::shared_ptr<Troubles> troubles, bool only_read) {
+    const auto cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (size_t i = 0; i < kFamilies; ++i) {
+      families.emplace_back(kFamilyNames[i], MakeFamilyOptions(options, static_cast<Family>(i), cache));
+    }
+    families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
+    auto opened = std::make_unique<Opened>();
+    rocksdb::DBOptions db_options = MakeDbOptions(options);
+    db_options.env = env;
+    db_options.wal_filter = &opened->no_holes;
+    db_options.listeners.push_back(std::make_shared<ErrorListener>(std::move(troubles)));
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status =
+        only_read ? rocksdb::DB::OpenForReadOnly(db_options, dir, families, &opened->handles, &db)
+                  : rocksdb::DB::Open(db_options, dir, families, &opened->handles, &db);
+    if (!status.ok()) return ToError(status, "open " + dir);
+    opened->db.reset(db);
+    return opened;
+  }
+  ~Opened() {
+    if (db == nullptr) return;
     // Nobody waits for a store to close, but somebody does for it to open: what is in table files
     // need not be replayed. Should it fail, the log still has it.
-    if (db != nullptr) db->Flush(rocksdb::FlushOptions(), handles).PermitUncheckedError();
-    for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      if (db != nullptr) db->DestroyColumnFamilyHandle(handle);
+    db->Flush(rocksdb::FlushOptions(), handles).PermitUncheckedError();
+    for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle);
+    db->Close().PermitUncheckedError();
+  }
+};
+
+struct RocksDb::State {
+  std::string dir;
+  rocksdb::Env* env = rocksdb::Env::Default();
+  const std::shared_ptr<Troubles> troubles = std::make_shared<Troubles>();
+  std::atomic<uint64_t> opening{1};
+
+  // Held alone to exchange what is opened, shared by all who use it.
+  mutable std::shared_mutex exchange;
+  std::unique_ptr<Opened> opened;  // nullptr: not even reading is possible
+
+  Mutex mend;  // one mends, others wait for it
+  int64_t next_try_ns GUARDED_BY(mend) = 0;
+  uint64_t wait_ms GUARDED_BY(mend) = 0;
+  uint64_t corruptions GUARDED_BY(mend) = 0;
+
+  Error Unusable() const {
+    const std::optional<Error> last = troubles->last();
+    return last ? *last : Error(Code::kUnavailable, "the database in " + dir + " is not open");
+  }
+  /// Whether a file can be written: the database is not given up while it at least reads.
+  Status Probe() {
+    const std::string file = dir + "/PROBE.dbtmp";  // RocksDB removes what is left of such a name
+    const rocksdb::Status written = rocksdb::WriteStringToFile(env, std::string(4096, 'x'), file, /*should_sync=*/true);
+    env->GetFileSystem()->DeleteFile(file, rocksdb::IOOptions(), nullptr).PermitUncheckedError();
+    return ToStatus(written, "write " + file);
+  }
+  Status OpenAnew(const RocksDbOptions& options) {
+    const std::unique_lock lock(exchange);
+    opened.reset();
+    ++opening;
+    Result<std::unique_ptr<Opened>> again = Opened::Open(dir, options, env, troubles, /*only_read=*/false);
+    Status status;
+    if (!again) {
+      status = again.error();
+      again = Opened::Open(dir, options, env, troubles, /*only_read=*/true);
     }
-    if (db != nullptr) db->Close().PermitUncheckedError();
+    if (again) opened = std::move(again).value();
+    return status;
   }
 };
 
@@ -176,35 +326,137 @@ RocksDb::~RocksDb() = default;
 
 Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
                                                const RocksDbOptions& options) {
-  const auto cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  for (size_t i = 0; i < kFamilies; ++i) {
-    families.emplace_back(kFamilyNames[i],
-                          MakeFamilyOptions(options, static_cast<Family>(i), cache));
-  }
-  families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   RemoveEmptyLogs(dir);
   auto state = std::make_unique<State>();
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status =
-      rocksdb::DB::Open(MakeDbOptions(options), dir, families, &state->handles, &db);
-  if (!status.ok()) return ToError(status, "open " + dir);
-  state->db.reset(db);
+  state->dir = dir;
+  if (options.disk != nullptr) state->env = options.disk.get();
+  Result<std::unique_ptr<Opened>> opened = Opened::Open(dir, options, state->env, state->troubles, /*only_read=*/false);
+  if (!opened && (opened.error().code() == Code::kExhausted || opened.error().code() == Code::kUnavailable)) {
+    const Error error = opened.error();
+    opened = Opened::Open(dir, options, state->env, state->troubles, /*only_read=*/true);
+    if (!opened) return error;
+    state->troubles->Add(error, /*open_anew=*/true);
+    LogWarn("opened a store for reading only", {{"dir", dir}, {"reason", error}});
+  }
+  TRY_ASSIGN(state->opened, std::move(opened));
   return std::unique_ptr<RocksDb>(new RocksDb(std::move(state), options));
 }
 
-Status RocksDb::Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) {
-  rocksdb::PinnableSlice value;
-  const rocksdb::Status status =
-      state_->db->Get(rocksdb::ReadOptions(), state_->Of(family), ToSlice(key), &value);
-  if (!status.ok()) return ToError(status, "read");
-  return use(ToBytes(value));
+uint64_t RocksDb::opening() const { return state_->opening; }
+
+std::string RocksDb::Trouble() const {
+  const std::optional<Error> last = state_->troubles->last();
+  return last ? last->message() : std::string();
 }
 
-Status RocksDb::Apply(std::span<const RowChange> changes, bool sync) {
+Status RocksDb::Mend() {
+  State& state = *state_;
+  if (!state.troubles->is_ill()) return {};
+  const MutexLock lock(state.mend);
+  if (!state.troubles->is_ill()) return {};
+  const int64_t now = options_.clock->steady_ns();
+  if (now < state.next_try_ns) {
+    Error error = state.Unusable();
+    return Error(error.code(), fmt::format("{} takes no writes, which is tried again in {} ms: {}", state.dir,
+                                           (state.next_try_ns - now) / 1'000'000 + 1, error.message()));
+  }
+  const auto [open_anew, number] = state.troubles->Begin();
+  Status mended;
+  // One bad read may be that of a moment; what is found again is damage, which opening anew does not mend.
+  if (state.troubles->last()->code() == Code::kCorrupt && ++state.corruptions > 1) mended = state.Unusable();
+  if (mended) mended = state.Probe();
+  if (mended) {
+    bool goes_on = false;
+    if (!open_anew) {
+      const std::shared_lock shared(state.exchange);
+      goes_on = state.opened != nullptr && state.opened->db->Resume().ok();
+    }
+    if (!goes_on) mended = state.OpenAnew(options_);
+  }
+  if (!mended) {
+    state.wait_ms = std::clamp(2 * state.wait_ms, options_.mend_wait_ms_min, options_.mend_wait_ms_max);
+    state.next_try_ns = now + static_cast<int64_t>(state.wait_ms) * 1'000'000;
+    return Error(mended.error().code(), fmt::format("{} takes no writes: {}", state.dir, mended.error().message()));
+  }
+  state.wait_ms = 0;
+  state.next_try_ns = now;
+  state.troubles->End(number);
+  LogInfo("writes go on after an error of the disk", {{"dir", state.dir}, {"opening", state.opening.load()}});
+  return {};
+}
+
+namespace {
+
+class SnapshotView final : public RocksDb::View {
+ public:
+  SnapshotView(rocksdb::DB& db, const std::vector<rocksdb::ColumnFamilyHandle*>& handles,
+               const rocksdb::Snapshot* snapshot)
+      : db_(db), handles_(handles), snapshot_(snapshot) {}
+
+  Status Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) override {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    rocksdb::PinnableSlice value;
+    const rocksdb::Status status = db_.Get(read, handles_[static_cast<size_t>(family)], ToSlice(key), &value);
+    if (!status.ok()) return ToError(status, "read");
+    return use(ToBytes(value));
+  }
+  Status Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use) override {
+    return ScanFrom(family, prefix, use, {});
+  }
+  Status ScanFrom(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
+                  std::string_view from) {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot_;
+    const std::string end = EndOfPrefix(std::string(prefix));
+    const rocksdb::Slice bound(end);
+    if (!end.empty()) read.iterate_upper_bound = &bound;
+    read.fill_cache = false;
+    const std::unique_ptr<rocksdb::Iterator> it(db_.NewIterator(read, handles_[static_cast<size_t>(family)]));
+    for (it->Seek(ToSlice(std::max(prefix, from))); it->Valid(); it->Next()) {
+      if (!use(ToBytes(it->key()), ToBytes(it->value()))) break;
+    }
+    return ToStatus(it->status(), "scan");
+  }
+
+ private:
+  rocksdb::DB& db_;
+  const std::vector<rocksdb::ColumnFamilyHandle*>& handles_;
+  const rocksdb::Snapshot* const snapshot_;
+};
+
+}  // namespace
+
+Status RocksDb::Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) {
+  const std::shared_lock lock(state_->exchange);
+  if (state_->opened == nullptr) return state_->Unusable();
+  return SnapshotView(*state_->opened->db, state_->opened->handles, nullptr).Read(family, key, use);
+}
+
+Status RocksDb::Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
+                     std::string_view from) {
+  const std::shared_lock lock(state_->exchange);
+  if (state_->opened == nullptr) return state_->Unusable();
+  return SnapshotView(*state_->opened->db, state_->opened->handles, nullptr).ScanFrom(family, prefix, use, from);
+}
+
+Status RocksDb::Look(const std::function<Status(View&)>& use) {
+  const std::shared_lock lock(state_->exchange);
+  if (state_->opened == nullptr) return state_->Unusable();
+  rocksdb::ManagedSnapshot snapshot(state_->opened->db.get());
+  SnapshotView view(*state_->opened->db, state_->opened->handles, snapshot.snapshot());
+  return use(view);
+}
+
+Status RocksDb::Apply(std::span<const RowChange> changes, bool sync, uint64_t opening) {
+  const std::shared_lock lock(state_->exchange);
+  if (state_->troubles->is_ill() || state_->opened == nullptr) return state_->Unusable();
+  if (opening != state_->opening) {
+    return Error(Code::kUnavailable, "the database was opened anew under a change");
+  }
   rocksdb::WriteBatch batch;
   for (const RowChange& change : changes) {
-    rocksdb::ColumnFamilyHandle* const handle = state_->Of(change.family);
+    rocksdb::ColumnFamilyHandle* const handle = state_->opened->Of(change.family);
     rocksdb::Status added;
     switch (change.kind) {
       case RowChange::Kind::kPut:
@@ -224,25 +476,12 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync) {
   }
   rocksdb::WriteOptions write;
   write.sync = sync;
-  rocksdb::Status status = state_->db->Write(write, &batch);
-  // After a full disk RocksDB refuses writes until it is told to go on; when there is room again
-  // the second attempt succeeds, else it repeats the reason.
-  if (!status.ok() && state_->db->Resume().ok()) status = state_->db->Write(write, &batch);
-  return ToStatus(status, "write");
-}
-
-Status RocksDb::Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
-                     std::string_view from) {
-  rocksdb::ReadOptions read;
-  const std::string end = EndOfPrefix(std::string(prefix));
-  const rocksdb::Slice bound(end);
-  if (!end.empty()) read.iterate_upper_bound = &bound;
-  read.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> it(state_->db->NewIterator(read, state_->Of(family)));
-  for (it->Seek(ToSlice(std::max(prefix, from))); it->Valid(); it->Next()) {
-    if (!use(ToBytes(it->key()), ToBytes(it->value()))) break;
-  }
-  return ToStatus(it->status(), "scan");
+  const rocksdb::Status status = state_->opened->db->Write(write, &batch);
+  if (status.ok()) return {};
+  // Whether the changes are in the log is known only once the log has been read.
+  const Error error = ToError(status, "write " + state_->dir);
+  state_->troubles->Add(error, /*open_anew=*/true);
+  return error;
 }
 
 Status RocksDb::Compact(std::stop_token stop) {
@@ -253,11 +492,14 @@ Status RocksDb::Compact(std::stop_token stop) {
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.blob_garbage_collection_age_cutoff = 1.0;
-  rocksdb::DB& db = *state_->db;
+  TRY(Mend());
+  const std::shared_lock lock(state_->exchange);
+  if (state_->opened == nullptr) return state_->Unusable();
+  rocksdb::DB& db = *state_->opened->db;
   // What is erased only counts once it is in table files.
-  TRY(ToStatus(db.Flush(rocksdb::FlushOptions(), state_->handles), "flush"));
+  TRY(ToStatus(db.Flush(rocksdb::FlushOptions(), state_->opened->handles), "flush"));
   for (size_t i = 0; i < kFamilies; ++i) {
-    rocksdb::ColumnFamilyHandle* const handle = state_->handles[i];
+    rocksdb::ColumnFamilyHandle* const handle = state_->opened->handles[i];
     const auto of = [&](const std::string& property) {
       uint64_t bytes = 0;
       db.GetIntProperty(handle, property, &bytes);
@@ -283,10 +525,12 @@ Status RocksDb::Compact(std::stop_token stop) {
 
 uint64_t RocksDb::DiskBytes() {
   uint64_t total = 0;
+  const std::shared_lock lock(state_->exchange);
+  if (state_->opened == nullptr) return total;
   for (size_t i = 0; i < kFamilies; ++i) {
     for (const char* property : {"rocksdb.total-sst-files-size", "rocksdb.total-blob-file-size"}) {
       uint64_t bytes = 0;
-      if (state_->db->GetIntProperty(state_->handles[i], property, &bytes)) total += bytes;
+      if (state_->opened->db->GetIntProperty(state_->opened->handles[i], property, &bytes)) total += bytes;
     }
   }
   return total;

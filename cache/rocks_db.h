@@ -10,7 +10,12 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/result.h"
+
+namespace rocksdb {
+class Env;
+}
 
 namespace ingot::cache {
 
@@ -43,6 +48,13 @@ struct RocksDbOptions {
   uint64_t blob_garbage_percent_max = 25;
   /// Compact() rewrites the rows of a family that has no more bytes of them; larger ones are left to RocksDB.
   uint64_t compact_rows_bytes_max = 64u << 20;
+  /// After an error of the disk the first write tries at once whether it works again; then tries are this far apart,
+  /// and twice as far after each that fails.
+  uint64_t mend_wait_ms_min = 100;
+  uint64_t mend_wait_ms_max = 10'000;
+  /// The disk as RocksDB uses it; nullptr: the machine's. Tests give one that fails.
+  std::shared_ptr<rocksdb::Env> disk;
+  const Clock* clock = &SystemClock();
 };
 
 /// One change of one row.
@@ -57,11 +69,15 @@ struct RowChange {
 /// A RocksDB with Ingot's column families behind plain types; the only file that includes
 /// RocksDB. Thread-safe.
 ///
+/// After an error of the disk no change is made until Mend() succeeds; reads go on where the disk allows. What is
+/// applied reaches the disk in order: after a crash or loss of power all up to some change is there, nothing after it.
+///
 /// Errors: kNotFound: no such row; kCorrupt: RocksDB's own checksums failed; kExhausted: the disk
 /// is full; kUnavailable: anything else the disk says; kIncompatible: written by something else.
 class RocksDb {
  public:
-  /// Opens or creates; the caller makes sure that nobody else uses the directory.
+  /// Opens or creates; the caller makes sure that nobody else uses the directory. Where only the disk's writes fail,
+  /// what is there is opened for reading.
   static Result<std::unique_ptr<RocksDb>> Open(const std::string& dir, const RocksDbOptions& options);
   ~RocksDb();
   RocksDb(const RocksDb&) = delete;
@@ -69,12 +85,31 @@ class RocksDb {
 
   /// Calls `use` with the row; its bytes live only meanwhile.
   Status Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use);
-  /// All changes or none. `sync`: on disk when this returns, as is everything applied before.
-  Status Apply(std::span<const RowChange> changes, bool sync);
+  /// Another number after each time that the database was opened anew. Changes that were not synced may be lost then,
+  /// and one that failed may have been made.
+  uint64_t opening() const;
+  /// All changes or none. `sync`: on disk when this returns, as is everything applied before. kUnavailable, and nothing
+  /// is changed, where the database is not of this `opening`: what the changes were made from may have changed.
+  Status Apply(std::span<const RowChange> changes, bool sync, uint64_t opening);
+  Status Apply(std::span<const RowChange> changes, bool sync) { return Apply(changes, sync, opening()); }
+  /// Makes changes possible again after an error of the disk. Else why they are not.
+  Status Mend();
+  /// Why no change is made at present; empty: they are made.
+  std::string Trouble() const;
   /// Calls `use(key, value)` in key order for the rows whose key begins with `prefix`, as they
   /// were at the time of the call, until it returns false; from the first whose key is not less than `from` on.
   Status Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
               std::string_view from = {});
+
+  /// All rows as they were at one time.
+  class View {
+   public:
+    virtual ~View() = default;
+    virtual Status Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) = 0;
+    virtual Status Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use) = 0;
+  };
+  Status Look(const std::function<Status(View&)>& use);
+
   /// Writes memory to table files, drops what was erased, and moves what is left of blob files that are mostly
   /// erased. kCancelled by `stop`, with part of it done.
   Status Compact(std::stop_token stop);
@@ -82,10 +117,11 @@ class RocksDb {
   uint64_t DiskBytes();
 
  private:
+  struct Opened;
   struct State;
   RocksDb(std::unique_ptr<State> state, const RocksDbOptions& options);
   const RocksDbOptions options_;
-  std::unique_ptr<State> state_;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace ingot::cache

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <random>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "cache/row.h"
+#include "cache/rows_audit.h"
 
 namespace ingot::cache {
 namespace {
@@ -50,7 +52,7 @@ class RocksStore final : public Store {
   }
   ~RocksStore() override { Ignore(WriteTouches(), "uses may be lost"); }
 
-  /// Removes the chunks of writes that did not commit, counts damage reports and reads the totals.
+  /// Removes the chunks of writes that did not commit, and counts damage reports.
   Status Recover();
 
   Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override;
@@ -65,16 +67,17 @@ class RocksStore final : public Store {
   Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) override;
   Result<std::string> GroupOf(Table table, const Digest& key) override;
   Result<Page<StoreRow>> Cheapest(Table table, const std::string& after, size_t limit) override;
-  std::array<Totals, kTables> TotalsOf() override {
-    MutexLock lock(totals_mutex_);
-    return totals_;
-  }
+  std::array<Totals, kTables> TotalsOf() override;
   int64_t half_life_s() const override { return options_.use_half_life_s; }
   Status ForEachDamaged(const std::function<bool(const Damage&)>& fn) override;
   Status Compact(std::stop_token stop) override;
   std::string Describe() const override;
+  std::string Trouble() const override { return db_->Trouble(); }
 
  private:
+  /// Times that a change is tried: again once the disk works again, or where the database was opened anew under it.
+  static constexpr int kTries = 2;
+
   struct Use {
     uint64_t hits = 0;
     int64_t last = 0;
@@ -84,6 +87,9 @@ class RocksStore final : public Store {
     std::vector<RowChange> rows;
     std::list<Buffer> held;
     std::optional<std::pair<Table, Totals>> added;  ///< to the totals, with wrap-around
+    uint64_t opening = 0;  ///< of what they were made from
+
+    explicit Changes(uint64_t of_opening) : opening(of_opening) {}
 
     void Add(Kind kind, Family family, std::string key, Buffer value = {}) {
       held.push_back(std::move(value));
@@ -94,16 +100,27 @@ class RocksStore final : public Store {
   Mutex& MutexOf(const Digest& key) { return mutexes_[key.low % mutexes_.size()]; }
   Status CheckRoom(uint64_t bytes);
   uint64_t NextWriteId();
+  Status RemoveInterrupted();
+  /// Forgets writes that failed after they wrote chunks. Takes mutexes of keys.
+  void ClearAbandoned();
+  void ReadTotals();
+  /// Sets right what follows from the values and does not agree with them. Takes mutexes of keys, one at a time.
+  Status SetRowsRight(std::stop_token stop);
+  /// True where a change that failed may be tried again: the disk works, and the database is not in the middle of more.
+  bool MayTryAgain(uint64_t opening);
+  Result<uint64_t> PutLocked(Table table, const Digest& key, Bytes value, const Digest& digest,
+                             const PutOptions& options);
   /// The methods below need the key's mutex.
-  Result<uint64_t> Write(Table table, const Digest& key, Bytes value, const Digest& digest,
-                         const PutOptions& options, const Result<FactsRow>& before);
-  Status WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value);
+  Status Write(Table table, const Digest& key, Bytes value, const CommitRow& row, const PutOptions& options,
+               const Result<FactsRow>& before, uint64_t opening);
+  Status WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value, uint64_t opening);
+  /// Facts that are damaged or missing are made from the value's record, as if it were written now.
   Result<FactsRow> ReadFacts(Table table, const Digest& key);
   /// Puts the facts in place of those before, with the order row that belongs to them.
   void ChangeFacts(Changes& changes, Table table, const Digest& key, FactsRow facts, const FactsRow* before) const;
   /// Takes away what was written with the value but the value.
   void EraseFacts(Changes& changes, Table table, const Digest& key, const FactsRow& before) const;
-  Status Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also);
+  Status Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also, uint64_t opening);
   Status Commit(Changes& changes, bool sync);
   /// Reads once; `row` tells which write was read, also when its bytes turn out damaged.
   Status ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row);
@@ -117,18 +134,39 @@ class RocksStore final : public Store {
   const std::unique_ptr<RocksDb> db_;
   std::atomic<uint64_t> next_write_id_;
   std::atomic<bool> full_{false};
+  std::atomic<bool> rows_damaged_{false};
   // Writers of one key take turns; keys share a small fixed set of mutexes.
-  std::array<Mutex, 64> mutexes_;
+  static constexpr size_t kMutexes = 64;
+  std::array<Mutex, kMutexes> mutexes_;
   // Never held while the disk is written or read, so that Touch waits for nobody.
   Mutex touch_mutex_;
   std::unordered_map<TableKey, Use, TableKeyHash> touches_ GUARDED_BY(touch_mutex_);
   Mutex totals_mutex_;
   std::array<Totals, kTables> totals_ GUARDED_BY(totals_mutex_);
+  uint64_t totals_opening_ GUARDED_BY(totals_mutex_) = 0;  ///< which opening they were read from; 0: none
+  Mutex abandoned_mutex_;
+  std::vector<std::pair<TableKey, uint64_t>> abandoned_ GUARDED_BY(abandoned_mutex_);  ///< with the write id
+  bool is_recovered_ GUARDED_BY(abandoned_mutex_) = false;
   Mutex damage_mutex_;
   size_t damages_ GUARDED_BY(damage_mutex_) = 0;
 };
 
 Status RocksStore::Recover() {
+  if (db_->Trouble().empty()) TRY(RemoveInterrupted());
+  size_t damages = 0;
+  TRY(db_->Scan(Family::kQuarantine, "", [&](Bytes, Bytes) { return ++damages != 0; }));
+  {
+    MutexLock lock(damage_mutex_);
+    damages_ = damages;
+  }
+  ReadTotals();
+  return {};
+}
+
+Status RocksStore::RemoveInterrupted() {
+  // Nobody writes before this has succeeded, so that no mark belongs to a write in progress.
+  MutexLock lock(abandoned_mutex_);
+  if (is_recovered_) return {};
   std::vector<RowChange> changes;
   TRY(db_->Scan(Family::kPending, "", [&](Bytes key, Bytes) {
     changes.push_back({Kind::kErasePrefix, Family::kChunks, std::string(AsText(key))});
@@ -139,19 +177,65 @@ Status RocksStore::Recover() {
     LogInfo("removed interrupted writes", {{"dir", dir_}, {"count", changes.size() / 2}});
     TRY(db_->Apply(changes, /*sync=*/false));
   }
+  is_recovered_ = true;
+  return {};
+}
+
+void RocksStore::ClearAbandoned() {
+  std::vector<std::pair<TableKey, uint64_t>> abandoned;
+  {
+    MutexLock lock(abandoned_mutex_);
+    abandoned.swap(abandoned_);
+  }
+  for (const auto& [name, write_id] : abandoned) {
+    MutexLock lock(MutexOf(name.key));
+    const uint64_t opening = db_->opening();
+    const Result<FactsRow> facts = ReadFacts(name.table, name.key);
+    // A commit whose sync failed may have been made all the same.
+    if (facts && facts->stat.version == write_id) continue;
+    const std::string write_key = WriteKey(name.table, name.key, write_id);
+    const RowChange undo[] = {{Kind::kErasePrefix, Family::kChunks, write_key},
+                              {Kind::kErase, Family::kPending, write_key}};
+    const bool known = facts || facts.error().code() == Code::kNotFound;
+    if (known && db_->Apply(undo, /*sync=*/false, opening)) continue;
+    MutexLock again(abandoned_mutex_);
+    abandoned_.emplace_back(name, write_id);
+  }
+}
+
+void RocksStore::ReadTotals() {
+  const uint64_t opening = db_->opening();
+  std::array<Totals, kTables> totals;
   for (size_t t = 0; t < kTables; ++t) {
-    Status read = db_->Read(Family::kTotals, std::string(1, static_cast<char>(t)), [&](Bytes bytes) -> Status {
-      MutexLock lock(totals_mutex_);
-      TRY_ASSIGN(totals_[t], DecodeTotalsRow(bytes));
+    const Status read = db_->Read(Family::kTotals, std::string(1, static_cast<char>(t)), [&](Bytes bytes) -> Status {
+      TRY_ASSIGN(totals[t], DecodeTotalsRow(bytes));
       return {};
     });
-    if (!read && read.error().code() != Code::kNotFound) return read;
+    if (read || read.error().code() == Code::kNotFound) continue;
+    LogWarn("the totals of a store cannot be read", {{"dir", dir_}, {"reason", read.error()}});
+    rows_damaged_ = true;
   }
-  size_t damages = 0;
-  TRY(db_->Scan(Family::kQuarantine, "", [&](Bytes, Bytes) { return ++damages != 0; }));
-  MutexLock lock(damage_mutex_);
-  damages_ = damages;
-  return {};
+  MutexLock lock(totals_mutex_);
+  totals_ = totals;
+  totals_opening_ = opening;
+}
+
+std::array<Totals, kTables> RocksStore::TotalsOf() {
+  {
+    MutexLock lock(totals_mutex_);
+    if (totals_opening_ == db_->opening()) return totals_;
+  }
+  // What the memory says was added to the database before; which of it is there now, it alone knows.
+  std::array<std::optional<MutexLock>, kMutexes> locks;
+  for (size_t i = 0; i < kMutexes; ++i) locks[i].emplace(mutexes_[i]);
+  ReadTotals();
+  MutexLock lock(totals_mutex_);
+  return totals_;
+}
+
+bool RocksStore::MayTryAgain(uint64_t opening) {
+  const bool disturbed = !db_->Trouble().empty() || db_->opening() != opening;
+  return disturbed && db_->Mend();
 }
 
 Status RocksStore::CheckRoom(uint64_t bytes) {
@@ -177,10 +261,10 @@ Status RocksStore::CheckRoom(uint64_t bytes) {
                            dir_, *free, bytes, options_.disk_free_bytes_min));
 }
 
-Status RocksStore::WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value) {
+Status RocksStore::WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value, uint64_t opening) {
   // The mark precedes the chunks in the log, so a crash never leaves chunks without it.
   const RowChange mark{Kind::kPut, Family::kPending, WriteKey(table, key, write_id)};
-  TRY(db_->Apply({&mark, 1}, /*sync=*/false));
+  TRY(db_->Apply({&mark, 1}, /*sync=*/false, opening));
   std::vector<RowChange> batch;
   uint64_t in_batch = 0;
   for (uint32_t index = 0; !value.empty(); ++index) {
@@ -189,7 +273,7 @@ Status RocksStore::WriteChunks(Table table, const Digest& key, uint64_t write_id
     batch.push_back({Kind::kPut, Family::kChunks, ChunkKey(table, key, write_id, index), chunk});
     in_batch += chunk.size();
     if (in_batch < options_.batch_bytes && !value.empty()) continue;
-    TRY(db_->Apply(batch, /*sync=*/false));
+    TRY(db_->Apply(batch, /*sync=*/false, opening));
     batch.clear();
     in_batch = 0;
   }
@@ -224,26 +308,23 @@ Status RocksStore::Commit(Changes& changes, bool sync) {
     const auto& [table, totals] = *changes.added;
     changes.Add(Kind::kAdd, Family::kTotals, std::string(1, static_cast<char>(table)), EncodeTotalsRow(totals));
   }
-  TRY(db_->Apply(changes.rows, sync));
+  TRY(db_->Apply(changes.rows, sync, changes.opening));
   if (!changes.added) return {};
   const auto& [table, totals] = *changes.added;
   MutexLock lock(totals_mutex_);
+  if (totals_opening_ != changes.opening) return {};  // they are read again when somebody asks
   totals_[static_cast<size_t>(table)].count += totals.count;
   totals_[static_cast<size_t>(table)].bytes += totals.bytes;
   return {};
 }
 
-Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, const Digest& digest,
-                                   const PutOptions& options, const Result<FactsRow>& before) {
+Status RocksStore::Write(Table table, const Digest& key, Bytes value, const CommitRow& row, const PutOptions& options,
+                         const Result<FactsRow>& before, uint64_t opening) {
   TRY(CheckRoom(value.size()));
   TimeScope timed(Timer::store_write, *options_.metrics, *options_.clock);
-  CommitRow row{value.size(), digest, NextWriteId()};
-  if (value.size() > options_.chunk_bytes) {
-    row.chunks = static_cast<uint32_t>((value.size() + options_.chunk_bytes - 1) / options_.chunk_bytes);
-  }
   const int64_t now = options_.clock->now_s();
   FactsRow facts{{value.size(), now, now, 0, options.cost_s, false, row.write_id}, row.chunks};
-  Changes commit;
+  Changes commit(opening);
   commit.added = {table, {1, value.size()}};
   if (before) {
     facts.stat.pinned = before->stat.pinned;
@@ -267,19 +348,15 @@ Result<uint64_t> RocksStore::Write(Table table, const Digest& key, Bytes value, 
   if (row.chunks > 0) commit.Add(Kind::kErase, Family::kPending, write_key);
 
   Status written;
-  if (row.chunks > 0) written = WriteChunks(table, key, row.write_id, value);
+  if (row.chunks > 0) written = WriteChunks(table, key, row.write_id, value, opening);
   if (written) written = Commit(commit, /*sync=*/true);
-  if (written) {
-    options_.metrics->Add(Counter::store_writes);
-    return row.write_id;
-  }
+  if (written) return {};
   if (written.error().code() == Code::kExhausted) options_.metrics->Add(Counter::store_full);
   if (row.chunks > 0) {
-    const RowChange undo[] = {{Kind::kErasePrefix, Family::kChunks, write_key},
-                              {Kind::kErase, Family::kPending, write_key}};
-    Ignore(db_->Apply(undo, /*sync=*/false), "the next opening removes what the mark names");
+    MutexLock lock(abandoned_mutex_);
+    abandoned_.emplace_back(TableKey{table, key}, row.write_id);
   }
-  return std::move(written).error();
+  return written;
 }
 
 Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, const PutOptions& options) {
@@ -289,15 +366,11 @@ Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, co
     return Error(Code::kInvalid,
                  fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), digest.ToHex()));
   }
-  Result<uint64_t> version = 0;
-  {
-    MutexLock lock(MutexOf(key));
-    const Result<FactsRow> before = ReadFacts(table, key);
-    // Facts that cannot be read are those of a value of unknown version: only a write that asks for none may go on.
-    if (!before && before.error().code() != Code::kNotFound && options.expected) return before.error();
-    if (options.expected && *options.expected != (before ? before->stat.version : 0)) return uint64_t{0};
-    version = Write(table, key, value, digest, options, before);
-  }
+  TRY(db_->Mend());
+  TRY(RemoveInterrupted());
+  Result<uint64_t> version = PutLocked(table, key, value, digest, options);
+  ClearAbandoned();
+  if (version && *version != 0) options_.metrics->Add(Counter::store_writes);
   bool flush = false;
   {
     MutexLock lock(touch_mutex_);
@@ -305,6 +378,31 @@ Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, co
   }
   if (flush) Ignore(WriteTouches(), "uses may be lost");
   return version;
+}
+
+Result<uint64_t> RocksStore::PutLocked(Table table, const Digest& key, Bytes value, const Digest& digest,
+                                       const PutOptions& options) {
+  MutexLock lock(MutexOf(key));
+  CommitRow row{value.size(), digest};
+  if (value.size() > options_.chunk_bytes) {
+    row.chunks = static_cast<uint32_t>((value.size() + options_.chunk_bytes - 1) / options_.chunk_bytes);
+  }
+  Status written;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t opening = db_->opening();
+    const Result<FactsRow> before = ReadFacts(table, key);
+    const bool is_damaged = !before && before.error().code() == Code::kCorrupt;
+    if (!before && !is_damaged && before.error().code() != Code::kNotFound) return before.error();
+    const uint64_t version = before ? before->stat.version : 0;
+    if (row.write_id != 0 && version == row.write_id) return version;  // the try before did it
+    // A damaged value has no version; who reads it finds it gone, and may go on from there.
+    if (options.expected && (is_damaged || *options.expected != version)) return uint64_t{0};
+    row.write_id = NextWriteId();
+    written = Write(table, key, value, row, options, before, opening);
+    if (written) return row.write_id;
+    if (!MayTryAgain(opening)) break;
+  }
+  return std::move(written).error();
 }
 
 Result<uint64_t> RocksStore::Read(Table table, const Digest& key, const Room& room) {
@@ -383,7 +481,10 @@ Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& ro
   const RowChange report{Kind::kPut, Family::kQuarantine,
                          QuarantineKey(options_.clock->now_s(), table, key),
                          AsBytes(error.message())};
-  Ignore(Erase(table, key, ReadFacts(table, key), &report), "the value stays refused by its digest");
+  if (db_->Mend()) {
+    const uint64_t opening = db_->opening();
+    Ignore(Erase(table, key, ReadFacts(table, key), &report, opening), "the value stays refused by its digest");
+  }
   std::vector<RowChange> oldest;
   MutexLock lock(damage_mutex_);
   if (++damages_ > options_.damages_max) {
@@ -402,16 +503,28 @@ Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& ro
 
 Result<FactsRow> RocksStore::ReadFacts(Table table, const Digest& key) {
   FactsRow facts;
-  TRY(db_->Read(Family::kFacts, FactsKey(table, key), [&](Bytes bytes) -> Status {
+  const Status read = db_->Read(Family::kFacts, FactsKey(table, key), [&](Bytes bytes) -> Status {
     TRY_ASSIGN(facts, DecodeFactsRow(bytes));
     return {};
-  }));
-  return facts;
+  });
+  if (read) return facts;
+  if (read.error().code() != Code::kNotFound && read.error().code() != Code::kCorrupt) return read.error();
+  CommitRow row;
+  const Status found = db_->Read(FamilyOf(table), RowKey(key), [&](Bytes bytes) -> Status {
+    TRY_ASSIGN(row, DecodeCommitRow(bytes));
+    return {};
+  });
+  if (!found) return found.error();
+  LogWarn("the facts of a value were missing or damaged",
+          {{"dir", dir_}, {"table", NameOf(table)}, {"key", key.ToHex()}});
+  rows_damaged_ = true;
+  return FactsFromValue(row, options_.clock->now_s());
 }
 
-Status RocksStore::Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also) {
+Status RocksStore::Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also,
+                         uint64_t opening) {
   const std::string facts_key = FactsKey(table, key);
-  Changes changes;
+  Changes changes(opening);
   changes.Add(Kind::kErase, FamilyOf(table), RowKey(key));
   // Without its facts a value is counted as one of no bytes; its order row goes when an eviction meets it.
   changes.added = {table, {~uint64_t{0}, 0}};
@@ -435,14 +548,22 @@ Result<bool> RocksStore::Delete(Table table, const Digest& key, std::optional<ui
     MutexLock touch_lock(touch_mutex_);
     touches_.erase({table, key});
   }
-  const Result<FactsRow> facts = ReadFacts(table, key);
-  if (!facts && facts.error().code() == Code::kNotFound) {
-    if (expected) return false;
-    return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
+  TRY(db_->Mend());
+  Status erased;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t opening = db_->opening();
+    const Result<FactsRow> facts = ReadFacts(table, key);
+    if (!facts && facts.error().code() == Code::kNotFound) {
+      if (i > 0) return true;  // the try before did it
+      if (expected) return false;
+      return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
+    }
+    if (expected && (!facts || facts->stat.version != *expected)) return false;
+    erased = Erase(table, key, facts, nullptr, opening);
+    if (erased) return true;
+    if (!MayTryAgain(opening)) break;
   }
-  if (expected && (!facts || facts->stat.version != *expected)) return false;
-  TRY(Erase(table, key, facts, nullptr));
-  return true;
+  return std::move(erased).error();
 }
 
 void RocksStore::AddUse(Table table, const Digest& key, Stat& stat) {
@@ -482,12 +603,13 @@ Status RocksStore::WriteTouches() {
   }
   for (const auto& [name, use] : touches) {
     MutexLock lock(MutexOf(name.key));
+    TRY(db_->Mend());
+    Changes changes(db_->opening());
     const Result<FactsRow> before = ReadFacts(name.table, name.key);
     if (!before) continue;
     FactsRow facts = *before;
     facts.stat.hits += use.hits;
     facts.stat.used = std::max(facts.stat.used, use.last);
-    Changes changes;
     ChangeFacts(changes, name.table, name.key, facts, &*before);
     TRY(Commit(changes, /*sync=*/false));
   }
@@ -496,16 +618,23 @@ Status RocksStore::WriteTouches() {
 
 Status RocksStore::Pin(Table table, const Digest& key, bool pinned) {
   MutexLock lock(MutexOf(key));
-  const Result<FactsRow> before = ReadFacts(table, key);
-  if (!before && before.error().code() == Code::kNotFound) {
-    return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
+  TRY(db_->Mend());
+  Status written;
+  for (int i = 0; i < kTries; ++i) {
+    Changes changes(db_->opening());
+    const Result<FactsRow> before = ReadFacts(table, key);
+    // A value that is damaged as a whole goes when it is read.
+    if (!before && (before.error().code() == Code::kNotFound || before.error().code() == Code::kCorrupt)) {
+      return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
+    }
+    if (!before) return before.error();
+    FactsRow facts = *before;
+    facts.stat.pinned = pinned;
+    ChangeFacts(changes, table, key, facts, &*before);
+    written = Commit(changes, /*sync=*/true);
+    if (written || !MayTryAgain(changes.opening)) break;
   }
-  if (!before) return before.error();
-  FactsRow facts = *before;
-  facts.stat.pinned = pinned;
-  Changes changes;
-  ChangeFacts(changes, table, key, facts, &*before);
-  return Commit(changes, /*sync=*/true);
+  return written;
 }
 
 Result<Page<StoreRow>> RocksStore::List(Table table, const std::string& after, size_t limit) {
@@ -608,10 +737,11 @@ Result<Page<StoreRow>> RocksStore::Cheapest(Table table, const std::string& afte
     };
     if (is_stale()) {
       MutexLock lock(MutexOf(key));
+      const uint64_t opening = db_->opening();
       facts = ReadFacts(table, key);
       // A row that belongs to no value is in nobody's way but here.
       const RowChange erase{Kind::kErase, Family::kOrder, row_key};
-      if (is_stale()) Ignore(db_->Apply({&erase, 1}, /*sync=*/false), "it is met again");
+      if (is_stale()) Ignore(db_->Apply({&erase, 1}, /*sync=*/false, opening), "it is met again");
       continue;
     }
     page.rows.push_back({table, key, facts ? facts->stat : Stat{}});
@@ -631,14 +761,45 @@ Status RocksStore::ForEachDamaged(const std::function<bool(const Damage&)>& fn) 
   });
 }
 
+Status RocksStore::SetRowsRight(std::stop_token stop) {
+  RowsAuditOptions audit;
+  audit.repair = true;
+  audit.mutex_of = [this](const Digest& key) -> Mutex& { return MutexOf(key); };
+  audit.now_s = options_.clock->now_s();
+  audit.use_half_life_s = options_.use_half_life_s;
+  audit.stop = std::move(stop);
+  // Totals that do not agree are a sign that other rows may not either.
+  TRY_ASSIGN(RowsReport report, AuditTotals(*db_, audit));
+  if (report.faults == 0 && !rows_damaged_) return {};
+  rows_damaged_ = true;
+  TRY_ASSIGN(report, AuditRows(*db_, audit));
+  rows_damaged_ = false;
+  for (const std::string& text : report.texts) LogWarn("set a row right", {{"dir", dir_}, {"what", text}});
+  MutexLock lock(totals_mutex_);
+  totals_opening_ = 0;  // read again when somebody asks
+  return {};
+}
+
 Status RocksStore::Compact(std::stop_token stop) {
-  TRY(WriteTouches());
-  return db_->Compact(std::move(stop));
+  Status compacted;
+  for (int i = 0; i < kTries; ++i) {
+    TRY(db_->Mend());
+    TRY(WriteTouches());
+    compacted = SetRowsRight(stop);
+    if (compacted) compacted = db_->Compact(stop);
+    // What was read wrong once is read again.
+    if (compacted || compacted.error().code() != Code::kCorrupt) break;
+  }
+  return compacted;
 }
 
 std::string RocksStore::Describe() const {
-  return fmt::format("rocksdb {}, {:.1f} MB, {}", dir_, db_->DiskBytes() / 1e6,
-                     full_ ? "read only: the disk is full" : "writable");
+  std::string text = fmt::format("rocksdb {}, {:.1f} MB, ", dir_, db_->DiskBytes() / 1e6);
+  const std::string trouble = db_->Trouble();
+  if (!trouble.empty()) return text + "read only: " + trouble;
+  text += full_ ? "read only: the disk is full" : "writable";
+  if (rows_damaged_) text += "; rows beside its values were damaged, `ingot gc` sets them right";
+  return text;
 }
 
 }  // namespace

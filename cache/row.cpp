@@ -124,6 +124,13 @@ Result<FactsRow> DecodeFactsRow(Bytes bytes) {
   return row;
 }
 
+FactsRow FactsFromValue(const CommitRow& row, int64_t now_s) {
+  FactsRow facts;
+  facts.stat = {row.bytes, now_s, now_s, 0, 0, false, row.write_id};
+  facts.chunks = row.chunks;
+  return facts;
+}
+
 std::string RowKey(const Digest& key) {
   std::string out;
   AppendBig(out, key.high);

@@ -45,6 +45,9 @@ struct FactsRow {
 Buffer EncodeFactsRow(const FactsRow& row);
 Result<FactsRow> DecodeFactsRow(Bytes bytes);
 
+/// What can be said of a value by its record alone, as if it had been written at `now_s`.
+FactsRow FactsFromValue(const CommitRow& row, int64_t now_s);
+
 /// 16 bytes: the digest, high half first.
 std::string RowKey(const Digest& key);
 /// 17 bytes: table, then the digest.

@@ -89,7 +89,8 @@ struct Damage {
 /// The values of one machine: the engine under the local ports (cache/local_index.h, cache/local_blobs.h) and under
 /// upkeep (cache/evict.h).
 ///
-/// Writes are atomic: a reader sees the whole value or none, also after a crash. Every read is checked against the
+/// Writes are atomic: a reader sees the whole value or none, also after a crash; what Put returned a version for is
+/// there after a loss of power. A write that failed was made or not made, as a whole. Every read is checked against the
 /// digest written with it, and that of an artifact against its name. No call's work grows with what the store holds,
 /// but Compact's. Thread-safe; may block on the disk.
 /// Errors: kNotFound is the normal miss; kCorrupt also moves the value to quarantine; kInvalid: an artifact under
@@ -103,7 +104,7 @@ class Store {
   virtual Result<uint64_t> Read(Table table, const Digest& key, const Room& room) = 0;
   /// The new version; 0, and nothing is written, where the value is not as `expected`.
   virtual Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) = 0;
-  /// False where its version is not `expected`.
+  /// False where its version is not `expected`. A loss of power may undo it until something is written.
   virtual Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected = {}) = 0;
   virtual Result<Stat> StatOf(Table table, const Digest& key) = 0;
   /// Records a use (batched; may be lost in a crash). Never waits for the disk.
@@ -132,6 +133,8 @@ class Store {
   virtual Status Compact(std::stop_token stop) = 0;
   /// One line for people: kind, place, state ("rocksdb /home/u/.cache/ingot, 12 MB, writable").
   virtual std::string Describe() const = 0;
+  /// Why nothing can be written at present, for people; empty: it can.
+  virtual std::string Trouble() const { return {}; }
 
   /// Read into a buffer.
   Result<Value> Get(Table table, const Digest& key);

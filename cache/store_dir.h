@@ -37,7 +37,7 @@ class StoreDir {
   Status CheckVersion();
   /// Marks the database as this build's.
   Status WriteVersion();
-  /// Leaves a note for the next opening that the database must be moved aside.
+  /// Leaves a note for the next opening, should there be one before MoveAside, that the database must be moved.
   Status WriteDamageNote(const std::string& reason);
   /// kCorrupt with the reason when there is such a note.
   Status CheckDamageNote();

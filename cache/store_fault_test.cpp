@@ -492,6 +492,31 @@ TEST_F(StoreFault, NoteOfDamageMovesTheStoreAside) {
   EXPECT_EQ(Asides().size(), 1u);
 }
 
+// Damage that RocksDB meets in its tables while the store is used: an empty one takes its place, without a restart.
+TEST_F(StoreFault, DamagedTablesAreMovedAsideWhileInUse) {
+  Open();
+  const Digest lost = Fill(100, 1);
+  ASSERT_TRUE(store_->Put(Table::kEntries, {1, 0}, MakeValue(100, 1), {.cost_s = 1}));
+  Open();
+  for (const auto& file : std::filesystem::directory_iterator(path_ + "/db")) {
+    if (file.path().extension() != ".sst") continue;
+    std::fstream table(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    table.write("damaged", 7);
+  }
+  const Status compacted = store_->Compact({});
+  EXPECT_TRUE(compacted) << compacted.error().ToText();
+  EXPECT_EQ(metrics_.Get(Counter::store_reset), 1u);
+  ASSERT_EQ(Asides().size(), 1u);
+  EXPECT_THAT(ReasonOf(Asides()[0]), HasSubstr("corrupt"));
+  EXPECT_EQ(store_->Trouble(), "");
+  EXPECT_EQ(store_->Get(Table::kArtifacts, lost).error().code(), Code::kNotFound);
+  const Digest name = Fill(5 * kChunk, 2);
+  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, MakeValue(5 * kChunk, 2));
+  Open();
+  EXPECT_EQ(store_->Get(Table::kArtifacts, name)->bytes, MakeValue(5 * kChunk, 2));
+  EXPECT_EQ(Asides().size(), 1u);
+}
+
 TEST_F(StoreFault, LiveHolderMakesItUnavailableAndIsNamed) {
   Open();
   const Digest name = Fill(100, 1);

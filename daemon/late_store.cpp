@@ -149,4 +149,9 @@ std::string LateStore::Describe() const {
   return fresh_ ? "fresh" : "opening";
 }
 
+std::string LateStore::Trouble() const {
+  const Store* const store = Peek();
+  return store == nullptr ? std::string() : store->Trouble();
+}
+
 }  // namespace ingot::daemon

@@ -50,6 +50,7 @@ class LateStore final : public cache::Store {
   Status ForEachDamaged(const std::function<bool(const cache::Damage&)>& fn) override;
   Status Compact(std::stop_token stop) override;
   std::string Describe() const override;
+  std::string Trouble() const override;
 
  private:
   /// nullptr while it is not open.

@@ -174,7 +174,7 @@ Task<Json> DoctorVerb(const VerbCall& call) {
     checks.push_back({{"check", name}, {"ok", good}, {"text", text}});
   };
   const std::string trouble = core.store_note.trouble();
-  add("store", trouble.empty(),
+  add("store", trouble.empty() && core.store.Trouble().empty(),
       trouble.empty() ? core.store.Describe() : trouble + "; artifacts are kept in memory only");
   const auto facts = core.compilers.Facts();
   add("compiler", facts.has_value(),
