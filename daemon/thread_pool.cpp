@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/thread_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -11,8 +14,18 @@ namespace ingot::daemon {
 
 namespace asio = boost::asio;
 
-ThreadPool::ThreadPool(size_t threads, size_t queue_max)
-    : queue_max_(queue_max), pool_(std::max<size_t>(1, threads)) {}
+ThreadPool::ThreadPool(size_t threads, size_t queue_max, int nice) : queue_max_(queue_max), pool_(0) {
+  for (size_t i = 0; i < std::max<size_t>(1, threads); ++i) {
+    threads_.emplace_back([this, nice] {
+      // On Linux a priority is a thread's own. One that cannot be lowered works as the others do.
+      if (nice != 0) {
+        const auto self = static_cast<id_t>(gettid());
+        setpriority(PRIO_PROCESS, self, std::min(19, getpriority(PRIO_PROCESS, self) + nice));
+      }
+      pool_.attach();
+    });
+  }
+}
 
 bool ThreadPool::Admit(bool bounded) {
   if (stopping_) return false;
@@ -57,6 +70,8 @@ void ThreadPool::Stop() {
   MutexLock lock(stop_mutex_);
   stopping_ = true;
   pool_.join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 }  // namespace ingot::daemon

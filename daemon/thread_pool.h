@@ -5,6 +5,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 
@@ -14,7 +16,8 @@ namespace ingot::daemon {
 /// while they wait. Thread-safe.
 class ThreadPool {
  public:
-  ThreadPool(size_t threads, size_t queue_max);
+  /// `nice`: by how much its threads give way to the process's other ones where processors are short.
+  ThreadPool(size_t threads, size_t queue_max, int nice = 0);
   ~ThreadPool() { Stop(); }
 
   /// False when the queue is full or the pool stops; the task is then not run.
@@ -35,6 +38,7 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   Mutex stop_mutex_;
   boost::asio::thread_pool pool_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ingot::daemon
