@@ -12,6 +12,8 @@ namespace ingot::cache {
 namespace {
 
 constexpr size_t kPageRows = 256;
+/// Each row of what is worth least costs a read of its own, and a step takes no more than this many victims.
+constexpr size_t kCheapestRows = 64;
 
 /// Values of one table, those worth least first, as they are asked for.
 class CheapestFirst {
@@ -21,7 +23,7 @@ class CheapestFirst {
   /// nullptr after the last.
   Result<const StoreRow*> Peek() {
     while (at_ == page_.rows.size() && !is_last_) {
-      TRY_ASSIGN(page_, store_.Cheapest(table_, page_.next, kPageRows));
+      TRY_ASSIGN(page_, store_.Cheapest(table_, page_.next, kCheapestRows));
       at_ = 0;
       is_last_ = page_.next.empty();
     }

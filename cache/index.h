@@ -47,10 +47,8 @@ inline constexpr size_t kSummaryBytesMax = 512;
 struct RecordPage {
   struct Row {
     Digest digest;
-    std::string group;
-    Buffer summary;
+    Buffer summary;       ///< Of a listing of a group; else it may be empty.
     int64_t created = 0;  ///< Unix seconds
-    uint64_t bytes = 0;
   };
   std::vector<Row> rows;
   /// Where the next page begins; empty after the last.

@@ -69,19 +69,12 @@ Task<RecordPage> LocalIndex::List(Table table, std::optional<std::string> group,
   if (group) {
     CO_TRY_ASSIGN(Page<GroupRow> page, store_.ListGroup(table, *group, after, limit));
     out.next = std::move(page.next);
-    for (GroupRow& row : page.rows) {
-      const Result<Stat> stat = store_.StatOf(table, row.key);
-      if (!stat && stat.error().code() == Code::kNotFound) continue;
-      out.rows.push_back({row.key, *group, std::move(row.summary), row.created, stat ? stat->bytes : 0});
-    }
+    for (GroupRow& row : page.rows) out.rows.push_back({row.key, std::move(row.summary), row.created});
     co_return out;
   }
   CO_TRY_ASSIGN(Page<StoreRow> page, store_.List(table, after, limit));
   out.next = std::move(page.next);
-  for (const StoreRow& row : page.rows) {
-    Result<std::string> name = store_.GroupOf(table, row.key);
-    out.rows.push_back({row.key, name ? std::move(name).value() : "", {}, row.stat.created, row.stat.bytes});
-  }
+  for (const StoreRow& row : page.rows) out.rows.push_back({row.key, {}, row.stat.created});
   co_return out;
 }
 

@@ -293,10 +293,9 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
     if (!item.Is(Kind::kArray) || item.items.size() != 5) return std::nullopt;
     const auto digest = Digest::FromHex(item.items[0].text);
     const auto created = ParseNumber<int64_t>(item.items[3].text);
-    const auto bytes = ParseNumber<uint64_t>(item.items[4].text);
-    if (!digest || !created || *created < 0 || !bytes) return std::nullopt;
+    if (!digest || !created || *created < 0) return std::nullopt;
     const Bytes summary = AsBytes(item.items[2].text);
-    return RecordPage::Row{*digest, item.items[1].text, Buffer(summary.begin(), summary.end()), *created, *bytes};
+    return RecordPage::Row{*digest, Buffer(summary.begin(), summary.end()), *created};
   }
 
   const RedisIndexOptions options;
@@ -427,7 +426,7 @@ Task<RecordPage> RedisIndex::List(Table table, std::optional<std::string> group,
     };
     read = [&group](const RedisReply& item) -> std::optional<Placed<Row>> {
       auto row = State::RowOf(item);
-      if (!row || row->group != *group) return std::nullopt;
+      if (!row || item.items[1].text != *group) return std::nullopt;
       std::string place = PlaceOf(row->created, row->digest.ToHex());
       return Placed<Row>{std::move(place), *std::move(row)};
     };

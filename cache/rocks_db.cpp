@@ -327,6 +327,8 @@ RocksDb::~RocksDb() = default;
 Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
                                                const RocksDbOptions& options) {
   RemoveEmptyLogs(dir);
+  // Compaction gives way to whoever answers somebody.
+  rocksdb::Env::Default()->LowerThreadPoolCPUPriority(rocksdb::Env::LOW, rocksdb::CpuPriority::kLow);
   auto state = std::make_unique<State>();
   state->dir = dir;
   if (options.disk != nullptr) state->env = options.disk.get();

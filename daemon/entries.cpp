@@ -46,7 +46,8 @@ std::vector<uint64_t> NumbersOf(const cache::Key& key) {
   return numbers;
 }
 
-/// What a listing of a function's entries says of each (docs/format/store.md): the numbers of its components.
+}  // namespace
+
 Buffer SummaryOf(const cache::Key& key) {
   Buffer out;
   for (const uint64_t number : NumbersOf(key)) {
@@ -55,8 +56,6 @@ Buffer SummaryOf(const cache::Key& key) {
   }
   return out;
 }
-
-}  // namespace
 
 Entries::Entries(cache::Index& index, const Config& config)
     : index_(index), config_(config), recent_(config.entries_cached_max, kAnyWeight) {}
@@ -119,6 +118,21 @@ Task<EntryRef> Entries::Get(Digest digest, Until until) {
   if (EntryRef* newer = recent_.Find(digest)) co_return *newer;
   recent_.Put(digest, read.entry, 1);
   co_return read.entry;
+}
+
+Task<EntryRef> Entries::Look(Digest digest, Until until) {
+  if (EntryRef recent = Peek(digest)) co_return recent;
+  CO_TRY_ASSIGN(Read read, co_await ReadStored(digest, until));
+  if (read.entry == nullptr) co_return Error(Code::kNotFound, "no value " + digest.ToHex() + " in entries");
+  co_return read.entry;
+}
+
+Task<Buffer> Entries::ReadBytes(Digest digest, Until until) {
+  // What memory holds may be newer than what a store that refuses writes has.
+  if (const EntryRef recent = Peek(digest)) co_return proto::PackMessage<proto::EntryRecord>(recent->record);
+  std::vector<RecordKey> keys = {{Table::kEntries, digest}};
+  CO_TRY_ASSIGN(std::vector<Record> records, co_await index_.Get(std::move(keys), until));
+  co_return std::move(records.front().value);
 }
 
 Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record,
@@ -238,9 +252,9 @@ Task<std::optional<Nearest>> Entries::NearestTo(cache::Key key, Until until) {
   std::optional<Nearest> nearest;
   size_t distance = 0;
   for (size_t i = 0; i < kept; ++i) {
-    // Those that follow differ in more components, and so in at least as many items.
-    if (nearest && candidates[i].first > distance) break;
-    const Result<EntryRef> entry = co_await Get(candidates[i].second, until);
+    // Of a component that differs an item does too: those that follow are no nearer.
+    if (nearest && 2 * candidates[i].first >= distance) break;
+    const Result<EntryRef> entry = co_await Look(candidates[i].second, until);
     if (!entry || (*entry)->record.variants.empty()) continue;
     const size_t far = cache::Distance((*entry)->key, key);
     if (nearest && far >= distance) continue;
@@ -303,6 +317,29 @@ Task<void> Entries::ForEach(std::function<bool(const EntryRef&)> use, Until unti
         if (read) entry = read->entry;
       }
       if (entry != nullptr && !use(entry)) co_return Status();
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  co_return Status();
+}
+
+Task<void> Entries::ForEachRecord(UseRecord use, Until until, uint64_t* unread) {
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(Names page, co_await Page(after, kPageRows, until));
+    for (const Digest& digest : page.digests) {
+      CO_TRY(until.Check());
+      const Result<Buffer> bytes = co_await ReadBytes(digest, until);
+      if (!bytes && unread != nullptr) ++*unread;
+      if (!bytes || bytes->empty()) continue;
+      const auto* record = proto::ReadMessage<proto::EntryRecord>(*bytes);
+      if (record == nullptr) {
+        // Dropped, or read whole after all where somebody was faster.
+        const Result<Read> read = co_await ReadStored(digest, until);
+        if (read && read->entry != nullptr && unread != nullptr) ++*unread;
+        continue;
+      }
+      if (!use(digest, *record)) co_return Status();
     }
     after = std::move(page.next);
   } while (!after.empty());

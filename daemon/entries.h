@@ -33,6 +33,9 @@ struct Entry {
 };
 using EntryRef = std::shared_ptr<const Entry>;
 
+/// What a listing of a function's entries says of each (docs/format/store.md): the numbers of its components.
+Buffer SummaryOf(const cache::Key& key);
+
 /// The nearest relative of a key that was not found.
 struct Nearest {
   EntryRef entry;
@@ -52,6 +55,8 @@ class Entries {
   EntryRef Peek(const Digest& digest);
   /// kNotFound: absent; kCorrupt: what was stored cannot be read, and is gone.
   Task<EntryRef> Get(Digest digest, Until until);
+  /// As Get, for who goes through many: what memory holds stays what is served.
+  Task<EntryRef> Look(Digest digest, Until until);
 
   using Change = std::function<void(proto::EntryRecordT&)>;
   /// Reads, lets `change` edit and writes back; `change` may be called again on a newer record. A record that is
@@ -83,6 +88,9 @@ class Entries {
   /// Calls `use` for each stored entry that can be read until it returns false; those written or deleted meanwhile
   /// may be missed. `unread` (where not nullptr) counts those that could not be read and are still there.
   Task<void> ForEach(std::function<bool(const EntryRef&)> use, Until until, uint64_t* unread = nullptr);
+  /// The same without unpacking: what is asked of all entries costs a tenth so.
+  using UseRecord = std::function<bool(const Digest&, const proto::EntryRecord&)>;
+  Task<void> ForEachRecord(UseRecord use, Until until, uint64_t* unread = nullptr);
 
  private:
   struct Read {
@@ -91,6 +99,8 @@ class Entries {
   };
   EntryRef Make(const Digest& digest, proto::EntryRecordT record, uint64_t version) const;
   Task<Read> ReadStored(Digest digest, Until until);
+  /// Bytes of the record that memory or the store has; empty: absent.
+  Task<Buffer> ReadBytes(Digest digest, Until until);
   /// nullptr where somebody was faster.
   Task<EntryRef> Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record, Until until);
   Task<EntryRef> ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, Until until);

@@ -50,6 +50,43 @@ std::string ReadAll(const proto::UniqueFd& file) {
   return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
 }
 
+TEST_F(RecordTest, KeepsWhatIsServedInMemoryWhenAllAreListed) {
+  connection_.reset();
+  StopServer();
+  config_.entries_cached_max = 1;
+  StartServer();
+  connection_ = Connect();
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = "other" + std::to_string(i);
+    ASSERT_TRUE(connection_->Compile(MakeCompile(name, "graph " + name + " 4")));
+  }
+  ASSERT_TRUE(connection_->Lookup(*MakeKey("f"))->reply.found);
+  for (const char* verb : {"list", "doctor", "gc", "verify"}) ASSERT_TRUE(connection_->Query(verb)) << verb;
+  EXPECT_FALSE(connection_->Lookup(*MakeKey("f", "GELU"))->reply.found);
+  EXPECT_NE(core_->entries.Peek(entry_), nullptr);
+}
+
+TEST_F(RecordTest, CountsNamedArtifactsWithoutUnpackingAnEntry) {
+  size_t variants = 0;
+  const auto count = [&](const Digest& digest, const proto::EntryRecord& record) {
+    EXPECT_EQ(digest, entry_);
+    variants += record.variants()->size();
+    return true;
+  };
+  // As memory holds it, and as the store does.
+  ASSERT_TRUE(RunTask(core_->entries.ForEachRecord(count, Until::Done())));
+  core_->entries.Forget(entry_);
+  ASSERT_TRUE(RunTask(core_->entries.ForEachRecord(count, Until::Done())));
+  EXPECT_EQ(variants, 2u);
+  // One that is no record names nothing, and goes.
+  ASSERT_TRUE(store_->Put(Table::kEntries, entry_, Buffer(64, 0xFF), {}));
+  uint64_t unread = 0;
+  ASSERT_TRUE(RunTask(core_->entries.ForEachRecord(count, Until::Done(), &unread)));
+  EXPECT_EQ(variants, 2u);
+  EXPECT_EQ(unread, 0u);
+  EXPECT_FALSE(store_->Get(Table::kEntries, entry_));
+}
+
 TEST_F(RecordTest, SurvivesEveryDamageOfAnEntry) {
   const auto lookup = MakeKey("f");
   size_t found = 0;

@@ -14,6 +14,9 @@ using proto::MessageType;
 namespace {
 
 constexpr size_t kVerbShown = 32;
+/// Somebody looks at a terminal for what `admin_` does; nobody waits for upkeep. Lookups come before both.
+constexpr int kAdminNice = 5;
+constexpr int kUpkeepNice = 15;
 
 /// For whoever must say what the daemon is at.
 std::string WhatOf(uint16_t type, Bytes body) {
@@ -29,8 +32,8 @@ Requests::Requests(Core& core, QueryHooks hooks)
       compiles_(core),
       queries_(core, std::move(hooks)),
       memory_(1, core.config.pool_queue_max),
-      admin_(core.config.admin_threads, core.config.pool_queue_max),
-      upkeep_(1, core.config.pool_queue_max) {}
+      admin_(core.config.admin_threads, core.config.pool_queue_max, kAdminNice),
+      upkeep_(1, core.config.pool_queue_max, kUpkeepNice) {}
 
 std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;

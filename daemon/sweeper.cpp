@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sweeper.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "daemon/core.h"
 
 namespace ingot::daemon {
 namespace {
+
+/// Where a limit was passed, this part of it becomes free: a full store is not swept at every write.
+constexpr uint64_t kRoomShare = 1024;
 
 proto::Reason ReasonOf(cache::EvictReason reason) {
   switch (reason) {
@@ -33,11 +38,18 @@ cache::EvictLimits Sweeper::Limits() const {
   return limits;
 }
 
+cache::EvictLimits Sweeper::LimitsWithRoom() const {
+  cache::EvictLimits limits = Limits();
+  limits.bytes_max -= limits.bytes_max / kRoomShare;
+  limits.entries_max -= std::min<uint64_t>(limits.entries_max / kRoomShare, limits.victims_max);
+  return limits;
+}
+
 void Sweeper::Ask() {
   MutexLock lock(mutex_);
   if (asked_) return;
   asked_ = core_.pool.Post([this] {
-    const Result<cache::EvictReport> report = Step();
+    const Result<cache::EvictReport> report = Sweep(LimitsWithRoom(), /*dry_run=*/false);
     if (!report) {
       LogWarn("evicted nothing", {{"reason", report.error()}});
     } else if (report->more) {
@@ -57,7 +69,9 @@ void Sweeper::Wrote() {
   if (over) Ask();
 }
 
-Result<cache::EvictReport> Sweeper::Step(bool dry_run) {
+Result<cache::EvictReport> Sweeper::Step(bool dry_run) { return Sweep(Limits(), dry_run); }
+
+Result<cache::EvictReport> Sweeper::Sweep(const cache::EvictLimits& limits, bool dry_run) {
   {
     MutexLock lock(mutex_);
     asked_ = false;
@@ -65,7 +79,7 @@ Result<cache::EvictReport> Sweeper::Step(bool dry_run) {
   Result<cache::EvictReport> step = cache::EvictReport{};
   {
     MutexLock lock(step_mutex_);
-    step = evictor_.Step(Limits(), dry_run);
+    step = evictor_.Step(limits, dry_run);
   }
   TRY_ASSIGN(cache::EvictReport report, std::move(step));
   if (report.victims.empty() || dry_run) return report;

@@ -18,7 +18,7 @@ class Sweeper {
  public:
   explicit Sweeper(Core& core);
 
-  /// Takes a step soon, unless one waits already.
+  /// Takes a step soon, unless one waits already. It makes a little more room than the limits ask for.
   void Ask();
   /// As Ask, where a limit does not hold any more.
   void Wrote();
@@ -27,6 +27,8 @@ class Sweeper {
 
  private:
   cache::EvictLimits Limits() const;
+  cache::EvictLimits LimitsWithRoom() const;
+  Result<cache::EvictReport> Sweep(const cache::EvictLimits& limits, bool dry_run);
 
   Core& core_;
   Mutex mutex_;

@@ -48,6 +48,20 @@ TEST_F(SweeperTest, KeepsTheStoreWithinItsBytesAfterWrites) {
   EXPECT_GT(Count(Counter::evicted_bytes), 0u);
 }
 
+TEST_F(SweeperTest, MakesRoomForSomeWritesWhereOnePassedTheLimit) {
+  RestartWith([](Config& config) {
+    config.gc_grace_s = 0;
+    config.store_entries_max = 2048;
+  });
+  for (uint64_t i = 1; i <= 2048; ++i) {
+    ASSERT_TRUE(store_->Put(Table::kEntries, {i, 7}, AsBytes("worth little"), {}));
+  }
+  ASSERT_TRUE(Connect()->Compile(MakeCompile("f", "graph f 4")));
+  // Stopping runs what was asked for.
+  StopServer();
+  EXPECT_EQ(store_->TotalsOf()[static_cast<size_t>(Table::kEntries)].count, 2046u);
+}
+
 TEST_F(SweeperTest, SaysThatAnEntryWasEvictedAlsoAfterARestart) {
   RestartWith([](Config& config) {
     config.gc_grace_s = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/thread_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -13,9 +16,24 @@ namespace asio = boost::asio;
 
 ThreadPool::ThreadPool(size_t threads, size_t queue_max, asio::any_io_executor elsewhere)
     : queue_max_(queue_max), executor_(std::move(elsewhere)) {
-  if (executor_) return;
-  pool_.emplace(std::max<size_t>(1, threads));
+  if (!executor_) Start(threads, 0);
+}
+
+ThreadPool::ThreadPool(size_t threads, size_t queue_max, int nice) : queue_max_(queue_max) { Start(threads, nice); }
+
+void ThreadPool::Start(size_t threads, int nice) {
+  pool_.emplace(0);
   executor_ = pool_->get_executor();
+  for (size_t i = 0; i < std::max<size_t>(1, threads); ++i) {
+    threads_.emplace_back([this, nice] {
+      // On Linux a priority is a thread's own. One that cannot be lowered works as the others do.
+      if (nice != 0) {
+        const auto self = static_cast<id_t>(gettid());
+        setpriority(PRIO_PROCESS, self, std::min(19, getpriority(PRIO_PROCESS, self) + nice));
+      }
+      pool_->attach();
+    });
+  }
 }
 
 bool ThreadPool::Admit(bool bounded) {
@@ -61,6 +79,8 @@ void ThreadPool::Stop() {
   MutexLock lock(stop_mutex_);
   stopping_ = true;
   if (pool_) pool_->join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 }  // namespace ingot::daemon

@@ -7,6 +7,8 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "base/mutex.h"
 
@@ -17,7 +19,9 @@ namespace ingot::daemon {
 class ThreadPool {
  public:
   /// With `elsewhere` it has no threads: somebody else sees to what it is given, and Stop waits for nothing.
-  ThreadPool(size_t threads, size_t queue_max, boost::asio::any_io_executor elsewhere = {});
+  ThreadPool(size_t threads, size_t queue_max, boost::asio::any_io_executor elsewhere);
+  /// `nice`: by how much its threads give way to the process's other ones where processors are short.
+  ThreadPool(size_t threads, size_t queue_max, int nice = 0);
   ~ThreadPool() { Stop(); }
 
   /// False when the queue is full or the pool stops; the task is then not run.
@@ -30,6 +34,7 @@ class ThreadPool {
   void Stop();
 
  private:
+  void Start(size_t threads, int nice);
   bool Admit(bool bounded);
   void Launch(boost::asio::awaitable<void> work);
 
@@ -39,6 +44,7 @@ class ThreadPool {
   Mutex stop_mutex_;
   std::optional<boost::asio::thread_pool> pool_;
   boost::asio::any_io_executor executor_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ingot::daemon

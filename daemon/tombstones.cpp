@@ -41,16 +41,21 @@ std::string Tombstone::Cause() const { return fmt::format("evicted {}", WordsFor
 
 void Tombstones::Add(std::vector<Tombstone> stones) {
   if (stones.empty()) return;
-  MutexLock lock(mutex_);
-  Read();
-  for (Tombstone& stone : stones) {
-    stones_.remove_if([&](const Tombstone& old) {
-      return old.table == stone.table && old.key == stone.key;
-    });
-    stones_.push_front(std::move(stone));
+  MutexLock writing(write_mutex_);
+  Buffer bytes;
+  {
+    MutexLock lock(mutex_);
+    Read();
+    for (Tombstone& stone : stones) {
+      stones_.remove_if([&](const Tombstone& old) {
+        return old.table == stone.table && old.key == stone.key;
+      });
+      stones_.push_front(std::move(stone));
+    }
+    if (stones_.size() > count_max_) stones_.resize(count_max_);
+    bytes = Pack();
   }
-  if (stones_.size() > count_max_) stones_.resize(count_max_);
-  Write();
+  Write(bytes);
 }
 
 std::optional<Tombstone> Tombstones::Find(cache::Table table, const Digest& key) {
@@ -92,7 +97,7 @@ void Tombstones::Read() {
   }
 }
 
-void Tombstones::Write() {
+Buffer Tombstones::Pack() const {
   proto::TombstonesT record;
   for (const Tombstone& stone : stones_) {
     auto stored = std::make_unique<proto::TombstoneT>();
@@ -104,7 +109,10 @@ void Tombstones::Write() {
     stored->function = stone.function;
     record.stones.push_back(std::move(stored));
   }
-  const Buffer bytes = proto::PackMessage<proto::Tombstones>(record);
+  return proto::PackMessage<proto::Tombstones>(record);
+}
+
+void Tombstones::Write(const Buffer& bytes) {
   const Result<uint64_t> put = store_.Put(cache::Table::kStats, RecordKey(), bytes, {});
   Status written = put ? Status() : Status(put.error());
   // The explanation must not be the next thing to go.

@@ -41,10 +41,13 @@ class Tombstones {
 
  private:
   void Read() REQUIRES(mutex_);
-  void Write() REQUIRES(mutex_);
+  Buffer Pack() const REQUIRES(mutex_);
+  void Write(const Buffer& bytes) REQUIRES(write_mutex_);
 
   cache::Store& store_;
   const size_t count_max_;
+  /// Taken first, and held while the disk is written: nobody who asks waits for that.
+  Mutex write_mutex_;
   Mutex mutex_;
   bool read_ GUARDED_BY(mutex_) = false;
   /// The newest first.

@@ -249,7 +249,7 @@ Task<Json> ListVerb(const VerbCall& call) {
       // Keys that begin alike stand together.
       has_passed = !digest.ToHex().starts_with(key);
       if (has_passed) break;
-      const Result<EntryRef> entry = co_await call.core.entries.Get(digest, call.until);
+      const Result<EntryRef> entry = co_await call.core.entries.Look(digest, call.until);
       if (!entry || (*entry)->function.find(function) == std::string::npos) continue;
       // Names may have any length: a page stays far below what a reply may have.
       is_full = entries.size() == limit || bytes > config.replies_bytes_max / 4;

@@ -106,14 +106,15 @@ class Named {
 Task<Named> NamedBy(Core& core, bool also_graphs, Until until) {
   Named named;
   uint64_t unread = 0;
-  const auto add = [&](const EntryRef& entry) {
-    for (const auto& stored : entry->record.variants) {
-      named.Add(ArtifactOf(*stored->variant));
-      named.Add({stored->text_low, stored->text_high});
+  const auto add = [&](const Digest&, const proto::EntryRecord& record) {
+    for (size_t i = 0; record.variants() != nullptr && i < record.variants()->size(); ++i) {
+      const proto::StoredVariant& stored = *record.variants()->Get(static_cast<uint32_t>(i));
+      named.Add({stored.variant()->artifact_low(), stored.variant()->artifact_high()});
+      named.Add({stored.text_low(), stored.text_high()});
     }
     return true;
   };
-  CO_TRY(co_await core.entries.ForEach(add, until, &unread));
+  CO_TRY(co_await core.entries.ForEachRecord(add, until, &unread));
   std::string after;
   while (also_graphs) {
     CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kGraphs, after, Entries::kPageRows));
@@ -149,7 +150,7 @@ Task<Json> VerifyVerb(const VerbCall& call) {
   while (call.Flag("recompile")) {
     CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.Page(after, Entries::kPageRows, call.until));
     for (const Digest& digest : names.digests) {
-      const Result<EntryRef> entry = co_await core.entries.Get(digest, call.until);
+      const Result<EntryRef> entry = co_await core.entries.Look(digest, call.until);
       if (!entry) continue;
       for (const auto& stored : (*entry)->record.variants) {
         CO_TRY(call.until.Check());
@@ -198,11 +199,11 @@ Task<Json> DoctorVerb(const VerbCall& call) {
     add(condition.name.c_str(), condition.good, condition.text);
   }
   size_t failed = 0;
-  const auto count = [&](const EntryRef& entry) {
-    failed += entry->record.failure != nullptr;
+  const auto count = [&](const Digest&, const proto::EntryRecord& record) {
+    failed += record.failure() != nullptr;
     return true;
   };
-  CO_TRY(co_await core.entries.ForEach(count, call.until));
+  CO_TRY(co_await core.entries.ForEachRecord(count, call.until));
   add("failures", failed == 0,
       fmt::format("{} entries failed to compile; `ingot why-miss KEY` says why", failed));
   for (const FallingFunction& fell : core.workload.Falling()) {

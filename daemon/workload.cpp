@@ -41,16 +41,24 @@ int64_t Workload::WindowSeconds() const {
 Workload::Window& Workload::Now(const std::string& function) {
   is_saved_ = false;
   const int64_t number = clock_.now_s() / WindowSeconds();
-  if (!functions_.contains(function) && functions_.size() >= config_.workload_functions_max) {
-    // The function that was asked for longest ago makes room.
-    functions_.erase(std::ranges::min_element(
-        functions_, {}, [](const auto& known) { return known.second.front().number; }));
+  auto at = functions_.find(function);
+  if (at == functions_.end() && functions_.size() >= config_.workload_functions_max && !asked_.empty()) {
+    functions_.erase(functions_.find(*asked_.back()));
+    asked_.pop_back();
   }
-  Windows& windows = functions_[function];
+  Function& known = at == functions_.end() ? Make(function, asked_.begin()) : at->second;
+  asked_.splice(asked_.begin(), asked_, known.asked);
+  Windows& windows = known.windows;
   if (windows.empty() || windows.front().number != number) windows.push_front({.number = number});
   const auto oldest = number - static_cast<int64_t>(config_.workload_windows_max);
   while (windows.size() > 1 && windows.back().number <= oldest) windows.pop_back();
   return windows.front();
+}
+
+Workload::Function& Workload::Make(const std::string& function, Names::iterator place) {
+  const auto [made, is_new] = functions_.try_emplace(function);
+  if (is_new) made->second.asked = asked_.insert(place, &made->first);
+  return made->second;
 }
 
 void Workload::Count(Window& window, const std::string& cause) const {
@@ -114,7 +122,7 @@ void Workload::Add(const std::string& function, const proto::WorkloadWindow& sto
   const auto oldest = now - static_cast<int64_t>(config_.workload_windows_max);
   if (stored.number() > now || stored.number() <= oldest || stored.hits() > stored.lookups()) return;
   if (!functions_.contains(function) && functions_.size() >= config_.workload_functions_max) return;
-  Windows& windows = functions_[function];
+  Windows& windows = Make(function, asked_.end()).windows;
   if (windows.empty() || windows.back().number > stored.number()) windows.push_back({.number = stored.number()});
   if (windows.back().number != stored.number()) return;
   Window& window = windows.back();
@@ -130,10 +138,10 @@ void Workload::Add(const std::string& function, const proto::WorkloadWindow& sto
 Buffer Workload::Pack() const {
   proto::WorkloadRecordT record;
   record.window_s = static_cast<uint64_t>(WindowSeconds());
-  for (const auto& [name, windows] : functions_) {
+  for (const auto& [name, known] : functions_) {
     auto function = std::make_unique<proto::WorkloadFunctionT>();
     function->name = name;
-    for (const Window& window : windows) {
+    for (const Window& window : known.windows) {
       auto stored = std::make_unique<proto::WorkloadWindowT>();
       stored->number = window.number;
       stored->lookups = window.lookups;
@@ -186,8 +194,8 @@ FallingFunction Workload::Compare(const std::string& function, const Windows& wi
 std::vector<FallingFunction> Workload::Falling() const {
   MutexLock lock(mutex_);
   std::vector<FallingFunction> out;
-  for (const auto& [function, windows] : functions_) {
-    FallingFunction found = Compare(function, windows);
+  for (const auto& [function, known] : functions_) {
+    FallingFunction found = Compare(function, known.windows);
     const bool enough = std::min(found.lookups_now, found.lookups_before) >=
                         std::max<uint64_t>(1, config_.workload_lookups_min);
     if (enough && Fell(found.hits_now, found.lookups_now, found.hits_before, found.lookups_before,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,12 +64,19 @@ class Workload {
     std::map<std::string, uint64_t> causes;
   };
   using Windows = std::deque<Window>;  ///< The newest first.
+  using Names = std::list<const std::string*>;
+  struct Function {
+    Windows windows;
+    Names::iterator asked;
+  };
 
   int64_t WindowSeconds() const;
   void Remember(const Digest& entry) REQUIRES(mutex_);
   void Add(const std::string& function, const proto::WorkloadWindow& stored) REQUIRES(mutex_);
   Buffer Pack() const REQUIRES(mutex_);
   Window& Now(const std::string& function) REQUIRES(mutex_);
+  /// The function's windows, made empty at `place` in the order of asking.
+  Function& Make(const std::string& function, Names::iterator place) REQUIRES(mutex_);
   void Count(Window& window, const std::string& cause) const;
   FallingFunction Compare(const std::string& function, const Windows& windows) const;
 
@@ -76,7 +84,9 @@ class Workload {
   const Clock& clock_;
   mutable Mutex mutex_;
   Lru<bool> stored_ GUARDED_BY(mutex_);
-  std::map<std::string, Windows> functions_ GUARDED_BY(mutex_);
+  std::map<std::string, Function> functions_ GUARDED_BY(mutex_);
+  /// Their names, that of the function asked for last first: the last makes room.
+  Names asked_ GUARDED_BY(mutex_);
   bool is_saved_ GUARDED_BY(mutex_) = true;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/fake_clock.h"
 #include "cache/memory_store.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
@@ -150,6 +151,20 @@ TEST_F(WorkloadTest, ForgetsWhatIsLongPast) {
       static_cast<int64_t>(config_.workload_window_s * config_.workload_windows_max));
   Misses(20, "evicted");
   EXPECT_TRUE(workload_.Falling().empty());
+}
+
+TEST_F(WorkloadTest, ForgetsTheFunctionThatWasAskedForLongestAgo) {
+  config_.workload_functions_max = 2;
+  for (const char* function : {"f", "a", "g"}) Hits(1, function);
+  cache::MemoryStore store;
+  workload_.Save(store);
+  const Result<cache::Value> stored = store.Get(cache::Table::kStats, DigestOf(std::string_view("workload")));
+  ASSERT_TRUE(stored);
+  const auto* record = proto::ReadMessage<proto::WorkloadRecord>(stored->bytes);
+  ASSERT_NE(record, nullptr);
+  ASSERT_EQ(record->functions()->size(), 2u);
+  EXPECT_EQ(record->functions()->Get(0)->name()->str(), "a");
+  EXPECT_EQ(record->functions()->Get(1)->name()->str(), "g");
 }
 
 TEST_F(WorkloadTest, KeepsABoundedNumberOfFunctionsAndCauses) {

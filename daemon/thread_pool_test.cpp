@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+
+#include "daemon/short_turns.h"
+
+namespace ingot::daemon {
+namespace {
+
+int PriorityHere() { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); }
+
+int PriorityIn(ThreadPool& pool) {
+  std::promise<int> priority;
+  EXPECT_TRUE(pool.Post([&] { priority.set_value(PriorityHere()); }));
+  return priority.get_future().get();
+}
+
+TEST(ThreadPool, GivesWayByAsMuchAsItIsTold) {
+  ThreadPool pool(1, 8);
+  ThreadPool niced(1, 8, 7);
+  EXPECT_EQ(PriorityIn(pool), PriorityHere());
+  EXPECT_EQ(PriorityIn(niced), std::min(19, PriorityHere() + 7));
+}
+
+TEST(ShortTurns, AreTheCallingThreadsAlone) {
+  const auto turn_here = [] {
+    SchedulingFacts facts;
+    EXPECT_EQ(syscall(SYS_sched_getattr, 0, &facts, sizeof facts, 0), 0);
+    return facts.runtime_ns;
+  };
+  const uint64_t before = turn_here();
+  std::async(std::launch::async, [&] {
+    const int priority = PriorityHere();
+    WorkInShortTurns();
+    EXPECT_EQ(PriorityHere(), priority);
+    // Older kernels know of no turns and say 0.
+    EXPECT_TRUE(turn_here() == kShortTurnNs || turn_here() == before) << turn_here();
+    std::async(std::launch::async, [&] { EXPECT_EQ(turn_here(), before); }).get();
+  }).get();
+  EXPECT_EQ(turn_here(), before);
+}
+
+TEST(ThreadPool, RunsWhatIsQueuedBeforeItStops) {
+  std::atomic<int> ran{0};
+  ThreadPool pool(2, 100);
+  for (int i = 0; i < 100; ++i) pool.Post([&] { ++ran; });
+  pool.Stop();
+  EXPECT_GT(ran, 0);
+  EXPECT_FALSE(pool.Post([&] { ++ran; }));
+  pool.Stop();
+}
+
+}  // namespace
+}  // namespace ingot::daemon
