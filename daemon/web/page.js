@@ -100,7 +100,8 @@ function columnsOf(samples) {
   const {when, hits, misses} = samples;
   if (when.length < 2) return [];
   const first = when[0], last = when[when.length - 1];
-  const width = Math.max((last - first) / kBars, samples.period_s, 1);
+  // Never narrower than the samples stand apart, or every other column would be empty.
+  const width = Math.max((last - first) / Math.min(kBars, when.length - 1), 1);
   const columns = [];
   for (let i = 1; i < when.length; ++i) {
     const at = Math.min(Math.floor((when[i] - first - 0.001) / width), kBars - 1);
