@@ -44,6 +44,12 @@ std::string_view ShortName(std::string_view op) {
   return op.substr(0, op.find('.'));
 }
 
+/// Without its strides, which say little to people.
+std::string TypeText(const Type& type) {
+  const std::string text = Print(type);
+  return text.substr(0, text.find(" strides"));
+}
+
 class Drawing {
  public:
   Drawing(const Graph& graph, const Fused& fused, const std::map<NodeId, std::string>& reasons)
@@ -71,9 +77,8 @@ class Drawing {
            "fontsize=11]\n"
            "  edge [arrowsize=0.6]\n";
     AddInputs();
-    for (uint32_t launch = 0; launch < fused_.launches.size(); ++launch) AddLaunch(launch);
     for (const Fused::Step& step : fused_.steps) {
-      if (!step.is_launch) AddOutside(step.node);
+      step.is_launch ? AddLaunch(step.launch) : AddOutside(step.node);
     }
     AddResults();
     for (const std::string& edge : edges_) out_ += edge;
@@ -94,14 +99,14 @@ class Drawing {
     for (const Input& input : graph_.inputs) {
       const bool is_input = input.kind == InputKind::kInput;
       out_ += fmt::format("  v{} [class={}, shape=ellipse, label={}, tooltip={}]\n", input.value,
-                          is_input ? "input" : "weight", Label(input.name, Print(graph_.type(input.value))),
+                          is_input ? "input" : "weight", Label(input.name, TypeText(graph_.type(input.value))),
                           Quoted(is_input ? "input" : input.kind == InputKind::kWeight ? "weight" : "constant"));
     }
   }
 
   void AddBox(const std::string& indent, const std::string& id, NodeId node, const char* name) {
     const Node& one = graph_.node(node);
-    const std::string type = one.results.empty() ? "" : Print(graph_.type(one.results[0]));
+    const std::string type = one.results.empty() ? "" : TypeText(graph_.type(one.results[0]));
     const auto reason = reasons_.find(node);
     const std::string tip = reason == reasons_.end() ? one.op : one.op + ": " + reason->second;
     out_ += fmt::format("{}{} [class={}, label={}, tooltip={}]\n", indent, id, name, Label(ShortName(one.op), type),
@@ -132,7 +137,7 @@ class Drawing {
       const std::string id = fmt::format("o{}", i);
       out_ += fmt::format("  {} [class=result, shape=ellipse, label={}]\n", id,
                           Label(graph_.outputs.size() == 1 ? "result" : fmt::format("result {}", i),
-                                Print(graph_.type(graph_.outputs[i]))));
+                                TypeText(graph_.type(graph_.outputs[i]))));
       AddEdge(graph_.outputs[i], id, kNoLaunch);
     }
     for (size_t i = 0; i < graph_.writes.size(); ++i) {

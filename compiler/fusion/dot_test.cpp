@@ -43,29 +43,29 @@ TEST(ToDot, DrawsKernelsAsClusters) {
   edge [arrowsize=0.6]
   v0 [class=input, shape=ellipse, label="x\nf32[4, 8]", tooltip="input"]
   v1 [class=weight, shape=ellipse, label="layer.weight\nf32[8, 8]", tooltip="weight"]
-  subgraph cluster_0 {
-    class=kernel
-    style="rounded,dashed"
-    label="kernel silu_neg"
-    tooltip="kernel silu_neg"
-    k0_0 [class=op, label="silu\nf32[4, 8]", tooltip="aten.silu"]
-    k0_1 [class=op, label="neg\nf32[4, 8]", tooltip="aten.neg"]
-  }
   subgraph cluster_1 {
     class=kernel
     style="rounded,dashed"
-    label="kernel relu"
-    tooltip="kernel relu"
-    k1_3 [class=op, label="relu\nf32[4, 8]", tooltip="aten.relu"]
+    label="kernel k1_silu_neg"
+    tooltip="kernel k1_silu_neg"
+    k1_0 [class=op, label="silu\nf32[4, 8]", tooltip="aten.silu"]
+    k1_1 [class=op, label="neg\nf32[4, 8]", tooltip="aten.neg"]
   }
   n2 [class=aten, label="mm\nf32[4, 8]", tooltip="aten.mm: no rule for this operator"]
+  subgraph cluster_0 {
+    class=kernel
+    style="rounded,dashed"
+    label="kernel k0_relu"
+    tooltip="kernel k0_relu"
+    k0_3 [class=op, label="relu\nf32[4, 8]", tooltip="aten.relu"]
+  }
   o0 [class=result, shape=ellipse, label="result\nf32[4, 8]"]
-  v0 -> k0_0
-  k0_0 -> k0_1
-  n2 -> k1_3
-  k0_1 -> n2
+  v0 -> k1_0
+  k1_0 -> k1_1
+  k1_1 -> n2
   v1 -> n2
-  k1_3 -> o0
+  n2 -> k0_3
+  k0_3 -> o0
 }
 )");
 }
@@ -97,6 +97,16 @@ TEST(ToDot, CutsLongNames) {
 })");
   EXPECT_THAT(dot, Not(HasSubstr(name.substr(0, 100))));
   EXPECT_THAT(dot, HasSubstr("aaa...aaa"));
+}
+
+TEST(ToDot, LeavesStridesAway) {
+  const std::string dot = DotOf(R"(graph @f(%x: f32[4, 8]) {
+  %a = aten.t(%x) : f32[8, 4] strides [1, 8]
+  %b = aten.neg(%a) : f32[8, 4] strides [1, 8]
+  return %b
+})");
+  EXPECT_THAT(dot, HasSubstr(R"(neg\nf32[8, 4]")"));
+  EXPECT_THAT(dot, Not(HasSubstr("strides")));
 }
 
 TEST(ToDot, DrawsWritesAndResultsThatAreInputs) {

@@ -177,6 +177,9 @@ TEST_F(ExpositionTest, TellsTheTiersOfACluster) {
   ClusterParts parts;
   cache::MemoryStore elsewhere;
   parts.index = std::make_shared<cache::LocalIndex>(elsewhere);
+  cache::Trust::Options trust;
+  trust.path = dir_.path() + "/trust.toml";
+  parts.trust = std::make_shared<cache::Trust>(trust, SystemClock());
   parts.host = "here";
   FakeCompilers compilers;
   Core shared(config_, *store_, graphs_, compilers, *clock_, std::move(parts));

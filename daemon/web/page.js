@@ -35,7 +35,7 @@ function bytes(value) {
 function duration(seconds) {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${Math.round(seconds * 1e3)} ms`;
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 60) return `${seconds < 10 && !Number.isInteger(seconds) ? seconds.toFixed(1) : Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
   return `${Math.floor(seconds / 86400)} days`;
@@ -100,7 +100,8 @@ function columnsOf(samples) {
   const {when, hits, misses} = samples;
   if (when.length < 2) return [];
   const first = when[0], last = when[when.length - 1];
-  const width = Math.max((last - first) / kBars, samples.period_s, 1);
+  // Never narrower than the samples stand apart, or every other column would be empty.
+  const width = Math.max((last - first) / Math.min(kBars, when.length - 1), 1);
   const columns = [];
   for (let i = 1; i < when.length; ++i) {
     const at = Math.min(Math.floor((when[i] - first - 0.001) / width), kBars - 1);
@@ -238,7 +239,7 @@ function clusterPanel(data) {
   const count = (lease) => data.oldest_flights.filter((one) => one.lease === lease).length;
   return panel('Cluster',
       table([
-        {name: 'Tier', of: (tier) => tier.tier},
+        {name: 'Tier', kind: 'fixed', of: (tier) => tier.tier},
         {name: 'State', kind: 'fixed', of: (tier) => mark(...state[tier.breaker])},
         {name: 'Place', of: (tier) => tier.place || 'none'},
         {name: 'Left alone', kind: 'number', of: (tier) => plural(tier.opened, 'time')},

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,9 +30,10 @@ struct Pipe {
   UniqueFd reads, writes;
 };
 
+/// A socket: writing to it when nobody reads any more is an error and no signal.
 Result<Pipe> MakePipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrorFromErrno(errno, "pipe");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return ErrorFromErrno(errno, "socketpair");
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
@@ -129,7 +131,7 @@ Result<std::string> Draw(const std::string& program, const std::string& dot, con
     if (count < 0 && errno != EINTR) return ErrorFromErrno(errno, "poll");
     if (count <= 0) continue;
     if (in.writes && ready[1].revents != 0) {
-      const ssize_t wrote = write(in.writes.get(), dot.data() + sent, dot.size() - sent);
+      const ssize_t wrote = send(in.writes.get(), dot.data() + sent, dot.size() - sent, MSG_NOSIGNAL);
       if (wrote > 0) sent += static_cast<size_t>(wrote);
       const bool is_broken = wrote < 0 && errno != EAGAIN && errno != EINTR;
       if (is_broken || sent == dot.size()) in.writes.Reset();

@@ -67,7 +67,7 @@ TEST_F(DrawTest, GivesTheProgramNothingElse) {
   unsetenv("INGOT_TEST_SECRET");
   EXPECT_EQ(seen.find("secret"), std::string::npos);
   EXPECT_NE(seen.find("PATH="), std::string::npos);
-  EXPECT_NE(Draw(Program("ulimit -v"), "", {.memory_bytes_max = 512u << 20})->find("524288"), std::string::npos);
+  EXPECT_NE(Draw(Program("cat; ulimit -v"), "", {.memory_bytes_max = 512u << 20})->find("524288"), std::string::npos);
 }
 
 }  // namespace

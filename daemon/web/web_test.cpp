@@ -55,7 +55,10 @@ class Browser {
   /// False: nothing came in kPatience_s, or the connection is at its end.
   bool Read() {
     char piece[4096];
-    const ssize_t got = recv(socket_.get(), piece, sizeof piece, 0);
+    ssize_t got;
+    // Drawing ends with a signal, and a wait that has a limit is not begun again by the kernel.
+    while ((got = recv(socket_.get(), piece, sizeof piece, 0)) < 0 && errno == EINTR) {
+    }
     is_late_ = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
     if (got > 0) in_.append(piece, static_cast<size_t>(got));
     return got > 0;

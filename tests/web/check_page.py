@@ -77,7 +77,9 @@ class Check:
         self.page.size(1600, 1000)
         self.go("", "overview")
         self.says("Hit ratio", "Look-ups each second", "Flights", "net.Slow.forward", "Newest misses", "never stored", "shares nothing with other machines")
-        assert self.page.run("document.querySelectorAll('svg.chart .line, svg.chart .dot').length") > 0
+        # While nobody asked there is no ratio, and so a gap.
+        assert self.page.run("document.querySelectorAll('svg.chart .line').length") == 2
+        assert self.page.run("document.querySelectorAll('svg.chart rect.hits').length") > 60
         self.look("overview")
         # What is refreshed stays where it is.
         self.page.run(TWO_FRAMES)
