@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "daemon/convert.h"
+#include "daemon/signed_variant.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
 #include "proto/message.h"
@@ -83,39 +84,19 @@ Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, Until until) {
 }
 
 /// Judges one variant, brings its bytes here, and adds it to the record.
-Task<bool> Cluster::TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into,
-                                Until until) {
-  auto stored = std::make_unique<proto::StoredVariantT>();
-  if (!Unpack<proto::StoredVariant>(variant, *stored)) {
-    co_return Error(Code::kCorrupt, "a variant in the shared index does not verify");
-  }
-  cache::Received received;
-  received.entry_key = key.ToDigest();
-  received.function = FunctionOf(key);
-  received.group = config_.cluster_group;
-  received.graph_key = {stored->graph_key_low, stored->graph_key_high};
-  received.artifact = ArtifactOf(*stored->variant);
-  received.variant = cache::Sha256Of(variant);
-  cache::Judgement judgement = parts_.trust->JudgeRecord(received, envelope);
-  if (judgement.verdict == cache::Verdict::kAwaitsArtifact) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
-    judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
-    if (judgement.trusted()) {
-      const Digest text{stored->text_low, stored->text_high};
-      Result<cache::SealedRef> graph = co_await FetchBlob(text, until);
-      CO_TRY(co_await artifacts_.Take(received.artifact, file, stored->compile_s, until));
-      // Without its text a later size is compiled instead of proved.
-      if (graph) Ignore(co_await artifacts_.Take(text, *graph, stored->compile_s, until), "as if it were not there");
-    }
-  }
-  if (!judgement.trusted()) {
+Task<bool> Cluster::Take(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into,
+                         Until until) {
+  VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  door.blob = [this](Digest digest, Until by) { return FetchBlob(digest, by); };
+  CO_TRY_ASSIGN(ClaimedVariant claimed, JudgeVariant(door, key, variant, envelope));
+  CO_TRY_ASSIGN(const bool is_new, co_await TakeVariant(door, claimed, into, until));
+  if (!claimed.is_welcome) {
     GlobalMetrics().Add(Counter::cluster_distrusted);
-    LogWarn("took nothing from the cluster", {{"function", received.function},
-                                              {"verdict", NameOf(judgement.verdict)},
-                                              {"reason", judgement.text}});
-    co_return false;
+    LogWarn("took nothing from the cluster", {{"function", claimed.received.function},
+                                              {"verdict", NameOf(claimed.judgement.verdict)},
+                                              {"reason", claimed.judgement.text}});
   }
-  co_return MergeVariant(into, std::move(*stored), config_);
+  co_return is_new;
 }
 
 Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
@@ -126,32 +107,51 @@ Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
     const int64_t* const missed = missed_.Find(digest);
     if (missed != nullptr && clock_.steady_ns() < *missed) co_return false;
   }
+  co_return co_await FetchEntryOf(digest, until);
+}
+
+Task<bool> Cluster::FetchEntryOf(Digest entry, Until until) {
+  if (parts_.index == nullptr) co_return false;
   const TimeScope time(Timer::cluster_lookup);
-  std::vector<RecordKey> keys = {{Table::kEntries, digest}};
-  CO_TRY_ASSIGN(const std::vector<Record> records,
+  std::vector<RecordKey> keys = {{Table::kEntries, entry}};
+  CO_TRY_ASSIGN(std::vector<Record> records,
                 co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), until)));
-  const auto* shared =
-      records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
+  const Buffer value = std::move(records.front().value);
+  const auto* shared = records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
     GlobalMetrics().Add(Counter::cluster_misses);
     MutexLock lock(mutex_);
-    missed_.Put(digest, clock_.steady_ns() + static_cast<int64_t>(config_.cluster_miss_ms) * 1'000'000, 1);
+    missed_.Put(entry, clock_.steady_ns() + static_cast<int64_t>(config_.cluster_miss_ms) * 1'000'000, 1);
     co_return false;
   }
-  if (ToKey(*shared->key()).ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
+  co_return co_await TakeEntry(entry, *shared, until);
+}
+
+Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string after, size_t limit, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  std::optional<std::string> group;
+  if (!function.empty()) group = function.substr(0, cache::kGroupBytesMax);
+  co_return co_await ByBreaker(index_breaker_, parts_.index->List(Table::kEntries, std::move(group), std::move(after),
+                                                                  limit, until));
+}
+
+/// Puts what a shared record says, as far as it is trusted, into the local entry.
+Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until) {
+  const cache::Key key = ToKey(*shared.key());
+  if (key.ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
   proto::EntryRecordT taken;
   size_t count = 0;
   std::optional<Error> trouble;
-  for (const proto::SignedVariant* signed_variant : *shared->variants()) {
-    Result<bool> took = co_await TakeVariant(key, BytesOf(*signed_variant->variant()),
-                                             BytesOf(*signed_variant->envelope()), taken, until);
+  for (const proto::SignedVariant* signed_variant : *shared.variants()) {
+    Result<bool> took = co_await Take(key, BytesOf(*signed_variant->variant()), BytesOf(*signed_variant->envelope()),
+                                      taken, until);
     if (took && *took) ++count;
     if (!took) trouble = std::move(took).error();
   }
   if (count == 0 && trouble) co_return std::move(*trouble);
   if (count == 0) co_return false;
   proto::EntryKeyT stored_key;
-  shared->key()->UnPackTo(&stored_key);
+  shared.key()->UnPackTo(&stored_key);
   Entries::Change change = [&](proto::EntryRecordT& record) {
     for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
   };
@@ -290,24 +290,15 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
   std::vector<std::unique_ptr<proto::SignedVariantT>> ours;
   double cost_s = 0;
+  const Voucher voucher{*parts_.key,         parts_.host, config_.cluster_group, std::move(identity),
+                        std::move(target), clock_.now_s()};
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
     const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
     // What is gone here is somebody else's to share.
     if (!file) continue;
-    Provenance provenance;
-    provenance.entry_key = entry->digest;
-    provenance.graph_key = {stored->graph_key_low, stored->graph_key_high};
-    provenance.artifact = artifact;
-    provenance.artifact_bytes = (*file)->size();
-    provenance.artifact_sha256 = cache::Sha256Of((*file)->bytes());
-    provenance.function = entry->function;
-    provenance.compiler = identity;
-    provenance.target = target;
-    provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, stored->compile_s) * 1e6);
     const Buffer variant = proto::PackMessage<proto::StoredVariant>(*stored);
-    provenance.variant = cache::Sha256Of(variant);
-    CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
+    CO_TRY_ASSIGN(const Buffer envelope, SignVariant(voucher, *entry, *stored, variant, (*file)->bytes()));
     CO_TRY(co_await PutBlob(artifact, stored->compile_s, until));
     const Status text = co_await PutBlob({stored->text_low, stored->text_high}, stored->compile_s, until);
     if (!text && text.error().code() != Code::kNotFound) co_return text;

@@ -19,6 +19,7 @@
 #include "daemon/config.h"
 #include "daemon/entries.h"
 #include "daemon/lru.h"
+#include "proto/cluster_generated.h"
 #include "proto/record_generated.h"
 
 namespace ingot::daemon {
@@ -48,6 +49,11 @@ class Cluster {
   /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
   /// remembered for cluster_miss_ms. Errors say what kept it from being known.
   Task<bool> FetchEntry(cache::Key key, Until until);
+  /// As FetchEntry, for whoever has the digest of a key alone: what is shared says the key.
+  Task<bool> FetchEntryOf(Digest entry, Until until);
+  /// A page of what others have shared, of one function or of all (empty), as cache::Index::List. kUnavailable: no
+  /// index.
+  Task<cache::RecordPage> ListEntries(std::string function, std::string after, size_t limit, Until until);
 
   /// What others know of a graph key, taken into the local store: an artifact, or a failure of a compiler of
   /// `identity`. None: nobody does.
@@ -82,7 +88,8 @@ class Cluster {
   Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
   /// The blob, from here or from there; held against its signed SHA-256 where that is known.
   Task<cache::SealedRef> FetchBlob(Digest digest, Until until);
-  Task<bool> TakeVariant(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into, Until until);
+  Task<bool> Take(const cache::Key& key, Bytes variant, Bytes envelope, proto::EntryRecordT& into, Until until);
+  Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   Result<Buffer> Sign(cache::Provenance provenance) const;
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/failure.h"
 #include "daemon/graph_record.h"

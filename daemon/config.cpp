@@ -101,6 +101,8 @@ constexpr ConfigField kFields[] = {
     {"cluster_lease_ms", "milliseconds after which a compile of a machine that fell silent is taken over",
      &Config::cluster_lease_ms},
     {"cluster_variants_max", "variants in one entry of the shared index", &Config::cluster_variants_max},
+    {"bundle_bytes_max", "bytes of one bundle (`ingot export`, `ingot import`)", &Config::bundle_bytes_max},
+    {"bundle_members_max", "entries, artifacts and texts in one bundle", &Config::bundle_members_max},
     {"differences_max", "differing items that `ingot diff` lists", &Config::differences_max},
     {"workload_window_s", "seconds of one window in which hits and misses are counted",
      &Config::workload_window_s},

@@ -27,7 +27,10 @@ const std::map<std::string, Offered>& Verbs() {
       {"text", {TextVerb, Pace::kStore}},        {"diff", {DiffVerb, Pace::kStore}},
       {"ranks", {RanksVerb, Pace::kStore}},      {"quarantine", {QuarantineVerb, Pace::kStore}},
       {"split", {SplitVerb, Pace::kStore}},      {"verify", {VerifyVerb, Pace::kUpkeep}},
-      {"gc", {GcVerb, Pace::kUpkeep}},
+      {"gc", {GcVerb, Pace::kUpkeep}},           {"export", {ExportVerb, Pace::kUpkeep}},
+      {"manifest", {ManifestVerb, Pace::kStore}}, {"prefetch", {PrefetchVerb, Pace::kUpkeep}},
+      {"sync", {SyncVerb, Pace::kUpkeep}},       {"outbox", {OutboxVerb, Pace::kStore}},
+      {"import", {ImportVerb, Pace::kUpkeep}},   {"progress", {ProgressVerb, Pace::kMemory}},
   };
   return verbs;
 }

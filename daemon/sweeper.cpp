@@ -58,14 +58,17 @@ void Sweeper::Wrote() {
 }
 
 Result<cache::EvictReport> Sweeper::Step(bool dry_run) {
-  {
+  if (!dry_run) {
     MutexLock lock(mutex_);
     asked_ = false;
   }
   Result<cache::EvictReport> step = cache::EvictReport{};
   {
     MutexLock lock(step_mutex_);
-    step = evictor_.Step(Limits(), dry_run);
+    cache::EvictLimits limits = Limits();
+    // What would go is asked by people: all of it, as far as a list goes, where a step would take a part.
+    if (dry_run) limits.victims_max = limits.looks_max = core_.config.list_entries_max;
+    step = evictor_.Step(limits, dry_run);
   }
   TRY_ASSIGN(cache::EvictReport report, std::move(step));
   if (report.victims.empty() || dry_run) return report;
