@@ -11,6 +11,7 @@
 #include "cache/together.h"
 #include "daemon/cluster_records.h"
 #include "daemon/convert.h"
+#include "daemon/signed_variant.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
 #include "proto/message.h"
@@ -52,25 +53,6 @@ cache::BreakerLimits BreakerLimitsOf(const Config& config) {
   limits.pause_ms_max = static_cast<int64_t>(config.cluster_pause_ms_max);
   limits.pause_ms_min = std::min(limits.pause_ms_min, limits.pause_ms_max);
   return limits;
-}
-
-/// Whether another machine has said exactly this of a variant: nothing is to be added to its word.
-bool IsTheirs(const proto::StoredVariantT& stored, const cache::Sha256& variant) {
-  return std::ranges::any_of(stored.origins, [&](const auto& origin) {
-    const auto envelope = cache::DecodeEnvelope(origin->envelope);
-    const auto said = envelope ? cache::DecodeProvenance(envelope->provenance) : envelope.error();
-    return said && said->variant == variant;
-  });
-}
-
-/// The keys by whose word parts of a variant are here, as a fact of what is signed: it falls with any of them.
-std::string BuildersOf(const proto::StoredVariantT& stored) {
-  std::string out;
-  for (const auto& origin : stored.origins) {
-    const auto envelope = cache::DecodeEnvelope(origin->envelope);
-    if (envelope) out += (out.empty() ? "" : " ") + envelope->key.ToHex();
-  }
-  return out;
 }
 
 }  // namespace
@@ -120,46 +102,16 @@ Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, double cost_s, Until un
   co_return there;
 }
 
-struct Cluster::Offered {
-  std::unique_ptr<proto::StoredVariantT> stored;
-  std::string function;
-  cache::Judgement judgement;
-  std::optional<Error> trouble;
-};
-
-/// What a signed variant says; nothing of it is believed where it is not trusted.
-Result<Cluster::Offered> Cluster::Judge(const cache::Key& key, Bytes variant, Bytes envelope) const {
-  Offered offered{.stored = std::make_unique<proto::StoredVariantT>()};
-  if (!Unpack<proto::StoredVariant>(variant, *offered.stored)) {
-    return Error(Code::kCorrupt, "a variant in the shared index does not verify");
-  }
-  cache::Received received;
-  received.entry_key = key.ToDigest();
-  received.function = offered.function = FunctionOf(key);
-  received.group = config_.cluster_group;
-  received.graph_key = {offered.stored->graph_key_low, offered.stored->graph_key_high};
-  received.artifact = ArtifactOf(*offered.stored->variant);
-  received.variant = cache::Sha256Of(variant);
-  // Whoever wrote it may not say by whose word it is here.
-  offered.stored->origins.clear();
-  AddOrigin(*offered.stored, envelope);
-  offered.judgement = parts_.trust->JudgeRecord(received, envelope);
-  return offered;
-}
-
 /// Brings the artifact of a variant here, where the rest of it is trusted.
-Task<void> Cluster::Bring(Offered& offered, Until until) {
-  if (offered.judgement.verdict == cache::Verdict::kAwaitsArtifact) {
-    const Digest artifact = ArtifactOf(*offered.stored->variant);
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(artifact, offered.stored->compile_s, until));
-    offered.judgement = cache::JudgeArtifact(std::move(offered.judgement), file->bytes());
-    if (offered.judgement.trusted()) CO_TRY(co_await artifacts_.Take(artifact, file, offered.stored->compile_s, until));
-  }
-  if (offered.judgement.trusted()) co_return Status();
+Task<void> Cluster::Bring(ClaimedVariant& claimed, Until until) {
+  VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  door.blob = [this, &claimed](Digest digest, Until by) { return FetchBlob(digest, claimed.stored.compile_s, by); };
+  CO_TRY(co_await BringVariant(door, claimed, until));
+  if (claimed.is_welcome) co_return Status();
   GlobalMetrics().Add(Counter::cluster_distrusted);
-  LogWarn("took nothing from the cluster", {{"function", offered.function},
-                                            {"verdict", NameOf(offered.judgement.verdict)},
-                                            {"reason", offered.judgement.text}});
+  LogWarn("took nothing from the cluster", {{"function", claimed.received.function},
+                                            {"verdict", NameOf(claimed.judgement.verdict)},
+                                            {"reason", claimed.judgement.text}});
   co_return Status();
 }
 
@@ -179,46 +131,68 @@ Task<bool> Cluster::FetchEntry(cache::Key key, Until until) {
     const int64_t* const missed = missed_.Find(digest);
     if (missed != nullptr && clock_.steady_ns() < *missed) co_return false;
   }
+  co_return co_await FetchEntryOf(digest, until);
+}
+
+Task<bool> Cluster::FetchEntryOf(Digest entry, Until until) {
+  if (parts_.index == nullptr) co_return false;
   const TimeScope time(Timer::cluster_lookup);
-  std::vector<RecordKey> keys = {{Table::kEntries, digest}};
-  CO_TRY_ASSIGN(const std::vector<Record> records,
+  std::vector<RecordKey> keys = {{Table::kEntries, entry}};
+  CO_TRY_ASSIGN(std::vector<Record> records,
                 co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
-  const auto* shared =
-      records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
+  const Buffer value = std::move(records.front().value);
+  const auto* shared = records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
     GlobalMetrics().Add(Counter::cluster_misses);
     MutexLock lock(mutex_);
-    missed_.Put(digest, clock_.steady_ns() + static_cast<int64_t>(config_.cluster_miss_ms) * 1'000'000, 1);
+    missed_.Put(entry, clock_.steady_ns() + static_cast<int64_t>(config_.cluster_miss_ms) * 1'000'000, 1);
     co_return false;
   }
-  if (ToKey(*shared->key()).ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
-  std::vector<Offered> offers;
+  co_return co_await TakeEntry(entry, *shared, until);
+}
+
+Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string after, size_t limit, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  std::optional<std::string> group;
+  if (!function.empty()) group = function.substr(0, cache::kGroupBytesMax);
+  co_return co_await ByBreaker(index_breaker_, parts_.index->List(Table::kEntries, std::move(group), std::move(after),
+                                                                  limit, IndexCall(until)));
+}
+
+/// Puts what a shared record says, as far as it is trusted, into the local entry.
+Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until) {
+  const cache::Key key = ToKey(*shared.key());
+  if (key.ToDigest() != digest) co_return Error(Code::kCorrupt, "a shared record of another key");
+  const VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  std::vector<ClaimedVariant> claims;
   std::optional<Error> trouble;
-  for (const proto::SignedVariant* signed_variant : *shared->variants()) {
-    Result<Offered> offered = Judge(key, BytesOf(*signed_variant->variant()), BytesOf(*signed_variant->envelope()));
-    if (offered) offers.push_back(std::move(offered).value());
-    if (!offered) trouble = std::move(offered).error();
+  for (const proto::SignedVariant* one : *shared.variants()) {
+    Result<ClaimedVariant> claimed = JudgeVariant(door, key, BytesOf(*one->variant()), BytesOf(*one->envelope()));
+    if (claimed) claims.push_back(std::move(claimed).value());
+    if (!claimed) trouble = std::move(claimed).error();
   }
   // One that cannot be had keeps nobody from the others.
+  std::vector<std::optional<Error>> troubles(claims.size());
   std::function<Task<void>(size_t, Until)> bring = [&](size_t i, Until most) -> Task<void> {
-    Status brought = co_await Bring(offers[i], most);
-    if (!brought) offers[i].trouble = std::move(brought).error();
+    Status brought = co_await Bring(claims[i], most);
+    if (!brought) troubles[i] = std::move(brought).error();
     co_return Status();
   };
-  CO_TRY(co_await cache::Together(offers.size(), kBlobsAtOnce, std::move(bring), until));
+  CO_TRY(co_await cache::Together(claims.size(), kBlobsAtOnce, std::move(bring), until));
   proto::EntryRecordT taken;
   size_t count = 0;
-  for (Offered& offered : offers) {
-    if (offered.trouble) trouble = std::move(offered.trouble);
-    if (!offered.judgement.trusted()) continue;
-    const Digest text{offered.stored->text_low, offered.stored->text_high};
-    if (on_fetched) on_fetched(*offered.judgement.provenance, text, offered.stored->gears);
-    count += MergeVariant(taken, *offered.stored, config_);
+  for (size_t i = 0; i < claims.size(); ++i) {
+    if (troubles[i]) trouble = std::move(troubles[i]);
+    const ClaimedVariant& claimed = claims[i];
+    if (!claimed.judgement.trusted()) continue;
+    const Digest text{claimed.stored.text_low, claimed.stored.text_high};
+    if (on_fetched) on_fetched(*claimed.judgement.provenance, text, claimed.stored.gears);
+    count += MergeVariant(taken, claimed.stored, config_);
   }
   if (count == 0 && trouble) co_return std::move(*trouble);
   if (count == 0) co_return false;
   proto::EntryKeyT stored_key;
-  shared->key()->UnPackTo(&stored_key);
+  shared.key()->UnPackTo(&stored_key);
   Entries::Change change = [&](proto::EntryRecordT& record) {
     for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
   };
@@ -387,26 +361,17 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
   std::vector<std::unique_ptr<proto::SignedVariantT>> ours;
   double cost_s = 0;
+  const Voucher voucher{*parts_.key,         parts_.host, config_.cluster_group, std::move(identity),
+                        std::move(target), clock_.now_s()};
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
     const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
     // What is gone here is somebody else's to share.
     if (!file) continue;
-    Provenance provenance;
-    provenance.entry_key = entry->digest;
-    provenance.graph_key = {stored->graph_key_low, stored->graph_key_high};
-    provenance.artifact = artifact;
-    provenance.artifact_bytes = (*file)->size();
-    provenance.artifact_sha256 = cache::Sha256Of((*file)->bytes());
-    provenance.function = entry->function;
-    provenance.compiler = identity;
-    provenance.target = target;
-    provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, stored->compile_s) * 1e6);
     const Buffer variant = proto::PackMessage<proto::StoredVariant>(WithoutOrigins(*stored));
-    provenance.variant = cache::Sha256Of(variant);
-    if (IsTheirs(*stored, provenance.variant)) continue;
-    if (!stored->origins.empty()) provenance.facts[cache::kVouchedFact] = BuildersOf(*stored);
-    CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
+    // Another has said exactly this: nothing is to be added to its word.
+    if (EnvelopeOf(*stored, variant)) continue;
+    CO_TRY_ASSIGN(const Buffer envelope, SignVariant(voucher, *entry, *stored, variant, (*file)->bytes()));
     CO_TRY(co_await PutBlob(artifact, stored->compile_s, until));
     const Status text = co_await PutBlob({stored->text_low, stored->text_high}, stored->compile_s, until);
     if (!text && text.error().code() != Code::kNotFound) co_return text;

@@ -21,11 +21,9 @@
 #include "daemon/config.h"
 #include "daemon/entries.h"
 #include "daemon/lru.h"
+#include "daemon/signed_variant.h"
+#include "proto/cluster_generated.h"
 #include "proto/record_generated.h"
-
-namespace ingot::proto {
-struct ClusterEntry;
-}
 
 namespace ingot::daemon {
 
@@ -58,6 +56,11 @@ class Cluster {
   /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
   /// remembered for cluster_miss_ms. Errors say what kept it from being known.
   Task<bool> FetchEntry(cache::Key key, Until until);
+  /// As FetchEntry, for whoever has the digest of a key alone: what is shared says the key.
+  Task<bool> FetchEntryOf(Digest entry, Until until);
+  /// A page of what others have shared, of one function or of all (empty), as cache::Index::List. kUnavailable: no
+  /// index.
+  Task<cache::RecordPage> ListEntries(std::string function, std::string after, size_t limit, Until until);
 
   /// What others know of a graph key, taken into the local store: an artifact, or a failure of a compiler of
   /// `identity`. None: nobody does.
@@ -109,9 +112,8 @@ class Cluster {
   Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
   /// The blob, from here or from there.
   Task<cache::SealedRef> FetchBlob(Digest digest, double cost_s, Until until);
-  struct Offered;
-  Result<Offered> Judge(const cache::Key& key, Bytes variant, Bytes envelope) const;
-  Task<void> Bring(Offered& offered, Until until);
+  Task<void> Bring(ClaimedVariant& claimed, Until until);
+  Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   /// Whether keys that are trusted have said already all that an entry says.
   bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
   Result<Buffer> Sign(cache::Provenance provenance) const;

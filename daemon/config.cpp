@@ -139,6 +139,8 @@ constexpr ConfigField kFields[] = {
     {"web_picture_s_max", "seconds that drawing one graph may take", &Config::web_picture_s_max},
     {"web_picture_bytes_max", "bytes of one graph's picture", &Config::web_picture_bytes_max},
     {"web_picture_memory_bytes_max", "memory that drawing one graph may take", &Config::web_picture_memory_bytes_max},
+    {"bundle_bytes_max", "bytes of one bundle (`ingot export`, `ingot import`)", &Config::bundle_bytes_max},
+    {"bundle_members_max", "entries, artifacts and texts in one bundle", &Config::bundle_members_max},
     {"differences_max", "differing items that `ingot diff` lists", &Config::differences_max},
     {"workload_window_s", "seconds of one window in which hits and misses are counted",
      &Config::workload_window_s},

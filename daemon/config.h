@@ -132,6 +132,9 @@ struct Config {
   uint64_t web_picture_bytes_max = 8u << 20;
   uint64_t web_picture_memory_bytes_max = 1u << 30;
 
+  uint64_t bundle_bytes_max = 256ull << 30;
+  uint64_t bundle_members_max = 2'000'000;
+
   uint64_t differences_max = 64;
   uint64_t workload_window_s = 3600;
   uint64_t workload_windows_max = 24;

@@ -29,6 +29,10 @@ const std::map<std::string, Offered>& Verbs() {
       {"ranks", {RanksVerb, Pace::kStore}},      {"quarantine", {QuarantineVerb, Pace::kStore}},
       {"split", {SplitVerb, Pace::kStore}},      {"verify", {VerifyVerb, Pace::kUpkeep}},
       {"gc", {GcVerb, Pace::kUpkeep}},           {"recall", {RecallVerb, Pace::kUpkeep}},
+      {"export", {ExportVerb, Pace::kUpkeep}},
+      {"manifest", {ManifestVerb, Pace::kStore}}, {"prefetch", {PrefetchVerb, Pace::kUpkeep}},
+      {"sync", {SyncVerb, Pace::kUpkeep}},       {"outbox", {OutboxVerb, Pace::kStore}},
+      {"import", {ImportVerb, Pace::kUpkeep}},   {"progress", {ProgressVerb, Pace::kMemory}},
   };
   return verbs;
 }

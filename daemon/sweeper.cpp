@@ -69,10 +69,15 @@ void Sweeper::Wrote() {
   if (over) Ask();
 }
 
-Result<cache::EvictReport> Sweeper::Step(bool dry_run) { return Sweep(Limits(), dry_run); }
+Result<cache::EvictReport> Sweeper::Step(bool dry_run) {
+  cache::EvictLimits limits = Limits();
+  // What would go is asked by people: all of it, as far as a list goes, where a step would take a part.
+  if (dry_run) limits.victims_max = limits.looks_max = core_.config.list_entries_max;
+  return Sweep(limits, dry_run);
+}
 
 Result<cache::EvictReport> Sweeper::Sweep(const cache::EvictLimits& limits, bool dry_run) {
-  {
+  if (!dry_run) {
     MutexLock lock(mutex_);
     asked_ = false;
   }

@@ -2,35 +2,18 @@
 #include "daemon/tiers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <climits>
-#include <filesystem>
 #include <sstream>
 #include <thread>
 
 #include "base/log.h"
 #include "cache/indexed_blobs.h"
 #include "cache/redis_index.h"
+#include "daemon/trust_files.h"
 
 namespace ingot::daemon {
-namespace {
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
-/// `given`, or a file of that name in the directory of trust.
-Result<std::string> TrustFile(const std::string& given, const char* name) {
-  if (!given.empty()) return given;
-  TRY_ASSIGN(const std::string directory, cache::TrustDirectory());
-  return directory + "/" + name;
-}
-
-}  // namespace
 
 cache::S3Options BlobOptionsOf(const Config& config) {
   cache::S3Options blobs;
@@ -59,7 +42,6 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config) {
   std::unique_ptr<Tiers> tiers(new Tiers());
   if (config.cluster_index.empty()) return tiers;
   ClusterParts& parts = tiers->parts_;
-  parts.host = config.cluster_host.empty() ? HostName() : config.cluster_host;
   tiers->thread_ = std::make_unique<Thread>();
   cache::RedisIndexOptions index;
   std::istringstream urls(config.cluster_index);
@@ -79,17 +61,10 @@ Result<std::unique_ptr<Tiers>> Tiers::Open(const Config& config) {
   } else {
     parts.blobs = std::make_shared<cache::IndexedBlobs>(parts.index, config.cluster_index_blob_bytes_max);
   }
-  TRY_ASSIGN(const std::string key_file, TrustFile(config.cluster_key, "signing.key"));
-  if (!config.cluster_key.empty() || std::filesystem::exists(key_file)) {
-    Result<cache::SigningKey> key = cache::SigningKey::Load(key_file);
-    if (!key) return std::move(key).error().Wrap("cluster_key");
-    parts.key = std::make_shared<const cache::SigningKey>(std::move(key).value());
-  }
-  cache::Trust::Options trust;
-  TRY_ASSIGN(trust.path, TrustFile(config.cluster_trust, "trust.toml"));
-  TRY_ASSIGN(trust.quarantine_path, TrustFile("", "quarantine.toml"));
-  if (parts.key != nullptr) trust.own = parts.key->public_key();
-  parts.trust = std::make_shared<cache::Trust>(std::move(trust), SystemClock());
+  TRY_ASSIGN(TrustFiles files, OpenTrustFiles(config));
+  parts.host = std::move(files.host);
+  parts.key = std::move(files.key);
+  parts.trust = std::move(files.trust);
   // What keeps it from being used now may be mended later; nothing is taken before.
   if (const Status trusts = parts.trust->Refresh(); !trusts) {
     LogWarn("takes nothing from the cluster", {{"reason", trusts.error()}});

@@ -67,6 +67,17 @@ Task<Json> RecallVerb(const VerbCall& call);
 /// Of a program that is no one graph (verbs_parts.cpp).
 Task<Json> SplitVerb(const VerbCall& call);
 
+// Bundles, and how far long verbs are (verbs_bundle.cpp).
+Task<Json> ExportVerb(const VerbCall& call);
+Task<Json> ImportVerb(const VerbCall& call);
+Task<Json> ProgressVerb(const VerbCall& call);
+
+// What a job used, and bringing it and more from and to the cluster (verbs_manifest.cpp).
+Task<Json> ManifestVerb(const VerbCall& call);
+Task<Json> PrefetchVerb(const VerbCall& call);
+Task<Json> SyncVerb(const VerbCall& call);
+Task<Json> OutboxVerb(const VerbCall& call);
+
 /// The entry whose digest begins with `prefix`, or the only one of the function of that name, or
 /// whose name contains it.
 /// kNotFound; kInvalid when several match.

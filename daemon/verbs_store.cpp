@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <set>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -229,9 +231,70 @@ Task<Json> DoctorVerb(const VerbCall& call) {
   co_return Json{{"ok", good}, {"checks", checks}};
 }
 
+namespace {
+
+/// Calls `use` for each artifact that nothing names, but for those that are pinned or young, until it returns an error.
+Task<void> ForEachUnnamed(Core& core, std::function<Status(const cache::StoreRow&)> use, Until until) {
+  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, /*also_graphs=*/true, until));
+  const int64_t grace_s = static_cast<int64_t>(core.config.gc_grace_s);
+  std::string after;
+  do {
+    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kArtifacts, after, Entries::kPageRows));
+    for (const cache::StoreRow& row : page.rows) {
+      CO_TRY(until.Check());
+      const bool young = std::max(row.stat.created, row.stat.used) + grace_s > core.clock.now_s();
+      if (named.Contains(row.key) || row.stat.pinned || young) continue;
+      CO_TRY(use(row));
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  co_return Status();
+}
+
+/// What `gc` would remove, and why; at most list_entries_max values by name.
+Task<Json> GcPlan(const VerbCall& call) {
+  Core& core = call.core;
+  Json rows = Json::array();
+  uint64_t evicted = 0, evicted_bytes = 0;
+  const auto add = [&](const cache::StoreRow& row, const std::string& function, const std::string& why) {
+    ++evicted;
+    evicted_bytes += row.stat.bytes;
+    if (rows.size() >= core.config.list_entries_max) return;
+    rows.push_back({{"table", NameOf(row.table)}, {"key", row.key.ToHex()}, {"function", function},
+                    {"bytes", row.stat.bytes}, {"last_use", row.stat.used}, {"why", why}});
+  };
+  CO_TRY_ASSIGN(const cache::EvictReport plan, core.sweeper.Step(/*dry_run=*/true));
+  std::set<Digest> planned;
+  for (const cache::Victim& victim : plan.victims) {
+    const char* const why = victim.reason == cache::EvictReason::kAge       ? "unused for longer than gc_age_s_max"
+                            : victim.reason == cache::EvictReason::kEntries ? "more entries than store_entries_max"
+                                                                            : "more bytes than store_bytes_max";
+    const Result<std::string> group = core.store.GroupOf(victim.row.table, victim.row.key);
+    add(victim.row, group && victim.row.table == Table::kEntries ? *group : "", why);
+    if (victim.row.table == Table::kArtifacts) planned.insert(victim.row.key);
+  }
+  std::function<Status(const cache::StoreRow&)> unnamed = [&](const cache::StoreRow& row) {
+    if (!planned.contains(row.key)) add(row, "", "no entry names it");
+    return Status();
+  };
+  CO_TRY(co_await ForEachUnnamed(core, std::move(unnamed), call.until));
+  uint64_t bytes = 0;
+  const auto totals = core.store.TotalsOf();
+  for (const cache::Totals& table : totals) bytes += table.bytes;
+  co_return Json{{"dry_run", true},
+                 {"evicted", evicted},
+                 {"evicted_bytes", evicted_bytes},
+                 {"more", plan.more},
+                 {"bytes", bytes},
+                 {"entries", totals[static_cast<size_t>(Table::kEntries)].count},
+                 {"would_evict", std::move(rows)}};
+}
+
+}  // namespace
+
 Task<Json> GcVerb(const VerbCall& call) {
   Core& core = call.core;
-  const int64_t grace_s = static_cast<int64_t>(core.config.gc_grace_s);
+  if (call.Flag("dry_run")) co_return co_await GcPlan(call);
   uint64_t evicted = 0, evicted_bytes = 0;
   // Bounded steps: each looks at the store anew, so lookups and writes go on in between.
   for (bool more = true; more;) {
@@ -241,22 +304,15 @@ Task<Json> GcVerb(const VerbCall& call) {
     evicted_bytes += step.evicted_bytes;
     more = step.more && !step.victims.empty();
   }
-  CO_TRY_ASSIGN(const Named named, co_await NamedBy(core, /*also_graphs=*/true, call.until));
-  std::string after;
-  do {
-    CO_TRY_ASSIGN(cache::Page<cache::StoreRow> page, core.store.List(Table::kArtifacts, after, Entries::kPageRows));
-    for (const cache::StoreRow& row : page.rows) {
-      CO_TRY(call.until.Check());
-      const bool young = std::max(row.stat.created, row.stat.used) + grace_s > core.clock.now_s();
-      if (named.Contains(row.key) || row.stat.pinned || young) continue;
-      const Result<bool> deleted = core.store.Delete(Table::kArtifacts, row.key, row.stat.version);
-      if (!deleted || !*deleted) continue;
-      core.artifacts.Forget(row.key);
-      ++evicted;
-      evicted_bytes += row.stat.bytes;
-    }
-    after = std::move(page.next);
-  } while (!after.empty());
+  std::function<Status(const cache::StoreRow&)> remove = [&](const cache::StoreRow& row) {
+    const Result<bool> deleted = core.store.Delete(Table::kArtifacts, row.key, row.stat.version);
+    if (!deleted || !*deleted) return Status();
+    core.artifacts.Forget(row.key);
+    ++evicted;
+    evicted_bytes += row.stat.bytes;
+    return Status();
+  };
+  CO_TRY(co_await ForEachUnnamed(core, std::move(remove), call.until));
   CO_TRY(core.store.Compact(call.until.stop));
   uint64_t bytes = 0;
   const auto totals = core.store.TotalsOf();

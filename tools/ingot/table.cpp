@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tools/ingot/terminal.h"
+
 namespace ingot::tools {
 
 Table::Table(std::vector<std::string> headings) {
@@ -24,18 +26,18 @@ void Table::Add(std::vector<std::string> cells) {
 std::string Table::ToText() const {
   std::vector<size_t> widths(numeric_.size());
   for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i]));
   }
   std::string out;
-  for (const auto& row : rows_) {
+  for (size_t r = 0; r < rows_.size(); ++r) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
+    for (size_t i = 0; i < rows_[r].size(); ++i) {
       if (i != 0) line += "  ";
-      line += numeric_[i] ? fmt::format("{:>{}}", row[i], widths[i])
-                          : fmt::format("{:<{}}", row[i], widths[i]);
+      const std::string gap(widths[i] - WidthOf(rows_[r][i]), ' ');
+      line += numeric_[i] ? gap + rows_[r][i] : rows_[r][i] + gap;
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+    out += (r == 0 ? Painted(Paint::kBold, line) : line) + '\n';
   }
   return out;
 }
@@ -61,6 +63,14 @@ std::string AgeText(int64_t then, int64_t now) {
   if (age < 7200) return fmt::format("{} min ago", age / 60);
   if (age < 172800) return fmt::format("{} h ago", age / 3600);
   return fmt::format("{} d ago", age / 86400);
+}
+
+std::string SecondsText(double seconds) {
+  if (seconds < 0.0995) return fmt::format("{:.0f} ms", seconds * 1000);
+  if (seconds < 120) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 172800) return fmt::format("{:.0f} h", seconds / 3600);
+  return fmt::format("{:.0f} d", seconds / 86400);
 }
 
 }  // namespace ingot::tools

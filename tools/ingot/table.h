@@ -7,7 +7,7 @@
 
 namespace ingot::tools {
 
-/// Rows of text in aligned columns. Numbers are aligned to the right.
+/// Rows of text in aligned columns. Numbers are aligned to the right; cells may be painted (tools/ingot/terminal.h).
 class Table {
  public:
   /// A heading that ends in '#' marks a column of numbers; the mark is not printed.
@@ -26,5 +26,7 @@ class Table {
 std::string BytesText(uint64_t bytes);
 /// "never", "12 s ago", "3 h ago"; `then` and `now` in Unix seconds.
 std::string AgeText(int64_t then, int64_t now);
+/// "12 ms", "3.4 s", "5 min", "3 h", "2 d".
+std::string SecondsText(double seconds);
 
 }  // namespace ingot::tools

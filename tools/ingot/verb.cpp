@@ -1,13 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/ingot/verb.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tools/ingot/terminal.h"
 
 namespace ingot::tools {
 
 std::string Arguments::Text(const std::string& name) const {
   const auto at = texts.find(name);
   return at == texts.end() ? std::string() : at->second;
+}
+
+Result<uint64_t> Arguments::Number(const std::string& name, uint64_t otherwise) const {
+  const std::string text = Text(name);
+  if (text.empty()) return otherwise;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return value;
+  return Error(Code::kInvalid, fmt::format("{} {}: a whole number is wanted", name, text));
+}
+
+std::vector<std::string> Arguments::List(const std::string& name) const {
+  const auto at = lists.find(name);
+  return at == lists.end() ? std::vector<std::string>() : at->second;
+}
+
+Result<uint64_t> SecondsOf(const std::string& text, const std::string& option) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  std::string unit(end, text.data() + text.size());
+  std::erase(unit, ' ');
+  for (const auto& [name, seconds] : {std::pair<const char*, uint64_t>{"", 1}, {"s", 1}, {"m", 60}, {"min", 60},
+                                      {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}}) {
+    if (error == std::errc() && unit == name && value < (1ull << 40)) return value * seconds;
+  }
+  return Error(Code::kInvalid, fmt::format("{} {}: say how long, as 90s, 15m, 2h or 3d", option, text));
+}
+
+Result<Json> Session::AskLong(const std::string& verb, Json arguments) {
+  if (!IsTerminal(STDERR_FILENO)) return Ask(verb, arguments);
+  TRY_ASSIGN(client::Connection* const connection, Connect());
+  std::random_device random;
+  const std::string name = fmt::format("{}-{:08x}{:08x}", getpid(), random(), random());
+  arguments["progress"] = name;
+  std::mutex mutex;
+  std::condition_variable over;
+  bool is_over = false;
+  // Answers may come in any order: the daemon says how far it is before it is done.
+  std::thread watcher([&] {
+    StatusLine line;
+    std::unique_lock lock(mutex);
+    while (!over.wait_for(lock, std::chrono::milliseconds(200), [&] { return is_over; })) {
+      lock.unlock();
+      const auto text = connection->Query("progress", Json{{"progress", name}}.dump(), 2000);
+      const Json state = text ? Json::parse(*text, nullptr, false) : Json();
+      if (state.is_object() && state.contains("what")) {
+        const auto done = state.value("done", uint64_t{0}), all = state.value("all", uint64_t{0});
+        line.Show(fmt::format("{}  {}", state.value("what", ""), BarText(done, all)));
+      }
+      lock.lock();
+    }
+  });
+  Result<Json> answer = Ask(verb, arguments);
+  {
+    std::lock_guard lock(mutex);
+    is_over = true;
+  }
+  over.notify_one();
+  watcher.join();
+  return answer;
 }
 
 Result<client::Connection*> Session::Connect() {

@@ -5,11 +5,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
-#include <iostream>
 #include <thread>
 
 #include "client/lib/start_daemon.h"
+#include "tools/ingot/log_view.h"
 #include "tools/ingot/verb.h"
 
 namespace ingot::tools {
@@ -63,10 +62,12 @@ Status ShowLog(Session& session, const Arguments& arguments) {
   if (PrintedJson(arguments, answer)) return {};
   const std::string path = answer["file"].get<std::string>();
   if (path.empty()) return Error(Code::kNotFound, "the daemon logs to its standard error");
-  std::ifstream file(path);
-  if (!file) return Error(Code::kNotFound, fmt::format("cannot read {}", path));
-  std::cout << file.rdbuf();
-  return {};
+  LogView view;
+  view.follow = arguments.Flag("follow");
+  view.level = arguments.Text("--level");
+  // Whoever follows wants what comes; of what was the end is enough to begin with.
+  TRY_ASSIGN(view.last, arguments.Number("--lines", view.follow ? 10 : LogView::kAll));
+  return ShowLogFile(path, view);
 }
 
 /// Becomes the daemon, in the foreground.
@@ -91,7 +92,13 @@ std::vector<Verb> DaemonVerbs() {
            false,
            Stop},
           {"status", "What the running daemon is", {}, true, ShowStatus},
-          {"log", "Prints the daemon's log", {}, true, ShowLog},
+          {"log",
+           "Prints the daemon's log",
+           {{"-f,--follow", "Goes on with what comes, also in the file after this one", Parameter::kFlag},
+            {"-n,--lines", "Only the last lines", Parameter::kOptional, values::kNumber},
+            {"--level", "Only lines that matter as much", Parameter::kOptional, "debug|info|warn|error"}},
+           true,
+           ShowLog},
           {"run", "Runs the daemon in the foreground", {}, false, RunHere}};
 }
 

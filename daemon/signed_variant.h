@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cache/key.h"
+#include "cache/signing_key.h"
+#include "cache/trust.h"
+#include "daemon/artifacts.h"
+#include "daemon/config.h"
+#include "daemon/entries.h"
+#include "proto/record_generated.h"
+
+namespace ingot::daemon {
+
+/// The one door by which variants from elsewhere come in, whatever carried them: a cluster (daemon/cluster.h) or a
+/// bundle (daemon/bundle.h). Until its signature and its digests hold, what comes is data.
+struct VariantDoor {
+  const Config& config;
+  Artifacts& artifacts;
+  const cache::Trust& trust;
+  /// Bytes by their digest, from where the variant is from; what is given has that digest.
+  std::function<Task<cache::SealedRef>(Digest, Until)> blob;
+  /// Takes variants without any envelope: the user vouches for who made the bundle. One with an envelope is judged.
+  bool allow_unsigned = false;
+};
+
+/// A variant as somebody vouches for it, told from what is said of it here.
+struct ClaimedVariant {
+  proto::StoredVariantT stored;
+  cache::Received received;
+  cache::Judgement judgement;  ///< kAwaitsArtifact: good so far.
+  /// Its artifact may be looked at: kAwaitsArtifact, or unsigned where that is allowed.
+  bool is_welcome = false;
+};
+/// Judges without the artifact. kCorrupt: `variant` is none.
+Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& key, Bytes variant, Bytes envelope);
+
+/// Holds the artifact of a welcome variant against what was signed and stores it. Where it was not the signed one,
+/// `claimed` is not welcome any more.
+Task<void> BringVariant(const VariantDoor& door, ClaimedVariant& claimed, Until until);
+/// As BringVariant, with the text of its graph, and adds it to `into`. False: `into` says it already, or it is not
+/// welcome.
+Task<bool> TakeVariant(const VariantDoor& door, ClaimedVariant& claimed, proto::EntryRecordT& into, Until until);
+
+/// Who vouches, and for what compiler.
+struct Voucher {
+  const cache::SigningKey& key;
+  std::string host, group, compiler, target;
+  int64_t now_s = 0;
+};
+/// The envelope by which another machine has said exactly this of a variant: `variant` are its canonical bytes.
+std::optional<Buffer> EnvelopeOf(const proto::StoredVariantT& stored, Bytes variant);
+/// The envelope of a variant whose canonical bytes are `variant` and whose artifact is `artifact`.
+Result<Buffer> SignVariant(const Voucher& voucher, const Entry& entry, const proto::StoredVariantT& stored,
+                           Bytes variant, Bytes artifact);
+
+}  // namespace ingot::daemon
