@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "cache/together.h"
 #include "daemon/convert.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
@@ -98,11 +100,19 @@ Task<bool> Cluster::TakeVariant(const cache::Key& key, Bytes variant, Bytes enve
   received.variant = cache::Sha256Of(variant);
   cache::Judgement judgement = parts_.trust->JudgeRecord(received, envelope);
   if (judgement.verdict == cache::Verdict::kAwaitsArtifact) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, until));
+    const Digest text{stored->text_low, stored->text_high};
+    const std::array<Digest, 2> names = {received.artifact, text};
+    std::vector<Result<cache::SealedRef>> files(names.size(), Error(Code::kNotFound, "was not asked for"));
+    // At once: look-ups wait for both.
+    std::function<Task<void>(size_t, Until)> fetch = [this, &names, &files](size_t i, Until left) -> Task<void> {
+      files[i] = co_await FetchBlob(names[i], std::move(left));
+      co_return Status();
+    };
+    CO_TRY(co_await cache::Together(names.size(), names.size(), std::move(fetch), until));
+    CO_TRY_ASSIGN(const cache::SealedRef file, std::move(files[0]));
+    const Result<cache::SealedRef>& graph = files[1];
     judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
     if (judgement.trusted()) {
-      const Digest text{stored->text_low, stored->text_high};
-      Result<cache::SealedRef> graph = co_await FetchBlob(text, until);
       CO_TRY(co_await artifacts_.Take(received.artifact, file, stored->compile_s, until));
       // Without its text a later size is compiled instead of proved.
       if (graph) Ignore(co_await artifacts_.Take(text, *graph, stored->compile_s, until), "as if it were not there");
