@@ -74,12 +74,20 @@ TEST_F(SimulationTest, AKilledCompileIsDoneOnceMore) {
 }
 
 TEST_F(SimulationTest, EveryFaultIsBounded) {
-  for (const char* name : {"slow", "partition", "skew", "blobs-lost", "all"}) {
+  for (const char* name : {"slow", "partition", "skew", "all"}) {
     SCOPED_TRACE(name);
     const Report report = Run(name);
     ExpectSound(report);
     EXPECT_LE(report.compiles_a_key(), 1.5);
   }
+}
+
+TEST_F(SimulationTest, WhileBlobsAreAwayEachCompilesForHimselfAndNotLonger) {
+  const Report report = Run("blobs-lost");
+  ExpectSound(report);
+  EXPECT_GT(report.compiles, report.keys);
+  EXPECT_EQ(report.compiles, report.keys + report.again.at("blobs_away"));
+  EXPECT_LE(report.compiles, report.first_calls);
 }
 
 TEST_F(SimulationTest, WithoutBlobsNobodyWaitsForOthers) {

@@ -22,14 +22,16 @@ constexpr Duration kServe = std::chrono::microseconds(10);
 constexpr double kLatencyMedianS = 0.00025, kLatencySpread = 0.5;
 constexpr double kBlobMedianS = 0.015, kBlobSpread = 0.6, kBlobBytesPerS = 200e6;
 constexpr double kBlobSilenceS = 1;
-constexpr double kBlobBytesMedian = 2e6;
+constexpr double kArtifactBytesMedian = 2e6, kTextBytesMedian = 2e4;
+
+/// How large a blob would be: an artifact, or the text of a graph.
+uint64_t RealBytes(const Digest& digest, Bytes body) {
+  Chance chance(digest.low);
+  const bool is_text = AsText(body).starts_with("graph ");
+  return static_cast<uint64_t>(chance.LogNormal(is_text ? kTextBytesMedian : kArtifactBytesMedian, 1));
+}
 
 }  // namespace
-
-uint64_t RealBytes(const Digest& digest) {
-  Chance chance(digest.low);
-  return static_cast<uint64_t>(chance.LogNormal(kBlobBytesMedian, 1));
-}
 
 Server::Server(VirtualTime& time, Chance& chance, std::string name)
     : time_(time), chance_(chance), name_(std::move(name)) {
@@ -233,22 +235,24 @@ Task<void> BlobLink::Pass(uint64_t bytes, Until until) {
 
 Task<cache::SealedRef> BlobLink::Get(Digest digest, Until until) {
   const auto found = world_.blobs.blobs.find(digest);
-  const uint64_t bytes = found == world_.blobs.blobs.end() ? 0 : RealBytes(digest);
+  const uint64_t bytes = found == world_.blobs.blobs.end() ? 0 : found->second.bytes;
   CO_TRY(co_await Pass(bytes, until));
   ++world_.blobs.reads;
   world_.blobs.bytes_read += bytes;
   if (bytes == 0) co_return Error(Code::kNotFound, "no such blob");
-  co_return cache::SealedFile::Copy(world_.blobs.blobs.at(digest));
+  co_return cache::SealedFile::Copy(world_.blobs.blobs.at(digest).body);
 }
 
 Task<bool> BlobLink::Put(Digest digest, cache::SealedRef blob, double, Until until) {
   // As the S3 tier: what is there is not sent again.
-  const uint64_t bytes = world_.blobs.blobs.contains(digest) ? 0 : RealBytes(digest);
+  const Bytes body = blob->bytes();
+  const uint64_t real = RealBytes(digest, body);
+  const uint64_t bytes = world_.blobs.blobs.contains(digest) ? 0 : real;
   CO_TRY(co_await Pass(bytes, until));
   ++world_.blobs.writes;
   world_.blobs.bytes_written += bytes;
-  const Bytes body = blob->bytes();
-  co_return world_.blobs.blobs.try_emplace(digest, body.begin(), body.end()).second;
+  BlobServer::Blob kept{Buffer(body.begin(), body.end()), real};
+  co_return world_.blobs.blobs.try_emplace(digest, std::move(kept)).second;
 }
 
 Task<std::vector<bool>> BlobLink::Has(std::vector<Digest> digests, Until until) {

@@ -64,7 +64,11 @@ class Server {
 /// Blobs that all nodes share.
 struct BlobServer {
   bool is_lost = false;
-  std::unordered_map<Digest, Buffer> blobs;
+  struct Blob {
+    Buffer body;         ///< Says only which it is.
+    uint64_t bytes = 0;  ///< It would have.
+  };
+  std::unordered_map<Digest, Blob> blobs;
   uint64_t reads = 0, writes = 0;
   uint64_t bytes_read = 0, bytes_written = 0;
 };
@@ -142,8 +146,5 @@ class BlobLink final : public cache::BlobStore {
   World& world_;
   const PlaceRef place_;
 };
-
-/// How large a blob would be: bytes here only say which it is.
-uint64_t RealBytes(const Digest& digest);
 
 }  // namespace ingot::simulation
