@@ -54,6 +54,19 @@
   X(cluster_refused, "calls not made because a cluster tier had failed of late")     \
   X(cluster_distrusted, "records of the cluster that were not taken")                \
   X(cluster_unsent, "entries and graphs that could not be given to other machines")  \
+  X(serve_sessions, "connections of other daemons that were served")                 \
+  X(serve_requests, "requests of other daemons")                                     \
+  X(serve_bad_requests, "requests of other daemons whose bytes were refused")        \
+  X(serve_busy, "requests and connections of other daemons refused by a limit")      \
+  X(serve_timeouts, "connections of other daemons ended because they stood still")   \
+  X(serve_tls_failures, "connections of other daemons that ended before TLS held")   \
+  X(serve_unknown_tokens, "other daemons refused: a token that nobody issued")       \
+  X(serve_revoked_tokens, "other daemons refused: a token that was revoked")         \
+  X(serve_expired_tokens, "other daemons refused: a token whose time is over")       \
+  X(serve_other_audience, "other daemons refused: a token for another server")       \
+  X(serve_small_scope, "requests of other daemons that their token does not allow")  \
+  X(serve_bytes_read, "bytes of blobs that other daemons were given")                \
+  X(serve_bytes_written, "bytes of blobs that other daemons gave")                   \
   X(evictions, "stored values removed to keep a limit")                              \
   X(evicted_bytes, "bytes of the stored values removed to keep a limit")
 

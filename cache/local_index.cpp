@@ -113,12 +113,25 @@ Task<Record> LocalIndex::Changed(RecordKey key, uint64_t seen, Until until) {
     {
       // Before the record is read: what is written after that wakes it.
       MutexLock lock(mutex_);
+      Sweep();
       waiter = Enlist(record_waiters_, key.digest);
     }
     CO_TRY_ASSIGN(Record record, ReadRecord(key));
     if (record.version != seen) co_return record;
     CO_TRY(co_await Waiter::Wait(waiter, until));
   }
+}
+
+void LocalIndex::Sweep() {
+  const auto size = [this] { return leases_.size() + record_waiters_.size() + lease_waiters_.size(); };
+  // At the limit each time, so that leases that have ended keep nobody from one.
+  if (size() < sweep_at_ && leases_.size() < leases_max_) return;
+  const SteadyTime now = SteadyNow();
+  std::erase_if(leases_, [now](const auto& lease) { return lease.second.ends <= now; });
+  for (Waiters* const waiters : {&record_waiters_, &lease_waiters_}) {
+    std::erase_if(*waiters, [](const auto& waiter) { return waiter.second.expired(); });
+  }
+  sweep_at_ = std::max(kSweepMin, 2 * size());
 }
 
 Lease LocalIndex::LeaseOf(const Digest& key) {
@@ -139,6 +152,10 @@ Task<Lease> LocalIndex::Acquire(Digest key, std::string holder, std::chrono::mil
   {
     MutexLock lock(mutex_);
     if (Lease held = LeaseOf(key); held.fence != 0) co_return held;
+    Sweep();
+    if (leases_.size() >= leases_max_) {
+      co_return Error(Code::kExhausted, fmt::format("{} leases are held, which is the limit", leases_.size()));
+    }
     mine = {next_fence_++, std::move(holder), "", SteadyNow() + ttl};
     leases_[key] = mine;
   }
@@ -180,6 +197,7 @@ Task<Lease> LocalIndex::Watch(Digest key, uint64_t fence, std::string progress, 
       MutexLock lock(mutex_);
       held = LeaseOf(key);
       if (held.fence != fence || held.progress != progress) co_return held;
+      Sweep();
       waiter = Enlist(lease_waiters_, key);
     }
     // The end of a lease is a change as well.

@@ -2,6 +2,8 @@
 #include "cache/transport.h"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -13,15 +15,35 @@
 #include <optional>
 #include <utility>
 
+#include "cache/private_file.h"
+
 namespace ingot::cache {
-namespace {
 
 namespace asio = boost::asio;
+
+struct TlsServer {
+  asio::ssl::context context{asio::ssl::context::tls_server};
+};
+
+namespace {
+
 using asio::ip::tcp;
 using Unix = asio::local::stream_protocol;
 
 Error Broken(std::string_view what, const boost::system::error_code& error) {
   return Error(Code::kUnavailable, fmt::format("{}: {}", what, error.message()));
+}
+
+/// Small messages go at once, since somebody waits for each. A peer that has gone without a word is noticed within a
+/// minute or two, also where nobody sends anything.
+void Tune(int socket) {
+  const auto set = [socket](int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 60'000);
 }
 
 /// What is the same for all sorts of streams once they are connected.
@@ -66,10 +88,7 @@ class StreamTransport : public Transport {
     if (!closed_) co_await asio::async_connect(socket, found, asio::redirect_error(asio::use_awaitable, error));
     if (closed_) error = asio::error::operation_aborted;
     if (error) co_return Broken("connect", error);
-    // Commands are small and somebody waits for each; a peer that has gone without a word is noticed some time.
-    boost::system::error_code ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    Tune(socket.native_handle());
     co_return Status();
   }
 
@@ -113,12 +132,15 @@ class TlsTransport final : public StreamTransport<asio::ssl::stream<tcp::socket>
     CO_TRY(co_await ConnectTcp(stream_.lowest_layer(), place_));
     boost::system::error_code error;
     stream_.set_verify_mode(asio::ssl::verify_peer, error);
-    if (!error) stream_.set_verify_callback(asio::ssl::host_name_verification(place_.host), error);
     if (error) co_return Broken("TLS", error);
-    // A name tells servers of several which one is meant; an address may not stand here.
+    SSL* const ssl = stream_.native_handle();
     boost::system::error_code no_address;
     asio::ip::make_address(place_.host, no_address);
-    if (no_address) SSL_set_tlsext_host_name(stream_.native_handle(), place_.host.c_str());
+    // A name tells servers of several which one is meant; an address may not stand there.
+    const bool is_set = no_address ? SSL_set1_host(ssl, place_.host.c_str()) == 1 &&
+                                         SSL_set_tlsext_host_name(ssl, place_.host.c_str()) == 1
+                                   : X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), place_.host.c_str()) == 1;
+    if (!is_set) co_return Error(Code::kUnavailable, fmt::format("TLS: '{}' cannot be verified", place_.host));
     co_await stream_.async_handshake(asio::ssl::stream_base::client, asio::redirect_error(asio::use_awaitable, error));
     if (!error) co_return Status();
     const long verdict = SSL_get_verify_result(stream_.native_handle());
@@ -156,7 +178,72 @@ Result<asio::ssl::context> TlsContext(const Place& place) {
   return context;
 }
 
+/// A connection that was accepted.
+class AcceptedTls final : public StreamTransport<asio::ssl::stream<tcp::socket>> {
+ public:
+  AcceptedTls(tcp::socket socket, std::shared_ptr<TlsServer> tls)
+      : StreamTransport(std::move(socket), tls->context), tls_(std::move(tls)) {}
+  Task<void> Connect() override {
+    boost::system::error_code error;
+    co_await stream_.async_handshake(asio::ssl::stream_base::server, asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return Broken("TLS", error);
+    co_return Status();
+  }
+
+ private:
+  const std::shared_ptr<TlsServer> tls_;
+};
+
+class AcceptedTcp final : public StreamTransport<tcp::socket> {
+ public:
+  explicit AcceptedTcp(tcp::socket socket) : StreamTransport(std::move(socket)) {}
+  Task<void> Connect() override { co_return Status(); }
+};
+
 }  // namespace
+
+Result<std::shared_ptr<TlsServer>> MakeTlsServer(const TlsServerFiles& files) {
+  auto server = std::make_shared<TlsServer>();
+  asio::ssl::context& context = server->context;
+  SSL_CTX* const native = context.native_handle();
+  SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
+  SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION);
+  // A connection of an idle peer should cost little; resumption is not worth its state.
+  SSL_CTX_set_mode(native, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
+  boost::system::error_code error;
+  const auto used = [&](std::string_view what, const std::string& file) -> Status {
+    if (!error) return {};
+    return Error(Code::kInvalid, fmt::format("TLS {} '{}' cannot be used: {}", what, file, error.message()));
+  };
+  context.use_certificate_chain_file(files.cert_file, error);
+  TRY(used("certificate", files.cert_file));
+  TRY(CheckPrivateFile(files.key_file, "TLS key"));
+  context.use_private_key_file(files.key_file, asio::ssl::context::pem, error);
+  TRY(used("key", files.key_file));
+  if (!files.client_ca_file.empty()) {
+    context.load_verify_file(files.client_ca_file, error);
+    TRY(used("authorities of clients", files.client_ca_file));
+    context.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert, error);
+    TRY(used("authorities of clients", files.client_ca_file));
+  }
+  return server;
+}
+
+Result<std::shared_ptr<Transport>> MakeAccepted(const asio::any_io_executor& executor, proto::UniqueFd socket,
+                                                std::shared_ptr<TlsServer> tls) {
+  Tune(socket.get());
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size);
+  tcp::socket stream(executor);
+  boost::system::error_code error;
+  stream.assign(own.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+  if (error) return Broken("take a connection", error);
+  socket.Release();
+  if (tls == nullptr) return std::shared_ptr<Transport>(std::make_shared<AcceptedTcp>(std::move(stream)));
+  return std::shared_ptr<Transport>(std::make_shared<AcceptedTls>(std::move(stream), std::move(tls)));
+}
 
 Result<std::shared_ptr<Transport>> MakeTransport(const asio::any_io_executor& executor, const Place& place) {
   switch (place.kind) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/task.h"
+#include "proto/frame.h"
 
 namespace ingot::cache {
 
@@ -43,5 +44,19 @@ class Transport {
 
 /// A connection to be. kInvalid: a certificate or key cannot be read.
 Result<std::shared_ptr<Transport>> MakeTransport(const boost::asio::any_io_executor& executor, const Place& place);
+
+/// What a TLS server shows: PEM files. With `client_ca_file`, clients must show a certificate of these authorities.
+struct TlsServerFiles {
+  std::string cert_file;
+  std::string key_file;  ///< Of mode 0600 or narrower, and this user's.
+  std::string client_ca_file;
+};
+/// Certificates, read once. Opaque; thread-safe.
+struct TlsServer;
+/// kInvalid, kUnavailable: a file cannot be used, or its key is open to others.
+Result<std::shared_ptr<TlsServer>> MakeTlsServer(const TlsServerFiles& files);
+/// A connection that was accepted: Connect() is the handshake alone. Without `tls` it is plain TCP.
+Result<std::shared_ptr<Transport>> MakeAccepted(const boost::asio::any_io_executor& executor, proto::UniqueFd socket,
+                                                std::shared_ptr<TlsServer> tls);
 
 }  // namespace ingot::cache

@@ -91,7 +91,7 @@ struct Config {
   uint64_t gc_grace_s = 600;
   uint64_t tombstones_max = 1024;
 
-  std::string cluster_index;   // Redis URLs; empty: nothing is shared.
+  std::string cluster_index;   // Redis URLs, or those of serving daemons; empty: nothing is shared.
   std::string cluster_blobs_endpoint;
   std::string cluster_blobs_bucket;
   std::string cluster_blobs_region;
@@ -99,6 +99,10 @@ struct Config {
   std::string cluster_key;
   std::string cluster_host;    // Empty: the host name.
   std::string cluster_group;   // Of what this machine vouches for; trust domains are told by it.
+  std::string cluster_ca;
+  std::string cluster_certificate;
+  std::string cluster_certificate_key;
+  std::string cluster_token_file;
   uint64_t cluster_lookup_ms_max = 40;
   uint64_t cluster_compile_ms_max = 60'000;
   uint64_t cluster_index_ms_max = 1000;
@@ -134,6 +138,33 @@ struct Config {
 
   uint64_t bundle_bytes_max = 256ull << 30;
   uint64_t bundle_members_max = 2'000'000;
+
+  std::string serve_listen;    // Empty: no other daemon is served.
+  std::string serve_certificate;
+  std::string serve_key;
+  std::string serve_client_ca;
+  std::string serve_tokens;
+  std::string serve_name;
+  std::string serve_source = "store";
+  std::string serve_dir;
+  uint64_t serve_threads = 2;
+  uint64_t serve_pool_threads = 4;
+  uint64_t serve_sessions_max = 1024;
+  uint64_t serve_handshakes_max = 64;
+  uint64_t serve_peer_sessions_max = 128;
+  uint64_t serve_handshake_s_max = 10;
+  uint64_t serve_idle_s_max = 600;
+  uint64_t serve_read_s_max = 30;
+  uint64_t serve_write_s_max = 30;
+  uint64_t serve_wait_s_max = 600;
+  uint64_t serve_requests_max = 256;
+  uint64_t serve_replies_bytes_max = 64u << 20;
+  uint64_t serve_bytes_max = 2048ull << 20;
+  uint64_t serve_blob_bytes_max = 1024ull << 20;
+  uint64_t serve_leases_max = 65536;
+  uint64_t serve_lease_ms_max = 3'600'000;
+  uint64_t serve_store_bytes_max = 20ull << 30;
+  uint64_t serve_store_entries_max = 1'000'000;
 
   uint64_t differences_max = 64;
   uint64_t workload_window_s = 3600;

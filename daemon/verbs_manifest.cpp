@@ -160,9 +160,13 @@ Task<Json> SyncVerb(const VerbCall& call) {
   Json rows = Json::array();
   for (const cache::RecordPage::Row& row : page.rows) {
     CO_TRY(call.until.Check());
-    ManifestEntry wanted{.key = row.digest, .function = row.group, .variants = {}};
+    ManifestEntry wanted{.key = row.digest, .function = function, .variants = {}};
     CO_TRY_ASSIGN(const Prefetched got, co_await Prefetch(core, wanted, call.until));
-    rows.push_back({{"key", row.digest.ToHex()}, {"function", row.group}, {"outcome", got.outcome},
+    // Of what did not come only its key is known.
+    const Result<EntryRef> entry = co_await core.entries.Get(row.digest, call.until);
+    rows.push_back({{"key", row.digest.ToHex()},
+                    {"function", entry ? (*entry)->function : function},
+                    {"outcome", got.outcome},
                     {"artifacts", got.artifacts}, {"bytes", got.bytes}, {"why", got.why}});
   }
   co_return Json{{"entries", rows}, {"next", page.next.empty() ? Json() : Json(page.next)}};

@@ -131,6 +131,9 @@ int Main(int count, char** given) {
   CLI::App* trust = app.add_subcommand("trust", "Whose artifacts may be served here: keys, domains, revocations");
   trust->require_subcommand(1);
   for (Verb verb : TrustVerbs()) AddVerb(*trust, std::move(verb), parsed, chosen);
+  CLI::App* token = app.add_subcommand("token", "Whom a serving daemon lets in");
+  token->require_subcommand(1);
+  for (Verb verb : TokenVerbs()) AddVerb(*token, std::move(verb), parsed, chosen);
   CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
   compile->prefix_command()->set_help_flag();
   CLI::App* completion = app.add_subcommand("completion", "Prints what bash, zsh or fish read to complete lines");

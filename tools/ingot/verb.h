@@ -116,5 +116,7 @@ Status RunCompile(const std::vector<std::string>& arguments);
 std::vector<Verb> DaemonVerbs();
 /// `ingot trust keygen|add|list|revoke|rotate|show|check`.
 std::vector<Verb> TrustVerbs();
+/// `ingot token new|list|revoke`.
+std::vector<Verb> TokenVerbs();
 
 }  // namespace ingot::tools

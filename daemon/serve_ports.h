@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cache/blob_store.h"
+#include "cache/index.h"
+
+namespace ingot::daemon {
+
+/// What other daemons are served from. Used by several threads at once, which may block.
+struct ServePorts {
+  std::shared_ptr<cache::Index> index;
+  std::shared_ptr<cache::BlobStore> blobs;
+  /// Somebody has asked for a value and got it.
+  std::function<void(cache::Table, const Digest&)> touch = [](cache::Table, const Digest&) {};
+  /// Bytes of a blob before it is read; without a value: not known.
+  std::function<std::optional<uint64_t>(const Digest&)> blob_bytes = [](const Digest&) { return std::nullopt; };
+  /// Something was written.
+  std::function<void()> wrote = [] {};
+};
+
+}  // namespace ingot::daemon
