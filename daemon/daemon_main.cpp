@@ -33,6 +33,9 @@
 #include "daemon/place.h"
 #include "daemon/prune_builds.h"
 #include "daemon/sandbox.h"
+#include "daemon/serve.h"
+#include "daemon/serve_rack.h"
+#include "daemon/serve_store.h"
 #include "daemon/server.h"
 #include "daemon/ticker.h"
 #include "daemon/tiers.h"
@@ -75,6 +78,15 @@ Result<std::variant<Start, int>> ParseArguments(int count, char** values) {
   app.add_option("--ready-fd", start.ready_fd, "Descriptor that is told 'ok' or the reason")->take_last();
   app.add_option("--lock-wait-s", start.lock_wait_s, "Seconds to wait for a daemon that ends")->take_last();
   Status wrong;
+  app.add_option_function<std::string>(
+         "--serve",
+         [&start, &wrong](const std::string& value) {
+           if (Status set = SetField(start.config, "serve_listen", value, "--serve"); !set && wrong) {
+             wrong = std::move(set);
+           }
+         },
+         "Serve other daemons at HOST:PORT (as --serve-listen)")
+      ->take_last();
   for (const ConfigField& field : ConfigFields()) {
     const std::string flag = FlagOf(field);
     app.add_option_function<std::string>(
@@ -110,7 +122,8 @@ std::string ProgramBeside(const char* name) {
   return (self.parent_path() / name).string();
 }
 
-cache::StoreOptions StoreOptionsOf(const Config& config, const proto::LockFile& lock) {
+/// `lock` nullptr: the store takes its own.
+cache::StoreOptions StoreOptionsOf(const Config& config, const proto::LockFile* lock) {
   cache::StoreOptions options;
   options.allow_network = config.store_network != 0;
   options.use_half_life_s = static_cast<int64_t>(config.store_use_half_life_s);
@@ -123,14 +136,14 @@ cache::StoreOptions StoreOptionsOf(const Config& config, const proto::LockFile& 
   options.touches_max = config.store_touches_max;
   options.damages_max = config.store_damages_max;
   options.asides_max = config.store_asides_max;
-  options.lock = &lock;
+  options.lock = lock;
   return options;
 }
 
 /// A store that cannot be used never stops anybody's program: memory takes its place.
 std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core, const proto::Endpoint& endpoint, const Place& place) {
   Result<std::unique_ptr<cache::Store>> store =
-      place.store_lock ? cache::OpenStore(endpoint.home, StoreOptionsOf(core.config, *place.store_lock))
+      place.store_lock ? cache::OpenStore(endpoint.home, StoreOptionsOf(core.config, &*place.store_lock))
                        : *place.trouble;
   if (store) {
     LogInfo("opened the store", {{"state", (*store)->Describe()}});
@@ -143,6 +156,32 @@ std::unique_ptr<cache::Store> OpenStoreOrMemory(Core& core, const proto::Endpoin
   if (core.config.store_bytes_max != 0) bytes_max = std::min(bytes_max, core.config.store_bytes_max);
   core.store_note.SetTrouble(store.error().ToText(), bytes_max);
   return std::make_unique<cache::MemoryStore>(memory);
+}
+
+/// What serves other daemons, and what it serves from.
+struct Serving {
+  std::unique_ptr<ServeStore> store;
+  std::unique_ptr<Serve> serve;
+};
+
+Result<Serving> StartServing(const Config& config, const Tiers* tiers) {
+  const std::string dir = config.serve_dir.empty() ? config.store_dir + "/serve" : config.serve_dir;
+  if (config.serve_source != "store" && config.serve_source != "cluster") {
+    return Error(Code::kInvalid, fmt::format("serve_source is store or cluster, found '{}'", config.serve_source));
+  }
+  Serving serving;
+  TRY_ASSIGN(serving.store, ServeStore::Open(config, dir, StoreOptionsOf(config, nullptr), SystemClock()));
+  ServePorts ports = serving.store->ports();
+  if (config.serve_source == "cluster") {
+    if (tiers == nullptr || tiers->parts().index == nullptr || tiers->parts().blobs == nullptr) {
+      return Error(Code::kInvalid, "serve_source is cluster, and there is no cluster_index with blobs to serve from");
+    }
+    ports.index = tiers->parts().index;
+    ports.blobs = std::make_shared<RackBlobs>(ports.blobs, tiers->parts().blobs);
+    ports.blob_bytes = ServePorts().blob_bytes;
+  }
+  TRY_ASSIGN(serving.serve, Serve::Open(config, std::move(ports)));
+  return serving;
 }
 
 Status StartLogging(Config& config, const std::string& home, bool detached) {
@@ -158,7 +197,7 @@ bool IsSocket(const std::string& path) {
   return lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 
-Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
+Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   Config& config = start.config;
   TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket, build));
   config.store_dir = endpoint.store_dir;
@@ -171,6 +210,11 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
     config.log_file.clear();
   }
 
+  if (!config.serve_listen.empty()) {
+    // Others come also when nobody here asks anything.
+    if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;
+    config.descriptors_reserved += config.serve_sessions_max;
+  }
   WorkerPool workers(config, config.worker);
   LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
   // A cluster that cannot be used never stops anybody's program either.
@@ -186,6 +230,13 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
       workers.Prestart();
     });
   };
+  // Whoever says it to be served waits for it; programs that found a daemon to start do not pay for it.
+  Result<Serving> serving = Serving();
+  if (!config.serve_listen.empty()) serving = StartServing(config, tiers ? tiers->get() : nullptr);
+  if (!serving) {
+    if (config.SourceOf("serve_listen").starts_with("--")) return std::move(serving).error();
+    LogError("serves no other daemons", {{"reason", serving.error()}});
+  }
   // A client that finds the lock held and the socket dead takes it for unreachable.
   Server server(core, {.endpoint = endpoint, .build = build, .before_close = [&place] { place.Name(""); }});
   TRY(server.Listen());
@@ -214,6 +265,8 @@ Status Serve(Start& start, const Graphs& graphs, const std::string& build) {
   });
   server.Run(/*handle_signals=*/true);
   watch.reset();
+  // Before what it serves from.
+  if (serving) serving->serve.reset();
   core.workload.Save(store);
   store.Join();
   LogInfo("exits", {{"pid", getpid()}});
@@ -250,7 +303,7 @@ int DaemonMain(int count, char** values, const Graphs& graphs, const std::string
   }
   if (start.detach) Detach();
   std::signal(SIGPIPE, SIG_IGN);
-  const Status served = Serve(start, graphs, build);
+  const Status served = RunDaemon(start, graphs, build);
   if (served) return 0;
   TellStarter(start.ready_fd, served.error().ToText());
   fmt::print(stderr, "ingotd: {}\n", served.error().ToText());

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-class ServeProcessTest : public testing::Test {
+class ServeProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(setenv("XDG_CONFIG_HOME", (dir_.path() + "/config").c_str(), 1), 0);
@@ -135,7 +135,7 @@ TEST_F(ServeProcessTest, AnAddressThatCannotBeServedIsSaid) {
   options.daemon_arguments.insert(options.daemon_arguments.end(), {"--serve", "127.0.0.1:nowhere"});
   const auto connection = client::Connection::Open(options);
   ASSERT_FALSE(connection);
-  EXPECT_THAT(connection.error().message(), testing::HasSubstr("serve_listen"));
+  EXPECT_THAT(connection.error().message(), ::testing::HasSubstr("serve_listen"));
 }
 
 }  // namespace

@@ -9,11 +9,6 @@
 namespace ingot::daemon {
 namespace {
 
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
 /// `given`, or a file of that name in the directory of trust.
 Result<std::string> TrustFile(const std::string& given, const char* name) {
   if (!given.empty()) return given;
@@ -23,9 +18,15 @@ Result<std::string> TrustFile(const std::string& given, const char* name) {
 
 }  // namespace
 
+std::string MachineName(const Config& config) {
+  if (!config.cluster_host.empty()) return config.cluster_host;
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
 Result<TrustFiles> OpenTrustFiles(const Config& config) {
   TrustFiles files;
-  files.host = config.cluster_host.empty() ? HostName() : config.cluster_host;
+  files.host = MachineName(config);
   TRY_ASSIGN(const std::string key_file, TrustFile(config.cluster_key, "signing.key"));
   if (!config.cluster_key.empty() || std::filesystem::exists(key_file)) {
     Result<cache::SigningKey> key = cache::SigningKey::Load(key_file);

@@ -10,6 +10,9 @@
 
 namespace ingot::daemon {
 
+/// What this machine calls itself: cluster_host, or its host name.
+std::string MachineName(const Config& config);
+
 /// Whom this machine trusts and what it signs with (cluster_trust, cluster_key), for the cluster and for bundles.
 struct TrustFiles {
   std::shared_ptr<cache::Trust> trust;            ///< Not read yet: Refresh() says whether it can be.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <future>
 #include <vector>
@@ -47,6 +48,7 @@ void Print(const char* what, int calls, size_t bytes, Work work) {
   fmt::print("{:<24} p50 {:8.3f} ms  p99 {:8.3f} ms", what, p50, ms[ms.size() * 99 / 100]);
   if (bytes != 0) fmt::print("  {:6.0f} MB/s", static_cast<double>(bytes) / 1e3 / p50);
   fmt::print("\n");
+  std::fflush(stdout);
 }
 
 int Run(int calls) {

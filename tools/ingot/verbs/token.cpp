@@ -38,7 +38,7 @@ Json GrantJson(const TokenGrant& grant, int64_t now_s) {
           {"state", grant.is_revoked ? "revoked" : is_over ? "expired" : "good"}};
 }
 
-Status RunTokenNew(Session& /*session*/, const Arguments& arguments) {
+Status RunNewToken(Session& /*session*/, const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, TokensPath(arguments));
   const std::string scope = arguments.Text("--scope");
   TRY_ASSIGN(const uint8_t scopes, cache::ScopesFromText(scope.empty() ? "read,write" : scope));
@@ -79,7 +79,7 @@ Status RunTokenNew(Session& /*session*/, const Arguments& arguments) {
   return {};
 }
 
-Status RunTokenList(Session& /*session*/, const Arguments& arguments) {
+Status RunListTokens(Session& /*session*/, const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, TokensPath(arguments));
   TRY_ASSIGN(const std::vector<TokenGrant> grants, cache::ReadTokens(path));
   Json answer = {{"file", path}, {"tokens", Json::array()}};
@@ -130,8 +130,8 @@ std::vector<Verb> TokenVerbs() {
         {"--audience", "serve_name of the server it is for; '*': of any", Parameter::kRequired},
         {"--out", "File that the token is written to, mode 0600", Parameter::kRequired},
         {"--scope", "Some of read, write, admin, with commas between (read,write)", Parameter::kOptional},
-        {"--days", "Days until it expires; 0 = never (90)", Parameter::kOptional}, file}, true, RunTokenNew},
-      {"list", "Tokens of a server", {file}, true, RunTokenList},
+        {"--days", "Days until it expires; 0 = never (90)", Parameter::kOptional}, file}, true, RunNewToken},
+      {"list", "Tokens of a server", {file}, true, RunListTokens},
       {"revoke", "Lets nobody in any more who shows it",
        {{"token", "Its id or name"}, file}, true, RunRevokeToken},
   };
