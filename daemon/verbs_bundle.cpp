@@ -30,6 +30,7 @@ Json ReportJson(const BundleReport& report) {
 
 Task<Json> ExportVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const std::string file, FileOf(call));
+  CO_TRY_ASSIGN(std::vector<Digest> entries, co_await SelectEntries(call));
   CO_TRY_ASSIGN(const TrustFiles files, OpenTrustFiles(call.core.config));
   const bool is_unsigned = call.Flag("unsigned");
   if (files.key == nullptr && !is_unsigned) {
@@ -37,7 +38,6 @@ Task<Json> ExportVerb(const VerbCall& call) {
                                      "one; --unsigned writes a bundle that nobody vouches for, which others take only "
                                      "where they say --allow-unsigned");
   }
-  CO_TRY_ASSIGN(std::vector<Digest> entries, co_await SelectEntries(call));
   const Progress progress(call.Text("progress"));
   const cache::SigningKey* const key = is_unsigned ? nullptr : files.key.get();
   CO_TRY_ASSIGN(const BundleReport report, co_await ExportBundle(call.core, std::move(entries), file, key, files.host,

@@ -51,7 +51,8 @@ Status RunDiff(Session& session, const Arguments& arguments) {
 Verb DiffVerb() {
   return {"diff",
           "Everything in which two entries or graphs differ",
-          {{"a", "Key, the start of one, a function's name, or a graph"}, {"b", "The other one"}},
+          {{"a", "Key, the start of one, a function's name, or a graph", Parameter::kRequired, values::kKey},
+           {"b", "The other one", Parameter::kRequired, values::kKey}},
           true,
           RunDiff};
 }

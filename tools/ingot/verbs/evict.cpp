@@ -22,7 +22,7 @@ Status RunEvict(Session& session, const Arguments& arguments) {
 Verb EvictVerb() {
   return {"evict",
           "Removes one entry and the artifacts that no other entry names",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunEvict, true};
 }

@@ -128,7 +128,7 @@ Status RunInspect(Session& session, const Arguments& arguments) {
 Verb InspectVerb() {
   return {"inspect",
           "One entry: its key, its variants and what they depend on",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunInspect};
 }

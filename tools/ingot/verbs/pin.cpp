@@ -22,7 +22,7 @@ Status RunPin(Session& session, const Arguments& arguments) {
 Verb PinVerb() {
   return {"pin",
           "Keeps one entry from being evicted",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunPin, true};
 }

@@ -35,7 +35,7 @@ Status RunRanks(Session& session, const Arguments& arguments) {
 Verb RanksVerb() {
   return {"ranks",
           "What other ranks of a job made of the same call, and where their graphs part",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunRanks};
 }

@@ -21,7 +21,7 @@ Status RunRetry(Session& session, const Arguments& arguments) {
 Verb RetryVerb() {
   return {"retry",
           "Forgets that a compile failed: the next request tries again",
-          {{"key", "Entry key, graph key, the start of one, or a function's name"}},
+          {{"key", "Entry key, graph key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunRetry, true};
 }

@@ -19,8 +19,8 @@ Status RunText(Session& session, const Arguments& arguments) {
 Verb TextVerb() {
   return {"text",
           "A stored graph as text, as imported or at a stage of its compile",
-          {{"key", "Graph, graph key or entry: its start, or a function's name"},
-           {"stage", "graph (the default), optimized, loop, llvm or asm", Parameter::kOptional}},
+          {{"key", "Graph, graph key or entry: its start, or a function's name", Parameter::kRequired, values::kKey},
+           {"stage", "At which stage (graph)", Parameter::kOptional, "graph|optimized|loop|llvm|asm"}},
           true,
           RunText};
 }

@@ -22,7 +22,7 @@ Status RunUnpin(Session& session, const Arguments& arguments) {
 Verb UnpinVerb() {
   return {"unpin",
           "Lets one entry be evicted again",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunUnpin, true};
 }

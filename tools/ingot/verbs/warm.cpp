@@ -99,7 +99,7 @@ Status RunWarm(Session& session, const Arguments& arguments) {
 Verb WarmVerb() {
   return {"warm",
           "Compiles what f.save_capture() saved, without the program",
-          {{"file", "Capture file"}},
+          {{"file", "Capture file", Parameter::kRequired, values::kFile}},
           true,
           RunWarm, true};
 }

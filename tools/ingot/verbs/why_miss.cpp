@@ -26,7 +26,7 @@ Status RunWhyMiss(Session& session, const Arguments& arguments) {
 Verb WhyMissVerb() {
   return {"why-miss",
           "Why a key is not served, or what made its first call miss",
-          {{"key", "Key, the start of one, or a function's name"}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
           RunWhyMiss};
 }
