@@ -26,7 +26,7 @@ struct StoreOptions {
   /// Writes are refused while the disk has less than this left; reads go on.
   uint64_t disk_free_bytes_min = 256u << 20;
   /// RocksDB: blocks kept in memory, rows not yet in table files, files kept open.
-  uint64_t block_cache_bytes = 8u << 20;
+  uint64_t block_cache_bytes = 32u << 20;
   uint64_t write_buffer_bytes = 8u << 20;
   int files_open_max = 256;
   /// As RocksStoreOptions.

@@ -184,6 +184,8 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
   }
   families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   RemoveEmptyLogs(dir);
+  // Compaction gives way to whoever answers somebody.
+  rocksdb::Env::Default()->LowerThreadPoolCPUPriority(rocksdb::Env::LOW, rocksdb::CpuPriority::kLow);
   auto state = std::make_unique<State>();
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =

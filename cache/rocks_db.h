@@ -30,7 +30,7 @@ inline constexpr size_t kFamilies = 12;
 
 struct RocksDbOptions {
   /// Data blocks and index blocks kept in memory.
-  uint64_t block_cache_bytes = 8u << 20;
+  uint64_t block_cache_bytes = 32u << 20;
   /// Memory of rows not yet in table files, and with it the log replayed when opening.
   uint64_t write_buffer_bytes = 8u << 20;
   /// Table and blob files kept open.
