@@ -68,17 +68,17 @@ struct Config {
   uint64_t artifacts_cached_max = 512;
   uint64_t artifacts_cached_bytes_max = 1024ull << 20;
   uint64_t why_relatives_max = 1024;
-  uint64_t why_candidates_max = 64;
+  uint64_t why_candidates_max = 32;
   uint64_t negative_retry_s = 3600;
 
   uint64_t store_bytes_max = 20ull << 30;
-  uint64_t store_entries_max = 100'000;
+  uint64_t store_entries_max = 1'000'000;
   uint64_t store_network = 0;
   uint64_t store_use_half_life_s = 7 * 86'400;
   uint64_t store_value_bytes_max = 2ull << 30;
   uint64_t store_chunk_bytes = 1u << 20;
   uint64_t store_disk_free_bytes_min = 256u << 20;
-  uint64_t store_block_cache_bytes = 8u << 20;
+  uint64_t store_block_cache_bytes = 32u << 20;
   uint64_t store_write_buffer_bytes = 8u << 20;
   uint64_t store_files_open_max = 256;
   uint64_t store_touches_max = 4096;
