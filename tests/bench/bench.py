@@ -146,10 +146,19 @@ def redis() -> None:
         raise SystemExit("bench: the Redis benchmark failed")
 
 
+def scale(quick: bool) -> None:
+    store = HERE.parents[1] / "build" / ("bench-scale-quick" if quick else "bench-scale")
+    sizes = ["--entries", "20000", "--seconds", "3", "--compiles", "500", "--sessions", "2000"] if quick else []
+    done = subprocess.run([str(BIN / "ingot-scale-bench"), "--store", str(store), *sizes])
+    if done.returncode != 0:
+        raise SystemExit("bench: the benchmark of a large store failed")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards", "redis"])
+    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards", "redis", "scale"],
+                        help="scale, which runs only when it is named, fills a store of 4 GB below build/ and keeps it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         bench = Bench(folder)
@@ -166,6 +175,8 @@ def main() -> None:
                 guards()
             if options.only in (None, "redis"):
                 redis()
+            if options.only == "scale":
+                scale(options.quick)
         finally:
             bench.forget()
 
