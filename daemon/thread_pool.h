@@ -5,8 +5,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
-#include <thread>
-#include <vector>
 
 #include "base/mutex.h"
 
@@ -38,7 +36,6 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   Mutex stop_mutex_;
   boost::asio::thread_pool pool_;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace ingot::daemon
