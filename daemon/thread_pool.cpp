@@ -8,11 +8,23 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <latch>
+#include <memory>
 #include <utility>
 
 namespace ingot::daemon {
 
 namespace asio = boost::asio;
+
+namespace {
+
+/// On Linux a priority is a thread's own. One that cannot be lowered works as the others do.
+void GiveWay(int nice) {
+  const auto self = static_cast<id_t>(gettid());
+  setpriority(PRIO_PROCESS, self, std::min(19, getpriority(PRIO_PROCESS, self) + nice));
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(size_t threads, size_t queue_max, asio::any_io_executor elsewhere)
     : queue_max_(queue_max), executor_(std::move(elsewhere)) {
@@ -22,16 +34,16 @@ ThreadPool::ThreadPool(size_t threads, size_t queue_max, asio::any_io_executor e
 ThreadPool::ThreadPool(size_t threads, size_t queue_max, int nice) : queue_max_(queue_max) { Start(threads, nice); }
 
 void ThreadPool::Start(size_t threads, int nice) {
-  pool_.emplace(0);
+  threads = std::max<size_t>(1, threads);
+  pool_.emplace(threads);
   executor_ = pool_->get_executor();
-  for (size_t i = 0; i < std::max<size_t>(1, threads); ++i) {
-    threads_.emplace_back([this, nice] {
-      // On Linux a priority is a thread's own. One that cannot be lowered works as the others do.
-      if (nice != 0) {
-        const auto self = static_cast<id_t>(gettid());
-        setpriority(PRIO_PROCESS, self, std::min(19, getpriority(PRIO_PROCESS, self) + nice));
-      }
-      pool_->attach();
+  if (nice == 0) return;
+  // Each thread takes one of these, since none ends before all have begun.
+  const auto all = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(threads));
+  for (size_t i = 0; i < threads; ++i) {
+    asio::post(*pool_, [all, nice] {
+      GiveWay(nice);
+      all->arrive_and_wait();
     });
   }
 }
@@ -79,8 +91,6 @@ void ThreadPool::Stop() {
   MutexLock lock(stop_mutex_);
   stopping_ = true;
   if (pool_) pool_->join();
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
 }
 
 }  // namespace ingot::daemon

@@ -7,8 +7,6 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <optional>
-#include <thread>
-#include <vector>
 
 #include "base/mutex.h"
 
@@ -44,7 +42,6 @@ class ThreadPool {
   Mutex stop_mutex_;
   std::optional<boost::asio::thread_pool> pool_;
   boost::asio::any_io_executor executor_;
-  std::vector<std::thread> threads_;
 };
 
 }  // namespace ingot::daemon
