@@ -58,23 +58,9 @@ TEST(IndexedBlobs, RefusesWhatWouldHoldUpTheIndex) {
   EXPECT_THAT(put.error().message(), ::testing::HasSubstr("cluster_blobs_endpoint"));
 }
 
-TEST(IndexedBlobs, GivesNoOtherBytesThanTheNameSays) {
-  MemoryStore store{MemoryStoreOptions{.bytes_max = 1u << 20}};
-  auto index = std::make_shared<LocalIndex>(store);
-  IndexedBlobs blobs(index, 1000);
-  const Buffer right(100, 1), wrong(100, 2);
-  const RecordKey name{Table::kArtifacts, DigestOf(right)};
-  ASSERT_TRUE(Await(index->CompareAndSet(name, 0, wrong, {}, Until())));
-  EXPECT_EQ(Await(blobs.Get(DigestOf(right), Until())).error().code(), Code::kCorrupt);
-  // It is gone, so that it can be written again.
-  EXPECT_TRUE(Await(blobs.Put(DigestOf(right), SealedFile::Copy(right).value(), 1, Until())).value());
-  EXPECT_EQ(Buffer(Await(blobs.Get(DigestOf(right), Until())).value()->bytes().begin(),
-                   Await(blobs.Get(DigestOf(right), Until())).value()->bytes().end()), right);
-}
-
 INSTANTIATE_TEST_SUITE_P(Local, BlobContract,
                          ::testing::Values(BlobKind{"memory", MakeMemory}, BlobKind{"disk", MakeDisk},
-                                           BlobKind{"indexed", MakeIndexed}), KindName);
+                                           BlobKind{"indexed", MakeIndexed, kRecordBytesMax}), KindName);
 
 }  // namespace
 }  // namespace ingot::cache

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "cache/index_contract.h"
+#include "cache/indexed_blobs.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/run_task.h"
 
 namespace ingot::cache {
 namespace {
@@ -57,6 +59,25 @@ IndexKind Shards(const char* name, size_t count, bool falls_over = false) {
 std::vector<IndexKind> Kinds() {
   if (!RedisServer::IsInstalled()) return {};
   return {Shards("redis", 1), Shards("redis_in_shards", 3), Shards("redis_that_falls_over", 3, true)};
+}
+
+// A store of this machine refuses bytes of another name; Redis takes what it is given.
+TEST(IndexedBlobs, GivesNoOtherBytesThanTheNameSays) {
+  if (!RedisServer::IsInstalled()) GTEST_SKIP() << RedisServer::kMissing;
+  RedisServer server;
+  IoThread thread;
+  RedisIndexOptions options;
+  options.urls.push_back(server.url());
+  const std::shared_ptr<RedisIndex> index = std::move(RedisIndex::Open(thread.io(), options)).value();
+  IndexedBlobs blobs(index, 1000);
+  const Buffer right(100, 1), wrong(100, 2);
+  const Digest name = DigestOf(right);
+  ASSERT_TRUE(RunTask(index->CompareAndSet({Table::kArtifacts, name}, 0, wrong, {}, Until())));
+  EXPECT_EQ(RunTask(blobs.Get(name, Until())).error().code(), Code::kCorrupt);
+  // It is gone, so that it can be written again.
+  EXPECT_TRUE(RunTask(blobs.Put(name, SealedFile::Copy(right).value(), 1, Until())).value());
+  const SealedRef got = RunTask(blobs.Get(name, Until())).value();
+  EXPECT_EQ(Buffer(got->bytes().begin(), got->bytes().end()), right);
 }
 
 INSTANTIATE_TEST_SUITE_P(Redis, IndexContract, ::testing::ValuesIn(Kinds()), NameOfKind);

@@ -123,6 +123,7 @@ Task<bool> ShardedIndex::CompareAndDelete(RecordKey key, uint64_t expected, Unti
   const Calls<bool> remove = [&](Index& shard, Until answer) {
     return shard.CompareAndDelete(key, NumberOf(expected), std::move(answer));
   };
+  if (IsOfNone(expected)) co_return false;
   co_return co_await CallAt<bool>(expected % kPlaces, key.digest, remove, until);
 }
 
@@ -136,8 +137,8 @@ Task<Index::GroupPage> ShardedIndex::Groups(Table table, std::string after, size
 }
 
 Task<Record> ShardedIndex::Changed(RecordKey key, uint64_t seen, Until until) {
+  if (IsOfNone(seen)) co_return co_await GetOne(key, until);
   const size_t place = seen % kPlaces;
-  if (place >= shards_.size()) co_return Error(Code::kInvalid, "a version of no shard");
   // A wait that ends with its time says nothing of the shard.
   CO_TRY_ASSIGN(Record record, co_await At(key.digest, place).index->Changed(key, NumberOf(seen), until));
   record.version = Mark(record.version, place);
@@ -158,6 +159,7 @@ Task<bool> ShardedIndex::Renew(Digest key, uint64_t fence, std::string progress,
   const Calls<bool> renew = [&](Index& shard, Until answer) {
     return shard.Renew(key, NumberOf(fence), progress, ttl, std::move(answer));
   };
+  if (IsOfNone(fence)) co_return false;
   co_return co_await CallAt<bool>(fence % kPlaces, key, renew, until);
 }
 
@@ -165,12 +167,12 @@ Task<void> ShardedIndex::Release(Digest key, uint64_t fence, Until until) {
   const Calls<void> release = [&](Index& shard, Until answer) {
     return shard.Release(key, NumberOf(fence), std::move(answer));
   };
+  if (IsOfNone(fence)) co_return Status();
   co_return co_await CallAt<void>(fence % kPlaces, key, release, until);
 }
 
 Task<Lease> ShardedIndex::Watch(Digest key, uint64_t fence, std::string progress, Until until) {
-  const size_t place = fence % kPlaces;
-  if (place >= shards_.size()) co_return Error(Code::kInvalid, "a fence of no shard");
+  const size_t place = IsOfNone(fence) ? 0 : fence % kPlaces;
   // Not through the breaker: a wait that ends with its time says nothing of the shard.
   Result<Lease> lease = co_await At(key, place).index->Watch(key, NumberOf(fence), std::move(progress), until);
   if (!lease && lease.error().code() == Code::kUnavailable) At(key, place).breaker.Failed(lease.error().ToText());

@@ -58,6 +58,8 @@ class ShardedIndex final : public Index {
   static constexpr uint64_t kPlaces = 4;
   static uint64_t Mark(uint64_t number, size_t place) { return number == 0 ? 0 : number * kPlaces + place; }
   static uint64_t NumberOf(uint64_t marked) { return marked / kPlaces; }
+  /// A number that no shard has given is nobody's.
+  bool IsOfNone(uint64_t marked) const { return marked % kPlaces >= shards_.size(); }
 
   struct Shard {
     Shard(const Clock& clock, const BreakerLimits& limits) : breaker(limits, clock) {}
