@@ -12,6 +12,6 @@ import hosts  # noqa: E402
 @pytest.fixture
 def cluster(tmp_path):
     assert shutil.which("redis-server"), "redis-server is not installed (tools/setup)"
-    found = hosts.Cluster(tmp_path)
+    found = hosts.Cluster(tmp_path, is_patient=True)
     yield found
     found.close()

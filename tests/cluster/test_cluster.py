@@ -66,12 +66,12 @@ def test_machines_that_miss_at_once_compile_once(cluster: Cluster) -> None:
 def test_a_machine_that_dies_while_it_compiles_is_taken_over(cluster: Cluster) -> None:
     a, b = cluster.add(2, cluster_lease_ms=1500)
     a.start()
-    dying = a.begin(PROGRAM, "300")
+    dying = a.begin(PROGRAM, "150")
     wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
     a.stop_workers()
     assert a.stats()["compiles"] == 0
     b.start()
-    other = b.begin(PROGRAM, "300")
+    other = b.begin(PROGRAM, "150")
     wait_until("the other waits for it", lambda: b.stats()["cluster_waits"] == 1)
     a.kill()
     assert Host.finish(other)["native_calls"] >= 1
@@ -87,7 +87,7 @@ FAULTS = [(tier, fault) for tier in ("redis", "s3") for fault in ("refuse", "sil
 
 @pytest.mark.parametrize("tier,fault", FAULTS)
 def test_a_tier_in_trouble_costs_no_answer_and_comes_back(cluster: Cluster, tier: str, fault: str) -> None:
-    a, b = cluster.add(2, cluster_index_ms_max=300, cluster_blob_ms_max=500, cluster_compile_ms_max=5000, cluster_pause_ms_max=1000)
+    a, b = cluster.add(2, cluster_index_ms_max=300, cluster_blob_ms_max=500, cluster_compile_ms_max=5000, cluster_pause_ms_max=1000, cluster_lookup_ms_max=1000)
     assert run(a, 2)["native_calls"] >= 1
     cluster.shared()
     proxy = getattr(b, tier)

@@ -145,8 +145,8 @@ class Servers:
 class Host:
     """A machine: what runs on it sees its own home, store and daemon."""
 
-    def __init__(self, name: str, folder: pathlib.Path, servers: Servers, settings: "dict[str, object]") -> None:
-        self.name, self.folder = name, folder
+    def __init__(self, name: str, folder: pathlib.Path, servers: Servers, settings: "dict[str, object]", client: "dict[str, object]") -> None:
+        self.name, self.folder, self._client = name, folder, client
         self.redis, self.s3 = Proxy(servers.redis_port), Proxy(servers.s3_port)
         self.store = folder / "store"
         self.trust = folder / "home" / ".config" / "ingot"
@@ -167,8 +167,9 @@ class Host:
     def configure(self, **settings: object) -> None:
         """Changes the configuration, for the next daemon."""
         self.settings.update(settings)
-        lines = [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
-        (self.folder / "ingot.toml").write_text("\n".join(["[daemon]", *lines, ""]))
+        def lines(settings: "dict[str, object]") -> "list[str]":
+            return [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        (self.folder / "ingot.toml").write_text("\n".join([*lines(self._client), "[daemon]", *lines(self.settings), ""]))
 
     def cli(self, *args: str, check: bool = True) -> str:
         done = subprocess.run([str(BIN / "ingot"), *args], env=self.env, capture_output=True, text=True)
@@ -235,8 +236,9 @@ class Host:
 class Cluster:
     """Machines that trust each other."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: pathlib.Path, is_patient: bool = False) -> None:
+        """`is_patient`: look-ups wait as long as it takes, so that what is found does not depend on how busy the machine is."""
+        self._folder, self._is_patient = folder, is_patient
         self.servers = Servers(folder)
         self.hosts: "list[Host]" = []
 
@@ -246,7 +248,8 @@ class Cluster:
             name = f"host{len(self.hosts)}"
             folder = self._folder / name
             folder.mkdir(mode=0o700)
-            added.append(Host(name, folder, self.servers, settings))
+            patience = {"cluster_lookup_ms_max": 10_000} if self._is_patient else {}
+            added.append(Host(name, folder, self.servers, {**patience, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}))
             self.hosts.append(added[-1])
         first = self.hosts[0]
         for host in added:
