@@ -210,6 +210,11 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Fa
   cf.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   cf.compression = rocksdb::kZSTD;
   cf.write_buffer_size = options.write_buffer_bytes;
+  // Keys are digests: what is written meets all of the next level. Were that as large as RocksDB has it, each of our
+  // small buffers would rewrite 256 MB.
+  cf.max_bytes_for_level_base = 4 * options.write_buffer_bytes;
+  cf.target_file_size_base = options.write_buffer_bytes;
+  cf.target_file_size_multiplier = 2;
   // Where eviction has emptied a range, its rows go before anybody must step over them.
   cf.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512));
   if (family == Family::kTotals) cf.merge_operator = std::make_shared<AddNumbers>();

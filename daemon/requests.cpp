@@ -31,6 +31,7 @@ Requests::Requests(Core& core, QueryHooks hooks)
       lookups_(core),
       compiles_(core),
       queries_(core, std::move(hooks)),
+      reads_(core.config.pool_threads, core.config.pool_queue_max),
       memory_(1, core.config.pool_queue_max),
       admin_(core.config.admin_threads, core.config.pool_queue_max, kAdminNice),
       upkeep_(1, core.config.pool_queue_max, kUpkeepNice) {}
@@ -82,7 +83,10 @@ boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Unti
 }
 
 ThreadPool& Requests::PoolOf(uint16_t type, Bytes body) {
-  if (type != static_cast<uint16_t>(MessageType::Query)) return core_.pool;
+  const auto is = [type](MessageType asked) { return type == static_cast<uint16_t>(asked); };
+  // What reads waits for no write: each of those holds its thread until the disk has it.
+  if (is(MessageType::Lookup) || is(MessageType::Fetch)) return reads_;
+  if (!is(MessageType::Query)) return core_.pool;
   switch (Queries::PaceOf(body)) {
     case Pace::kMemory: return memory_;
     case Pace::kStore: return admin_;
@@ -95,6 +99,7 @@ void Requests::Stop() {
   upkeep_.Stop();
   admin_.Stop();
   memory_.Stop();
+  reads_.Stop();
 }
 
 uint32_t Requests::WaitMaxMs(uint16_t type, Bytes body) {

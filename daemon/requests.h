@@ -44,6 +44,7 @@ class Requests {
   CompileService compiles_;
   Queries queries_;
   // After what their tasks use.
+  ThreadPool reads_;
   ThreadPool memory_;
   ThreadPool admin_;
   ThreadPool upkeep_;

@@ -28,7 +28,6 @@
 #include "daemon/exit_watch.h"
 #include "daemon/requests.h"
 #include "daemon/session.h"
-#include "daemon/short_turns.h"
 #include "daemon/web/web_server.h"
 #include "proto/frame.h"
 
@@ -189,7 +188,6 @@ Status Server::Listen() {
 
 void Server::Run(bool handle_signals) {
   State& s = *state_;
-  WorkInShortTurns();
   asio::co_spawn(s.io, s.Accept(), asio::detached);
   if (handle_signals) {
     s.exit_watch = &ExitWatch::Get();

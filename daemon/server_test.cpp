@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <future>
 #include <numeric>
+
+#include "daemon/convert.h"
 
 namespace ingot::daemon {
 namespace {
@@ -50,6 +53,20 @@ TEST_F(ServerTest, CompilesAMissAndServesItAfterwards) {
   ASSERT_TRUE(fetched) << fetched.error().ToText();
   EXPECT_EQ(ReadAll(*fetched), "artifact of graph f 4");
   EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kNotFound);
+}
+
+TEST_F(ServerTest, LooksUpWhileAllThreadsThatWriteWaitForTheDisk) {
+  const auto connection = Connect();
+  ASSERT_TRUE(connection->Compile(MakeCompile("f", "graph f 4")));
+  core_->entries.Forget(daemon::ToKey(*MakeKey("f")).ToDigest());
+  std::promise<void> go;
+  const std::shared_future<void> disk = go.get_future().share();
+  for (uint64_t i = 0; i < config_.pool_threads; ++i) core_->pool.Post([disk] { disk.wait(); });
+  const auto hit = connection->Lookup(*MakeKey("f"), /*deadline_ms=*/10'000);
+  EXPECT_TRUE(hit && hit->reply.found);
+  const auto miss = connection->Lookup(*MakeKey("g"), /*deadline_ms=*/10'000);
+  EXPECT_TRUE(miss && !miss->reply.found);
+  go.set_value();
 }
 
 TEST_F(ServerTest, CompilesOnceForManyClientsOfOneKey) {

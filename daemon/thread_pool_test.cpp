@@ -9,8 +9,6 @@
 #include <atomic>
 #include <future>
 
-#include "daemon/short_turns.h"
-
 namespace ingot::daemon {
 namespace {
 
@@ -27,24 +25,6 @@ TEST(ThreadPool, GivesWayByAsMuchAsItIsTold) {
   ThreadPool niced(1, 8, 7);
   EXPECT_EQ(PriorityIn(pool), PriorityHere());
   EXPECT_EQ(PriorityIn(niced), std::min(19, PriorityHere() + 7));
-}
-
-TEST(ShortTurns, AreTheCallingThreadsAlone) {
-  const auto turn_here = [] {
-    SchedulingFacts facts;
-    EXPECT_EQ(syscall(SYS_sched_getattr, 0, &facts, sizeof facts, 0), 0);
-    return facts.runtime_ns;
-  };
-  const uint64_t before = turn_here();
-  std::async(std::launch::async, [&] {
-    const int priority = PriorityHere();
-    WorkInShortTurns();
-    EXPECT_EQ(PriorityHere(), priority);
-    // Older kernels know of no turns and say 0.
-    EXPECT_TRUE(turn_here() == kShortTurnNs || turn_here() == before) << turn_here();
-    std::async(std::launch::async, [&] { EXPECT_EQ(turn_here(), before); }).get();
-  }).get();
-  EXPECT_EQ(turn_here(), before);
 }
 
 TEST(ThreadPool, RunsWhatIsQueuedBeforeItStops) {

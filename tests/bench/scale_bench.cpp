@@ -126,6 +126,7 @@ Status MeasureLoad(DaemonProcess& daemon, const Plan& plan, const std::string& n
   TRY_ASSIGN(const LoadResult result, Run(load, plan.population));
   const double used = HeldBy(daemon.pid()).cpu_s - before;
   Say(name, Describe(result.all_us()));
+  Say("  in the quietest second", fmt::format("p99 {:8.1f} us", result.quiet_p99_us));
   Say("  of the working set", Describe(result.hot_us));
   Say("  of any entry", Describe(result.cold_us));
   Say("  look-ups a second; refused; not found; daemon's cores",
@@ -183,7 +184,11 @@ Status MeasureLookups(DaemonProcess& daemon, const Plan& plan) {
 
 Status MeasureMany(DaemonProcess& daemon, const Plan& plan) {
   Load many;
-  TRY(MeasureLoad(daemon, plan, "look-ups of 64 clients", many));
+  Load calm = many;
+  calm.think_min = microseconds(10'000);
+  calm.think_max = microseconds(30'000);
+  TRY(MeasureLoad(daemon, plan, "look-ups of 64 clients that think 10 to 30 ms", calm));
+  TRY(MeasureLoad(daemon, plan, "look-ups of 64 clients that think 1 to 5 ms", many));
   {
     Load saturated = many;
     saturated.think_min = saturated.think_max = microseconds(0);
@@ -220,7 +225,8 @@ Status MeasureMany(DaemonProcess& daemon, const Plan& plan) {
     return {};
   });
   for (const char* verb : {"list", "gc", "verify"}) TRY(AddQuery(beside, daemon, verb));
-  TRY(MeasureLoad(daemon, plan, "look-ups of 64 clients beside a store of 1 GB and all of these", many));
+  TRY(MeasureLoad(daemon, plan, "64 clients, 10 to 30 ms, beside writes of 1 GB and all of these", calm));
+  TRY(MeasureLoad(daemon, plan, "64 clients, 1 to 5 ms, beside writes of 1 GB and all of these", many));
   Say("  stored meanwhile", fmt::format("{:.0f} MB", stored / 1e6));
   Say("  the daemon holds", Describe(HeldBy(daemon.pid())));
   daemon.Stop();

@@ -14,6 +14,7 @@
 #include <memory>
 #include <queue>
 #include <random>
+#include <utility>
 
 #include "proto/frame.h"
 #include "proto/message.h"
@@ -154,7 +155,14 @@ Result<LoadResult> Run(const Load& load, const Population& population) {
   }
   LoadResult result;
   const auto end = began + load.time;
-  while (Steady::now() < end && !(load.stop != nullptr && *load.stop)) {
+  std::vector<float> second;
+  auto second_ends = began + std::chrono::seconds(1);
+  while (Steady::now() < end) {
+    if (Steady::now() >= second_ends) {
+      const double p99 = Percentile(std::exchange(second, {}), 99);
+      if (p99 != 0 && (result.quiet_p99_us == 0 || p99 < result.quiet_p99_us)) result.quiet_p99_us = p99;
+      second_ends += std::chrono::seconds(1);
+    }
     while (!thinking.empty() && thinking.top().first <= Steady::now()) {
       Client& client = *clients[thinking.top().second];
       thinking.pop();
@@ -177,7 +185,9 @@ Result<LoadResult> Run(const Load& load, const Population& population) {
       Client& client = *clients[ready[i].data.u64];
       TRY_ASSIGN(const bool whole, client.Receive(/*wait=*/false));
       if (!whole) continue;
-      (client.is_hot ? result.hot_us : result.cold_us).push_back(MicrosSince(client.sent));
+      const float micros = MicrosSince(client.sent);
+      (client.is_hot ? result.hot_us : result.cold_us).push_back(micros);
+      second.push_back(micros);
       client.Count(result);
       thinking.emplace(Steady::now() + think(), size_t{ready[i].data.u64});
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -22,8 +21,6 @@ struct Load {
   uint64_t cold_percent = 5;
   uint64_t hot = 400;
   std::chrono::milliseconds time{10'000};
-  /// Ends the load before its time.
-  const std::atomic<bool>* stop = nullptr;
 };
 
 struct LoadResult {
@@ -31,6 +28,8 @@ struct LoadResult {
   uint64_t found = 0, missed = 0, refused = 0;
   std::string refusal;  ///< What the first of them said.
   double seconds = 0;
+  /// p99 of the second that had the least: what others on the machine disturbed least.
+  double quiet_p99_us = 0;
 
   std::vector<float> all_us() const;
 };
