@@ -410,7 +410,10 @@ class SnapshotView final : public RocksDb::View {
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     rocksdb::PinnableSlice value;
-    const rocksdb::Status status = db_.Get(read, handles_[static_cast<size_t>(family)], ToSlice(key), &value);
+    rocksdb::ColumnFamilyHandle* const handle = handles_[static_cast<size_t>(family)];
+    rocksdb::Status status = db_.Get(read, handle, ToSlice(key), &value);
+    // One bad read may be that of a moment, and rows that are damaged are given up.
+    if (status.IsCorruption()) status = db_.Get(read, handle, ToSlice(key), &value);
     if (!status.ok()) return ToError(status, "read");
     return use(ToBytes(value));
   }

@@ -582,6 +582,34 @@ TEST(RocksDbDisk, AFailedFlushIsResumedAndAFailedWriteIsOpenedAnew) {
   EXPECT_EQ(RowsOf(**db), (std::set<std::string>{"000", "001"}));
 }
 
+// What is damaged is given up: facts of a value, or the value. So one look is not enough.
+TEST(RocksDbDisk, ARowThatIsReadWrongOnceIsReadAgain) {
+  TempDir dir;
+  const std::string path = dir / "db";
+  std::filesystem::create_directory(path);
+  const auto disk = std::make_shared<FaultyDisk>(path);
+  RocksDbOptions options = PublishOptions().db;
+  options.disk = std::make_shared<FaultyEnv>(disk);
+  DiskFault fault{.count = 1, .how = How::kFlipped};
+  fault.calls = 1u << static_cast<int>(DiskCall::kRead);
+  fault.files = 1u << static_cast<int>(DiskFile::kTable);
+  for (bool failed = true; failed; failed = disk->failed() > 0) {
+    ++fault.first;
+    disk->Work();
+    const Result<std::unique_ptr<RocksDb>> db = RocksDb::Open(path, options);
+    ASSERT_TRUE(db) << db.error().ToText();
+    const RowChange row{RowChange::Kind::kPut, Family::kStats, "000", AsBytes("x")};
+    if (fault.first == 1) {
+      ASSERT_TRUE((*db)->Apply({&row, 1}, /*sync=*/true));
+      ASSERT_TRUE((*db)->Compact({}));
+    }
+    disk->Fail(fault);
+    const Status read = (*db)->Read(Family::kStats, "000", [](Bytes) { return Status(); });
+    EXPECT_TRUE(read) << fault.first << ": " << read.error().ToText();
+  }
+  EXPECT_GT(fault.first, 1u) << "no read was spoiled";
+}
+
 TEST(LogWatch, ALogBeginsOnceTheOneBeforeIsSynced) {
   TempDir dir;
   const std::string path = dir / "db";
