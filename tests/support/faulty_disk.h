@@ -66,7 +66,15 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   explicit FaultyDisk(std::string directory)
       : FileSystemWrapper(rocksdb::FileSystem::Default()),
         directory_(std::move(directory)),
-        removed_(directory_ + ".removed") {}
+        removed_(directory_ + ".removed") {
+    // What is there already is on the disk.
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_, none)) {
+      const File file{entry.path().string(), entry.file_size(), entry.file_size()};
+      live_[entry.path().filename().string()] = std::make_shared<File>(file);
+    }
+    durable_ = live_;
+  }
   ~FaultyDisk() override {
     std::error_code ignored;
     std::filesystem::remove_all(removed_, ignored);
