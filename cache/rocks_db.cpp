@@ -29,6 +29,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "cache/log_watch.h"
 
 namespace ingot::cache {
 namespace {
@@ -103,7 +104,8 @@ class AddNumbers final : public rocksdb::AssociativeMergeOperator {
 
 /// Leaves out of a replay what was written after changes that a loss of power has taken: of two logs that were not
 /// synced the disk may keep the newer alone, and RocksDB does not see that the end of the older is missing
-/// (https://github.com/facebook/rocksdb/wiki/WAL-Recovery-Modes). Changes are numbered, so that a hole shows.
+/// (https://github.com/facebook/rocksdb/wiki/WAL-Recovery-Modes). Changes are numbered, so that a hole shows. LogWatch
+/// lets none come about, but on a disk that says of syncs what is not so.
 class NoHoles final : public rocksdb::WalFilter {
  public:
   WalProcessingOption LogRecordFound(unsigned long long, const std::string& file, const rocksdb::WriteBatch& batch,
@@ -247,9 +249,15 @@ void RemoveEmptyLogs(const std::string& dir) {
 
 /// One opening of the database.
 struct RocksDb::Opened {
+  const LogWatch log_watch;
   NoHoles no_holes;  // used while it opens
   std::unique_ptr<rocksdb::DB> db;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // owned; in the order of Family, then default
+
+  Opened(rocksdb::Env& env, const std::shared_ptr<Troubles>& troubles)
+      : log_watch(env, [troubles](const rocksdb::IOStatus& error) {
+          troubles->Add(ToError(error, "sync a log"), /*open_anew=*/true);
+        }) {}
 
   rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
 
@@ -261,9 +269,9 @@ struct RocksDb::Opened {
       families.emplace_back(kFamilyNames[i], MakeFamilyOptions(options, static_cast<Family>(i), cache));
     }
     families.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
-    auto opened = std::make_unique<Opened>();
+    auto opened = std::make_unique<Opened>(*env, troubles);
     rocksdb::DBOptions db_options = MakeDbOptions(options);
-    db_options.env = env;
+    db_options.env = opened->log_watch.disk();
     db_options.wal_filter = &opened->no_holes;
     db_options.listeners.push_back(std::make_shared<ErrorListener>(std::move(troubles)));
     rocksdb::DB* db = nullptr;
@@ -272,6 +280,7 @@ struct RocksDb::Opened {
                   : rocksdb::DB::Open(db_options, dir, families, &opened->handles, &db);
     if (!status.ok()) return ToError(status, "open " + dir);
     opened->db.reset(db);
+    TRY(ToStatus(opened->log_watch.error(), "open " + dir));
     return opened;
   }
   ~Opened() {
@@ -310,10 +319,12 @@ struct RocksDb::State {
     env->GetFileSystem()->DeleteFile(file, rocksdb::IOOptions(), nullptr).PermitUncheckedError();
     return ToStatus(written, "write " + file);
   }
-  Status OpenAnew(const RocksDbOptions& options) {
+  /// `number`: for Troubles::End, all that the opening before had to say included.
+  Status OpenAnew(const RocksDbOptions& options, uint64_t& number) {
     const std::unique_lock lock(exchange);
     opened.reset();
     ++opening;
+    number = troubles->Begin().second;
     Result<std::unique_ptr<Opened>> again = Opened::Open(dir, options, env, troubles, /*only_read=*/false);
     Status status;
     if (!again) {
@@ -367,7 +378,7 @@ Status RocksDb::Mend() {
     return Error(error.code(), fmt::format("{} takes no writes, which is tried again in {} ms: {}", state.dir,
                                            (state.next_try_ns - now) / 1'000'000 + 1, error.message()));
   }
-  const auto [open_anew, number] = state.troubles->Begin();
+  auto [open_anew, number] = state.troubles->Begin();
   Status mended;
   // One bad read may be that of a moment; what is found again is damage, which opening anew does not mend.
   if (state.troubles->last()->code() == Code::kCorrupt && ++state.corruptions > 1) mended = state.Unusable();
@@ -378,7 +389,7 @@ Status RocksDb::Mend() {
       const std::shared_lock shared(state.exchange);
       goes_on = state.opened != nullptr && state.opened->db->Resume().ok();
     }
-    if (!goes_on) mended = state.OpenAnew(options_);
+    if (!goes_on) mended = state.OpenAnew(options_, number);
   }
   if (!mended) {
     state.wait_ms = std::clamp(2 * state.wait_ms, options_.mend_wait_ms_min, options_.mend_wait_ms_max);
@@ -404,7 +415,10 @@ class SnapshotView final : public RocksDb::View {
     rocksdb::ReadOptions read;
     read.snapshot = snapshot_;
     rocksdb::PinnableSlice value;
-    const rocksdb::Status status = db_.Get(read, handles_[static_cast<size_t>(family)], ToSlice(key), &value);
+    rocksdb::ColumnFamilyHandle* const handle = handles_[static_cast<size_t>(family)];
+    rocksdb::Status status = db_.Get(read, handle, ToSlice(key), &value);
+    // One bad read may be that of a moment, and rows that are damaged are given up.
+    if (status.IsCorruption()) status = db_.Get(read, handle, ToSlice(key), &value);
     if (!status.ok()) return ToError(status, "read");
     return use(ToBytes(value));
   }
@@ -483,7 +497,8 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync, uint64_t op
   }
   rocksdb::WriteOptions write;
   write.sync = sync;
-  const rocksdb::Status status = state_->opened->db->Write(write, &batch);
+  rocksdb::Status status = state_->opened->db->Write(write, &batch);
+  if (status.ok() && sync) status = state_->opened->log_watch.error();
   if (status.ok()) return {};
   // Whether the changes are in the log is known only once the log has been read.
   const Error error = ToError(status, "write " + state_->dir);

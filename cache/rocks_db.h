@@ -66,8 +66,8 @@ struct RowChange {
   Bytes value = {};   ///< kAdd: numbers of 8 bytes that are added to the row's, which may be absent
 };
 
-/// A RocksDB with Ingot's column families behind plain types; the only file that includes
-/// RocksDB. Thread-safe.
+/// A RocksDB with Ingot's column families behind plain types; with LogWatch the only file that
+/// includes RocksDB. Thread-safe.
 ///
 /// After an error of the disk no change is made until Mend() succeeds; reads go on where the disk allows. What is
 /// applied reaches the disk in order: after a crash or loss of power all up to some change is there, nothing after it.

@@ -185,6 +185,8 @@ void RocksStore::ClearAbandoned() {
   std::vector<std::pair<TableKey, uint64_t>> abandoned;
   {
     MutexLock lock(abandoned_mutex_);
+    // What is seen of them before the database is opened anew may not be on the disk.
+    if (!db_->Trouble().empty()) return;
     abandoned.swap(abandoned_);
   }
   for (const auto& [name, write_id] : abandoned) {

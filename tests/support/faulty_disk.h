@@ -54,14 +54,6 @@ struct DiskFault {
     kFlipped,    ///< reads it with one bit flipped and says nothing
   };
   How how = How::kError;
-  /// What syncs of logs do. RocksDB built with assertions, as Debian's is, aborts where one fails in a flush while a
-  /// write waits for it: a run in which flushes and writes meet must not let them fail.
-  enum class LogSync : uint8_t {
-    kFails,    ///< as other calls
-    kWorks,    ///< always
-    kForgets,  ///< says so, but after the first call that failed nothing is synced: the power is gone
-  };
-  LogSync log_sync = LogSync::kFails;
   bool Matches(DiskCall call, DiskFile file) const {
     return (calls >> static_cast<int>(call) & 1) != 0 && (files >> static_cast<int>(file) & 1) != 0;
   }
@@ -74,7 +66,15 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   explicit FaultyDisk(std::string directory)
       : FileSystemWrapper(rocksdb::FileSystem::Default()),
         directory_(std::move(directory)),
-        removed_(directory_ + ".removed") {}
+        removed_(directory_ + ".removed") {
+    // What is there already is on the disk.
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_, none)) {
+      const File file{entry.path().string(), entry.file_size(), entry.file_size()};
+      live_[entry.path().filename().string()] = std::make_shared<File>(file);
+    }
+    durable_ = live_;
+  }
   ~FaultyDisk() override {
     std::error_code ignored;
     std::filesystem::remove_all(removed_, ignored);
@@ -269,11 +269,6 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
     // Whether the machine's disk has it does not matter here, and waiting for it takes time.
     rocksdb::IOStatus Sync(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
       const std::lock_guard lock(disk_.mutex_);
-      const DiskFault::LogSync log_sync = disk_.fault_.log_sync;
-      if (KindOf(path_) == DiskFile::kLog && log_sync != DiskFault::LogSync::kFails) {
-        if (log_sync == DiskFault::LogSync::kWorks || disk_.failed_ == 0) file_->synced = file_->size;
-        return rocksdb::IOStatus::OK();
-      }
       if (auto status = disk_.Check(DiskCall::kSync, path_); !status.ok()) return status;
       file_->synced = file_->size;
       return rocksdb::IOStatus::OK();
