@@ -23,8 +23,8 @@ class BlobStore {
   virtual ~BlobStore() = default;
   /// kNotFound: the normal miss; kCorrupt: what was there is not what the name says, and is gone.
   virtual Task<SealedRef> Get(Digest digest, Until until) = 0;
-  /// True when it was absent. kInvalid: the bytes have another digest; kExhausted: a limit, a full disk.
-  /// `cost_s`: seconds that making it again would take.
+  /// True when it was absent. kInvalid: the bytes have another digest; kExhausted: a limit, a full disk; kUnsupported:
+  /// larger than it ever takes. `cost_s`: seconds that making it again would take.
   virtual Task<bool> Put(Digest digest, SealedRef blob, double cost_s, Until until) = 0;
   /// Which of these are there, in order, without reading them.
   virtual Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) = 0;

@@ -26,7 +26,7 @@ Task<SealedRef> IndexedBlobs::Get(Digest digest, Until until) {
 Task<bool> IndexedBlobs::Put(Digest digest, SealedRef blob, double cost_s, Until until) {
   CO_TRY(until.Check());
   if (blob->size() > bytes_max_) {
-    co_return Error(Code::kExhausted,
+    co_return Error(Code::kUnsupported,
                     fmt::format("{} bytes, and the index takes {} at most (cluster_index_blob_bytes_max); larger ones "
                                 "need a store of blobs (cluster_blobs_endpoint)",
                                 blob->size(), bytes_max_));

@@ -11,8 +11,8 @@
 namespace ingot::cache {
 
 /// Small blobs as records of an index, for those who have no store of blobs: a server that holds everybody's records
-/// must not be held up by large values (docs/format/redis.md). Errors as BlobStore, and kExhausted: a blob of more
-/// than `bytes_max`. Thread-safe.
+/// must not be held up by large values (docs/format/redis.md). Never takes a blob of more than `bytes_max`.
+/// Thread-safe.
 class IndexedBlobs final : public BlobStore {
  public:
   IndexedBlobs(std::shared_ptr<Index> index, uint64_t bytes_max) : index_(std::move(index)), bytes_max_(bytes_max) {}

@@ -54,7 +54,7 @@ TEST(IndexedBlobs, RefusesWhatWouldHoldUpTheIndex) {
   EXPECT_TRUE(Await(blobs.Put(DigestOf(small), SealedFile::Copy(small).value(), 1, Until())).value());
   const auto put = Await(blobs.Put(DigestOf(large), SealedFile::Copy(large).value(), 1, Until()));
   ASSERT_FALSE(put);
-  EXPECT_EQ(put.error().code(), Code::kExhausted);
+  EXPECT_EQ(put.error().code(), Code::kUnsupported);
   EXPECT_THAT(put.error().message(), ::testing::HasSubstr("cluster_blobs_endpoint"));
 }
 

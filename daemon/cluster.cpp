@@ -372,9 +372,13 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     // Another has said exactly this: nothing is to be added to its word.
     if (EnvelopeOf(*stored, variant)) continue;
     CO_TRY_ASSIGN(const Buffer envelope, SignVariant(voucher, *entry, *stored, variant, (*file)->bytes()));
-    CO_TRY(co_await PutBlob(artifact, stored->compile_s, until));
+    const Status put = co_await PutBlob(artifact, stored->compile_s, until);
+    // What the tier never takes keeps nothing else from being shared.
+    if (!put && put.error().code() == Code::kUnsupported) continue;
+    CO_TRY(put);
     const Status text = co_await PutBlob({stored->text_low, stored->text_high}, stored->compile_s, until);
-    if (!text && text.error().code() != Code::kNotFound) co_return text;
+    const Code code = text ? Code::kNotFound : text.error().code();
+    if (code != Code::kNotFound && code != Code::kUnsupported) co_return text;
     auto out = std::make_unique<proto::SignedVariantT>();
     out->variant.assign(variant.begin(), variant.end());
     out->envelope.assign(envelope.begin(), envelope.end());

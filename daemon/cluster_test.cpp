@@ -9,6 +9,7 @@
 
 #include "base/fake_clock.h"
 #include "cache/circuit_breaker.h"
+#include "cache/indexed_blobs.h"
 #include "cache/local_blobs.h"
 #include "cache/local_index.h"
 #include "daemon/convert.h"
@@ -188,7 +189,7 @@ class ClusterTest : public testing::Test {
     return StartWith(name, may_sign ? key_.get() : nullptr);
   }
   std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
-    return std::make_unique<Machine>(dir_.path(), name, index_, has_blobs_ ? &blobs_ : nullptr, key, trust_file(),
+    return std::make_unique<Machine>(dir_.path(), name, index_, tier_, key, trust_file(),
                                      compile_ms_max_);
   }
   static Digest GraphKeyOf(const std::string& graph) {
@@ -211,7 +212,8 @@ class ClusterTest : public testing::Test {
   cache::LocalIndex index_{shared_};
   cache::LocalBlobs blobs_{shared_};
   std::unique_ptr<cache::SigningKey> key_;
-  bool has_blobs_ = true;
+  cache::IndexedBlobs small_blobs_{std::shared_ptr<cache::Index>(&index_, [](cache::Index*) {}), 30};
+  cache::BlobStore* tier_ = &blobs_;
   uint64_t compile_ms_max_ = 20'000;
 };
 
@@ -474,12 +476,47 @@ TEST_F(ClusterTest, AHolderThatLosesItsLeaseTakesItAgain) {
 }
 
 TEST_F(ClusterTest, WithoutBlobsNobodyWaitsForWhatCannotCome) {
-  has_blobs_ = false;
+  tier_ = nullptr;
   const Digest graph_key = GraphKeyOf("graph f 4");
   ASSERT_TRUE(RunTask(index_.Acquire(graph_key, "other", std::chrono::hours(1), Until::Done())));
   const auto a = Start("a");
   EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
   EXPECT_EQ(Count(Counter::cluster_waits), 0u);
+}
+
+TEST_F(ClusterTest, WhatIsTooLargeToShareIsWaitedForOnce) {
+  tier_ = &small_blobs_;
+  const std::string graph = "graph far_too_large_for_an_index 4";
+  std::vector<std::unique_ptr<Machine>> machines;
+  std::vector<std::thread> threads;
+  for (const char* name : {"a", "b", "c"}) {
+    machines.push_back(Start(name));
+    machines.back()->compilers().CloseGate();
+    threads.emplace_back([&, machine = machines.back().get()] {
+      EXPECT_TRUE(machine->client().Compile(MakeCompile("f", graph)));
+    });
+    if (machines.size() == 1) machines.front()->compilers().WaitForJob();
+  }
+  WaitFor([&] { return Count(Counter::cluster_waits) == 2; });
+  machines[0]->compilers().OpenGate();
+  // Both at once, and not the last after the other.
+  WaitFor([&] { return machines[1]->compilers().started() == 1 && machines[2]->compilers().started() == 1; });
+  machines[1]->compilers().OpenGate();
+  machines[2]->compilers().OpenGate();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ClusterTest, WhatIsTooLargeToShareKeepsNothingElseFromIt) {
+  tier_ = &small_blobs_;
+  const auto a = Start("a");
+  a->index().away = true;
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  ASSERT_TRUE(a->client().Compile(MakeCompile("large", "graph far_too_large_for_an_index 4")));
+  a->index().away = false;
+  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_FALSE(b->client().Lookup(*MakeKey("large"))->reply.found);
 }
 
 TEST(CircuitBreakerTest, LetsOneTryAfterAWhileAndAllAfterASuccess) {

@@ -27,6 +27,8 @@ constexpr double kUnsentCost = 1e9;
 /// Times that what holds a lease may be lost before whoever waits for it compiles by himself.
 constexpr int kLostMax = 3;
 constexpr milliseconds kPauseMin{500};
+/// What a holder says who has compiled what the cluster has no room for: whoever needs it makes it himself.
+constexpr const char* kUnshared = "made, and too large to be shared";
 
 Digest UnsentKey(const Digest& entry) {
   Hasher hasher;
@@ -80,13 +82,13 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
   co_return std::optional<Result<Landed>>(Result<Landed>(landed));
 }
 
-/// Who holds the lease once it is not the same holder any more. What a holder says of his progress is no reason to ask
-/// again for what he makes.
+/// Who holds the lease once it is not the same holder any more, or he has made what he cannot share. What else a holder
+/// says of his progress is no reason to ask again for what he makes.
 boost::asio::awaitable<Result<cache::Lease>> Sharing::HolderAfter(Digest graph_key, cache::Lease held, Until until) {
   const uint64_t fence = held.fence;
   while (true) {
     Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, std::move(held), until);
-    if (!now || now->fence != fence) co_return now;
+    if (!now || now->fence != fence || now->progress == kUnshared) co_return now;
     held = *std::move(now);
   }
 }
@@ -121,6 +123,7 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
       }
       co_return turn;
     }
+    if (lease->progress == kUnshared) co_return turn;
     if (!has_waited) {
       has_waited = true;
       GlobalMetrics().Add(Counter::cluster_waits);
@@ -162,6 +165,11 @@ boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::Gr
     LogWarn("did not share a compile", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
   }
   if (turn.fence == nullptr) co_return;
+  if (!published && published.error().code() == Code::kUnsupported) {
+    // Given back, the lease would go from one who waits to the next, each of whom compiles while all others wait.
+    const Result<bool> told = co_await core_.cluster.Renew(graph_key, *turn.fence, kUnshared, until);
+    if (told && *told) co_return;
+  }
   Ignore(co_await core_.cluster.Release(graph_key, *turn.fence, until), "it ends by itself");
 }
 

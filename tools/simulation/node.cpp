@@ -35,7 +35,8 @@ std::unique_ptr<proto::EntryKeyT> KeyOf(const std::string& key) {
 }  // namespace
 
 const char* NameOf(Cause cause) {
-  constexpr const char* kNames[kCauses] = {"holder_died", "shard_lost", "partition", "blobs_away", "other"};
+  constexpr const char* kNames[kCauses] = {
+      "holder_died", "shard_lost", "partition", "blobs_away", "too_large", "slow", "other"};
   return kNames[static_cast<size_t>(cause)];
 }
 
@@ -63,8 +64,10 @@ void IdleCompilers::Count(const std::string& graph) {
   Cause cause = Cause::kOther;
   if (work.holder_died && work.finished == 0) cause = Cause::kHolderDied;
   else if (home.is_lost || home.was_lost) cause = Cause::kShardLost;
-  else if (scenario.nodes_cut > 0 && home.is_cut_off && now >= scenario.cut_s) cause = Cause::kCut;
-  else if (!scenario.has_blobs || now >= scenario.blobs_lost_s) cause = Cause::kBlobsAway;
+  else if ((home.is_cut_off || place_->is_cut) && now >= scenario.cut_s) cause = Cause::kCut;
+  else if (!scenario.has_blobs) cause = Cause::kTooLarge;
+  else if (now >= scenario.blobs_lost_s) cause = Cause::kBlobsAway;
+  else if (scenario.shards_slow > 0) cause = Cause::kSlow;
   ++ledger.again[static_cast<size_t>(cause)];
 }
 
@@ -133,6 +136,7 @@ Node::Node(Fleet& fleet, size_t number, bool is_cut, std::shared_ptr<cache::Memo
   const std::shared_ptr<cache::Index> listing = shards.front().index;
   parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), listing, clock_);
   if (world.scenario.has_blobs) parts.blobs = std::make_shared<BlobLink>(world, place_);
+  else parts.blobs = std::make_shared<SmallBlobs>(world, parts.index, fleet.config.cluster_index_blob_bytes_max);
   parts.key = fleet.key;
   parts.host = place_->name;
   cache::Trust::Options trust;

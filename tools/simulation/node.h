@@ -17,8 +17,8 @@
 namespace ingot::simulation {
 
 /// Why a key was compiled once more.
-enum class Cause : uint8_t { kHolderDied, kShardLost, kCut, kBlobsAway, kOther };
-inline constexpr size_t kCauses = 5;
+enum class Cause : uint8_t { kHolderDied, kShardLost, kCut, kBlobsAway, kTooLarge, kSlow, kOther };
+inline constexpr size_t kCauses = 7;
 const char* NameOf(Cause cause);
 
 /// Who compiled what.

@@ -221,6 +221,28 @@ Task<Lease> Link::Watch(Digest key, uint64_t fence, std::string progress, Until 
   co_return now;
 }
 
+Task<cache::SealedRef> SmallBlobs::Get(Digest digest, Until until) {
+  CO_TRY_ASSIGN(cache::SealedRef blob, co_await records_.Get(digest, until));
+  ++world_.blobs.reads;
+  world_.blobs.bytes_read += RealBytes(digest, blob->bytes());
+  co_return blob;
+}
+
+Task<bool> SmallBlobs::Put(Digest digest, cache::SealedRef blob, double cost_s, Until until) {
+  const uint64_t bytes = RealBytes(digest, blob->bytes());
+  if (bytes > bytes_max_) co_return Error(Code::kUnsupported, "too large for the index");
+  CO_TRY_ASSIGN(const bool is_new, co_await records_.Put(digest, std::move(blob), cost_s, until));
+  ++world_.blobs.writes;
+  if (is_new) world_.blobs.bytes_written += bytes;
+  co_return is_new;
+}
+
+Task<std::vector<bool>> SmallBlobs::Has(std::vector<Digest> digests, Until until) {
+  co_return co_await records_.Has(std::move(digests), until);
+}
+
+Task<bool> SmallBlobs::Delete(Digest digest, Until until) { co_return co_await records_.Delete(digest, until); }
+
 Task<void> BlobLink::Pass(uint64_t bytes, Until until) {
   CO_TRY(until.Check());
   if (!place_->is_alive) co_return Error(Code::kCancelled, "the machine is gone");

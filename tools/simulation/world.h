@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/blob_store.h"
+#include "cache/indexed_blobs.h"
 #include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "tools/simulation/chance.h"
@@ -129,6 +130,24 @@ class Link final : public cache::Index {
   World& world_;
   Server& server_;
   const PlaceRef place_;
+};
+
+/// Small blobs as records of the index, as daemons without a store of blobs keep them. Bodies here say only which they
+/// are: what is too large is told by the size it would have.
+class SmallBlobs final : public cache::BlobStore {
+ public:
+  SmallBlobs(World& world, std::shared_ptr<cache::Index> index, uint64_t bytes_max)
+      : world_(world), bytes_max_(bytes_max), records_(std::move(index), bytes_max) {}
+  cache::Task<cache::SealedRef> Get(Digest digest, Until until) override;
+  cache::Task<bool> Put(Digest digest, cache::SealedRef blob, double cost_s, Until until) override;
+  cache::Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) override;
+  cache::Task<bool> Delete(Digest digest, Until until) override;
+  std::string Describe() const override { return records_.Describe(); }
+
+ private:
+  World& world_;
+  const uint64_t bytes_max_;
+  cache::IndexedBlobs records_;
 };
 
 /// The shared blobs as one node sees them.
