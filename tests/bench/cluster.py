@@ -78,21 +78,25 @@ def hit(rounds: int = 7) -> None:
     a, b = world.hosts
     cold = a.python(FIRST, "minilm", "ingot")
     world.shared()
-    rows, eager, ours, warm = [], [], [], []
+    rows, eager, ours, warm, took, recorded = [], [], [], [], [], 0
     for _ in range(rounds):
         eager.append(b.python(FIRST, "minilm", "eager")["first_s"])
         b.forget()
         b.start()
         run = b.python(FIRST, "minilm", "ingot")
-        assert run["stats"]["captures"] == 0, run["stats"]
+        recorded += run["stats"]["captures"]
         assert run["difference"] < 1e-4
         ours.append(run["first_s"])
+        stats = b.stats()
+        took.append(stats["cluster_lookup_ns"] / max(1, stats["cluster_lookup_count"]) / 1e6)
         warm.append(b.python(FIRST, "minilm", "ingot")["first_s"])
     e = statistics.median(eager)
     for name, found in (("eager", eager), ("from the cluster", ours), ("from its own daemon", warm)):
         rows.append([name, *(f"{value * 1e3:.1f}" for value in (min(found), statistics.median(found), max(found))), f"{(statistics.median(found) - e) * 1e3:+.1f}"])
     print(tabulate(rows, headers=["first call of MiniLM on a new machine, ms", "least", "median", "most", "beyond eager"]))
-    print(f"the first machine: native after {cold['native_s']:.2f} s; lookup {b.stats()['cluster_lookup_ns'] / max(1, b.stats()['cluster_lookup_count']) / 1e6:.1f} ms\n")
+    size = a.json("list")["entries"][0]["bytes"]
+    print(f"{recorded} of {rounds} were too late for cluster_lookup_ms_max and ran eagerly; one look-up in the cluster {min(took):.1f} to {max(took):.1f} ms, {size / 1e6:.2f} MB; "
+          f"the first machine had native code after {cold['native_s']:.2f} s\n")
     world.close()
 
 
@@ -180,5 +184,6 @@ def trouble() -> None:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(line_buffering=True)
     for name in sys.argv[1:] or ["hit", "many", "killed", "trouble"]:
         {"hit": hit, "many": many, "killed": killed, "trouble": trouble}[name]()
