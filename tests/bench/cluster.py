@@ -141,11 +141,11 @@ def killed() -> None:
     a, b = world.hosts
     a.start()
     b.start()
-    dying = a.begin(CALLS, "300", "30")
+    dying = a.begin(CALLS, "60", "30")
     wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
     a.stop_workers()
     assert a.stats()["compiles"] == 0
-    other = b.begin(CALLS, "300", "12")
+    other = b.begin(CALLS, "60", "12")
     wait_until("the other waits for it", lambda: b.stats()["cluster_waits"] == 1)
     a.kill()
     began = time.perf_counter()
