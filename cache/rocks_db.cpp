@@ -129,11 +129,10 @@ class NoHoles final : public rocksdb::WalFilter {
 /// What is wrong with the disk. Thread-safe; never waits, since RocksDB tells it from its own threads.
 class Troubles {
  public:
-  void Add(const Error& error, bool open_anew) {
+  void Add(const Error& error) {
     MutexLock lock(mutex_);
     ++number_;
     last_ = error;
-    open_anew_ = open_anew_ || open_anew;
     is_ill_ = true;
   }
   bool is_ill() const { return is_ill_; }
@@ -141,17 +140,16 @@ class Troubles {
     MutexLock lock(mutex_);
     return last_;
   }
-  /// Whether going on where it stopped is not enough, and what to give to End.
-  std::pair<bool, uint64_t> Begin() const {
+  /// What to give to End.
+  uint64_t number() const {
     MutexLock lock(mutex_);
-    return {open_anew_, number_};
+    return number_;
   }
   /// It is over, unless there was more since.
   void End(uint64_t number) {
     MutexLock lock(mutex_);
     if (number != number_) return;
     last_.reset();
-    open_anew_ = false;
     is_ill_ = false;
   }
 
@@ -160,7 +158,6 @@ class Troubles {
   std::atomic<bool> is_ill_{false};
   uint64_t number_ GUARDED_BY(mutex_) = 0;
   std::optional<Error> last_ GUARDED_BY(mutex_);
-  bool open_anew_ GUARDED_BY(mutex_) = false;
 };
 
 /// Hears of errors in RocksDB's own threads, and keeps RocksDB from mending them: one way to do so is enough,
@@ -168,11 +165,8 @@ class Troubles {
 class ErrorListener final : public rocksdb::EventListener {
  public:
   explicit ErrorListener(std::shared_ptr<Troubles> troubles) : troubles_(std::move(troubles)) {}
-  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* status) override {
-    using Reason = rocksdb::BackgroundErrorReason;
-    // What a failed write left in the log is known only once the log has been read.
-    const bool open_anew = reason == Reason::kWriteCallback || reason == Reason::kMemTable;
-    troubles_->Add(ToError(*status, "write"), open_anew);
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    troubles_->Add(ToError(*status, "write"));
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* go_on) override { *go_on = false; }
 
@@ -256,7 +250,7 @@ struct RocksDb::Opened {
 
   Opened(rocksdb::Env& env, const std::shared_ptr<Troubles>& troubles)
       : log_watch(env, [troubles](const rocksdb::IOStatus& error) {
-          troubles->Add(ToError(error, "sync a log"), /*open_anew=*/true);
+          troubles->Add(ToError(error, "sync a log"));
         }) {}
 
   rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
@@ -324,7 +318,7 @@ struct RocksDb::State {
     const std::unique_lock lock(exchange);
     opened.reset();
     ++opening;
-    number = troubles->Begin().second;
+    number = troubles->number();
     Result<std::unique_ptr<Opened>> again = Opened::Open(dir, options, env, troubles, /*only_read=*/false);
     Status status;
     if (!again) {
@@ -353,7 +347,7 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
     const Error error = opened.error();
     opened = Opened::Open(dir, options, state->env, state->troubles, /*only_read=*/true);
     if (!opened) return error;
-    state->troubles->Add(error, /*open_anew=*/true);
+    state->troubles->Add(error);
     LogWarn("opened a store for reading only", {{"dir", dir}, {"reason", error}});
   }
   TRY_ASSIGN(state->opened, std::move(opened));
@@ -378,19 +372,14 @@ Status RocksDb::Mend() {
     return Error(error.code(), fmt::format("{} takes no writes, which is tried again in {} ms: {}", state.dir,
                                            (state.next_try_ns - now) / 1'000'000 + 1, error.message()));
   }
-  auto [open_anew, number] = state.troubles->Begin();
+  uint64_t number = state.troubles->number();
   Status mended;
   // One bad read may be that of a moment; what is found again is damage, which opening anew does not mend.
   if (state.troubles->last()->code() == Code::kCorrupt && ++state.corruptions > 1) mended = state.Unusable();
   if (mended) mended = state.Probe();
-  if (mended) {
-    bool goes_on = false;
-    if (!open_anew) {
-      const std::shared_lock shared(state.exchange);
-      goes_on = state.opened != nullptr && state.opened->db->Resume().ok();
-    }
-    if (!goes_on) mended = state.OpenAnew(options_, number);
-  }
+  // Never DB::Resume: what a failed write left in a log is known only once that has been read, and where the flush with
+  // which it begins fails as well it may wait for it for ever.
+  if (mended) mended = state.OpenAnew(options_, number);
   if (!mended) {
     state.wait_ms = std::clamp(2 * state.wait_ms, options_.mend_wait_ms_min, options_.mend_wait_ms_max);
     state.next_try_ns = now + static_cast<int64_t>(state.wait_ms) * 1'000'000;
@@ -502,7 +491,7 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync, uint64_t op
   if (status.ok()) return {};
   // Whether the changes are in the log is known only once the log has been read.
   const Error error = ToError(status, "write " + state_->dir);
-  state_->troubles->Add(error, /*open_anew=*/true);
+  state_->troubles->Add(error);
   return error;
 }
 
