@@ -176,7 +176,7 @@ TEST_F(SessionTest, EndsAClientThatReadsNothing) {
   ExpectAlive();
 }
 
-TEST_F(SessionTest, LookupsAndCompilesDoNotStarveQueries) {
+TEST_F(SessionTest, CompilesStarveNeitherLookupsNorQueries) {
   Mutex mutex;
   CondVar changed;
   bool open = false;
@@ -190,7 +190,9 @@ TEST_F(SessionTest, LookupsAndCompilesDoNotStarveQueries) {
   while (core_->pool.Post(wait) || begun < config_.pool_threads) std::this_thread::yield();
   const auto connection = Connect();
   for (const char* verb : {"status", "stats", "list", "verify"}) EXPECT_TRUE(connection->Query(verb)) << verb;
-  EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kExhausted);
+  EXPECT_EQ(connection->Fetch({1, 2}).error().code(), Code::kNotFound);
+  EXPECT_FALSE(connection->Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_EQ(connection->Compile(MakeCompile("f", "graph f 4")).error().code(), Code::kExhausted);
   {
     MutexLock lock(mutex);
     open = true;
