@@ -4,6 +4,7 @@
 import concurrent.futures
 import json
 import os
+import time
 
 import pytest
 from hosts import Cluster, Host, wait_until
@@ -64,20 +65,22 @@ def test_machines_that_miss_at_once_compile_once(cluster: Cluster) -> None:
 
 
 def test_a_machine_that_dies_while_it_compiles_is_taken_over(cluster: Cluster) -> None:
-    a, b = cluster.add(2, cluster_lease_ms=1500)
+    # With one worker no other one goes on with the compile.
+    a, b = cluster.add(2, cluster_lease_ms=1500, workers=1)
     a.start()
-    dying = a.begin(PROGRAM, "150")
+    dying = a.begin(PROGRAM, "300")
     wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
     a.stop_workers()
+    time.sleep(0.5)  # What a worker had said before it was stopped would have been heard by now.
     assert a.stats()["compiles"] == 0
     b.start()
-    other = b.begin(PROGRAM, "150")
+    other = b.begin(PROGRAM, "300")
     wait_until("the other waits for it", lambda: b.stats()["cluster_waits"] == 1)
+    dying.kill()  # It would start another daemon.
+    dying.wait()
     a.kill()
     assert Host.finish(other)["native_calls"] >= 1
     assert b.stats()["compiles"] == 1
-    dying.kill()
-    dying.wait()
 
 
 # All of them against a real S3 server (tools/test --cluster).
