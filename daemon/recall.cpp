@@ -33,11 +33,10 @@ bool IsTakenBack(const cache::Trust& trust, Bytes envelope) {
   }
 }
 
-size_t DropTakenBack(proto::EntryRecordT& record, const cache::Trust& trust) {
-  return std::erase_if(record.variants, [&](const auto& stored) {
-    return std::ranges::any_of(stored->origins,
-                               [&](const auto& origin) { return IsTakenBack(trust, origin->envelope); });
-  });
+/// Whether any part of a variant is here by the word of such a builder.
+bool IsTakenBack(const cache::Trust& trust, const proto::StoredVariantT& stored) {
+  return std::ranges::any_of(stored.origins,
+                             [&](const auto& origin) { return IsTakenBack(trust, Bytes(origin->envelope)); });
 }
 
 }  // namespace
@@ -48,10 +47,8 @@ cache::Task<Recall::Counts> Recall::FromHere(Until until) {
   if (trust == nullptr) co_return counts;
   std::vector<Digest> entries;
   const auto look = [&](const EntryRef& entry) {
-    const bool is_hit = std::ranges::any_of(entry->record.variants, [&](const auto& stored) {
-      return std::ranges::any_of(stored->origins,
-                                 [&](const auto& origin) { return IsTakenBack(*trust, origin->envelope); });
-    });
+    const bool is_hit = std::ranges::any_of(entry->record.variants,
+                                            [&](const auto& stored) { return IsTakenBack(*trust, *stored); });
     if (is_hit) entries.push_back(entry->digest);
     return true;
   };
@@ -71,7 +68,9 @@ cache::Task<Recall::Counts> Recall::FromHere(Until until) {
   } while (!after.empty());
   for (const Digest& digest : entries) {
     size_t dropped = 0;
-    Entries::Change drop = [&](proto::EntryRecordT& record) { dropped = DropTakenBack(record, *trust); };
+    Entries::Change drop = [&](proto::EntryRecordT& record) {
+      dropped = std::erase_if(record.variants, [&](const auto& stored) { return IsTakenBack(*trust, *stored); });
+    };
     const Result<EntryRef> changed = co_await core_.entries.ChangeStored(digest, std::move(drop), until);
     if (!changed && changed.error().code() != Code::kNotFound) co_return changed.error();
     counts.variants += dropped;
