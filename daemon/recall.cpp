@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "cache/waiter.h"
-#include "daemon/cluster_records.h"
 #include "daemon/convert.h"
 #include "daemon/core.h"
 #include "daemon/graph_record.h"
@@ -81,10 +80,6 @@ cache::Task<Recall::Counts> Recall::FromHere(Until until) {
             {{"variants", counts.variants}, {"graphs", counts.graphs}});
   }
   co_return counts;
-}
-
-cache::Task<cache::Removed> Recall::FromCluster(Until until) {
-  co_return co_await core_.cluster.RemoveRevoked(until);
 }
 
 boost::asio::awaitable<void> Recall::Watch() {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "cache/removal.h"
 #include "cache/task.h"
 #include "cache/trust.h"
 
@@ -13,9 +12,9 @@ namespace ingot::daemon {
 
 struct Core;
 
-/// Takes back what came by the word of somebody who is not trusted any more: out of this machine's store as soon as
-/// the trust file says so, out of the shared tiers when somebody asks for it. Programs that run already keep what
-/// they have. Thread-safe.
+/// Takes back what came by the word of somebody who is not trusted any more out of this machine's store, as soon as the
+/// trust file says so (Cluster::RemoveRevoked: out of the shared tiers). Programs that run already keep what they
+/// have. Thread-safe.
 class Recall {
  public:
   explicit Recall(Core& core) : core_(core) {}
@@ -27,8 +26,6 @@ class Recall {
   };
   /// Looks at everything that came from elsewhere. Bytes that nothing names any more are left to gc.
   cache::Task<Counts> FromHere(Until until);
-  /// Removes from the shared index and blobs what the trust file revokes.
-  cache::Task<cache::Removed> FromCluster(Until until);
   /// Looks from time to time whether the trust file has changed, until the daemon stops.
   boost::asio::awaitable<void> Watch();
 

@@ -51,7 +51,7 @@ Task<Json> RecallVerb(const VerbCall& call) {
   }
   CO_TRY(call.core.cluster.trust()->Refresh());
   CO_TRY_ASSIGN(const Recall::Counts here, co_await call.core.recall.FromHere(call.until));
-  CO_TRY_ASSIGN(const cache::Removed removed, co_await call.core.recall.FromCluster(call.until));
+  CO_TRY_ASSIGN(const cache::Removed removed, co_await call.core.cluster.RemoveRevoked(call.until));
   co_return Json{{"entries", here.entries},
                  {"variants", here.variants},
                  {"graphs", here.graphs},
