@@ -21,7 +21,7 @@ class BackgroundThread {
   static bool Enter();
   /// It does no longer.
   static void Leave();
-  /// The calling thread is about to let go of the GIL; whether it is one of these.
+  /// The calling thread is about to wait without the GIL; whether it is one of these.
   static bool StepOut();
   /// It has the GIL again. Does not return while the process is ending.
   static void StepIn();

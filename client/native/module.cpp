@@ -26,6 +26,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("enter_background", &BackgroundThread::Enter,
         "This thread of Ingot's runs Python from now on; False when it must not.");
   m.def("leave_background", &BackgroundThread::Leave);
+  m.def("step_out_background", &BackgroundThread::StepOut,
+        "The calling thread is about to wait for something; whether it is one of Ingot's.");
+  m.def("step_in_background", &BackgroundThread::StepIn, "It has waited. Does not return while the process is ending.");
   m.def("end_background", [](double seconds) {
     return BackgroundThread::End(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
   }, "Lets none of Ingot's threads begin any more; whether those that ran Python were out in time.");

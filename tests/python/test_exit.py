@@ -3,6 +3,8 @@
 
 import socket
 
+import pytest
+
 JOBS = '''
 import json, sys, threading, time, types
 from ingot import _native, background
@@ -45,17 +47,24 @@ def test_the_end_waits_for_what_runs_python_and_lets_nothing_else_begin(store):
     assert found == {"left": 200_000, "second": False, "third": False, "may": False, "late": "the process is ending"}
 
 
-def test_the_end_does_not_wait_for_the_daemon(store, tmp_path):
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_the_end_does_not_wait_for_the_daemon(store, tmp_path, when):
     """One that takes the connection and never answers."""
     silent = socket.socket(socket.AF_UNIX)
     silent.bind(str(tmp_path / "s"))
     silent.listen(1)
-    found = store.python('''
-import json, torch, ingot
+    found = store.python(f'''
+import json, time, torch, ingot
 from ingot import _native
+when = {when!r}
 f = ingot.compile(lambda x: x * 2 + 1, config=ingot.Config(connect_ms_max=60_000))
 result = f(torch.ones(3)).tolist()
-print(json.dumps([result, _native.end_background(30.0)]), flush=True)
+if when == "later":
+    from ingot import background
+    while background._recordings._in_work is None:
+        time.sleep(0.001)
+    time.sleep(0.3)  # The compile waits for the connection by now.
+print(json.dumps([result, _native.end_background(5.0)]), flush=True)
 import os; os._exit(0)
 ''', INGOT_SOCKET=str(tmp_path / "s"))
     silent.close()

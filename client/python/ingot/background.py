@@ -40,6 +40,17 @@ def _running_python() -> "typing.Iterator[bool]":
             _native.leave_background()
 
 
+@contextlib.contextmanager
+def waiting() -> "typing.Iterator[None]":
+    """Whoever waits for the daemon in Python does it within this: the end of the process does not wait for him, and he stays there."""
+    is_background = _native.step_out_background()
+    try:
+        yield
+    finally:
+        if is_background:
+            _native.step_in_background()
+
+
 class _Line:
     """Jobs that one thread does in turn."""
 

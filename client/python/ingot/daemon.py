@@ -107,7 +107,9 @@ class Link:
             self.open_soon()  # In a child process nobody has yet.
         if self._connection is None and self._failure is not None and time.monotonic() - self._failed_at > self._RETRY_S:
             self.open_soon()
-        if not self._ready.wait(wait_ms / 1e3):
+        with background.waiting():
+            is_ready = self._ready.wait(wait_ms / 1e3)
+        if not is_ready:
             raise errors.Unavailable(f"the daemon did not answer within {wait_ms} ms")
         if self._connection is None:
             raise self._failure or errors.Unavailable("no connection")
