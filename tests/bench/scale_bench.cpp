@@ -203,23 +203,32 @@ Status MeasureMany(DaemonProcess& daemon, const Plan& plan) {
     beside.Stop();
     TRY(daemon.Connect());
   }
+  return {};
+}
+
+Status MeasureBeside(DaemonProcess& daemon, const Plan& plan) {
+  Load many;
+  Load calm = many;
+  calm.think_min = microseconds(10'000);
+  calm.think_max = microseconds(30'000);
   Beside beside;
   std::atomic<uint64_t> stored{0};
   TRY_ASSIGN(std::shared_ptr<Connection> writer, daemon.Connect());
+  // Made before: whoever stores has it, and making it is not what is measured.
+  std::string noise;
+  for (uint64_t state = 1; noise.size() < (8u << 20);) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    noise += fmt::format("{:x}", state);
+  }
   const uint64_t bytes_max = plan.stored_bytes;
-  beside.Add("compiles of 8 MB graphs", [writer, &stored, bytes_max](uint64_t round) -> Status {
+  beside.Add("compiles of 8 MB graphs", [writer, &stored, &noise, bytes_max](uint64_t round) -> Status {
     if (stored >= bytes_max) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       return {};
     }
     const std::string fresh = Fresh("big", round);
     // Its text and its artifact.
-    std::string graph = "graph " + fresh + " 8 ";
-    uint64_t state = round + 1;
-    while (graph.size() < (8u << 20)) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      graph += fmt::format("{:x}", state);
-    }
+    const std::string graph = "graph " + fresh + " 8 " + noise;
     TRY(writer->Compile(CompileOf(fresh, graph)));
     stored += 2 * graph.size();
     return {};
@@ -311,6 +320,7 @@ Status RunPlan(const Plan& plan) {
   if (plan.Wants("lookups")) TRY(MeasureLookups(daemon, plan));
   if (plan.Wants("memory")) TRY(MeasureMemory(daemon, plan));
   if (plan.Wants("many")) TRY(MeasureMany(daemon, plan));
+  if (plan.Wants("beside")) TRY(MeasureBeside(daemon, plan));
   if (plan.Wants("flat")) TRY(MeasureFlat(daemon, plan));
   return {};
 }
@@ -324,7 +334,7 @@ int Main(int count, char** values) {
   app.add_option("--seconds", plan.seconds, "Length of each load");
   app.add_option("--compiles", plan.compiles, "Compiles while memory is watched");
   app.add_option("--sessions", plan.sessions, "Sessions while memory is watched");
-  app.add_option("--only", only, "start, lookups, memory, many, flat");
+  app.add_option("--only", only, "start, lookups, memory, many, beside, flat");
   app.add_option("--daemon", plan.daemon_arguments, "Further arguments of the daemon")->delimiter(' ');
   CLI11_PARSE(app, count, values);
   plan.only.insert(only.begin(), only.end());
