@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <system_error>
@@ -29,11 +30,13 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/priority.h"
 #include "cache/log_watch.h"
 
 namespace ingot::cache {
 namespace {
 
+constexpr int kThreadsNice = 10;
 constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs",     "artifacts", "stats",
                                                  "facts",   "chunks",     "pending",   "quarantine",
                                                  "order",   "groups",     "group_names", "totals"};
@@ -239,6 +242,15 @@ void RemoveEmptyLogs(const std::string& dir) {
   for (const std::filesystem::path& path : empty) std::filesystem::remove(path, code);
 }
 
+/// RocksDB's threads, one for each priority of the process, give way to whoever answers somebody. The number is one for
+/// both: a lock that one holds while it waits for its turn is waited for by all.
+void LetThreadsGiveWay() {
+  for (const rocksdb::Env::Priority priority : {rocksdb::Env::LOW, rocksdb::Env::HIGH}) {
+    rocksdb::Env::Default()->SetBackgroundThreads(1, priority);
+    rocksdb::Env::Default()->Schedule([](void*) { GiveWay(kThreadsNice); }, nullptr, priority);
+  }
+}
+
 }  // namespace
 
 /// One opening of the database.
@@ -257,7 +269,8 @@ struct RocksDb::Opened {
 
   static Result<std::unique_ptr<Opened>> Open(const std::string& dir, const RocksDbOptions& options, rocksdb::Env* env,
                                               std::shared_ptr<Troubles> troubles, bool only_read) {
-    const auto cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
+    // Each shard has a lock, which a thread that gives way may hold while it waits for its turn.
+    const auto cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/6);
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     for (size_t i = 0; i < kFamilies; ++i) {
       families.emplace_back(kFamilyNames[i], MakeFamilyOptions(options, static_cast<Family>(i), cache));
@@ -337,8 +350,8 @@ RocksDb::~RocksDb() = default;
 Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
                                                const RocksDbOptions& options) {
   RemoveEmptyLogs(dir);
-  // Compaction gives way to whoever answers somebody.
-  rocksdb::Env::Default()->LowerThreadPoolCPUPriority(rocksdb::Env::LOW, rocksdb::CpuPriority::kLow);
+  static std::once_flag threads_give_way;
+  std::call_once(threads_give_way, LetThreadsGiveWay);
   auto state = std::make_unique<State>();
   state->dir = dir;
   if (options.disk != nullptr) state->env = options.disk.get();

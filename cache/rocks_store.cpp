@@ -126,7 +126,9 @@ class RocksStore final : public Store {
   Status ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row);
   Status ReadChunks(Table table, const Digest& key, const CommitRow& row, uint8_t* to);
   Error Quarantine(Table table, const Digest& key, const CommitRow& row, const Error& error);
-  void AddUse(Table table, const Digest& key, Stat& stat);
+  void AddUse(Table table, const Digest& key, Stat& stat) REQUIRES(touch_mutex_);
+  /// Of a whole page at once: whoever is kept from the processor while he has the lock keeps it from others.
+  void AddUses(Page<StoreRow>& page);
   Status WriteTouches();
 
   const std::string dir_;
@@ -568,8 +570,13 @@ Result<bool> RocksStore::Delete(Table table, const Digest& key, std::optional<ui
   return std::move(erased).error();
 }
 
-void RocksStore::AddUse(Table table, const Digest& key, Stat& stat) {
+void RocksStore::AddUses(Page<StoreRow>& page) {
   MutexLock lock(touch_mutex_);
+  if (touches_.empty()) return;
+  for (StoreRow& row : page.rows) AddUse(row.table, row.key, row.stat);
+}
+
+void RocksStore::AddUse(Table table, const Digest& key, Stat& stat) {
   const auto found = touches_.find({table, key});
   if (found == touches_.end()) return;
   stat.hits += found->second.hits;
@@ -582,6 +589,7 @@ Result<Stat> RocksStore::StatOf(Table table, const Digest& key) {
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
   TRY_ASSIGN(FactsRow row, std::move(facts));
+  MutexLock lock(touch_mutex_);
   AddUse(table, key, row.stat);
   return row.stat;
 }
@@ -658,7 +666,7 @@ Result<Page<StoreRow>> RocksStore::List(Table table, const std::string& after, s
         return true;
       },
       prefix + after));
-  for (StoreRow& row : page.rows) AddUse(table, row.key, row.stat);
+  AddUses(page);
   return page;
 }
 
@@ -747,8 +755,8 @@ Result<Page<StoreRow>> RocksStore::Cheapest(Table table, const std::string& afte
       continue;
     }
     page.rows.push_back({table, key, facts ? facts->stat : Stat{}});
-    AddUse(table, key, page.rows.back().stat);
   }
+  AddUses(page);
   return page;
 }
 

@@ -16,6 +16,11 @@ SealedRef Artifacts::Peek(const Digest& digest) {
   return found == nullptr ? nullptr : *found;
 }
 
+std::shared_ptr<const Lru<SealedRef>::Kept> Artifacts::PeekKept(const Digest& digest) {
+  MutexLock lock(mutex_);
+  return open_.FindKept(digest);
+}
+
 SealedRef Artifacts::Keep(const Digest& digest, SealedRef file) {
   MutexLock lock(mutex_);
   open_.Put(digest, file, file->size());

@@ -24,6 +24,8 @@ class Artifacts {
 
   /// nullptr unless it is open.
   SealedRef Peek(const Digest& digest);
+  /// As Peek, for who looks again later.
+  std::shared_ptr<const Lru<SealedRef>::Kept> PeekKept(const Digest& digest);
   /// kNotFound: gone; kCorrupt: damaged, and in quarantine.
   Task<SealedRef> Get(Digest digest, Until until);
   /// Checks that the bytes have the digest they were announced with and stores them. A store

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/priority.h"
 #include "cache/local_blobs.h"
 #include "cache/local_index.h"
 #include "cache/store.h"
@@ -27,6 +28,7 @@
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
 #include "daemon/tombstones.h"
+#include "daemon/uses.h"
 #include "daemon/workload.h"
 #include "proto/service_generated.h"
 
@@ -70,6 +72,9 @@ class StoreNote {
   std::atomic<uint64_t> bytes_max_;
 };
 
+/// What compiles take of the daemon itself, look-ups go before; nobody waits for it who could run something else.
+constexpr int kPoolNice = 5;
+
 /// Everything the services of one daemon share. Members are used until `pool` has stopped.
 struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
@@ -79,9 +84,10 @@ struct Core {
         index(store), blobs(store), artifacts(blobs, config), entries(index, config),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
         shadowing(*this),
-        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), recent(config, clock),
-        store_note(config),
-        pool(config.pool_threads, config.pool_queue_max, std::move(elsewhere)) {
+        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), uses(*this),
+        recent(config, clock), store_note(config),
+        pool(config.pool_threads, config.pool_queue_max, [] { GiveWay(kPoolNice); },
+             std::move(elsewhere)) {
     cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
       shadowing.Fetched(std::move(provenance), text, std::move(gears));
     };
@@ -103,6 +109,7 @@ struct Core {
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;
+  Uses uses;
   Recent recent;
   Flights flights;
   StoreNote store_note;

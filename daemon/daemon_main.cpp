@@ -2,7 +2,6 @@
 #include "daemon/daemon_main.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,9 +43,6 @@
 
 namespace ingot::daemon {
 namespace {
-
-constexpr int kArenasMax = 4;
-constexpr int kMapBytesMin = 512 << 10;
 
 struct Start {
   Config config;
@@ -274,19 +270,9 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   return {};
 }
 
-/// Many threads work on few processors here, and blocks of many MB come and go: glibc's own settings would keep
-/// several times of what is in use.
-void BoundHeap() {
-  mallopt(M_ARENA_MAX, kArenasMax);
-  // Said, they do not grow with the blocks that were freed: large ones are maps of their own, and go back at once.
-  mallopt(M_MMAP_THRESHOLD, kMapBytesMin);
-  mallopt(M_TRIM_THRESHOLD, 4 * kMapBytesMin);
-}
-
 }  // namespace
 
 int DaemonMain(int count, char** values, const Graphs& graphs, const std::string& build) {
-  BoundHeap();
   auto parsed = ParseArguments(count, values);
   if (!parsed) {
     fmt::print(stderr, "ingotd: {}\n", parsed.error().ToText());

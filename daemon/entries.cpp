@@ -66,6 +66,11 @@ EntryRef Entries::Peek(const Digest& digest) {
   return found == nullptr ? nullptr : *found;
 }
 
+std::shared_ptr<const Lru<EntryRef>::Kept> Entries::PeekKept(const Digest& digest) {
+  MutexLock lock(mutex_);
+  return recent_.FindKept(digest);
+}
+
 EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record, uint64_t version) const {
   auto entry = std::make_shared<Entry>();
   entry->digest = digest;

@@ -53,6 +53,8 @@ class Entries {
   Entries(cache::Index& index, const Config& config);
 
   EntryRef Peek(const Digest& digest);
+  /// As Peek, for who looks again later.
+  std::shared_ptr<const Lru<EntryRef>::Kept> PeekKept(const Digest& digest);
   /// kNotFound: absent; kCorrupt: what was stored cannot be read, and is gone.
   Task<EntryRef> Get(Digest digest, Until until);
   /// As Get, for who goes through many: what memory holds stays what is served.

@@ -23,36 +23,44 @@ Reply ErrorReplyOf(const Error& error) {
 
 std::optional<Reply> LookupService::Fast(Bytes body) {
   const int64_t start_ns = core_.clock.steady_ns();
-  Digest digest;
-  {
-    const Digest bytes = DigestOf(body);
-    MutexLock lock(mutex_);
-    const Digest* seen = seen_.Find(bytes);
-    if (seen == nullptr) return std::nullopt;
-    digest = *seen;
-  }
-  const EntryRef entry = core_.entries.Peek(digest);
-  if (entry == nullptr || entry->artifacts.empty()) return std::nullopt;
-  std::vector<SealedRef> files;
-  files.reserve(entry->artifacts.size());
-  for (const Digest& artifact : entry->artifacts) {
-    SealedRef file = core_.artifacts.Peek(artifact);
-    if (file == nullptr) return std::nullopt;
-    files.push_back(std::move(file));
-  }
-  Reply reply = Found(*entry, std::move(files));
+  const Digest request = DigestOf(body);
+  std::optional<ReadyAnswers::Answer> answer = ready_.Find(request);
+  if (!answer) answer = FindInMemory(request);
+  if (!answer) return std::nullopt;
+  GlobalMetrics().Add(Counter::entry_hits);
+  core_.uses.Note(answer->entry);
+  CountServed(answer->files);
+  Reply reply{proto::MessageType::LookupReply, answer->entry->reply, std::move(answer->files)};
   // Those that memory cannot answer are timed where they are.
   GlobalMetrics().AddTime(Timer::lookup, static_cast<uint64_t>(core_.clock.steady_ns() - start_ns));
   return reply;
 }
 
+std::optional<ReadyAnswers::Answer> LookupService::FindInMemory(const Digest& request) {
+  Digest digest;
+  {
+    MutexLock lock(mutex_);
+    const Digest* seen = seen_.Find(request);
+    if (seen == nullptr) return std::nullopt;
+    digest = *seen;
+  }
+  const ReadyAnswers::KeptEntry entry = core_.entries.PeekKept(digest);
+  if (entry == nullptr || entry->value->artifacts.empty()) return std::nullopt;
+  std::vector<ReadyAnswers::KeptFile> files;
+  ReadyAnswers::Answer answer{entry->value, {}};
+  for (const Digest& artifact : entry->value->artifacts) {
+    ReadyAnswers::KeptFile file = core_.artifacts.PeekKept(artifact);
+    if (file == nullptr) return std::nullopt;
+    answer.files.push_back(file->value);
+    files.push_back(std::move(file));
+  }
+  ready_.Put(request, entry, files);
+  return answer;
+}
+
 Reply LookupService::Found(const Entry& entry, std::vector<SealedRef> files) {
   GlobalMetrics().Add(Counter::entry_hits);
-  core_.workload.Hit(entry.digest, entry.function);
-  core_.store.Touch(cache::Table::kEntries, entry.digest);
-  for (const Digest& artifact : entry.artifacts) {
-    core_.store.Touch(cache::Table::kArtifacts, artifact);
-  }
+  core_.uses.Write(entry);
   CountServed(files);
   return {proto::MessageType::LookupReply, entry.reply, std::move(files)};
 }

@@ -5,6 +5,7 @@
 
 #include "daemon/core.h"
 #include "daemon/explain.h"
+#include "daemon/ready_answers.h"
 
 namespace ingot::daemon {
 
@@ -14,9 +15,9 @@ namespace ingot::daemon {
 /// unpacking, no read from the store, no copy of an artifact.
 class LookupService {
  public:
-  explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax) {}
+  explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax), ready_(kReadyMax) {}
 
-  /// The answer when it is in memory; never blocks on disk.
+  /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody.
   std::optional<Reply> Fast(Bytes body);
   /// The answer; may read the store.
   boost::asio::awaitable<Reply> Lookup(Buffer body, Until until);
@@ -24,7 +25,10 @@ class LookupService {
 
  private:
   static constexpr uint64_t kSeenMax = 16384;
+  static constexpr uint64_t kReadyMax = 4096;
 
+  /// The answer to a request of these bytes, under the locks of what it is made of.
+  std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
   Reply Missed(const cache::Key& key, const Explanation& explanation);
@@ -34,6 +38,7 @@ class LookupService {
   Mutex mutex_;
   /// Digest of the request's bytes -> entry digest, a pure function of them.
   Lru<Digest> seen_ GUARDED_BY(mutex_);
+  ReadyAnswers ready_;  ///< of the thread that calls Fast
 };
 
 }  // namespace ingot::daemon

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 
 #include "base/digest.h"
@@ -15,6 +16,13 @@ namespace ingot::daemon {
 template <typename T>
 class Lru {
  public:
+  /// A value for as long as it is kept. Whoever has one sees without a lock when it is not any more.
+  struct Kept {
+    explicit Kept(T value) : value(std::move(value)) {}
+    T value;
+    std::atomic<bool> is_kept{true};
+  };
+
   Lru(uint64_t count_max, uint64_t weight_max) : count_max_(count_max), weight_max_(weight_max) {}
 
   /// The value, which becomes the last used; nullptr when absent. Valid until the next Put.
@@ -22,13 +30,17 @@ class Lru {
     const auto at = index_.find(key);
     if (at == index_.end()) return nullptr;
     order_.splice(order_.begin(), order_, at->second);
-    return &at->second->value;
+    return &at->second->kept->value;
+  }
+  /// As Find, for who looks again later.
+  std::shared_ptr<const Kept> FindKept(const Digest& key) {
+    return Find(key) == nullptr ? nullptr : order_.front().kept;
   }
 
   void Put(const Digest& key, T value, uint64_t weight) {
     Erase(key);
     if (weight > weight_max_ || count_max_ == 0) return;
-    order_.push_front({key, std::move(value), weight});
+    order_.push_front({key, std::make_shared<Kept>(std::move(value)), weight});
     index_[key] = order_.begin();
     weight_ += weight;
     while (order_.size() > count_max_ || weight_ > weight_max_) Erase(order_.back().key);
@@ -38,6 +50,7 @@ class Lru {
     const auto at = index_.find(key);
     if (at == index_.end()) return;
     weight_ -= at->second->weight;
+    at->second->kept->is_kept = false;
     order_.erase(at->second);
     index_.erase(at);
   }
@@ -48,7 +61,7 @@ class Lru {
  private:
   struct Slot {
     Digest key;
-    T value;
+    std::shared_ptr<Kept> kept;
     uint64_t weight;
   };
   const uint64_t count_max_;

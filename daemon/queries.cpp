@@ -55,6 +55,8 @@ uint64_t VerbCall::Number(const char* name, uint64_t otherwise) const {
 }
 
 Task<std::string> Queries::Run(std::string verb, std::string arguments, Until until) {
+  // What it reads may be of them.
+  core_.uses.Apply();
   Json parsed = arguments.empty() ? Json::object()
                                   : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/priority.h"
 #include "daemon/running.h"
 
 namespace ingot::daemon {
@@ -16,7 +17,7 @@ namespace {
 constexpr size_t kVerbShown = 32;
 /// Somebody looks at a terminal for what `admin_` does; nobody waits for upkeep. Lookups come before both.
 constexpr int kAdminNice = 5;
-constexpr int kUpkeepNice = 15;
+constexpr int kUpkeepNice = 10;
 
 /// For whoever must say what the daemon is at.
 std::string WhatOf(uint16_t type, Bytes body) {
@@ -33,8 +34,8 @@ Requests::Requests(Core& core, QueryHooks hooks)
       queries_(core, std::move(hooks)),
       reads_(core.config.pool_threads, core.config.pool_queue_max),
       memory_(1, core.config.pool_queue_max),
-      admin_(core.config.admin_threads, core.config.pool_queue_max, kAdminNice),
-      upkeep_(1, core.config.pool_queue_max, kUpkeepNice) {}
+      admin_(core.config.admin_threads, core.config.pool_queue_max, [] { GiveWay(kAdminNice); }),
+      upkeep_(1, core.config.pool_queue_max, [] { GiveWay(kUpkeepNice); }) {}
 
 std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;
@@ -93,6 +94,11 @@ ThreadPool& Requests::PoolOf(uint16_t type, Bytes body) {
     case Pace::kUpkeep: return upkeep_;
   }
   return admin_;
+}
+
+void Requests::ApplyUses() {
+  // Where its queue is full, what it works on does it.
+  memory_.Post([this] { core_.uses.Apply(); });
 }
 
 void Requests::Stop() {

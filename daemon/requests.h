@@ -26,6 +26,8 @@ class Requests {
   /// Answers on a pool: `done` is called once, on any thread. False when the pool's queue is full, and then `done` is
   /// not called. `on_wait`, if there is one, is told before how long the sender waits, where it has said so.
   bool Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait = {});
+  /// Writes down what look-ups that memory answered come to, on a thread of its own.
+  void ApplyUses();
   /// The verbs, for who brings threads of his own.
   Queries& queries() { return queries_; }
   /// Finishes what was started; nothing is taken any more.

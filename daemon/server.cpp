@@ -24,8 +24,10 @@
 #include "base/filesystem.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/priority.h"
 #include "daemon/descriptors.h"
 #include "daemon/exit_watch.h"
+#include "daemon/mailbox.h"
 #include "daemon/requests.h"
 #include "daemon/session.h"
 #include "daemon/web/web_server.h"
@@ -38,6 +40,8 @@ namespace asio = boost::asio;
 using Protocol = asio::local::stream_protocol;
 
 constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(20);
+/// By so much what follows from look-ups may come later than they.
+constexpr auto kUsesWait = std::chrono::milliseconds(20);
 
 /// Says why nobody serves this connection, which ends when its socket goes.
 void Refuse(int socket, const std::string& text) {
@@ -56,7 +60,7 @@ struct Server::State {
         options(std::move(options)),
         sessions_max(SessionsWithin(core.config, RaiseDescriptorLimit())),
         requests(core, Hooks()),
-        share{core.config, requests, [this] { return Hello(); }, this->options.build} {
+        share{core.config, requests, mailbox, [this] { return Hello(); }, this->options.build} {
     share.on_quiet = [this] { MaybeEnd(); };
     share.admit = [this](Session& session) { return Admit(session); };
   }
@@ -84,6 +88,7 @@ struct Server::State {
   void LimitExit(uint64_t seconds);
   void ArmIdle();
   void ArmSweep();
+  void ArmUses();
   void BeginDrain();
   void MaybeEnd();
   void Unlink();
@@ -100,10 +105,12 @@ struct Server::State {
   SessionShare share;
   // After what its handlers refer to: destroying it destroys those that wait.
   asio::io_context io{1};
+  Mailbox mailbox{io};
   Protocol::acceptor acceptor{io};
   asio::steady_timer idle{io};
   asio::steady_timer drain_limit{io};
   asio::steady_timer sweep{io};
+  asio::steady_timer uses{io};
   std::set<std::shared_ptr<Session>> sessions;
   std::atomic<size_t> session_count{0};
   bool listening = false;
@@ -160,6 +167,7 @@ void Server::StopServices() {
   s.core.compilers.Stop();
   s.requests.Stop();
   s.core.pool.Stop();
+  s.core.uses.Apply();
 }
 
 Status Server::Listen() {
@@ -188,7 +196,10 @@ Status Server::Listen() {
 
 void Server::Run(bool handle_signals) {
   State& s = *state_;
+  AnswerSoon();
+  asio::co_spawn(s.io, s.mailbox.Run(), asio::detached);
   asio::co_spawn(s.io, s.Accept(), asio::detached);
+  s.core.uses.on_first = [&s] { s.ArmUses(); };
   if (handle_signals) {
     s.exit_watch = &ExitWatch::Get();
     ExitWatch::Get().TakeSignals([&s] {
@@ -387,6 +398,13 @@ void Server::State::ArmSweep() {
     core.sweeper.Ask();
     core.pool.Post([&core = core] { core.workload.Save(core.store); });
     ArmSweep();
+  });
+}
+
+void Server::State::ArmUses() {
+  uses.expires_after(kUsesWait);
+  uses.async_wait([this](const boost::system::error_code& error) {
+    if (!error) requests.ApplyUses();
   });
 }
 

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -23,6 +22,8 @@ using proto::kFrameHeaderBytes;
 using proto::MessageType;
 
 constexpr size_t kReadBytes = 16384;
+/// By so much the memory of a large frame grows: more would be cleared at once, and others wait for this thread.
+constexpr size_t kLargeStepBytes = 128 << 10;
 constexpr auto kRetryAfter = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -51,13 +52,18 @@ asio::awaitable<void> Session::Run() {
     if (is_full()) {
       co_await room_.async_wait(token);
     } else {
-      if (have == in.size()) in.resize(in.size() * 2);
-      const auto space = asio::buffer(in.data() + have, in.size() - have);
+      const auto free = large_ ? RoomOfLarge() : std::span(in).subspan(have);
+      const auto space = asio::buffer(free.data(), free.size());
       const size_t got = co_await socket_.async_read_some(space, token);
       if (error || closed_) break;
-      have += got;
+      (large_ ? large_->have : have) += got;
     }
-    const Result<size_t> taken = TakeFrames(Bytes(in.data(), have));
+    Result<size_t> taken = 0;
+    if (const Status large = TakeLarge(); !large) {
+      taken = large.error();
+    } else {
+      taken = TakeFrames(Bytes(in.data(), have));
+    }
     if (!taken) {
       GlobalMetrics().Add(Counter::bad_requests);
       Part(taken.error());
@@ -66,11 +72,10 @@ asio::awaitable<void> Session::Run() {
     std::move(in.begin() + static_cast<long>(*taken), in.begin() + static_cast<long>(have),
               in.begin());
     have -= *taken;
-    if (*taken != 0 || have == 0) partial_since_.reset();
-    if (have != 0 && !partial_since_ && !is_full()) partial_since_ = SteadyClock::now();
-    // A large frame's room is given back once it was read.
-    if (have == 0 && in.size() > 16 * kReadBytes) in = Buffer(kReadBytes);
-    Hold(in);
+    const bool is_partial = have != 0 || large_;
+    if (*taken != 0 || !is_partial) partial_since_.reset();
+    if (is_partial && !partial_since_ && !is_full()) partial_since_ = SteadyClock::now();
+    Hold();
     Watch();
   }
   while (!closed_ && close_when_flushed_) {
@@ -80,9 +85,9 @@ asio::awaitable<void> Session::Run() {
   Close();
 }
 
-void Session::Hold(const Buffer& in) {
+void Session::Hold() {
   share_.held_bytes -= receiving_bytes_;
-  receiving_bytes_ = in.size() - std::min(in.size(), kReadBytes);
+  receiving_bytes_ = large_ ? large_->body.size() : 0;
   share_.held_bytes += receiving_bytes_;
 }
 
@@ -157,7 +162,7 @@ void Session::OnDue() {
 
 Result<size_t> Session::TakeFrames(Bytes in) {
   size_t at = 0;
-  while (in.size() - at >= kFrameHeaderBytes && !close_when_flushed_ && !is_full()) {
+  while (!large_ && in.size() - at >= kFrameHeaderBytes && !close_when_flushed_ && !is_full()) {
     TRY_ASSIGN(const proto::FrameHeader header, proto::DecodeHeader(in.subspan(at)));
     if (header.length > share_.config.request_bytes_max) {
       return Error(Code::kExhausted,
@@ -165,12 +170,11 @@ Result<size_t> Session::TakeFrames(Bytes in) {
                                header.length, share_.config.request_bytes_max));
     }
     const size_t wanted = kFrameHeaderBytes + header.length;
-    if (in.size() - at < wanted) {
-      if (!share_.HasRoomFor(wanted, receiving_bytes_)) {
-        return Error(Code::kExhausted, "busy: too many bytes of requests (requests_bytes_max)");
-      }
-      break;
+    if (wanted > kReadBytes) {
+      TRY(BeginLarge(header, in.subspan(at + kFrameHeaderBytes)));
+      return in.size();
     }
+    if (in.size() - at < wanted) break;
     used_ = SteadyClock::now();
     Take(header, in.subspan(at + kFrameHeaderBytes, header.length));
     at += wanted;
@@ -178,7 +182,48 @@ Result<size_t> Session::TakeFrames(Bytes in) {
   return at;
 }
 
-void Session::Take(const proto::FrameHeader& header, Bytes body) {
+Status Session::CheckRoom(const proto::FrameHeader& header) const {
+  if (share_.HasRoomFor(kFrameHeaderBytes + header.length, receiving_bytes_)) return {};
+  return Error(Code::kExhausted, "busy: too many bytes of requests (requests_bytes_max)");
+}
+
+Status Session::BeginLarge(const proto::FrameHeader& header, Bytes begun) {
+  TRY(CheckRoom(header));
+  large_.emplace().header = header;
+  try {
+    // Pages that nothing has come for yet are not there.
+    large_->body.reserve(header.length);
+  } catch (const std::bad_alloc&) {
+    return Error(Code::kExhausted, fmt::format("busy: no memory for a request of {} bytes", header.length));
+  }
+  large_->body.assign(begun.begin(), begun.end());
+  large_->have = begun.size();
+  return {};
+}
+
+std::span<uint8_t> Session::RoomOfLarge() {
+  Buffer& body = large_->body;
+  if (large_->have == body.size()) {
+    body.resize(std::min<size_t>(large_->header.length, body.size() + kLargeStepBytes));
+  }
+  return std::span(body).subspan(large_->have);
+}
+
+Status Session::TakeLarge() {
+  if (!large_ || is_full() || close_when_flushed_) return {};
+  if (large_->have < large_->header.length) return CheckRoom(large_->header);
+  const proto::FrameHeader header = large_->header;
+  Buffer body = std::move(large_->body);
+  large_.reset();
+  Hold();
+  partial_since_.reset();
+  used_ = SteadyClock::now();
+  const Bytes view = body;
+  Take(header, view, std::move(body));
+  return {};
+}
+
+void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
   GlobalMetrics().Add(Counter::requests);
   if (header.type == static_cast<uint16_t>(MessageType::Hello)) return TakeHello(header, body);
   const bool is_query = header.type == static_cast<uint16_t>(MessageType::Query);
@@ -203,40 +248,39 @@ void Session::Take(const proto::FrameHeader& header, Bytes body) {
     return busy("too many requests of one connection (session_requests_max)");
   }
   if (!share_.HasRoomFor(body.size(), receiving_bytes_)) return busy("too many bytes of requests (requests_bytes_max)");
-  Begin(header, body);
+  // A copy of its own is aligned as FlatBuffers reads it; the receive buffer is not.
+  if (own.empty()) own.assign(body.begin(), body.end());
+  Begin(header, std::move(own));
 }
 
-void Session::Begin(const proto::FrameHeader& header, Bytes body) {
+void Session::Begin(const proto::FrameHeader& header, Buffer body) {
   const uint32_t request = header.request;
   pending_[request];
-  // A copy of its own is aligned as FlatBuffers reads it; the receive buffer is not.
-  Buffer copy(body.begin(), body.end());
   const std::weak_ptr<Session> weak = weak_from_this();
-  const auto executor = socket_.get_executor();
   // Large bodies are looked at by the pool alone: here others wait.
   std::function<void(uint32_t)> on_wait;
-  if (copy.size() <= share_.config.fast_bytes_max) {
-    if (const uint32_t wait_ms = Requests::WaitMaxMs(header.type, copy); wait_ms != 0) {
+  if (body.size() <= share_.config.fast_bytes_max) {
+    if (const uint32_t wait_ms = Requests::WaitMaxMs(header.type, body); wait_ms != 0) {
       Expect(request, used_ + std::chrono::milliseconds(wait_ms));
     }
   } else {
-    on_wait = [weak, executor, request, since = used_](uint32_t wait_ms) {
-      asio::post(executor, [weak, request, deadline = since + std::chrono::milliseconds(wait_ms)] {
+    on_wait = [weak, mailbox = &share_.mailbox, request, since = used_](uint32_t wait_ms) {
+      mailbox->Post([weak, request, deadline = since + std::chrono::milliseconds(wait_ms)] {
         if (const auto self = weak.lock()) self->Expect(request, deadline);
       });
     };
   }
   ++share_.unanswered;
-  share_.held_bytes += copy.size();
+  share_.held_bytes += body.size();
   // The share outlives all sessions; a session may be gone when its answer comes.
-  const auto finish = [weak, share = &share_, executor, request, bytes = copy.size()](Reply reply) {
-    asio::post(executor, [weak, share, request, bytes, reply = std::move(reply)]() mutable {
+  const auto finish = [weak, share = &share_, request, bytes = body.size()](Reply reply) {
+    share->mailbox.Post([weak, share, request, bytes, reply = std::move(reply)]() mutable {
       share->held_bytes -= bytes;
       if (const auto self = weak.lock()) self->Finish(request, std::move(reply));
       if (--share->unanswered == 0) share->on_quiet();
     });
   };
-  if (share_.requests.Start(header.type, std::move(copy), finish, on_wait)) return;
+  if (share_.requests.Start(header.type, std::move(body), finish, on_wait)) return;
   GlobalMetrics().Add(Counter::busy);
   finish(ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests wait (pool_queue_max)")));
 }

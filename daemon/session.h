@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "daemon/core.h"
+#include "daemon/mailbox.h"
 #include "proto/frame.h"
 
 namespace ingot::daemon {
@@ -24,6 +25,7 @@ class Session;
 struct SessionShare {
   const Config& config;
   Requests& requests;
+  Mailbox& mailbox;
   std::function<proto::HelloReplyT()> hello;
   std::string build;
   /// Bytes of requests that are being received or answered.
@@ -87,11 +89,26 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   enum class Written { kSome, kFull, kLater, kDead };
 
-  /// Bytes of `in` that were whole frames and were taken; kCorrupt and others end the connection.
+  /// A frame that the receive buffer cannot hold: its body comes into memory of its own, which is handed on as it is.
+  struct Large {
+    proto::FrameHeader header;
+    Buffer body;
+    size_t have = 0;
+  };
+
+  /// Bytes of `in` that were whole frames, or belong to a large one, and were taken; kCorrupt and others end the
+  /// connection.
   Result<size_t> TakeFrames(Bytes in);
-  void Take(const proto::FrameHeader& header, Bytes body);
+  Status BeginLarge(const proto::FrameHeader& header, Bytes begun);
+  /// Where the next bytes of it belong.
+  std::span<uint8_t> RoomOfLarge();
+  /// Takes it once it is whole.
+  Status TakeLarge();
+  Status CheckRoom(const proto::FrameHeader& header) const;
+  /// `own`, where there is one, is what `body` views.
+  void Take(const proto::FrameHeader& header, Bytes body, Buffer own = {});
   void TakeHello(const proto::FrameHeader& header, Bytes body);
-  void Begin(const proto::FrameHeader& header, Bytes body);
+  void Begin(const proto::FrameHeader& header, Buffer body);
   void Expect(uint32_t request, SteadyClock::time_point deadline);
   void Finish(uint32_t request, Reply reply);
   void Expire(uint32_t request);
@@ -102,7 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Written WriteSome(Outgoing& out);
   /// So much is unread that nothing more is begun.
   bool is_full() const { return outgoing_bytes_ > share_.config.replies_bytes_max / 2; }
-  void Hold(const Buffer& in);
+  void Hold();
   /// The earliest of the times at which this session is ended unless something happens.
   SteadyClock::time_point Due() const;
   void Watch();
@@ -114,7 +131,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::unordered_map<uint32_t, Pending> pending_;
   std::deque<Outgoing> outgoing_;
   uint64_t outgoing_bytes_ = 0;
-  uint64_t receiving_bytes_ = 0;
+  std::optional<Large> large_;
+  uint64_t receiving_bytes_ = 0;  ///< of what has come of it
   bool waiting_to_write_ = false;
   bool close_when_flushed_ = false;
   bool closed_ = false;

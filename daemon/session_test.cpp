@@ -309,6 +309,47 @@ TEST_F(SessionTest, BytesThatOthersHoldDoNotKeepASmallRequestOut) {
   EXPECT_TRUE(Connect()->Compile(request));
 }
 
+TEST_F(SessionTest, TakesFramesOfAllSizesFromOneStream) {
+  Buffer stream;
+  uint32_t request = 0;
+  const auto add = [&](MessageType type, const Buffer& body) {
+    const auto head = proto::EncodeHeader({.type = static_cast<uint16_t>(type), .request = ++request,
+                                           .length = static_cast<uint32_t>(body.size())});
+    stream.insert(stream.end(), head.begin(), head.end());
+    stream.insert(stream.end(), body.begin(), body.end());
+  };
+  proto::LookupT lookup;
+  lookup.key = MakeKey("f");
+  // Around the 16 KiB that are read at once, and far beyond.
+  for (const size_t bytes : {0u, 16'000u, 16'384u, 40'000u, 1'000'000u}) {
+    proto::CompileT compile = MakeCompile("f" + std::to_string(bytes), "graph f 4");
+    compile.signature.resize(bytes);
+    add(MessageType::Compile, proto::PackMessage<proto::Compile>(compile));
+    add(MessageType::Lookup, proto::PackMessage<proto::Lookup>(lookup));
+  }
+  for (const size_t step : {977u, 20'011u, 2'000'003u}) {
+    const auto socket = Raw();
+    std::thread sending([&] {
+      for (size_t at = 0; at < stream.size();) {
+        const ssize_t more = send(socket.get(), stream.data() + at, std::min(step, stream.size() - at), MSG_NOSIGNAL);
+        ASSERT_GT(more, 0);
+        at += static_cast<size_t>(more);
+      }
+    });
+    std::set<uint32_t> answered;
+    for (uint32_t i = 0; i < request; ++i) {
+      const Result<proto::Frame> frame = proto::ReceiveFrame(socket.get(), proto::Deadline::AfterS(60));
+      ASSERT_TRUE(frame) << frame.error().ToText();
+      const bool is_compile = frame->header.request % 2 == 1;
+      EXPECT_EQ(frame->header.type,
+                static_cast<uint16_t>(is_compile ? MessageType::CompileReply : MessageType::LookupReply));
+      answered.insert(frame->header.request);
+    }
+    EXPECT_EQ(answered.size(), request);
+    sending.join();
+  }
+}
+
 // Half of them keep to the rules, and get every answer.
 TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
   Restart([](Config& config) { config.requests_bytes_max = 16 << 20; });

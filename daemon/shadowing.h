@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/until.h"
 #include "cache/shadow.h"
 #include "cache/task.h"
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/thread_pool.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -16,33 +13,21 @@ namespace ingot::daemon {
 
 namespace asio = boost::asio;
 
-namespace {
-
-/// On Linux a priority is a thread's own. One that cannot be lowered works as the others do.
-void GiveWay(int nice) {
-  const auto self = static_cast<id_t>(gettid());
-  setpriority(PRIO_PROCESS, self, std::min(19, getpriority(PRIO_PROCESS, self) + nice));
-}
-
-}  // namespace
-
-ThreadPool::ThreadPool(size_t threads, size_t queue_max, asio::any_io_executor elsewhere)
+ThreadPool::ThreadPool(size_t threads, size_t queue_max, std::function<void()> begin, asio::any_io_executor elsewhere)
     : queue_max_(queue_max), executor_(std::move(elsewhere)) {
-  if (!executor_) Start(threads, 0);
+  if (!executor_) Start(threads, std::move(begin));
 }
 
-ThreadPool::ThreadPool(size_t threads, size_t queue_max, int nice) : queue_max_(queue_max) { Start(threads, nice); }
-
-void ThreadPool::Start(size_t threads, int nice) {
+void ThreadPool::Start(size_t threads, std::function<void()> begin) {
   threads = std::max<size_t>(1, threads);
   pool_.emplace(threads);
   executor_ = pool_->get_executor();
-  if (nice == 0) return;
+  if (!begin) return;
   // Each thread takes one of these, since none ends before all have begun.
   const auto all = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(threads));
   for (size_t i = 0; i < threads; ++i) {
-    asio::post(*pool_, [all, nice] {
-      GiveWay(nice);
+    asio::post(*pool_, [all, begin] {
+      begin();
       all->arrive_and_wait();
     });
   }

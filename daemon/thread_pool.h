@@ -16,10 +16,10 @@ namespace ingot::daemon {
 /// while they wait. Thread-safe.
 class ThreadPool {
  public:
-  /// With `elsewhere` it has no threads: somebody else sees to what it is given, and Stop waits for nothing.
-  ThreadPool(size_t threads, size_t queue_max, boost::asio::any_io_executor elsewhere);
-  /// `nice`: by how much its threads give way to the process's other ones where processors are short.
-  ThreadPool(size_t threads, size_t queue_max, int nice = 0);
+  /// `begin`, if there is one, is what each thread does first: it says how it is to be scheduled (priority.h). With
+  /// `elsewhere` it has no threads: somebody else sees to what it is given, and Stop waits for nothing.
+  ThreadPool(size_t threads, size_t queue_max, std::function<void()> begin = {},
+             boost::asio::any_io_executor elsewhere = {});
   ~ThreadPool() { Stop(); }
 
   /// False when the queue is full or the pool stops; the task is then not run.
@@ -32,7 +32,7 @@ class ThreadPool {
   void Stop();
 
  private:
-  void Start(size_t threads, int nice);
+  void Start(size_t threads, std::function<void()> begin);
   bool Admit(bool bounded);
   void Launch(boost::asio::awaitable<void> work);
 

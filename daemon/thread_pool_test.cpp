@@ -9,6 +9,8 @@
 #include <atomic>
 #include <future>
 
+#include "base/priority.h"
+
 namespace ingot::daemon {
 namespace {
 
@@ -22,7 +24,7 @@ int PriorityIn(ThreadPool& pool) {
 
 TEST(ThreadPool, GivesWayByAsMuchAsItIsTold) {
   ThreadPool pool(1, 8);
-  ThreadPool niced(1, 8, 7);
+  ThreadPool niced(1, 8, [] { GiveWay(7); });
   EXPECT_EQ(PriorityIn(pool), PriorityHere());
   EXPECT_EQ(PriorityIn(niced), std::min(19, PriorityHere() + 7));
 }

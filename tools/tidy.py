@@ -41,6 +41,7 @@ FENCES = {
     "Beast": (r"boost/beast", ("daemon/web/",)),
     "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
     "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/payload_hash", "cache/redis_scripts", "cache/transport")),
+    "jemalloc": (r"jemalloc/", ("daemon/heap",)),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",

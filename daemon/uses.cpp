@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/uses.h"
+
+#include "daemon/core.h"
+
+namespace ingot::daemon {
+
+void Uses::Note(const EntryRef& entry) {
+  // Where nobody has come for so many, this one does.
+  while (!noted_.push(entry)) Apply();
+  if (!is_waiting_.exchange(true)) on_first();
+}
+
+void Uses::Apply() {
+  MutexLock lock(apply_mutex_);
+  is_waiting_ = false;
+  EntryRef entry;
+  while (noted_.pop(entry)) {
+    Write(*entry);
+    // They are used last now.
+    core_.entries.Peek(entry->digest);
+    for (const Digest& artifact : entry->artifacts) core_.artifacts.Peek(artifact);
+  }
+}
+
+void Uses::Write(const Entry& entry) {
+  core_.workload.Hit(entry.digest, entry.function);
+  core_.store.Touch(cache::Table::kEntries, entry.digest);
+  for (const Digest& artifact : entry.artifacts) core_.store.Touch(cache::Table::kArtifacts, artifact);
+}
+
+}  // namespace ingot::daemon
