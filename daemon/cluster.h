@@ -116,7 +116,6 @@ class Cluster {
   Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   /// Whether keys that are trusted have said already all that an entry says.
   bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
-  Result<Buffer> Sign(cache::Provenance provenance) const;
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 
   const Config& config_;
