@@ -39,9 +39,9 @@ TEST_F(TopFrameTest, ShowsAllThatADaemonSays) {
             "  index   answers  redis://r\n"
             "  blobs   left alone  s3://b: timeout\n"
             "flights   1\n"
-            "graph         function        age  waiting  lease\n"
+            "GRAPH         FUNCTION        AGE  WAITING  LEASE\n"
             "0123456789ab  model.decode  3.2 s        2  held\n"
-            "newest misses  when       reason        why\n"
+            "NEWEST MISSES  WHEN       REASON        WHY\n"
             "model.decode   10 s ago   key_differs   other sizes\n"
             "f              100 s ago  never_stored  nothing is stored\n");
 }
