@@ -18,10 +18,12 @@
 #include "daemon/config.h"
 #include "daemon/entries.h"
 #include "daemon/flights.h"
+#include "daemon/forecast.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
 #include "daemon/recent.h"
+#include "daemon/schedule.h"
 #include "daemon/shadowing.h"
 #include "daemon/sharing.h"
 #include "daemon/sweeper.h"
@@ -76,7 +78,7 @@ struct Core {
        const Clock& clock = SystemClock(), ClusterParts cluster_parts = {},
        boost::asio::any_io_executor elsewhere = {})
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
-        index(store), blobs(store), artifacts(blobs, config), entries(index, config),
+        index(store), blobs(store), artifacts(blobs, config), entries(index, config), forecast(store, entries),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
         shadowing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), recent(config, clock),
@@ -96,6 +98,7 @@ struct Core {
   cache::LocalBlobs blobs;
   Artifacts artifacts;
   Entries entries;
+  Forecast forecast;
   Cluster cluster;
   Sharing sharing;
   Recall recall;
@@ -105,6 +108,7 @@ struct Core {
   Workload workload;
   Recent recent;
   Flights flights;
+  Schedule schedule{[this](const Digest& graph_key, const Outlook& outlook) { flights.Expect(graph_key, outlook); }};
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
   std::function<void()> before_compile = [] {};

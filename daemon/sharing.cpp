@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sharing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -87,6 +85,7 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
 boost::asio::awaitable<Result<cache::Lease>> Sharing::HolderAfter(Digest graph_key, cache::Lease held, Until until) {
   const uint64_t fence = held.fence;
   while (true) {
+    core_.flights.Expect(graph_key, OutlookOf(held.progress, held.holder, SteadyNow()));
     Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, std::move(held), until);
     if (!now || now->fence != fence || now->progress == kUnshared) co_return now;
     held = *std::move(now);
@@ -138,12 +137,12 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
 
 boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::stop_token over) {
   const auto ttl = core_.cluster.lease_ttl();
-  const int64_t start_ns = core_.clock.steady_ns();
   while (true) {
     const auto nothing = std::make_shared<cache::Waiter>();
-    const Status paused = co_await cache::Waiter::Wait(nothing, Until::In(ttl / 3, over));
+    const Until next = Until::In(ttl / 3, over);
+    const Status paused = co_await cache::Waiter::Wait(nothing, next);
     if (!paused && paused.error().code() == Code::kCancelled) co_return;
-    std::string progress = fmt::format("compiling for {} s", (core_.clock.steady_ns() - start_ns) / 1'000'000'000);
+    std::string progress = ProgressNow(graph_key);
     const Result<bool> renewed =
         co_await core_.cluster.Renew(graph_key, *fence, std::move(progress), Until::In(ttl, over));
     if (renewed && *renewed) continue;
@@ -153,6 +152,18 @@ boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::s
     // Another machine has taken over: what is made here is as good, and is published where nothing is yet.
     if (again && again->fence != *fence) co_return;
   }
+}
+
+std::string Sharing::ProgressNow(const Digest& graph_key) const {
+  const auto flight = core_.flights.Of(graph_key);
+  return ProgressOf(flight ? flight->outlook : Outlook(), SteadyNow());
+}
+
+boost::asio::awaitable<void> Sharing::Tell(Digest graph_key, Fence fence) {
+  if (fence == nullptr) co_return;
+  const Until until = Until::In(core_.cluster.lease_ttl(), core_.stop.get_token());
+  std::string progress = ProgressNow(graph_key);
+  Ignore(co_await core_.cluster.Renew(graph_key, *fence, std::move(progress), until), "the next beat says it again");
 }
 
 boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::GraphRecordT record) {

@@ -41,6 +41,8 @@ class Sharing {
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
   /// Keeps the lease while a compile runs; where it is lost and nobody has it, takes it again.
   boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
+  /// Tells other machines at once how far it is, where that has just become known.
+  boost::asio::awaitable<void> Tell(Digest graph_key, Fence fence);
   /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
   boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
 
@@ -52,6 +54,7 @@ class Sharing {
   size_t unsent() const;
 
  private:
+  std::string ProgressNow(const Digest& graph_key) const;
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,

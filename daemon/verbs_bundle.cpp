@@ -64,10 +64,4 @@ Task<Json> ImportVerb(const VerbCall& call) {
   co_return out;
 }
 
-Task<Json> ProgressVerb(const VerbCall& call) {
-  const auto state = Progress::Of(call.Text("progress"));
-  if (!state) co_return Json::object();
-  co_return Json{{"what", state->what}, {"done", state->done}, {"all", state->all}};
-}
-
 }  // namespace ingot::daemon

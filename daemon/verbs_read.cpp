@@ -220,6 +220,7 @@ Task<Json> StatusVerb(const VerbCall& call) {
               {"uptime_s", call.hooks.uptime_s()},
               {"clients", call.hooks.clients()},
               {"flights", call.core.flights.size()},
+              {"oldest_flights", FlightsJson(call.core)},
               {"compiles_pending", call.core.compilers.pending()},
               {"open_artifacts", open.count},
               {"open_artifact_bytes", open.bytes},

@@ -144,6 +144,24 @@ def test_nothing_secret_is_logged(cluster: Cluster) -> None:
     assert secret not in json.dumps(a.json("config")) and secret not in a.cli("doctor", check=False)
 
 
+def test_who_waits_for_another_machine_hears_who_it_is(cluster: Cluster) -> None:
+    a, b = cluster.add(2, workers=1)
+    a.start()
+    b.start()
+    first = a.begin(PROGRAM, "300")
+    wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
+    a.stop_workers()
+    other = b.begin(PROGRAM, "300")
+    wait_until("the other waits for it", lambda: b.json("daemon", "status")["oldest_flights"])
+    wait_until("it knows for whom", lambda: b.json("daemon", "status")["oldest_flights"][0]["holder"] == "host0")
+    flight = b.json("daemon", "status")["oldest_flights"][0]
+    assert flight["lease"] == "waits" and flight["state"] == "compiles"
+    assert flight["left_s"] is None, "nobody has seen anything like it"
+    assert "host0" in b.cli("top", "--once") and "host0" in b.cli("daemon", "status")
+    a.let_workers_go_on()
+    assert Host.finish(first)["native_calls"] >= 1 and Host.finish(other)["native_calls"] >= 1
+
+
 def test_ranks_of_one_job_on_several_machines_compile_once(cluster: Cluster) -> None:
     machines = cluster.add(2)
     code = PROGRAM.replace("ingot.compile(f)", "ingot.compile(f, config=ingot.Config(global_rank=int(sys.argv[3]), tp_rank=int(sys.argv[3])))")
