@@ -11,6 +11,7 @@
 #include "cache/together.h"
 #include "daemon/cluster_records.h"
 #include "daemon/convert.h"
+#include "daemon/job_manifest.h"
 #include "daemon/signed_graph.h"
 #include "daemon/signed_variant.h"
 #include "daemon/variants.h"
@@ -400,6 +401,18 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   }
   GlobalMetrics().Add(Counter::cluster_writes);
   co_return Status();
+}
+
+Task<proto::JobManifestT> Cluster::FetchJob(Digest name, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  co_return co_await ByBreaker(index_breaker_, ReadJobManifest(*parts_.index, name, IndexCall(until)));
+}
+
+Task<bool> Cluster::PublishJob(Digest name, proto::JobManifestT used, Until until) {
+  if (!can_write()) co_return false;
+  const size_t entries_max = config_.cluster_prefetch_entries_max;
+  co_return co_await ByBreaker(index_breaker_, PutJobManifest(*parts_.index, name, std::move(used), entries_max,
+                                                              clock_.now_s(), IndexCall(until)));
 }
 
 Task<cache::Removed> Cluster::RemoveRevoked(Until until) {

@@ -510,6 +510,61 @@ TEST_F(ClusterTest, WhoWaitsHearsWhoCompilesAndUntilWhen) {
   EXPECT_EQ(b->compilers().started(), 0u);
 }
 
+TEST_F(ClusterTest, TheFirstLookUpOfAJobBringsTheOthers) {
+  const std::vector<std::string> functions = {"f0", "f1", "f2", "f3", "f4"};
+  const auto a = Start("a");
+  for (const std::string& function : functions) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 10; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 4; });
+  // The others are here, in whatever order they are asked for.
+  b->index().away = true;
+  for (const std::string& function : functions) EXPECT_TRUE(b->client().Lookup(*MakeKey(function))->reply.found);
+  EXPECT_EQ(Count(Counter::compiles), 5u);
+  EXPECT_EQ(Count(Counter::cluster_errors), 0u) << "nobody was asked";
+}
+
+TEST_F(ClusterTest, OfAJobNoMoreComesThanIsAllowed) {
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1", "f2", "f3"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 8; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const uint64_t bytes = std::string("artifact of graph f0 4").size();
+  adjust_ = [&](Config& config) { config.cluster_prefetch_bytes_max = 2 * bytes; };
+  const auto small = Start("small");
+  ASSERT_TRUE(small->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 2; });
+  small->index().away = true;
+  EXPECT_TRUE(small->client().Lookup(*MakeKey("f2"))->reply.found);
+  EXPECT_FALSE(small->client().Lookup(*MakeKey("f3"))->reply.found);
+  adjust_ = [](Config& config) { config.cluster_prefetch_entries_max = 0; };
+  const auto off = Start("off");
+  ASSERT_TRUE(off->client().Lookup(*MakeKey("f0"))->reply.found);
+  off->index().away = true;
+  EXPECT_FALSE(off->client().Lookup(*MakeKey("f1"))->reply.found);
+  EXPECT_EQ(Count(Counter::cluster_prefetched), 2u);
+}
+
+TEST_F(ClusterTest, AJobThatGoesOnIsNotedOnceItUsesNothingNew) {
+  adjust_ = [](Config& config) { config.cluster_job_quiet_s = 1; };
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+}
+
 TEST_F(ClusterTest, AHolderThatLosesItsLeaseTakesItAgain) {
   const auto a = Start("a");
   a->compilers().CloseGate();

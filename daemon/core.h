@@ -19,6 +19,7 @@
 #include "daemon/entries.h"
 #include "daemon/flights.h"
 #include "daemon/forecast.h"
+#include "daemon/jobs.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
@@ -80,7 +81,7 @@ struct Core {
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
         index(store), blobs(store), artifacts(blobs, config), entries(index, config), forecast(store, entries),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
-        shadowing(*this),
+        jobs(*this), shadowing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), recent(config, clock),
         store_note(config),
         pool(config.pool_threads, config.pool_queue_max, std::move(elsewhere)) {
@@ -102,6 +103,7 @@ struct Core {
   Cluster cluster;
   Sharing sharing;
   Recall recall;
+  Jobs jobs;
   Shadowing shadowing;
   Tombstones tombstones;
   Sweeper sweeper;

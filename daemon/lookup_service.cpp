@@ -21,7 +21,7 @@ Reply ErrorReplyOf(const Error& error) {
   return ReplyOf<proto::ErrorReply>(proto::MessageType::Error, reply);
 }
 
-std::optional<Reply> LookupService::Fast(Bytes body) {
+std::optional<Reply> LookupService::Fast(Bytes body, const JobRef& job) {
   const int64_t start_ns = core_.clock.steady_ns();
   Digest digest;
   {
@@ -41,6 +41,7 @@ std::optional<Reply> LookupService::Fast(Bytes body) {
     files.push_back(std::move(file));
   }
   Reply reply = Found(*entry, std::move(files));
+  core_.jobs.Used(job, entry->digest, entry->key);
   // Those that memory cannot answer are timed where they are.
   GlobalMetrics().AddTime(Timer::lookup, static_cast<uint64_t>(core_.clock.steady_ns() - start_ns));
   return reply;
@@ -64,7 +65,7 @@ void LookupService::CountServed(const std::vector<SealedRef>& files) {
   GlobalMetrics().Add(Counter::bytes_served, bytes);
 }
 
-boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
+boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, JobRef job) {
   const TimeScope time(Timer::lookup);
   const auto* message = proto::ReadMessage<proto::Lookup>(body);
   if (message == nullptr) {
@@ -80,6 +81,13 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
     MutexLock lock(mutex_);
     seen_.Put(bytes, digest, 1);
   }
+  Reply reply = co_await Answer(key, digest, again, until);
+  // After the answer: what else the job will want costs this look-up nothing.
+  core_.jobs.Used(job, digest, key);
+  co_return reply;
+}
+
+boost::asio::awaitable<Reply> LookupService::Answer(const cache::Key& key, Digest digest, bool again, Until until) {
   Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
   if (!IsServed(entry) || again) {
     // What comes later than this serves the next call, or the compile that is about to be asked for.

@@ -17,14 +17,15 @@ class LookupService {
   explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax) {}
 
   /// The answer when it is in memory; never blocks on disk.
-  std::optional<Reply> Fast(Bytes body);
-  /// The answer; may read the store.
-  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until);
+  std::optional<Reply> Fast(Bytes body, const JobRef& job = nullptr);
+  /// The answer; may read the store. `job`: whose look-up it is; nullptr: of nobody who is known.
+  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, JobRef job = nullptr);
   boost::asio::awaitable<Reply> Fetch(Buffer body, Until until);
 
  private:
   static constexpr uint64_t kSeenMax = 16384;
 
+  boost::asio::awaitable<Reply> Answer(const cache::Key& key, Digest digest, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
   Reply Missed(const cache::Key& key, const Explanation& explanation);

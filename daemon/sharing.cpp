@@ -64,6 +64,25 @@ boost::asio::awaitable<bool> Sharing::EntryFor(cache::Key key, Until until) {
   co_return came && *came;
 }
 
+boost::asio::awaitable<void> Sharing::FetchOf(Digest entry) {
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  // Whoever has looked it up meanwhile has brought it.
+  const Result<EntryRef> here = co_await core_.entries.Look(entry, until);
+  Result<bool> came = false;
+  if (!here || (*here)->artifacts.empty()) came = co_await core_.cluster.FetchEntryOf(entry, until);
+  if (came && *came) GlobalMetrics().Add(Counter::cluster_prefetched);
+  fetches_.Land(entry, std::move(came));
+}
+
+boost::asio::awaitable<bool> Sharing::EntryOf(Digest entry, Until until) {
+  const auto joined = fetches_.Join(entry);
+  if (joined.leads && !core_.pool.SpawnAlways(FetchOf(entry))) {
+    fetches_.Land(entry, Error(Code::kCancelled, "the daemon stops"));
+  }
+  const Result<bool> came = co_await fetches_.Wait(joined.flight, until);
+  co_return came && *came;
+}
+
 /// What the cluster knows of a graph key, taken into the local store; none where nobody has it, or it cannot be asked.
 boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest graph_key, const std::string& identity,
                                                                      Until until) {

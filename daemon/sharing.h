@@ -28,6 +28,9 @@ class Sharing {
   /// the same. True when the local entry has gained something.
   boost::asio::awaitable<bool> EntryFor(cache::Key key, Until until);
 
+  /// The same for whoever has the digest of a key alone, and wants it where this machine does not have it.
+  boost::asio::awaitable<bool> EntryOf(Digest entry, Until until);
+
   /// The fence of a lease that is ours: another one where what held the lease was lost.
   using Fence = std::shared_ptr<std::atomic<uint64_t>>;
   /// The right to compile a graph key, and what it came to where another machine had it.
@@ -56,6 +59,7 @@ class Sharing {
  private:
   std::string ProgressNow(const Digest& graph_key) const;
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
+  boost::asio::awaitable<void> FetchOf(Digest entry);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
                                                               Until until);
