@@ -246,7 +246,6 @@ def test_the_first_look_up_of_a_job_brings_all_that_it_used(cluster: Cluster) ->
     after = b.stats()
     assert after["compiles"] == 0 and after["entry_hits"] == 5
     assert after["cluster_lookup_count"] == seen["cluster_lookup_count"] == 5, "no look-up after the first has left the machine"
-    assert after["cluster_errors"] == seen["cluster_errors"]
 
 
 def test_a_job_brings_nothing_where_that_is_off(cluster: Cluster) -> None:
