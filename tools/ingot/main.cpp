@@ -45,7 +45,7 @@ void AddParameter(CLI::App& sub, const Parameter& parameter, Parsed& parsed) {
     option->check([name, is_time = parameter.value == values::kTime](const std::string& text) {
       Arguments one;
       one.texts[name] = text;
-      const Status good = is_time ? Status(SecondsOf(text, name)) : Status(one.Number(name, 0));
+      const Result<uint64_t> good = is_time ? SecondsOf(text, name) : one.Number(name, 0);
       return good ? std::string() : good.error().message();
     });
   }
