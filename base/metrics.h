@@ -54,6 +54,8 @@
   X(cluster_refused, "calls not made because a cluster tier had failed of late")     \
   X(cluster_distrusted, "records of the cluster that were not taken")                \
   X(cluster_unsent, "entries and graphs that could not be given to other machines")  \
+  X(cluster_prefetched, "entries brought because a job had used them before")        \
+  X(cluster_manifests, "times that other machines were told what a job used")        \
   X(serve_sessions, "connections of other daemons that were served")                 \
   X(serve_requests, "requests of other daemons")                                     \
   X(serve_bad_requests, "requests of other daemons whose bytes were refused")        \

@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 #include "daemon/convert.h"
+#include "daemon/graph_record.h"
+#include "daemon/signed_graph.h"
 #include "daemon/signed_variant.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
@@ -37,7 +39,31 @@ struct PackedEntry {
     SealedRef file;
   };
   std::vector<Blob> blobs;
+  struct Graph {
+    Digest key;
+    proto::ClusterGraphT record;
+  };
+  std::vector<Graph> graphs;
 };
+
+/// What the graph key of a variant came to, where that is stored and is the variant's artifact.
+Task<void> PackGraph(Core& core, PackedEntry& out, const proto::StoredVariantT& stored, SealedRef artifact,
+                     const std::optional<Voucher>& voucher, Until until) {
+  const Digest key{stored.graph_key_low, stored.graph_key_high};
+  CO_TRY_ASSIGN(const std::optional<proto::GraphRecordT> record, co_await ReadGraphRecord(core.index, key, until));
+  if (!record || record->failure) co_return Status();
+  if (Digest{record->artifact_low, record->artifact_high} != ArtifactOf(*stored.variant)) co_return Status();
+  PackedEntry::Graph graph{.key = key, .record = {}};
+  const Buffer shared = SharedBytesOf(*record);
+  graph.record.record.assign(shared.begin(), shared.end());
+  std::optional<Buffer> envelope = EnvelopeOf(*record, shared);
+  if (!envelope && voucher) {
+    CO_TRY_ASSIGN(envelope, SignGraph(*voucher, key, *record, shared, artifact->bytes()));
+  }
+  if (envelope) graph.record.envelope.assign(envelope->begin(), envelope->end());
+  out.graphs.push_back(std::move(graph));
+  co_return Status();
+}
 
 /// `voucher` none: nobody signs.
 Task<PackedEntry> PackEntry(Core& core, EntryRef entry, const std::optional<Voucher>& voucher, Until until) {
@@ -63,6 +89,7 @@ Task<PackedEntry> PackEntry(Core& core, EntryRef entry, const std::optional<Vouc
     const Result<SealedRef> graph = co_await LocalBlob(core, text, until);
     // Without it a later size is compiled instead of proved.
     if (graph) out.blobs.push_back({text, *graph});
+    CO_TRY(co_await PackGraph(core, out, *stored, *file, voucher, until));
   }
   co_return out;
 }
@@ -106,6 +133,34 @@ Result<Incoming> ReadEntry(const BundleReader& reader, const BundleMember& membe
     in.variants.push_back(std::move(claimed).value());
   }
   return in;
+}
+
+/// kCorrupt: the record is not what its name says, or of no artifact of the bundle.
+Result<ClaimedGraph> ReadGraph(const BundleReader& reader, const BundleMember& member, const VariantDoor& door) {
+  Buffer bytes(member.bytes);
+  TRY(reader.Read(member, bytes.data()));
+  const auto* shared = proto::ReadMessage<proto::ClusterGraph>(bytes);
+  if (shared == nullptr) return Error(Code::kCorrupt, member.Path() + " is no record of a graph");
+  Result<ClaimedGraph> claimed =
+      JudgeGraph(door, member.name, Payload(*shared->record()), Payload(*shared->envelope()));
+  if (!claimed) return std::move(claimed).error().Wrap(member.Path());
+  if (claimed->record.failure) return Error(Code::kCorrupt, member.Path() + " says of no artifact what it came to");
+  if (reader.FindBlob(claimed->received.artifact) == nullptr) {
+    return Error(Code::kCorrupt, fmt::format("{} names the artifact {}, which is not in the bundle", member.Path(),
+                                             claimed->received.artifact.ToHex()));
+  }
+  return claimed;
+}
+
+/// Brings the artifact of a graph, and then its record, unless something is known of it here. Whether it came.
+Task<bool> TakeGraph(Core& core, const VariantDoor& door, ClaimedGraph& claimed, Until until) {
+  const Digest key = claimed.received.graph_key;
+  CO_TRY_ASSIGN(const std::optional<proto::GraphRecordT> here, co_await ReadGraphRecord(core.index, key, until));
+  if (here && !here->failure) co_return false;
+  CO_TRY(co_await BringArtifact(door, claimed, claimed.record.compile_s, until));
+  if (!claimed.is_welcome) co_return false;
+  CO_TRY(co_await PutGraphRecord(core.index, key, claimed.record, until));
+  co_return true;
 }
 
 /// What is said of an entry by its variants: how many may come, and of the others why not.
@@ -207,6 +262,12 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
       CO_TRY(writer.Add(BundleKind::kBlob, blob.digest, blob.file->bytes()));
       ++report.blobs;
     }
+    for (const PackedEntry::Graph& graph : out.graphs) {
+      if (writer.Has(BundleKind::kGraph, graph.key)) continue;
+      const Buffer record = proto::PackMessage<proto::ClusterGraph>(graph.record);
+      CO_TRY(writer.Add(BundleKind::kGraph, graph.key, record));
+      ++report.graphs;
+    }
     const Buffer record = proto::PackMessage<proto::ClusterEntry>(out.record);
     CO_TRY(writer.Add(BundleKind::kEntry, entries[i], record));
     ++report.entries;
@@ -254,6 +315,12 @@ Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust
     report.added += in.row.outcome == "new";
     AddRow(core, report, std::move(in.row));
   }
+  for (const BundleMember& member : reader.graphs()) {
+    CO_TRY(until.Check());
+    CO_TRY_ASSIGN(const ClaimedGraph claimed, ReadGraph(reader, member, door));
+    ++report.graphs;
+    if (options.dry_run && !claimed.is_welcome) ++report.graphs_refused;
+  }
   if (options.dry_run) co_return report;
   size_t done = 0;
   for (const BundleMember& member : reader.entries()) {
@@ -273,6 +340,18 @@ Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust
       LogWarn("took nothing from a bundle", {{"file", file}, {"function", in.row.function}, {"reason", in.row.why}});
     }
     AddRow(core, report, std::move(in.row));
+  }
+  for (const BundleMember& member : reader.graphs()) {
+    CO_TRY(until.Check());
+    CO_TRY_ASSIGN(ClaimedGraph claimed, ReadGraph(reader, member, door));
+    Result<bool> took = co_await TakeGraph(core, door, claimed, until);
+    if (!took) co_return std::move(took).error().Wrap(member.Path());
+    report.graphs_added += *took;
+    report.graphs_refused += !claimed.is_welcome;
+    if (claimed.is_welcome) continue;
+    LogWarn("took no graph from a bundle", {{"file", file}, {"function", claimed.received.function},
+                                            {"verdict", NameOf(claimed.judgement.verdict)},
+                                            {"reason", claimed.judgement.text}});
   }
   core.sweeper.Wrote();
   LogInfo("imported", {{"file", file}, {"entries", report.entries}, {"new", report.added},

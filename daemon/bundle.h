@@ -30,6 +30,8 @@ struct BundledEntry {
 struct BundleReport {
   uint64_t entries = 0, variants = 0, blobs = 0, bytes = 0;
   uint64_t added = 0, known = 0, refused = 0;
+  /// Records of graphs: what equal graphs of other entries came to.
+  uint64_t graphs = 0, graphs_added = 0, graphs_refused = 0;
   /// Of an export those that were left out, of an import all of them; at most list_entries_max.
   std::vector<BundledEntry> rows;
 };

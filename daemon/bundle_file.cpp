@@ -26,10 +26,12 @@ constexpr uint64_t kFileBytesMax = 1ull << 33;
 constexpr uint64_t kTailMax = 1u << 20;
 constexpr std::string_view kFirstName = "ingot-bundle";
 constexpr std::string_view kFirstWord = "ingot-bundle ";
-constexpr std::string_view kFirstText = "ingot-bundle 1\n";
+constexpr std::string_view kFirstText = "ingot-bundle 2\n";
+/// Before there were graphs.
+constexpr std::string_view kFirstTextOfOne = "ingot-bundle 1\n";
 constexpr std::string_view kListName = "manifest";
-constexpr std::string_view kFolders[] = {"entries/", "blobs/"};
-constexpr std::string_view kWords[] = {"entry", "blob"};
+constexpr std::string_view kFolders[kBundleKinds] = {"entries/", "blobs/", "graphs/"};
+constexpr std::string_view kWords[kBundleKinds] = {"entry", "blob", "graph"};
 
 uint64_t Padded(uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
@@ -242,7 +244,7 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     return OverLimit(path_ + ": bytes", size_, limits.bytes_max, "bundle_bytes_max");
   }
   std::vector<BundleMember> met;
-  std::unordered_set<Digest> names[2];
+  std::unordered_set<Digest> names[kBundleKinds];
   Buffer piece(std::clamp<uint64_t>(size_, kBlock, kPiece));
   uint64_t at = 0;
   for (size_t i = 0;; ++i) {
@@ -260,10 +262,12 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
       if (header.name != kFirstName || !text.starts_with(kFirstWord)) {
         return Bad(fmt::format("{} is no bundle: it begins with {}", path_, Shown(header.name)));
       }
-      if (text != kFirstText) {
-        return Error(Code::kIncompatible, fmt::format("{} is a bundle of another version ({}), this build reads 1",
-                                                      path_, Shown(text.substr(kFirstWord.size()))));
+      if (text != kFirstText && text != kFirstTextOfOne) {
+        return Error(Code::kIncompatible,
+                     fmt::format("{} is a bundle of another version ({}), this build reads 1 and 2", path_,
+                                 Shown(text.substr(kFirstWord.size()))));
       }
+      first_ = text;
       continue;
     }
     if (header.name == kListName) {
@@ -273,7 +277,8 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     }
     BundleMember member{.bytes = header.bytes, .at = header.at};
     bool is_known = false;
-    for (const BundleKind kind : {BundleKind::kEntry, BundleKind::kBlob}) {
+    for (const BundleKind kind : {BundleKind::kEntry, BundleKind::kBlob, BundleKind::kGraph}) {
+      if (kind == BundleKind::kGraph && first_ == kFirstTextOfOne) continue;
       const std::string_view folder = kFolders[static_cast<size_t>(kind)];
       if (!header.name.starts_with(folder)) continue;
       const Result<Digest> name = Digest::FromHex(std::string_view(header.name).substr(folder.size()));
@@ -285,10 +290,11 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     if (!is_known) {
       return Bad(fmt::format("{}: {} is the name of nothing that a bundle holds", path_, Shown(header.name)));
     }
-    const uint64_t bytes_max = member.kind == BundleKind::kEntry ? limits.record_bytes_max : limits.blob_bytes_max;
+    const bool is_blob = member.kind == BundleKind::kBlob;
+    const uint64_t bytes_max = is_blob ? limits.blob_bytes_max : limits.record_bytes_max;
     if (bytes_max != 0 && member.bytes > bytes_max) {
       return OverLimit(fmt::format("{}: bytes of {}", path_, member.Path()), member.bytes, bytes_max,
-                       member.kind == BundleKind::kEntry ? "what a record may have" : "store_value_bytes_max");
+                       is_blob ? "store_value_bytes_max" : "what a record may have");
     }
     if (limits.members_max != 0 && met.size() >= limits.members_max) {
       return OverLimit(path_ + ": members", met.size() + 1, limits.members_max, "bundle_members_max");
@@ -312,10 +318,10 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     met.push_back(member);
   }
   for (const BundleMember& member : met) {
-    if (member.kind == BundleKind::kEntry) {
-      entries_.push_back(member);
-    } else {
-      blobs_.emplace(member.name, member);
+    switch (member.kind) {
+      case BundleKind::kEntry: entries_.push_back(member); break;
+      case BundleKind::kGraph: graphs_.push_back(member); break;
+      case BundleKind::kBlob: blobs_.emplace(member.name, member); break;
     }
   }
   return {};
@@ -333,7 +339,7 @@ Status BundleReader::CheckList(const Header& header, const std::vector<BundleMem
     return Bad(fmt::format("{}: {} is not as the list of the bundle has it, which says {}", path_, what,
                            Shown(std::string_view(found).substr(0, found.find('\n')))));
   };
-  TRY(expect(std::string(kFirstText), "its version"));
+  TRY(expect(first_, "its version"));
   for (const BundleMember& member : met) TRY(expect(ListLine(member), member.Path()));
   TRY(expect(ListEnd(met.size()), "what follows the last member"));
   if (at != end) return Bad(fmt::format("{}: its list goes on after its end", path_));

@@ -17,11 +17,12 @@ namespace ingot::daemon {
 
 /// The file of a bundle (docs/format/bundle.md): a tar archive (POSIX ustar) of records and blobs that ends in a list
 /// of all of them. This is the container alone; what may be taken out of one is daemon/bundle.h's matter.
-enum class BundleKind : uint8_t { kEntry, kBlob };
+enum class BundleKind : uint8_t { kEntry, kBlob, kGraph };
+inline constexpr size_t kBundleKinds = 3;
 
 struct BundleMember {
   BundleKind kind = BundleKind::kEntry;
-  Digest name;      ///< Of an entry its key's, of a blob its bytes'.
+  Digest name;      ///< Of an entry and a graph its key's, of a blob its bytes'.
   uint64_t bytes = 0;
   Digest content;   ///< Of the bytes.
   uint64_t at = 0;  ///< Where the bytes begin in the file.
@@ -68,7 +69,7 @@ class BundleWriter {
   BundleLimits limits_;
   uint64_t at_ = 0;
   std::vector<BundleMember> members_;
-  std::unordered_set<Digest> names_[2];
+  std::unordered_set<Digest> names_[kBundleKinds];
 };
 
 /// A bundle that has been read through once: every byte of it is as its list says. Keeps 72 bytes a member in memory,
@@ -82,6 +83,7 @@ class BundleReader {
   static Result<BundleReader> Open(const std::string& path, const BundleLimits& limits, const Progress& progress = {});
 
   const std::vector<BundleMember>& entries() const { return entries_; }
+  const std::vector<BundleMember>& graphs() const { return graphs_; }
   /// nullptr: it has none of that name.
   const BundleMember* FindBlob(const Digest& name) const;
   size_t blobs() const { return blobs_.size(); }
@@ -103,7 +105,8 @@ class BundleReader {
   std::string path_;
   proto::UniqueFd fd_;
   uint64_t size_ = 0;
-  std::vector<BundleMember> entries_;
+  std::string first_;  ///< What its first member says: its version.
+  std::vector<BundleMember> entries_, graphs_;
   std::unordered_map<Digest, BundleMember> blobs_;
 };
 

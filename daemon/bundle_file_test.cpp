@@ -30,6 +30,7 @@ class BundleFileTest : public testing::Test {
     auto writer = BundleWriter::Create(path(), limits_);
     ASSERT_TRUE(writer) << writer.error().ToText();
     for (const Buffer& blob : {one_, other_}) ASSERT_TRUE(writer->Add(BundleKind::kBlob, DigestOf(blob), blob));
+    ASSERT_TRUE(writer->Add(BundleKind::kGraph, graph_key_, graph_));
     ASSERT_TRUE(writer->Add(BundleKind::kEntry, key_, record_));
     ASSERT_TRUE(writer->Finish());
   }
@@ -62,16 +63,17 @@ class BundleFileTest : public testing::Test {
     header.replace(148, 8, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
     return header + bytes + std::string((512 - bytes.size() % 512) % 512, '\0');
   }
-  static std::string First(const std::string& text = "ingot-bundle 1\n") { return Member("ingot-bundle", text); }
+  static std::string First(const std::string& text = "ingot-bundle 2\n") { return Member("ingot-bundle", text); }
   static std::string End() { return std::string(1024, '\0'); }
-  static std::string List(const std::string& lines, int count) {
-    return Member("manifest", fmt::format("ingot-bundle 1\n{}end {}\n", lines, count));
+  static std::string List(const std::string& lines, int count, int version = 2) {
+    return Member("manifest", fmt::format("ingot-bundle {}\n{}end {}\n", version, lines, count));
   }
 
   TempDir dir_;
   BundleLimits limits_;
-  const Buffer one_ = Text("artifact one"), other_ = Text("artifact two"), record_ = Text("a record");
-  const Digest key_{7, 9};
+  const Buffer one_ = Text("artifact one"), other_ = Text("artifact two"), record_ = Text("a record"),
+               graph_ = Text("a graph");
+  const Digest key_{7, 9}, graph_key_{7, 10};
 };
 
 TEST_F(BundleFileTest, GivesBackWhatWasWritten) {
@@ -80,6 +82,8 @@ TEST_F(BundleFileTest, GivesBackWhatWasWritten) {
   ASSERT_TRUE(reader) << reader.error().ToText();
   ASSERT_EQ(reader->entries().size(), 1u);
   EXPECT_EQ(reader->entries()[0].name, key_);
+  ASSERT_EQ(reader->graphs().size(), 1u);
+  EXPECT_EQ(reader->graphs()[0].name, graph_key_);
   EXPECT_EQ(reader->blobs(), 2u);
   const BundleMember* const blob = reader->FindBlob(DigestOf(other_));
   ASSERT_NE(blob, nullptr);
@@ -98,7 +102,7 @@ TEST_F(BundleFileTest, IsATarFile) {
   std::ifstream list(dir_.path() + "/list");
   const std::string names{std::istreambuf_iterator<char>(list), {}};
   EXPECT_EQ(names, "ingot-bundle\nblobs/" + DigestOf(one_).ToHex() + "\nblobs/" + DigestOf(other_).ToHex() +
-                       "\nentries/" + key_.ToHex() + "\nmanifest\n");
+                       "\ngraphs/" + graph_key_.ToHex() + "\nentries/" + key_.ToHex() + "\nmanifest\n");
 }
 
 TEST_F(BundleFileTest, TakesOneThatTarHasPackedAgain) {
@@ -183,11 +187,22 @@ TEST_F(BundleFileTest, BelievesNoSizeThatTheFileDoesNotHave) {
 }
 
 TEST_F(BundleFileTest, SaysAnotherVersionByItsNumber) {
-  Put(First("ingot-bundle 2\n") + List("", 0) + End());
+  Put(First("ingot-bundle 3\n") + List("", 0) + End());
   const auto reader = Open();
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().code(), Code::kIncompatible);
-  EXPECT_THAT(reader.error().message(), HasSubstr("another version ('2\\x0a')"));
+  EXPECT_THAT(reader.error().message(), HasSubstr("another version ('3\\x0a')"));
+}
+
+TEST_F(BundleFileTest, ReadsTheFirstVersionWhichHadNoGraphs) {
+  const std::string entry = std::string(32, '1'), digest = DigestOf(record_).ToHex();
+  const auto bundle = [&](const std::string& folder, const std::string& word) {
+    return First("ingot-bundle 1\n") + Member(folder + entry, "a record") +
+           List(fmt::format("{} {} 8 {}\n", word, entry, digest), 1, 1) + End();
+  };
+  EXPECT_EQ(Why(bundle("entries/", "entry")), "");
+  EXPECT_THAT(Why(bundle("graphs/", "graph")), HasSubstr("is the name of nothing that a bundle holds"));
+  EXPECT_THAT(Why(First("ingot-bundle 1\n") + List("", 0, 2) + End()), HasSubstr("its version is not as the list"));
 }
 
 TEST_F(BundleFileTest, HoldsToItsLimits) {

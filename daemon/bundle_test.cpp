@@ -171,6 +171,46 @@ class BundleTest : public testing::Test {
     ASSERT_TRUE(writer->Finish());
   }
 
+  /// Writes the same bundle with what `change` makes of its records of graphs.
+  void RepackGraphs(const std::function<void(proto::ClusterGraphT&)>& change) {
+    auto reader = BundleReader::Open(file(), {});
+    ASSERT_TRUE(reader) << reader.error().ToText();
+    auto writer = BundleWriter::Create(file(), {});
+    ASSERT_TRUE(writer);
+    const auto read = [&](const BundleMember& member) {
+      Buffer bytes(member.bytes);
+      EXPECT_TRUE(reader->Read(member, bytes.data()));
+      return bytes;
+    };
+    for (const BundleMember& member : reader->entries()) {
+      const Buffer bytes = read(member);
+      proto::ClusterEntryT record;
+      proto::ReadMessage<proto::ClusterEntry>(bytes)->UnPackTo(&record);
+      for (const auto& one : record.variants) {
+        proto::StoredVariantT stored;
+        proto::ReadMessage<proto::StoredVariant>(one->variant)->UnPackTo(&stored);
+        for (const Digest& digest : {ArtifactOf(*stored.variant), Digest{stored.text_low, stored.text_high}}) {
+          const BundleMember* const blob = reader->FindBlob(digest);
+          ASSERT_NE(blob, nullptr);
+          if (!writer->Has(BundleKind::kBlob, digest)) {
+            ASSERT_TRUE(writer->Add(BundleKind::kBlob, digest, read(*blob)));
+          }
+        }
+      }
+    }
+    for (const BundleMember& member : reader->graphs()) {
+      const Buffer bytes = read(member);
+      proto::ClusterGraphT graph;
+      proto::ReadMessage<proto::ClusterGraph>(bytes)->UnPackTo(&graph);
+      change(graph);
+      ASSERT_TRUE(writer->Add(BundleKind::kGraph, member.name, proto::PackMessage<proto::ClusterGraph>(graph)));
+    }
+    for (const BundleMember& member : reader->entries()) {
+      ASSERT_TRUE(writer->Add(BundleKind::kEntry, member.name, read(member)));
+    }
+    ASSERT_TRUE(writer->Finish());
+  }
+
   TestDir dir_;
   std::unique_ptr<Box> a_, b_;
 };
@@ -186,6 +226,77 @@ TEST_F(BundleTest, WhatOneMachineExportedServesAnother) {
   EXPECT_EQ((*in)["new"], 1);
   EXPECT_EQ(b_->Serves("f"), "artifact of graph f 4");
   EXPECT_EQ(GlobalMetrics().Get(Counter::compiles), 3u) << "nothing was compiled for it";
+}
+
+// Other entries, of other ranks or models, may come to the same graph.
+TEST_F(BundleTest, EqualGraphsMeetWhereABundleWasImported) {
+  EXPECT_EQ(Export({{"keys", {"f", "g"}}})["graphs"], 2);
+  const auto in = Import();
+  ASSERT_TRUE(in) << in.error().ToText();
+  EXPECT_EQ((*in)["graphs"], 2);
+  EXPECT_EQ((*in)["graphs_new"], 2);
+  ASSERT_TRUE(b_->Compile("another", "graph f 4"));
+  EXPECT_EQ(GlobalMetrics().Get(Counter::compiles), 3u) << "f, g and h, by the one who exported them";
+  EXPECT_EQ(GlobalMetrics().Get(Counter::graph_hits), 1u);
+  EXPECT_EQ(b_->Serves("another"), "artifact of graph f 4");
+  const auto again = Import();
+  ASSERT_TRUE(again);
+  EXPECT_EQ((*again)["graphs_new"], 0);
+}
+
+TEST_F(BundleTest, NoGraphIsTakenThatWasNotSignedSo) {
+  Export({{"keys", {"f", "g"}}});
+  const auto artifact_of = [](const proto::ClusterGraphT& graph) {
+    proto::GraphRecordT record;
+    proto::ReadMessage<proto::GraphRecord>(graph.record)->UnPackTo(&record);
+    return Digest{record.artifact_low, record.artifact_high};
+  };
+  std::vector<Digest> artifacts;
+  RepackGraphs([&](proto::ClusterGraphT& graph) { artifacts.push_back(artifact_of(graph)); });
+  ASSERT_EQ(artifacts.size(), 2u);
+  // Each says that it came to the other's artifact.
+  RepackGraphs([&](proto::ClusterGraphT& graph) {
+    proto::GraphRecordT record;
+    proto::ReadMessage<proto::GraphRecord>(graph.record)->UnPackTo(&record);
+    const Digest other = artifact_of(graph) == artifacts[0] ? artifacts[1] : artifacts[0];
+    record.artifact_low = other.low;
+    record.artifact_high = other.high;
+    const Buffer bytes = proto::PackMessage<proto::GraphRecord>(record);
+    graph.record.assign(bytes.begin(), bytes.end());
+  });
+  for (const bool allow_unsigned : {false, true}) {
+    const auto answer = Import({{"allow_unsigned", allow_unsigned}});
+    ASSERT_TRUE(answer) << answer.error().ToText();
+    EXPECT_EQ((*answer)["graphs_refused"], 2);
+    EXPECT_EQ((*answer)["graphs_new"], 0);
+  }
+  ASSERT_TRUE(b_->Compile("another", "graph f 4"));
+  EXPECT_EQ(b_->Serves("another"), "artifact of graph f 4");
+  EXPECT_EQ(GlobalMetrics().Get(Counter::graph_hits), 0u);
+}
+
+// Whatever a bit of the record is, the import says that it is damaged or refuses it, and nothing is served by it.
+TEST_F(BundleTest, SurvivesEveryDamageOfAGraphRecord) {
+  Export({{"keys", {"f"}}});
+  const std::string whole = Whole();
+  Buffer good;
+  RepackGraphs([&](proto::ClusterGraphT& graph) { good = graph.record; });
+  for (size_t i = 0; i <= good.size(); ++i) {
+    Put(whole);
+    RepackGraphs([&](proto::ClusterGraphT& graph) {
+      graph.record = good;
+      if (i == good.size()) graph.record.resize(good.size() / 2);
+      if (i < good.size()) graph.record[i] ^= 1;
+    });
+    const auto answer = Import();
+    if (answer) {
+      EXPECT_EQ((*answer)["graphs_refused"], 1) << i;
+      EXPECT_EQ((*answer)["graphs_new"], 0) << i;
+    } else {
+      EXPECT_EQ(answer.error().code(), Code::kCorrupt) << answer.error().ToText();
+    }
+  }
+  EXPECT_EQ(b_->store().TotalsOf()[1].count, 0u);
 }
 
 TEST_F(BundleTest, TakesKeysFunctionsOrAll) {

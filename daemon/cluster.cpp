@@ -11,6 +11,8 @@
 #include "cache/together.h"
 #include "daemon/cluster_records.h"
 #include "daemon/convert.h"
+#include "daemon/job_manifest.h"
+#include "daemon/signed_graph.h"
 #include "daemon/signed_variant.h"
 #include "daemon/variants.h"
 #include "proto/cluster_generated.h"
@@ -106,7 +108,7 @@ Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, double cost_s, Until un
 Task<void> Cluster::Bring(ClaimedVariant& claimed, Until until) {
   VariantDoor door{config_, artifacts_, *parts_.trust, {}};
   door.blob = [this, &claimed](Digest digest, Until by) { return FetchBlob(digest, claimed.stored.compile_s, by); };
-  CO_TRY(co_await BringVariant(door, claimed, until));
+  CO_TRY(co_await BringArtifact(door, claimed, claimed.stored.compile_s, until));
   if (claimed.is_welcome) co_return Status();
   GlobalMetrics().Add(Counter::cluster_distrusted);
   LogWarn("took nothing from the cluster", {{"function", claimed.received.function},
@@ -210,36 +212,26 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (!records.front().exists()) co_return none;
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
-  proto::GraphRecordT record;
-  if (!Unpack<proto::GraphRecord>(BytesOf(*shared->record()), record)) co_return none;
-  cache::Received received;
-  received.function = record.function;
-  received.group = config_.cluster_group;
-  received.graph_key = graph_key;
-  received.artifact = {record.artifact_low, record.artifact_high};
-  received.variant = cache::Sha256Of(BytesOf(*shared->record()));
-  cache::Judgement judgement = parts_.trust->JudgeRecord(received, BytesOf(*shared->envelope()));
-  bool is_good = judgement.verdict == cache::Verdict::kAwaitsArtifact;
-  if (is_good && !record.failure) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await FetchBlob(received.artifact, record.compile_s, until));
-    judgement = cache::JudgeArtifact(std::move(judgement), file->bytes());
-    is_good = judgement.trusted();
-    if (is_good) CO_TRY(co_await artifacts_.Take(received.artifact, file, record.compile_s, until));
-  }
-  record.origin = std::make_unique<proto::OriginT>();
-  const Bytes envelope = BytesOf(*shared->envelope());
-  record.origin->envelope.assign(envelope.begin(), envelope.end());
-  if (!is_good) {
+  VariantDoor door{config_, artifacts_, *parts_.trust, {}};
+  Result<ClaimedGraph> judged =
+      JudgeGraph(door, graph_key, BytesOf(*shared->record()), BytesOf(*shared->envelope()));
+  if (!judged) co_return none;
+  ClaimedGraph claimed = std::move(*judged);
+  const double cost_s = claimed.record.compile_s;
+  door.blob = [this, cost_s](Digest digest, Until by) { return FetchBlob(digest, cost_s, by); };
+  // A failure has none.
+  if (!claimed.record.failure) CO_TRY(co_await BringArtifact(door, claimed, cost_s, until));
+  if (!claimed.is_welcome) {
     GlobalMetrics().Add(Counter::cluster_distrusted);
-    LogWarn("took no graph from the cluster", {{"function", received.function},
-                                               {"verdict", NameOf(judgement.verdict)},
-                                               {"reason", judgement.text}});
+    LogWarn("took no graph from the cluster", {{"function", claimed.received.function},
+                                               {"verdict", NameOf(claimed.judgement.verdict)},
+                                               {"reason", claimed.judgement.text}});
     co_return none;
   }
   // Another compiler may do what that one could not.
-  if (record.failure && record.failure->compiler != identity) co_return none;
+  if (claimed.record.failure && claimed.record.failure->compiler != identity) co_return none;
   GlobalMetrics().Add(Counter::cluster_hits);
-  co_return std::optional<proto::GraphRecordT>(std::move(record));
+  co_return std::optional<proto::GraphRecordT>(std::move(claimed.record));
 }
 
 Task<Lease> Cluster::Acquire(Digest graph_key, Until until) {
@@ -268,13 +260,6 @@ Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
   co_return co_await ByBreaker(index_breaker_, parts_.index->Release(graph_key, fence, IndexCall(until)));
 }
 
-Result<Buffer> Cluster::Sign(Provenance provenance) const {
-  provenance.host = parts_.host;
-  provenance.group = config_.cluster_group;
-  provenance.built_s = clock_.now_s();
-  return cache::SignProvenance(*parts_.key, std::move(provenance));
-}
-
 Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
   if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
   CO_TRY_ASSIGN(cache::SealedRef file, co_await artifacts_.Get(digest, until));
@@ -288,25 +273,19 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
                                  std::string target, Until until) {
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
   const Digest artifact{record.artifact_low, record.artifact_high};
-  Provenance provenance;
-  provenance.graph_key = graph_key;
-  provenance.artifact = artifact;
-  provenance.function = record.function;
-  provenance.compiler = std::move(identity);
-  provenance.target = std::move(target);
-  provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, record.compile_s) * 1e6);
+  cache::SealedRef file;
   if (!record.failure) {
-    CO_TRY_ASSIGN(const cache::SealedRef file, co_await artifacts_.Get(artifact, until));
-    provenance.artifact_bytes = file->size();
-    provenance.artifact_sha256 = cache::Sha256Of(file->bytes());
+    CO_TRY_ASSIGN(file, co_await artifacts_.Get(artifact, until));
     // Bytes first: a record never names what is not there.
     CO_TRY(co_await PutBlob(artifact, record.compile_s, until));
   }
   proto::ClusterGraphT shared;
-  const Buffer record_bytes = proto::PackMessage<proto::GraphRecord>(record);
+  const Buffer record_bytes = SharedBytesOf(record);
   shared.record.assign(record_bytes.begin(), record_bytes.end());
-  provenance.variant = cache::Sha256Of(record_bytes);
-  CO_TRY_ASSIGN(const Buffer envelope, Sign(std::move(provenance)));
+  const Voucher voucher{*parts_.key,         parts_.host, config_.cluster_group, std::move(identity),
+                        std::move(target), clock_.now_s()};
+  CO_TRY_ASSIGN(const Buffer envelope,
+                SignGraph(voucher, graph_key, record, record_bytes, file ? file->bytes() : Bytes()));
   shared.envelope.assign(envelope.begin(), envelope.end());
   const Buffer value = proto::PackMessage<proto::ClusterGraph>(shared);
   while (true) {
@@ -422,6 +401,18 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   }
   GlobalMetrics().Add(Counter::cluster_writes);
   co_return Status();
+}
+
+Task<proto::JobManifestT> Cluster::FetchJob(Digest name, Until until) {
+  if (parts_.index == nullptr) co_return NoTier("shared index");
+  co_return co_await ByBreaker(index_breaker_, ReadJobManifest(*parts_.index, name, IndexCall(until)));
+}
+
+Task<bool> Cluster::PublishJob(Digest name, proto::JobManifestT used, Until until) {
+  if (!can_write()) co_return false;
+  const size_t entries_max = config_.cluster_prefetch_entries_max;
+  co_return co_await ByBreaker(index_breaker_, PutJobManifest(*parts_.index, name, std::move(used), entries_max,
+                                                              clock_.now_s(), IndexCall(until)));
 }
 
 Task<cache::Removed> Cluster::RemoveRevoked(Until until) {

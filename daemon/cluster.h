@@ -83,6 +83,10 @@ class Cluster {
   /// Publishes the variants of a local entry, merged with what is there; nothing where others have said as much.
   Task<void> PublishEntry(EntryRef entry, std::string identity, std::string target, Until until);
 
+  /// What others know of a job, and adding to it; false: it was known.
+  Task<proto::JobManifestT> FetchJob(Digest name, Until until);
+  Task<bool> PublishJob(Digest name, proto::JobManifestT used, Until until);
+
   /// Removes from the shared tiers what the trust file revokes.
   Task<cache::Removed> RemoveRevoked(Until until);
 
@@ -116,7 +120,6 @@ class Cluster {
   Task<bool> TakeEntry(Digest digest, const proto::ClusterEntry& shared, Until until);
   /// Whether keys that are trusted have said already all that an entry says.
   bool IsSaid(const proto::ClusterEntry& shared, const Entry& entry) const;
-  Result<Buffer> Sign(cache::Provenance provenance) const;
   Task<void> PutBlob(Digest digest, double cost_s, Until until);
 
   const Config& config_;

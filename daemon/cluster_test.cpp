@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/fake_clock.h"
@@ -90,7 +91,8 @@ class ShakyIndex final : public cache::Index {
 class Machine {
  public:
   Machine(const std::string& dir, const std::string& name, cache::Index& index, cache::BlobStore* blobs,
-          const cache::SigningKey* key, const std::string& trust_file, uint64_t compile_ms_max)
+          const cache::SigningKey* key, const std::string& trust_file, uint64_t compile_ms_max,
+          const std::function<void(Config&)>& adjust)
       : name_(name), dir_(dir + "/" + name) {
     std::filesystem::create_directories(dir_);
     std::filesystem::permissions(dir_, std::filesystem::perms::owner_all);
@@ -102,6 +104,7 @@ class Machine {
     config_.cluster_trust_check_s = 3600;
     config_.cluster_shadow_one_in = 1;
     config_.cluster_shadow_idle_s = 0;
+    adjust(config_);
     shaky_ = std::make_shared<ShakyIndex>(index);
     ClusterParts parts;
     parts.index = shaky_;
@@ -118,13 +121,7 @@ class Machine {
     server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = Where()});
     EXPECT_TRUE(server_->Listen());
     thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
-    client::ConnectionOptions connect;
-    connect.store_dir = dir_;
-    connect.socket = Where().socket;
-    connect.start = false;
-    auto connection = client::Connection::Open(connect);
-    EXPECT_TRUE(connection) << connection.error().ToText();
-    client_ = std::move(connection).value();
+    Connect();
   }
   ~Machine() {
     client_.reset();
@@ -133,11 +130,25 @@ class Machine {
   }
 
   client::Connection& client() { return *client_; }
+  /// Its client goes; another comes.
+  void ChangeClient() {
+    client_.reset();
+    Connect();
+  }
   Core& core() { return *core_; }
   ShakyIndex& index() { return *shaky_; }
   FakeCompilers& compilers() { return compilers_; }
 
  private:
+  void Connect() {
+    client::ConnectionOptions connect;
+    connect.store_dir = dir_;
+    connect.socket = Where().socket;
+    connect.start = false;
+    auto connection = client::Connection::Open(connect);
+    EXPECT_TRUE(connection) << connection.error().ToText();
+    client_ = std::move(connection).value();
+  }
   proto::Endpoint Where() const {
     proto::Endpoint endpoint;
     endpoint.store_dir = dir_;
@@ -190,7 +201,7 @@ class ClusterTest : public testing::Test {
   }
   std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
     return std::make_unique<Machine>(dir_.path(), name, index_, tier_, key, trust_file(),
-                                     compile_ms_max_);
+                                     compile_ms_max_, adjust_);
   }
   static Digest GraphKeyOf(const std::string& graph) {
     return GraphKey(DigestOf(graph), *FakeCompilers().Facts()).ToDigest();
@@ -215,6 +226,8 @@ class ClusterTest : public testing::Test {
   cache::IndexedBlobs small_blobs_{std::shared_ptr<cache::Index>(&index_, [](cache::Index*) {}), 30};
   cache::BlobStore* tier_ = &blobs_;
   uint64_t compile_ms_max_ = 20'000;
+  /// Of machines that are started from here on.
+  std::function<void(Config&)> adjust_ = [](Config&) {};
 };
 
 TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
@@ -457,6 +470,99 @@ TEST_F(ClusterTest, ACompileThatGoesOnIsWaitedForWhateverASingleCallMayTake) {
   second.join();
   EXPECT_EQ(b->compilers().started(), 0u);
   EXPECT_EQ(Count(Counter::compiles), 1u);
+}
+
+TEST_F(ClusterTest, WhoWaitsHearsWhoCompilesAndUntilWhen) {
+  const auto a = Start("a");
+  const auto b = Start("b");
+  // What is known of the function is what a compile of it took.
+  a->compilers().SayTook(1000);
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  a->compilers().CloseGate();
+  proto::CompileT request = MakeCompile("f", "graph g 4");
+  request.dynamic = false;
+  std::thread first([&] { EXPECT_TRUE(a->client().Compile(request)); });
+  a->compilers().WaitForJob();
+  proto::CompileT waiting = MakeCompile("other", "graph g 4");
+  waiting.progress = "mine";
+  std::thread second([&] { EXPECT_TRUE(b->client().Compile(waiting)); });
+  nlohmann::json flight;
+  WaitFor([&] {
+    const auto answer = nlohmann::json::parse(*b->client().Query("progress", R"({"progress": "mine"})"));
+    flight = answer.value("flight", nlohmann::json());
+    return flight.is_object() && flight["left_s"].is_number();
+  });
+  EXPECT_EQ(flight["holder"], "a");
+  EXPECT_EQ(flight["state"], "compiles");
+  EXPECT_EQ(flight["lease"], "waits");
+  EXPECT_GT(flight["left_s"], 800);
+  EXPECT_LE(flight["left_s"], 1000);
+  // Who has no time for that is told at once, and begins nothing else.
+  proto::CompileT hasty = MakeCompile("hasty", "graph g 4");
+  hasty.wait_max_ms = 300'000;
+  const auto late = b->client().Compile(hasty);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), Code::kTimeout);
+  EXPECT_THAT(late.error().message(), testing::HasSubstr("goes on and is expected in about"));
+  a->compilers().OpenGate();
+  first.join();
+  second.join();
+  EXPECT_EQ(b->compilers().started(), 0u);
+}
+
+TEST_F(ClusterTest, TheFirstLookUpOfAJobBringsTheOthers) {
+  const std::vector<std::string> functions = {"f0", "f1", "f2", "f3", "f4"};
+  const auto a = Start("a");
+  for (const std::string& function : functions) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 10; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 4; });
+  // The others are here, in whatever order they are asked for.
+  b->index().away = true;
+  for (const std::string& function : functions) EXPECT_TRUE(b->client().Lookup(*MakeKey(function))->reply.found);
+  EXPECT_EQ(Count(Counter::compiles), 5u);
+  EXPECT_EQ(Count(Counter::cluster_errors), 0u) << "nobody was asked";
+}
+
+TEST_F(ClusterTest, OfAJobNoMoreComesThanIsAllowed) {
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1", "f2", "f3"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return a->core().sharing.unsent() == 0 && Count(Counter::cluster_writes) == 8; });
+  a->ChangeClient();
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
+  const uint64_t bytes = std::string("artifact of graph f0 4").size();
+  adjust_ = [&](Config& config) { config.cluster_prefetch_bytes_max = 2 * bytes; };
+  const auto small = Start("small");
+  ASSERT_TRUE(small->client().Lookup(*MakeKey("f0"))->reply.found);
+  WaitFor([&] { return Count(Counter::cluster_prefetched) == 2; });
+  small->index().away = true;
+  EXPECT_TRUE(small->client().Lookup(*MakeKey("f2"))->reply.found);
+  EXPECT_FALSE(small->client().Lookup(*MakeKey("f3"))->reply.found);
+  adjust_ = [](Config& config) { config.cluster_prefetch_entries_max = 0; };
+  const auto off = Start("off");
+  ASSERT_TRUE(off->client().Lookup(*MakeKey("f0"))->reply.found);
+  off->index().away = true;
+  EXPECT_FALSE(off->client().Lookup(*MakeKey("f1"))->reply.found);
+  EXPECT_EQ(Count(Counter::cluster_prefetched), 2u);
+}
+
+TEST_F(ClusterTest, AJobThatGoesOnIsNotedOnceItUsesNothingNew) {
+  adjust_ = [](Config& config) { config.cluster_job_quiet_s = 1; };
+  const auto a = Start("a");
+  for (const std::string function : {"f0", "f1"}) {
+    ASSERT_TRUE(a->client().Lookup(*MakeKey(function)));
+    ASSERT_TRUE(a->client().Compile(MakeCompile(function, "graph " + function + " 4")));
+  }
+  WaitFor([&] { return Count(Counter::cluster_manifests) == 1; });
 }
 
 TEST_F(ClusterTest, AHolderThatLosesItsLeaseTakesItAgain) {

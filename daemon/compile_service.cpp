@@ -12,6 +12,7 @@
 #include "daemon/convert.h"
 #include "daemon/failure.h"
 #include "daemon/graph_record.h"
+#include "daemon/progress.h"
 #include "daemon/variants.h"
 #include "guards/guard_set.h"
 
@@ -41,6 +42,7 @@ struct CompileService::Request {
   size_t at = 0;
   bool led = false;
   bool waited = false;
+  bool gave_up = false;  ///< Nobody waits for the compile here any more; it goes on.
   /// The failure that answers this request, when it was recorded before the request came.
   std::optional<proto::FailureT> remembered;
   int64_t start_ns = 0;
@@ -48,6 +50,9 @@ struct CompileService::Request {
 };
 
 namespace {
+
+/// What takes longer to be looked up is not worth knowing.
+constexpr std::chrono::seconds kForetellMax{1};
 
 /// The gears without repetition, in order: equal lists, equal keys. kInvalid for what cannot be gears of a template.
 Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size_t symbol_count,
@@ -106,12 +111,12 @@ Task<Reply> CompileService::Answered(Request& request) {
   while (true) {
     Result<Landed> landed = co_await Attempt(request);
     if (landed) co_return co_await Serve(request, *landed);
-    const Code code = landed.error().code();
     // What gave a wrong answer in one form is compiled in no other.
     const bool is_quarantined = request.remembered && request.remembered->quarantined;
     const bool is_last = is_quarantined || request.at + 1 == request.candidates.size();
-    const bool gave_up = code == Code::kTimeout || code == Code::kCancelled;
-    if (is_last || (gave_up && !request.until.Check())) co_return co_await Fail(request, landed.error());
+    // What goes on has not failed, and nothing else is begun beside it.
+    if (request.gave_up || (!is_last && !request.until.Check())) co_return landed.error();
+    if (is_last) co_return co_await Fail(request, landed.error());
     // A template that cannot be compiled leaves the recording's own graph.
     ++request.at;
   }
@@ -398,7 +403,12 @@ Task<Landed> CompileService::Attempt(Request& request) {
       core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
     }
   }
-  CO_TRY_ASSIGN(Landed landed, co_await core_.flights.Wait(joined.flight, request.until));
+  const Progress progress(request.message.progress);
+  progress.Follow(candidate.graph_key);
+  Result<Landed> came = co_await core_.flights.Wait(joined.flight, request.until);
+  request.gave_up = !came && !core_.flights.HasLanded(joined.flight);
+  if (!came) co_return std::move(came).error();
+  const Landed landed = std::move(*came);
   const NewVariant& variant = candidate.variant;
   CO_TRY_ASSIGN(const bool takes,
                 co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
@@ -420,11 +430,23 @@ boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob jo
   core_.flights.Say(graph_key, job.name, turn.fence != 0 ? Flights::Lease::kHeld : Flights::Lease::kNone);
   std::stop_source over;
   if (turn.fence) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
+  core_.schedule.Begin(graph_key, core_.compilers.width());
+  core_.pool.SpawnAlways(Foretell(graph_key, job, turn.fence));
   std::optional<proto::GraphRecordT> record;
   Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job), record);
   over.request_stop();
+  core_.schedule.End(graph_key);
   core_.flights.Land(graph_key, std::move(landed));
   if (record) co_await core_.sharing.End(graph_key, std::move(turn), std::move(*record));
+}
+
+boost::asio::awaitable<void> CompileService::Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence) {
+  const Until until = Until::In(kForetellMax, core_.stop.get_token());
+  const Result<std::optional<double>> seconds =
+      co_await core_.forecast.SecondsFor(job.name, job.graph.size(), !job.gears.empty(), until);
+  if (!seconds || !*seconds) co_return;
+  core_.schedule.Expect(graph_key, **seconds);
+  co_await core_.sharing.Tell(graph_key, std::move(fence));
 }
 
 /// Artifact first, then the record that names it, then whoever waits.
@@ -432,6 +454,7 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
                                                std::optional<proto::GraphRecordT>& made) {
   const Until until{.stop = core_.stop.get_token()};
   const std::string function = job.name;
+  CompileCost cost{.graph_bytes = job.graph.size(), .has_gears = !job.gears.empty()};
   Result<CompiledArtifact> compiled = co_await CompileOn(core_.compilers, std::move(job), until);
   proto::GraphRecordT& record = made.emplace();
   record.function = function;
@@ -439,6 +462,8 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
   Landed landed;
   if (compiled) {
     record.compile_s = static_cast<float>(compiled->seconds);
+    cost.seconds = compiled->seconds;
+    core_.forecast.Learn(cost);
     GlobalMetrics().Add(Counter::compiles);
     GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
     landed = {compiled->digest, compiled->file->size(), record.compile_s};

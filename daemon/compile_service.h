@@ -46,6 +46,8 @@ class CompileService {
   Task<Landed> Attempt(Request& request);
   /// Compiles for everybody who waits for the key, whoever they are.
   boost::asio::awaitable<void> Fly(Digest graph_key, CompileJob job);
+  /// Says how long the compile is likely to take, here and to other machines.
+  boost::asio::awaitable<void> Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence);
   /// `made`: what is stored of it; none where it says nothing about the graph.
   Task<Landed> CompileAndPublish(Digest graph_key, CompileJob job, std::optional<proto::GraphRecordT>& made);
   Task<Reply> Serve(Request& request, const Landed& landed);

@@ -125,6 +125,13 @@ constexpr ConfigField kFields[] = {
     {"cluster_lease_ms", "milliseconds after which a compile of a machine that fell silent is taken over",
      &Config::cluster_lease_ms},
     {"cluster_variants_max", "variants in one entry of the shared index", &Config::cluster_variants_max},
+    {"cluster_prefetch_entries_max", "entries of one job that are noted, and brought when it looks up the first of "
+     "them on another machine; 0 = neither", &Config::cluster_prefetch_entries_max},
+    {"cluster_prefetch_bytes_max", "bytes of artifacts that are brought so for one job",
+     &Config::cluster_prefetch_bytes_max},
+    {"cluster_prefetch_parallel", "entries that are brought so at one time", &Config::cluster_prefetch_parallel},
+    {"cluster_job_quiet_s", "seconds without another entry after which what a job that goes on has used is noted",
+     &Config::cluster_job_quiet_s},
     {"web_listen", "ADDRESS:PORT of the web page and of /metrics, as 127.0.0.1:9464 or [::1]:0 (0 = any free port); "
      "empty = none", &Config::web_listen},
     {"web_token_file", "file of mode 0600 whose token readers of the page must know; every address that is not "

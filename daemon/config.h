@@ -116,6 +116,10 @@ struct Config {
   uint64_t cluster_shadow_idle_s = 5;
   uint64_t cluster_lease_ms = 5000;
   uint64_t cluster_variants_max = 64;
+  uint64_t cluster_prefetch_entries_max = 1024;
+  uint64_t cluster_prefetch_bytes_max = 1024ull << 20;
+  uint64_t cluster_prefetch_parallel = 2;
+  uint64_t cluster_job_quiet_s = 60;
 
   std::string web_listen;      // ADDRESS:PORT; empty: no page and no metrics.
   std::string web_token_file;

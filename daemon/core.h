@@ -19,10 +19,13 @@
 #include "daemon/config.h"
 #include "daemon/entries.h"
 #include "daemon/flights.h"
+#include "daemon/forecast.h"
+#include "daemon/jobs.h"
 #include "proto/message.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
 #include "daemon/recent.h"
+#include "daemon/schedule.h"
 #include "daemon/shadowing.h"
 #include "daemon/sharing.h"
 #include "daemon/sweeper.h"
@@ -81,9 +84,9 @@ struct Core {
        const Clock& clock = SystemClock(), ClusterParts cluster_parts = {},
        boost::asio::any_io_executor elsewhere = {})
       : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
-        index(store), blobs(store), artifacts(blobs, config), entries(index, config),
+        index(store), blobs(store), artifacts(blobs, config), entries(index, config), forecast(store, entries),
         cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
-        shadowing(*this),
+        jobs(*this), shadowing(*this),
         tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), uses(*this),
         recent(config, clock), store_note(config),
         pool(config.pool_threads, config.pool_queue_max, [] { GiveWay(kPoolNice); },
@@ -102,9 +105,11 @@ struct Core {
   cache::LocalBlobs blobs;
   Artifacts artifacts;
   Entries entries;
+  Forecast forecast;
   Cluster cluster;
   Sharing sharing;
   Recall recall;
+  Jobs jobs;
   Shadowing shadowing;
   Tombstones tombstones;
   Sweeper sweeper;
@@ -112,6 +117,7 @@ struct Core {
   Uses uses;
   Recent recent;
   Flights flights;
+  Schedule schedule{[this](const Digest& graph_key, const Outlook& outlook) { flights.Expect(graph_key, outlook); }};
   StoreNote store_note;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
   std::function<void()> before_compile = [] {};

@@ -20,7 +20,7 @@ std::string ArtifactWith(std::string conditions) {
   return std::string(AsText(proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, {}, {}})));
 }
 
-Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition) {
+Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition, double seconds) {
   const std::string& graph = job.graph;
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
   if (graph.find(" crash") != std::string::npos) return Error(Code::kInternal, "died of signal 6");
@@ -34,7 +34,7 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& 
   bytes += addition;
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
-  artifact.seconds = 0.5;
+  artifact.seconds = seconds;
   TRY_ASSIGN(artifact.file, cache::SealedFile::Copy(AsBytes(bytes)));
   return artifact;
 }
@@ -71,6 +71,11 @@ void FakeCompilers::AddToArtifacts(std::string what) {
   addition_ = std::move(what);
 }
 
+void FakeCompilers::SayTook(double seconds) {
+  MutexLock lock(mutex_);
+  seconds_ = seconds;
+}
+
 void FakeCompilers::CloseGate() {
   MutexLock lock(mutex_);
   open_ = false;
@@ -97,18 +102,20 @@ void FakeCompilers::Loop() {
     std::vector<std::pair<CompileJob, Done>> jobs;
     bool stopping;
     std::string addition;
+    double seconds;
     {
       MutexLock lock(mutex_);
       while (!stopping_ && (jobs_.empty() || !open_)) changed_.Wait(mutex_);
       jobs.swap(jobs_);
       stopping = stopping_;
       addition = addition_;
+      seconds = seconds_;
     }
     for (auto& [job, done] : jobs) {
       if (stopping) {
         done(Error(Code::kCancelled, "the daemon stops"));
       } else {
-        done(CompileWords(job, addition));
+        done(CompileWords(job, addition, seconds));
       }
     }
     if (stopping) return;

@@ -25,6 +25,8 @@ class FakeCompilers final : public Compilers {
 
   /// From now on it makes something else of a graph than other compilers do: this at the end.
   void AddToArtifacts(std::string what);
+  /// From now on it says that each job has taken so many seconds.
+  void SayTook(double seconds);
   void CloseGate();
   void OpenGate();
   /// Returns once a job has come.
@@ -37,6 +39,7 @@ class FakeCompilers final : public Compilers {
   mutable Mutex mutex_;
   CondVar changed_;
   std::string addition_ GUARDED_BY(mutex_);
+  double seconds_ GUARDED_BY(mutex_) = 0.5;
   bool open_ GUARDED_BY(mutex_) = true;
   bool stopping_ GUARDED_BY(mutex_) = false;
   size_t started_ GUARDED_BY(mutex_) = 0;

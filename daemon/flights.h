@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +15,7 @@
 #include "base/result.h"
 #include "base/until.h"
 #include "cache/waiter.h"
+#include "daemon/outlook.h"
 
 namespace ingot::daemon {
 
@@ -31,12 +35,17 @@ class FlightsOf {
  public:
   /// Where a flight stands among other machines.
   enum class Lease : uint8_t { kNone, kWaits, kHeld };
+  struct Waiting {
+    cache::WaiterRef waiter;
+    SteadyTime time;  ///< Until when.
+  };
   struct Flight {
-    std::vector<cache::WaiterRef> waiters;
+    std::vector<Waiting> waiters;
     std::optional<Result<T>> landed;
-    SteadyTime since = std::chrono::steady_clock::now();
+    SteadyTime since = SteadyNow();
     std::string function;
     Lease lease = Lease::kNone;
+    Outlook outlook;
   };
   using FlightRef = std::shared_ptr<Flight>;
   struct Joined {
@@ -52,22 +61,29 @@ class FlightsOf {
     return {flight, leads};
   }
 
-  /// What the flight came to; kTimeout and kCancelled by `until`, while it goes on.
+  /// What the flight came to; kTimeout and kCancelled by `until`, while it goes on. kTimeout as soon as it is known to
+  /// come much later than that: nobody waits for nothing.
   cache::Task<T> Wait(FlightRef flight, Until until) {
     auto waiter = std::make_shared<cache::Waiter>();
     {
       MutexLock lock(mutex_);
       if (flight->landed) co_return *flight->landed;
-      flight->waiters.push_back(waiter);
+      if (flight->outlook.IsTooLateFor(until.time, SteadyNow())) co_return TooLate(flight->outlook);
+      flight->waiters.push_back({waiter, until.time});
     }
     CO_TRY(co_await cache::Waiter::Wait(waiter, until));
     MutexLock lock(mutex_);
+    if (!flight->landed) co_return TooLate(flight->outlook);
     co_return *flight->landed;
+  }
+  bool HasLanded(const FlightRef& flight) const {
+    MutexLock lock(mutex_);
+    return flight->landed.has_value();
   }
 
   /// Ends the flight and wakes everybody.
   void Land(const Digest& key, Result<T> result) {
-    std::vector<cache::WaiterRef> waiters;
+    std::vector<Waiting> waiters;
     {
       MutexLock lock(mutex_);
       const auto at = flights_.find(key);
@@ -76,7 +92,7 @@ class FlightsOf {
       waiters = std::move(at->second->waiters);
       flights_.erase(at);
     }
-    for (const cache::WaiterRef& waiter : waiters) waiter->Wake();
+    for (const Waiting& one : waiters) one.waiter->Wake();
   }
 
   size_t size() const {
@@ -92,25 +108,60 @@ class FlightsOf {
     at->second->function = function;
     at->second->lease = lease;
   }
+  /// How far it is and until when it is expected. Whoever cannot wait so long is told now.
+  void Expect(const Digest& key, const Outlook& outlook) {
+    std::vector<Waiting> late;
+    {
+      MutexLock lock(mutex_);
+      const auto at = flights_.find(key);
+      if (at == flights_.end()) return;
+      at->second->outlook = outlook;
+      std::vector<Waiting>& waiters = at->second->waiters;
+      const SteadyTime now = SteadyNow();
+      const auto is_in_time = [&](const Waiting& one) { return !outlook.IsTooLateFor(one.time, now); };
+      const auto first = std::partition(waiters.begin(), waiters.end(), is_in_time);
+      late.assign(first, waiters.end());
+      waiters.erase(first, waiters.end());
+    }
+    for (const Waiting& one : late) one.waiter->Wake();
+  }
   struct Facts {
     Digest key;
     SteadyTime since;
     size_t waiters = 0;
     std::string function;  ///< Empty: not said yet.
     Lease lease = Lease::kNone;
+    Outlook outlook;
   };
+  /// None: it has landed, or never was.
+  std::optional<Facts> Of(const Digest& key) const {
+    MutexLock lock(mutex_);
+    const auto at = flights_.find(key);
+    if (at == flights_.end()) return std::nullopt;
+    return FactsOf(key, *at->second);
+  }
   /// At most `limit` flights, in no order.
   std::vector<Facts> List(size_t limit) const {
     std::vector<Facts> all;
     MutexLock lock(mutex_);
     for (const auto& [key, flight] : flights_) {
       if (all.size() == limit) break;
-      all.push_back({key, flight->since, flight->waiters.size(), flight->function, flight->lease});
+      all.push_back(FactsOf(key, *flight));
     }
     return all;
   }
 
  private:
+  static Facts FactsOf(const Digest& key, const Flight& flight) {
+    return {key, flight.since, flight.waiters.size(), flight.function, flight.lease, flight.outlook};
+  }
+  static Error TooLate(const Outlook& outlook) {
+    const auto left = outlook.Left(SteadyNow()).value_or(std::chrono::nanoseconds(0));
+    return Error(Code::kTimeout, fmt::format("the compile goes on and is expected in about {} s, later than anybody "
+                                             "waits for here",
+                                             std::chrono::duration_cast<std::chrono::seconds>(left).count()));
+  }
+
   mutable Mutex mutex_;
   std::unordered_map<Digest, FlightRef> flights_ GUARDED_BY(mutex_);
 };

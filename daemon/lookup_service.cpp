@@ -21,14 +21,14 @@ Reply ErrorReplyOf(const Error& error) {
   return ReplyOf<proto::ErrorReply>(proto::MessageType::Error, reply);
 }
 
-std::optional<Reply> LookupService::Fast(Bytes body) {
+std::optional<Reply> LookupService::Fast(Bytes body, const JobRef& job) {
   const int64_t start_ns = core_.clock.steady_ns();
   const Digest request = DigestOf(body);
   std::optional<ReadyAnswers::Answer> answer = ready_.Find(request);
   if (!answer) answer = FindInMemory(request);
   if (!answer) return std::nullopt;
   GlobalMetrics().Add(Counter::entry_hits);
-  core_.uses.Note(answer->entry);
+  core_.uses.Note(answer->entry, job);
   CountServed(answer->files);
   Reply reply{proto::MessageType::LookupReply, answer->entry->reply, std::move(answer->files)};
   // Those that memory cannot answer are timed where they are.
@@ -72,7 +72,7 @@ void LookupService::CountServed(const std::vector<SealedRef>& files) {
   GlobalMetrics().Add(Counter::bytes_served, bytes);
 }
 
-boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
+boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until, JobRef job) {
   const TimeScope time(Timer::lookup);
   const auto* message = proto::ReadMessage<proto::Lookup>(body);
   if (message == nullptr) {
@@ -88,6 +88,13 @@ boost::asio::awaitable<Reply> LookupService::Lookup(Buffer body, Until until) {
     MutexLock lock(mutex_);
     seen_.Put(bytes, digest, 1);
   }
+  Reply reply = co_await Answer(key, digest, again, until);
+  // After the answer: what else the job will want costs this look-up nothing.
+  core_.jobs.Used(job, digest, key);
+  co_return reply;
+}
+
+boost::asio::awaitable<Reply> LookupService::Answer(const cache::Key& key, Digest digest, bool again, Until until) {
   Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
   if (!IsServed(entry) || again) {
     // What comes later than this serves the next call, or the compile that is about to be asked for.

@@ -17,10 +17,11 @@ class LookupService {
  public:
   explicit LookupService(Core& core) : core_(core), seen_(kSeenMax, kSeenMax), ready_(kReadyMax) {}
 
-  /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody.
-  std::optional<Reply> Fast(Bytes body);
-  /// The answer; may read the store.
-  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until);
+  /// The answer when it is in memory. Of one thread alone; asked again it waits for nobody. `job`: whose look-up it is;
+  /// nullptr: of nobody who is known.
+  std::optional<Reply> Fast(Bytes body, const JobRef& job = nullptr);
+  /// The answer; may read the store. `job`: as Fast.
+  boost::asio::awaitable<Reply> Lookup(Buffer body, Until until, JobRef job = nullptr);
   boost::asio::awaitable<Reply> Fetch(Buffer body, Until until);
 
  private:
@@ -29,6 +30,7 @@ class LookupService {
 
   /// The answer to a request of these bytes, under the locks of what it is made of.
   std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request);
+  boost::asio::awaitable<Reply> Answer(const cache::Key& key, Digest digest, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);
   boost::asio::awaitable<Reply> FoundInPart(EntryRef entry, Until until);
   Reply Missed(const cache::Key& key, const Explanation& explanation);

@@ -93,6 +93,8 @@ class Compilers {
   virtual void Stop() = 0;
   /// Compiles waiting and running.
   virtual size_t pending() const = 0;
+  /// Compiles at work at one time; the others wait.
+  virtual size_t width() const { return 1; }
   /// Compilers that run, at work or not.
   virtual size_t alive() const { return 0; }
   virtual std::vector<CompilersCondition> Conditions() const { return {}; }

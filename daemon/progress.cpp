@@ -8,6 +8,9 @@
 namespace ingot::daemon {
 namespace {
 
+/// A longer name is none: others choose it.
+constexpr size_t kNameBytesMax = 64;
+
 struct Works {
   Mutex mutex;
   std::map<std::string, Progress::State> by_name GUARDED_BY(mutex);
@@ -21,7 +24,7 @@ Works& All() {
 
 }  // namespace
 
-Progress::Progress(std::string name) : name_(std::move(name)) {
+Progress::Progress(std::string name) : name_(name.size() <= kNameBytesMax ? std::move(name) : std::string()) {
   if (name_.empty()) return;
   MutexLock lock(All().mutex);
   All().by_name[name_] = {};
@@ -37,6 +40,12 @@ void Progress::Say(const char* what, uint64_t done, uint64_t all) const {
   if (name_.empty()) return;
   MutexLock lock(All().mutex);
   All().by_name[name_] = {what, done, all};
+}
+
+void Progress::Follow(const Digest& flight) const {
+  if (name_.empty()) return;
+  MutexLock lock(All().mutex);
+  All().by_name[name_] = {"waits for a compile", 0, 0, flight};
 }
 
 std::optional<Progress::State> Progress::Of(const std::string& name) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/digest.h"
+
 namespace ingot::daemon {
 
 /// How far a long piece of work is while this lives, under the name that whoever asked for it has given it. Without a
@@ -15,6 +17,8 @@ class Progress {
     std::string what;  ///< "reads", "stores", ...
     uint64_t done = 0;
     uint64_t all = 0;  ///< 0: nobody knows yet.
+    /// It waits for the compile of this graph key, whose flight says how far that is (daemon/flights.h).
+    std::optional<Digest> flight = std::nullopt;
   };
   explicit Progress(std::string name);
   ~Progress();
@@ -22,6 +26,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Say(const char* what, uint64_t done, uint64_t all) const;
+  void Follow(const Digest& flight) const;
   /// None: no such work, not begun or over.
   static std::optional<State> Of(const std::string& name);
 

@@ -37,18 +37,18 @@ Requests::Requests(Core& core, QueryHooks hooks)
       admin_(core.config.admin_threads, core.config.pool_queue_max, [] { GiveWay(kAdminNice); }),
       upkeep_(1, core.config.pool_queue_max, [] { GiveWay(kUpkeepNice); }) {}
 
-std::optional<Reply> Requests::Fast(uint16_t type, Bytes body) {
+std::optional<Reply> Requests::Fast(uint16_t type, Bytes body, const JobRef& job) {
   if (type != static_cast<uint16_t>(MessageType::Lookup)) return std::nullopt;
-  return lookups_.Fast(body);
+  return lookups_.Fast(body, job);
 }
 
-bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait) {
+bool Requests::Start(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait, JobRef job) {
   ThreadPool& pool = PoolOf(type, body);
-  return pool.Spawn(Serve(type, std::move(body), std::move(done), std::move(on_wait)));
+  return pool.Spawn(Serve(type, std::move(body), std::move(done), std::move(on_wait), std::move(job)));
 }
 
 boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDone done,
-                                             std::function<void(uint32_t)> on_wait) {
+                                             std::function<void(uint32_t)> on_wait, JobRef job) {
   Until until{.stop = core_.stop.get_token()};
   if (const uint32_t wait_ms = WaitMaxMs(type, body); wait_ms != 0) {
     if (on_wait) on_wait(wait_ms);
@@ -57,7 +57,7 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
   const Running running(WhatOf(type, body));
   Reply reply;
   try {
-    reply = co_await ReplyTo(type, std::move(body), until);
+    reply = co_await ReplyTo(type, std::move(body), until, job);
   } catch (const std::exception& thrown) {
     // Nothing of ours throws: what does is memory that is short, for this request alone.
     LogError("failed to answer", {{"type", type}, {"reason", thrown.what()}});
@@ -66,10 +66,10 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
   done(std::move(reply));
 }
 
-boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until) {
+boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until, const JobRef& job) {
   switch (static_cast<MessageType>(type)) {
     case MessageType::Lookup:
-      co_return co_await lookups_.Lookup(std::move(body), until);
+      co_return co_await lookups_.Lookup(std::move(body), until, job);
     case MessageType::Fetch:
       co_return co_await lookups_.Fetch(std::move(body), until);
     case MessageType::Compile:

@@ -213,6 +213,7 @@ void Server::Run(bool handle_signals) {
   if (s.core.cluster.is_shared()) {
     s.core.pool.SpawnAlways(s.core.recall.Watch());
     s.core.pool.SpawnAlways(s.core.shadowing.Watch());
+    s.core.pool.SpawnAlways(s.core.jobs.Watch());
   }
   if (s.core.cluster.can_write()) s.core.pool.SpawnAlways(s.core.sharing.Send());
   s.io.run();

@@ -32,6 +32,7 @@ Session::Session(Socket socket, SessionShare& share, pid_t peer)
     : socket_(std::move(socket)),
       share_(share),
       peer_(peer),
+      job_(share.requests.jobs().Begin()),
       watch_(socket_.get_executor()),
       retry_(socket_.get_executor()),
       room_(socket_.get_executor(), SteadyClock::time_point::max()) {
@@ -39,7 +40,10 @@ Session::Session(Socket socket, SessionShare& share, pid_t peer)
   socket_.non_blocking(true, ignored);
 }
 
-Session::~Session() { share_.held_bytes -= receiving_bytes_; }
+Session::~Session() {
+  share_.held_bytes -= receiving_bytes_;
+  if (!closed_) share_.requests.jobs().End(job_);
+}
 
 asio::awaitable<void> Session::Run() {
   const auto self = shared_from_this();
@@ -94,6 +98,7 @@ void Session::Hold() {
 void Session::Close() {
   if (closed_) return;
   closed_ = true;
+  share_.requests.jobs().End(job_);
   boost::system::error_code ignored;
   socket_.close(ignored);
   outgoing_.clear();
@@ -235,7 +240,7 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
     return busy("too many connections wait for answers (sessions_max); this one is answered queries only");
   }
   if (body.size() <= share_.config.fast_bytes_max) {
-    if (auto reply = share_.requests.Fast(header.type, body)) return Send(header.request, std::move(*reply));
+    if (auto reply = share_.requests.Fast(header.type, body, job_)) return Send(header.request, std::move(*reply));
   }
   if (share_.draining && !is_query) {
     return Send(header.request, ErrorReplyOf(Error(Code::kUnavailable, "the daemon drains")));
@@ -280,7 +285,7 @@ void Session::Begin(const proto::FrameHeader& header, Buffer body) {
       if (--share->unanswered == 0) share->on_quiet();
     });
   };
-  if (share_.requests.Start(header.type, std::move(body), finish, on_wait)) return;
+  if (share_.requests.Start(header.type, std::move(body), finish, on_wait, job_)) return;
   GlobalMetrics().Add(Counter::busy);
   finish(ErrorReplyOf(Error(Code::kExhausted, "busy: too many requests wait (pool_queue_max)")));
 }

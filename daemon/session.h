@@ -128,6 +128,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Socket socket_;
   SessionShare& share_;
   const pid_t peer_;
+  /// What this client uses; nullptr: nobody asks.
+  const JobRef job_;
   std::unordered_map<uint32_t, Pending> pending_;
   std::deque<Outgoing> outgoing_;
   uint64_t outgoing_bytes_ = 0;

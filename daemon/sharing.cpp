@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sharing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -66,6 +64,25 @@ boost::asio::awaitable<bool> Sharing::EntryFor(cache::Key key, Until until) {
   co_return came && *came;
 }
 
+boost::asio::awaitable<void> Sharing::FetchOf(Digest entry) {
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
+  // Whoever has looked it up meanwhile has brought it.
+  const Result<EntryRef> here = co_await core_.entries.Look(entry, until);
+  Result<bool> came = false;
+  if (!here || (*here)->artifacts.empty()) came = co_await core_.cluster.FetchEntryOf(entry, until);
+  if (came && *came) GlobalMetrics().Add(Counter::cluster_prefetched);
+  fetches_.Land(entry, std::move(came));
+}
+
+boost::asio::awaitable<bool> Sharing::EntryOf(Digest entry, Until until) {
+  const auto joined = fetches_.Join(entry);
+  if (joined.leads && !core_.pool.SpawnAlways(FetchOf(entry))) {
+    fetches_.Land(entry, Error(Code::kCancelled, "the daemon stops"));
+  }
+  const Result<bool> came = co_await fetches_.Wait(joined.flight, until);
+  co_return came && *came;
+}
+
 /// What the cluster knows of a graph key, taken into the local store; none where nobody has it, or it cannot be asked.
 boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest graph_key, const std::string& identity,
                                                                      Until until) {
@@ -87,6 +104,7 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
 boost::asio::awaitable<Result<cache::Lease>> Sharing::HolderAfter(Digest graph_key, cache::Lease held, Until until) {
   const uint64_t fence = held.fence;
   while (true) {
+    core_.flights.Expect(graph_key, OutlookOf(held.progress, held.holder, SteadyNow()));
     Result<cache::Lease> now = co_await core_.cluster.WaitFor(graph_key, std::move(held), until);
     if (!now || now->fence != fence || now->progress == kUnshared) co_return now;
     held = *std::move(now);
@@ -138,12 +156,12 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
 
 boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::stop_token over) {
   const auto ttl = core_.cluster.lease_ttl();
-  const int64_t start_ns = core_.clock.steady_ns();
   while (true) {
     const auto nothing = std::make_shared<cache::Waiter>();
-    const Status paused = co_await cache::Waiter::Wait(nothing, Until::In(ttl / 3, over));
+    const Until next = Until::In(ttl / 3, over);
+    const Status paused = co_await cache::Waiter::Wait(nothing, next);
     if (!paused && paused.error().code() == Code::kCancelled) co_return;
-    std::string progress = fmt::format("compiling for {} s", (core_.clock.steady_ns() - start_ns) / 1'000'000'000);
+    std::string progress = ProgressNow(graph_key);
     const Result<bool> renewed =
         co_await core_.cluster.Renew(graph_key, *fence, std::move(progress), Until::In(ttl, over));
     if (renewed && *renewed) continue;
@@ -153,6 +171,18 @@ boost::asio::awaitable<void> Sharing::Beat(Digest graph_key, Fence fence, std::s
     // Another machine has taken over: what is made here is as good, and is published where nothing is yet.
     if (again && again->fence != *fence) co_return;
   }
+}
+
+std::string Sharing::ProgressNow(const Digest& graph_key) const {
+  const auto flight = core_.flights.Of(graph_key);
+  return ProgressOf(flight ? flight->outlook : Outlook(), SteadyNow());
+}
+
+boost::asio::awaitable<void> Sharing::Tell(Digest graph_key, Fence fence) {
+  if (fence == nullptr) co_return;
+  const Until until = Until::In(core_.cluster.lease_ttl(), core_.stop.get_token());
+  std::string progress = ProgressNow(graph_key);
+  Ignore(co_await core_.cluster.Renew(graph_key, *fence, std::move(progress), until), "the next beat says it again");
 }
 
 boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::GraphRecordT record) {

@@ -28,6 +28,9 @@ class Sharing {
   /// the same. True when the local entry has gained something.
   boost::asio::awaitable<bool> EntryFor(cache::Key key, Until until);
 
+  /// The same for whoever has the digest of a key alone, and wants it where this machine does not have it.
+  boost::asio::awaitable<bool> EntryOf(Digest entry, Until until);
+
   /// The fence of a lease that is ours: another one where what held the lease was lost.
   using Fence = std::shared_ptr<std::atomic<uint64_t>>;
   /// The right to compile a graph key, and what it came to where another machine had it.
@@ -41,6 +44,8 @@ class Sharing {
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
   /// Keeps the lease while a compile runs; where it is lost and nobody has it, takes it again.
   boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
+  /// Tells other machines at once how far it is, where that has just become known.
+  boost::asio::awaitable<void> Tell(Digest graph_key, Fence fence);
   /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
   boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
 
@@ -52,7 +57,9 @@ class Sharing {
   size_t unsent() const;
 
  private:
+  std::string ProgressNow(const Digest& graph_key) const;
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
+  boost::asio::awaitable<void> FetchOf(Digest entry);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
                                                               Until until);

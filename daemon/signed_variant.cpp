@@ -33,6 +33,27 @@ std::optional<Buffer> EnvelopeOf(const proto::StoredVariantT& stored, Bytes vari
   return std::nullopt;
 }
 
+Claim JudgeClaim(const VariantDoor& door, cache::Received received, Bytes envelope) {
+  Claim claim{std::move(received), {cache::Verdict::kUnsigned, "nobody vouches for it", {}}, door.allow_unsigned};
+  if (envelope.empty()) return claim;
+  claim.judgement = door.trust.JudgeRecord(claim.received, envelope);
+  claim.is_welcome = claim.judgement.verdict == cache::Verdict::kAwaitsArtifact;
+  return claim;
+}
+
+Task<void> BringArtifact(const VariantDoor& door, Claim& claim, double cost_s, Until until) {
+  if (!claim.is_welcome) co_return Status();
+  const Digest artifact = claim.received.artifact;
+  CO_TRY_ASSIGN(const cache::SealedRef file, co_await door.blob(artifact, until));
+  if (claim.judgement.verdict == cache::Verdict::kAwaitsArtifact) {
+    claim.judgement = cache::JudgeArtifact(std::move(claim.judgement), file->bytes());
+    claim.is_welcome = claim.judgement.trusted();
+    if (!claim.is_welcome) co_return Status();
+  }
+  CO_TRY(co_await door.artifacts.Take(artifact, file, cost_s, until));
+  co_return Status();
+}
+
 Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& key, Bytes variant, Bytes envelope) {
   // A copy that begins where tables may begin.
   const Buffer aligned(variant.begin(), variant.end());
@@ -40,7 +61,7 @@ Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& k
   if (table == nullptr) return Error(Code::kCorrupt, "a variant from elsewhere does not verify");
   ClaimedVariant claimed;
   table->UnPackTo(&claimed.stored);
-  cache::Received& received = claimed.received;
+  cache::Received received;
   received.entry_key = key.ToDigest();
   received.function = FunctionOf(key);
   received.group = door.config.cluster_group;
@@ -49,32 +70,13 @@ Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& k
   received.variant = cache::Sha256Of(variant);
   // Whoever wrote it may not say by whose word it is here.
   claimed.stored.origins.clear();
-  if (envelope.empty()) {
-    claimed.judgement = {cache::Verdict::kUnsigned, "nobody vouches for it", {}};
-    claimed.is_welcome = door.allow_unsigned;
-    return claimed;
-  }
-  AddOrigin(claimed.stored, envelope);
-  claimed.judgement = door.trust.JudgeRecord(received, envelope);
-  claimed.is_welcome = claimed.judgement.verdict == cache::Verdict::kAwaitsArtifact;
+  if (!envelope.empty()) AddOrigin(claimed.stored, envelope);
+  static_cast<Claim&>(claimed) = JudgeClaim(door, std::move(received), envelope);
   return claimed;
 }
 
-Task<void> BringVariant(const VariantDoor& door, ClaimedVariant& claimed, Until until) {
-  if (!claimed.is_welcome) co_return Status();
-  const Digest artifact = claimed.received.artifact;
-  CO_TRY_ASSIGN(const cache::SealedRef file, co_await door.blob(artifact, until));
-  if (claimed.judgement.verdict == cache::Verdict::kAwaitsArtifact) {
-    claimed.judgement = cache::JudgeArtifact(std::move(claimed.judgement), file->bytes());
-    claimed.is_welcome = claimed.judgement.trusted();
-    if (!claimed.is_welcome) co_return Status();
-  }
-  CO_TRY(co_await door.artifacts.Take(artifact, file, claimed.stored.compile_s, until));
-  co_return Status();
-}
-
 Task<bool> TakeVariant(const VariantDoor& door, ClaimedVariant& claimed, proto::EntryRecordT& into, Until until) {
-  CO_TRY(co_await BringVariant(door, claimed, until));
+  CO_TRY(co_await BringArtifact(door, claimed, claimed.stored.compile_s, until));
   if (!claimed.is_welcome) co_return false;
   const proto::StoredVariantT& stored = claimed.stored;
   const Digest text{stored.text_low, stored.text_high};

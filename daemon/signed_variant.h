@@ -27,21 +27,27 @@ struct VariantDoor {
   bool allow_unsigned = false;
 };
 
-/// A variant as somebody vouches for it, told from what is said of it here.
-struct ClaimedVariant {
-  proto::StoredVariantT stored;
+/// What somebody vouches for, as it is judged.
+struct Claim {
   cache::Received received;
   cache::Judgement judgement;  ///< kAwaitsArtifact: good so far.
   /// Its artifact may be looked at: kAwaitsArtifact, or unsigned where that is allowed.
   bool is_welcome = false;
 };
+/// Judges what `received` is said to be by an envelope, without the artifact.
+Claim JudgeClaim(const VariantDoor& door, cache::Received received, Bytes envelope);
+/// Holds the artifact of a welcome claim against what was signed and stores it. Where it was not the signed one, the
+/// claim is not welcome any more. `cost_s`: seconds that making it again would take.
+Task<void> BringArtifact(const VariantDoor& door, Claim& claim, double cost_s, Until until);
+
+/// A variant as somebody vouches for it, told from what is said of it here.
+struct ClaimedVariant : Claim {
+  proto::StoredVariantT stored;
+};
 /// Judges without the artifact. kCorrupt: `variant` is none.
 Result<ClaimedVariant> JudgeVariant(const VariantDoor& door, const cache::Key& key, Bytes variant, Bytes envelope);
 
-/// Holds the artifact of a welcome variant against what was signed and stores it. Where it was not the signed one,
-/// `claimed` is not welcome any more.
-Task<void> BringVariant(const VariantDoor& door, ClaimedVariant& claimed, Until until);
-/// As BringVariant, with the text of its graph, and adds it to `into`. False: `into` says it already, or it is not
+/// As BringArtifact, with the text of its graph, and adds it to `into`. False: `into` says it already, or it is not
 /// welcome.
 Task<bool> TakeVariant(const VariantDoor& door, ClaimedVariant& claimed, proto::EntryRecordT& into, Until until);
 

@@ -73,7 +73,9 @@ std::optional<Tombstone> Tombstones::FindEntry(const std::string& name) {
   Read();
   for (const Tombstone& stone : stones_) {
     if (stone.table != cache::Table::kEntries) continue;
-    if (stone.function == name || stone.key.ToHex().starts_with(name)) return stone;
+    // As entries are found: by the last part of a name as well.
+    if (stone.function == name || stone.function.ends_with("." + name)) return stone;
+    if (stone.key.ToHex().starts_with(name)) return stone;
   }
   return std::nullopt;
 }

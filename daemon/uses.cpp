@@ -5,18 +5,20 @@
 
 namespace ingot::daemon {
 
-void Uses::Note(const EntryRef& entry) {
+void Uses::Note(const EntryRef& entry, const JobRef& job) {
   // Where nobody has come for so many, this one does.
-  while (!noted_.push(entry)) Apply();
+  while (!noted_.push({entry, job})) Apply();
   if (!is_waiting_.exchange(true)) on_first();
 }
 
 void Uses::Apply() {
   MutexLock lock(apply_mutex_);
   is_waiting_ = false;
-  EntryRef entry;
-  while (noted_.pop(entry)) {
+  Noted noted;
+  while (noted_.pop(noted)) {
+    const EntryRef& entry = noted.entry;
     Write(*entry);
+    core_.jobs.Used(noted.job, entry->digest, entry->key);
     // They are used last now.
     core_.entries.Peek(entry->digest);
     for (const Digest& artifact : entry->artifacts) core_.artifacts.Peek(artifact);

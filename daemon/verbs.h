@@ -59,6 +59,10 @@ Task<Json> QuarantineVerb(const VerbCall& call);
 Task<Json> RetryVerb(const VerbCall& call);
 Json FailureJson(const proto::FailureT& failure, int64_t now_s);
 
+/// Compiles under way, the oldest, and until when each is expected to be done (verbs_flights.cpp).
+Json FlightsJson(const Core& core);
+/// How far the work is that has been given a name: a long verb, or a compile that somebody waits for.
+Task<Json> ProgressVerb(const VerbCall& call);
 /// What is shared with other machines, and how the tiers are (verbs_cluster.cpp); null where nothing is.
 Json ClusterJson(const Core& core);
 /// Takes back, here and in the shared tiers, what the trust file does not let in any more.
@@ -67,10 +71,9 @@ Task<Json> RecallVerb(const VerbCall& call);
 /// Of a program that is no one graph (verbs_parts.cpp).
 Task<Json> SplitVerb(const VerbCall& call);
 
-// Bundles, and how far long verbs are (verbs_bundle.cpp).
+// Bundles (verbs_bundle.cpp).
 Task<Json> ExportVerb(const VerbCall& call);
 Task<Json> ImportVerb(const VerbCall& call);
-Task<Json> ProgressVerb(const VerbCall& call);
 
 // What a job used, and bringing it and more from and to the cluster (verbs_manifest.cpp).
 Task<Json> ManifestVerb(const VerbCall& call);

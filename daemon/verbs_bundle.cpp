@@ -23,7 +23,8 @@ Json ReportJson(const BundleReport& report) {
   }
   return {{"entries", report.entries}, {"variants", report.variants}, {"blobs", report.blobs},
           {"bytes", report.bytes}, {"new", report.added}, {"known", report.known},
-          {"refused", report.refused}, {"rows", rows}};
+          {"refused", report.refused}, {"graphs", report.graphs}, {"graphs_new", report.graphs_added},
+          {"graphs_refused", report.graphs_refused}, {"rows", rows}};
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ Task<Json> ExportVerb(const VerbCall& call) {
   Json out = {{"file", file}, {"signer", key == nullptr ? "" : key->public_key().id().ToHex()},
               {"signer_name", key == nullptr ? "" : key->public_key().name}};
   Json counts = ReportJson(report);
-  for (const char* name : {"entries", "variants", "blobs", "bytes"}) out[name] = counts[name];
+  for (const char* name : {"entries", "variants", "blobs", "graphs", "bytes"}) out[name] = counts[name];
   out["left_out"] = std::move(counts["rows"]);
   co_return out;
 }
@@ -61,12 +62,6 @@ Task<Json> ImportVerb(const VerbCall& call) {
   Json out = {{"file", file}, {"dry_run", options.dry_run}};
   out.update(ReportJson(report));
   co_return out;
-}
-
-Task<Json> ProgressVerb(const VerbCall& call) {
-  const auto state = Progress::Of(call.Text("progress"));
-  if (!state) co_return Json::object();
-  co_return Json{{"what", state->what}, {"done", state->done}, {"all", state->all}};
 }
 
 }  // namespace ingot::daemon

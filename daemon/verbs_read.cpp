@@ -143,6 +143,11 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
   co_return out;
 }
 
+/// Whether a function has this name, with or without what it is part of.
+auto IsCalled(const std::string& name) {
+  return [ending = "." + name](const std::string& function) { return function.ends_with(ending); };
+}
+
 Json KeyJson(const cache::Key& key) {
   Json components = Json::array();
   for (const cache::Component& component : key.components) {
@@ -175,7 +180,10 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
   if (found.empty()) {
     CO_TRY_ASSIGN(const std::vector<std::string> functions,
                   co_await core.entries.FunctionsLike(prefix, kFunctionsMax, until));
+    const bool has_one_called_so = std::ranges::any_of(functions, IsCalled(prefix));
     for (const std::string& function : functions) {
+      // "f" is pkg.f rather than pkg.Conv.forward.
+      if (has_one_called_so && !IsCalled(prefix)(function)) continue;
       CO_TRY_ASSIGN(Entries::Names names, co_await core.entries.PageOfFunction(function, "", 2, until));
       found.insert(found.end(), names.digests.begin(), names.digests.end());
       if (found.size() > 1) break;
@@ -189,8 +197,13 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
     co_return Error(Code::kNotFound, fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
   }
   if (found.size() > 1) {
-    co_return Error(Code::kInvalid, fmt::format("'{}' names several entries, among them {} and {}", prefix,
-                                                found[0].ToHex(), found[1].ToHex()));
+    std::string names;
+    for (size_t i = 0; i < 2; ++i) {
+      const Result<EntryRef> entry = co_await core.entries.Look(found[i], until);
+      names += fmt::format("{}{}{}", i == 0 ? "" : " and ", found[i].ToHex(),
+                           entry ? fmt::format(" ({})", (*entry)->function) : "");
+    }
+    co_return Error(Code::kInvalid, fmt::format("'{}' names several entries, among them {}", prefix, names));
   }
   co_return found[0];
 }
@@ -207,6 +220,7 @@ Task<Json> StatusVerb(const VerbCall& call) {
               {"uptime_s", call.hooks.uptime_s()},
               {"clients", call.hooks.clients()},
               {"flights", call.core.flights.size()},
+              {"oldest_flights", FlightsJson(call.core)},
               {"compiles_pending", call.core.compilers.pending()},
               {"open_artifacts", open.count},
               {"open_artifact_bytes", open.bytes},

@@ -13,7 +13,7 @@ namespace ingot::daemon {
 
 WorkerPool::WorkerPool(const Config& config, std::string program, const Clock& clock)
     : config_(config), program_(std::move(program)), limits_(config), backoff_(clock, config.worker_backoff_ms_max) {
-  const size_t count = config.workers != 0 ? config.workers : ProcessorCount();
+  const size_t count = width();
   for (size_t i = 0; i < count; ++i) {
     threads_.emplace_back([this] { Loop(); });
   }
@@ -71,6 +71,8 @@ bool WorkerPool::Start(CompileJob job, Done done) {
   wake_.NotifyOne();
   return true;
 }
+
+size_t WorkerPool::width() const { return config_.workers != 0 ? config_.workers : ProcessorCount(); }
 
 size_t WorkerPool::pending() const {
   MutexLock lock(mutex_);

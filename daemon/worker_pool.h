@@ -32,6 +32,7 @@ class WorkerPool final : public Compilers {
   Result<CompilerFacts> Facts() override;
   bool Start(CompileJob job, Done done) override;
   size_t pending() const override;
+  size_t width() const override;
   /// Takes no longer than it takes to kill what runs and to call each `done`.
   void Stop() override;
   /// What workers are shut off from, and whether they are being lost.

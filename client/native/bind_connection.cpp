@@ -172,13 +172,17 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Record& dependencies, bool dynamic,
                  const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
-                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics) {
+                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics,
+                 const std::string& progress) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording),
                                         std::string_view(signature), dependencies, dynamic, eager_numerics);
   request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
   request.prove_only = prove_only;
+  request.progress = progress;
+  // What cannot be there in time is said at once.
+  if (deadline_ms > 0) request.wait_max_ms = static_cast<uint32_t>(deadline_ms);
   request.gears = std::move(gears);
   const std::string_view other(sibling);
   request.sibling.assign(other.begin(), other.end());
@@ -210,10 +214,10 @@ py::bytes CaptureFile(const std::vector<Request>& requests) {
   return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
 }
 
-std::string Query(Connection& connection, const std::string& verb, const std::string& json) {
+std::string Query(Connection& connection, const std::string& verb, const std::string& json, int deadline_ms) {
   Result<std::string> answer = [&] {
     const WithoutGil released;
-    return connection.Query(verb, json);
+    return connection.Query(verb, json, deadline_ms);
   }();
   return Unwrap(std::move(answer));
 }
@@ -245,8 +249,8 @@ void BindConnection(py::module_& m) {
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
-           py::arg("eager_numerics") = false)
-      .def("query", Query, py::arg("verb"), py::arg("json") = "{}")
+           py::arg("eager_numerics") = false, py::arg("progress") = "")
+      .def("query", Query, py::arg("verb"), py::arg("json") = "{}", py::arg("deadline_ms") = -1)
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }
 

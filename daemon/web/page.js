@@ -213,13 +213,16 @@ function lookupChart(samples) {
 
 // --- Overview.
 function flightsPanel(data) {
-  const words = {none: '', waits: 'waits for another machine', held: 'held by this daemon'};
+  const words = {none: () => '', waits: (flight) => `held by ${flight.holder || 'another machine'}`, held: (flight) => `held here${flight.holder && `, as ${flight.holder}`}`};
+  const expected = (flight) => flight.left_s !== null ? `in about ${duration(flight.left_s)}` : 'not known';
   if (data.flights === 0) return panel('Flights', empty('Nothing is being compiled.'));
   return panel(`Flights (${number(data.flights)})`, table([
     {name: 'Function', wide: true, of: (flight) => flight.function || 'not named yet'},
     {name: 'Since', kind: 'number', of: (flight) => duration(flight.age_s)},
     {name: 'Waiting', kind: 'number', of: (flight) => number(flight.waiters)},
-    {name: 'Lease', of: (flight) => words[flight.lease] || '–'},
+    {name: 'State', kind: 'fixed', of: (flight) => flight.state || '–'},
+    {name: 'Expected', kind: 'fixed', of: expected},
+    {name: 'Lease', of: (flight) => words[flight.lease](flight) || '–'},
     {name: 'Graph key', kind: 'key', of: (flight) => short(flight.graph_key)},
   ], data.oldest_flights, 'Flights, the oldest first'));
 }

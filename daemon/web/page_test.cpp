@@ -65,6 +65,14 @@ TEST_F(PageTest, SaysWhatThereIsToWhoeverLooks) {
   const Digest slow = DigestOf("slow");
   core_->flights.Join(slow);
   core_->flights.Say(slow, "net.Slow.forward", Flights::Lease::kHeld);
+  const Digest awaited = DigestOf("awaited");
+  core_->flights.Join(awaited);
+  core_->flights.Say(awaited, "net.Awaited.forward", Flights::Lease::kWaits);
+  Outlook outlook;
+  outlook.state = Outlook::State::kCompiles;
+  outlook.holder = "build-7";
+  outlook.due = SteadyNow() + std::chrono::hours(3);
+  core_->flights.Expect(awaited, outlook);
   const std::string url = json::parse(*Connect()->Query("status"))["web"];
   const std::string key = json::parse(*Connect()->Query("inspect", R"({"key": "net.Encoder.forward"})"))["key"];
   const char* const pictures = std::getenv("INGOT_PAGE_PICTURES");
@@ -73,6 +81,7 @@ TEST_F(PageTest, SaysWhatThereIsToWhoeverLooks) {
                                           pictures == nullptr ? dir_.path() : pictures, key);
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command;
+  core_->flights.Land(awaited, Error(Code::kCancelled, "the test is over"));
   core_->flights.Land(slow, Error(Code::kCancelled, "the test is over"));
 }
 

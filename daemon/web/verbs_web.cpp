@@ -13,34 +13,6 @@
 namespace ingot::daemon {
 namespace {
 
-/// Flights shown, the oldest.
-constexpr size_t kFlightsShown = 32;
-
-const char* NameOfLease(Flights::Lease lease) {
-  switch (lease) {
-    case Flights::Lease::kNone: return "none";
-    case Flights::Lease::kWaits: return "waits";
-    case Flights::Lease::kHeld: return "held";
-  }
-  return "none";
-}
-
-Json FlightsJson(const Core& core) {
-  auto flights = core.flights.List(core.config.worker_queue_max);
-  std::ranges::sort(flights, {}, &Flights::Facts::since);
-  const SteadyTime now = std::chrono::steady_clock::now();
-  Json shown = Json::array();
-  for (const Flights::Facts& flight : flights) {
-    if (shown.size() == kFlightsShown) break;
-    shown.push_back({{"graph_key", flight.key.ToHex()},
-                     {"function", flight.function},
-                     {"age_s", std::chrono::duration<double>(now - flight.since).count()},
-                     {"waiters", flight.waiters},
-                     {"lease", NameOfLease(flight.lease)}});
-  }
-  return shown;
-}
-
 Json StoreJson(Core& core) {
   Json tables = Json::array();
   uint64_t bytes = 0;

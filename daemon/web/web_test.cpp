@@ -476,6 +476,8 @@ TEST_F(WebTest, TellsWhatTheDaemonDoes) {
   ASSERT_EQ(seen["oldest_flights"].size(), 1u);
   EXPECT_EQ(seen["oldest_flights"][0]["function"], "net.f");
   EXPECT_EQ(seen["oldest_flights"][0]["lease"], "none");
+  EXPECT_EQ(seen["oldest_flights"][0]["state"], "compiles");
+  EXPECT_TRUE(seen["oldest_flights"][0]["left_s"].is_null()) << "nobody has seen anything like it";
   compilers_->OpenGate();
   compile.join();
   EXPECT_TRUE(connection->Lookup(*MakeKey("net.f"))->reply.found);

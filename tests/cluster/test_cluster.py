@@ -144,6 +144,24 @@ def test_nothing_secret_is_logged(cluster: Cluster) -> None:
     assert secret not in json.dumps(a.json("config")) and secret not in a.cli("doctor", check=False)
 
 
+def test_who_waits_for_another_machine_hears_who_it_is(cluster: Cluster) -> None:
+    a, b = cluster.add(2, workers=1)
+    a.start()
+    b.start()
+    first = a.begin(PROGRAM, "300")
+    wait_until("one machine compiles", lambda: a.json("daemon", "status")["compiles_pending"] == 1)
+    a.stop_workers()
+    other = b.begin(PROGRAM, "300")
+    wait_until("the other waits for it", lambda: b.json("daemon", "status")["oldest_flights"])
+    wait_until("it knows for whom", lambda: b.json("daemon", "status")["oldest_flights"][0]["holder"] == "host0")
+    flight = b.json("daemon", "status")["oldest_flights"][0]
+    assert flight["lease"] == "waits" and flight["state"] == "compiles"
+    assert flight["left_s"] is None, "nobody has seen anything like it"
+    assert "host0" in b.cli("top", "--once") and "host0" in b.cli("daemon", "status")
+    a.let_workers_go_on()
+    assert Host.finish(first)["native_calls"] >= 1 and Host.finish(other)["native_calls"] >= 1
+
+
 def test_ranks_of_one_job_on_several_machines_compile_once(cluster: Cluster) -> None:
     machines = cluster.add(2)
     code = PROGRAM.replace("ingot.compile(f)", "ingot.compile(f, config=ingot.Config(global_rank=int(sys.argv[3]), tp_rank=int(sys.argv[3])))")
@@ -175,3 +193,67 @@ def test_config_check_tries_each_tier_and_says_what_is_wrong(cluster: Cluster) -
     a.configure(cluster_blobs_bucket="absent")
     text = a.cli("config", "check", check=False)
     assert "PROBLEM" in text and "does it run" in text and "absent" in text
+
+
+# One process: five functions, the first of which is called first; it waits for a line on its input before the others.
+JOB = """
+import json, sys
+import torch, ingot
+def made(steps):
+    def f(x, w):
+        for i in range(steps):
+            x = torch.relu(x @ w) * (i + 1) / 7 + x
+        return x
+    return f
+functions = [made(i + 1) for i in range(5)]
+torch.manual_seed(0)
+x, w = torch.randn(4, 16), torch.randn(16, 16) / 4
+with torch.no_grad():
+    for i, f in enumerate(functions):
+        if i == 1: print("first", flush=True); sys.stdin.readline()
+        g = ingot.compile(f)
+        assert torch.allclose(g(x, w), f(x, w))
+        g.wait(60)
+        assert torch.allclose(g(x, w), f(x, w))
+print(json.dumps({"right": True, **ingot.stats()}))
+"""
+
+
+def run_job(host: Host, between=lambda: None):
+    job = host.begin(JOB)
+    assert job.stdout.readline() == "first\n"
+    between()
+    out, err = job.communicate("go\n", timeout=300)
+    assert job.returncode == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+def test_the_first_look_up_of_a_job_brings_all_that_it_used(cluster: Cluster) -> None:
+    a, b = cluster.add(2)
+    assert run_job(a)["compiles"] == 5
+    cluster.shared()
+    wait_until("what the job used is told", lambda: a.stats()["cluster_manifests"] == 1)
+    seen = {}
+
+    def between() -> None:
+        wait_until("the other four have come", lambda: b.stats()["cluster_prefetched"] == 4)
+        seen.update(b.stats())
+        b.redis.set("refuse")
+        b.s3.set("refuse")
+
+    result = run_job(b, between)
+    assert result["captures"] == 0 and result["entry_hits"] == 5
+    after = b.stats()
+    assert after["compiles"] == 0 and after["entry_hits"] == 5
+    assert after["cluster_lookup_count"] == seen["cluster_lookup_count"] == 5, "no look-up after the first has left the machine"
+
+
+def test_a_job_brings_nothing_where_that_is_off(cluster: Cluster) -> None:
+    a, b = cluster.add(2)
+    b.configure(cluster_prefetch_entries_max=0)
+    run_job(a)
+    cluster.shared()
+    wait_until("what the job used is told", lambda: a.stats()["cluster_manifests"] == 1)
+    assert run_job(b)["captures"] == 0
+    stats = b.stats()
+    assert stats["cluster_prefetched"] == 0 and stats["cluster_lookup_count"] == 5

@@ -4,6 +4,7 @@
 
 #include "cache/key.h"
 #include "daemon/convert.h"
+#include "proto/cluster_generated.h"
 #include "proto/message.h"
 #include "proto/record_generated.h"
 #include "proto/worker_generated.h"
@@ -51,7 +52,7 @@ constexpr void (*kChecks[])(Bytes) = {
     Check<Query>,         Check<QueryReply>,  Check<Fetch>,          Check<FetchReply>,
     Check<Hello>,         Check<HelloReply>,  Check<ErrorReply>,     Check<WorkerHello>,
     Check<WorkerJob>,     Check<WorkerDone>,  Check<EntryRecord>,    Check<GraphRecord>,
-    Check<Tombstones>,    Check<WorkloadRecord>,
+    Check<Tombstones>,    Check<WorkloadRecord>, Check<JobManifest>,
 };
 
 template <typename T>
@@ -68,7 +69,8 @@ std::vector<Buffer> Seeds() {
           Seed<proto::Compile>(2, SmallCompile()),  Seed<Query>(4, SmallQuery("list", "{}")),
           Seed<HelloReply>(9, {}),                  Seed<WorkerJob>(12, SmallJob()),
           Seed<WorkerDone>(13, {}),                 Seed<EntryRecord>(14, SmallEntry()),
-          Seed<GraphRecord>(15, SmallGraphRecord()), Seed<Tombstones>(16, SmallTombstones())};
+          Seed<GraphRecord>(15, SmallGraphRecord()), Seed<Tombstones>(16, SmallTombstones()),
+          Seed<JobManifest>(18, SmallJobManifest())};
 }
 
 }  // namespace ingot::fuzz

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "proto/cluster_generated.h"
 #include "proto/record_generated.h"
 #include "proto/service_generated.h"
 #include "proto/worker_generated.h"
@@ -50,6 +51,14 @@ inline std::unique_ptr<proto::VariantT> SmallVariant() {
   variant->signature = {1, 2, 3};
   variant->dependencies.push_back(SmallDependency());
   return variant;
+}
+
+inline proto::JobManifestT SmallJobManifest() {
+  proto::JobManifestT manifest;
+  manifest.function = "f";
+  manifest.ranks = "0";
+  manifest.entries = {{1, 2, 100, 1'700'000'000}, {3, 4, 200, 1'700'000'001}};
+  return manifest;
 }
 
 inline proto::LookupT SmallLookup(const std::string& function = "f") {

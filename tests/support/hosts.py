@@ -207,6 +207,10 @@ class Host:
         for one in self.workers():
             os.kill(one, signal.SIGSTOP)
 
+    def let_workers_go_on(self) -> None:
+        for one in self.workers():
+            os.kill(one, signal.SIGCONT)
+
     def kill(self) -> None:
         """As a machine that loses power: the daemon and its workers are gone at once."""
         for one in (self.json("daemon", "status")["pid"], *self.workers()):
@@ -224,7 +228,7 @@ class Host:
 
     def begin(self, code: str, *args: str, **env: str) -> subprocess.Popen:
         return subprocess.Popen([sys.executable, "-c", code, *args], env={**self.env, **env}, cwd=self.folder,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     @staticmethod
     def finish(process: subprocess.Popen):

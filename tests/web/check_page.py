@@ -76,6 +76,7 @@ class Check:
     def overview(self) -> None:
         self.page.size(1600, 1000)
         self.go("", "overview")
+        self.says("net.Awaited.forward", "held by build-7", "in about")
         self.says("Hit ratio", "Look-ups each second", "Flights", "net.Slow.forward", "Newest misses", "never stored", "shares nothing with other machines")
         # While nobody asked there is no ratio, and so a gap.
         assert self.page.run("document.querySelectorAll('svg.chart .line').length") == 2

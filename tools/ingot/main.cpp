@@ -40,6 +40,15 @@ void AddParameter(CLI::App& sub, const Parameter& parameter, Parsed& parsed) {
                             ? sub.add_option(parameter.name, parsed.arguments.lists[name], parameter.help)
                             : sub.add_option(parameter.name, parsed.arguments.texts[name], parameter.help);
   option->required(parameter.kind == Parameter::kRequired)->type_name(parameter.value);
+  // Whoever says something wrong hears so before anything is asked or started.
+  if (parameter.value == values::kNumber || parameter.value == values::kTime) {
+    option->check([name, is_time = parameter.value == values::kTime](const std::string& text) {
+      Arguments one;
+      one.texts[name] = text;
+      const Result<uint64_t> good = is_time ? SecondsOf(text, name) : one.Number(name, 0);
+      return good ? std::string() : good.error().message();
+    });
+  }
   if (!IsChoice(parameter.value)) return;
   option->check([value = parameter.value, name](const std::string& text) {
     const std::string all = "|" + value + "|";
@@ -72,6 +81,7 @@ Status FindPlaces(client::ConnectionOptions& options) {
 }
 
 int Failed(const Error& error) {
+  std::fflush(stdout);  // What it is about stands above it, also in one file.
   fmt::print(stderr, "ingot: {}\n", error.ToText());
   return static_cast<int>(error.code());
 }
@@ -79,10 +89,44 @@ int Failed(const Error& error) {
 /// `ingot completion SHELL`: what a shell reads to complete our command lines.
 int CompletionMain(const CLI::App& app, const std::vector<std::string>& words) {
   const Result<std::string> script = CompletionScript(words.empty() ? "" : words.front(), app.get_name());
-  if (!script || words.size() != 1) {
-    return Failed(script ? Error(Code::kInvalid, "name one shell: bash, zsh or fish") : script.error());
-  }
+  if (words.size() != 1) return Failed(Error(Code::kInvalid, "name one shell: bash, zsh or fish"));
+  if (!script) return Failed(script.error());
   std::fputs(script->c_str(), stdout);
+  return 0;
+}
+
+/// What is wrong with a command line, in one line as all errors.
+Error WrongLine(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  // The verb or group that was reached.
+  const CLI::App* at = &app;
+  std::string line = app.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    line += " " + at->get_name();
+  }
+  if (!rest.empty()) {
+    const bool is_verb = !at->get_subcommands({}).empty() && !rest.front().starts_with('-');
+    return Error(Code::kInvalid,
+                 is_verb ? fmt::format("no verb '{}'; `{} --help` lists them", rest.front(), line)
+                         : fmt::format("unexpected '{}'; `{} --help` says what it takes", fmt::join(rest, " "), line));
+  }
+  return Error(Code::kInvalid, fmt::format("{}; `{} --help` says what it takes", error.what(), line));
+}
+
+/// `ingot help VERB...`: as `ingot VERB... --help`.
+int HelpMain(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string line = app.get_name();
+  for (const std::string& word : words) {
+    const auto found = at->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; });
+    if (found.empty()) {
+      return Failed(Error(Code::kInvalid, fmt::format("no verb '{}'; `{} --help` lists them", word, line)));
+    }
+    at = found.front();
+    line += " " + word;
+  }
+  std::fputs(at->help(line.substr(0, line.rfind(' ') == line.npos ? 0 : line.rfind(' '))).c_str(), stdout);
   return 0;
 }
 
@@ -119,6 +163,8 @@ int Main(int count, char** given) {
       ->type_name("auto|always|never");
   std::deque<Parsed> parsed;
   const Parsed* chosen = nullptr;
+  CLI::App* help = app.add_subcommand("help", "What there is, or what a verb takes");
+  help->prefix_command();
   for (Verb verb : {StatsVerb(), ListVerb(), InspectVerb(), WhyMissVerb(), RanksVerb(), DiffVerb(), TextVerb(),
                     VerifyVerb(), WarmVerb(), GcVerb(), EvictVerb(), PinVerb(), UnpinVerb(),
                     RetryVerb(), DoctorVerb(), ConfigVerb(), ExportVerb(), ImportVerb(), ManifestVerb(),
@@ -129,10 +175,10 @@ int Main(int count, char** given) {
   daemon->require_subcommand(1)->fallthrough();
   for (Verb verb : DaemonVerbs()) AddVerb(*daemon, std::move(verb), parsed, chosen);
   CLI::App* trust = app.add_subcommand("trust", "Whose artifacts may be served here: keys, domains, revocations");
-  trust->require_subcommand(1);
+  trust->require_subcommand(1)->fallthrough();
   for (Verb verb : TrustVerbs()) AddVerb(*trust, std::move(verb), parsed, chosen);
   CLI::App* token = app.add_subcommand("token", "Whom a serving daemon lets in");
-  token->require_subcommand(1);
+  token->require_subcommand(1)->fallthrough();
   for (Verb verb : TokenVerbs()) AddVerb(*token, std::move(verb), parsed, chosen);
   CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
   compile->prefix_command()->set_help_flag();
@@ -145,18 +191,14 @@ int Main(int count, char** given) {
   try {
     app.parse(count, given);
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-    if (error.get_exit_code() != 0 && !rest.empty()) {
-      fmt::print(stderr, "ingot: invalid: unexpected '{}'; `ingot --help` lists the verbs\n",
-                 fmt::join(rest, " "));
-      return static_cast<int>(Code::kInvalid);
-    }
-    // 0 for --help and --version; a wrong command line is "invalid" like everywhere else.
-    return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
+    // --help and --version.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return Failed(WrongLine(app, error));
   }
   const Result<ColorMode> mode = ParseColorMode(color);
   if (!mode) return Failed(mode.error());
   SetColorMode(*mode);
+  if (help->parsed()) return HelpMain(app, help->remaining());
   if (completion->parsed()) return CompletionMain(app, completion->remaining());
   if (chosen != nullptr) {
     options.start = chosen->verb.starts;

@@ -14,6 +14,7 @@ Table::Table(std::vector<std::string> headings) {
   for (std::string& heading : headings) {
     numeric_.push_back(heading.ends_with('#'));
     if (numeric_.back()) heading.pop_back();
+    for (char& c : heading) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   }
   rows_.push_back(std::move(headings));
 }
@@ -43,6 +44,10 @@ std::string Table::ToText() const {
 }
 
 void Table::Print() const { std::fputs(ToText().c_str(), stdout); }
+
+std::string CountText(uint64_t count, const std::string& one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
 
 std::string BytesText(uint64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);

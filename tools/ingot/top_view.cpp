@@ -5,21 +5,12 @@
 
 #include <algorithm>
 
+#include "tools/ingot/daemon_view.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/terminal.h"
 
 namespace ingot::tools {
 namespace {
-
-uint64_t NumberIn(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_number() ? at->get<uint64_t>() : 0;
-}
-
-std::string TextIn(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_string() ? Printable(at->get<std::string>()) : "";
-}
 
 std::string RateText(uint64_t now, uint64_t before, double passed_s) {
   if (passed_s <= 0 || now < before) return "";
@@ -72,37 +63,6 @@ std::string StoreLine(const Json& now) {
   return out;
 }
 
-std::string ClusterLines(const Json& now) {
-  const auto cluster = now.find("cluster");
-  if (cluster == now.end()) return "";
-  if (!cluster->is_object()) return "cluster   none\n";
-  std::string out = fmt::format("cluster   {} wait to be sent{}\n", NumberIn(*cluster, "unsent"),
-                                cluster->value("can_write", false) ? "" : "; only reads: no private key");
-  for (const Json& tier : cluster->value("tiers", Json::array())) {
-    const std::string breaker = TextIn(tier, "breaker");
-    const bool is_good = breaker == "closed";
-    out += fmt::format("  {:<7} {}  {}{}\n", TextIn(tier, "tier"),
-                       Painted(is_good ? Paint::kGood : Paint::kBad, is_good ? "answers" : "left alone"),
-                       TextIn(tier, "place"), is_good ? "" : ": " + TextIn(tier, "why"));
-  }
-  const std::string trouble = TextIn(*cluster, "trust_trouble");
-  if (!trouble.empty()) out += "  " + Painted(Paint::kBad, "nothing is taken: " + trouble) + "\n";
-  return out;
-}
-
-std::string Flights(const Json& now) {
-  const auto flights = now.find("oldest_flights");
-  const uint64_t count = NumberIn(now, "flights");
-  if (flights == now.end() || !flights->is_array() || flights->empty()) return fmt::format("flights   {}\n", count);
-  Table table({"graph", "function", "age#", "waiting#", "lease"});
-  for (const Json& flight : *flights) {
-    table.Add({TextIn(flight, "graph_key").substr(0, 12), TextIn(flight, "function"),
-               SecondsText(flight.value("age_s", 0.0)), std::to_string(NumberIn(flight, "waiters")),
-               TextIn(flight, "lease")});
-  }
-  return fmt::format("flights   {}\n{}", count, table.ToText());
-}
-
 std::string Misses(const Json& now, size_t rows_max) {
   const auto misses = now.find("newest_misses");
   if (misses == now.end() || !misses->is_array() || misses->empty()) return "";
@@ -121,7 +81,7 @@ std::string Misses(const Json& now, size_t rows_max) {
 
 std::string TopFrame(const Json& now, const std::optional<Json>& before, double passed_s, size_t lines) {
   std::string out = Head(now) + Lookups(now, before, passed_s) + Compiles(now, before, passed_s) + StoreLine(now) +
-                    ClusterLines(now) + Flights(now);
+                    ClusterText(now) + FlightsText(now);
   const auto used = static_cast<size_t>(std::ranges::count(out, '\n'));
   // What does not fit is the oldest misses.
   out += Misses(now, lines == 0 ? SIZE_MAX : lines > used + 2 ? lines - used - 2 : 0);

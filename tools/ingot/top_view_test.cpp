@@ -12,9 +12,12 @@ Json Overview() {
   return Json::parse(R"({
     "now": 1000, "pid": 42, "version": "0.1.0", "uptime_s": 90, "clients": 3, "workers": 2,
     "open_artifacts": 5, "open_artifact_bytes": 2048, "hits": 90, "misses": 10, "compiles": 9,
-    "compile_failures": 1, "compiles_pending": 2, "flights": 1,
+    "compile_failures": 1, "compiles_pending": 2, "flights": 2,
     "oldest_flights": [{"graph_key": "0123456789abcdef0123456789abcdef", "function": "model.decode",
-                        "age_s": 3.25, "waiters": 2, "lease": "held"}],
+                        "age_s": 3.25, "waiters": 2, "lease": "waits", "holder": "host1", "state": "compiles",
+                        "left_s": 11.5},
+                       {"graph_key": "1123456789abcdef0123456789abcdef", "function": "f", "age_s": 1,
+                        "waiters": 1, "lease": "none", "holder": "", "state": "", "left_s": null}],
     "store": {"bytes": 1048576, "bytes_max": 4194304, "entries": 12, "trouble": ""},
     "cluster": {"unsent": 4, "can_write": true, "trust_trouble": "",
                 "tiers": [{"tier": "index", "place": "redis://r", "breaker": "closed", "why": ""},
@@ -38,10 +41,11 @@ TEST_F(TopFrameTest, ShowsAllThatADaemonSays) {
             "cluster   4 wait to be sent\n"
             "  index   answers  redis://r\n"
             "  blobs   left alone  s3://b: timeout\n"
-            "flights   1\n"
-            "graph         function        age  waiting  lease\n"
-            "0123456789ab  model.decode  3.2 s        2  held\n"
-            "newest misses  when       reason        why\n"
+            "flights   2\n"
+            "GRAPH         FUNCTION        AGE  WAITING  STATE     DONE IN  LEASE  HOLDER\n"
+            "0123456789ab  model.decode  3.2 s        2  compiles  ~11.5 s  waits  host1\n"
+            "1123456789ab  f             1.0 s        1  -               -  -      -\n"
+            "NEWEST MISSES  WHEN       REASON        WHY\n"
             "model.decode   10 s ago   key_differs   other sizes\n"
             "f              100 s ago  never_stored  nothing is stored\n");
 }
@@ -65,7 +69,7 @@ TEST_F(TopFrameTest, LeavesOutWhatADaemonDoesNotSay) {
 }
 
 TEST_F(TopFrameTest, FitsTheTerminal) {
-  for (const size_t lines : {1, 5, 11, 12, 40}) {
+  for (const size_t lines : {1, 5, 11, 12, 13, 40}) {
     const std::string frame = TopFrame(Overview(), std::nullopt, 0, lines);
     EXPECT_LE(static_cast<size_t>(std::count(frame.begin(), frame.end(), '\n')), lines);
     EXPECT_TRUE(frame.ends_with('\n'));

@@ -2,10 +2,12 @@
 """The recordings of one call site on their way to the daemon, and what comes back for them."""
 
 import contextlib
+import json
 import logging
 import threading
 import time
 import typing
+import weakref
 
 from ingot import _native, background, binding, counters, errors, exporting, gears, miss, paths, patience, recording, verification
 from ingot.entry import Job
@@ -14,6 +16,13 @@ if typing.TYPE_CHECKING:
     from ingot.engine import Engine
 
 log = logging.getLogger("ingot")
+_LOOK_FIRST_S, _LOOK_S, _SAY_S = 0.2, 1.0, 10.0
+"""Whoever waits asks the daemon how far it is, and says so in the log."""
+_ASK_MS_MAX = 200
+_TOO_LATE = 0.5
+"""Estimates are what they are: nobody goes on waiting who has less than this part of the time that is expected."""
+_LISTED_MAX = 16
+_all: "weakref.WeakSet[Compiles]" = weakref.WeakSet()
 _OUTCOMES = {0: "compiles", 1: "joins", 2: "graph_hits", 3: "proven"}
 
 
@@ -28,6 +37,7 @@ class Compiles:
         self._hurry = threading.Event()
         if engine.config.wait:
             self._hurry.set()
+        _all.add(self)
 
     # -- on the caller's thread ------------------------------------------------------------------------
 
@@ -66,7 +76,7 @@ class Compiles:
                     self.end(job)
 
     def wait(self, timeout: "float | None") -> bool:
-        """Blocks until nothing is under way; False on timeout (seconds)."""
+        """Blocks until nothing is under way; False on timeout (seconds), or as soon as that is known to come."""
         end = None if timeout is None else time.monotonic() + timeout
         if not self._under_way:
             return True
@@ -79,9 +89,46 @@ class Compiles:
 
     def _wait_until(self, end: "float | None") -> bool:
         while (job := next(iter(self._under_way), None)) is not None:  # One may lead to another.
-            if not job.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+            if not self._wait_for(job, end):
                 return False
         return True
+
+    def _wait_for(self, job: Job, end: "float | None") -> bool:
+        look_s, said = _LOOK_FIRST_S, float("-inf")
+        while not job.done.wait(look_s if end is None else max(0.0, min(look_s, end - time.monotonic()))):
+            now, look_s = time.monotonic(), _LOOK_S
+            if end is not None and now >= end:
+                return False
+            known = self._ask_how_far(job)
+            left_s = known.get("left_s")
+            if known and now - said >= _SAY_S:
+                said = now
+                where = f" on {known['holder']}" if known.get("holder") else ""
+                log.info("%s: %s%s, %s", self._engine.name, "its compile waits for a worker" if known.get("state") == "queued" else "its compile is under way",
+                         where, f"done in about {left_s:.0f} s" if left_s is not None else "nobody knows until when")
+            if end is not None and left_s is not None and now + left_s * _TOO_LATE > end:
+                log.info("%s: goes on without its compile, which takes about %.0f s more", self._engine.name, left_s)
+                return False
+        return True
+
+    def _ask_how_far(self, job: Job) -> "dict[str, typing.Any]":
+        """What the daemon says of the compile that the job waits for; nothing where it waits for none."""
+        try:
+            connection = self._engine._link.get(0)
+            answer = json.loads(connection.query("progress", json.dumps({"progress": job.name()}), _ASK_MS_MAX))
+        except errors.Error:
+            return {}  # Whoever needs an answer of the daemon next says it.
+        return typing.cast("dict[str, typing.Any]", answer.get("flight") or {})
+
+    def describe(self) -> "list[dict[str, typing.Any]]":
+        """What is under way, for people."""
+        now, jobs = time.monotonic(), self._under_way[:_LISTED_MAX]
+        listed = []
+        for job in jobs:
+            known = self._ask_how_far(job)
+            listed.append({"function": self._engine.name, "since_s": round(now - job.since, 3) if job.since else 0.0,
+                           **{name: known.get(name) for name in ("state", "holder", "left_s")}})
+        return listed
 
     def _send(self, job: Job) -> None:
         """Whatever interrupts this, nobody waits for a job that nobody does."""
@@ -132,7 +179,7 @@ class Compiles:
             return typing.cast("dict[str, typing.Any]", connection.compile(
                 entry.key.components, captured.recording, captured.signature, captured.record,
                 gears.is_dynamic(config, job.shape.declared), entry.rejected, config.compile_ms_max, claim, degree, job.is_deferred,
-                job.gears, sibling, config.numerics == "eager"))
+                job.gears, sibling, config.numerics == "eager", job.name()))
 
         reply = send(job.captured)
         counters.add_seconds("compile", time.perf_counter() - began)
@@ -156,7 +203,7 @@ class Compiles:
             job.shape.refused_proofs += 1  # Nobody has waited for it; a run that computes comes next.
         else:
             engine._note_daemon_error(error)
-            if not isinstance(error, errors.Unavailable):
+            if not isinstance(error, (errors.Unavailable, errors.Timeout)):  # What takes long goes on for whoever asks next.
                 engine._last_miss = miss.Miss("failed", f"a compile failed: {error}")
                 engine._retire(job.shape, str(error))
 
@@ -262,3 +309,6 @@ def _together(jobs: "list[Job]") -> "list[Job]":
         if alike and first.captured.record == second.captured.record:
             return [second._replace(sibling=first)]
     return jobs
+
+
+counters.list_under("under_way", lambda: [one for compiles in list(_all) for one in compiles.describe()])

@@ -27,6 +27,14 @@ def add_seconds(name: str, seconds: float) -> None:
         _seconds[name] += seconds
 
 
+_lists: "dict[str, typing.Callable[[], list[typing.Any]]]" = {}
+
+
+def list_under(name: str, items: "typing.Callable[[], list[typing.Any]]") -> None:
+    """Has ``stats()`` say these too, where there are any."""
+    _lists[name] = items
+
+
 _pending_before = 0
 """Pending calls, of those that the call sites count themselves, before the last ``reset``."""
 
@@ -38,7 +46,9 @@ def stats() -> "dict[str, typing.Any]":
     (calls that could not be served and ran eagerly), refusals by name, native calls and steps, what a guard
     policy left out (``skipped_watches``: native calls that did not ask what is watched in this process;
     ``skipped_value_guards``: comparisons of values that steered Python), and seconds
-    spent in the daemon's answers, recording and binding."""
+    spent in the daemon's answers, recording and binding. While compiles are under way ``under_way`` lists them: ``function``,
+    ``since_s``, and what the daemon knows: ``state`` (``queued``, ``compiles``), ``holder`` (the machine that compiles), ``left_s``
+    (seconds until it is expected to be done)."""
     with _lock:
         out: "dict[str, typing.Any]" = {name: _counts[name] for name in _NAMES}
         out.update({name: count for name, count in sorted(_counts.items()) if name not in out})
@@ -55,6 +65,7 @@ def stats() -> "dict[str, typing.Any]":
     out["skipped_value_guards"] = calls["skipped_value_guards"]
     out["verify_skipped"] += calls["verify_skipped"]
     out["native_steps"], out["aten_steps"] = calls["native_steps"], calls["aten_steps"]
+    out.update({name: items for name, items in ((name, listed()) for name, listed in _lists.items()) if items})
     return out
 
 

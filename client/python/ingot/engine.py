@@ -713,7 +713,8 @@ class Engine:
     # -- what users ask ------------------------------------------------------------------------------
 
     def wait(self, timeout: "float | None" = None) -> bool:
-        """Blocks until every compile under way has been installed or has failed; False on timeout (seconds)."""
+        """Blocks until every compile under way has been installed or has failed; False on timeout (seconds), or as soon as the
+        daemon expects a compile to be done long after that."""
         ends = None if timeout is None else time.monotonic() + timeout
         return self._compiles.wait(timeout) and all(part.wait(None if ends is None else max(0.0, ends - time.monotonic()))
                                                     for part in self._all_parts())

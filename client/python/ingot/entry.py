@@ -3,6 +3,7 @@
 
 import collections
 import enum
+import os
 import threading
 import typing
 
@@ -218,3 +219,7 @@ class Job(typing.NamedTuple):
     """Asks for code of its own for these values of the symbols, of the template that serves the recording already."""
     since: float = 0.0
     """When it was submitted, of ``time.monotonic``."""
+
+    def name(self) -> str:
+        """A name for the daemon, which says under it how far the compile is."""
+        return f"{os.getpid()}-{id(self.done):x}"

@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "client/lib/start_daemon.h"
+#include "tools/ingot/daemon_view.h"
 #include "tools/ingot/log_view.h"
+#include "tools/ingot/terminal.h"
 #include "tools/ingot/verb.h"
 
 namespace ingot::tools {
@@ -17,9 +19,12 @@ namespace {
 Status PrintStatus(const Arguments& arguments, const Json& status) {
   if (PrintedJson(arguments, status)) return {};
   for (const auto& [name, value] : status.items()) {
+    // What is more than one value is shown below, as `ingot top` shows it.
+    if (value.is_structured() || name == "flights" || (name == "cluster" && value.is_null())) continue;
     if (value.is_string() && value.get_ref<const std::string&>().empty()) continue;
-    fmt::print("{:<20} {}\n", name, value.is_string() ? value.get<std::string>() : value.dump());
+    fmt::print("{:<20} {}\n", name, value.is_string() ? Printable(value.get<std::string>()) : value.dump());
   }
+  fmt::print("{}{}", ClusterText(status), FlightsText(status));
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tools/ingot/table.h"
+#include "tools/ingot/terminal.h"
 #include "tools/ingot/verb.h"
 
 namespace ingot::tools {
@@ -18,10 +19,11 @@ Status RunDoctor(Session& session, const Arguments& arguments) {
 
 Status PrintChecks(const Arguments& arguments, const Json& answer) {
   if (!PrintedJson(arguments, answer)) {
-    Table table({"check", "", "finding"});
+    Table table({"check", "state", "finding"});
     for (const Json& check : answer["checks"]) {
-      table.Add({check["check"].get<std::string>(), check["ok"].get<bool>() ? "ok" : "PROBLEM",
-                 check["text"].get<std::string>()});
+      table.Add({Printable(check["check"].get<std::string>()),
+                 check["ok"].get<bool>() ? Painted(Paint::kGood, "ok") : Painted(Paint::kBad, "PROBLEM"),
+                 Printable(check["text"].get<std::string>())});
     }
     table.Print();
   }

@@ -12,8 +12,8 @@ namespace {
 Status RunEvict(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("evict", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("removed {} with {} artifacts, {}\n", answer["key"].get<std::string>(),
-             answer["artifacts"].dump(), BytesText(answer["bytes"].get<uint64_t>()));
+  fmt::print("removed {} with {}, {}\n", answer["key"].get<std::string>(),
+             CountText(answer["artifacts"].get<uint64_t>(), "artifact"), BytesText(answer["bytes"].get<uint64_t>()));
   return {};
 }
 

@@ -26,6 +26,8 @@ Status RunImport(Session& session, const Arguments& arguments) {
   std::error_code failed;
   const std::filesystem::path file = std::filesystem::absolute(arguments.Text("file"), failed);
   if (failed) return Error(Code::kInvalid, fmt::format("{}: {}", arguments.Text("file"), failed.message()));
+  // Nothing is started for a file that is not there.
+  if (!std::filesystem::exists(file, failed)) return Error(Code::kNotFound, fmt::format("no file {}", file.string()));
   const bool is_dry = arguments.Flag("dry-run"), allows_unsigned = arguments.Flag("allow-unsigned");
   if (allows_unsigned && !arguments.json) {
     fmt::print(stderr, "ingot: --allow-unsigned: nobody vouches for this code but you; it will run in every program of "
@@ -39,6 +41,11 @@ Status RunImport(Session& session, const Arguments& arguments) {
     if (is_dry || refused != 0) PrintRows(answer["rows"]);
     fmt::print("{} {} of {} entries{}, {} known, {} refused\n", is_dry ? "would take" : "took", answer["new"].dump(),
                answer["entries"].dump(), refused == 0 ? "" : " of the bundle", answer["known"].dump(), refused);
+  }
+  const auto graphs_refused = answer["graphs_refused"].get<uint64_t>();
+  if (refused == 0 && graphs_refused != 0) {
+    return Error(Code::kHalfDone, fmt::format("{} records of graphs were refused, for the reasons in the daemon's log "
+                                              "(`ingot daemon log`); the entries have come", graphs_refused));
   }
   if (refused == 0) return {};
   const bool all = refused == answer["entries"].get<uint64_t>();

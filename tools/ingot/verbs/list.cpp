@@ -67,7 +67,8 @@ Status ListEntries(Session& session, const Arguments& arguments) {
     return {};
   }
   if (entries.empty()) {
-    std::puts("no entries");
+    // For people: who reads the output of this gets nothing.
+    fmt::print(stderr, "no entries{}\n", arguments.Text("function").empty() ? "" : " of such a function");
     return {};
   }
   const bool is_wide = form == "wide";

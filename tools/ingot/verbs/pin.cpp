@@ -12,8 +12,8 @@ namespace {
 Status RunPin(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("pin", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("pinned {} with {} artifacts\n", answer["key"].get<std::string>(),
-             answer["artifacts"].dump());
+  fmt::print("pinned {} with {}\n", answer["key"].get<std::string>(),
+             CountText(answer["artifacts"].get<uint64_t>(), "artifact"));
   return {};
 }
 

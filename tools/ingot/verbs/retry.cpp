@@ -12,7 +12,7 @@ namespace {
 Status RunRetry(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("retry", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("forgot {} failures\n", answer["cleared"].dump());
+  fmt::print("forgot {}\n", CountText(answer["cleared"].get<uint64_t>(), "failure"));
   return {};
 }
 

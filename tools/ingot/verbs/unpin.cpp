@@ -12,8 +12,8 @@ namespace {
 Status RunUnpin(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("unpin", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("unpinned {} with {} artifacts\n", answer["key"].get<std::string>(),
-             answer["artifacts"].dump());
+  fmt::print("unpinned {} with {}\n", answer["key"].get<std::string>(),
+             CountText(answer["artifacts"].get<uint64_t>(), "artifact"));
   return {};
 }
 
