@@ -10,7 +10,7 @@ from ingot import _native, errors, gears, groups, keys, recording
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
 
-Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.Any]]
+Arguments = tuple[tuple[typing.Any, ...], dict[str, typing.Any]]
 
 
 def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> None:

@@ -8,7 +8,7 @@ import torch
 
 from ingot import _native, kinds
 
-Argument = typing.Union[int, str]
+Argument = int | str
 """One of a call's, by position or name."""
 
 

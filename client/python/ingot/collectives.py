@@ -52,7 +52,7 @@ def settle(value: typing.Any) -> None:
 def holds_any(value: typing.Any) -> bool:
     """Whether there is an AsyncCollectiveTensor in it."""
     found: "list[typing.Any]" = []
-    _map(value, lambda tensor: found.append(tensor))
+    _map(value, found.append)
     return bool(found)
 
 

@@ -13,9 +13,9 @@ import torch
 from ingot import _native, calls, gears, groups, kinds, paths
 from ingot.config import Config
 
-Item = typing.Tuple[str, str, str]
+Item = tuple[str, str, str]
 """(name, digest as hex, short text)"""
-Component = typing.Tuple[str, typing.List[Item]]
+Component = tuple[str, list[Item]]
 
 _LEAF_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
                torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}

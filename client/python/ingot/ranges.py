@@ -255,10 +255,8 @@ def _candidates(example: "list[int]", degree: int, guards: typing.Any) -> "typin
     """For each symbol ``degree`` other values: small ones first, which are cheap to try, then near ones."""
     fitting: "list[list[int]]" = []
     for axis, value in enumerate(example):
-        def fits(tried: int) -> bool:
-            return bool(guards.holds([*example[:axis], tried, *example[axis + 1:]]))
         near = [value + step * sign for step in range(1, _TRIED_MAX) for sign in (1, -1)]
-        fitting.append([tried for tried in near if tried >= 0 and fits(tried)])
+        fitting.append([tried for tried in near if tried >= 0 and guards.holds([*example[:axis], tried, *example[axis + 1:]])])
     for order in (sorted, list):
         for shift in range(3):
             # Symbols that change alike could stand for each other: each starts somewhere else.

@@ -16,7 +16,7 @@ import torch
 
 from ingot import _native, collectives, errors, kinds, paths
 
-Spec = typing.Dict[str, typing.Any]
+Spec = dict[str, typing.Any]
 _DEPTH_MAX = 32
 _BASES = (object, dict, list, tuple, set, collections.OrderedDict)
 """What a class may be built on: making one runs no other code."""

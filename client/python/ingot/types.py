@@ -55,4 +55,4 @@ if typing.TYPE_CHECKING:
         dynamic: bool
         ge_cache: bool
 else:
-    from ingot.facade import CompiledModule  # noqa: F401
+    from ingot.facade import CompiledModule
