@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines; and what ruff finds in Python.
+"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines; and what ruff and mypy find in Python.
 
 usage: .venv/bin/python tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
 """
@@ -199,9 +199,12 @@ def check_types(texts: "dict[str, str]") -> "list[str]":
 
 def check_python() -> "list[str]":
     """Mistakes in Python; which rules hold: pyproject.toml."""
-    done = subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", "--no-cache", "--output-format=concise"], cwd=ROOT,
-                          capture_output=True, text=True)
-    return (done.stdout or done.stderr).splitlines()
+    found = []
+    for tool in (["ruff", "check", "--quiet", "--no-cache", "--output-format=concise"],
+                 ["mypy", "--no-error-summary", "client/python/ingot", "tools/tidy.py"]):
+        done = subprocess.run([sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True)
+        found += (done.stdout + done.stderr).splitlines()
+    return found
 
 
 def main() -> int:

@@ -104,6 +104,6 @@ class Unwrapping(TorchFunctionMode):
     def _as_eager(self, result: typing.Any, taken: "list[torch.Tensor]") -> typing.Any:
         if type(result) in (tuple, list):
             return type(result)(self._as_eager(item, taken) for item in result)
-        if type(result) is not torch.Tensor or not any(torch._C._is_alias_of(result, tensor) for tensor in taken):
+        if type(result) is not torch.Tensor or not any(torch._C._is_alias_of(result, tensor) for tensor in taken):  # type: ignore[attr-defined]
             return result
         return done(result)

@@ -167,7 +167,7 @@ def _dynamic_sizes(tensors: "list[torch.Tensor]", config: Config,
     static. None: no size does."""
     if not gears.is_dynamic(config, declared):
         return None
-    marked = [getattr(tensor, "_dynamo_dynamic_indices", set()) for tensor in tensors]
+    marked: "list[set[int]]" = [getattr(tensor, "_dynamo_dynamic_indices", set()) for tensor in tensors]
     fixed = [set(getattr(tensor, "_dynamo_static_indices", set())) for tensor in tensors]
     wanted = marked if any(marked) else [set(range(tensor.dim())) for tensor in tensors]
     if declared is not None:

@@ -50,7 +50,7 @@ class _Symbols:
 
     def terms(self, expression: typing.Any) -> "list[tuple[int, list[typing.Any]]]":
         """(coefficient, symbols) of a polynomial; Unprovable for anything else."""
-        import sympy
+        import sympy  # type: ignore[import-untyped]
 
         value = sympy.expand(self._decided(expression))
         symbols = sorted(value.free_symbols, key=str)
@@ -260,7 +260,7 @@ def _candidates(example: "list[int]", degree: int, guards: typing.Any) -> "typin
     for order in (sorted, list):
         for shift in range(3):
             # Symbols that change alike could stand for each other: each starts somewhere else.
-            yield [order(values)[axis * shift:][:degree] for axis, values in enumerate(fitting)]  # type: ignore[operator]
+            yield [order(values)[axis * shift:][:degree] for axis, values in enumerate(fitting)]
     # Symbols tied to each other by an inequality: all move together.
     yield [[value + (i + 1) * (axis + 1) for i in range(degree)] for axis, value in enumerate(example)]
 
