@@ -80,11 +80,10 @@ def show(stage: Stage, job: str) -> None:
         print("tokens:", *runs[2][1][0]["answer"], "\n")
     rows = []
     for title, results in runs:
-        for result in results:
-            rows.append([title, milliseconds(result["first_s"]), milliseconds(result["native_s"]), milliseconds(result["call_s"]),
+        for number, result in enumerate(results):
+            rows.append(["" if number else title, milliseconds(result["first_s"]), milliseconds(result["native_s"]), milliseconds(result["call_s"]),
                          f"{eager['call_s'] / result['call_s']:.2f}x", "yes" if same_answer(job, eager["answer"], result["answer"]) else "NO",
                          counters(result["stats"])])
-            title = ""
     print(tabulate(rows, headers=["run", "first call", "wait for native", "later call", "vs eager", "same answer", "this process counted"]), flush=True)
     if any(row[5] == "NO" for row in rows):
         raise SystemExit("demo: an answer differs from eager's")

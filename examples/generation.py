@@ -6,9 +6,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import ingot
 
-CONFIG = dict(hidden_size=512, intermediate_size=1408, num_hidden_layers=6, num_attention_heads=8, num_key_value_heads=2,
-              vocab_size=16000, max_position_embeddings=2048,
-              initializer_range=0.05)  # Random weights: smaller ones repeat one token, which would hide a wrong cache.
+CONFIG = {"hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 2,
+          "vocab_size": 16000, "max_position_embeddings": 2048,
+          "initializer_range": 0.05}  # Random weights: smaller ones repeat one token, which would hide a wrong cache.
 PROMPT_TOKENS, NEW_TOKENS, CACHE_TOKENS = 48, 24, 128
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines.
+"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines; and what ruff and mypy find in Python.
 
-usage: tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
+usage: .venv/bin/python tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
 """
 
 import pathlib
@@ -198,10 +198,20 @@ def check_types(texts: "dict[str, str]") -> "list[str]":
     return [f"{others[0]}: {name} is another type in {', '.join(others[1:])}" for name, others in places.items() if len(others) > 1]
 
 
+def check_python() -> "list[str]":
+    """Mistakes in Python; which rules hold: pyproject.toml."""
+    found = []
+    for tool in (["ruff", "check", "--quiet", "--no-cache", "--output-format=concise"],
+                 ["mypy", "--no-error-summary", "client/python/ingot", "tools/tidy.py"]):
+        done = subprocess.run([sys.executable, "-m", *tool], cwd=ROOT, capture_output=True, text=True)
+        found += (done.stdout + done.stderr).splitlines()
+    return found
+
+
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts) + check_types(texts)
+    found = check_dead(files, texts) + check_types(texts) + check_python()
     for file, text in texts.items():
         for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_waits, check_descriptors, check_tables, check_license):
             found += check(file, text)

@@ -5,9 +5,6 @@ memory): what a new machine waits for, ten that miss at once, a holder that dies
 usage: [tests/support/swift_server.py] python tests/bench/cluster.py [hit|many|killed|trouble ...]
 """
 
-import concurrent.futures
-import json
-import os
 import pathlib
 import statistics
 import sys

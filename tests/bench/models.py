@@ -4,7 +4,7 @@
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-import torch  # noqa: E402
+import torch
 
 
 class First(torch.nn.Module):

@@ -17,11 +17,11 @@ import tempfile
 import time
 import typing
 
-Program = typing.Tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]
+Program = tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]
 """(the model whose forward is compiled, a run of the program with it)."""
 
-SIZES = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=128)
-TOKENS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
+SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 128}
+TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def language_model(kind: str) -> typing.Any:
@@ -243,7 +243,8 @@ def diffusion(kind: str) -> Program:
     def run(model: typing.Any) -> typing.Any:
         found = []
         with torch.no_grad():
-            for x in noises:
+            for noise in noises:
+                x = noise
                 for step in range(20, 0, -1):
                     x = x - 0.05 * model(x, torch.full((2,), step)) * (step / 20) ** 0.5
                 found.append(x)
@@ -400,7 +401,7 @@ def run_one(name: str, runs: int) -> "dict[str, typing.Any]":
     compiled = ingot.compile(model.forward)
     model.forward = compiled
     seconds, worst, counts = [], 0.0, []
-    for i in range(runs):
+    for _ in range(runs):
         ingot.counters.reset()
         began = time.perf_counter()
         found = run(model)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-import hosts  # noqa: E402
+import hosts
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-import pytest  # noqa: E402
-import torch  # noqa: E402
-from torch.utils import _pytree as pytree  # noqa: E402
+import pytest
+import torch
+from torch.utils import _pytree as pytree
 
 TEXT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100, "max_position_embeddings": 64}
 GROUPED = {**TEXT, "num_key_value_heads": 2}

@@ -4,7 +4,6 @@
 import copy
 import dataclasses
 import json
-import logging
 import pathlib
 import pickle
 import subprocess

@@ -4,8 +4,8 @@
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 
 class First(torch.nn.Module):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes by methods that a class has of its own, and reads of what a call has written: each call leaves what eager leaves."""
 
-import collections
 import contextvars
 import copy
 import functools

@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder and the escape mode, on plain torch functions and tiny models."""
 
-import contextlib
-import logging
-import os
-import pathlib
-import random
 import struct
-import sys
 import threading
-import time
-import types
 import warnings
 
 import numpy

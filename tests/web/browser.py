@@ -35,7 +35,8 @@ class Page:
         # Root may not use Chromium's sandbox; what is looked at is our own page.
         options = ["--headless=new", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb",
                    "--remote-debugging-pipe", f"--user-data-dir={self.directory}"] + (["--no-sandbox"] if os.geteuid() == 0 else [])
-        self.process = subprocess.Popen([program, *options, "about:blank"], preexec_fn=move_pipes, pass_fds=(3, 4), stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([program, *options, "about:blank"], preexec_fn=move_pipes, pass_fds=(3, 4),  # noqa: PLW1509  no threads yet
+                                        stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)

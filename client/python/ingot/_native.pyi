@@ -3,7 +3,7 @@
 
 import os
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from typing_extensions import ParamSpec

@@ -20,7 +20,7 @@ def accelerate(model: _Model, **options: typing.Any) -> _Model:
     """
     for module in _modules_of(model):
         if "forward" not in vars(module):
-            module.forward = api.compile(module.forward, **options)  # type: ignore[method-assign]
+            module.forward = api.compile(module.forward, **options)
     return model
 
 
@@ -31,7 +31,7 @@ def _modules_of(model: typing.Any) -> "typing.Iterator[torch.nn.Module]":
             raise errors.Invalid(f"ingot.accelerate takes a module, or a pipeline that holds one; found a {type(model).__name__}")
         yield from _modules_of(held)
         return
-    inner = getattr(next(iter(model.children()), None), "auto_model", None)  # A sentence embedder's.
+    inner: typing.Any = getattr(next(iter(model.children()), None), "auto_model", None)  # A sentence embedder's.
     if kinds.is_a(inner, torch.nn.Module):
         yield inner
         return

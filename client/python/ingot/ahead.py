@@ -10,7 +10,7 @@ from ingot import _native, errors, gears, groups, keys, recording
 if typing.TYPE_CHECKING:
     from ingot.engine import Engine
 
-Arguments = typing.Tuple[typing.Tuple[typing.Any, ...], typing.Dict[str, typing.Any]]
+Arguments = tuple[tuple[typing.Any, ...], dict[str, typing.Any]]
 
 
 def prepare(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> None:
@@ -83,8 +83,10 @@ def _other_gears(engine: "Engine", args: "tuple[typing.Any, ...]", kwargs: "dict
     """(args, kwargs) in every gear but the example's own."""
     call = engine._taken_apart(args, kwargs)
     declared, sizes = gears.declared(call.tensors, engine.config.gears.merge), call.sizes()
+    if declared is None:
+        return
     # A size of 1 tends to have code of its own; two others make the template.
-    for gear in sorted(declared.gears, key=lambda gear: (1 in gear, gear)) if declared is not None else ():
+    for gear in sorted(declared.gears, key=lambda gear: (1 in gear, gear)):
         if gear != declared.gear(sizes):
             made = [gears.resized(t, size) for t, size in zip(call.tensors, declared.with_gear(sizes, gear))]
             yield gears.replaced((args, kwargs), call.tensors, made)

@@ -8,7 +8,7 @@ import torch
 
 from ingot import _native, kinds
 
-Argument = typing.Union[int, str]
+Argument = int | str
 """One of a call's, by position or name."""
 
 
@@ -75,7 +75,9 @@ class Call(typing.NamedTuple):
 
     def given(self) -> "dict[Argument, typing.Any]":
         """The arguments by position or name."""
-        return {**dict(enumerate(self.args)), **self.kwargs}
+        found: "dict[Argument, typing.Any]" = dict(enumerate(self.args))
+        found.update(self.kwargs)
+        return found
 
     def numbers(self) -> "dict[Argument, int | float]":
         """The arguments that are numbers, by position or name."""

@@ -52,7 +52,7 @@ def settle(value: typing.Any) -> None:
 def holds_any(value: typing.Any) -> bool:
     """Whether there is an AsyncCollectiveTensor in it."""
     found: "list[typing.Any]" = []
-    _map(value, lambda tensor: found.append(tensor))
+    _map(value, found.append)
     return bool(found)
 
 
@@ -104,6 +104,6 @@ class Unwrapping(TorchFunctionMode):
     def _as_eager(self, result: typing.Any, taken: "list[torch.Tensor]") -> typing.Any:
         if type(result) in (tuple, list):
             return type(result)(self._as_eager(item, taken) for item in result)
-        if type(result) is not torch.Tensor or not any(torch._C._is_alias_of(result, tensor) for tensor in taken):
+        if type(result) is not torch.Tensor or not any(torch._C._is_alias_of(result, tensor) for tensor in taken):  # type: ignore[attr-defined]
             return result
         return done(result)

@@ -61,7 +61,8 @@ class Compiles:
     @contextlib.contextmanager
     def holding(self) -> "typing.Iterator[list[Job]]":
         """Holds back what this thread submits: at the end it is sent, two recordings of one function in one state together."""
-        self._thread.held = held = []
+        held: "list[Job]" = []
+        self._thread.held = held
         try:
             yield held
         finally:

@@ -252,7 +252,7 @@ def resolve(config: "Config | typing.Mapping[str, typing.Any] | None", **overrid
         config.use()
         layers.append(("config", config.said()))
     elif isinstance(config, typing.Mapping):
-        layers.append(("config", config))
+        layers.append(("config", dict(config)))
     elif config is not None:
         raise errors.Invalid(f"config is {type(config).__name__}: expected ingot.Config, a dict of its fields, or None")
     layers.append(("arguments", {name: value for name, value in overrides.items() if value is not None}))

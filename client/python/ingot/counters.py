@@ -10,7 +10,7 @@ from ingot import _native
 
 _lock = threading.Lock()
 _counts: "collections.Counter[str]" = collections.Counter()
-_seconds: "collections.Counter[str]" = collections.Counter()
+_seconds: "dict[str, float]" = collections.defaultdict(float)
 _NAMES = ("captures", "deferred", "deferred_completed", "compiles", "joins", "entry_hits", "entry_misses", "graph_hits",
           "proven", "specialized", "dependency_misses", "fallbacks", "refusals", "retired", "verified", "verify_failures", "verify_skipped")
 

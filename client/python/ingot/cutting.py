@@ -51,7 +51,7 @@ class Cuttable:
             raise NotCuttable("a generator or coroutine")
         looks = {*_LOOKS_AT_FRAME} & {*code.co_names} - ({"super"} if "__class__" not in code.co_freevars else set())
         if looks:
-            raise NotCuttable(f"{sorted(looks)[0]} looks at the frame")
+            raise NotCuttable(f"{min(looks)} looks at the frame")
         self._whole = Bytecode.from_code(code)
         self._instructions = [one for one in self._whole if isinstance(one, Instr)]
         listed = [one for one in dis.get_instructions(code) if one.opname not in ("EXTENDED_ARG", "CACHE")]

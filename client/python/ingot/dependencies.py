@@ -8,7 +8,7 @@ import typing
 
 from ingot import _native, custom_ops, paths
 
-Dependency = typing.Tuple[str, str, str, str]
+Dependency = tuple[str, str, str, str]
 """(kind, where, digest as hex, short text)"""
 
 

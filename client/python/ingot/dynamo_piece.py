@@ -24,7 +24,7 @@ class Piece(typing.NamedTuple):
         from torch.fx._graph_pickler import GraphPickler, Options
 
         try:
-            return typing.cast("bytes", GraphPickler.dumps(self.graph_module, Options(ops_filter=None)))
+            return GraphPickler.dumps(self.graph_module, Options(ops_filter=None))
         except Exception as e:  # foreign: pickle's many ways to say no
             raise errors.Unsupported(f"{self.name} cannot be saved: {e!r}") from None
 
@@ -36,7 +36,7 @@ def load(name: str, kept: "list[int] | None", data: bytes) -> Piece:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     try:
-        module = GraphPickler.loads(data, FakeTensorMode(shape_env=ShapeEnv()))
+        module: typing.Any = GraphPickler.loads(data, FakeTensorMode(shape_env=ShapeEnv()))
     except Exception as e:  # foreign: damaged pickles raise anything
         raise errors.Corrupt(f"the graph of {name} cannot be read: {e!r}") from None
     module.recompile()

@@ -11,7 +11,7 @@ import typing
 
 from ingot import errors, kinds, paths, tree
 
-Write = typing.Tuple[typing.Any, str, str, typing.Tuple[typing.Any, ...], str]
+Write = tuple[typing.Any, str, str, tuple[typing.Any, ...], str]
 """(holder, its path, operation, values, line) as the observer lists them."""
 
 _OWNERS: "dict[str, typing.Any]" = {"list": list, "dict": dict, "set": set, "collections.deque": collections.deque,

@@ -338,7 +338,8 @@ class Engine:
         began = time.perf_counter()
         found = [binding.Variant(reply) for reply in variants]
         entry.variants = [v for v in found if v.artifact_digest not in verification.quarantined]
-        for variant, why in entry.check(paths.Roots(self.target, call.objects)):
+        for variant, mismatch in entry.check(paths.Roots(self.target, call.objects)):
+            why = mismatch
             if why is None and self.config.opaque == "trace" and variant.record.of_kind("opaque"):
                 why = "it depends on what cannot be digested"
             variant.holds = why is None

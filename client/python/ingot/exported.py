@@ -13,7 +13,7 @@ from ingot import _native, binding, errors, paths, recording, signatures, tree
 
 log = logging.getLogger("ingot")
 
-Structure = typing.Tuple[typing.Union[str, errors.Unsupported, None], typing.Sequence[binding.Variant]]
+Structure = tuple[str | errors.Unsupported | None, typing.Sequence[binding.Variant]]
 """An argument structure as JSON, or why a file cannot hold it, with its bound variants."""
 
 

@@ -167,7 +167,7 @@ def _dynamic_sizes(tensors: "list[torch.Tensor]", config: Config,
     static. None: no size does."""
     if not gears.is_dynamic(config, declared):
         return None
-    marked = [getattr(tensor, "_dynamo_dynamic_indices", set()) for tensor in tensors]
+    marked: "list[set[int]]" = [getattr(tensor, "_dynamo_dynamic_indices", set()) for tensor in tensors]
     fixed = [set(getattr(tensor, "_dynamo_static_indices", set())) for tensor in tensors]
     wanted = marked if any(marked) else [set(range(tensor.dim())) for tensor in tensors]
     if declared is not None:
@@ -175,7 +175,7 @@ def _dynamic_sizes(tensors: "list[torch.Tensor]", config: Config,
             fixed[tensor].add(dim)
         if declared.dims:
             wanted = [{dim for number, dim, _ in declared.dims if number == tensor} for tensor in range(len(tensors))]
-    return [{dim: torch.export.Dim.AUTO for dim in sorted(dims - static)} for dims, static in zip(wanted, fixed)]
+    return [dict.fromkeys(sorted(dims - static), torch.export.Dim.AUTO) for dims, static in zip(wanted, fixed)]
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -60,6 +60,7 @@ def of(engine: "Engine") -> typing.Any:
 
 def _class_of(kind: type) -> type:
     """The class of compiled modules of a class, made once while there are such modules."""
+    known: type
     for known in type.__subclasses__(kind):
         if vars(known).get("_ingot_kind") is kind:
             return known

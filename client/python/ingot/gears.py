@@ -14,8 +14,8 @@ if typing.TYPE_CHECKING:
 GEARS_MAX = 100
 _GEARS, _STATIC, _PAD = "_ingot_gears", "_ingot_static", "_ingot_pad"
 
-DimGears = typing.Dict[int, typing.Tuple[int, ...]]
-Sizes = typing.Tuple[typing.Tuple[int, ...], ...]
+DimGears = dict[int, tuple[int, ...]]
+Sizes = tuple[tuple[int, ...], ...]
 """The sizes of every tensor of a call, in order."""
 
 

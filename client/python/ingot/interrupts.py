@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handlers of signals: they run wherever Python happens to be, and are no part of the call in which they do."""
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import signal
 import types
 import typing

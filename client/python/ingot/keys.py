@@ -13,9 +13,9 @@ import torch
 from ingot import _native, calls, gears, groups, kinds, paths
 from ingot.config import Config
 
-Item = typing.Tuple[str, str, str]
+Item = tuple[str, str, str]
 """(name, digest as hex, short text)"""
-Component = typing.Tuple[str, typing.List[Item]]
+Component = tuple[str, list[Item]]
 
 _LEAF_NAMES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
                torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
@@ -173,7 +173,7 @@ def _environment() -> "list[Item]":
 
 def _unusual() -> "typing.Iterator[Item]":
     """What changes answers without anybody reading it, and is as Python and PyTorch have it nearly everywhere."""
-    overridden = _overridden(len(torch.library._impls))  # type: ignore[attr-defined]
+    overridden = _overridden(len(torch.library._impls))
     if overridden:
         yield _item("overridden operators", ", ".join(overridden))
     if sys.get_int_max_str_digits() != sys.int_info.default_max_str_digits:
@@ -186,7 +186,7 @@ def _unusual() -> "typing.Iterator[Item]":
 def _overridden(count: int) -> "tuple[str, ...]":
     """PyTorch's operators that a program computes in another way, of so many registrations: they only grow."""
     mine = ("/CPU", "/CompositeImplicitAutograd", "/CompositeExplicitAutograd")
-    return tuple(sorted(name for name in torch.library._impls if name.startswith("aten/") and name.endswith(mine)))  # type: ignore[attr-defined]
+    return tuple(sorted(name for name in torch.library._impls if name.startswith("aten/") and name.endswith(mine)))
 
 
 def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item]":

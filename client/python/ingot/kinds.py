@@ -18,9 +18,10 @@ def class_name(value: object) -> str:
     return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
 
 
-def elements(value: "list[typing.Any] | tuple[typing.Any, ...]") -> "typing.Iterator[typing.Any]":
+def elements(value: "typing.Sequence[typing.Any]") -> "typing.Iterator[typing.Any]":
     """Of a list or tuple, whatever its class says of iterating."""
-    return (tuple if is_a(value, tuple) else list).__iter__(value)
+    kind: typing.Any = tuple if is_a(value, tuple) else list
+    return kind.__iter__(value)  # type: ignore[no-any-return]
 
 
 def is_tensor(value: object) -> "typing.TypeGuard[torch.Tensor]":

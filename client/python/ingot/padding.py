@@ -45,9 +45,9 @@ def filled_up(declared: gears.Declared, tensors: "typing.Sequence[torch.Tensor]"
     made = list(tensors)
     for (number, dim, _), size, value in zip(declared.dims, gear, declared.pads):
         missing = size - made[number].shape[dim]
-        if missing > 0 and value is None:
-            return None
         if missing > 0:
+            if value is None:
+                return None
             sizes = [missing if d == dim else s for d, s in enumerate(made[number].shape)]
             made[number] = torch.cat([made[number], made[number].new_full(sizes, value)], dim)
     return made

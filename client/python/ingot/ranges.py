@@ -50,7 +50,7 @@ class _Symbols:
 
     def terms(self, expression: typing.Any) -> "list[tuple[int, list[typing.Any]]]":
         """(coefficient, symbols) of a polynomial; Unprovable for anything else."""
-        import sympy
+        import sympy  # type: ignore[import-untyped]
 
         value = sympy.expand(self._decided(expression))
         symbols = sorted(value.free_symbols, key=str)
@@ -255,14 +255,12 @@ def _candidates(example: "list[int]", degree: int, guards: typing.Any) -> "typin
     """For each symbol ``degree`` other values: small ones first, which are cheap to try, then near ones."""
     fitting: "list[list[int]]" = []
     for axis, value in enumerate(example):
-        def fits(tried: int) -> bool:
-            return bool(guards.holds([*example[:axis], tried, *example[axis + 1:]]))
         near = [value + step * sign for step in range(1, _TRIED_MAX) for sign in (1, -1)]
-        fitting.append([tried for tried in near if tried >= 0 and fits(tried)])
+        fitting.append([tried for tried in near if tried >= 0 and guards.holds([*example[:axis], tried, *example[axis + 1:]])])
     for order in (sorted, list):
         for shift in range(3):
             # Symbols that change alike could stand for each other: each starts somewhere else.
-            yield [order(values)[axis * shift:][:degree] for axis, values in enumerate(fitting)]  # type: ignore[operator]
+            yield [order(values)[axis * shift:][:degree] for axis, values in enumerate(fitting)]
     # Symbols tied to each other by an inequality: all move together.
     yield [[value + (i + 1) * (axis + 1) for i in range(degree)] for axis, value in enumerate(example)]
 

@@ -302,7 +302,7 @@ def _makes_inference(leaves: "typing.Sequence[torch.Tensor]", owners: "typing.Se
     mode = torch.is_inference_mode_enabled()
     if all(leaf.is_inference() == mode for leaf in leaves):
         return False
-    made = {leaf.is_inference() for leaf in leaves if not any(torch._C._is_alias_of(leaf, owner) for owner in owners)}
+    made = {leaf.is_inference() for leaf in leaves if not any(torch._C._is_alias_of(leaf, owner) for owner in owners)}  # type: ignore[attr-defined]
     if len(made) > 1 or mode and False in made:
         raise Refused("result", "tensors made in inference mode, and others that are not")
     return not mode and True in made

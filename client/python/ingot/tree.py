@@ -16,7 +16,7 @@ import torch
 
 from ingot import _native, collectives, errors, kinds, paths
 
-Spec = typing.Dict[str, typing.Any]
+Spec = dict[str, typing.Any]
 _DEPTH_MAX = 32
 _BASES = (object, dict, list, tuple, set, collections.OrderedDict)
 """What a class may be built on: making one runs no other code."""
@@ -64,14 +64,14 @@ class Encoder:
         for tensor, spec in self._specs:
             if "p" in spec or "input" in spec or tensor.is_inference():
                 continue
-            owner = next((owner for owner in owners if torch._C._is_alias_of(tensor, owner)), None)
+            owner = next((owner for owner in owners if torch._C._is_alias_of(tensor, owner)), None)  # type: ignore[attr-defined]
             if owner is None:
                 made.setdefault(spec["i"], (tensor, spec))
             elif not owner.is_inference() and tensor._base is not (owner if owner._base is None else owner._base):
                 spec["link"] = ["detached"]
         memories: "dict[int, list[tuple[int, torch.Tensor, torch.Tensor | None, Spec]]]" = {}
         for i, (tensor, spec) in made.items():
-            memories.setdefault(torch._C._storage_address(tensor), []).append((i, tensor, tensor._base, spec))
+            memories.setdefault(torch._C._storage_address(tensor), []).append((i, tensor, tensor._base, spec))  # type: ignore[attr-defined]
         for shared in memories.values():
             for at, (_, tensor, base, spec) in enumerate(shared):
                 whole = next((j for j, other, _, _ in shared if other is base), None)
@@ -170,7 +170,7 @@ class Encoder:
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
         if kinds.is_a(value, tuple) and not hasattr(kind, "_fields") and kind.__module__ == "torch.return_types":
             return {"t": "sequence", **_class_name(kind), "c": [self.encode(v, depth + 1) for v in value]}
-        base = _native.native_base(kind)
+        base: typing.Any = _native.native_base(kind)
         if base is kind or base not in _BASES:
             raise errors.Unsupported(f"a {kind.__module__}.{kind.__qualname__} cannot be rebuilt")
         spec: Spec = {"t": "object", **_class_name(kind), "b": base.__name__}
@@ -253,6 +253,7 @@ def _rebuild(kind: type, spec: Spec) -> "typing.Callable[[list[typing.Any]], typ
 
     def build(values: "list[typing.Any]") -> typing.Any:
         inner, state = values[:count], values[count:]
+        made: typing.Any
         if base == "tuple":
             made = tuple.__new__(kind, inner)
         elif base == "dict":

@@ -5,7 +5,7 @@ import typing
 
 import torch
 
-from ingot._native import Compiled
+from ingot._native import Compiled as Compiled
 from ingot.config import Config
 
 if typing.TYPE_CHECKING:
@@ -16,7 +16,7 @@ if typing.TYPE_CHECKING:
     _P = ParamSpec("_P")
     _R = typing.TypeVar("_R")
 
-    class CompiledModule(torch.nn.Module, Compiled[..., typing.Any]):  # type: ignore[misc]
+    class CompiledModule(torch.nn.Module, Compiled[..., typing.Any]):
         """A module as ``ingot.compile`` gives it back: any attribute of the wrapped one, and Ingot's verbs."""
 
         def __getattr__(self, name: str) -> typing.Any: ...
@@ -55,4 +55,4 @@ if typing.TYPE_CHECKING:
         dynamic: bool
         ge_cache: bool
 else:
-    from ingot.facade import CompiledModule  # noqa: F401
+    from ingot.facade import CompiledModule

@@ -180,7 +180,7 @@ def compare(expected: torch.Tensor, found: torch.Tensor, tolerance: "tuple[float
 
 def _copy_storages(tensors: "list[torch.Tensor]", written: "list[int]") -> "list[torch.Tensor]":
     """The tensors, with copies in place of those that are written and of all that share memory with them."""
-    copies = {tensors[i].untyped_storage().data_ptr(): tensors[i].untyped_storage().clone() for i in written}
+    copies = {tensors[i].untyped_storage().data_ptr(): tensors[i].untyped_storage().clone() for i in written}  # type: ignore[no-untyped-call]
     out = []
     for tensor in tensors:
         storage = copies.get(tensor.untyped_storage().data_ptr())
@@ -206,7 +206,7 @@ def _leaf_names(spec: tree.Spec) -> "list[str]":
     def visit(node: tree.Spec, name: str) -> None:
         if node["t"] == "leaf" and node["i"] == len(names):  # One that occurs again is named where it stands first.
             names.append(name or "0")
-        keys = node.get("k")
+        keys: typing.Any = node.get("k")
         for number, child in enumerate(node.get("ic", ())):
             visit(child, f"{name}[{node['ik'][number]!r}]" if "ik" in node else f"{name}[{number}]")
         for number, child in enumerate(node.get("c", ())):

@@ -21,8 +21,8 @@ import weakref
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import generate  # noqa: E402
-import seeds  # noqa: E402
+import generate
+import seeds
 
 CALLS = 8
 ITERATORS: "tuple[type, ...]" = (type(iter([])), type(iter({})), type(iter(())), type(reversed([])), type(iter(collections.deque())))

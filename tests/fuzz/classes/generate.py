@@ -140,8 +140,8 @@ DESCRIPTORS = ["w = property(operator.attrgetter('a'), functools.partial(note, 1
                "w = property(operator.methodcaller('__class__'))", "w = property({native}, {native}, {native})", "w = property({native}, {native}, {native})",
                "w = functools.partialmethod(note, 2)", "w = staticmethod(note)"]
 FIELDS = ["class Field(dict):\n    __get__, __set__ = dict.get, dict.__setitem__", "class Field(list):\n    __get__, __set__ = list.count, list.insert",
-          "class Field:\n    def __get__(self, at, owner=None):\n        return self if at is None else at.a + 1\n"
-          "    def __set__(self, at, v):\n        {effect}\n        at.b = v",
+          ("class Field:\n    def __get__(self, at, owner=None):\n        return self if at is None else at.a + 1\n"
+           "    def __set__(self, at, v):\n        {effect}\n        at.b = v"),
           "class Field:\n    __get__, __delete__ = staticmethod(note), note\n    def __set__(self, at, v):\n        at.table['w'] = v",
           "class Field:\n    __get__, __set__ = Recorder(), Recorder()", "class Field:\n    def __get__(self, at, owner=None):\n        {effect}\n        return 3"]
 EFFECTS = ["pass", "pass", "LOG.append(len(args))", "LOG.append(len(args))", "COUNT = COUNT + 1", "H.a = 4", "D['noted'] = len(args)"]

@@ -17,7 +17,7 @@ import typing
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import seeds  # noqa: E402
+import seeds
 
 CALLS = 60
 SLOWEST_S = 3e-3

@@ -7,13 +7,12 @@ usage: tests/fuzz/pieces [SECONDS] [--seed N]
 import pathlib
 import sys
 import types
-import typing
 
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import generate  # noqa: E402
-import seeds  # noqa: E402
+import generate
+import seeds
 
 CALLS, ROUNDS = 12, 4
 

@@ -5,7 +5,6 @@
 """
 
 import collections
-import copy
 import functools
 import importlib
 import os

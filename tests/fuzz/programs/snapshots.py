@@ -156,7 +156,7 @@ HELD: "list[tuple[typing.Any, typing.Callable[[typing.Any], typing.Any]]]" = [
      lambda v: dict(v) if isinstance(v, types.MappingProxyType) else dict(enumerate(v))),
     (collections.deque, lambda v: {**dict(enumerate(v)), "maxlen": v.maxlen}),
     (collections.defaultdict, lambda v: {"default_factory": v.default_factory, **_items(v)}),
-    (dict, lambda v: _items(v)),
+    (dict, _items),
     ((set, frozenset), lambda v: dict(enumerate(_ordered(v)))),
     ((type({}.keys()), type({}.values()), type({}.items())), lambda v: dict(enumerate(v))),
     (functools.partial, lambda v: {"func": v.func, "args": v.args, "keywords": v.keywords}),

@@ -116,7 +116,7 @@ class Machine:
 def outcome(function: typing.Callable[..., typing.Any], x: torch.Tensor) -> typing.Any:
     try:
         return function(x)
-    except Exception as error:  # noqa: BLE001  what a user would see
+    except Exception as error:  # what a user would see
         return type(error)
 
 

@@ -12,8 +12,8 @@ import typing
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-import generate  # noqa: E402
-import seeds  # noqa: E402
+import generate
+import seeds
 
 ROUNDS = 3
 SETTLES_IN = 100

@@ -52,7 +52,7 @@ class Checker:
                     step = getattr(self, "_" + mode)()
                 except errors.Unsteady:  # Nothing to compare.
                     step = None
-                except Exception as error:  # noqa: BLE001  what a user would see
+                except Exception as error:  # what a user would see
                     self._fail(mode, None, f"raised {type(error).__name__}: {error}")
                     step = None
                 if step is not None and self.report.calls.get(mode, 0) > self.report.served.get(mode, 0):

@@ -74,7 +74,7 @@ def outcome(function: typing.Callable[..., typing.Any], args: "list[torch.Tensor
     """What a call gives, or its exception."""
     try:
         return function(*args), None
-    except Exception as error:  # noqa: BLE001  that of the program is what eager raises too
+    except Exception as error:  # that of the program is what eager raises too
         return None, error
 
 
