@@ -158,6 +158,25 @@ TEST_F(CliTest, PinsEvictsAndExplains) {
   EXPECT_EQ(Run("list").out, "no entries\n");
 }
 
+TEST_F(CliTest, SaysInOneLineWhatIsWrongWithALine) {
+  const auto wrong = [&](const std::string& line) {
+    const Ran ran = RunLine(line);
+    EXPECT_EQ(ran.status, static_cast<int>(Code::kInvalid)) << line;
+    return ran.out;
+  };
+  EXPECT_EQ(wrong(""), "ingot: invalid: name a verb; `ingot --help` lists them\n");
+  EXPECT_EQ(wrong("lst"), "ingot: invalid: no verb 'lst'; `ingot --help` lists them\n");
+  EXPECT_EQ(wrong("daemon strat"), "ingot: invalid: no verb 'strat'; `ingot daemon --help` lists them\n");
+  EXPECT_EQ(wrong("pin a b"), "ingot: invalid: unexpected 'b'; `ingot pin --help` says what it takes\n");
+  EXPECT_EQ(wrong("list -n x"),
+            "ingot: invalid: --limit: x: a whole number is wanted; `ingot list --help` says what it takes\n");
+  EXPECT_EQ(wrong("completion"), "ingot: invalid: name one shell: bash, zsh or fish\n");
+  EXPECT_EQ(RunLine("help list").out, RunLine("list --help").out);
+  EXPECT_EQ(RunLine("help").out, RunLine("--help").out);
+  // Options stand before and behind every verb.
+  EXPECT_EQ(RunLine("trust list --color never").out, RunLine("--color never trust list").out);
+}
+
 TEST_F(CliTest, NamesWhatChangedInAFunction) {
   const auto connection = Open();
   proto::CompileT edited = RequestFor("pkg.f", {4});

@@ -46,7 +46,8 @@ void AddParameter(CLI::App& sub, const Parameter& parameter, Parsed& parsed) {
       Arguments one;
       one.texts[name] = text;
       const Result<uint64_t> good = is_time ? SecondsOf(text, name) : one.Number(name, 0);
-      return good ? std::string() : good.error().message();
+      // The parser says the name in front of it.
+      return good ? std::string() : good.error().message().substr(name.size() + 1);
     });
   }
   if (!IsChoice(parameter.value)) return;
@@ -111,7 +112,10 @@ Error WrongLine(const CLI::App& app, const CLI::ParseError& error) {
                  is_verb ? fmt::format("no verb '{}'; `{} --help` lists them", rest.front(), line)
                          : fmt::format("unexpected '{}'; `{} --help` says what it takes", fmt::join(rest, " "), line));
   }
-  return Error(Code::kInvalid, fmt::format("{}; `{} --help` says what it takes", error.what(), line));
+  const bool has_verbs = !at->get_subcommands({}).empty();
+  return Error(Code::kInvalid, has_verbs && at->get_require_subcommand_min() != 0
+                                   ? fmt::format("name a verb; `{} --help` lists them", line)
+                                   : fmt::format("{}; `{} --help` says what it takes", error.what(), line));
 }
 
 /// `ingot help VERB...`: as `ingot VERB... --help`.
@@ -184,6 +188,9 @@ int Main(int count, char** given) {
   compile->prefix_command()->set_help_flag();
   CLI::App* completion = app.add_subcommand("completion", "Prints what bash, zsh or fish read to complete lines");
   completion->prefix_command();
+  if (count > 1 && help->get_name() == given[1]) {
+    return HelpMain(app, std::vector<std::string>(given + 2, given + count));
+  }
   // Not for the parser: what follows are the words of a line that is not whole.
   if (count > 2 && std::string_view(given[1]) == kComplete) {
     return CompleteMain(app, std::vector<std::string>(given + 2, given + count), std::move(options));
@@ -198,7 +205,6 @@ int Main(int count, char** given) {
   const Result<ColorMode> mode = ParseColorMode(color);
   if (!mode) return Failed(mode.error());
   SetColorMode(*mode);
-  if (help->parsed()) return HelpMain(app, help->remaining());
   if (completion->parsed()) return CompletionMain(app, completion->remaining());
   if (chosen != nullptr) {
     options.start = chosen->verb.starts;

@@ -11,9 +11,14 @@ TEST(Table, AlignsTextLeftAndNumbersRight) {
   table.Add({"f", "12"});
   table.Add({"model.decode", "3"});
   EXPECT_EQ(table.ToText(),
-            "function      bytes\n"
+            "FUNCTION      BYTES\n"
             "f                12\n"
             "model.decode      3\n");
+}
+
+TEST(CountText, SaysOneAsOne) {
+  EXPECT_EQ(CountText(1, "artifact"), "1 artifact");
+  EXPECT_EQ(CountText(0, "artifact"), "0 artifacts");
 }
 
 TEST(BytesText, PicksTheUnit) {

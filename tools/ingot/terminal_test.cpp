@@ -31,7 +31,7 @@ TEST_F(TerminalTest, PaintTakesNoPlaceInATable) {
   table.Add({"ok", Painted(Paint::kGood, "3")});
   table.Add({"möglich", "4"});
   EXPECT_EQ(table.ToText(),
-            "\x1b[1mstate    bytes\x1b[0m\n"
+            "\x1b[1mSTATE    BYTES\x1b[0m\n"
             "\x1b[31mfailed\x1b[0m      12\n"
             "ok           \x1b[32m3\x1b[0m\n"
             "möglich      4\n");
