@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <optional>
-#include <shared_mutex>
 #include <type_traits>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "cache/memory_store.h"
 #include "cache/rocks_store.h"
 #include "cache/store_dir.h"
@@ -115,7 +115,7 @@ class DirStore final : public Store {
     return On([&](Store& store) { return store.Cheapest(table, after, limit); });
   }
   std::array<Totals, kTables> TotalsOf() override {
-    const std::shared_lock lock(exchange_);
+    const ReadLock lock(exchange_);
     return store_ == nullptr ? std::array<Totals, kTables>() : store_->TotalsOf();
   }
   int64_t half_life_s() const override { return options_.use_half_life_s; }
@@ -126,18 +126,18 @@ class DirStore final : public Store {
     return Change([&](Store& store) { return store.Compact(stop); });
   }
   std::string Describe() const override {
-    const std::shared_lock lock(exchange_);
+    const ReadLock lock(exchange_);
     return store_ == nullptr ? "closed: " + lost_->ToText() : store_->Describe();
   }
   std::string Trouble() const override {
-    const std::shared_lock lock(exchange_);
+    const ReadLock lock(exchange_);
     return store_ == nullptr ? lost_->ToText() : store_->Trouble();
   }
 
  private:
   template <typename Call>
   std::invoke_result_t<Call, Store&> On(const Call& call) {
-    const std::shared_lock lock(exchange_);
+    const ReadLock lock(exchange_);
     if (store_ == nullptr) return *lost_;
     return call(*store_);
   }
@@ -156,13 +156,13 @@ class DirStore final : public Store {
   StoreDir dir_;
   std::atomic<uint64_t> openings_{0};
   // Held alone to exchange the database, shared by all who use it.
-  mutable std::shared_mutex exchange_;
-  std::unique_ptr<Store> store_;  // nullptr: neither the old nor a new one can be used, as `lost_` says
-  std::optional<Error> lost_;
+  mutable SharedMutex exchange_;
+  std::unique_ptr<Store> store_ GUARDED_BY(exchange_);  // nullptr: neither the old nor a new one can be used, as `lost_` says
+  std::optional<Error> lost_ GUARDED_BY(exchange_);
 };
 
 Status DirStore::StartAnew(uint64_t openings, const Error& reason) {
-  const std::unique_lock lock(exchange_);
+  const WriteLock lock(exchange_);
   if (openings != openings_) return {};  // somebody else has
   // Should the process end before the database is moved, the next one moves it.
   Ignore(dir_.WriteDamageNote(reason.message()), "it is moved now");

@@ -23,7 +23,6 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -307,8 +306,8 @@ struct RocksDb::State {
   std::atomic<uint64_t> opening{1};
 
   // Held alone to exchange what is opened, shared by all who use it.
-  mutable std::shared_mutex exchange;
-  std::unique_ptr<Opened> opened;  // nullptr: not even reading is possible
+  mutable SharedMutex exchange;
+  std::unique_ptr<Opened> opened GUARDED_BY(exchange);  // nullptr: not even reading is possible
 
   Mutex mend;  // one mends, others wait for it
   int64_t next_try_ns GUARDED_BY(mend) = 0;
@@ -328,7 +327,7 @@ struct RocksDb::State {
   }
   /// `number`: for Troubles::End, all that the opening before had to say included.
   Status OpenAnew(const RocksDbOptions& options, uint64_t& number) {
-    const std::unique_lock lock(exchange);
+    const WriteLock lock(exchange);
     opened.reset();
     ++opening;
     number = troubles->number();
@@ -363,7 +362,11 @@ Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
     state->troubles->Add(error);
     LogWarn("opened a store for reading only", {{"dir", dir}, {"reason", error}});
   }
-  TRY_ASSIGN(state->opened, std::move(opened));
+  TRY_ASSIGN(std::unique_ptr<Opened> first, std::move(opened));
+  {
+    const WriteLock lock(state->exchange);
+    state->opened = std::move(first);
+  }
   return std::unique_ptr<RocksDb>(new RocksDb(std::move(state), options));
 }
 
@@ -451,20 +454,20 @@ class SnapshotView final : public RocksDb::View {
 }  // namespace
 
 Status RocksDb::Read(Family family, std::string_view key, const std::function<Status(Bytes)>& use) {
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->opened == nullptr) return state_->Unusable();
   return SnapshotView(*state_->opened->db, state_->opened->handles, nullptr).Read(family, key, use);
 }
 
 Status RocksDb::Scan(Family family, std::string_view prefix, const std::function<bool(Bytes, Bytes)>& use,
                      std::string_view from) {
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->opened == nullptr) return state_->Unusable();
   return SnapshotView(*state_->opened->db, state_->opened->handles, nullptr).ScanFrom(family, prefix, use, from);
 }
 
 Status RocksDb::Look(const std::function<Status(View&)>& use) {
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->opened == nullptr) return state_->Unusable();
   rocksdb::ManagedSnapshot snapshot(state_->opened->db.get());
   SnapshotView view(*state_->opened->db, state_->opened->handles, snapshot.snapshot());
@@ -472,7 +475,7 @@ Status RocksDb::Look(const std::function<Status(View&)>& use) {
 }
 
 Status RocksDb::Apply(std::span<const RowChange> changes, bool sync, uint64_t opening) {
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->troubles->is_ill() || state_->opened == nullptr) return state_->Unusable();
   if (opening != state_->opening) {
     return Error(Code::kUnavailable, "the database was opened anew under a change");
@@ -517,7 +520,7 @@ Status RocksDb::Compact(std::stop_token stop) {
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.blob_garbage_collection_age_cutoff = 1.0;
   TRY(Mend());
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->opened == nullptr) return state_->Unusable();
   rocksdb::DB& db = *state_->opened->db;
   // What is erased only counts once it is in table files.
@@ -549,7 +552,7 @@ Status RocksDb::Compact(std::stop_token stop) {
 
 uint64_t RocksDb::DiskBytes() {
   uint64_t total = 0;
-  const std::shared_lock lock(state_->exchange);
+  const ReadLock lock(state_->exchange);
   if (state_->opened == nullptr) return total;
   for (size_t i = 0; i < kFamilies; ++i) {
     for (const char* property : {"rocksdb.total-sst-files-size", "rocksdb.total-blob-file-size"}) {

@@ -493,7 +493,7 @@ Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& ro
   MutexLock lock(damage_mutex_);
   if (++damages_ > options_.damages_max) {
     Ignore(db_->Scan(Family::kQuarantine, "",
-                     [&](Bytes oldest_key, Bytes) {
+                     [&](Bytes oldest_key, Bytes) REQUIRES(damage_mutex_) {
                        oldest.push_back({Kind::kErase, Family::kQuarantine,
                                          std::string(AsText(oldest_key))});
                        return damages_ - oldest.size() > options_.damages_max;

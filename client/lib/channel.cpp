@@ -59,12 +59,12 @@ Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path) {
 }
 
 bool Channel::broken() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return broken_.has_value();
 }
 
 bool Channel::parted() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return parted_;
 }
 
@@ -72,13 +72,13 @@ void Channel::Break(const Error& reason) {
   if (!broken_) broken_ = reason;
   // Wakes whoever waits in poll or in a send.
   shutdown(socket_.get(), SHUT_RDWR);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int deadline_ms) {
   uint32_t request;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (broken_) return *broken_;
     request = next_request_++;
     if (next_request_ == 0) next_request_ = 1;
@@ -89,7 +89,7 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
   if (Status sent = Send(type, request, body, deadline); !sent) {
     // The daemon may have said why before it closed: its words are read below.
     if (sent.error().code() != Code::kUnavailable) {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       waiting_.erase(request);
       return std::move(sent).error();
     }
@@ -102,34 +102,35 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
 /// One frame at a time, without the lock while it is sent.
 Status Channel::Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline) {
   constexpr const char* kNotTaken = "the daemon took no request before the deadline";
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (sending_ && !broken_) {
     if (deadline.passed()) return Error(Code::kTimeout, kNotTaken);
-    WaitForChange(lock, deadline);
+    WaitForChange(deadline);
   }
   if (broken_) return Error(Code::kUnavailable, "the connection broke");
   sending_ = true;
-  lock.unlock();
-  Status sent = proto::SendFrame(
-      socket_.get(), {.type = static_cast<uint16_t>(type), .request = request}, body, deadline);
-  lock.lock();
+  Status sent;
+  {
+    const MutexUnlock unlock(mutex_);
+    sent = proto::SendFrame(socket_.get(), {.type = static_cast<uint16_t>(type), .request = request}, body, deadline);
+  }
   sending_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
   // A part may be on its way: nothing else can follow it.
   if (!sent && sent.error().code() == Code::kTimeout) Break(Error(Code::kUnavailable, kNotTaken));
   return sent;
 }
 
-void Channel::WaitForChange(std::unique_lock<std::mutex>& lock, proto::Deadline deadline) {
+void Channel::WaitForChange(proto::Deadline deadline) {
   if (deadline.is_never()) {
-    changed_.wait(lock);
+    changed_.Wait(mutex_);
   } else {
-    changed_.wait_until(lock, deadline.at());
+    changed_.WaitUntil(mutex_, deadline.at());
   }
 }
 
 Result<proto::Frame> Channel::Await(uint32_t request, proto::Deadline deadline) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     const auto slot = waiting_.find(request);
     if (slot->second.frame) {
@@ -143,22 +144,23 @@ Result<proto::Frame> Channel::Await(uint32_t request, proto::Deadline deadline) 
       return Error(Code::kTimeout, "no reply before the deadline");
     }
     if (!reading_) {
-      ReadOne(lock, deadline);
+      ReadOne(deadline);
     } else {
-      WaitForChange(lock, deadline);
+      WaitForChange(deadline);
     }
   }
 }
 
 /// Reads one frame, or nothing until the deadline, with the lock released meanwhile.
-void Channel::ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadline) {
+void Channel::ReadOne(proto::Deadline deadline) {
   reading_ = true;
-  lock.unlock();
-  pollfd readable{socket_.get(), POLLIN, 0};
-  const int ready = poll(&readable, 1, deadline.poll_ms());
   std::optional<Result<proto::Frame>> frame;
-  if (ready > 0) frame = proto::ReceiveFrame(socket_.get(), proto::Deadline::AfterMs(kRestOfFrameMs));
-  lock.lock();
+  {
+    const MutexUnlock unlock(mutex_);
+    pollfd readable{socket_.get(), POLLIN, 0};
+    const int ready = poll(&readable, 1, deadline.poll_ms());
+    if (ready > 0) frame = proto::ReceiveFrame(socket_.get(), proto::Deadline::AfterMs(kRestOfFrameMs));
+  }
   reading_ = false;
   if (frame && *frame) {
     proto::Frame& got = **frame;
@@ -173,7 +175,7 @@ void Channel::ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadli
   } else if (frame) {
     Break(Error(Code::kUnavailable, "the daemon is gone: " + frame->error().message()));
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 }  // namespace ingot::client

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "proto/frame.h"
 #include "proto/service_generated.h"
@@ -39,21 +38,21 @@ class Channel {
     std::optional<proto::Frame> frame;
   };
 
-  Status Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline);
-  Result<proto::Frame> Await(uint32_t request, proto::Deadline deadline);
-  void ReadOne(std::unique_lock<std::mutex>& lock, proto::Deadline deadline);
-  void WaitForChange(std::unique_lock<std::mutex>& lock, proto::Deadline deadline);
-  void Break(const Error& reason);
+  Status Send(proto::MessageType type, uint32_t request, Bytes body, proto::Deadline deadline) EXCLUDES(mutex_);
+  Result<proto::Frame> Await(uint32_t request, proto::Deadline deadline) EXCLUDES(mutex_);
+  void ReadOne(proto::Deadline deadline) REQUIRES(mutex_);
+  void WaitForChange(proto::Deadline deadline) REQUIRES(mutex_);
+  void Break(const Error& reason) REQUIRES(mutex_);
 
   const proto::UniqueFd socket_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::map<uint32_t, Slot> waiting_;
-  uint32_t next_request_ = 1;
-  bool reading_ = false;
-  bool sending_ = false;
-  std::optional<Error> broken_;
-  bool parted_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<uint32_t, Slot> waiting_ GUARDED_BY(mutex_);
+  uint32_t next_request_ GUARDED_BY(mutex_) = 1;
+  bool reading_ GUARDED_BY(mutex_) = false;
+  bool sending_ GUARDED_BY(mutex_) = false;
+  std::optional<Error> broken_ GUARDED_BY(mutex_);
+  bool parted_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace ingot::client

@@ -48,12 +48,12 @@ Result<std::unique_ptr<Connection>> Connection::Open(ConnectionOptions options) 
 }
 
 uint32_t Connection::daemon_pid() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return daemon_pid_;
 }
 
 Result<std::shared_ptr<Channel>> Connection::Ensure() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (channel_ && owner_ == getpid() && !channel_->broken()) return channel_;
   TRY_ASSIGN(channel_, Connect());
   owner_ = getpid();
@@ -61,7 +61,7 @@ Result<std::shared_ptr<Channel>> Connection::Ensure() {
 }
 
 std::string Connection::daemon_socket() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return daemon_socket_;
 }
 

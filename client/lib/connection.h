@@ -4,11 +4,11 @@
 #include <sys/types.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/digest.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "client/lib/channel.h"
 #include "proto/endpoint.h"
@@ -71,20 +71,20 @@ class Connection {
   Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body,
                             int deadline_ms);
   Result<std::shared_ptr<Channel>> Ensure();
-  Result<std::shared_ptr<Channel>> Connect();
+  Result<std::shared_ptr<Channel>> Connect() REQUIRES(mutex_);
   /// A channel to the daemon that serves this store, which has said hello. kUnavailable: there is none; waits up to
   /// `wait_ms` for one that is about to name its socket.
-  Result<std::shared_ptr<Channel>> Find(int wait_ms);
-  Result<std::shared_ptr<Channel>> Greet(const std::string& socket);
+  Result<std::shared_ptr<Channel>> Find(int wait_ms) REQUIRES(mutex_);
+  Result<std::shared_ptr<Channel>> Greet(const std::string& socket) REQUIRES(mutex_);
   Error NoDaemon() const;
 
   const ConnectionOptions options_;
   const proto::Endpoint endpoint_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::shared_ptr<Channel> channel_;
-  pid_t owner_ = 0;
-  uint32_t daemon_pid_ = 0;
-  std::string daemon_socket_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Channel> channel_ GUARDED_BY(mutex_);
+  pid_t owner_ GUARDED_BY(mutex_) = 0;
+  uint32_t daemon_pid_ GUARDED_BY(mutex_) = 0;
+  std::string daemon_socket_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::client

@@ -79,7 +79,7 @@ LanePool::~LanePool() { delete latest_.load(); }
 
 std::unique_ptr<Lane> LanePool::Take() {
   if (Lane* lane = latest_.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<Lane>(lane);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (idle_.empty()) return std::make_unique<Lane>();
   std::unique_ptr<Lane> lane = std::move(idle_.back());
   idle_.pop_back();
@@ -89,7 +89,7 @@ std::unique_ptr<Lane> LanePool::Take() {
 void LanePool::Give(std::unique_ptr<Lane> lane) {
   std::unique_ptr<Lane> before(latest_.exchange(lane.release(), std::memory_order_acq_rel));
   if (before == nullptr) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (idle_.size() < kIdleMax) idle_.push_back(std::move(before));
 }
 

@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "client/lib/instance.h"
 
 namespace ingot::client {
@@ -58,8 +58,8 @@ class LanePool {
   static constexpr size_t kIdleMax = 8;
 
   std::atomic<Lane*> latest_ = nullptr;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> idle_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Lane>> idle_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::client

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <mutex>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "client/lib/guard_table.h"
 #include "client/lib/lane.h"
 #include "client/lib/made_inputs.h"
@@ -21,9 +21,9 @@ constexpr size_t kSymbolsInline = 16;
 
 /// Programs that are alive, and what those that are gone have counted.
 struct Census {
-  std::mutex mutex;
-  std::unordered_set<const Program*> alive;
-  RunCounts gone;
+  Mutex mutex;
+  std::unordered_set<const Program*> alive GUARDED_BY(mutex);
+  RunCounts gone GUARDED_BY(mutex);
 
   static Census& Instance() {
     static auto* census = new Census();
@@ -34,11 +34,11 @@ struct Census {
 }  // namespace
 
 struct Program::State {
-  State(std::shared_ptr<const PlanImage> plan, Weights bound)
+  State(std::shared_ptr<const PlanImage> plan, std::shared_ptr<const Weights> bound)
       : image(std::move(plan)),
         input_rules(*image->manifest, image->manifest->inputs(), "input"),
         weight_rules(*image->manifest, image->manifest->weights(), "weight"),
-        weights(std::make_shared<const Weights>(std::move(bound))) {
+        weights(std::move(bound)) {
     const auto* sources = image->manifest->symbols();
     for (uint32_t i = 0; sources != nullptr && i < sources->size(); ++i) {
       symbols.push_back({sources->Get(i)->input(), sources->Get(i)->dim()});
@@ -77,7 +77,7 @@ struct Program::State {
   std::string WeightName(uint32_t i) const { return NameOf("weight", image->manifest->weights(), i); }
 
   std::shared_ptr<const Weights> CurrentWeights(uint64_t& number) const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     number = generation.load(std::memory_order_relaxed);
     return weights;
   }
@@ -92,8 +92,8 @@ struct Program::State {
   GuardTable weight_rules;
   std::vector<Symbol> symbols;
   LanePool lanes;
-  mutable std::mutex mutex;
-  std::shared_ptr<const Weights> weights;   // guarded by mutex; calls keep the list they began with
+  mutable Mutex mutex;
+  std::shared_ptr<const Weights> weights GUARDED_BY(mutex);  // calls keep the list they began with
   std::atomic<uint64_t> generation = 0;     // written under mutex
   std::atomic<uint64_t> calls = 0, guard_failures = 0, value_guard_failures = 0;
   std::shared_ptr<std::atomic<uint64_t>> served = std::make_shared<std::atomic<uint64_t>>(0);
@@ -167,13 +167,13 @@ std::string Program::State::ExplainWeightAliases(const Weights& list) const {
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {
   Census& census = Census::Instance();
-  const std::lock_guard lock(census.mutex);
+  const MutexLock lock(census.mutex);
   census.alive.insert(this);
 }
 
 Program::~Program() {
   Census& census = Census::Instance();
-  const std::lock_guard lock(census.mutex);
+  const MutexLock lock(census.mutex);
   census.alive.erase(this);
   census.gone.Add(counts());
 }
@@ -182,9 +182,10 @@ Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtif
                                                std::vector<at::Tensor> weights, ProcessGroups groups) {
   TRY_ASSIGN(PlanImage plan, PlanImage::Make(std::move(artifact), std::move(groups)));
   TRY_ASSIGN(MadeInputs made, MadeInputs::Of(plan.artifact->manifest()));
-  auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), std::move(weights));
+  const auto bound = std::make_shared<const Weights>(std::move(weights));
+  auto state = std::make_unique<State>(std::make_shared<const PlanImage>(std::move(plan)), bound);
   state->made = std::move(made);
-  const Weights& list = *state->weights;
+  const Weights& list = *bound;
   TRY(CheckCount(list.size(), state->weight_rules.size()));
   std::vector<const at::Tensor*> pointers;
   for (const at::Tensor& weight : list) pointers.push_back(&weight);
@@ -196,7 +197,7 @@ Result<std::shared_ptr<Program>> Program::Bind(std::shared_ptr<const LoadedArtif
 }
 
 Status Program::SetWeight(size_t index, at::Tensor weight) {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   Weights list = *state_->weights;
   if (index >= list.size()) {
     return Error(Code::kInvalid, fmt::format("weight {} of {}", index, list.size()));
@@ -304,7 +305,7 @@ void RunCounts::Add(const RunCounts& other) {
 
 RunCounts TotalCounts() {
   Census& census = Census::Instance();
-  const std::lock_guard lock(census.mutex);
+  const MutexLock lock(census.mutex);
   RunCounts total = census.gone;
   for (const Program* program : census.alive) total.Add(program->counts());
   return total;

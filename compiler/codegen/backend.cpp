@@ -12,7 +12,7 @@
 #include <llvm/Transforms/Scalar/LICM.h>
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 
-#include <mutex>
+#include "base/mutex.h"
 
 namespace ingot::compiler::codegen {
 namespace {
@@ -63,8 +63,8 @@ std::unique_ptr<llvm::TargetMachine> MakeMachine(const std::string& level, std::
 
 /// The machines nobody uses at the moment; a process keeps as many as it ever used at once.
 struct Shelf {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Backend>> idle;
+  Mutex mutex;
+  std::vector<std::unique_ptr<Backend>> idle GUARDED_BY(mutex);
 };
 Shelf& TheShelf() {
   static Shelf* shelf = new Shelf;  // Outlives static destruction of LLVM on purpose.
@@ -86,7 +86,7 @@ Backend::~Backend() = default;
 Backend::Loan::~Loan() {
   if (backend_ == nullptr) return;
   Shelf& shelf = TheShelf();
-  const std::lock_guard lock(shelf.mutex);
+  const MutexLock lock(shelf.mutex);
   shelf.idle.push_back(std::move(backend_));
 }
 
@@ -97,7 +97,7 @@ Result<Backend::Loan> Backend::Borrow(const std::string& level) {
   }
   {
     Shelf& shelf = TheShelf();
-    const std::lock_guard lock(shelf.mutex);
+    const MutexLock lock(shelf.mutex);
     for (std::unique_ptr<Backend>& idle : shelf.idle) {
       if (idle->level_ != level) continue;
       std::swap(idle, shelf.idle.back());

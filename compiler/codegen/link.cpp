@@ -8,10 +8,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "compiler/codegen/codegen.h"
 #include "proto/memory_file.h"
 
@@ -82,8 +82,8 @@ class PipeReader {
 };
 
 /// lld keeps its state in globals.
-std::mutex& LinkerMutex() {
-  static std::mutex mutex;
+Mutex& LinkerMutex() {
+  static Mutex mutex;
   return mutex;
 }
 
@@ -120,7 +120,7 @@ Status RunLinker(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   std::string out, err;
   llvm::raw_string_ostream out_stream(out), err_stream(err);
-  const std::lock_guard lock(LinkerMutex());
+  const MutexLock lock(LinkerMutex());
   if (is_broken) return Error(Code::kInternal, "the linker crashed before; restart the process");
   const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   // Without it a fatal error of lld would end the process.

@@ -6,12 +6,11 @@
 
 #include <charconv>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <random>
 #include <thread>
 
+#include "base/mutex.h"
 #include "tools/ingot/terminal.h"
 
 namespace ingot::tools {
@@ -53,30 +52,31 @@ Result<Json> Session::AskLong(const std::string& verb, Json arguments) {
   std::random_device random;
   const std::string name = fmt::format("{}-{:08x}{:08x}", getpid(), random(), random());
   arguments["progress"] = name;
-  std::mutex mutex;
-  std::condition_variable over;
+  Mutex mutex;
+  CondVar over;
   bool is_over = false;
   // Answers may come in any order: the daemon says how far it is before it is done.
   std::thread watcher([&] {
     StatusLine line;
-    std::unique_lock lock(mutex);
-    while (!over.wait_for(lock, std::chrono::milliseconds(200), [&] { return is_over; })) {
-      lock.unlock();
+    MutexLock lock(mutex);
+    while (true) {
+      if (!is_over) over.WaitForMs(mutex, 200);
+      if (is_over) return;
+      const MutexUnlock unlock(mutex);
       const auto text = connection->Query("progress", Json{{"progress", name}}.dump(), 2000);
       const Json state = text ? Json::parse(*text, nullptr, false) : Json();
       if (state.is_object() && state.contains("what")) {
         const auto done = state.value("done", uint64_t{0}), all = state.value("all", uint64_t{0});
         line.Show(fmt::format("{}  {}", state.value("what", ""), BarText(done, all)));
       }
-      lock.lock();
     }
   });
   Result<Json> answer = Ask(verb, arguments);
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     is_over = true;
   }
-  over.notify_one();
+  over.NotifyOne();
   watcher.join();
   return answer;
 }
