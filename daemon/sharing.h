@@ -12,6 +12,7 @@
 #include "daemon/cluster.h"
 #include "daemon/flights.h"
 #include "daemon/ports.h"
+#include "daemon/send_retries.h"
 
 namespace ingot::daemon {
 
@@ -35,24 +36,28 @@ class Sharing {
     std::optional<Result<Landed>> landed;  ///< Somebody did it: nothing is to be compiled.
     Fence fence;                           ///< The lease's; null: nobody is asked.
     std::string identity, target;          ///< Of our compiler.
+    std::stop_source over;                 ///< Ends the heart-beat.
   };
   /// Waits while another machine compiles, as long as a compile may take, and no longer than that machine says that it
   /// goes on.
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
-  /// Keeps the lease while a compile runs; where it is lost and nobody has it, takes it again.
+  /// Keeps the lease while a compile runs and is given away; where it is lost and nobody has it, takes it again.
   boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
   /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
   boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
 
   /// Notes that an entry has something that others may not know.
   void Offer(const Digest& entry);
-  /// Sends what was offered, also by daemons before this one, until the daemon stops.
+  /// Sends what was offered, also by daemons before this one, until the daemon stops. One that is not taken keeps
+  /// nothing back, and is given up after cluster_send_tries_max tries that were not the tier's fault.
   boost::asio::awaitable<void> Send();
   /// Entries that wait to be sent.
   size_t unsent() const;
 
  private:
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
+  boost::asio::awaitable<Status> SendOne(Digest row, Digest entry, CompilerFacts facts);
+  boost::asio::awaitable<bool> SendDue(SendRetries& retries);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
                                                               Until until);
