@@ -53,6 +53,7 @@
   X(cluster_errors, "calls of a cluster tier that failed or took too long")          \
   X(cluster_refused, "calls not made because a cluster tier had failed of late")     \
   X(cluster_distrusted, "records of the cluster that were not taken")                \
+  X(trust_walks, "walks through the store for what is not trusted any more")         \
   X(cluster_unsent, "entries and graphs that could not be given to other machines")  \
   X(cluster_prefetched, "entries brought because a job had used them before")        \
   X(cluster_manifests, "times that other machines were told what a job used")        \

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/digest.h"
 #include "base/until.h"
+#include "cache/circuit_breaker.h"
 #include "cache/store.h"
 #include "cache/task.h"
 
@@ -113,6 +114,8 @@ class Index {
 
   /// One line for people: kind, place, state.
   virtual std::string Describe() const = 0;
+  /// How it keeps calls from what does not answer. None: it does not, and whoever calls it needs a breaker of his own.
+  virtual std::optional<CircuitBreaker::Facts> breaker() const { return std::nullopt; }
 };
 inline constexpr size_t kRecordBytesMax = 16u << 20;
 

@@ -120,6 +120,11 @@ void ShadowPolicy::Abandon(double seconds) {
   ++counts_.abandoned;
 }
 
+bool ShadowPolicy::has_waiting() const {
+  MutexLock lock(mutex_);
+  return running_.has_value() || !waiting_.empty();
+}
+
 ShadowPolicy::Counts ShadowPolicy::counts() const {
   MutexLock lock(mutex_);
   return counts_;

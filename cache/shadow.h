@@ -72,6 +72,8 @@ class ShadowPolicy {
     uint64_t fetched = 0, chosen = 0, equal = 0, different = 0, unstable = 0, abandoned = 0, let_go = 0;
   };
   Counts counts() const;
+  /// Whether something waits for idle time, or for what may be spent of it.
+  bool has_waiting() const;
   /// Seconds that may be spent now.
   double budget_s();
 

@@ -43,20 +43,22 @@ Task<T> ShardedIndex::CallAt(size_t place, Digest key, Calls<T> call, Until unti
                                               shard.breaker.facts().why);
     }
     const Until answer = until.AtMost(options_.answer_max);
+    const bool has_time = until.Left() >= options_.answer_max;
     Result<T> result = co_await call(*shard.index, answer);
     if (result || !SaysAway(result.error())) {
       const bool gave_up = !result && result.error().code() == Code::kCancelled;
       gave_up ? shard.breaker.GaveUp() : shard.breaker.Succeeded();
       co_return result;
     }
-    // Whose own time is over has learnt nothing.
-    const Status over = until.Check();
-    if (!over) {
+    const bool is_silent = result.error().code() == Code::kTimeout;
+    // Who had no time for an answer has learnt nothing.
+    if (is_silent && !has_time) {
       shard.breaker.GaveUp();
       co_return std::move(result).error();
     }
-    // One connection that was cut is no shard that is away.
     shard.breaker.Failed(result.error().ToText());
+    // Where one answer did not come the next would take as long; one connection that was cut is no shard that is away.
+    if (is_silent) co_return std::move(result).error();
   }
 }
 
@@ -179,6 +181,20 @@ Task<Lease> ShardedIndex::Watch(Digest key, uint64_t fence, std::string progress
   if (!lease) co_return std::move(lease).error();
   lease->fence = Mark(lease->fence, place);
   co_return *std::move(lease);
+}
+
+std::optional<CircuitBreaker::Facts> ShardedIndex::breaker() const {
+  CircuitBreaker::Facts all;
+  size_t left_alone = 0;
+  for (const auto& shard : shards_) {
+    const CircuitBreaker::Facts facts = shard->breaker.facts();
+    all.opened += facts.opened;
+    all.refused += facts.refused;
+    if (!facts.why.empty()) all.why = facts.why;
+    left_alone += facts.state != CircuitBreaker::State::kClosed;
+  }
+  if (left_alone == shards_.size()) all.state = CircuitBreaker::State::kOpen;
+  return all;
 }
 
 std::string ShardedIndex::Describe() const {

@@ -20,7 +20,8 @@ struct IndexShard {
 
 struct ShardedIndexOptions {
   BreakerLimits breaker;
-  /// A call that a shard has not answered so long is tried again, there or in the next: no answer takes so long.
+  /// No answer takes so long: a shard that is silent for this time has failed, and the next is asked. Whoever calls has
+  /// more time than that, or learns nothing while a shard is silent.
   std::chrono::milliseconds answer_max{500};
 };
 
@@ -50,6 +51,8 @@ class ShardedIndex final : public Index {
   Task<void> Release(Digest key, uint64_t fence, Until until) override;
   Task<Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override;
   std::string Describe() const override;
+  /// Of all shards together: open once every one is left alone.
+  std::optional<CircuitBreaker::Facts> breaker() const override;
 
  private:
   /// Where a key may be: as many of its order as are ever asked for it.
@@ -70,7 +73,7 @@ class ShardedIndex final : public Index {
   using Calls = std::function<Task<T>(Index&, Until)>;
 
   Shard& At(const Digest& key, size_t place) const;
-  /// A call to one shard, tried again while its breaker lets it.
+  /// A call to one shard: tried again where its connection was cut, while its breaker lets it.
   template <typename T>
   Task<T> CallAt(size_t place, Digest key, Calls<T> call, Until until);
   /// A call to the first shard that answers, and its place.

@@ -169,9 +169,29 @@ TEST_F(ShardedIndexTest, ALostShardIsLeftAloneAndTriedAgain) {
 TEST_F(ShardedIndexTest, AShardThatSaysNothingIsLost) {
   const RecordKey key = KeyOf("a");
   Choice(key.digest, 0).is_silent = true;
-  EXPECT_FALSE(Get(key).exists());
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(Get(key).exists());
   EXPECT_EQ(Choice(key.digest, 0).asked, 3);
-  EXPECT_GE(Choice(key.digest, 1).asked, 1);
+  EXPECT_GE(Choice(key.digest, 1).asked, 5);
+}
+
+TEST_F(ShardedIndexTest, OneAnswerThatDoesNotComeIsEnoughToAskTheNext) {
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).is_silent = true;
+  std::vector<RecordKey> keys = {key};
+  const auto records = RunTask(index_->Get(std::move(keys), Until::In(std::chrono::minutes(10))));
+  EXPECT_TRUE(records) << records.error().ToText();
+  EXPECT_EQ(Choice(key.digest, 0).asked, 1);
+}
+
+TEST_F(ShardedIndexTest, ItsBreakerIsOpenOnceAllShardsAreLeftAlone) {
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).away = true;
+  for (int i = 0; i < 4; ++i) Get(key);
+  EXPECT_EQ(index_->breaker()->state, CircuitBreaker::State::kClosed);
+  EXPECT_EQ(index_->breaker()->opened, 1u);
+  for (const auto& shard : shards_) shard->away = true;
+  for (int i = 0; i < 100; ++i) Ignore(RunTask(index_->Get({KeyOf(std::to_string(i))}, Until::Done())), "all are away");
+  EXPECT_EQ(index_->breaker()->state, CircuitBreaker::State::kOpen);
 }
 
 TEST_F(ShardedIndexTest, WhoHasNoTimeSaysNothingOfTheShard) {

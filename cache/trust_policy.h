@@ -101,6 +101,8 @@ class TrustPolicy {
   /// looking at an envelope. kAwaitsArtifact, or why not.
   Judgement JudgeEnvelope(Bytes envelope, int64_t now_s) const;
 
+  /// Of all that it was made of: two of one digest say the same.
+  const Digest& digest() const { return digest_; }
   const std::vector<TrustedKey>& keys() const { return keys_; }
   const std::vector<Domain>& domains() const { return domains_; }
   const std::vector<Revocation>& revocations() const { return revocations_; }
@@ -125,6 +127,7 @@ class TrustPolicy {
   std::vector<Revocation> revocations_;
   std::vector<std::string> warnings_;
   std::optional<PublicKey> own_;
+  Digest digest_;
 };
 
 /// Holds the artifact that has come against what was signed: kTrusted, or kOtherArtifact. A judgement that does not

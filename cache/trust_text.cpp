@@ -308,6 +308,11 @@ Result<TrustPolicy> TrustPolicy::Parse(std::string_view text, std::string_view q
   TrustPolicy out;
   TRY(PolicyReader("trust file").Read(text, /*may_trust=*/true, out));
   if (!quarantine.empty()) TRY(PolicyReader("quarantine file").Read(quarantine, /*may_trust=*/false, out));
+  Hasher hasher;
+  hasher.AddField(text);
+  hasher.AddField(quarantine);
+  hasher.AddField(own ? own->ToLine() : "");
+  out.digest_ = hasher.Finish();
   PolicyReader::Finish(out, std::move(own));
   return out;
 }

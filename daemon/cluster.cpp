@@ -50,6 +50,8 @@ bool Unpack(Bytes bytes, Object& into) {
   return true;
 }
 
+}  // namespace
+
 cache::BreakerLimits BreakerLimitsOf(const Config& config) {
   cache::BreakerLimits limits;
   limits.pause_ms_max = static_cast<int64_t>(config.cluster_pause_ms_max);
@@ -57,14 +59,13 @@ cache::BreakerLimits BreakerLimitsOf(const Config& config) {
   return limits;
 }
 
-}  // namespace
-
 Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts, Entries& entries, ClusterParts parts)
     : config_(config),
       clock_(clock),
       artifacts_(artifacts),
       entries_(entries),
       parts_(std::move(parts)),
+      index_has_breakers_(parts_.index != nullptr && parts_.index->breaker()),
       index_breaker_(BreakerLimitsOf(config), clock),
       blobs_breaker_(BreakerLimitsOf(config), clock),
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
@@ -91,6 +92,15 @@ Task<T> Cluster::ByBreaker(cache::CircuitBreaker& breaker, Task<T> call) {
   }
   GlobalMetrics().Add(Counter::cluster_errors);
   breaker.Failed(result.error().ToText());
+  co_return result;
+}
+
+/// A call of the index, which may have breakers of its own: one server that is away stops no call of the others.
+template <typename T>
+Task<T> Cluster::ByIndex(Task<T> call) {
+  if (!index_has_breakers_) co_return co_await ByBreaker(index_breaker_, std::move(call));
+  Result<T> result = co_await std::move(call);
+  if (!result && IsTrouble(result.error())) GlobalMetrics().Add(Counter::cluster_errors);
   co_return result;
 }
 
@@ -141,7 +151,7 @@ Task<bool> Cluster::FetchEntryOf(Digest entry, Until until) {
   const TimeScope time(Timer::cluster_lookup);
   std::vector<RecordKey> keys = {{Table::kEntries, entry}};
   CO_TRY_ASSIGN(std::vector<Record> records,
-                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
+                co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
   const Buffer value = std::move(records.front().value);
   const auto* shared = records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
@@ -157,8 +167,8 @@ Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string a
   if (parts_.index == nullptr) co_return NoTier("shared index");
   std::optional<std::string> group;
   if (!function.empty()) group = function.substr(0, cache::kGroupBytesMax);
-  co_return co_await ByBreaker(index_breaker_, parts_.index->List(Table::kEntries, std::move(group), std::move(after),
-                                                                  limit, IndexCall(until)));
+  co_return co_await ByIndex(
+      parts_.index->List(Table::kEntries, std::move(group), std::move(after), limit, IndexCall(until)));
 }
 
 /// Puts what a shared record says, as far as it is trusted, into the local entry.
@@ -208,7 +218,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (parts_.index == nullptr) co_return none;
   std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
   CO_TRY_ASSIGN(const std::vector<Record> records,
-                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
+                co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
   if (!records.front().exists()) co_return none;
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
@@ -237,8 +247,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
 Task<Lease> Cluster::Acquire(Digest graph_key, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
   std::string holder = parts_.host;
-  co_return co_await ByBreaker(index_breaker_,
-                               parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), IndexCall(until)));
+  co_return co_await ByIndex(parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), IndexCall(until)));
 }
 
 Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
@@ -250,14 +259,13 @@ Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
 
 Task<bool> Cluster::Renew(Digest graph_key, uint64_t fence, std::string progress, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByBreaker(index_breaker_,
-                               parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(),
+  co_return co_await ByIndex(parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(),
                                                    IndexCall(until)));
 }
 
 Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByBreaker(index_breaker_, parts_.index->Release(graph_key, fence, IndexCall(until)));
+  co_return co_await ByIndex(parts_.index->Release(graph_key, fence, IndexCall(until)));
 }
 
 Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
@@ -293,7 +301,7 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
+                  co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
     // Who was late adds nothing, unless all there is so far is a failure.
     const auto* there = records.front().exists()
                             ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
@@ -303,8 +311,8 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     cache::RecordFacts facts;
     facts.cost_s = record.compile_s;
     CO_TRY_ASSIGN(const uint64_t version,
-                  co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version, value,
-                                                                                 std::move(facts), IndexCall(until))));
+                  co_await ByIndex(parts_.index->CompareAndSet(name, records.front().version, value, std::move(facts),
+                                                               IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
@@ -334,7 +342,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
   std::vector<RecordKey> names = {{Table::kEntries, entry->digest}};
   CO_TRY_ASSIGN(const std::vector<Record> known,
-                co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(names), IndexCall(until))));
+                co_await ByIndex(parts_.index->Get(std::move(names), IndexCall(until))));
   const auto* said = known.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(known.front().value) : nullptr;
   // Of many machines that were waiting for one compile, the first says what it came to.
   if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
@@ -345,7 +353,9 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
     const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
-    // What is gone here is somebody else's to share.
+    // What is gone here is somebody else's to share; what cannot be read now is ours, and is sent later.
+    const Code read = file ? Code::kNotFound : file.error().code();
+    if (read != Code::kNotFound && read != Code::kCorrupt) co_return file.error();
     if (!file) continue;
     const Buffer variant = proto::PackMessage<proto::StoredVariant>(WithoutOrigins(*stored));
     // Another has said exactly this: nothing is to be added to its word.
@@ -371,7 +381,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     std::vector<RecordKey> keys = {{Table::kEntries, entry->digest}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByBreaker(index_breaker_, parts_.index->Get(std::move(keys), IndexCall(until))));
+                  co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
     proto::ClusterEntryT shared;
     const auto* there = records.front().exists()
                             ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
@@ -394,9 +404,8 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     facts.group = entry->function.substr(0, cache::kGroupBytesMax);
     Buffer value = proto::PackMessage<proto::ClusterEntry>(shared);
     CO_TRY_ASSIGN(const uint64_t version,
-                  co_await ByBreaker(index_breaker_, parts_.index->CompareAndSet(name, records.front().version,
-                                                                                 std::move(value), std::move(facts),
-                                                                                 IndexCall(until))));
+                  co_await ByIndex(parts_.index->CompareAndSet(name, records.front().version, std::move(value),
+                                                               std::move(facts), IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
@@ -434,7 +443,7 @@ Cluster::Facts Cluster::facts() const {
   facts.host = parts_.host;
   facts.index = parts_.index->Describe();
   facts.blobs = parts_.blobs == nullptr ? "none" : parts_.blobs->Describe();
-  facts.index_breaker = index_breaker_.facts();
+  facts.index_breaker = parts_.index->breaker().value_or(index_breaker_.facts());
   facts.blobs_breaker = blobs_breaker_.facts();
   if (const Status refreshed = parts_.trust->Refresh(); !refreshed) facts.trust_trouble = refreshed.error().ToText();
   facts.can_write = parts_.key != nullptr;

@@ -37,6 +37,9 @@ struct ClusterParts {
   std::string host;  ///< What this machine calls itself.
 };
 
+/// When something that does not answer is left alone, and for how long.
+cache::BreakerLimits BreakerLimitsOf(const Config& config);
+
 /// The tier behind this machine's store: an index and blobs that other machines write too.
 ///
 /// What comes from there is data until its signature and its digests hold (cache/trust.h), and only then is put into
@@ -114,6 +117,8 @@ class Cluster {
   Until BlobCall(const Until& until, double cost_s) const;
   template <typename T>
   Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
+  template <typename T>
+  Task<T> ByIndex(Task<T> call);
   /// The blob, from here or from there.
   Task<cache::SealedRef> FetchBlob(Digest digest, double cost_s, Until until);
   Task<void> Bring(ClaimedVariant& claimed, Until until);
@@ -127,6 +132,7 @@ class Cluster {
   Artifacts& artifacts_;
   Entries& entries_;
   const ClusterParts parts_;
+  const bool index_has_breakers_;
   cache::CircuitBreaker index_breaker_;
   cache::CircuitBreaker blobs_breaker_;
   Mutex mutex_;

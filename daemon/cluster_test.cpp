@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <boost/asio/detached.hpp>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,8 @@
 #include "cache/indexed_blobs.h"
 #include "cache/local_blobs.h"
 #include "cache/local_index.h"
+#include "cache/rendezvous.h"
+#include "cache/sharded_index.h"
 #include "daemon/convert.h"
 #include "proto/cluster_generated.h"
 #include "daemon/test_server.h"
@@ -36,6 +39,7 @@ class ShakyIndex final : public cache::Index {
                                Until until) override {
     CO_TRY(co_await Pass(until));
     if (spoil) spoil(value);
+    if (refuse) CO_TRY(refuse(key));
     co_return co_await behind_.CompareAndSet(key, expected, std::move(value), std::move(facts), until);
   }
   Task<bool> CompareAndDelete(RecordKey key, uint64_t expected, Until until) override {
@@ -68,11 +72,13 @@ class ShakyIndex final : public cache::Index {
     co_return co_await behind_.Watch(key, fence, std::move(progress), until);
   }
   std::string Describe() const override { return "shaky"; }
+  std::optional<cache::CircuitBreaker::Facts> breaker() const override { return behind_.breaker(); }
 
   std::atomic<bool> away{false};
   std::atomic<bool> silent{false};
   std::atomic<int> calls{0};
   std::function<void(Buffer&)> spoil;
+  std::function<Status(const RecordKey&)> refuse;  ///< Writes. Set while nothing is sent.
 
  private:
   Task<void> Pass(Until until) {
@@ -92,8 +98,9 @@ class Machine {
  public:
   Machine(const std::string& dir, const std::string& name, cache::Index& index, cache::BlobStore* blobs,
           const cache::SigningKey* key, const std::string& trust_file, uint64_t compile_ms_max,
-          const std::function<void(Config&)>& adjust)
-      : name_(name), dir_(dir + "/" + name) {
+          const std::function<void(Config&)>& adjust, std::shared_ptr<cache::MemoryStore> store)
+      : name_(name), dir_(dir + "/" + name), store_(std::move(store)) {
+    if (store_ == nullptr) store_ = std::make_shared<cache::MemoryStore>();
     std::filesystem::create_directories(dir_);
     std::filesystem::permissions(dir_, std::filesystem::perms::owner_all);
     config_.idle_exit_s = 0;
@@ -104,6 +111,7 @@ class Machine {
     config_.cluster_trust_check_s = 3600;
     config_.cluster_shadow_one_in = 1;
     config_.cluster_shadow_idle_s = 0;
+    config_.cluster_send_tries_max = 2;
     adjust(config_);
     shaky_ = std::make_shared<ShakyIndex>(index);
     ClusterParts parts;
@@ -117,7 +125,7 @@ class Machine {
     if (key != nullptr) parts.key = std::shared_ptr<const cache::SigningKey>(key, [](const cache::SigningKey*) {});
     parts.host = name;
     EXPECT_TRUE(parts.trust->Refresh());
-    core_ = std::make_unique<Core>(config_, store_, graphs_, compilers_, SystemClock(), std::move(parts));
+    core_ = std::make_unique<Core>(config_, *store_, graphs_, compilers_, SystemClock(), std::move(parts));
     server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = Where()});
     EXPECT_TRUE(server_->Listen());
     thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
@@ -159,7 +167,7 @@ class Machine {
   const std::string name_;
   const std::string dir_;
   Config config_;
-  cache::MemoryStore store_;
+  std::shared_ptr<cache::MemoryStore> store_;
   FakeGraphs graphs_;
   FakeCompilers compilers_;
   std::shared_ptr<ShakyIndex> shaky_;
@@ -200,8 +208,8 @@ class ClusterTest : public testing::Test {
     return StartWith(name, may_sign ? key_.get() : nullptr);
   }
   std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
-    return std::make_unique<Machine>(dir_.path(), name, index_, tier_, key, trust_file(),
-                                     compile_ms_max_, adjust_);
+    return std::make_unique<Machine>(dir_.path(), name, *place_, tier_, key, trust_file(), compile_ms_max_,
+                                     adjust_, store_);
   }
   static Digest GraphKeyOf(const std::string& graph) {
     return GraphKey(DigestOf(graph), *FakeCompilers().Facts()).ToDigest();
@@ -221,10 +229,13 @@ class ClusterTest : public testing::Test {
   TestDir dir_;
   cache::MemoryStore shared_;
   cache::LocalIndex index_{shared_};
+  cache::Index* place_ = &index_;
   cache::LocalBlobs blobs_{shared_};
   std::unique_ptr<cache::SigningKey> key_;
   cache::IndexedBlobs small_blobs_{std::shared_ptr<cache::Index>(&index_, [](cache::Index*) {}), 30};
   cache::BlobStore* tier_ = &blobs_;
+  /// Of the machines that are started from now on; null: each has its own.
+  std::shared_ptr<cache::MemoryStore> store_;
   uint64_t compile_ms_max_ = 20'000;
   /// Of machines that are started from here on.
   std::function<void(Config&)> adjust_ = [](Config&) {};
@@ -352,6 +363,167 @@ TEST_F(ClusterTest, ATierThatIsAwayOrSilentCostsItsTimeAndIsLeftAlone) {
   WaitFor([&] { return a->core().sharing.unsent() == 0; });
   const auto b = Start("b", /*may_sign=*/false);
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f3"))->reply.found);
+}
+
+TEST_F(ClusterTest, AnEntryThatIsNotTakenKeepsNothingElseBackAndIsGivenUp) {
+  const auto a = Start("a");
+  const Digest poison = ToKey(*MakeKey("poison")).ToDigest();
+  std::atomic<Code> answer{Code::kTimeout};
+  a->index().refuse = [&](const RecordKey& key) {
+    const bool is_it = key.table == Table::kEntries && key.digest == poison;
+    return is_it ? Status(Error(answer.load(), "not this one")) : Status();
+  };
+  a->index().away = true;
+  // The newest is sent first.
+  for (const char* name : {"f", "g", "poison"}) {
+    ASSERT_TRUE(a->client().Compile(MakeCompile(name, std::string("graph ") + name + " 4")));
+  }
+  const uint64_t given_up = Count(Counter::cluster_unsent);
+  a->index().away = false;
+  WaitFor([&] { return a->core().sharing.unsent() == 1; });
+  const auto b = Start("b", /*may_sign=*/false);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_TRUE(b->client().Lookup(*MakeKey("g"))->reply.found);
+  // By now it is the only one, and the fault is its own.
+  answer = Code::kInvalid;
+  WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  EXPECT_EQ(Count(Counter::cluster_unsent), given_up + 1);
+}
+
+TEST_F(ClusterTest, TheStoreIsLookedThroughOnlyOnceTheTrustFileHasChanged) {
+  store_ = std::make_shared<cache::MemoryStore>();
+  {
+    const auto a = Start("a");
+    ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+    WaitFor([&] { return a->core().sharing.unsent() == 0; });
+  }
+  uint64_t walks = 0;
+  {
+    // A daemon of before, which said nothing of what it had looked at.
+    const auto b = Start("b");
+    WaitFor([&] { return Count(Counter::trust_walks) == 2; });
+    WaitFor([&] { return store_->StatOf(Table::kStats, DigestOf("trust seen")).has_value(); });
+    walks = Count(Counter::trust_walks);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto c = Start("c");
+    EXPECT_TRUE(c->client().Lookup(*MakeKey("f"))->reply.found);
+  }
+  EXPECT_EQ(Count(Counter::trust_walks), walks);
+  const auto other = std::move(cache::SigningKey::Generate("other")).value();
+  WriteTrustOf({key_.get(), &other});
+  const auto d = Start("d");
+  WaitFor([&] { return Count(Counter::trust_walks) == walks + 1; });
+}
+
+/// Time that stands still, and counts who waits for it.
+class StillTime final : public SimulatedTime {
+ public:
+  SteadyTime Now() const override { return SteadyTime(std::chrono::hours(1)); }
+  void At(SteadyTime, std::function<void()>) override { ++waits; }
+  std::atomic<int> waits{0};
+};
+
+TEST_F(ClusterTest, NobodyWakesToLookAtWhatHasNotCome) {
+  boost::asio::io_context io;
+  Config config;
+  cache::MemoryStore store;
+  FakeGraphs graphs;
+  FakeCompilers compilers;
+  ClusterParts parts;
+  parts.index = std::shared_ptr<cache::Index>(&index_, [](cache::Index*) {});
+  parts.trust = std::make_shared<cache::Trust>(cache::Trust::Options{.path = trust_file()}, SystemClock());
+  Core core(config, store, graphs, compilers, SystemClock(), std::move(parts), io.get_executor());
+  StillTime still;
+  SimulatedTime::PutInForce(&still);
+  boost::asio::co_spawn(io, core.shadowing.Watch(), boost::asio::detached);
+  io.poll();
+  EXPECT_EQ(still.waits, 0);
+  core.shadowing.Fetched({}, {}, {});
+  io.restart();
+  io.poll();
+  EXPECT_EQ(still.waits, 1) << "for the machine to be idle";
+  core.stop.request_stop();
+  io.restart();
+  io.run();
+  SimulatedTime::PutInForce(nullptr);
+}
+
+/// A store of blobs whose writes end when somebody says so.
+class GatedBlobs final : public cache::BlobStore {
+ public:
+  explicit GatedBlobs(cache::BlobStore& behind) : behind_(behind) {}
+
+  Task<cache::SealedRef> Get(Digest digest, Until until) override { co_return co_await behind_.Get(digest, until); }
+  Task<bool> Put(Digest digest, cache::SealedRef blob, double cost_s, Until until) override {
+    // The first alone waits.
+    const bool is_first = ++writes == 1;
+    if (is_first) CO_TRY(co_await cache::Waiter::Wait(gate_, until));
+    co_return co_await behind_.Put(digest, std::move(blob), cost_s, until);
+  }
+  Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) override {
+    co_return co_await behind_.Has(std::move(digests), until);
+  }
+  Task<bool> Delete(Digest digest, Until until) override { co_return co_await behind_.Delete(digest, until); }
+  std::string Describe() const override { return "gated"; }
+  void Open() { gate_->Wake(); }
+
+  std::atomic<int> writes{0};
+
+ private:
+  cache::BlobStore& behind_;
+  const cache::WaiterRef gate_ = std::make_shared<cache::Waiter>();
+};
+
+TEST_F(ClusterTest, TheLeaseIsKeptUntilWhatItWasForIsThere) {
+  GatedBlobs gated(blobs_);
+  tier_ = &gated;
+  const auto a = Start("a");
+  EXPECT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  WaitFor([&] { return gated.writes >= 1; });
+  const Digest graph_key = GraphKeyOf("graph f 4");
+  cache::Lease lease = LeaseOf(graph_key);
+  const uint64_t fence = lease.fence;
+  ASSERT_NE(fence, 0u);
+  // It goes on for longer than the lease would last by itself.
+  for (int beats = 0; beats < 2; ++beats) {
+    lease = *RunTask(index_.Watch(graph_key, fence, lease.progress, Until::Done()));
+    ASSERT_EQ(lease.fence, fence);
+  }
+  gated.Open();
+  WaitFor([&] { return LeaseOf(graph_key).fence == 0; });
+}
+
+TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
+  cache::MemoryStore other_store;
+  cache::LocalIndex other_index{other_store};
+  const auto first = std::make_shared<ShakyIndex>(index_);
+  const auto second = std::make_shared<ShakyIndex>(other_index);
+  cache::ShardedIndexOptions options;
+  options.answer_max = std::chrono::milliseconds(50);
+  const std::vector<std::string> names = {"first", "second"};
+  cache::ShardedIndex both({{names[0], first}, {names[1], second}}, first, SystemClock(), options);
+  place_ = &both;
+  const auto a = Start("a");
+  Cluster& cluster = a->core().cluster;
+  // A key of each.
+  Digest of_first, of_second;
+  for (int i = 0; of_first.IsZero() || of_second.IsZero(); ++i) {
+    const Digest key = DigestOf(std::to_string(i));
+    (cache::RendezvousOrder(names, key, 1).front() == 0 ? of_first : of_second) = key;
+  }
+  const auto lease = RunTask(cluster.Acquire(of_first, Until::Done()));
+  ASSERT_TRUE(lease && lease->is_ours);
+  first->silent = true;
+  // What only that server can answer: as many failures as would open a breaker of all.
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(RunTask(cluster.Renew(of_first, lease->fence, "on", Until::Done())));
+  EXPECT_GT(Count(Counter::cluster_errors), 0u);
+  const auto other = RunTask(cluster.Acquire(of_second, Until::Done()));
+  ASSERT_TRUE(other) << other.error().ToText();
+  EXPECT_TRUE(other->is_ours);
+  EXPECT_EQ(Count(Counter::cluster_refused), 0u);
+  EXPECT_EQ(cluster.facts().index_breaker.state, cache::CircuitBreaker::State::kClosed);
+  EXPECT_EQ(cluster.facts().index_breaker.opened, 1u) << "that of one server";
 }
 
 TEST_F(ClusterTest, WhatIsRevokedIsTakenBackHereAndInTheCluster) {

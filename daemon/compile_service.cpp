@@ -428,16 +428,17 @@ boost::asio::awaitable<void> CompileService::Fly(Digest graph_key, CompileJob jo
     co_return;
   }
   core_.flights.Say(graph_key, job.name, turn.fence != 0 ? Flights::Lease::kHeld : Flights::Lease::kNone);
-  std::stop_source over;
+  // The lease is kept until others can have what it was for.
+  const std::stop_source over = turn.over;
   if (turn.fence) core_.pool.SpawnAlways(core_.sharing.Beat(graph_key, turn.fence, over.get_token()));
   core_.schedule.Begin(graph_key, core_.compilers.width());
   core_.pool.SpawnAlways(Foretell(graph_key, job, turn.fence));
   std::optional<proto::GraphRecordT> record;
   Result<Landed> landed = co_await CompileAndPublish(graph_key, std::move(job), record);
-  over.request_stop();
   core_.schedule.End(graph_key);
   core_.flights.Land(graph_key, std::move(landed));
   if (record) co_await core_.sharing.End(graph_key, std::move(turn), std::move(*record));
+  over.request_stop();
 }
 
 boost::asio::awaitable<void> CompileService::Foretell(Digest graph_key, CompileJob job, Sharing::Fence fence) {

@@ -111,6 +111,8 @@ constexpr ConfigField kFields[] = {
      &Config::cluster_blob_ms_max},
     {"cluster_pause_ms_max", "milliseconds for which a tier that fails is left alone at most",
      &Config::cluster_pause_ms_max},
+    {"cluster_send_tries_max", "times that an entry is offered to a tier that takes others; then it is not shared",
+     &Config::cluster_send_tries_max},
     {"cluster_index_blob_bytes_max", "bytes of one artifact in the shared index, where no store of blobs is configured",
      &Config::cluster_index_blob_bytes_max},
     {"cluster_miss_ms", "milliseconds for which an entry that nobody has is not asked for again",

@@ -108,6 +108,7 @@ struct Config {
   uint64_t cluster_index_ms_max = 1000;
   uint64_t cluster_blob_ms_max = 30'000;
   uint64_t cluster_pause_ms_max = 30'000;
+  uint64_t cluster_send_tries_max = 10;
   uint64_t cluster_index_blob_bytes_max = 1u << 20;
   uint64_t cluster_miss_ms = 5000;
   uint64_t cluster_misses_max = 16384;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "cache/waiter.h"
 #include "daemon/convert.h"
 #include "daemon/core.h"
@@ -18,6 +19,12 @@ namespace {
 
 using cache::Table;
 using cache::Verdict;
+
+/// Under which what the trust file said is kept.
+const Digest& SeenKey() {
+  static const Digest key = DigestOf(std::string_view("trust seen"));
+  return key;
+}
 
 /// Whether the trust file says that this builder may not have a word here. What it cannot say now (there is none, it is
 /// damaged) takes nothing away: nothing new is let in meanwhile.
@@ -40,10 +47,33 @@ bool IsTakenBack(const cache::Trust& trust, const proto::StoredVariantT& stored)
 
 }  // namespace
 
+std::optional<Digest> Recall::Seen() const {
+  const Result<cache::Value> stored = core_.store.Get(Table::kStats, SeenKey());
+  if (!stored || stored->bytes.size() != 16) return std::nullopt;
+  return Digest{LoadLittle<uint64_t>(stored->bytes, 0), LoadLittle<uint64_t>(stored->bytes, 8)};
+}
+
+bool Recall::HasRecords() const {
+  const auto totals = core_.store.TotalsOf();
+  return totals[static_cast<size_t>(Table::kEntries)].count + totals[static_cast<size_t>(Table::kGraphs)].count != 0;
+}
+
+bool Recall::SetSeen(const Digest& policy) {
+  Buffer bytes;
+  AppendLittle(bytes, policy.low);
+  AppendLittle(bytes, policy.high);
+  const Result<uint64_t> put = core_.store.Put(Table::kStats, SeenKey(), bytes, {});
+  Status written = put ? Status() : Status(put.error());
+  if (written) written = core_.store.Pin(Table::kStats, SeenKey(), true);
+  if (!written) LogDebug("looks through the store again at the next start", {{"reason", written.error()}});
+  return written.has_value();
+}
+
 cache::Task<Recall::Counts> Recall::FromHere(Until until) {
   Counts counts;
   const cache::Trust* const trust = core_.cluster.trust();
   if (trust == nullptr) co_return counts;
+  GlobalMetrics().Add(Counter::trust_walks);
   std::vector<Digest> entries;
   const auto look = [&](const EntryRef& entry) {
     const bool is_hit = std::ranges::any_of(entry->record.variants,
@@ -86,16 +116,22 @@ boost::asio::awaitable<void> Recall::Watch() {
   cache::Trust* const trust = core_.cluster.trust();
   if (trust == nullptr) co_return;
   const std::stop_token stop = core_.stop.get_token();
-  std::shared_ptr<const cache::TrustPolicy> seen;
+  std::optional<Digest> seen = Seen();
+  bool is_kept = seen.has_value();
   while (!stop.stop_requested()) {
     const Status refreshed = trust->Refresh();
     const auto now = trust->policy();
-    if (refreshed && now != seen) {
+    if (refreshed && now->digest() != seen) {
       const Until until{.stop = stop};
       const Result<Counts> counts = co_await FromHere(until);
-      if (counts) seen = now;
+      if (counts) {
+        seen = now->digest();
+        is_kept = false;
+      }
       if (!counts) LogDebug("could not take back all yet", {{"reason", counts.error()}});
     }
+    // Nothing is written into a store in which nothing was found: it may not even be there yet (daemon/late_store.h).
+    if (seen && !is_kept && HasRecords()) is_kept = SetSeen(*seen);
     const auto nothing = std::make_shared<cache::Waiter>();
     const std::chrono::seconds interval(std::max<uint64_t>(1, core_.config.cluster_trust_check_s));
     const Until pause = Until::In(interval, stop);

@@ -4,6 +4,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "cache/task.h"
 #include "cache/trust.h"
@@ -26,10 +27,17 @@ class Recall {
   };
   /// Looks at everything that came from elsewhere. Bytes that nothing names any more are left to gc.
   cache::Task<Counts> FromHere(Until until);
-  /// Looks from time to time whether the trust file has changed, until the daemon stops.
+  /// Looks from time to time whether the trust file has changed, until the daemon stops. What it said when all was
+  /// looked at last is kept in the store, so that a daemon that starts looks at nothing again.
   boost::asio::awaitable<void> Watch();
 
  private:
+  /// What the trust file said then; none: nobody knows.
+  std::optional<Digest> Seen() const;
+  bool SetSeen(const Digest& policy);
+  /// Whether there is anything to look at.
+  bool HasRecords() const;
+
   Core& core_;
 };
 

@@ -24,8 +24,25 @@ constexpr std::chrono::seconds kPause{1};
 
 void Shadowing::Fetched(cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
   if (core_.config.cluster_shadow_one_in == 0) return;
-  MutexLock lock(mutex_);
-  if (came_.size() < kCameMax) came_.push_back({std::move(provenance), {text, std::move(gears)}});
+  cache::WaiterRef asleep;
+  {
+    MutexLock lock(mutex_);
+    if (came_.size() < kCameMax) came_.push_back({std::move(provenance), {text, std::move(gears)}});
+    asleep = std::move(asleep_);
+  }
+  if (asleep) asleep->Wake();
+}
+
+boost::asio::awaitable<bool> Shadowing::SleepUntilSomethingCame(std::stop_token stop) {
+  const auto waiter = std::make_shared<cache::Waiter>();
+  {
+    MutexLock lock(mutex_);
+    if (!came_.empty() || (policy_ != nullptr && policy_->has_waiting())) co_return false;
+    asleep_ = waiter;
+  }
+  const Until until{.stop = stop};
+  Ignore(co_await cache::Waiter::Wait(waiter, until), "it is looked at in any case");
+  co_return true;
 }
 
 bool Shadowing::IsIdle() const { return core_.flights.size() == 0 && core_.compilers.pending() == 0; }
@@ -104,6 +121,9 @@ boost::asio::awaitable<void> Shadowing::Watch() {
   int64_t idle_since_ns = core_.clock.steady_ns();
   const int64_t idle_ns_min = static_cast<int64_t>(core_.config.cluster_shadow_idle_s) * 1'000'000'000;
   while (!stop.stop_requested()) {
+    const bool has_slept = co_await SleepUntilSomethingCame(stop);
+    // Nobody has looked meanwhile.
+    if (has_slept) idle_since_ns = core_.clock.steady_ns();
     const auto nothing = std::make_shared<cache::Waiter>();
     Ignore(co_await cache::Waiter::Wait(nothing, Until::In(kPause, stop)), "it is looked at in any case");
     if (!IsIdle()) idle_since_ns = core_.clock.steady_ns();

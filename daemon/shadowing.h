@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <stop_token>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/until.h"
 #include "cache/shadow.h"
 #include "cache/task.h"
+#include "cache/waiter.h"
 
 namespace ingot::daemon {
 
@@ -40,6 +42,8 @@ class Shadowing {
     cache::Provenance provenance;
     Source source;
   };
+  /// Comes back once there is something to look at. True: it was waited for.
+  boost::asio::awaitable<bool> SleepUntilSomethingCame(std::stop_token stop);
   cache::Task<void> Prepare();
   cache::Task<void> CompileAgain(cache::Provenance provenance, Until until);
   bool IsIdle() const;
@@ -50,6 +54,8 @@ class Shadowing {
   /// By artifact; of those the policy has chosen.
   std::unordered_map<Digest, Source> sources_ GUARDED_BY(mutex_);
   std::shared_ptr<cache::ShadowPolicy> policy_ GUARDED_BY(mutex_);
+  /// Who sleeps until something comes.
+  cache::WaiterRef asleep_ GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot::daemon

@@ -25,8 +25,15 @@ constexpr double kUnsentCost = 1e9;
 /// Times that what holds a lease may be lost before whoever waits for it compiles by himself.
 constexpr int kLostMax = 3;
 constexpr milliseconds kPauseMin{500};
+/// Entries one after the other that the tier's trouble keeps here: the others are not tried either.
+constexpr int kTroublesMax = 3;
 /// What a holder says who has compiled what the cluster has no room for: whoever needs it makes it himself.
 constexpr const char* kUnshared = "made, and too large to be shared";
+
+/// Whether an entry was not taken since the tier is away or full.
+bool IsTiersTrouble(const Error& error) {
+  return error.code() == Code::kUnavailable || error.code() == Code::kTimeout || error.code() == Code::kExhausted;
+}
 
 Digest UnsentKey(const Digest& entry) {
   Hasher hasher;
@@ -194,6 +201,8 @@ boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::Gr
     GlobalMetrics().Add(Counter::cluster_unsent);
     LogWarn("did not share a compile", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
   }
+  // Nothing is said of the lease after its last word.
+  turn.over.request_stop();
   if (turn.fence == nullptr) co_return;
   if (!published && published.error().code() == Code::kUnsupported) {
     // Given back, the lease would go from one who waits to the next, each of whom compiles while all others wait.
@@ -225,7 +234,70 @@ size_t Sharing::unsent() const {
   return page ? page->rows.size() : 0;
 }
 
+/// What came of one entry of the queue. kUnavailable, kTimeout, kExhausted: the tier is in trouble, or says so.
+boost::asio::awaitable<Status> Sharing::SendOne(Digest row, Digest entry, CompilerFacts facts) {
+  const std::stop_token stop = core_.stop.get_token();
+  const auto stat = core_.store.StatOf(cache::Table::kStats, row);
+  const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), stop);
+  const Result<EntryRef> found = co_await core_.entries.Get(entry, until);
+  if (found) {
+    CO_TRY(co_await core_.cluster.PublishEntry(*found, facts.identity, facts.level, until));
+  } else if (found.error().code() != Code::kNotFound && found.error().code() != Code::kCorrupt) {
+    co_return found.error();
+  }
+  // Offered again meanwhile: it stays.
+  if (stat) Ignore(core_.store.Delete(cache::Table::kStats, row, stat->version), "it is sent once more");
+  co_return Status();
+}
+
+/// Tries what is due, each entry once. False: nothing can be sent now, and what was not tried yet was left alone.
+boost::asio::awaitable<bool> Sharing::SendDue(SendRetries& retries) {
+  struct Failure {
+    Digest row, entry;
+    Error error;
+  };
+  std::vector<Failure> failures;
+  bool has_sent = false;
+  int troubles = 0;
+  std::optional<CompilerFacts> facts;
+  std::string after;
+  do {
+    const auto page = core_.store.ListGroup(cache::Table::kStats, kUnsent, after, kUnsentPage);
+    if (page && !page->rows.empty() && !facts) {
+      if (Result<CompilerFacts> now = core_.compilers.Facts(); now) facts = *std::move(now);
+    }
+    if (!page || (!page->rows.empty() && !facts)) co_return false;
+    for (const cache::GroupRow& row : page->rows) {
+      if (row.summary.size() != 16 || !retries.IsDue(row.key)) continue;
+      if (core_.stop.stop_requested()) co_return false;
+      const Digest entry{LoadLittle<uint64_t>(row.summary, 0), LoadLittle<uint64_t>(row.summary, 8)};
+      Status sent = co_await SendOne(row.key, entry, *facts);
+      if (sent) {
+        retries.Sent(row.key);
+        has_sent = true;
+        troubles = 0;
+        continue;
+      }
+      LogDebug("could not share an entry yet", {{"entry", entry.ToHex()}, {"reason", sent.error()}});
+      failures.push_back({row.key, entry, sent.error()});
+      if (IsTiersTrouble(sent.error()) && ++troubles == kTroublesMax) break;
+    }
+    after = page->next;
+  } while (!after.empty() && troubles < kTroublesMax);
+  if (has_sent) retries.Works();
+  for (const Failure& failure : failures) {
+    // Where others were taken it was the entry's fault, whatever it looks like.
+    if (!retries.Failed(failure.row, has_sent || !IsTiersTrouble(failure.error))) continue;
+    GlobalMetrics().Add(Counter::cluster_unsent);
+    LogWarn("gave up sharing an entry", {{"entry", failure.entry.ToHex()}, {"reason", failure.error}});
+    Ignore(core_.store.Delete(cache::Table::kStats, failure.row), "it is tried once more");
+  }
+  co_return troubles < kTroublesMax;
+}
+
 boost::asio::awaitable<void> Sharing::Send() {
+  const milliseconds pause_max = std::max(kPauseMin, milliseconds(core_.config.cluster_pause_ms_max));
+  SendRetries retries(core_.config.cluster_send_tries_max, kPauseMin, pause_max);
   milliseconds pause = kPauseMin;
   const std::stop_token stop = core_.stop.get_token();
   while (!stop.stop_requested()) {
@@ -235,33 +307,9 @@ boost::asio::awaitable<void> Sharing::Send() {
       MutexLock lock(mutex_);
       offered_ = waiter;
     }
-    const auto page = core_.store.ListGroup(cache::Table::kStats, kUnsent, "", kUnsentPage);
-    bool has_failed = !page;
-    size_t sent = 0;
-    if (page) {
-      const Result<CompilerFacts> facts = page->rows.empty() ? Error(Code::kNotFound, "") : core_.compilers.Facts();
-      for (const cache::GroupRow& row : page->rows) {
-        if (row.summary.size() != 16 || stop.stop_requested() || !facts) continue;
-        const Digest digest{LoadLittle<uint64_t>(row.summary, 0), LoadLittle<uint64_t>(row.summary, 8)};
-        const auto stat = core_.store.StatOf(cache::Table::kStats, row.key);
-        const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), stop);
-        const Result<EntryRef> entry = co_await core_.entries.Get(digest, until);
-        Status published;
-        if (entry) published = co_await core_.cluster.PublishEntry(*entry, facts->identity, facts->level, until);
-        if (!published) {
-          LogDebug("could not share an entry yet", {{"entry", digest.ToHex()}, {"reason", published.error()}});
-          has_failed = true;
-          break;
-        }
-        // Offered again meanwhile: it stays.
-        if (stat) Ignore(core_.store.Delete(cache::Table::kStats, row.key, stat->version), "it is sent once more");
-        ++sent;
-      }
-    }
-    const milliseconds pause_max = std::max(kPauseMin, milliseconds(core_.config.cluster_pause_ms_max));
-    pause = has_failed ? std::min(pause * 2, pause_max) : kPauseMin;
-    if (sent != 0 && !has_failed) continue;
-    const Until until = has_failed ? Until::In(pause, stop) : Until{.stop = stop};
+    const bool works = co_await SendDue(retries);
+    pause = works ? kPauseMin : std::min(pause * 2, pause_max);
+    const Until until{.time = works ? retries.next() : SteadyNow() + pause, .stop = stop};
     Ignore(co_await cache::Waiter::Wait(waiter, until), "the queue is looked at in any case");
   }
 }

@@ -12,6 +12,7 @@
 #include "daemon/cluster.h"
 #include "daemon/flights.h"
 #include "daemon/ports.h"
+#include "daemon/send_retries.h"
 
 namespace ingot::daemon {
 
@@ -38,11 +39,12 @@ class Sharing {
     std::optional<Result<Landed>> landed;  ///< Somebody did it: nothing is to be compiled.
     Fence fence;                           ///< The lease's; null: nobody is asked.
     std::string identity, target;          ///< Of our compiler.
+    std::stop_source over;                 ///< Ends the heart-beat.
   };
   /// Waits while another machine compiles, as long as a compile may take, and no longer than that machine says that it
   /// goes on.
   boost::asio::awaitable<Turn> TurnFor(Digest graph_key, std::string function);
-  /// Keeps the lease while a compile runs; where it is lost and nobody has it, takes it again.
+  /// Keeps the lease while a compile runs and is given away; where it is lost and nobody has it, takes it again.
   boost::asio::awaitable<void> Beat(Digest graph_key, Fence fence, std::stop_token over);
   /// Tells other machines at once how far it is, where that has just become known.
   boost::asio::awaitable<void> Tell(Digest graph_key, Fence fence);
@@ -51,7 +53,8 @@ class Sharing {
 
   /// Notes that an entry has something that others may not know.
   void Offer(const Digest& entry);
-  /// Sends what was offered, also by daemons before this one, until the daemon stops.
+  /// Sends what was offered, also by daemons before this one, until the daemon stops. One that is not taken keeps
+  /// nothing back, and is given up after cluster_send_tries_max tries that were not the tier's fault.
   boost::asio::awaitable<void> Send();
   /// Entries that wait to be sent.
   size_t unsent() const;
@@ -60,6 +63,8 @@ class Sharing {
   std::string ProgressNow(const Digest& graph_key) const;
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
   boost::asio::awaitable<void> FetchOf(Digest entry);
+  boost::asio::awaitable<Status> SendOne(Digest row, Digest entry, CompilerFacts facts);
+  boost::asio::awaitable<bool> SendDue(SendRetries& retries);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,
                                                               Until until);

@@ -79,7 +79,11 @@ Status OpenIndex(boost::asio::io_context& io, const Config& config, ClusterParts
   parts.index = servers;
   std::vector<cache::IndexShard> shards = servers->Shards();
   if (shards.size() > 1) {
-    parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), servers, SystemClock());
+    cache::ShardedIndexOptions sharding;
+    sharding.breaker = BreakerLimitsOf(config);
+    // Two that are silent fit into one call, and leave time for the third.
+    sharding.answer_max = std::chrono::milliseconds(config.cluster_index_ms_max) * 2 / 5;
+    parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), servers, SystemClock(), sharding);
   }
   return {};
 }

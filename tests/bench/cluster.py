@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines of a cluster on this one, over a real Redis and the S3 server that INGOT_S3_ENDPOINT names (else one in
-memory): what a new machine waits for, ten that miss at once, a holder that dies, tiers in trouble.
+memory): what a new machine waits for, ten that miss at once, a holder that dies, tiers and networks in trouble.
 
-usage: [tests/support/swift_server.py] python tests/bench/cluster.py [hit|many|killed|trouble ...]
+usage: [tests/support/swift_server.py] python tests/bench/cluster.py [hit|many|killed|trouble|networks ...]
 """
 
+import json
 import pathlib
+import socket
 import statistics
 import sys
 import tempfile
+import threading
 import time
+from typing import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
-from hosts import Cluster, Host, wait_until  # noqa: E402
+from hosts import Caller, Cluster, Host, wait_until  # noqa: E402
 from tabulate import tabulate  # noqa: E402
 
 # argv: a name of models.py. One process whose first call is served by whoever has it.
@@ -61,9 +65,9 @@ print(json.dumps({"eager_s": sorted(eager_s)[len(eager_s) // 2], "first_s": took
 """
 
 
-def cluster(count: int, **settings: object):
+def cluster(count: int, has_networks: bool = False, **settings: object):
     folder = tempfile.TemporaryDirectory(prefix="ingot-cluster-")
-    found = Cluster(pathlib.Path(folder.name))
+    found = Cluster(pathlib.Path(folder.name), has_networks=has_networks)
     found.folder = folder
     found.add(count, **settings)
     return found
@@ -97,39 +101,85 @@ def hit(rounds: int = 7) -> None:
     world.close()
 
 
-def many(count: int = 10) -> None:
-    """Machines that miss one key at once: one process calls through as many daemons."""
-    world = cluster(count)
-    for host in world.hosts:
-        host.start()
-    code = """
-import json, sys, threading, time, torch, ingot
-stores = sys.argv[1:]
+# argv: nothing. A program that has called something else already, waits for the moment to begin, and says when its
+# function became native.
+AT_ONCE = """
+import json, sys, time, torch, ingot
+def other(x, w):
+    return torch.relu(x @ w) + x
 def f(x, w):
     for i in range(24):
         x = torch.relu(x @ w) * (i + 1) / 7 + torch.sin(x)
     return x
 x, w = torch.randn(8, 32), torch.randn(32, 32) / 6
-sites = [ingot.compile(f, config=ingot.Config(store_dir=s)) for s in stores]
-done = [0.0] * len(sites)
-gate = threading.Barrier(len(sites))
-def go(i):
-    gate.wait()
-    with torch.no_grad():
-        sites[i](x, w)
-        sites[i].wait(60)
-    done[i] = time.time()
-threads = [threading.Thread(target=go, args=(i,)) for i in range(len(sites))]
-began = time.time()
-for t in threads: t.start()
-for t in threads: t.join()
-print(json.dumps({"served": sorted(d - began for d in done), "all": ingot.stats()}))
+with torch.no_grad():
+    right = f(x, w)
+    first = ingot.compile(other)
+    first(x, w)
+    first.wait(60)
+    g = ingot.compile(f)
+    print(json.dumps("ready"), flush=True)
+    began = float(sys.stdin.readline())
+    time.sleep(max(0.0, began - time.time()))
+    g(x, w)
+    called = time.time()
+    g.wait(60)
+    native = time.time()
+    last = g(x, w)
+print(json.dumps({"called": called, "native": native, "right": bool((right - last).abs().max() <= 1e-3 * right.abs().max()), "stats": ingot.stats()}), flush=True)
 """
-    out = world.hosts[0].python(code, *(str(host.store) for host in world.hosts))
-    served = out["served"]
-    print(f"{count} machines miss one key at once: {world.total('compiles')} compiled; the first has native code after {served[0] * 1e3:.0f} ms, "
-          f"the others {', '.join(f'+{(s - served[0]) * 1e3:.0f}' for s in served[1:])} ms\n")
-    world.close()
+
+
+class PublishWatch:
+    """When the index gets its next graph: looks each millisecond, over a connection of its own."""
+
+    def __init__(self, port: int) -> None:
+        self._redis = socket.create_connection(("127.0.0.1", port))
+        self._before, self.time = self._count(), 0.0
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _count(self) -> int:
+        self._redis.sendall(b"ZCARD ingot:t:graphs\r\n")
+        return int(self._redis.recv(64)[1:])
+
+    def _look(self) -> None:
+        while self._count() == self._before:
+            time.sleep(0.001)
+        self.time = time.time()
+
+    def wait(self) -> float:
+        self._thread.join(60)
+        assert self.time, "nothing was published"
+        return self.time
+
+
+def many(count: int = 10, rounds: int = 3) -> None:
+    """Machines that miss one key at once, a process on each."""
+    rows = []
+    for _ in range(rounds):
+        world = cluster(count)
+        for host in world.hosts:
+            host.start()
+        callers = [Caller(host, AT_ONCE) for host in world.hosts]
+        for caller in callers:
+            assert caller.answer() == "ready"
+        world.shared()
+        before, watch = world.total("compiles"), PublishWatch(world.servers.redis_port)
+        began = time.time() + 0.2
+        for caller in callers:
+            caller.ask(began)
+        answers = [caller.answer() for caller in callers]
+        published = watch.wait()
+        assert all(answer["right"] for answer in answers)
+        native = sorted(answer["native"] for answer in answers)
+        late = [f"{(one - published) * 1e3:+.0f}" for one in native]
+        rows.append([world.total("compiles") - before, f"{(max(answer['called'] for answer in answers) - began) * 1e3:.0f}", f"{(published - began) * 1e3:.0f}",
+                     " ".join(late), sum((one - published) <= 0.1 for one in native)])
+        for caller in callers:
+            caller.close()
+        world.close()
+    print(tabulate(rows, headers=[f"{count} machines miss at once: compiles", "last first call, ms", "published after, ms", "native, ms from the publish", "within 100 ms"]), "\n")
 
 
 def killed() -> None:
@@ -155,32 +205,50 @@ def killed() -> None:
     world.close()
 
 
-def trouble() -> None:
-    """What calls cost while a tier is gone, silent, slow by 5 s or cut."""
+def in_trouble(cases: "list[tuple[str, str, Callable[[Host], None], Callable[[Host], None]]]", has_networks: bool) -> None:
+    """What calls cost a machine that is brought into trouble and out of it again."""
     rows = []
-    for tier in ("redis", "s3"):
-        for fault in ("refuse", "silent", "slow", "cut"):
-            world = cluster(2)
-            a, b = world.hosts
-            a.python(CALLS, "4", "1")
-            world.shared()
-            b.start()
-            proxy = getattr(b, tier)
+    for place, fault, begin, end in cases:
+        world = cluster(2, has_networks)
+        a, b = world.hosts
+        a.python(CALLS, "4", "1")
+        world.shared()
+        b.start()
+        begin(b)
+        run = b.python(CALLS, "4", "12")
+        end(b)
+        began = time.perf_counter()
+        b.python(CALLS, "5", "1")
+        world.shared()
+        recovered = time.perf_counter() - began
+        rows.append([place, fault, f"{run['eager_s'] * 1e3:.2f}", f"{(run['first_s'] - run['eager_s']) * 1e3:+.1f}", f"{(run['slowest_s'] - run['eager_s']) * 1e3:+.1f}",
+                     "never" if run["native_after_s"] is None else f"{run['native_after_s']:.2f}", run["wrong"], f"{recovered:.1f}"])
+        world.close()
+    print(tabulate(rows, headers=["where", "fault", "eager call, ms", "first call beyond", "slowest beyond", "native after, s", "wrong", "sends again within, s"]), "\n")
+
+
+def trouble() -> None:
+    """A tier that is gone, silent, slow by 5 s or cuts connections."""
+    def setting(tier: str, mode: str) -> "Callable[[Host], None]":
+        def work(host: Host) -> None:
+            proxy = getattr(host, tier)
             proxy.cut_bytes = 40
-            proxy.set(fault)
-            run = b.python(CALLS, "4", "12")
-            proxy.set("pass")
-            began = time.perf_counter()
-            b.python(CALLS, "5", "1")
-            world.shared()
-            recovered = time.perf_counter() - began
-            rows.append([tier, fault, f"{run['eager_s'] * 1e3:.2f}", f"{(run['first_s'] - run['eager_s']) * 1e3:+.1f}", f"{(run['slowest_s'] - run['eager_s']) * 1e3:+.1f}",
-                         "never" if run["native_after_s"] is None else f"{run['native_after_s']:.2f}", run["wrong"], f"{recovered:.1f}"])
-            world.close()
-    print(tabulate(rows, headers=["tier", "fault", "eager call, ms", "first call beyond", "slowest beyond", "native after, s", "wrong", "sends again within, s"]), "\n")
+            proxy.set(mode)
+        return work
+    in_trouble([(tier, fault, setting(tier, fault), setting(tier, "pass")) for tier in ("redis", "s3") for fault in ("refuse", "silent", "slow", "cut")], False)
+
+
+def networks() -> None:
+    """A machine that is parted from both tiers, heard or hears alone, or is far away."""
+    def setting(loss_out: float, loss_in: float, delay_s: float) -> "Callable[[Host], None]":
+        def work(host: Host) -> None:
+            host.net.loss_out, host.net.loss_in, host.net.delay_s = loss_out, loss_in, delay_s
+        return work
+    in_trouble([("network", fault, setting(*what), Host.join) for fault, what in (
+        ("parted", (1, 1, 0)), ("nothing it says arrives", (1, 0, 0)), ("it hears nothing", (0, 1, 0)), ("200 ms, 5 % of loss", (0.05, 0.05, 0.1)))], True)
 
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)
-    for name in sys.argv[1:] or ["hit", "many", "killed", "trouble"]:
-        {"hit": hit, "many": many, "killed": killed, "trouble": trouble}[name]()
+    for name in sys.argv[1:] or ["hit", "many", "killed", "trouble", "networks"]:
+        {"hit": hit, "many": many, "killed": killed, "trouble": trouble, "networks": networks}[name]()

@@ -2,7 +2,9 @@
 """Machines of a cluster on this one: each has a store, a daemon, a configuration and a signing key of its own.
 
 They share a Redis of their own, the S3 server that INGOT_S3_ENDPOINT names (tests/support/swift_server.py) or a fake
-one in memory, and one list of trusted keys. Between a machine and either server stands a :class:`Proxy`.
+one in memory, and one list of trusted keys. Between a machine and either server stands a :class:`Proxy`, which does
+what servers do, and between it and both of them its network (`Host.net`), which loses, delays and parts: a
+:class:`wire.Wire` where the machine can have a network of its own, :class:`Connections` elsewhere.
 """
 
 import contextlib
@@ -10,6 +12,8 @@ import importlib.util
 import json
 import os
 import pathlib
+import random
+import select
 import shutil
 import signal
 import socket
@@ -17,6 +21,9 @@ import subprocess
 import sys
 import threading
 import time
+
+import wire
+from steps import Steps
 
 # The build that belongs to this interpreter; looked up without loading PyTorch.
 BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
@@ -37,18 +44,19 @@ def wait_until(what: str, is_so, seconds: float = 20.0) -> None:
 
 
 class Proxy:
-    """Stands in front of a server on the loopback and does what networks do, from the next byte on.
+    """Stands in front of a server on the loopback and does what servers in trouble do, from the next byte on.
 
     `mode`: "pass"; "refuse" (closes what is open and what comes); "silent" (takes everything, passes nothing);
     "slow" (each piece `delay_s` later); "cut" (closes after `cut_bytes` of an answer).
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, listener: socket.socket, net: "Connections | None") -> None:
         self.mode, self.delay_s, self.cut_bytes = "pass", 5.0, 2000
-        self._target = port
+        self._target, self._net = port, net
         self._open: "list[socket.socket]" = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port = self._listener.getsockname()[1]
+        self._listener = listener
+        host, self.port = self._listener.getsockname()[:2]
+        self.address = f"{host}:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def set(self, mode: str) -> None:
@@ -73,7 +81,8 @@ class Proxy:
                 continue
             try:
                 server = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:
+            except OSError as error:
+                print(f"port {self._target}: {error}", file=sys.stderr)
                 client.close()
                 continue
             for one in (client, server):
@@ -88,6 +97,8 @@ class Proxy:
             while piece := source.recv(65536):
                 while self.mode == "silent":
                     time.sleep(0.01)
+                if self._net is not None:
+                    self._net.pass_on(is_answer)
                 if self.mode == "slow":
                     time.sleep(self.delay_s)
                 if self.mode == "refuse":
@@ -100,6 +111,24 @@ class Proxy:
         for one in (source, sink):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+
+class Connections:
+    """What a network does, done to connections where a machine has no network of its own: as :class:`wire.Wire`."""
+
+    RETRANSMISSION_S = 0.2
+
+    def __init__(self) -> None:
+        self.loss_out = self.loss_in = self.delay_s = 0.0
+
+    def close(self) -> None:
+        pass
+
+    def pass_on(self, is_answer: bool) -> None:
+        """Comes back when the next piece of a connection would have come: what is lost is sent again, later."""
+        time.sleep(self.delay_s)
+        while random.random() < (self.loss_in if is_answer else self.loss_out):
+            time.sleep(self.RETRANSMISSION_S)
 
 
 class Servers:
@@ -131,6 +160,13 @@ class Servers:
             return True
         wait_until("Redis listens", answers)
 
+    def redis(self, *words: str) -> "list[str]":
+        """The lines of an answer."""
+        return subprocess.run(["redis-cli", "-p", str(self.redis_port), *words], check=True, capture_output=True, text=True).stdout.split()
+
+    def leases(self) -> "list[str]":
+        return self.redis("KEYS", "ingot:l:*")
+
     def stop_redis(self) -> None:
         self._redis.kill()
         self._redis.wait()
@@ -143,17 +179,22 @@ class Servers:
 
 
 class Host:
-    """A machine: what runs on it sees its own home, store and daemon."""
+    """A machine: what runs on it sees its own home, store, daemon and, where it can, network.
 
-    def __init__(self, name: str, folder: pathlib.Path, servers: Servers, settings: "dict[str, object]", client: "dict[str, object]") -> None:
+    `steps`: where its daemons can be ended, once it counts them (steps.py).
+    """
+
+    def __init__(self, name: str, folder: pathlib.Path, servers: Servers, settings: "dict[str, object]", client: "dict[str, object]",
+                 has_network: bool) -> None:
         self.name, self.folder, self._client = name, folder, client
-        self.redis, self.s3 = Proxy(servers.redis_port), Proxy(servers.s3_port)
+        self.net = wire.Wire() if has_network else Connections()
+        self.redis, self.s3 = (self._proxy(port) for port in (servers.redis_port, servers.s3_port))
         self.store = folder / "store"
         self.trust = folder / "home" / ".config" / "ingot"
         self.trust.mkdir(parents=True, mode=0o700)
         for part in (folder / "home", folder / "home" / ".config", self.trust):
             part.chmod(0o700)
-        self.settings = {"cluster_index": f"redis://127.0.0.1:{self.redis.port}", "cluster_blobs_endpoint": f"http://127.0.0.1:{self.s3.port}",
+        self.settings = {"cluster_index": f"redis://{self.redis.address}", "cluster_blobs_endpoint": f"http://{self.s3.address}",
                          "cluster_blobs_bucket": servers.s3["INGOT_S3_BUCKET"], "cluster_blobs_region": servers.s3["INGOT_S3_REGION"],
                          "cluster_host": name, **settings}
         self.env = {**os.environ, "HOME": str(folder / "home"), "XDG_CONFIG_HOME": str(folder / "home" / ".config"), "INGOT_STORE_DIR": str(self.store),
@@ -161,8 +202,36 @@ class Host:
                     "AWS_ACCESS_KEY_ID": servers.s3["AWS_ACCESS_KEY_ID"], "AWS_SECRET_ACCESS_KEY": servers.s3["AWS_SECRET_ACCESS_KEY"]}
         for name in ("INGOT_SOCKET", "INGOT_DISABLE", "INGOT_WAIT", "INGOT_REQUIRE_CACHED"):
             self.env.pop(name, None)
+        self.steps = Steps(folder / "steps")
         self.configure()
         self.public = self.json("trust", "keygen", self.name)["public"]
+
+    def _proxy(self, port: int) -> Proxy:
+        if isinstance(self.net, wire.Wire):
+            return Proxy(port, self.net.street.inside(lambda: socket.create_server((wire.FAR, 0), backlog=256)), None)
+        return Proxy(port, socket.create_server(("127.0.0.1", 0), backlog=256), self.net)
+
+    def _words(self, *words: str) -> "list[str]":
+        """Of a program that runs on this machine."""
+        return self.net.machine.command(list(words)) if isinstance(self.net, wire.Wire) else list(words)
+
+    def count_steps(self) -> None:
+        """Of the daemons that are started from now on."""
+        self.env |= self.steps.env
+
+    def part(self) -> None:
+        """From here on nothing reaches this machine, and nothing it says arrives."""
+        self.net.loss_out = self.net.loss_in = 1.0
+
+    def join(self) -> None:
+        """The network is well again."""
+        self.net.loss_out = self.net.loss_in = self.net.delay_s = 0.0
+
+    def close(self) -> None:
+        self.stop()
+        self.redis.close()
+        self.s3.close()
+        self.net.close()
 
     def configure(self, **settings: object) -> None:
         """Changes the configuration, for the next daemon."""
@@ -172,7 +241,7 @@ class Host:
         (self.folder / "ingot.toml").write_text("\n".join([*lines(self._client), "[daemon]", *lines(self.settings), ""]))
 
     def cli(self, *args: str, check: bool = True) -> str:
-        done = subprocess.run([str(BIN / "ingot"), *args], env=self.env, capture_output=True, text=True)
+        done = subprocess.run(self._words(str(BIN / "ingot"), *args), env=self.env, capture_output=True, text=True)
         if check:
             assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -182,6 +251,10 @@ class Host:
 
     def stats(self) -> "dict[str, int]":
         return self.json("stats", "--all")
+
+    def checks(self) -> "list[dict[str, object]]":
+        """What `config check` finds."""
+        return json.loads(self.cli("config", "check", "--json", check=False))["checks"]
 
     def has_sent(self) -> bool:
         """Whether others can have all that was made here; a machine without a daemon has nothing to send now."""
@@ -227,7 +300,7 @@ class Host:
         return self.finish(self.begin(code, *args, **env))
 
     def begin(self, code: str, *args: str, **env: str) -> subprocess.Popen:
-        return subprocess.Popen([sys.executable, "-c", code, *args], env={**self.env, **env}, cwd=self.folder,
+        return subprocess.Popen(self._words(sys.executable, "-c", code, *args), env={**self.env, **env}, cwd=self.folder,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     @staticmethod
@@ -237,12 +310,47 @@ class Host:
         return json.loads(out.splitlines()[-1])
 
 
+class Caller:
+    """A program of a machine that makes calls when it is told to, and outlives its daemon. argv and lines of its input are
+    the test's; each line is answered by one of JSON."""
+
+    def __init__(self, host: Host, code: str, *args: str) -> None:
+        self._process = host.begin(code, *args)
+
+    def ask(self, line: object) -> None:
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def has_answered(self) -> bool:
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
+
+    def answer(self, seconds: float = 120.0):
+        ready = select.select([self._process.stdout], [], [], seconds)[0]
+        assert ready, f"no answer within {seconds} s"
+        line = self._process.stdout.readline()
+        assert line, self._process.stderr.read()
+        return json.loads(line)
+
+    def run(self, line: object):
+        self.ask(line)
+        return self.answer()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
 class Cluster:
     """Machines that trust each other."""
 
-    def __init__(self, folder: pathlib.Path, is_patient: bool = False) -> None:
-        """`is_patient`: look-ups wait as long as it takes, so that what is found does not depend on how busy the machine is."""
+    def __init__(self, folder: pathlib.Path, is_patient: bool = False, has_networks: bool = True) -> None:
+        """`is_patient`: look-ups wait as long as it takes, so that what is found does not depend on how busy the machine is.
+        `has_networks`: machines have networks of their own, where that can be."""
         self._folder, self._is_patient = folder, is_patient
+        self._has_networks = has_networks and wire.can_be_made()
         self.servers = Servers(folder)
         self.hosts: "list[Host]" = []
 
@@ -253,7 +361,7 @@ class Cluster:
             folder = self._folder / name
             folder.mkdir(mode=0o700)
             patience = {"cluster_lookup_ms_max": 10_000} if self._is_patient else {}
-            added.append(Host(name, folder, self.servers, {**patience, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}))
+            added.append(Host(name, folder, self.servers, {**patience, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}, self._has_networks))
             self.hosts.append(added[-1])
         first = self.hosts[0]
         for host in added:
@@ -272,7 +380,5 @@ class Cluster:
 
     def close(self) -> None:
         for host in self.hosts:
-            host.stop()
-            host.redis.close()
-            host.s3.close()
+            host.close()
         self.servers.close()
