@@ -71,6 +71,7 @@ std::string AgeText(int64_t then, int64_t now) {
 }
 
 std::string SecondsText(double seconds) {
+  if (seconds > 0 && seconds < 0.00095) return fmt::format("{:.0f} us", seconds * 1e6);
   if (seconds < 0.0995) return fmt::format("{:.0f} ms", seconds * 1000);
   if (seconds < 120) return fmt::format("{:.1f} s", seconds);
   if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);

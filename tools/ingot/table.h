@@ -28,7 +28,7 @@ std::string CountText(uint64_t count, const std::string& one);
 std::string BytesText(uint64_t bytes);
 /// "never", "12 s ago", "3 h ago"; `then` and `now` in Unix seconds.
 std::string AgeText(int64_t then, int64_t now);
-/// "12 ms", "3.4 s", "5 min", "3 h", "2 d".
+/// "80 us", "12 ms", "3.4 s", "5 min", "3 h", "2 d".
 std::string SecondsText(double seconds);
 
 }  // namespace ingot::tools

@@ -51,6 +51,7 @@ TEST_F(TerminalTest, DrawsHowFarSomethingIs) {
 }
 
 TEST(SecondsText, PicksTheUnit) {
+  EXPECT_EQ(SecondsText(0.00008), "80 us");
   EXPECT_EQ(SecondsText(0.012), "12 ms");
   EXPECT_EQ(SecondsText(3.44), "3.4 s");
   EXPECT_EQ(SecondsText(300), "5 min");
