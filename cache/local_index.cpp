@@ -123,7 +123,9 @@ Task<Record> LocalIndex::Changed(RecordKey key, uint64_t seen, Until until) {
 }
 
 void LocalIndex::Sweep() {
-  const auto size = [this]() REQUIRES(mutex_) { return leases_.size() + record_waiters_.size() + lease_waiters_.size(); };
+  const auto size = [this]() REQUIRES(mutex_) {
+    return leases_.size() + record_waiters_.size() + lease_waiters_.size();
+  };
   // At the limit each time, so that leases that have ended keep nobody from one.
   if (size() < sweep_at_ && leases_.size() < leases_max_) return;
   const SteadyTime now = SteadyNow();

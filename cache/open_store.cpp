@@ -157,7 +157,8 @@ class DirStore final : public Store {
   std::atomic<uint64_t> openings_{0};
   // Held alone to exchange the database, shared by all who use it.
   mutable SharedMutex exchange_;
-  std::unique_ptr<Store> store_ GUARDED_BY(exchange_);  // nullptr: neither the old nor a new one can be used, as `lost_` says
+  // nullptr: neither the old nor a new one can be used, as `lost_` says.
+  std::unique_ptr<Store> store_ GUARDED_BY(exchange_);
   std::optional<Error> lost_ GUARDED_BY(exchange_);
 };
 

@@ -5,7 +5,6 @@ memory): what a new machine waits for, ten that miss at once, a holder that dies
 usage: [tests/support/swift_server.py] python tests/bench/cluster.py [hit|many|killed|trouble|networks ...]
 """
 
-import json
 import pathlib
 import socket
 import statistics
@@ -13,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Callable
+from collections.abc import Callable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]

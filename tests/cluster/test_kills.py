@@ -144,7 +144,7 @@ def test_a_machine_killed_at_any_step_of_a_takeover_is_taken_over_itself(trio: T
         caller_a.send_signal(signal.SIGSTOP)
         waits = b.stats()["cluster_waits"]
         caller_b.ask(number)
-        wait_until("the other waits for it", lambda: b.stats()["cluster_waits"] > waits)
+        wait_until("the other waits for it", lambda waits=waits: b.stats()["cluster_waits"] > waits)
         before = trio.compiles(c)
         b.steps.arm(step)
         a.kill()
