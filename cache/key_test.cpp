@@ -93,7 +93,7 @@ TEST(DecodeKey, RejectsEveryBitFlip) {
 }
 
 /// The body of `bytes` with a digest that fits: what a hostile writer would send.
-Buffer ResealedKey(Buffer bytes) {
+Buffer Resealed(Buffer bytes) {
   bytes.resize(bytes.size() - 16);
   const Digest digest = DigestOf(bytes);
   AppendLittle(bytes, digest.low);
@@ -108,21 +108,21 @@ TEST(DecodeKey, SurvivesEveryByteUnderARightDigest) {
     for (const uint8_t value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
       Buffer changed = whole;
       changed[at] = value;
-      changed = ResealedKey(changed);
+      changed = Resealed(changed);
       const Result<Key> key = DecodeKey(changed);
       EXPECT_TRUE(!key || EncodeKey(*key) == changed) << at;
     }
   }
   for (size_t size = 16; size < whole.size(); ++size) {
     Buffer cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
-    EXPECT_FALSE(DecodeKey(ResealedKey(cut))) << size;
+    EXPECT_FALSE(DecodeKey(Resealed(cut))) << size;
   }
 }
 
 TEST(DecodeKey, SaysIncompatibleForAnotherVersion) {
   Buffer bytes = EncodeKey(SmallKey());
   bytes[4] = 2;
-  const Result<Key> key = DecodeKey(ResealedKey(bytes));
+  const Result<Key> key = DecodeKey(Resealed(bytes));
   ASSERT_FALSE(key);
   EXPECT_EQ(key.error().code(), Code::kIncompatible);
   EXPECT_EQ(key.error().message(), "key: format version 2, this build reads 1");

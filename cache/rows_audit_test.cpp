@@ -21,7 +21,7 @@ namespace ingot::cache {
 namespace {
 
 using testing::HasSubstr;
-using RowKind = RowChange::Kind;
+using Kind = RowChange::Kind;
 
 constexpr Table kTable = Table::kEntries;
 const Digest kSmall{1, 2};
@@ -106,28 +106,28 @@ TEST_F(RowsAudit, FindsNothingInAStoreThatIsWhole) {
 }
 
 TEST_F(RowsAudit, MakesMissingFactsAgain) {
-  Change({{RowKind::kErase, Family::kFacts, FactsKey(kTable, kSmall), {}}});
+  Change({{Kind::kErase, Family::kFacts, FactsKey(kTable, kSmall), {}}});
   ExpectMended("facts are missing");
 }
 
 TEST_F(RowsAudit, MakesDamagedFactsAgain) {
   auto [key, facts] = Rows(Family::kFacts)[0];
   facts[20] ^= 1;
-  Change({{RowKind::kPut, Family::kFacts, FactsKey(kTable, kSmall), facts}});
+  Change({{Kind::kPut, Family::kFacts, FactsKey(kTable, kSmall), facts}});
   ExpectMended("facts are missing or not those of its record");
 }
 
 TEST_F(RowsAudit, DropsFactsOfNoValue) {
   const auto [key, facts] = Rows(Family::kFacts)[0];
-  Change({{RowKind::kPut, Family::kFacts, FactsKey(kTable, {9, 9}), facts}});
+  Change({{Kind::kPut, Family::kFacts, FactsKey(kTable, {9, 9}), facts}});
   ExpectMended("facts of no value");
 }
 
 TEST_F(RowsAudit, MakesTheOrderAgain) {
-  Change({{RowKind::kErasePrefix, Family::kOrder, std::string(1, '\0'), {}},
-          {RowKind::kPut, Family::kOrder, OrderKey(kTable, -5, kLarge), {}},
-          {RowKind::kPut, Family::kOrder, OrderKey(kTable, 1, kPinned), {}},
-          {RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({1, 0})}});
+  Change({{Kind::kErasePrefix, Family::kOrder, std::string(1, '\0'), {}},
+          {Kind::kPut, Family::kOrder, OrderKey(kTable, -5, kLarge), {}},
+          {Kind::kPut, Family::kOrder, OrderKey(kTable, 1, kPinned), {}},
+          {Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({1, 0})}});
   const RowsReport report = Report();
   EXPECT_THAT(report.texts, testing::Contains(HasSubstr("no row in the order")));
   ExpectMended("a row in the order that is not its own");
@@ -135,9 +135,9 @@ TEST_F(RowsAudit, MakesTheOrderAgain) {
 
 TEST_F(RowsAudit, MakesGroupsAgain) {
   const std::string key = GroupKey(kTable, DigestOf("g"), clock_.now_s(), kSmall);
-  Change({{RowKind::kErase, Family::kGroups, key, {}},
-          {RowKind::kPut, Family::kGroups, GroupKey(kTable, DigestOf("g"), 1, kLarge), {}},
-          {RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
+  Change({{Kind::kErase, Family::kGroups, key, {}},
+          {Kind::kPut, Family::kGroups, GroupKey(kTable, DigestOf("g"), 1, kLarge), {}},
+          {Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
   const RowsReport report = Report();
   EXPECT_THAT(report.texts, testing::Contains(HasSubstr("listed in a group that it is not in")));
   ExpectMended("not listed in its group");
@@ -147,39 +147,39 @@ TEST_F(RowsAudit, MakesGroupsAgain) {
 }
 
 TEST_F(RowsAudit, AGroupWithoutANameIsNone) {
-  Change({{RowKind::kErase, Family::kGroupNames, GroupPrefix(kTable, DigestOf("g")), {}},
-          {RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
+  Change({{Kind::kErase, Family::kGroupNames, GroupPrefix(kTable, DigestOf("g")), {}},
+          {Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
   ExpectMended("its group has no name");
   EXPECT_EQ(*store_->GroupOf(kTable, kSmall), "");
 }
 
 TEST_F(RowsAudit, DropsChunksOfNoValue) {
   const Buffer chunk = TestValue(4096, 9);
-  Change({{RowKind::kPut, Family::kChunks, ChunkKey(kTable, {9, 9}, 7, 0), chunk},
-          {RowKind::kPut, Family::kChunks, ChunkKey(kTable, {9, 9}, 7, 1), chunk},
-          {RowKind::kPut, Family::kChunks, ChunkKey(kTable, kLarge, 7, 0), chunk},
-          {RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
+  Change({{Kind::kPut, Family::kChunks, ChunkKey(kTable, {9, 9}, 7, 0), chunk},
+          {Kind::kPut, Family::kChunks, ChunkKey(kTable, {9, 9}, 7, 1), chunk},
+          {Kind::kPut, Family::kChunks, ChunkKey(kTable, kLarge, 7, 0), chunk},
+          {Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
   EXPECT_EQ(Rows(Family::kChunks).size(), 5u + 3u);
   ExpectMended("chunks of no value");
   EXPECT_EQ(Rows(Family::kChunks).size(), 5u);
 }
 
 TEST_F(RowsAudit, CountsTotalsAgain) {
-  Change({{RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({40, 77})}});
+  Change({{Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({40, 77})}});
   ExpectMended("the totals say 43 of 20187");
 }
 
 TEST_F(RowsAudit, CountsTotalsAgainThatCannotBeRead) {
-  Change({{RowKind::kPut, Family::kTotals, std::string(1, '\0'), AsBytes("damaged")}});
+  Change({{Kind::kPut, Family::kTotals, std::string(1, '\0'), AsBytes("damaged")}});
   ExpectMended("the totals say 0 of 0");
 }
 
 TEST_F(RowsAudit, DropsRowsWhoseKeysAreNone) {
-  Change({{RowKind::kPut, Family::kOrder, "short", {}},
-          {RowKind::kPut, Family::kFacts, "x", {}},
-          {RowKind::kPut, Family::kEntries, "y", {}},
-          {RowKind::kPut, Family::kChunks, "z", {}},
-          {RowKind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
+  Change({{Kind::kPut, Family::kOrder, "short", {}},
+          {Kind::kPut, Family::kFacts, "x", {}},
+          {Kind::kPut, Family::kEntries, "y", {}},
+          {Kind::kPut, Family::kChunks, "z", {}},
+          {Kind::kAdd, Family::kTotals, std::string(1, '\0'), EncodeTotalsRow({0, 5})}});
   ExpectMended("a row of family");
 }
 
@@ -187,8 +187,8 @@ TEST_F(RowsAudit, DropsRowsWhoseKeysAreNone) {
 TEST_F(RowsAudit, DamagedFactsDoNotStopWrites) {
   auto [key, facts] = Rows(Family::kFacts)[0];
   facts[40] ^= 8;
-  Change({{RowKind::kPut, Family::kFacts, FactsKey(kTable, kSmall), facts},
-          {RowKind::kErase, Family::kFacts, FactsKey(kTable, kLarge), {}}});
+  Change({{Kind::kPut, Family::kFacts, FactsKey(kTable, kSmall), facts},
+          {Kind::kErase, Family::kFacts, FactsKey(kTable, kLarge), {}}});
   Open();
   for (const Digest& name : {kSmall, kLarge}) {
     const Result<Value> read = store_->Get(kTable, name);

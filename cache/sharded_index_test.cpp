@@ -86,7 +86,7 @@ class AwayIndex final : public Index {
   LocalIndex behind_{store_};
 };
 
-class ShardedIndexTest : public ::testing::Test {
+class ShardedIndexTest : public testing::Test {
  protected:
   void SetUp() override {
     std::vector<IndexShard> shards;

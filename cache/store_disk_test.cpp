@@ -38,16 +38,16 @@ using testing::HasSubstr;
 using How = DiskFault::How;
 using Loss = FaultyDisk::Loss;
 
-constexpr uint64_t kDiskChunk = 4096;
+constexpr uint64_t kChunk = 4096;
 
 /// A store on a faulty disk, with a memory of what it acknowledged.
-class DiskWorld {
+class World {
  public:
   enum class Start : uint8_t {
     kMade,  ///< from an empty store, since making one takes most of the calls, which are much the same
     kNew,
   };
-  explicit DiskWorld(Start start = Start::kMade) : path_(MakeDirectory(dir_ / "db", start)) {
+  explicit World(Start start = Start::kMade) : path_(MakeDirectory(dir_ / "db", start)) {
     options_.db.disk = std::make_shared<FaultyEnv>(disk_);
     options_.db.clock = &clock_;
     options_.clock = &clock_;
@@ -279,7 +279,7 @@ class DiskWorld {
 
 /// Each kind of change once, with what is below it in RocksDB: logs that are switched, flushes, compactions, reopening.
 /// `go_on`: called after each step; false ends it.
-void RunScript(DiskWorld& world, const std::function<bool()>& go_on = [] { return true; }) {
+void RunScript(World& world, const std::function<bool()>& go_on = [] { return true; }) {
   bool goes_on = true;
   const auto step = [&](auto&& call) {
     if (!goes_on) return;
@@ -288,16 +288,16 @@ void RunScript(DiskWorld& world, const std::function<bool()>& go_on = [] { retur
   };
   step([&] { Ignore(world.Open(), "the disk may fail"); });
   step([&] { world.Put(Table::kEntries, 1, 100, "g"); });
-  step([&] { world.Put(Table::kArtifacts, 0, 5 * kDiskChunk + 1); });
+  step([&] { world.Put(Table::kArtifacts, 0, 5 * kChunk + 1); });
   const Digest large = world.last();
-  step([&] { world.Put(Table::kEntries, 2, 3 * kDiskChunk, "g"); });
-  step([&] { world.Replace(Table::kEntries, 1, 4 * kDiskChunk); });
+  step([&] { world.Put(Table::kEntries, 2, 3 * kChunk, "g"); });
+  step([&] { world.Replace(Table::kEntries, 1, 4 * kChunk); });
   step([&] { world.Touch(Table::kEntries, 2); });
   step([&] { world.Put(Table::kGraphs, 3, 50); });
   step([&] { world.Pin(Table::kEntries, 2); });
   step([&] { world.Put(Table::kEntries, 4, 200, "h"); });
   step([&] { world.Delete(Table::kArtifacts, large); });
-  step([&] { world.Put(Table::kArtifacts, 0, 9 * kDiskChunk); });
+  step([&] { world.Put(Table::kArtifacts, 0, 9 * kChunk); });
   step([&] { world.Compact(); });
   step([&] { world.Put(Table::kEntries, 2, 60, "h"); });
   step([&] { world.Evict(2); });
@@ -305,13 +305,13 @@ void RunScript(DiskWorld& world, const std::function<bool()>& go_on = [] { retur
     world.Close();
     Ignore(world.Open(), "the disk may fail");
   });
-  step([&] { world.Put(Table::kEntries, 5, 2 * kDiskChunk, "g"); });
+  step([&] { world.Put(Table::kEntries, 5, 2 * kChunk, "g"); });
   step([&] { world.Delete(Table::kGraphs, {3, 1}); });
 }
 
 /// How many calls the script makes that `fault` could fail.
 uint64_t CallsOf(DiskFault fault) {
-  DiskWorld world;
+  World world;
   fault.first = UINT64_MAX;
   world.disk()->Fail(fault);
   RunScript(world);
@@ -325,7 +325,7 @@ class StoreDiskSweep : public testing::TestWithParam<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Stripes, StoreDiskSweep, testing::Range(uint64_t{1}, kStripes + 1));
 
 TEST(StoreDisk, TheScriptIsWholeWithoutFaults) {
-  DiskWorld world;
+  World world;
   RunScript(world);
   EXPECT_TRUE(world.errors().empty());
   world.ExpectWhole("no fault");
@@ -336,7 +336,7 @@ TEST_P(StoreDiskSweep, PowerLostAtAnyCall) {
   const uint64_t calls = CallsOf({});
   ASSERT_GT(calls, 100u);
   for (uint64_t k = GetParam(); k <= calls + kStripes; k += kStripes) {
-    DiskWorld world;
+    World world;
     world.disk()->Fail({.first = k});
     RunScript(world, [&] { return world.disk()->failed() == 0; });
     world.Close();
@@ -348,14 +348,14 @@ TEST_P(StoreDiskSweep, PowerLostAtAnyCall) {
 }
 
 /// The disk works again: so does the store, without being opened again.
-void ExpectWritesGoOn(DiskWorld& world, const std::string& what) {
+void ExpectWritesGoOn(World& world, const std::string& what) {
   SCOPED_TRACE(what);
   world.disk()->Work();
   world.Advance(60);
   if (!world.is_open()) {
     ASSERT_TRUE(world.Open());
   }
-  EXPECT_TRUE(world.Put(Table::kEntries, 77, 3 * kDiskChunk, "g"));
+  EXPECT_TRUE(world.Put(Table::kEntries, 77, 3 * kChunk, "g"));
   EXPECT_TRUE(world.Put(Table::kStats, 78, 10));
   EXPECT_EQ(world.store().Trouble(), "");
   EXPECT_THAT(world.store().Describe(), HasSubstr("writable"));
@@ -365,7 +365,7 @@ void ExpectWritesGoOn(DiskWorld& world, const std::string& what) {
 TEST_P(StoreDiskSweep, AnyCallFailsOnce) {
   const uint64_t calls = CallsOf({});
   for (uint64_t k = GetParam(); k <= calls + kStripes; k += kStripes) {
-    DiskWorld world;
+    World world;
     const auto how = static_cast<How>(k % 4);
     world.disk()->Fail({.first = k, .count = 1, .how = how});
     RunScript(world);
@@ -382,7 +382,7 @@ TEST_P(StoreDiskSweep, AnyCallFailsOnce) {
 TEST_P(StoreDiskSweep, AllCallsFailFromAnyOnAndThenNoMore) {
   const uint64_t calls = CallsOf({});
   for (uint64_t k = GetParam(); k <= calls; k += kStripes) {
-    DiskWorld world;
+    World world;
     const auto how = static_cast<How>(k % 4);
     const std::string what = fmt::format("calls failed from {} of {} on ({})", k, calls, static_cast<int>(how));
     world.disk()->Fail({.first = k, .how = how});
@@ -400,17 +400,17 @@ TEST_P(StoreDiskSweep, AllCallsFailFromAnyOnAndThenNoMore) {
 
 // Families are made one after the other, by the same calls; one fault a call is enough.
 TEST_P(StoreDiskSweep, AnyCallFailsWhileAStoreIsMade) {
-  const auto run = [](DiskWorld& world) {
+  const auto run = [](World& world) {
     Ignore(world.Open(), "the disk may fail");
     world.Put(Table::kEntries, 1, 100, "g");
   };
-  DiskWorld whole(DiskWorld::Start::kNew);
+  World whole(World::Start::kNew);
   whole.disk()->Fail({.first = UINT64_MAX});
   run(whole);
   const uint64_t calls = whole.disk()->matched();
   ASSERT_GT(calls, 100u);
   for (uint64_t k = GetParam(); k <= calls; k += kStripes) {
-    DiskWorld world(DiskWorld::Start::kNew);
+    World world(World::Start::kNew);
     std::mt19937_64 random(k);
     const auto how = static_cast<How>(random() % 4);
     const bool once = random() % 2 == 0;
@@ -432,7 +432,7 @@ TEST(StoreDisk, RandomFaultsOneAfterAnother) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937_64 random(seed);
-    DiskWorld world;
+    World world;
     for (int phase = 0; phase < 6; ++phase) {
       DiskFault fault;
       if (!world.is_open()) {
@@ -450,7 +450,7 @@ TEST(StoreDisk, RandomFaultsOneAfterAnother) {
           case 0: world.Delete(table, {name, 1}); break;
           case 1: world.Touch(table, name); break;
           case 2: world.Pin(Table::kEntries, name); break;
-          case 3: world.Replace(Table::kEntries, name, random() % (6 * kDiskChunk)); break;
+          case 3: world.Replace(Table::kEntries, name, random() % (6 * kChunk)); break;
           case 4: world.Evict(3); break;
           case 5: world.Compact(); break;
           case 6: world.Advance(15); break;
@@ -460,7 +460,7 @@ TEST(StoreDisk, RandomFaultsOneAfterAnother) {
               Ignore(world.Open(), "the disk may fail");
             }
             break;
-          default: world.Put(table, name, random() % (6 * kDiskChunk), random() % 2 == 0 ? "g" : ""); break;
+          default: world.Put(table, name, random() % (6 * kChunk), random() % 2 == 0 ? "g" : ""); break;
         }
       }
       const std::string what = fmt::format("seed {} phase {}", seed, phase);
@@ -483,7 +483,7 @@ TEST(StoreDisk, AnyReadIsSpoiledOnce) {
   const uint64_t calls = CallsOf(reads);
   ASSERT_GT(calls, 20u);
   for (uint64_t k = 1; k <= calls; ++k) {
-    DiskWorld world;
+    World world;
     reads.first = k;
     reads.count = 1;
     reads.how = std::array{How::kError, How::kShort, How::kFlipped}[k % 3];
@@ -504,11 +504,11 @@ TEST(StoreDisk, AnyReadIsSpoiledOnce) {
 class StoreDiskFull : public testing::TestWithParam<How> {};
 
 TEST_P(StoreDiskFull, ReadsGoOnAndWritesToo) {
-  DiskWorld world;
+  World world;
   ASSERT_TRUE(world.Open());
-  ASSERT_TRUE(world.Put(Table::kEntries, 1, 5 * kDiskChunk, "g"));
+  ASSERT_TRUE(world.Put(Table::kEntries, 1, 5 * kChunk, "g"));
   world.disk()->Fail({.first = 1, .how = GetParam()});
-  EXPECT_FALSE(world.Put(Table::kEntries, 2, 5 * kDiskChunk, "g"));
+  EXPECT_FALSE(world.Put(Table::kEntries, 2, 5 * kChunk, "g"));
   const Code code = GetParam() == How::kNoSpace ? Code::kExhausted : Code::kUnavailable;
   ASSERT_EQ(world.errors().size(), 1u);
   EXPECT_EQ(world.errors()[0].code(), code);
@@ -531,7 +531,7 @@ TEST_P(StoreDiskFull, ReadsGoOnAndWritesToo) {
 
 // A disk that is full when the daemon starts is one that it can read.
 TEST_P(StoreDiskFull, OpensForReadingAndWritesOnceItCan) {
-  DiskWorld world;
+  World world;
   RunScript(world);
   world.Close();
   world.disk()->Fail({.first = 1, .how = GetParam()});

@@ -13,7 +13,7 @@ namespace {
 using cache::MemoryStore;
 using cache::Table;
 
-const Digest kStored{1, 2};
+const Digest kKey{1, 2};
 
 /// A store with one value, which opens when the test says so.
 struct Gate {
@@ -22,7 +22,7 @@ struct Gate {
     return [opened = go.get_future().share()] {
       opened.wait();
       auto store = std::make_unique<MemoryStore>();
-      EXPECT_TRUE(store->Put(Table::kEntries, kStored, AsBytes("value"), {}));
+      EXPECT_TRUE(store->Put(Table::kEntries, kKey, AsBytes("value"), {}));
       return store;
     };
   }
@@ -33,8 +33,8 @@ TEST(LateStore, ReadsWaitUntilItIsOpen) {
   Gate gate;
   store.Open(gate.Opener());
   EXPECT_EQ(store.Describe(), "opening");
-  store.Touch(Table::kEntries, kStored);
-  auto read = std::async(std::launch::async, [&] { return store.Get(Table::kEntries, kStored); });
+  store.Touch(Table::kEntries, kKey);
+  auto read = std::async(std::launch::async, [&] { return store.Get(Table::kEntries, kKey); });
   gate.go.set_value();
   const Result<cache::Value> value = read.get();
   ASSERT_TRUE(value) << value.error().ToText();
@@ -46,14 +46,14 @@ TEST(LateStore, AFreshOneHasNothingAndTakesWritesOnceItIsOpen) {
   Gate gate;
   store.Open(gate.Opener());
   EXPECT_EQ(store.Describe(), "fresh");
-  EXPECT_EQ(store.Get(Table::kEntries, kStored).error().code(), Code::kNotFound);
-  EXPECT_EQ(store.StatOf(Table::kEntries, kStored).error().code(), Code::kNotFound);
+  EXPECT_EQ(store.Get(Table::kEntries, kKey).error().code(), Code::kNotFound);
+  EXPECT_EQ(store.StatOf(Table::kEntries, kKey).error().code(), Code::kNotFound);
   EXPECT_TRUE(store.List(Table::kEntries, "", 9)->rows.empty());
   auto written = std::async(std::launch::async,
-                            [&] { return store.Put(Table::kGraphs, kStored, AsBytes("g"), {}); });
+                            [&] { return store.Put(Table::kGraphs, kKey, AsBytes("g"), {}); });
   gate.go.set_value();
   EXPECT_TRUE(written.get());
-  EXPECT_TRUE(store.Get(Table::kGraphs, kStored));
+  EXPECT_TRUE(store.Get(Table::kGraphs, kKey));
 }
 
 TEST(LateStore, AFreshOneThatNobodyWritesToIsNeverOpened) {
@@ -64,8 +64,8 @@ TEST(LateStore, AFreshOneThatNobodyWritesToIsNeverOpened) {
       opened = true;
       return std::make_unique<MemoryStore>();
     });
-    EXPECT_FALSE(store.Get(Table::kEntries, kStored));
-    store.Touch(Table::kEntries, kStored);
+    EXPECT_FALSE(store.Get(Table::kEntries, kKey));
+    store.Touch(Table::kEntries, kKey);
   }
   EXPECT_FALSE(opened);
 }

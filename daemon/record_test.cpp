@@ -44,7 +44,7 @@ class RecordTest : public ServerTest {
   Digest graph_key_;
 };
 
-std::string TextOf(const proto::UniqueFd& file) {
+std::string ReadAll(const proto::UniqueFd& file) {
   char text[256] = {};
   const ssize_t got = pread(file.get(), text, sizeof text, 0);
   return std::string(text, got < 0 ? 0 : static_cast<size_t>(got));
@@ -98,7 +98,7 @@ TEST_F(RecordTest, SurvivesEveryDamageOfAnEntry) {
     for (const auto& variant : answer->reply.variants) {
       ++found;
       const proto::UniqueFd& file = answer->files.at(static_cast<size_t>(variant->descriptor));
-      const std::string bytes = TextOf(file);
+      const std::string bytes = ReadAll(file);
       EXPECT_EQ(DigestOf(bytes), (Digest{variant->artifact_low, variant->artifact_high}));
     }
     ASSERT_TRUE(connection_->Query("list"));
@@ -134,7 +134,7 @@ TEST_F(RecordTest, SurvivesEveryDamageOfAGraphRecord) {
     Ignore(RunTask(core_->entries.Delete(entry_, Until::Done())), "it may be absent");
     auto answer = connection_->Compile(MakeCompile("f", "graph f 4"));
     if (!answer) return;
-    EXPECT_EQ(TextOf(answer->file), "artifact of graph f 4");
+    EXPECT_EQ(ReadAll(answer->file), "artifact of graph f 4");
   });
 }
 
