@@ -213,10 +213,10 @@ TEST_F(MovingTest, ListsInTheOrderThatIsAskedFor) {
   EXPECT_EQ(Run("a", "list -n many").status, static_cast<int>(Code::kInvalid));
   const Ran names = Run("a", "list -o name");
   EXPECT_EQ(names.out.size(), 3u * 33);
-  EXPECT_THAT(Run("a", "list -o wide").out, HasSubstr("created"));
+  EXPECT_THAT(Run("a", "list -o wide").out, HasSubstr("CREATED"));
   EXPECT_THAT(Run("a", "list -n 1 -s function").out, HasSubstr("1 of 3 entries"));
   EXPECT_EQ(Run("a", "list").out.find('\x1b'), std::string::npos) << "no colours where there is no terminal";
-  EXPECT_THAT(Run("a", "list --color always").out, HasSubstr("\x1b[1mkey"));
+  EXPECT_THAT(Run("a", "list --color always").out, HasSubstr("\x1b[1mKEY"));
   EXPECT_EQ(Run("a", "--color pink list").status, static_cast<int>(Code::kInvalid));
 }
 
