@@ -240,8 +240,8 @@ class Host:
             return [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         (self.folder / "ingot.toml").write_text("\n".join([*lines(self._client), "[daemon]", *lines(self.settings), ""]))
 
-    def cli(self, *args: str, check: bool = True) -> str:
-        done = subprocess.run(self._words(str(BIN / "ingot"), *args), env=self.env, capture_output=True, text=True)
+    def cli(self, *args: str, check: bool = True, seconds: "float | None" = None) -> str:
+        done = subprocess.run(self._words(str(BIN / "ingot"), *args), env=self.env, capture_output=True, text=True, timeout=seconds)
         if check:
             assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -258,7 +258,10 @@ class Host:
 
     def has_sent(self) -> bool:
         """Whether others can have all that was made here; a machine without a daemon has nothing to send now."""
-        text = self.cli("daemon", "status", "--json", check=False)
+        try:
+            text = self.cli("daemon", "status", "--json", check=False, seconds=10)
+        except subprocess.TimeoutExpired:
+            return False  # It stands still (Steps).
         if not text:
             return True
         status = json.loads(text)
