@@ -45,7 +45,7 @@ Code CodeOf(uint8_t number) {
 // sessions first, the session's own number counts.
 constexpr int kNice = 10;
 
-void GiveWay(pid_t worker) {
+void LowerWorker(pid_t worker) {
   setpriority(PRIO_PROCESS, static_cast<id_t>(worker), kNice);
   std::ofstream(fmt::format("/proc/{}/autogroup", worker)) << kNice;
 }
@@ -102,7 +102,7 @@ Result<pid_t> SpawnProgram(const std::string& program, int socket, const WorkerL
   if (failed != 0) {
     return Error(Code::kUnavailable, fmt::format("start {}: {}", program, std::strerror(failed)));
   }
-  GiveWay(pid);
+  LowerWorker(pid);
   return pid;
 }
 
