@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/signed_graph.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "proto/message.h"
@@ -47,21 +46,13 @@ std::optional<Buffer> EnvelopeOf(const proto::GraphRecordT& record, Bytes shared
 
 Result<Buffer> SignGraph(const Voucher& voucher, const Digest& graph_key, const proto::GraphRecordT& record,
                          Bytes shared, Bytes artifact) {
-  cache::Provenance provenance;
+  cache::Provenance provenance = ProvenanceBy(voucher, record.function, shared, record.compile_s);
   provenance.graph_key = graph_key;
   provenance.artifact = {record.artifact_low, record.artifact_high};
   if (!record.failure) {
     provenance.artifact_bytes = artifact.size();
     provenance.artifact_sha256 = cache::Sha256Of(artifact);
   }
-  provenance.variant = cache::Sha256Of(shared);
-  provenance.function = record.function;
-  provenance.host = voucher.host;
-  provenance.group = voucher.group;
-  provenance.compiler = voucher.compiler;
-  provenance.target = voucher.target;
-  provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, record.compile_s) * 1e6);
-  provenance.built_s = voucher.now_s;
   // What another key has made falls with that key.
   if (record.origin) {
     const auto envelope = cache::DecodeEnvelope(record.origin->envelope);

@@ -86,22 +86,27 @@ Task<bool> TakeVariant(const VariantDoor& door, ClaimedVariant& claimed, proto::
   co_return MergeVariant(into, stored, door.config);
 }
 
+cache::Provenance ProvenanceBy(const Voucher& voucher, std::string function, Bytes record, float compile_s) {
+  cache::Provenance provenance;
+  provenance.variant = cache::Sha256Of(record);
+  provenance.function = std::move(function);
+  provenance.host = voucher.host;
+  provenance.group = voucher.group;
+  provenance.compiler = voucher.compiler;
+  provenance.target = voucher.target;
+  provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, compile_s) * 1e6);
+  provenance.built_s = voucher.now_s;
+  return provenance;
+}
+
 Result<Buffer> SignVariant(const Voucher& voucher, const Entry& entry, const proto::StoredVariantT& stored,
                            Bytes variant, Bytes artifact) {
-  cache::Provenance provenance;
+  cache::Provenance provenance = ProvenanceBy(voucher, entry.function, variant, stored.compile_s);
   provenance.entry_key = entry.digest;
   provenance.graph_key = {stored.graph_key_low, stored.graph_key_high};
   provenance.artifact = ArtifactOf(*stored.variant);
   provenance.artifact_bytes = artifact.size();
   provenance.artifact_sha256 = cache::Sha256Of(artifact);
-  provenance.variant = cache::Sha256Of(variant);
-  provenance.function = entry.function;
-  provenance.host = voucher.host;
-  provenance.group = voucher.group;
-  provenance.compiler = voucher.compiler;
-  provenance.target = voucher.target;
-  provenance.cost_us = static_cast<uint64_t>(std::max(0.0f, stored.compile_s) * 1e6);
-  provenance.built_s = voucher.now_s;
   if (!stored.origins.empty()) provenance.facts[cache::kVouchedFact] = BuildersOf(stored);
   return cache::SignProvenance(voucher.key, std::move(provenance));
 }

@@ -57,6 +57,8 @@ struct Voucher {
   std::string host, group, compiler, target;
   int64_t now_s = 0;
 };
+/// What a voucher says of any record of these bytes: all but what the record names.
+cache::Provenance ProvenanceBy(const Voucher& voucher, std::string function, Bytes record, float compile_s);
 /// The envelope by which another machine has said exactly this of a variant: `variant` are its canonical bytes.
 std::optional<Buffer> EnvelopeOf(const proto::StoredVariantT& stored, Bytes variant);
 /// The envelope of a variant whose canonical bytes are `variant` and whose artifact is `artifact`.
