@@ -279,8 +279,11 @@ class Host:
         return [int(one) for one in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()]
 
     def stop_workers(self) -> None:
-        """From here on no compile of this machine ends."""
-        for one in self.workers():
+        """From here on no compile of this machine ends. Its workers have compiled something: one that is still to start
+        would not be stopped, and one that stops as it starts is replaced."""
+        stopped = self.workers()
+        assert stopped
+        for one in stopped:
             os.kill(one, signal.SIGSTOP)
 
     def let_workers_go_on(self) -> None:
