@@ -13,6 +13,9 @@ namespace ingot::cache {
 struct BreakerLimits {
   /// Failures one after the other that open it.
   uint32_t failures_max = 3;
+  /// Failures that come closer together than this are one: a connection that is cut ends all calls that were under
+  /// way on it, and those that come before it is made anew.
+  int64_t apart_ms_min = 25;
   /// How long it stays open: doubled each time that the call which tries again fails.
   int64_t pause_ms_min = 500;
   int64_t pause_ms_max = 30'000;
@@ -46,11 +49,15 @@ class CircuitBreaker {
   void Failed(const std::string& why) {
     MutexLock lock(mutex_);
     why_ = why;
-    ++failures_;
+    const int64_t now_ns = clock_.steady_ns();
+    if (failures_ == 0 || now_ns - counted_ns_ >= limits_.apart_ms_min * 1'000'000) {
+      ++failures_;
+      counted_ns_ = now_ns;
+    }
     if (state_ != State::kTrying && failures_ < limits_.failures_max) return;
     if (state_ == State::kClosed) ++opened_;
     pause_ms_ = std::clamp(pause_ms_ * 2, limits_.pause_ms_min, limits_.pause_ms_max);
-    open_until_ns_ = clock_.steady_ns() + pause_ms_ * 1'000'000;
+    open_until_ns_ = now_ns + pause_ms_ * 1'000'000;
     state_ = State::kOpen;
   }
   /// The caller left before it was clear: another may try.
@@ -76,6 +83,7 @@ class CircuitBreaker {
   mutable Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kClosed;
   uint32_t failures_ GUARDED_BY(mutex_) = 0;
+  int64_t counted_ns_ GUARDED_BY(mutex_) = 0;  ///< When the last of them came.
   int64_t pause_ms_ GUARDED_BY(mutex_) = 0;
   int64_t open_until_ns_ GUARDED_BY(mutex_) = 0;
   uint64_t opened_ GUARDED_BY(mutex_) = 0;

@@ -57,6 +57,7 @@ class ShakyIndex final : public cache::Index {
   }
   Task<cache::Lease> Acquire(Digest key, std::string holder, std::chrono::milliseconds ttl, Until until) override {
     CO_TRY(co_await Pass(until));
+    if (cuts_acquire.exchange(false)) co_return Error(Code::kUnavailable, "the connection was cut");
     co_return co_await behind_.Acquire(key, std::move(holder), ttl, until);
   }
   Task<bool> Renew(Digest key, uint64_t fence, std::string progress, std::chrono::milliseconds ttl,
@@ -75,6 +76,7 @@ class ShakyIndex final : public cache::Index {
   std::optional<cache::CircuitBreaker::Facts> breaker() const override { return behind_.breaker(); }
 
   std::atomic<bool> away{false};
+  std::atomic<bool> cuts_acquire{false};  ///< The next alone.
   std::atomic<bool> silent{false};
   std::atomic<int> calls{0};
   std::function<void(Buffer&)> spoil;
@@ -261,6 +263,8 @@ TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
 TEST_F(ClusterTest, OneCompileForAllMachinesThatMissAtOnce) {
   std::vector<std::unique_ptr<Machine>> machines;
   for (const char* name : {"a", "b", "c", "d", "e"}) machines.push_back(Start(name));
+  // A connection that is cut as they ask makes no second one.
+  for (const auto& machine : machines) machine->index().cuts_acquire = true;
   std::vector<std::thread> threads;
   std::atomic<int> served{0};
   for (const auto& machine : machines) {
@@ -816,12 +820,23 @@ TEST_F(ClusterTest, WhatIsTooLargeToShareKeepsNothingElseFromIt) {
   EXPECT_FALSE(b->client().Lookup(*MakeKey("large"))->reply.found);
 }
 
+TEST(CircuitBreakerTest, TakesWhatFailsTogetherForOneFailure) {
+  FakeClock clock;
+  cache::CircuitBreaker breaker({.failures_max = 2, .apart_ms_min = 1000}, clock);
+  for (int i = 0; i < 10; ++i) breaker.Failed("the connection was cut");
+  EXPECT_TRUE(breaker.Allow());
+  clock.AdvanceSeconds(1);
+  breaker.Failed("and again");
+  EXPECT_FALSE(breaker.Allow());
+}
+
 TEST(CircuitBreakerTest, LetsOneTryAfterAWhileAndAllAfterASuccess) {
   FakeClock clock;
   cache::CircuitBreaker breaker({.failures_max = 2, .pause_ms_min = 1000, .pause_ms_max = 4000}, clock);
   ASSERT_TRUE(breaker.Allow());
   breaker.Failed("one");
   ASSERT_TRUE(breaker.Allow());
+  clock.AdvanceSeconds(1);
   breaker.Failed("two");
   EXPECT_FALSE(breaker.Allow());
   clock.AdvanceSeconds(1);

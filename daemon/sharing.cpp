@@ -25,6 +25,8 @@ constexpr double kUnsentCost = 1e9;
 /// Times that what holds a lease may be lost before whoever waits for it compiles by himself.
 constexpr int kLostMax = 3;
 constexpr milliseconds kPauseMin{500};
+/// Before a lease is asked for again: longer than a connection takes to be made anew.
+constexpr milliseconds kAskAgain{40};
 /// Entries one after the other that the tier's trouble keeps here: the others are not tried either.
 constexpr int kTroublesMax = 3;
 /// What a holder says who has compiled what the cluster has no room for: whoever needs it makes it himself.
@@ -136,8 +138,13 @@ boost::asio::awaitable<Sharing::Turn> Sharing::TurnFor(Digest graph_key, std::st
     turn.landed = co_await Known(graph_key, turn.identity, step);
     if (turn.landed) co_return turn;
     const Result<cache::Lease> lease = co_await core_.cluster.Acquire(graph_key, step);
-    // Whoever cannot be asked holds up nobody.
-    if (!lease) co_return turn;
+    if (!lease) {
+      // Whoever cannot be asked holds up nobody; one connection that was cut makes no second compile.
+      if (lease.error().code() != Code::kUnavailable || ++lost == kLostMax) co_return turn;
+      const auto nothing = std::make_shared<cache::Waiter>();
+      Ignore(co_await cache::Waiter::Wait(nothing, until.AtMost(kAskAgain)), "the loop looks at `until`");
+      continue;
+    }
     if (lease->is_ours) {
       // Somebody may have published and gone between the two.
       turn.landed = co_await Known(graph_key, turn.identity, step);
