@@ -6,7 +6,9 @@
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -495,6 +497,39 @@ TEST_F(ProcessTest, ServesOnWithoutDescriptors) {
     const auto answer = client->Query("status", "{}", 60'000);
     EXPECT_TRUE(answer) << answer.error().ToText();
   }
+}
+
+TEST_F(ProcessTest, SaysThatADaemonStandsStill) {
+  const auto connection = Open();
+  const auto pid = static_cast<pid_t>(connection->daemon_pid());
+  kill(pid, SIGSTOP);
+  client::ConnectionOptions options = Options();
+  options.hello_ms_max = 100;
+  for (const bool start : {false, true}) {
+    options.start = start;
+    const auto other = client::Connection::Open(options);
+    EXPECT_FALSE(other);
+    if (other) continue;
+    EXPECT_EQ(other.error().code(), Code::kTimeout);
+    EXPECT_THAT(other.error().message(), testing::HasSubstr(fmt::format("kill -CONT {}", pid)));
+  }
+  kill(pid, SIGCONT);
+  EXPECT_TRUE(connection->Query("status"));
+}
+
+TEST(ChannelTest, WaitsForNobodyWhoTakesNoConnection) {
+  const TestDir dir;
+  const std::string path = dir.path() + "/s";
+  const proto::UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener.get(), 0), 0);
+  ASSERT_TRUE(client::Channel::Connect(path, 50));
+  const auto other = client::Channel::Connect(path, 50);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), Code::kTimeout) << other.error().ToText();
 }
 
 TEST_F(ProcessTest, ExitsWhenNobodyIsConnected) {

@@ -31,7 +31,7 @@ Error ErrorOf(const proto::Frame& frame) {
 
 }  // namespace
 
-Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path) {
+Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int ms_max) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -40,10 +40,16 @@ Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path) {
   std::memcpy(address.sun_path, path.data(), path.size());
   proto::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return Error(Code::kExhausted, fmt::format("socket: {}", std::strerror(errno)));
+  // Of a daemon that stands still the queue of connections may be full. What is sent later never waits in the call.
+  const timeval most{.tv_sec = ms_max / 1000, .tv_usec = ms_max % 1000 * 1000};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
   int connected;
   do {
     connected = connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
   } while (connected != 0 && errno == EINTR);
+  if (connected != 0 && errno == EAGAIN) {
+    return Error(Code::kTimeout, fmt::format("the daemon at {} took no connection within {} ms", path, ms_max));
+  }
   if (connected != 0) {
     return Error(Code::kUnavailable,
                  fmt::format("no daemon at {}: {}", path, std::strerror(errno)));

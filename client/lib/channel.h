@@ -21,8 +21,9 @@ namespace ingot::client {
 /// Once broken it stays so. Thread-safe.
 class Channel {
  public:
-  /// kUnavailable: nobody listens at `path`, or somebody of another user does.
-  static Result<std::shared_ptr<Channel>> Connect(const std::string& path);
+  static constexpr int kConnectMsMax = 10'000;
+  /// kUnavailable: nobody listens at `path`, or somebody of another user does; kTimeout: it takes no connection.
+  static Result<std::shared_ptr<Channel>> Connect(const std::string& path, int ms_max = kConnectMsMax);
   explicit Channel(proto::UniqueFd socket) : socket_(std::move(socket)) {}
 
   /// Sends and waits for the reply; `deadline_ms` < 0 waits for ever. An error reply of the daemon

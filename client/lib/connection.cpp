@@ -110,6 +110,7 @@ Result<std::shared_ptr<Channel>> Connection::Find(int wait_ms) {
     std::optional<Error> why;
     for (const std::string& place : places) {
       auto channel = Greet(place);
+      if (!channel && channel.error().code() == Code::kTimeout) return Silent(holder, channel.error());
       if (channel || channel.error().code() != Code::kUnavailable) return channel;
       if (!why) why = std::move(channel).error();
     }
@@ -122,6 +123,14 @@ Result<std::shared_ptr<Channel>> Connection::Find(int wait_ms) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+}
+
+Error Connection::Silent(const std::optional<proto::LockHolder>& holder, const Error& why) const {
+  const std::string who = holder ? fmt::format("process {} of host {}", holder->pid, holder->host) : "a process";
+  const std::string hint = holder ? fmt::format("`kill -CONT {0}` if it is stopped, else `kill {0}`", holder->pid)
+                                  : std::string("it may be stopped");
+  return Error(Code::kTimeout, fmt::format("{} serves the store {}, but stands still ({}): {}", who,
+                                           endpoint_.store_dir, why.message(), hint));
 }
 
 Error Connection::NoDaemon() const {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,8 @@ class Connection {
   Result<std::shared_ptr<Channel>> Find(int wait_ms) REQUIRES(mutex_);
   Result<std::shared_ptr<Channel>> Greet(const std::string& socket) REQUIRES(mutex_);
   Error NoDaemon() const;
+  /// Of a daemon that holds the store, takes connections and says nothing.
+  Error Silent(const std::optional<proto::LockHolder>& holder, const Error& why) const;
 
   const ConnectionOptions options_;
   const proto::Endpoint endpoint_;
