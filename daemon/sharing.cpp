@@ -17,8 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The group of the records that say what is still to be sent (docs/format/store.md).
-constexpr const char* kUnsent = "unsent";
 constexpr size_t kUnsentPage = 64;
 /// Worth more than any compile: eviction must not take what nobody else has yet.
 constexpr double kUnsentCost = 1e9;
@@ -37,19 +35,28 @@ bool IsTiersTrouble(const Error& error) {
   return error.code() == Code::kUnavailable || error.code() == Code::kTimeout || error.code() == Code::kExhausted;
 }
 
-Digest UnsentKey(const Digest& entry) {
+Digest UnsentKey(const Sharing::Offered& offered) {
   Hasher hasher;
-  hasher.AddField(kUnsent);
-  hasher.Add(entry.low);
-  hasher.Add(entry.high);
+  hasher.AddField(Sharing::kUnsent);
+  hasher.AddField(NameOf(offered.table));
+  hasher.Add(offered.digest.low);
+  hasher.Add(offered.digest.high);
   return hasher.Finish();
 }
 
-Buffer SummaryOf(const Digest& entry) {
-  Buffer out;
-  AppendLittle(out, entry.low);
-  AppendLittle(out, entry.high);
+Buffer SummaryOf(const Sharing::Offered& offered) {
+  Buffer out = {static_cast<uint8_t>(offered.table)};
+  AppendLittle(out, offered.digest.low);
+  AppendLittle(out, offered.digest.high);
   return out;
+}
+
+/// None: of no row that this wrote.
+std::optional<Sharing::Offered> OfferedIn(Bytes summary) {
+  if (summary.size() != 17) return std::nullopt;
+  const auto table = static_cast<cache::Table>(summary[0]);
+  if (table != cache::Table::kEntries && table != cache::Table::kGraphs) return std::nullopt;
+  return Sharing::Offered{table, {LoadLittle<uint64_t>(summary, 1), LoadLittle<uint64_t>(summary, 9)}};
 }
 
 }  // namespace
@@ -205,8 +212,8 @@ boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::Gr
   const Status published = co_await core_.cluster.PublishGraph(graph_key, std::move(record), turn.identity,
                                                                turn.target, until);
   if (!published) {
-    GlobalMetrics().Add(Counter::cluster_unsent);
-    LogWarn("did not share a compile", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
+    LogDebug("could not share a compile yet", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
+    if (published.error().code() != Code::kUnsupported) Offer(Offered{cache::Table::kGraphs, graph_key});
   }
   // Nothing is said of the lease after its last word.
   turn.over.request_stop();
@@ -219,14 +226,15 @@ boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::Gr
   Ignore(co_await core_.cluster.Release(graph_key, *turn.fence, until), "it ends by itself");
 }
 
-void Sharing::Offer(const Digest& entry) {
+void Sharing::Offer(const Offered& offered) {
   if (!core_.cluster.can_write()) return;
   const cache::PutOptions options{
-      .cost_s = kUnsentCost, .expected = {}, .group = kUnsent, .summary = SummaryOf(entry)};
-  const auto put = core_.store.Put(cache::Table::kStats, UnsentKey(entry), {}, options);
+      .cost_s = kUnsentCost, .expected = {}, .group = kUnsent, .summary = SummaryOf(offered)};
+  const auto put = core_.store.Put(cache::Table::kStats, UnsentKey(offered), {}, options);
   if (!put) {
     GlobalMetrics().Add(Counter::cluster_unsent);
-    LogWarn("did not note an entry to share", {{"entry", entry.ToHex()}, {"reason", put.error()}});
+    LogWarn("did not note what is to be shared", {{NameOf(offered.table), offered.digest.ToHex()},
+                                                  {"reason", put.error()}});
   }
   cache::WaiterRef waiting;
   {
@@ -241,16 +249,29 @@ size_t Sharing::unsent() const {
   return page ? page->rows.size() : 0;
 }
 
-/// What came of one entry of the queue. kUnavailable, kTimeout, kExhausted: the tier is in trouble, or says so.
-boost::asio::awaitable<Status> Sharing::SendOne(Digest row, Digest entry, CompilerFacts facts) {
+/// What is gone here, or came from another machine, is nobody's to send.
+boost::asio::awaitable<Status> Sharing::SendGraph(Digest graph_key, CompilerFacts facts, Until until) {
+  CO_TRY_ASSIGN(std::optional<proto::GraphRecordT> record,
+                co_await ReadGraphRecord(core_.index, graph_key, until));
+  if (!record || record->origin) co_return Status();
+  co_return co_await core_.cluster.PublishGraph(graph_key, *std::move(record), facts.identity, facts.level, until);
+}
+
+/// What came of one row of the queue. kUnavailable, kTimeout, kExhausted: the tier is in trouble, or says so.
+boost::asio::awaitable<Status> Sharing::SendOne(Digest row, Offered offered, CompilerFacts facts) {
   const std::stop_token stop = core_.stop.get_token();
   const auto stat = core_.store.StatOf(cache::Table::kStats, row);
   const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), stop);
-  const Result<EntryRef> found = co_await core_.entries.Get(entry, until);
-  if (found) {
-    CO_TRY(co_await core_.cluster.PublishEntry(*found, facts.identity, facts.level, until));
-  } else if (found.error().code() != Code::kNotFound && found.error().code() != Code::kCorrupt) {
-    co_return found.error();
+  if (offered.table == cache::Table::kGraphs) {
+    const Status sent = co_await SendGraph(offered.digest, std::move(facts), until);
+    if (!sent && sent.error().code() != Code::kNotFound) co_return sent;
+  } else {
+    const Result<EntryRef> found = co_await core_.entries.Get(offered.digest, until);
+    if (found) {
+      CO_TRY(co_await core_.cluster.PublishEntry(*found, facts.identity, facts.level, until));
+    } else if (found.error().code() != Code::kNotFound && found.error().code() != Code::kCorrupt) {
+      co_return found.error();
+    }
   }
   // Offered again meanwhile: it stays.
   if (stat) Ignore(core_.store.Delete(cache::Table::kStats, row, stat->version), "it is sent once more");
@@ -260,7 +281,8 @@ boost::asio::awaitable<Status> Sharing::SendOne(Digest row, Digest entry, Compil
 /// Tries what is due, each entry once. False: nothing can be sent now, and what was not tried yet was left alone.
 boost::asio::awaitable<bool> Sharing::SendDue(SendRetries& retries) {
   struct Failure {
-    Digest row, entry;
+    Digest row;
+    Offered offered;
     Error error;
   };
   std::vector<Failure> failures;
@@ -275,18 +297,18 @@ boost::asio::awaitable<bool> Sharing::SendDue(SendRetries& retries) {
     }
     if (!page || (!page->rows.empty() && !facts)) co_return false;
     for (const cache::GroupRow& row : page->rows) {
-      if (row.summary.size() != 16 || !retries.IsDue(row.key)) continue;
+      const std::optional<Offered> offered = OfferedIn(row.summary);
+      if (!offered || !retries.IsDue(row.key)) continue;
       if (core_.stop.stop_requested()) co_return false;
-      const Digest entry{LoadLittle<uint64_t>(row.summary, 0), LoadLittle<uint64_t>(row.summary, 8)};
-      Status sent = co_await SendOne(row.key, entry, *facts);
+      Status sent = co_await SendOne(row.key, *offered, *facts);
       if (sent) {
         retries.Sent(row.key);
         has_sent = true;
         troubles = 0;
         continue;
       }
-      LogDebug("could not share an entry yet", {{"entry", entry.ToHex()}, {"reason", sent.error()}});
-      failures.push_back({row.key, entry, sent.error()});
+      LogDebug("could not share yet", {{NameOf(offered->table), offered->digest.ToHex()}, {"reason", sent.error()}});
+      failures.push_back({row.key, *offered, sent.error()});
       if (IsTiersTrouble(sent.error()) && ++troubles == kTroublesMax) break;
     }
     after = page->next;
@@ -296,7 +318,8 @@ boost::asio::awaitable<bool> Sharing::SendDue(SendRetries& retries) {
     // Where others were taken it was the entry's fault, whatever it looks like.
     if (!retries.Failed(failure.row, has_sent || !IsTiersTrouble(failure.error))) continue;
     GlobalMetrics().Add(Counter::cluster_unsent);
-    LogWarn("gave up sharing an entry", {{"entry", failure.entry.ToHex()}, {"reason", failure.error}});
+    LogWarn("gave up sharing", {{NameOf(failure.offered.table), failure.offered.digest.ToHex()},
+                                {"reason", failure.error}});
     Ignore(core_.store.Delete(cache::Table::kStats, failure.row), "it is tried once more");
   }
   co_return troubles < kTroublesMax;

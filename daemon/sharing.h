@@ -51,19 +51,28 @@ class Sharing {
   /// Gives away what a compile came to and ends the turn. Never before those who wait here have it.
   boost::asio::awaitable<void> End(Digest graph_key, Turn turn, proto::GraphRecordT record);
 
+  /// Something of the local store that others may not know.
+  struct Offered {
+    cache::Table table = cache::Table::kEntries;  ///< kEntries or kGraphs.
+    Digest digest;
+  };
   /// Notes that an entry has something that others may not know.
-  void Offer(const Digest& entry);
+  void Offer(const Digest& entry) { Offer(Offered{cache::Table::kEntries, entry}); }
   /// Sends what was offered, also by daemons before this one, until the daemon stops. One that is not taken keeps
   /// nothing back, and is given up after cluster_send_tries_max tries that were not the tier's fault.
   boost::asio::awaitable<void> Send();
-  /// Entries that wait to be sent.
+  /// Entries and graphs that wait to be sent.
   size_t unsent() const;
+  /// Rows of table `stats` that say what waits (docs/format/store.md).
+  static constexpr const char* kUnsent = "unsent";
 
  private:
+  void Offer(const Offered& offered);
   std::string ProgressNow(const Digest& graph_key) const;
   boost::asio::awaitable<void> Fetch(cache::Key key, Digest digest);
   boost::asio::awaitable<void> FetchOf(Digest entry);
-  boost::asio::awaitable<Status> SendOne(Digest row, Digest entry, CompilerFacts facts);
+  boost::asio::awaitable<Status> SendOne(Digest row, Offered offered, CompilerFacts facts);
+  boost::asio::awaitable<Status> SendGraph(Digest graph_key, CompilerFacts facts, Until until);
   boost::asio::awaitable<bool> SendDue(SendRetries& retries);
   boost::asio::awaitable<Result<cache::Lease>> HolderAfter(Digest graph_key, cache::Lease held, Until until);
   boost::asio::awaitable<std::optional<Result<Landed>>> Known(Digest graph_key, const std::string& identity,

@@ -179,7 +179,7 @@ Task<Json> OutboxVerb(const VerbCall& call) {
   std::string after;
   do {
     CO_TRY_ASSIGN(cache::Page<cache::GroupRow> page,
-                  core.store.ListGroup(cache::Table::kStats, "unsent", after, Entries::kPageRows));
+                  core.store.ListGroup(cache::Table::kStats, Sharing::kUnsent, after, Entries::kPageRows));
     waiting += page.rows.size();
     after = std::move(page.next);
   } while (!after.empty());
