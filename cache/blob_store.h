@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/digest.h"
@@ -26,6 +27,11 @@ class BlobStore {
   /// True when it was absent. kInvalid: the bytes have another digest; kExhausted: a limit, a full disk; kUnsupported:
   /// larger than it ever takes. `cost_s`: seconds that making it again would take.
   virtual Task<bool> Put(Digest digest, SealedRef blob, double cost_s, Until until) = 0;
+  /// The same where what names the blob is written later, and durably: a store of one machine need not wait for its
+  /// disk twice.
+  virtual Task<bool> PutFirst(Digest digest, SealedRef blob, double cost_s, Until until) {
+    return Put(digest, std::move(blob), cost_s, std::move(until));
+  }
   /// Which of these are there, in order, without reading them.
   virtual Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) = 0;
   /// True when it was there.

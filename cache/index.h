@@ -40,6 +40,8 @@ struct RecordFacts {
   /// A few bytes that listings give beside the record's name, for choosing without reading the record.
   /// At most kSummaryBytesMax bytes.
   Buffer summary;
+  /// False: a store of one machine need not wait for its disk (PutOptions in cache/store.h).
+  bool is_durable = true;
 };
 inline constexpr size_t kGroupBytesMax = 4096;
 inline constexpr size_t kSummaryBytesMax = 512;

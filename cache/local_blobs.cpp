@@ -23,9 +23,16 @@ Task<SealedRef> LocalBlobs::Get(Digest digest, Until until) {
 }
 
 Task<bool> LocalBlobs::Put(Digest digest, SealedRef blob, double cost_s, Until until) {
+  return PutBlob(digest, std::move(blob), {.cost_s = cost_s, .expected = 0}, std::move(until));
+}
+
+Task<bool> LocalBlobs::PutFirst(Digest digest, SealedRef blob, double cost_s, Until until) {
+  return PutBlob(digest, std::move(blob), {.cost_s = cost_s, .expected = 0, .is_durable = false}, std::move(until));
+}
+
+Task<bool> LocalBlobs::PutBlob(Digest digest, SealedRef blob, PutOptions options, Until until) {
   CO_TRY(until.Check());
-  CO_TRY_ASSIGN(const uint64_t version, store_.Put(Table::kArtifacts, digest, blob->bytes(),
-                                                   {.cost_s = cost_s, .expected = 0, .group = {}, .summary = {}}));
+  CO_TRY_ASSIGN(const uint64_t version, store_.Put(Table::kArtifacts, digest, blob->bytes(), options));
   // It is about to be named again, and must not go as one that nobody has asked for of late.
   if (version == 0) store_.Touch(Table::kArtifacts, digest);
   co_return version != 0;

@@ -14,11 +14,14 @@ class LocalBlobs final : public BlobStore {
 
   Task<SealedRef> Get(Digest digest, Until until) override;
   Task<bool> Put(Digest digest, SealedRef blob, double cost_s, Until until) override;
+  Task<bool> PutFirst(Digest digest, SealedRef blob, double cost_s, Until until) override;
   Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) override;
   Task<bool> Delete(Digest digest, Until until) override;
   std::string Describe() const override { return store_.Describe(); }
 
  private:
+  Task<bool> PutBlob(Digest digest, SealedRef blob, PutOptions options, Until until);
+
   Store& store_;
 };
 

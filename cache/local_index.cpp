@@ -48,9 +48,8 @@ Task<uint64_t> LocalIndex::CompareAndSet(RecordKey key, uint64_t expected, Buffe
                                          Until until) {
   CO_TRY(until.Check());
   CO_TRY(CheckSizes(value, facts));
-  CO_TRY_ASSIGN(const uint64_t version,
-                store_.Put(key.table, key.digest, value,
-                           {facts.cost_s, expected, std::move(facts.group), std::move(facts.summary)}));
+  const PutOptions options{facts.cost_s, expected, std::move(facts.group), std::move(facts.summary), facts.is_durable};
+  CO_TRY_ASSIGN(const uint64_t version, store_.Put(key.table, key.digest, value, options));
   if (version != 0) Wake(&LocalIndex::record_waiters_, key.digest);
   co_return version;
 }

@@ -22,7 +22,7 @@ struct MemoryStoreOptions {
 };
 
 /// A Store that lives as long as the process. Thread-safe.
-class MemoryStore final : public Store {
+class MemoryStore : public Store {
  public:
   explicit MemoryStore(const MemoryStoreOptions& options = {}) : options_(options) {}
 

@@ -353,7 +353,7 @@ Status RocksStore::Write(Table table, const Digest& key, Bytes value, const Comm
 
   Status written;
   if (row.chunks > 0) written = WriteChunks(table, key, row.write_id, value, opening);
-  if (written) written = Commit(commit, /*sync=*/true);
+  if (written) written = Commit(commit, options.is_durable);
   if (written) return {};
   if (written.error().code() == Code::kExhausted) options_.metrics->Add(Counter::store_full);
   if (row.chunks > 0) {

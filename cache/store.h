@@ -45,11 +45,14 @@ struct Value {
 struct PutOptions {
   double cost_s = 0;
   /// Write only where the value has this version still; 0: where it is absent.
-  std::optional<uint64_t> expected;
+  std::optional<uint64_t> expected = {};
   /// Values of one table with the same group are listed together. Empty: none.
-  std::string group;
+  std::string group = {};
   /// Given with each row of a listing of the group.
-  Buffer summary;
+  Buffer summary = {};
+  /// False: the write does not wait for the disk, and a loss of power may undo it until one has that does. Whatever was
+  /// written before that is there then too.
+  bool is_durable = true;
 };
 
 /// One value of a listing.
@@ -90,9 +93,9 @@ struct Damage {
 /// upkeep (cache/evict.h).
 ///
 /// Writes are atomic: a reader sees the whole value or none, also after a crash; what Put returned a version for is
-/// there after a loss of power. A write that failed was made or not made, as a whole. Every read is checked against the
-/// digest written with it, and that of an artifact against its name. No call's work grows with what the store holds,
-/// but Compact's. Thread-safe; may block on the disk.
+/// there after a loss of power, where it was to be durable. A write that failed was made or not made, as a whole.
+/// Every read is checked against the digest written with it, and that of an artifact against its name. No call's work
+/// grows with what the store holds, but Compact's. Thread-safe; may block on the disk.
 /// Errors: kNotFound is the normal miss; kCorrupt also moves the value to quarantine; kInvalid: an artifact under
 /// another name than its digest; kExhausted: full disk or a limit, reads go on; kUnavailable: the store cannot be used.
 class Store {

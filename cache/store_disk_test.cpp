@@ -62,17 +62,23 @@ class World {
   void Close() { store_.reset(); }
   bool is_open() const { return store_ != nullptr; }
 
-  bool Put(Table table, uint64_t name, size_t size, const std::string& group = "") {
+  bool Put(Table table, uint64_t name, size_t size, const std::string& group = "", bool is_durable = true) {
     if (!is_open()) return false;
     const uint32_t seed = ++seed_;
     const Digest key = table == Table::kArtifacts ? DigestOf(TestValue(size, seed)) : Digest{name, 1};
     const auto result =
         store_->Put(table, key, TestValue(size, seed),
-                    {.cost_s = 1.0 + static_cast<double>(seed % 7), .group = group, .summary = Buffer(8, uint8_t{1})});
+                    {.cost_s = 1.0 + static_cast<double>(seed % 7), .group = group, .summary = Buffer(8, uint8_t{1}),
+                     .is_durable = is_durable});
     auto& states = states_[{table, key}];
     if (states.empty()) states.insert(kAbsent);
     unsettled_.erase({table, key});
-    if (result) {
+    if (result && !is_durable) {
+      EXPECT_NE(*result, 0u);
+      states.insert({seed, size});
+      versions_.erase({table, key});
+      unsettled_[{table, key}] = {seed, size};
+    } else if (result) {
       EXPECT_NE(*result, 0u);
       states = {{seed, size}};
       versions_[{table, key}] = *result;
@@ -116,7 +122,7 @@ class World {
     states.insert(kAbsent);
     versions_.erase({table, key});
     if (result) {
-      unsettled_.insert({table, key});
+      unsettled_[{table, key}] = kAbsent;
     } else {
       Complain(result.error());
     }
@@ -147,7 +153,7 @@ class World {
       }
       states.insert(kAbsent);
       versions_.erase(name);
-      if (report) unsettled_.insert(name);
+      if (report) unsettled_[name] = kAbsent;
     }
   }
   void Advance(int64_t seconds) { clock_.AdvanceSeconds(seconds); }
@@ -237,7 +243,7 @@ class World {
   }
   /// What was done before a synced write is on the disk too.
   void Settle() {
-    for (const Name& name : unsettled_) states_[name] = {kAbsent};
+    for (const auto& [name, state] : unsettled_) states_[name] = {state};
     unsettled_.clear();
   }
   /// 1 where the value is there.
@@ -272,7 +278,7 @@ class World {
   Digest last_;
   std::map<Name, std::set<State>> states_;  // what each may be
   std::map<Name, uint64_t> versions_;       // where it is known
-  std::set<Name> unsettled_;                // deleted since the last synced write
+  std::map<Name, State> unsettled_;         // what was done since the last synced write
   std::vector<Error> errors_;
   bool may_be_corrupt_ = false;
 };
@@ -291,6 +297,8 @@ void RunScript(World& world, const std::function<bool()>& go_on = [] { return tr
   step([&] { world.Put(Table::kArtifacts, 0, 5 * kChunk + 1); });
   const Digest large = world.last();
   step([&] { world.Put(Table::kEntries, 2, 3 * kChunk, "g"); });
+  step([&] { world.Put(Table::kArtifacts, 0, 2 * kChunk, "", /*is_durable=*/false); });
+  step([&] { world.Put(Table::kGraphs, 6, 70, "", /*is_durable=*/false); });
   step([&] { world.Replace(Table::kEntries, 1, 4 * kChunk); });
   step([&] { world.Touch(Table::kEntries, 2); });
   step([&] { world.Put(Table::kGraphs, 3, 50); });
@@ -307,6 +315,7 @@ void RunScript(World& world, const std::function<bool()>& go_on = [] { return tr
   });
   step([&] { world.Put(Table::kEntries, 5, 2 * kChunk, "g"); });
   step([&] { world.Delete(Table::kGraphs, {3, 1}); });
+  step([&] { world.Put(Table::kGraphs, 7, 2 * kChunk, "", /*is_durable=*/false); });
 }
 
 /// How many calls the script makes that `fault` could fail.
@@ -345,6 +354,19 @@ TEST_P(StoreDiskSweep, PowerLostAtAnyCall) {
     world.ExpectWhole(fmt::format("power lost at call {} of {} ({})", k, calls, k % 3));
     if (testing::Test::HasFailure()) return;
   }
+}
+
+TEST(StoreDisk, AWriteThatNeedNotBeDurableWaitsForNoDisk) {
+  World world;
+  ASSERT_TRUE(world.Open());
+  world.disk()->Fail({.first = 1, .calls = 1u << static_cast<int>(DiskCall::kSync)});
+  EXPECT_TRUE(world.Put(Table::kEntries, 1, 100, "", /*is_durable=*/false));
+  EXPECT_TRUE(world.Put(Table::kArtifacts, 0, 3 * kChunk, "", /*is_durable=*/false));
+  EXPECT_EQ(world.disk()->failed(), 0u);
+  EXPECT_FALSE(world.Put(Table::kEntries, 2, 100));
+  world.Close();
+  world.disk()->LosePower(Loss::kUnsynced, 1);
+  world.ExpectWhole("power lost before anything was durable");
 }
 
 /// The disk works again: so does the store, without being opened again.

@@ -34,7 +34,7 @@ Task<SealedRef> Artifacts::Get(Digest digest, Until until) {
 }
 
 Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
-  const auto stored = co_await blobs_.Put(artifact.digest, artifact.file, artifact.seconds, until);
+  const auto stored = co_await blobs_.PutFirst(artifact.digest, artifact.file, artifact.seconds, until);
   if (!stored && stored.error().code() == Code::kInvalid) {
     co_return Error(Code::kInternal, "the compiled artifact does not have the digest it came with");
   }
@@ -46,7 +46,7 @@ Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
 }
 
 Task<SealedRef> Artifacts::Take(Digest digest, SealedRef file, double cost_s, Until until) {
-  const Result<bool> stored = co_await blobs_.Put(digest, file, cost_s, until);
+  const Result<bool> stored = co_await blobs_.PutFirst(digest, file, cost_s, until);
   if (!stored && stored.error().code() == Code::kInvalid) co_return stored.error();
   if (!stored) {
     LogWarn("kept an artifact in memory only", {{"artifact", digest.ToHex()}, {"reason", stored.error()}});
@@ -69,7 +69,7 @@ Task<std::string> Artifacts::ConditionsOf(Digest digest, Until until) {
 Task<Digest> Artifacts::PutText(std::string text, double cost_s, Until until) {
   const Digest digest = DigestOf(text);
   CO_TRY_ASSIGN(SealedRef file, SealedFile::Copy(AsBytes(text)));
-  Ignore(co_await blobs_.Put(digest, std::move(file), cost_s, until),
+  Ignore(co_await blobs_.PutFirst(digest, std::move(file), cost_s, until),
          "without the text a later size is compiled instead of proved");
   co_return digest;
 }

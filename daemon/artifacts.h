@@ -30,7 +30,7 @@ class Artifacts {
   Task<SealedRef> Get(Digest digest, Until until);
   /// Checks that the bytes have the digest they were announced with and stores them. A store
   /// that refuses writes does not fail this: the artifact is served from memory as long as it is
-  /// among those used last.
+  /// among those used last. Nothing here is durable before the record that names it is (Entries::Update).
   Task<SealedRef> Publish(CompiledArtifact artifact, Until until);
   /// Stores bytes that came from elsewhere and were checked, as Publish.
   Task<SealedRef> Take(Digest digest, SealedRef file, double cost_s, Until until);

@@ -208,7 +208,7 @@ Task<bool> Cluster::TakeEntry(Digest digest, const proto::ClusterEntry& shared, 
   Entries::Change change = [&](proto::EntryRecordT& record) {
     for (const auto& variant : taken.variants) MergeVariant(record, *variant, config_);
   };
-  CO_TRY(co_await entries_.Update(digest, stored_key, std::move(change), until));
+  CO_TRY(co_await entries_.TakeIn(digest, stored_key, std::move(change), until));
   GlobalMetrics().Add(Counter::cluster_hits);
   co_return true;
 }

@@ -95,6 +95,31 @@ class ShakyIndex final : public cache::Index {
   cache::Index& behind_;
 };
 
+/// Remembers what was written, and whether it was to be durable.
+class NotingStore final : public cache::MemoryStore {
+ public:
+  struct Write {
+    Table table;
+    bool is_durable;
+    bool operator==(const Write&) const = default;
+  };
+  Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const cache::PutOptions& options) override {
+    {
+      MutexLock lock(mutex_);
+      if (table != Table::kStats) writes_.push_back({table, options.is_durable});
+    }
+    return cache::MemoryStore::Put(table, key, value, options);
+  }
+  std::vector<Write> writes() {
+    MutexLock lock(mutex_);
+    return writes_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<Write> writes_ GUARDED_BY(mutex_);
+};
+
 /// One machine: a daemon with a store of its own.
 class Machine {
  public:
@@ -258,6 +283,25 @@ TEST_F(ClusterTest, WhatOneMachineMadeServesAnother) {
   // From here on it is there without the cluster.
   b->index().away = true;
   EXPECT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+}
+
+// A write that is durable makes all before it durable: whoever has an answer may rely on it, for one wait.
+TEST_F(ClusterTest, WhatIsAcknowledgedIsDurableAndWhatOthersHaveWaitsForNoDisk) {
+  const auto made_in = std::make_shared<NotingStore>();
+  store_ = made_in;
+  const auto a = Start("a");
+  ASSERT_TRUE(a->client().Compile(MakeCompile("f", "graph f 4")));
+  const std::vector<NotingStore::Write> made = made_in->writes();
+  ASSERT_GE(made.size(), 3u) << "artifact, graph and entry";
+  EXPECT_EQ(made.back(), (NotingStore::Write{Table::kEntries, true}));
+  EXPECT_EQ(std::ranges::count(made, true, &NotingStore::Write::is_durable), 1);
+  WaitFor([&] { return Count(Counter::cluster_writes) == 2; });
+  const auto taken_in = std::make_shared<NotingStore>();
+  store_ = taken_in;
+  const auto b = Start("b");
+  ASSERT_TRUE(b->client().Lookup(*MakeKey("f"))->reply.found);
+  EXPECT_THAT(taken_in->writes(), testing::ElementsAre(NotingStore::Write{Table::kArtifacts, false},
+                                                       NotingStore::Write{Table::kEntries, false}));
 }
 
 TEST_F(ClusterTest, OneCompileForAllMachinesThatMissAtOnce) {

@@ -487,7 +487,7 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
   record.artifact_low = landed.artifact.low;
   record.artifact_high = landed.artifact.high;
   record.artifact_bytes = landed.bytes;
-  Ignore(co_await PutGraphRecord(core_.index, graph_key, record, until),
+  Ignore(co_await PutGraphRecordFirst(core_.index, graph_key, record, until),
          "a store that refuses writes costs later compiles, not this one");
   if (error) co_return std::move(*error);
   co_return landed;

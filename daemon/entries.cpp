@@ -141,8 +141,9 @@ Task<Buffer> Entries::ReadBytes(Digest digest, Until until) {
 }
 
 Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record,
-                              Until until) {
+                              bool is_durable, Until until) {
   cache::RecordFacts facts;
+  facts.is_durable = is_durable;
   for (const auto& variant : record.variants) facts.cost_s += variant->compile_s;
   Buffer bytes = proto::PackMessage<proto::EntryRecord>(record);
   const cache::Key key = ToKey(*record.key);
@@ -166,7 +167,8 @@ Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, 
   co_return entry;
 }
 
-Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, Until until) {
+Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change,
+                                        bool is_durable, Until until) {
   EntryRef before = Peek(digest);
   while (true) {
     CO_TRY(until.Check());
@@ -195,7 +197,8 @@ Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* k
       }
     }
     change(record);
-    CO_TRY_ASSIGN(EntryRef written, co_await Write(digest, before, version, std::move(record), until));
+    CO_TRY_ASSIGN(EntryRef written,
+                  co_await Write(digest, before, version, std::move(record), is_durable, until));
     if (written != nullptr) co_return written;
     // Somebody was faster: what memory holds may be older than that.
     {
@@ -208,11 +211,15 @@ Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* k
 }
 
 Task<EntryRef> Entries::Update(Digest digest, const proto::EntryKeyT& key, Change change, Until until) {
-  co_return co_await ReadChangeWrite(digest, &key, std::move(change), until);
+  co_return co_await ReadChangeWrite(digest, &key, std::move(change), /*is_durable=*/true, until);
+}
+
+Task<EntryRef> Entries::TakeIn(Digest digest, const proto::EntryKeyT& key, Change change, Until until) {
+  co_return co_await ReadChangeWrite(digest, &key, std::move(change), /*is_durable=*/false, until);
 }
 
 Task<EntryRef> Entries::ChangeStored(Digest digest, Change change, Until until) {
-  co_return co_await ReadChangeWrite(digest, nullptr, std::move(change), until);
+  co_return co_await ReadChangeWrite(digest, nullptr, std::move(change), /*is_durable=*/true, until);
 }
 
 Task<bool> Entries::Delete(Digest digest, Until until) {

@@ -65,6 +65,8 @@ class Entries {
   /// absent or cannot be read begins with `key` and no variants. A store that refuses writes does not fail this: the
   /// record is kept in memory.
   Task<EntryRef> Update(Digest digest, const proto::EntryKeyT& key, Change change, Until until);
+  /// The same of what others have: a loss of power may undo it, and nobody waits for the disk.
+  Task<EntryRef> TakeIn(Digest digest, const proto::EntryKeyT& key, Change change, Until until);
   /// As Update for what exists: kNotFound otherwise.
   Task<EntryRef> ChangeStored(Digest digest, Change change, Until until);
   Task<bool> Delete(Digest digest, Until until);
@@ -104,8 +106,10 @@ class Entries {
   /// Bytes of the record that memory or the store has; empty: absent.
   Task<Buffer> ReadBytes(Digest digest, Until until);
   /// nullptr where somebody was faster.
-  Task<EntryRef> Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record, Until until);
-  Task<EntryRef> ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, Until until);
+  Task<EntryRef> Write(Digest digest, EntryRef before, uint64_t version, proto::EntryRecordT record, bool is_durable,
+                       Until until);
+  Task<EntryRef> ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, bool is_durable,
+                                 Until until);
 
   cache::Index& index_;
   const Config& config_;

@@ -26,8 +26,10 @@ std::shared_ptr<const Buffer> OriginOf(const proto::GraphRecordT& record) {
   return std::make_shared<const Buffer>(record.origin->envelope.begin(), record.origin->envelope.end());
 }
 
-cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record,
-                                 Until until) {
+namespace {
+
+cache::Task<void> Put(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record, bool is_durable,
+                      Until until) {
   const Buffer bytes = proto::PackMessage<proto::GraphRecord>(record);
   while (true) {
     CO_TRY(until.Check());
@@ -35,10 +37,23 @@ cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const pr
     const cache::RecordKey key{cache::Table::kGraphs, graph_key};
     cache::RecordFacts facts;
     facts.cost_s = record.compile_s;
+    facts.is_durable = is_durable;
     CO_TRY_ASSIGN(const uint64_t version, co_await index.CompareAndSet(key, records.front().version, bytes,
                                                                        std::move(facts), until));
     if (version != 0) co_return Status();
   }
+}
+
+}  // namespace
+
+cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record,
+                                 Until until) {
+  return Put(index, graph_key, record, /*is_durable=*/true, std::move(until));
+}
+
+cache::Task<void> PutGraphRecordFirst(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record,
+                                      Until until) {
+  return Put(index, graph_key, record, /*is_durable=*/false, std::move(until));
 }
 
 }  // namespace ingot::daemon

@@ -108,7 +108,7 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
   if (!record || !*record) co_return none;
   const proto::GraphRecordT& known = **record;
   if (known.failure && !FailureInForce(*known.failure, core_.clock.now_s())) co_return none;
-  Ignore(co_await PutGraphRecord(core_.index, graph_key, known, until), "it is asked for again next time");
+  Ignore(co_await PutGraphRecordFirst(core_.index, graph_key, known, until), "it is asked for again next time");
   if (known.failure) co_return std::optional<Result<Landed>>(Result<Landed>(ErrorOf(*known.failure)));
   Landed landed{{known.artifact_low, known.artifact_high}, known.artifact_bytes, known.compile_s};
   landed.origin = OriginOf(known);
