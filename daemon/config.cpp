@@ -46,6 +46,7 @@ constexpr ConfigField kFields[] = {
     {"request_bytes_max", "bytes of one request", &Config::request_bytes_max},
     {"requests_bytes_max", "bytes of all requests that are received or answered", &Config::requests_bytes_max},
     {"replies_bytes_max", "bytes of replies one connection may leave unread", &Config::replies_bytes_max},
+    {"unread_bytes_max", "bytes of replies all connections together may leave unread", &Config::unread_bytes_max},
     {"pool_threads", "threads for lookups that read the disk, and as many for compiles and writes",
      &Config::pool_threads},
     {"pool_queue_max", "requests waiting for those threads", &Config::pool_queue_max},

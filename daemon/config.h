@@ -41,6 +41,7 @@ struct Config {
   uint64_t request_bytes_max = 256u << 20;
   uint64_t requests_bytes_max = 1024u << 20;
   uint64_t replies_bytes_max = 64u << 20;
+  uint64_t unread_bytes_max = 256u << 20;
   uint64_t pool_threads = 4;
   uint64_t pool_queue_max = 1024;
   uint64_t admin_threads = 2;

@@ -8,6 +8,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 #include "base/metrics.h"
@@ -102,6 +103,7 @@ void Session::Close() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   outgoing_.clear();
+  share_.unread_bytes -= std::exchange(outgoing_bytes_, 0);
   for (auto& [request, pending] : pending_) {
     if (pending.deadline) pending.deadline->cancel();
   }
@@ -343,6 +345,10 @@ Reply Session::Bounded(Reply reply) const {
     return refused(fmt::format("busy: {} bytes of replies are unread, the limit is {} (replies_bytes_max)",
                                outgoing_bytes_, bytes_max));
   }
+  if (reply.type != MessageType::Error && !share_.HasRoomForReply(bytes, outgoing_bytes_)) {
+    return refused(fmt::format("busy: {} bytes of replies are unread by all clients together, the limit is {} "
+                               "(unread_bytes_max)", share_.unread_bytes, share_.config.unread_bytes_max));
+  }
   return reply;
 }
 
@@ -357,6 +363,7 @@ void Session::Send(uint32_t request, Reply reply) {
   header.descriptors = static_cast<uint8_t>(out.reply.files.size());
   out.header = proto::EncodeHeader(header);
   outgoing_bytes_ += out.size();
+  share_.unread_bytes += out.size();
   outgoing_.push_back(std::move(out));
   Flush();
 }
@@ -384,6 +391,7 @@ void Session::Flush() {
     }
     if (front.sent < front.size()) continue;
     outgoing_bytes_ -= front.size();
+    share_.unread_bytes -= front.size();
     outgoing_.pop_front();
     used_ = SteadyClock::now();
     // The next one has a time of its own.

@@ -30,6 +30,8 @@ struct SessionShare {
   std::string build;
   /// Bytes of requests that are being received or answered.
   uint64_t held_bytes = 0;
+  /// Bytes of replies that are not with the kernel yet.
+  uint64_t unread_bytes = 0;
   uint64_t unanswered = 0;
   bool draining = false;
   /// Called when `unanswered` has come to zero, and while draining when replies were written.
@@ -42,6 +44,11 @@ struct SessionShare {
   bool HasRoomFor(uint64_t bytes, uint64_t held) const {
     return bytes <= config.requests_bytes_max / std::max<uint64_t>(1, config.sessions_max) ||
            held_bytes - held + bytes <= config.requests_bytes_max;
+  }
+  /// The same for a reply of so many bytes to a session that has left some unread.
+  bool HasRoomForReply(uint64_t bytes, uint64_t unread) const {
+    return unread + bytes <= config.unread_bytes_max / std::max<uint64_t>(1, config.sessions_max) ||
+           unread_bytes + bytes <= config.unread_bytes_max;
   }
 };
 
@@ -118,7 +125,10 @@ class Session : public std::enable_shared_from_this<Session> {
   void Flush();
   Written WriteSome(Outgoing& out);
   /// So much is unread that nothing more is begun.
-  bool is_full() const { return outgoing_bytes_ > share_.config.replies_bytes_max / 2; }
+  bool is_full() const {
+    return outgoing_bytes_ > share_.config.replies_bytes_max / 2 ||
+           (outgoing_bytes_ != 0 && share_.unread_bytes > share_.config.unread_bytes_max / 2);
+  }
   void Hold();
   /// The earliest of the times at which this session is ended unless something happens.
   SteadyClock::time_point Due() const;

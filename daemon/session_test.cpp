@@ -176,6 +176,29 @@ TEST_F(SessionTest, EndsAClientThatReadsNothing) {
   ExpectAlive();
 }
 
+TEST_F(SessionTest, WhatAllLeaveUnreadIsBoundedAndOthersHaveTheirPart) {
+  Restart([](Config& config) {
+    config.unread_bytes_max = 1 << 20;
+    config.sessions_max = 8;
+  });
+  const Buffer frame = LookupFrame();
+  // Beside what the kernel holds for them the daemon may hold half of that, and what it has just read.
+  constexpr size_t kTakenMax = 32u << 20;
+  size_t taken = 0;
+  std::vector<proto::UniqueFd> sockets;
+  for (int i = 0; i < 4; ++i) {
+    sockets.push_back(Raw());
+    while (taken < kTakenMax) {
+      const ssize_t sent = send(sockets.back().get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) taken += static_cast<size_t>(sent);
+      pollfd writable{sockets.back().get(), POLLOUT, 0};
+      if (sent < 0 && poll(&writable, 1, 500) == 0) break;
+    }
+  }
+  EXPECT_LT(taken, kTakenMax);
+  EXPECT_TRUE(Connect()->Query("status"));
+}
+
 TEST_F(SessionTest, CompilesStarveNeitherLookupsNorQueries) {
   Mutex mutex;
   CondVar changed;
