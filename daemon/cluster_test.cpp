@@ -578,10 +578,10 @@ TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
   cache::LocalIndex other_index{other_store};
   const auto first = std::make_shared<ShakyIndex>(index_);
   const auto second = std::make_shared<ShakyIndex>(other_index);
-  cache::ShardedIndexOptions options;
+  cache::ShardLimits options;
   options.answer_max = std::chrono::milliseconds(50);
   const std::vector<std::string> names = {"first", "second"};
-  cache::ShardedIndex both({{names[0], first}, {names[1], second}}, first, SystemClock(), options);
+  cache::ShardedIndex both({{names[0], first}, {names[1], second}}, SystemClock(), options);
   place_ = &both;
   const auto a = Start("a");
   Cluster& cluster = a->core().cluster;
