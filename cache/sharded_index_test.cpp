@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fake_clock.h"
+#include "base/metrics.h"
 #include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "cache/rendezvous.h"
@@ -161,8 +162,11 @@ TEST_F(ShardedIndexTest, ALostShardIsLeftAloneAndTriedAgain) {
   const RecordKey key = KeyOf("a");
   AwayIndex& lost = Choice(key.digest, 0);
   lost.away = true;
+  const uint64_t refused = GlobalMetrics().Get(Counter::cluster_refused);
   for (int i = 0; i < 10; ++i) Get(key);
   EXPECT_EQ(lost.asked, 3);
+  // The first call found out, by its fourth try; the others asked the next at once.
+  EXPECT_EQ(GlobalMetrics().Get(Counter::cluster_refused) - refused, 10u);
   EXPECT_NE(index_->Describe().find("left alone"), std::string::npos);
   lost.away = false;
   clock_.AdvanceSeconds(1);

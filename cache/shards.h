@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/metrics.h"
 #include "base/until.h"
 #include "cache/circuit_breaker.h"
 #include "cache/rendezvous.h"
@@ -77,6 +78,7 @@ class Shards {
       CO_TRY(until.Check());
       CO_TRY(limit.Check());
       if (!held.breaker.Allow()) {
+        GlobalMetrics().Add(Counter::cluster_refused);
         co_return Error(Code::kUnavailable, "the shard failed of late and is left alone for a while: " +
                                                 held.breaker.facts().why);
       }
