@@ -102,9 +102,15 @@ class ShardedBlobsTest : public testing::Test {
     return RunTask(blobs_.Has(std::move(digests), Until::Done()));
   }
 
+  static ShardLimits Limits() {
+    ShardLimits limits = ShardedBlobs::LimitsOf();
+    // The clock stands still.
+    limits.breaker.apart_ms_min = 0;
+    return limits;
+  }
   FakeClock clock_;
   Places places_{5};
-  ShardedBlobs blobs_{places_.Shards(), clock_};
+  ShardedBlobs blobs_{places_.Shards(), clock_, Limits()};
 };
 
 TEST_F(ShardedBlobsTest, ALostShardIsAMissAndTheNextTakesItsBlobs) {

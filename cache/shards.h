@@ -18,6 +18,7 @@
 #include "cache/circuit_breaker.h"
 #include "cache/rendezvous.h"
 #include "cache/task.h"
+#include "cache/waiter.h"
 
 namespace ingot::cache {
 
@@ -28,7 +29,7 @@ struct ShardLimits {
   /// A call that had less time than this, and no answer, says nothing of its shard.
   std::chrono::milliseconds fair_min{100};
   /// Times that one call is tried in one shard, while its breaker lets it.
-  uint32_t tries_max = 100;
+  uint32_t tries_max = 10;
 };
 
 /// Whether an error says that the shard is in trouble, not the call.
@@ -97,8 +98,13 @@ class Shards {
       } else {
         held.breaker.Failed(result.error().ToText());
       }
+      const bool is_left_alone = held.breaker.facts().state != CircuitBreaker::State::kClosed;
       // One connection that was cut is no shard that is away; where one answer did not come the next takes as long.
-      if (!over || is_silent || tries >= limits_.tries_max || !limit.Check()) co_return std::move(result).error();
+      if (!over || is_silent || is_left_alone || tries >= limits_.tries_max) co_return std::move(result).error();
+      // While it is made anew; what fails sooner is no other failure for the breaker either.
+      const auto nothing = std::make_shared<Waiter>();
+      const Until pause = limit.AtMost(std::chrono::milliseconds(limits_.breaker.apart_ms_min));
+      Ignore(co_await Waiter::Wait(nothing, pause), "the loop looks at its time");
     }
   }
   template <typename T>
