@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <charconv>
+#include <random>
 
 namespace ingot {
 
@@ -29,6 +30,12 @@ Result<Digest> Digest::FromHex(std::string_view hex) {
     if (code != std::errc() || end != begin + 16) return invalid();
   }
   return digest;
+}
+
+Digest RandomDigest() {
+  std::random_device random;
+  const auto half = [&random] { return uint64_t{random()} << 32 | random(); };
+  return {half(), half()};
 }
 
 Digest DigestOf(Bytes bytes) {

@@ -31,6 +31,8 @@ struct Digest {
 
 Digest DigestOf(Bytes bytes);
 inline Digest DigestOf(std::string_view text) { return DigestOf(AsBytes(text)); }
+/// A name that nobody else has: 128 bits of the system's chance.
+Digest RandomDigest();
 
 /// Digests a stream; Add(a), Add(b) equals one Add of the concatenation, so callers that digest
 /// several fields add each field's size first (AddField does).

@@ -51,7 +51,7 @@
   X(cluster_blobs_read, "artifacts read from the cluster")                           \
   X(cluster_blobs_written, "artifacts written to the cluster")                       \
   X(cluster_errors, "calls of a cluster tier that failed or took too long")          \
-  X(cluster_refused, "calls not made because a cluster tier had failed of late")     \
+  X(cluster_refused, "calls not made because a server of the cluster had failed of late") \
   X(cluster_distrusted, "records of the cluster that were not taken")                \
   X(trust_walks, "walks through the store for what is not trusted any more")         \
   X(cluster_unsent, "entries and graphs that could not be given to other machines")  \

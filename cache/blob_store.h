@@ -13,7 +13,7 @@
 namespace ingot::cache {
 
 /// Immutable bytes by the digest of the bytes: artifacts and texts of graphs. One of the three ports of storage
-/// (cache/index.h: records that change; cache/upkeep.h: what one machine does for its own disk).
+/// (cache/index.h: records that change; cache/store.h: what one machine does for its own disk).
 ///
 /// Since a name stands for one byte string, writing twice is harmless and nobody needs to be first. What is read has
 /// been held against its name by the store that read it from disk or network; nobody checks it again.

@@ -23,7 +23,7 @@ struct RecordKey {
 };
 
 /// A record as it was read. Each write of a record gives it another version, never one that it had before, also
-/// when it was deleted meanwhile. 0 is the version of a record that is absent.
+/// when it was deleted meanwhile. 0 is the version of a record that is absent. Versions and fences are below 2^60.
 struct Record {
   Buffer value;
   uint64_t version = 0;
@@ -54,7 +54,7 @@ struct RecordPage {
     int64_t created = 0;  ///< Unix seconds
   };
   std::vector<Row> rows;
-  /// Where the next page begins; empty after the last.
+  /// Where the next page begins (cache/listing_place.h); empty after the last.
   std::string next;
 };
 
@@ -88,12 +88,12 @@ class Index {
                                        Until until) = 0;
   /// Deletes where the record still has version `expected`. False when somebody was faster, or it is gone.
   virtual Task<bool> CompareAndDelete(RecordKey key, uint64_t expected, Until until) = 0;
-  /// Rows of a table in the order of digests, or of one group, the newest first (rows of one second in any order).
+  /// Rows of a table in the order of digests, or of one group, the newest first (those of one second by digests).
   /// `after`: RecordPage::next of the page before, or empty: the beginning. Rows written or deleted meanwhile may be
   /// missed or seen; all others appear once. kInvalid: `after` is none of ours.
   virtual Task<RecordPage> List(Table table, std::optional<std::string> group, std::string after, size_t limit,
                                 Until until) = 0;
-  /// Names of the groups of a table, in any fixed order; may name some that are empty by now. Pages as List.
+  /// Names of the groups of a table in the order of their digests; may name some that are empty by now. Pages as List.
   struct GroupPage {
     std::vector<std::string> groups;
     std::string next;
@@ -120,5 +120,7 @@ class Index {
   virtual std::optional<CircuitBreaker::Facts> breaker() const { return std::nullopt; }
 };
 inline constexpr size_t kRecordBytesMax = 16u << 20;
+/// kInvalid: something of a record is over its limit.
+Status CheckRecord(const Buffer& value, const RecordFacts& facts);
 
 }  // namespace ingot::cache

@@ -37,6 +37,8 @@ class IndexWorld {
 struct IndexKind {
   std::string name;
   std::function<std::unique_ptr<IndexWorld>()> make;
+  /// False: of two who write one record at once both may be told that they were first.
+  bool is_linearizable = true;
 };
 inline void PrintTo(const IndexKind& kind, std::ostream* out) { *out << kind.name; }
 inline std::string NameOfKind(const ::testing::TestParamInfo<IndexKind>& info) { return info.param.name; }
@@ -225,6 +227,7 @@ TEST_P(IndexContract, RefusesWhatIsOverALimit) {
 }
 
 TEST_P(IndexContract, WritersOfOneRecordLoseNothing) {
+  if (!GetParam().is_linearizable) GTEST_SKIP() << "a lost race may be told as won";
   const RecordKey key = KeyOf("counter");
   constexpr int kWriters = 8;
   constexpr int kEach = 20;
@@ -509,6 +512,7 @@ TEST_P(IndexContract, FencesGrowAndStaleOnesDoNothing) {
   }
   EXPECT_FALSE(Must(index().Renew(key, last, "late", kLong, testing_until())));
   EXPECT_FALSE(Must(index().Renew(DigestOf("never held"), 1, "", kLong, testing_until())));
+  EXPECT_FALSE(Must(index().Renew(DigestOf("never held"), 0, "", kLong, testing_until())));
 }
 
 TEST_P(IndexContract, RenewalsSayHowFarTheWorkIs) {
@@ -566,6 +570,7 @@ TEST_P(IndexContract, RenewalsKeepALease) {
 }
 
 TEST_P(IndexContract, HistoriesOfARecordAreLinearizable) {
+  if (!GetParam().is_linearizable) GTEST_SKIP() << "a lost race may be told as won";
   for (int round = 0; round < 20; ++round) {
     const RecordKey key = KeyOf("history" + std::to_string(round));
     ingot::testing::CheckRegister(runner_, {&index(0), &index(1), &index(2), &index(0)}, key, kLong);

@@ -13,6 +13,7 @@
 #include "cache/index_contract.h"
 #include "cache/memory_store.h"
 #include "cache/rocks_store.h"
+#include "cache/sharded_index.h"
 #include "tests/support/register_history.h"
 
 namespace ingot::cache {
@@ -53,8 +54,29 @@ class RocksWorld final : public IndexWorld {
 };
 std::unique_ptr<IndexWorld> Rocks() { return std::make_unique<RocksWorld>(); }
 
+/// Clients that share the keys among the same three.
+class ShardedWorld final : public IndexWorld {
+ public:
+  ShardedWorld() {
+    std::vector<IndexShard> shards;
+    for (int i = 0; i < 3; ++i) {
+      stores_.push_back(std::make_unique<MemoryStore>());
+      shards.push_back({"shard" + std::to_string(i), std::make_shared<LocalIndex>(*stores_.back())});
+    }
+    for (auto& client : clients_) client = std::make_unique<ShardedIndex>(shards, SystemClock());
+  }
+  Index& client(size_t which) override { return *clients_[which % 3]; }
+
+ private:
+  std::vector<std::unique_ptr<MemoryStore>> stores_;
+  std::unique_ptr<ShardedIndex> clients_[3];
+};
+std::unique_ptr<IndexWorld> Sharded() { return std::make_unique<ShardedWorld>(); }
+
 INSTANTIATE_TEST_SUITE_P(Local, IndexContract,
-                         ::testing::Values(IndexKind{"memory", Memory}, IndexKind{"rocks", Rocks}), NameOfKind);
+                         ::testing::Values(IndexKind{"memory", Memory}, IndexKind{"rocks", Rocks},
+                                           IndexKind{"sharded", Sharded}),
+                         NameOfKind);
 
 // The checker itself: a register whose calls write a value, or read one.
 

@@ -22,12 +22,15 @@ Error BadCursor() { return Error(Code::kInvalid, "a page cannot begin here: take
 void MemoryStore::Unlink(Rows& rows, const Digest& key, const Row& row) {
   rows.order.erase({ScoreOf(row.stat, options_.use_half_life_s), key});
   if (row.group.empty()) return;
-  rows.groups[row.group].erase({-row.stat.created, key});
+  rows.groups[DigestOf(row.group)].rows.erase({row.stat.created, key});
 }
 
 void MemoryStore::Link(Rows& rows, const Digest& key, const Row& row) {
   if (!row.stat.pinned) rows.order.insert({ScoreOf(row.stat, options_.use_half_life_s), key});
-  if (!row.group.empty()) rows.groups[row.group].insert({-row.stat.created, key});
+  if (row.group.empty()) return;
+  Group& group = rows.groups[DigestOf(row.group)];
+  group.name = row.group;
+  group.rows.insert({row.stat.created, key});
 }
 
 Result<uint64_t> MemoryStore::Read(Table table, const Digest& key, const Room& room) {
@@ -150,29 +153,34 @@ Result<Page<GroupRow>> MemoryStore::ListGroup(Table table, const std::string& gr
   }
   MutexLock lock(mutex_);
   Rows& rows = Of(table);
-  const auto found = rows.groups.find(group);
+  const auto found = rows.groups.find(DigestOf(group));
   if (found == rows.groups.end()) return page;
-  auto at = after.empty() ? found->second.begin() : found->second.lower_bound({-first.first, first.second});
-  for (; at != found->second.end(); ++at) {
+  const auto& members = found->second.rows;
+  for (auto at = after.empty() ? members.begin() : members.lower_bound(first); at != members.end(); ++at) {
     if (page.rows.size() == limit) {
-      page.next = GroupKey(table, {}, -at->first, at->second).substr(17);
+      page.next = GroupKey(table, {}, at->first, at->second).substr(17);
       break;
     }
-    page.rows.push_back({at->second, -at->first, rows.rows.at(at->second).summary});
+    page.rows.push_back({at->second, at->first, rows.rows.at(at->second).summary});
   }
   return page;
 }
 
 Result<Page<std::string>> MemoryStore::ListGroups(Table table, const std::string& after, size_t limit) {
+  if (!after.empty() && after.size() != 16) return BadCursor();
   Page<std::string> page;
+  Digest first;
+  if (!after.empty()) {
+    TRY_ASSIGN(first, DigestFromFactsKey(AsBytes(" " + after)));
+  }
   MutexLock lock(mutex_);
   const auto& groups = Of(table).groups;
-  for (auto at = after.empty() ? groups.begin() : groups.lower_bound(after); at != groups.end(); ++at) {
+  for (auto at = groups.lower_bound(first); at != groups.end(); ++at) {
     if (page.rows.size() == limit) {
-      page.next = at->first;
+      page.next = RowKey(at->first);
       break;
     }
-    page.rows.push_back(at->first);
+    page.rows.push_back(at->second.name);
   }
   return page;
 }

@@ -57,11 +57,21 @@ class MemoryStore : public Store {
       return std::pair(a.high, a.low) < std::pair(b.high, b.low);
     }
   };
+  struct NewestFirst {
+    bool operator()(const std::pair<int64_t, Digest>& a, const std::pair<int64_t, Digest>& b) const {
+      return a.first != b.first ? a.first > b.first : ByHex()(a.second, b.second);
+    }
+  };
+  struct Group {
+    std::string name;
+    /// Time of creation, key.
+    std::set<std::pair<int64_t, Digest>, NewestFirst> rows;
+  };
   struct Rows {
     std::map<Digest, Row, ByHex> rows;
     std::set<std::pair<double, Digest>> order;
-    /// By group: negative time of creation, key.
-    std::map<std::string, std::set<std::pair<int64_t, Digest>>> groups;
+    /// By the digests of the groups' names, as the store on disk has them.
+    std::map<Digest, Group, ByHex> groups;
     uint64_t bytes = 0;
   };
 

@@ -44,9 +44,9 @@ RecordKey KeyOf(std::string_view name) { return {Table::kEntries, DigestOf(name)
 /// One client with its thread.
 class Client {
  public:
-  explicit Client(std::vector<std::string> urls, const std::function<void(RedisIndexOptions&)>& change = nullptr) {
+  explicit Client(std::string url, const std::function<void(RedisIndexOptions&)>& change = nullptr) {
     RedisIndexOptions options;
-    options.urls = std::move(urls);
+    options.url = std::move(url);
     // Servers of tests come back at once.
     options.client.backoff_max = milliseconds(100);
     if (change) change(options);
@@ -92,7 +92,7 @@ class RedisFaultTest : public ::testing::Test {
 
 TEST_F(RedisFaultTest, ServerThatIsKilledComesBack) {
   RedisServer server;
-  Client client({server.url()});
+  Client client(server.url());
   const RecordKey key = KeyOf("a");
   const auto first = Set(client, key, 0, "one");
   ASSERT_TRUE(first);
@@ -118,7 +118,7 @@ TEST_F(RedisFaultTest, ServerThatIsKilledComesBack) {
 
 TEST_F(RedisFaultTest, ForgottenScriptsAndCountersComeBack) {
   RedisServer server;
-  Client client({server.url()});
+  Client client(server.url());
   const RecordKey key = KeyOf("a");
   const auto first = Set(client, key, 0, "one");
   ASSERT_TRUE(first);
@@ -131,7 +131,7 @@ TEST_F(RedisFaultTest, ForgottenScriptsAndCountersComeBack) {
 
 TEST_F(RedisFaultTest, VersionsGoOnWhereTheClockIsBehind) {
   RedisServer server;
-  Client client({server.url()});
+  Client client(server.url());
   // Five minutes from now: the server's clock was set back.
   const uint64_t ahead = (static_cast<uint64_t>(std::time(nullptr)) + 300) * 1000000;
   server.Ask("SET ingot:n " + std::to_string(ahead));
@@ -144,7 +144,7 @@ TEST_F(RedisFaultTest, VersionsGoOnWhereTheClockIsBehind) {
 
 TEST_F(RedisFaultTest, FrozenServerCostsOnlyTheTimeGiven) {
   RedisServer server;
-  Client client({server.url()}, [](RedisIndexOptions& o) {
+  Client client(server.url(), [](RedisIndexOptions& o) {
     o.client.silence_max = milliseconds(300);
     o.client.connect_max = milliseconds(300);
   });
@@ -165,7 +165,7 @@ TEST_F(RedisFaultTest, FrozenServerCostsOnlyTheTimeGiven) {
 TEST_F(RedisFaultTest, StoppedCallsLeaveTheConnectionUsable) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
-  Client client({"unix://" + proxy.socket()}, [](RedisIndexOptions& o) { o.client.silence_max = kLong; });
+  Client client("unix://" + proxy.socket(), [](RedisIndexOptions& o) { o.client.silence_max = kLong; });
   ASSERT_TRUE(Set(client, KeyOf("a"), 0, "one"));
   const int connections = proxy.connections;
   proxy.hold = true;
@@ -189,7 +189,7 @@ TEST_F(RedisFaultTest, StoppedCallsLeaveTheConnectionUsable) {
 TEST_F(RedisFaultTest, CallsUnderWayAreBounded) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
-  Client client({"unix://" + proxy.socket()}, [](RedisIndexOptions& o) {
+  Client client("unix://" + proxy.socket(), [](RedisIndexOptions& o) {
     o.client.silence_max = kLong;
     o.client.calls_max = 10;
   });
@@ -246,7 +246,7 @@ TEST_F(RedisFaultTest, NothingAcknowledgedIsLostWhenConnectionsAreCut) {
   }
   stop = true;
   for (auto& writer : writers) Ignore(writer.get(), "counted");
-  Client after({server.url()});
+  Client after(server.url());
   const auto record = Get(after, key);
   ASSERT_TRUE(record);
   const int count = std::stoi(std::string(record->value.begin(), record->value.end()));
@@ -281,12 +281,12 @@ TEST_F(RedisFaultTest, HistoriesUnderFaultsAreLinearizable) {
 TEST_F(RedisFaultTest, AnswersCutAtAnyByteAreNoAnswers) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
-  Client writer({server.url()});
+  Client writer(server.url());
   ASSERT_TRUE(Set(writer, KeyOf("a"), 0, std::string(100, 'v')));
   int failed = 0;
   for (int64_t at = 0; at < 400; at += 3) {
     proxy.cut_after = at;
-    Client client({"unix://" + proxy.socket()});
+    Client client("unix://" + proxy.socket());
     const auto record = Get(client, KeyOf("a"));
     failed += !record;
     if (record) {
@@ -302,11 +302,11 @@ TEST_F(RedisFaultTest, AnswersCutAtAnyByteAreNoAnswers) {
 TEST_F(RedisFaultTest, DamagedAnswersAreNeverServed) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
-  Client client({"unix://" + proxy.socket()}, [](RedisIndexOptions& o) {
+  Client client("unix://" + proxy.socket(), [](RedisIndexOptions& o) {
     o.client.silence_max = milliseconds(50);
     o.client.backoff_min = o.client.backoff_max = milliseconds(1);
   });
-  Client writer({server.url()});
+  Client writer(server.url());
   const std::string value(3000, 'v');
   int served = 0;
   for (int i = 0; i < 60; ++i) {
@@ -329,7 +329,7 @@ TEST_F(RedisFaultTest, DamagedAnswersAreNeverServed) {
 
 TEST_F(RedisFaultTest, RecordDamagedInTheServerIsRemoved) {
   RedisServer server;
-  Client client({server.url()});
+  Client client(server.url());
   const RecordKey key = KeyOf("a");
   const auto version = Set(client, key, 0, "one");
   ASSERT_TRUE(version);
@@ -349,8 +349,8 @@ TEST_F(RedisFaultTest, RecordDamagedInTheServerIsRemoved) {
 TEST_F(RedisFaultTest, WaitersOutliveCutConnections) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
-  Client client({"unix://" + proxy.socket()});
-  Client other({server.url()});
+  Client client("unix://" + proxy.socket());
+  Client other(server.url());
   const Digest key = DigestOf("work");
   for (int round = 0; round < 5; ++round) {
     const auto lease = Await(other->Acquire(key, "other", kLong, Patient()));
@@ -374,8 +374,8 @@ TEST_F(RedisFaultTest, WaitersOutliveCutConnections) {
 
 TEST_F(RedisFaultTest, LeaseGivenTooLateIsGivenBack) {
   RedisServer server;
-  Client client({server.url()}, [](RedisIndexOptions& o) { o.client.silence_max = kLong; });
-  Client other({server.url()});
+  Client client(server.url(), [](RedisIndexOptions& o) { o.client.silence_max = kLong; });
+  Client other(server.url());
   const Digest key = DigestOf("work");
   ASSERT_TRUE(Get(client, KeyOf("connected")));
   server.Freeze();
@@ -393,59 +393,9 @@ TEST_F(RedisFaultTest, LeaseGivenTooLateIsGivenBack) {
   EXPECT_TRUE(is_ours);
 }
 
-TEST_F(RedisFaultTest, LostShardTakesOnlyItsOwnKeys) {
-  RedisServer servers[3];
-  Client client({servers[0].url(), servers[1].url(), servers[2].url()});
-  std::vector<RecordKey> keys;
-  std::vector<int> count(3);
-  for (int i = 0; i < 60; ++i) {
-    keys.push_back(KeyOf(std::to_string(i)));
-    ASSERT_TRUE(Set(client, keys.back(), 0, "x"));
-    ++count[client->ShardOf(keys.back().digest)];
-  }
-  for (const int some : count) EXPECT_GT(some, 5);
-  servers[1].Kill();
-  for (const RecordKey& key : keys) {
-    const auto record = Get(client, key);
-    if (client->ShardOf(key.digest) == 1) {
-      ASSERT_FALSE(record);
-      EXPECT_EQ(record.error().code(), Code::kUnavailable);
-    } else {
-      ASSERT_TRUE(record) << record.error().ToText();
-      EXPECT_TRUE(record->exists());
-    }
-  }
-  // A listing without some of its rows would be no listing.
-  EXPECT_EQ(Await(client->List(Table::kEntries, std::nullopt, "", 100, Patient())).error().code(), Code::kUnavailable);
-  EXPECT_THAT(client->Describe(), HasSubstr("cannot be reached"));
-}
-
-TEST_F(RedisFaultTest, OneMoreShardMovesOnlyWhatItTakes) {
-  IoThread thread;
-  RedisIndexOptions options;
-  options.urls = {"redis://a/0", "redis://u:pw@b/0", "redis://c/0"};
-  const auto three = RedisIndex::Open(thread.io(), options);
-  options.urls = {"redis://d/0", "redis://c/0", "redis://b/0", "redis://a/0"};
-  const auto four = RedisIndex::Open(thread.io(), options);
-  ASSERT_TRUE(three && four);
-  const size_t place_of[] = {3, 2, 1};
-  int moved = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const Digest digest = DigestOf(std::to_string(i));
-    const size_t now = (*four)->ShardOf(digest);
-    if (now == 0) {
-      ++moved;
-    } else {
-      EXPECT_EQ(now, place_of[(*three)->ShardOf(digest)]);
-    }
-  }
-  EXPECT_GT(moved, 300);
-  EXPECT_LT(moved, 700);
-}
-
 TEST_F(RedisFaultTest, RecordsEndWithTheirTimeAndLeaveTheListings) {
   RedisServer server;
-  Client client({server.url()}, [](RedisIndexOptions& o) {
+  Client client(server.url(), [](RedisIndexOptions& o) {
     o.ttl[static_cast<size_t>(Table::kEntries)] = milliseconds(150);
   });
   RecordFacts facts;
@@ -464,7 +414,7 @@ TEST_F(RedisFaultTest, RecordsEndWithTheirTimeAndLeaveTheListings) {
 
 TEST_F(RedisFaultTest, EvictedRecordsAreMissesAndLeaveTheListings) {
   RedisServer server;
-  Client client({server.url()});
+  Client client(server.url());
   RecordFacts facts;
   facts.group = "g";
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(Set(client, KeyOf(std::to_string(i)), 0, "x", facts));
@@ -487,7 +437,7 @@ TEST_F(RedisFaultTest, FullServerIsExhaustedOrForgets) {
   const std::string value(200000, 'v');
   {
     RedisServer server({"--maxmemory", "8mb", "--maxmemory-policy", "noeviction"});
-    Client client({server.url()});
+    Client client(server.url());
     std::optional<Code> code;
     for (int i = 0; i < 100 && !code; ++i) {
       const auto version = Set(client, KeyOf(std::to_string(i)), 0, value);
@@ -497,7 +447,7 @@ TEST_F(RedisFaultTest, FullServerIsExhaustedOrForgets) {
     EXPECT_TRUE(Get(client, KeyOf("0"))->exists());
   }
   RedisServer server({"--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru"});
-  Client client({server.url()});
+  Client client(server.url());
   uint64_t last = 0;
   for (int i = 0; i < 100; ++i) {
     const auto version = Set(client, KeyOf(std::to_string(i)), 0, value);
@@ -520,12 +470,12 @@ TEST_F(RedisFaultTest, FullServerIsExhaustedOrForgets) {
 
 TEST_F(RedisFaultTest, LogsInAndTellsNobodyThePassword) {
   RedisServer server({"--requirepass", "hushhush"});
-  Client client({"unix://:hushhush@" + server.socket() + "?db=3"});
+  Client client("unix://:hushhush@" + server.socket() + "?db=3");
   const auto version = Set(client, KeyOf("a"), 0, "one");
   ASSERT_TRUE(version) << version.error().ToText();
   EXPECT_THAT(client->Describe(), AllOf(HasSubstr(server.socket()), HasSubstr("connected"), Not(HasSubstr("hush"))));
   for (const std::string login : {":hushwrong@", "nobody:hushhush@", ""}) {
-    Client refused({"unix://" + login + server.socket()});
+    Client refused("unix://" + login + server.socket());
     const auto record = Get(refused, KeyOf("a"));
     ASSERT_FALSE(record);
     EXPECT_EQ(record.error().code(), Code::kUnavailable);
@@ -535,7 +485,7 @@ TEST_F(RedisFaultTest, LogsInAndTellsNobodyThePassword) {
   // Some servers repeat what they were told.
   FakeService parrot(
       [](size_t, const std::string&) { return "-ERR unknown command, with args 'AUTH' 'hushhush'\r\n"; });
-  Client told({"unix://:hushhush@" + parrot.socket()});
+  Client told("unix://:hushhush@" + parrot.socket());
   const auto record = Get(told, KeyOf("a"));
   ASSERT_FALSE(record);
   EXPECT_THAT(record.error().message(), AllOf(HasSubstr("unknown command"), Not(HasSubstr("hush"))));
@@ -545,7 +495,7 @@ TEST_F(RedisFaultTest, ServerThatRefusesIsNotAskedForEver) {
   RedisServer server;
   CuttingProxy proxy(CuttingProxy::Unix(server.socket()));
   proxy.refuse = true;
-  Client client({"unix://" + proxy.socket()}, [](RedisIndexOptions& o) {
+  Client client("unix://" + proxy.socket(), [](RedisIndexOptions& o) {
     o.client.backoff_min = milliseconds(1000);
     o.client.backoff_max = kLong;
   });
@@ -570,7 +520,7 @@ TEST_F(RedisFaultTest, NonsenseIsAnError) {
         std::string("$-1\r\n")}) {
     for (const bool hang_up : {false, true}) {
       FakeService fake([&](size_t n, const std::string&) { return n == 0 ? "+OK\r\n" : answer; }, hang_up);
-      Client client({"unix://" + fake.socket()}, [](RedisIndexOptions& o) {
+      Client client("unix://" + fake.socket(), [](RedisIndexOptions& o) {
         o.client.silence_max = milliseconds(100);
         o.poll_max = milliseconds(5);
         o.client.backoff_min = milliseconds(1);
@@ -596,7 +546,7 @@ TEST_F(RedisFaultTest, NonsenseIsAnError) {
   }
   // A record of another name under this one is none, whatever it says.
   FakeService fake([&](size_t n, const std::string&) { return n == 0 ? "+OK\r\n" : other; });
-  Client client({"unix://" + fake.socket()});
+  Client client("unix://" + fake.socket());
   const auto record = Get(client, KeyOf("a"), Until::In(milliseconds(400)));
   EXPECT_FALSE(record && record->exists());
 }
@@ -631,12 +581,12 @@ TEST_F(RedisFaultTest, TlsHoldsTheServerAgainstAuthorityAndName) {
                       "127.0.0.1", "--requirepass", "hush"});
   const std::string where = ":" + std::to_string(port);
   const std::string mine = "&cert=" + (files / "client.pem") + "&key=" + (files / "client.key");
-  Client client({"rediss://:hush@localhost" + where + "/1?ca=" + (files / "ca.pem") + mine});
+  Client client("rediss://:hush@localhost" + where + "/1?ca=" + (files / "ca.pem") + mine);
   const auto version = Set(client, KeyOf("a"), 0, std::string(100000, 'v'));
   ASSERT_TRUE(version) << version.error().ToText();
   EXPECT_EQ(Get(client, KeyOf("a"))->value.size(), 100000u);
   const auto fails = [&](const std::string& url, const std::string& why) {
-    Client refused({url});
+    Client refused(url);
     const auto record = Get(refused, KeyOf("a"));
     ASSERT_FALSE(record) << url;
     EXPECT_THAT(record.error().message(), HasSubstr(why)) << url;
@@ -654,10 +604,10 @@ TEST_F(RedisFaultTest, TcpServerIsReachedByNameAndAddress) {
   const uint16_t port = ingot::testing::FreePort();
   RedisServer server({"--port", std::to_string(port), "--bind", "127.0.0.1"});
   for (const std::string host : {"127.0.0.1", "localhost"}) {
-    Client client({"redis://" + host + ":" + std::to_string(port)});
+    Client client("redis://" + host + ":" + std::to_string(port));
     EXPECT_TRUE(Get(client, KeyOf("a"))) << host;
   }
-  Client nowhere({"redis://127.0.0.1:" + std::to_string(ingot::testing::FreePort())});
+  Client nowhere("redis://127.0.0.1:" + std::to_string(ingot::testing::FreePort()));
   EXPECT_EQ(Get(nowhere, KeyOf("a")).error().code(), Code::kUnavailable);
 }
 
@@ -665,9 +615,10 @@ TEST(RedisIndexTest, RefusesOptionsThatCannotBe) {
   IoThread thread;
   RedisIndexOptions options;
   EXPECT_FALSE(RedisIndex::Open(thread.io(), options));
-  options.urls = {"redis://a", "redis://u:pw@a:6379/0"};
-  EXPECT_FALSE(RedisIndex::Open(thread.io(), options));
-  options.urls = {"redis://a"};
+  options.url = "redis://u:pw@a:6379/0";
+  const auto opened = RedisIndex::Open(thread.io(), options);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ((*opened)->name(), "redis://a:6379/0");
   options.ttl[0] = milliseconds(-1);
   EXPECT_FALSE(RedisIndex::Open(thread.io(), options));
 }

@@ -5,15 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <deque>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 #include "base/log.h"
 #include "cache/lease_watch.h"
+#include "cache/listing_place.h"
 #include "cache/redis_scripts.h"
-#include "cache/rendezvous.h"
 
 namespace ingot::cache {
 namespace {
@@ -51,39 +49,11 @@ std::string CommandOf(const std::string& head, const std::string& name, const Wo
   return FormatRedisCommand(words);
 }
 
-Error NoCursor(std::string_view after) {
-  return Error(Code::kInvalid, fmt::format("no listing of this sort gave the place '{}' to go on from", after));
-}
-
-bool IsHex(std::string_view text) { return text.size() == 32 && Digest::FromHex(text).has_value(); }
-
-/// One row of a listing with its place in it: places of one listing compare like their rows.
-template <typename Row>
-struct Placed {
-  std::string place;
-  Row row;
-};
-
-/// What is left of a listing in one shard.
-template <typename Row>
-struct ShardRows {
-  std::deque<Placed<Row>> rows;
-  std::string after;
-  bool is_over = false;
-};
-
-/// Scores are seconds below zero, so that the newest comes first; places need no sign.
-std::string PlaceOf(int64_t created, std::string_view digest) {
-  return fmt::format("{:020}{}", std::numeric_limits<int64_t>::max() - created, digest);
-}
-
 }  // namespace
 
 struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
-  explicit State(RedisIndexOptions options) : options(std::move(options)) {}
-
-  size_t ShardOf(const Digest& digest) const { return RendezvousOrder(names, digest, 1).front(); }
-  RedisClient& ClientOf(const Digest& digest) const { return *clients[ShardOf(digest)]; }
+  State(boost::asio::io_context& io, RedisIndexOptions given, RedisClientOptions of_client)
+      : options(std::move(given)), name(of_client.url.ToText()), client(io, std::move(of_client)) {}
 
   std::string Key(std::string_view kind, std::string_view rest) const {
     return fmt::format("{}{}:{}", options.prefix, kind, rest);
@@ -96,7 +66,7 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   std::string Counter() const { return options.prefix + "n"; }
 
   /// An answer that no server of ours gives. Nothing else of that connection is believed.
-  Error Odd(RedisClient& client, const RedisCallRef& call, std::string_view asked) {
+  Error Odd(const RedisCallRef& call, std::string_view asked) {
     const std::string why = fmt::format("Redis answered '{}' with something else than its script does", asked);
     client.Distrust(call, why);
     return Error(Code::kUnavailable, why);
@@ -104,7 +74,7 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
 
   /// Runs a script by its name, or with its text where the server does not know it (yet, or any more). At least
   /// `items` items.
-  Task<RedisReply> Run(RedisClient& client, const RedisScript& script, Words keys, Words arguments, size_t items,
+  Task<RedisReply> Run(const RedisScript& script, Words keys, Words arguments, size_t items,
                        Until until, std::function<void(RedisReply)> late = nullptr) {
     for (int round = 0; round < 2; ++round) {
       CO_TRY(until.Check());
@@ -120,7 +90,7 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
       }
       if (!reply.Is(Kind::kArray) || reply.items.size() < items || !reply.items[0].Is(Kind::kString) ||
           reply.items[0].text != keys[0]) {
-        co_return Odd(client, call, keys[0]);
+        co_return Odd(call, keys[0]);
       }
       co_return std::move(reply);
     }
@@ -128,10 +98,10 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   /// The number that a script answered after its key.
-  Task<uint64_t> RunForNumber(RedisClient& client, const RedisScript& script, Words keys, Words arguments,
+  Task<uint64_t> RunForNumber(const RedisScript& script, Words keys, Words arguments,
                               Until until) {
     CO_TRY_ASSIGN(const RedisReply reply,
-                  co_await Run(client, script, keys, std::move(arguments), 2, std::move(until)));
+                  co_await Run(script, keys, std::move(arguments), 2, std::move(until)));
     const auto number = ParseNumber<uint64_t>(reply.items[1].text);
     if (!number) co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no number", keys[0]));
     co_return *number;
@@ -152,33 +122,23 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   Task<std::vector<Record>> GetSome(std::span<const RecordKey> keys, Until until) {
-    std::vector<std::vector<size_t>> wanted(clients.size());
-    for (size_t i = 0; i < keys.size(); ++i) wanted[ShardOf(keys[i].digest)].push_back(i);
-    std::vector<RedisCallRef> calls(clients.size());
-    for (size_t shard = 0; shard < clients.size(); ++shard) {
-      if (wanted[shard].empty()) continue;
-      std::string commands;
-      for (const size_t i : wanted[shard]) {
-        const std::string name = RecordName(keys[i]);
-        commands += ReadOf(name);
-      }
-      calls[shard] = clients[shard]->Start(std::move(commands), wanted[shard].size());
+    std::string commands;
+    for (const RecordKey& key : keys) {
+      const std::string of_key = RecordName(key);
+      commands += ReadOf(of_key);
     }
+    const RedisCallRef call = client.Start(std::move(commands), keys.size());
+    CO_TRY_ASSIGN(const std::vector<RedisReply> replies, co_await client.Finish(call, until));
     std::vector<Record> records(keys.size());
-    for (size_t shard = 0; shard < clients.size(); ++shard) {
-      if (calls[shard] == nullptr) continue;
-      CO_TRY_ASSIGN(const std::vector<RedisReply> replies, co_await clients[shard]->Finish(calls[shard], until));
-      for (size_t at = 0; at < replies.size(); ++at) {
-        const RedisReply& reply = replies[at];
-        const RecordKey& key = keys[wanted[shard][at]];
-        if (reply.Is(Kind::kError)) co_return ErrorOf(reply);
-        if (!IsRecord(reply)) co_return Odd(*clients[shard], calls[shard], RecordName(key));
-        auto record = RecordOf(key, reply);
-        if (record) {
-          records[wanted[shard][at]] = *std::move(record);
-        } else {
-          CO_TRY_ASSIGN(records[wanted[shard][at]], co_await ReadAgain(key, until));
-        }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const RedisReply& reply = replies[i];
+      if (reply.Is(Kind::kError)) co_return ErrorOf(reply);
+      if (!IsRecord(reply)) co_return Odd(call, RecordName(keys[i]));
+      auto record = RecordOf(keys[i], reply);
+      if (record) {
+        records[i] = *std::move(record);
+      } else {
+        CO_TRY_ASSIGN(records[i], co_await ReadAgain(keys[i], until));
       }
     }
     co_return records;
@@ -191,18 +151,17 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
 
   /// Tells a record that was damaged on its way from one that is damaged where it is; that one goes.
   Task<Record> ReadAgain(RecordKey key, Until until) {
-    RedisClient& client = ClientOf(key.digest);
-    const std::string name = RecordName(key);
-    const RedisCallRef call = client.Start(ReadOf(name), 1);
+    const std::string of_key = RecordName(key);
+    const RedisCallRef call = client.Start(ReadOf(of_key), 1);
     CO_TRY_ASSIGN(const std::vector<RedisReply> replies, co_await client.Finish(call, until));
     if (replies[0].Is(Kind::kError)) co_return ErrorOf(replies[0]);
-    if (!IsRecord(replies[0])) co_return Odd(client, call, name);
+    if (!IsRecord(replies[0])) co_return Odd(call, of_key);
     if (auto record = RecordOf(key, replies[0])) co_return *std::move(record);
-    LogWarn("removed a damaged record", {{"server", client.Describe()}, {"key", name}});
+    LogWarn("removed a damaged record", {{"server", client.Describe()}, {"key", of_key}});
     const std::string version = replies[0].items[0].text;
-    Words keys = {name};
+    Words keys = {of_key};
     Words arguments = {options.prefix, std::string(NameOf(key.table)), key.digest.ToHex(), version};
-    CO_TRY(co_await Run(client, TheRedisScripts().remove, std::move(keys), std::move(arguments), 2, until));
+    CO_TRY(co_await Run(TheRedisScripts().remove, std::move(keys), std::move(arguments), 2, until));
     co_return Record();
   }
 
@@ -226,67 +185,49 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
     return lease;
   }
 
-  Task<Lease> RunForLease(RedisClient& client, const RedisScript& script, Words keys, Words arguments, Until until,
+  Task<Lease> RunForLease(const RedisScript& script, Words keys, Words arguments, Until until,
                           std::function<void(RedisReply)> late = nullptr) {
-    CO_TRY_ASSIGN(const RedisReply reply, co_await Run(client, script, keys, std::move(arguments), 6,
+    CO_TRY_ASSIGN(const RedisReply reply, co_await Run(script, keys, std::move(arguments), 6,
                                                        std::move(until), std::move(late)));
     const auto lease = LeaseOf(reply);
     if (!lease) co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no lease", keys[0]));
     co_return *lease;
   }
 
-  /// Merges what the shards list by places; `read` turns an item of a script's rows into a row with its place.
+  /// The rows of a listing from a place on, and whether others follow. `from`: a script's own words for the place,
+  /// empty at the beginning; `read` turns an item into a row.
   template <typename Row>
-  Task<std::pair<std::vector<Placed<Row>>, bool>> Merge(
-      const RedisScript& script, std::string listing, std::string after, size_t limit,
-      std::function<Words(const std::string& after, size_t limit)> arguments,
-      std::function<std::optional<Placed<Row>>(const RedisReply&)> read, Until until) {
+  Task<std::pair<std::vector<Row>, bool>> ReadListing(
+      const RedisScript& script, std::string listing, std::string from, size_t limit,
+      std::function<Words(const std::string& from, size_t limit)> arguments,
+      std::function<std::optional<Row>(const RedisReply&)> read, Until until) {
     limit = std::max<size_t>(limit, 1);
-    std::vector<ShardRows<Row>> shards(clients.size());
-    for (ShardRows<Row>& shard : shards) shard.after = after;
-    std::pair<std::vector<Placed<Row>>, bool> out;
-    while (true) {
-      for (size_t i = 0; i < shards.size(); ++i) {
-        ShardRows<Row>& shard = shards[i];
-        while (shard.rows.empty() && !shard.is_over) {
-          // One more than asked for tells whether there is a next page.
-          const size_t count = std::min(limit - std::min(limit, out.first.size()) + 1, kRowsAtOnce);
-          Words keys = {listing};
-          Words words = arguments(shard.after, count);
-          CO_TRY_ASSIGN(const RedisReply reply,
-                        co_await Run(*clients[i], script, std::move(keys), std::move(words), 4, until));
-          if (!reply.items[1].Is(Kind::kInteger) || !reply.items[2].Is(Kind::kString) ||
-              !reply.items[3].Is(Kind::kArray)) {
-            co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no listing", listing));
-          }
-          shard.is_over = reply.items[1].integer != 1;
-          // A listing that does not go on would be read for ever.
-          if (!shard.is_over && reply.items[2].text == shard.after) {
-            co_return Error(Code::kUnavailable, fmt::format("the listing '{}' does not go on", listing));
-          }
-          shard.after = reply.items[2].text;
-          for (const RedisReply& item : reply.items[3].items) {
-            auto row = read(item);
-            if (!row) co_return Error(Code::kUnavailable, fmt::format("Redis listed in '{}' what is no row", listing));
-            shard.rows.push_back(*std::move(row));
-          }
-        }
+    std::pair<std::vector<Row>, bool> out;
+    for (bool is_over = false; !is_over && out.first.size() <= limit;) {
+      // One more than asked for tells whether there is a next page.
+      const size_t count = std::min(limit - out.first.size() + 1, kRowsAtOnce);
+      Words keys = {listing};
+      Words words = arguments(from, count);
+      CO_TRY_ASSIGN(const RedisReply reply, co_await Run(script, std::move(keys), std::move(words), 4, until));
+      if (!reply.items[1].Is(Kind::kInteger) || !reply.items[2].Is(Kind::kString) ||
+          !reply.items[3].Is(Kind::kArray)) {
+        co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no listing", listing));
       }
-      ShardRows<Row>* first = nullptr;
-      for (ShardRows<Row>& shard : shards) {
-        if (!shard.rows.empty() && (!first || shard.rows.front().place < first->rows.front().place)) first = &shard;
+      is_over = reply.items[1].integer != 1;
+      // A listing that does not go on would be read for ever.
+      if (!is_over && reply.items[2].text == from) {
+        co_return Error(Code::kUnavailable, fmt::format("the listing '{}' does not go on", listing));
       }
-      if (first == nullptr) co_return out;
-      Placed<Row> row = std::move(first->rows.front());
-      first->rows.pop_front();
-      // A group may be in several shards.
-      if (!out.first.empty() && out.first.back().place == row.place) continue;
-      if (out.first.size() == limit) {
-        out.second = true;
-        co_return out;
+      from = reply.items[2].text;
+      for (const RedisReply& item : reply.items[3].items) {
+        auto row = read(item);
+        if (!row) co_return Error(Code::kUnavailable, fmt::format("Redis listed in '{}' what is no row", listing));
+        out.first.push_back(*std::move(row));
       }
-      out.first.push_back(std::move(row));
     }
+    out.second = out.first.size() > limit;
+    if (out.second) out.first.resize(limit);
+    co_return out;
   }
 
   static std::optional<RecordPage::Row> RowOf(const RedisReply& item) {
@@ -299,44 +240,24 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   const RedisIndexOptions options;
-  std::vector<std::string> names;
-  std::vector<std::shared_ptr<RedisClient>> clients;
+  const std::string name;
+  RedisClient client;
 };
 
 RedisIndex::RedisIndex(std::shared_ptr<State> state) : state_(std::move(state)) {}
 RedisIndex::~RedisIndex() = default;
 
 Result<std::unique_ptr<RedisIndex>> RedisIndex::Open(boost::asio::io_context& io, RedisIndexOptions options) {
-  if (options.urls.empty()) return Error(Code::kInvalid, "a Redis index needs the URL of at least one server");
   for (const auto ttl : options.ttl) {
     if (ttl.count() < 0) return Error(Code::kInvalid, "a time to live is not below zero");
   }
-  auto state = std::make_shared<State>(std::move(options));
-  for (const std::string& text : state->options.urls) {
-    RedisClientOptions client = state->options.client;
-    TRY_ASSIGN(client.url, RedisUrl::Parse(text));
-    std::string name = client.url.ToText();
-    if (std::count(state->names.begin(), state->names.end(), name) > 0) {
-      return Error(Code::kInvalid, fmt::format("the Redis server {} is named twice", name));
-    }
-    state->names.push_back(std::move(name));
-    state->clients.push_back(std::make_shared<RedisClient>(io, std::move(client)));
-  }
+  RedisClientOptions client = options.client;
+  TRY_ASSIGN(client.url, RedisUrl::Parse(options.url));
+  auto state = std::make_shared<State>(io, std::move(options), std::move(client));
   return std::unique_ptr<RedisIndex>(new RedisIndex(std::move(state)));
 }
 
-size_t RedisIndex::ShardOf(const Digest& digest) const { return state_->ShardOf(digest); }
-
-std::vector<IndexShard> RedisIndex::Shards() const {
-  std::vector<IndexShard> shards;
-  for (size_t i = 0; i < state_->clients.size(); ++i) {
-    auto state = std::make_shared<State>(state_->options);
-    state->names = {state_->names[i]};
-    state->clients = {state_->clients[i]};
-    shards.push_back({state_->names[i], std::shared_ptr<Index>(new RedisIndex(std::move(state)))});
-  }
-  return shards;
-}
+const std::string& RedisIndex::name() const { return state_->name; }
 
 Task<std::vector<Record>> RedisIndex::Get(std::vector<RecordKey> keys, Until until) {
   const auto state = state_;
@@ -355,12 +276,7 @@ Task<uint64_t> RedisIndex::CompareAndSet(RecordKey key, uint64_t expected, Buffe
                                          Until until) {
   const auto state = state_;
   CO_TRY(until.Check());
-  if (value.size() > kRecordBytesMax || facts.group.size() > kGroupBytesMax ||
-      facts.summary.size() > kSummaryBytesMax) {
-    co_return Error(Code::kInvalid, fmt::format("a record of {} bytes, group {} and summary {}; at most {}, {} and {}",
-                                                value.size(), facts.group.size(), facts.summary.size(),
-                                                kRecordBytesMax, kGroupBytesMax, kSummaryBytesMax));
-  }
+  CO_TRY(CheckRecord(value, facts));
   Words keys = {state->RecordName(key), state->Counter()};
   Words arguments = {state->options.prefix,
                      std::string(NameOf(key.table)),
@@ -373,8 +289,8 @@ Task<uint64_t> RedisIndex::CompareAndSet(RecordKey key, uint64_t expected, Buffe
                      facts.group,
                      std::string(AsText(facts.summary)),
                      std::to_string(state->options.ttl[static_cast<size_t>(key.table)].count())};
-  co_return co_await state->RunForNumber(state->ClientOf(key.digest), TheRedisScripts().set, std::move(keys),
-                                         std::move(arguments), std::move(until));
+  co_return co_await state->RunForNumber(TheRedisScripts().set, std::move(keys), std::move(arguments),
+                                         std::move(until));
 }
 
 Task<bool> RedisIndex::CompareAndDelete(RecordKey key, uint64_t expected, Until until) {
@@ -383,8 +299,7 @@ Task<bool> RedisIndex::CompareAndDelete(RecordKey key, uint64_t expected, Until 
   Words keys = {state->RecordName(key)};
   Words arguments = {state->options.prefix, std::string(NameOf(key.table)), key.digest.ToHex(),
                      std::to_string(expected)};
-  CO_TRY_ASSIGN(const uint64_t deleted, co_await state->RunForNumber(state->ClientOf(key.digest),
-                                                                    TheRedisScripts().remove, std::move(keys),
+  CO_TRY_ASSIGN(const uint64_t deleted, co_await state->RunForNumber(TheRedisScripts().remove, std::move(keys),
                                                                     std::move(arguments), std::move(until)));
   co_return deleted == 1;
 }
@@ -397,47 +312,43 @@ Task<RecordPage> RedisIndex::List(Table table, std::optional<std::string> group,
   const std::string name(NameOf(table));
   using Row = RecordPage::Row;
   std::function<Words(const std::string&, size_t)> arguments;
-  std::function<std::optional<Placed<Row>>(const RedisReply&)> read;
-  std::string listing;
+  std::function<std::optional<Row>(const RedisReply&)> read;
+  std::string listing, from;
   if (!group) {
-    if (!after.empty() && !IsHex(after)) co_return NoCursor(after);
+    if (!after.empty()) {
+      CO_TRY_ASSIGN(const Digest place, DigestOfPlace(after));
+      from = place.ToHex();
+    }
     listing = state->Key("t", name);
-    arguments = [&](const std::string& from, size_t count) { return Words{prefix, name, from, std::to_string(count)}; };
-    read = [](const RedisReply& item) -> std::optional<Placed<Row>> {
-      auto row = State::RowOf(item);
-      if (!row) return std::nullopt;
-      std::string place = row->digest.ToHex();
-      return Placed<Row>{std::move(place), *std::move(row)};
-    };
+    arguments = [&](const std::string& at, size_t count) { return Words{prefix, name, at, std::to_string(count)}; };
+    read = [](const RedisReply& item) { return State::RowOf(item); };
   } else {
     // "-1764106000:<digest>": score and digest of the row before.
-    const size_t colon = after.find(':');
-    if (!after.empty() && (colon == std::string::npos || !ParseNumber<int64_t>(after.substr(0, colon)) ||
-                           !IsHex(after.substr(colon + 1)))) {
-      co_return NoCursor(after);
+    if (!after.empty()) {
+      CO_TRY_ASSIGN(const auto place, PartsOfGroupPlace(after));
+      from = fmt::format("{}:{}", -place.first, place.second.ToHex());
     }
     const std::string digest = DigestOf(*group).ToHex();
     listing = state->Key("g", fmt::format("{}:{}", name, digest));
-    arguments = [&prefix, &name, digest](const std::string& from, size_t count) {
-      const size_t at = from.find(':');
-      const bool is_first = at == std::string::npos;
-      return Words{prefix, name, digest, is_first ? "" : from.substr(at + 1), is_first ? "" : from.substr(0, at),
+    arguments = [&prefix, &name, digest](const std::string& at, size_t count) {
+      const size_t colon = at.find(':');
+      const bool is_first = colon == std::string::npos;
+      return Words{prefix, name, digest, is_first ? "" : at.substr(colon + 1), is_first ? "" : at.substr(0, colon),
                    std::to_string(count)};
     };
-    read = [&group](const RedisReply& item) -> std::optional<Placed<Row>> {
+    read = [&group](const RedisReply& item) -> std::optional<Row> {
       auto row = State::RowOf(item);
       if (!row || item.items[1].text != *group) return std::nullopt;
-      std::string place = PlaceOf(row->created, row->digest.ToHex());
-      return Placed<Row>{std::move(place), *std::move(row)};
+      return row;
     };
   }
   const RedisScript& script = group ? TheRedisScripts().list_group : TheRedisScripts().list;
-  CO_TRY_ASSIGN(auto found, co_await state->Merge<Row>(script, listing, after, limit, arguments, read, until));
+  CO_TRY_ASSIGN(auto found, co_await state->ReadListing<Row>(script, listing, from, limit, arguments, read, until));
   RecordPage page;
-  for (Placed<Row>& row : found.first) page.rows.push_back(std::move(row.row));
+  page.rows = std::move(found.first);
   if (found.second) {
     const Row& last = page.rows.back();
-    page.next = group ? fmt::format("{}:{}", -last.created, last.digest.ToHex()) : last.digest.ToHex();
+    page.next = group ? GroupPlace(last.created, last.digest) : TablePlace(last.digest);
   }
   co_return page;
 }
@@ -445,31 +356,35 @@ Task<RecordPage> RedisIndex::List(Table table, std::optional<std::string> group,
 Task<Index::GroupPage> RedisIndex::Groups(Table table, std::string after, size_t limit, Until until) {
   const auto state = state_;
   CO_TRY(until.Check());
-  if (!after.empty() && !IsHex(after)) co_return NoCursor(after);
+  std::string from;
+  if (!after.empty()) {
+    CO_TRY_ASSIGN(const Digest place, DigestOfPlace(after));
+    from = place.ToHex();
+  }
   const std::string& prefix = state->options.prefix;
   const std::string name(NameOf(table));
-  const std::function<Words(const std::string&, size_t)> arguments = [&](const std::string& from, size_t count) {
-    return Words{prefix, name, from, std::to_string(count)};
+  const std::function<Words(const std::string&, size_t)> arguments = [&](const std::string& at, size_t count) {
+    return Words{prefix, name, at, std::to_string(count)};
   };
-  const std::function<std::optional<Placed<std::string>>(const RedisReply&)> read =
-      [](const RedisReply& item) -> std::optional<Placed<std::string>> {
+  const std::function<std::optional<std::string>(const RedisReply&)> read =
+      [](const RedisReply& item) -> std::optional<std::string> {
     if (!item.Is(Kind::kArray) || item.items.size() != 2) return std::nullopt;
-    const std::string& digest = item.items[0].text;
     const std::string& text = item.items[1].text;
-    if (DigestOf(text).ToHex() != digest) return std::nullopt;
-    return Placed<std::string>{digest, text};
+    if (GroupNamePlace(text) != item.items[0].text) return std::nullopt;
+    return text;
   };
-  CO_TRY_ASSIGN(auto found, co_await state->Merge<std::string>(TheRedisScripts().list_groups, state->Key("s", name),
-                                                               after, limit, arguments, read, until));
+  CO_TRY_ASSIGN(auto found, co_await state->ReadListing<std::string>(TheRedisScripts().list_groups,
+                                                                    state->Key("s", name), from, limit, arguments,
+                                                                    read, until));
   GroupPage page;
-  if (found.second) page.next = found.first.back().place;
-  for (auto& group : found.first) page.groups.push_back(std::move(group.row));
+  if (found.second) page.next = GroupNamePlace(found.first.back());
+  page.groups = std::move(found.first);
   co_return page;
 }
 
 Task<Record> RedisIndex::Changed(RecordKey key, uint64_t seen, Until until) {
   const auto state = state_;
-  const auto heard = state->ClientOf(key.digest).Subscribe(state->Channel(state->RecordName(key)));
+  const auto heard = state->client.Subscribe(state->Channel(state->RecordName(key)));
   int failed = 0;
   while (true) {
     CO_TRY(until.Check());
@@ -492,18 +407,18 @@ Task<Lease> RedisIndex::Acquire(Digest key, std::string holder, std::chrono::mil
   if (ttl.count() < 1) co_return Error(Code::kInvalid, "a lease is for at least a millisecond");
   const std::string name = state->LeaseName(key);
   // A lease given when nobody waits for it any more would keep others waiting for its whole time.
-  auto give_back = [weak = state->weak_from_this(), key, name](const RedisReply& reply) {
+  auto give_back = [weak = state->weak_from_this(), name](const RedisReply& reply) {
     const auto self = weak.lock();
     if (!self || !reply.Is(Kind::kArray) || reply.items.size() < 6) return;
     const auto lease = State::LeaseOf(reply);
     if (!lease || !lease->is_ours) return;
-    self->ClientOf(key).Start(CommandOf("EVAL", TheRedisScripts().release.text, {name},
+    self->client.Start(CommandOf("EVAL", TheRedisScripts().release.text, {name},
                                         {self->options.prefix, std::to_string(lease->fence)}), 1);
   };
   Words keys = {name, state->Counter()};
   Words arguments = {state->options.prefix, std::move(holder), std::to_string(ttl.count())};
-  co_return co_await state->RunForLease(state->ClientOf(key), TheRedisScripts().acquire, std::move(keys),
-                                        std::move(arguments), std::move(until), std::move(give_back));
+  co_return co_await state->RunForLease(TheRedisScripts().acquire, std::move(keys), std::move(arguments),
+                                        std::move(until), std::move(give_back));
 }
 
 Task<bool> RedisIndex::Renew(Digest key, uint64_t fence, std::string progress, std::chrono::milliseconds ttl,
@@ -514,8 +429,8 @@ Task<bool> RedisIndex::Renew(Digest key, uint64_t fence, std::string progress, s
   Words keys = {state->LeaseName(key)};
   Words arguments = {state->options.prefix, std::to_string(fence), std::move(progress), std::to_string(ttl.count())};
   CO_TRY_ASSIGN(const uint64_t renewed,
-                co_await state->RunForNumber(state->ClientOf(key), TheRedisScripts().renew, std::move(keys),
-                                             std::move(arguments), std::move(until)));
+                co_await state->RunForNumber(TheRedisScripts().renew, std::move(keys), std::move(arguments),
+                                             std::move(until)));
   co_return renewed == 1;
 }
 
@@ -524,28 +439,23 @@ Task<void> RedisIndex::Release(Digest key, uint64_t fence, Until until) {
   CO_TRY(until.Check());
   Words keys = {state->LeaseName(key)};
   Words arguments = {state->options.prefix, std::to_string(fence)};
-  CO_TRY(co_await state->RunForNumber(state->ClientOf(key), TheRedisScripts().release, std::move(keys),
-                                      std::move(arguments), std::move(until)));
+  CO_TRY(co_await state->RunForNumber(TheRedisScripts().release, std::move(keys), std::move(arguments),
+                                      std::move(until)));
   co_return Status();
 }
 
 Task<Lease> RedisIndex::Watch(Digest key, uint64_t fence, std::string progress, Until until) {
   const auto state = state_;
-  RedisClient& client = state->ClientOf(key);
   const Words keys = {state->LeaseName(key)};
-  const auto heard = client.Subscribe(state->Channel(keys[0]));
+  const auto heard = state->client.Subscribe(state->Channel(keys[0]));
   DistantLease lease;
   lease.listen = [heard] { return heard->Enlist(); };
-  lease.read = [state, &client, keys](Until look) {
-    return state->RunForLease(client, TheRedisScripts().lease, keys, Words(), std::move(look));
+  lease.read = [state, keys](Until look) {
+    return state->RunForLease(TheRedisScripts().lease, keys, Words(), std::move(look));
   };
   co_return co_await WatchLease(std::move(lease), fence, std::move(progress), state->options.poll_max, until);
 }
 
-std::string RedisIndex::Describe() const {
-  std::string out = state_->clients.size() == 1 ? "redis" : fmt::format("redis in {} shards", state_->clients.size());
-  for (size_t i = 0; i < state_->clients.size(); ++i) out += (i ? "; " : " ") + state_->clients[i]->Describe();
-  return out;
-}
+std::string RedisIndex::Describe() const { return "redis " + state_->client.Describe(); }
 
 }  // namespace ingot::cache

@@ -6,19 +6,15 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cache/index.h"
 #include "cache/redis_client.h"
-#include "cache/sharded_index.h"
 
 namespace ingot::cache {
 
-/// Which servers, and what is kept there (docs/format/redis.md).
+/// Which server, and what is kept there (docs/format/redis.md).
 struct RedisIndexOptions {
-  /// One for each shard (RedisUrl). A key lives in one of them, chosen by its digest and the texts of the URLs without
-  /// credentials (rendezvous hashing): one more or one less moves the keys of that one only.
-  std::vector<std::string> urls;
+  std::string url;  ///< RedisUrl
   /// In front of all keys and channels, so that several may share a server.
   std::string prefix = "ingot:";
   /// Records of a table end so long after they were written; zero: never. At least a millisecond otherwise.
@@ -33,12 +29,12 @@ struct RedisIndexOptions {
 ///
 /// Redis may forget (eviction, restart, time to live): a record forgotten is a miss, a lease forgotten may be taken by
 /// another with a larger fence. Versions and fences grow with the server's clock, and beyond it where that stands
-/// still, so that they grow also when Redis has forgotten the last one. A server that is away makes its keys, and
-/// calls with one of them, kUnavailable; listings need all. A write that ended in kTimeout, kCancelled or
+/// still, so that they grow also when Redis has forgotten the last one. A server that is away makes all calls
+/// kUnavailable; several share the keys by cache/sharded_index.h. A write that ended in kTimeout, kCancelled or
 /// kUnavailable may have been done, or be done later.
 class RedisIndex final : public Index {
  public:
-  /// kInvalid: no URL, one that cannot be read, twice the same, a time to live below zero. Does not connect.
+  /// kInvalid: a URL that cannot be read, a time to live below zero. Does not connect.
   /// `io` is run by somebody until all calls have come back.
   static Result<std::unique_ptr<RedisIndex>> Open(boost::asio::io_context& io, RedisIndexOptions options);
   ~RedisIndex() override;
@@ -57,10 +53,8 @@ class RedisIndex final : public Index {
   Task<Lease> Watch(Digest key, uint64_t fence, std::string progress, Until until) override;
   std::string Describe() const override;
 
-  /// Where a digest's records and lease live: an index into the URLs.
-  size_t ShardOf(const Digest& digest) const;
-  /// Each server as an index of its own, over the same connections: for cache/sharded_index.h.
-  std::vector<IndexShard> Shards() const;
+  /// The URL without user and password: the name by which keys are dealt out among several.
+  const std::string& name() const;
 
  private:
   struct State;

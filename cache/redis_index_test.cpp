@@ -10,6 +10,7 @@
 
 #include "cache/index_contract.h"
 #include "cache/indexed_blobs.h"
+#include "cache/sharded_index.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/run_task.h"
 
@@ -22,43 +23,40 @@ using ingot::testing::RedisServer;
 /// Clients with threads and connections of their own, at one or more servers.
 class RedisWorld final : public IndexWorld {
  public:
-  /// `falls_over`: the keys of a lost server live in the next.
-  explicit RedisWorld(size_t shards, bool falls_over = false) {
-    RedisIndexOptions options;
-    for (size_t i = 0; i < shards; ++i) {
-      servers_.push_back(std::make_unique<RedisServer>());
-      options.urls.push_back(servers_.back()->url());
-    }
+  explicit RedisWorld(size_t shards) {
+    for (size_t i = 0; i < shards; ++i) servers_.push_back(std::make_unique<RedisServer>());
     for (Client& client : clients_) {
-      auto index = RedisIndex::Open(client.thread.io(), options);
-      if (!index) ADD_FAILURE() << index.error().ToText();
-      client.index = std::move(index).value();
-      if (!falls_over) continue;
-      client.sharded = std::make_unique<ShardedIndex>(client.index->Shards(), client.index, SystemClock());
+      std::vector<IndexShard> all;
+      for (const auto& server : servers_) {
+        RedisIndexOptions options;
+        options.url = server->url();
+        auto index = RedisIndex::Open(client.thread.io(), options);
+        if (!index) ADD_FAILURE() << index.error().ToText();
+        const std::string name = (*index)->name();
+        all.push_back({name, std::move(index).value()});
+      }
+      client.index = all.front().port;
+      if (shards > 1) client.index = std::make_shared<ShardedIndex>(std::move(all), SystemClock());
     }
   }
-  Index& client(size_t which) override {
-    const Client& client = clients_[which % 3];
-    return client.sharded ? static_cast<Index&>(*client.sharded) : *client.index;
-  }
+  Index& client(size_t which) override { return *clients_[which % 3].index; }
 
  private:
   struct Client {
     IoThread thread;
-    std::shared_ptr<RedisIndex> index;
-    std::unique_ptr<ShardedIndex> sharded;
+    std::shared_ptr<Index> index;
   };
   std::vector<std::unique_ptr<RedisServer>> servers_;
   Client clients_[3];
 };
 
-IndexKind Shards(const char* name, size_t count, bool falls_over = false) {
-  return {name, [count, falls_over] { return std::make_unique<RedisWorld>(count, falls_over); }};
+IndexKind Servers(const char* name, size_t count) {
+  return {name, [count] { return std::make_unique<RedisWorld>(count); }};
 }
 
 std::vector<IndexKind> Kinds() {
   if (!RedisServer::IsInstalled()) return {};
-  return {Shards("redis", 1), Shards("redis_in_shards", 3), Shards("redis_that_falls_over", 3, true)};
+  return {Servers("redis", 1), Servers("redis_in_shards", 3)};
 }
 
 // A store of this machine refuses bytes of another name; Redis takes what it is given.
@@ -67,7 +65,7 @@ TEST(IndexedBlobs, GivesNoOtherBytesThanTheNameSays) {
   RedisServer server;
   IoThread thread;
   RedisIndexOptions options;
-  options.urls.push_back(server.url());
+  options.url = server.url();
   const std::shared_ptr<RedisIndex> index = std::move(RedisIndex::Open(thread.io(), options)).value();
   IndexedBlobs blobs(index, 1000);
   const Buffer right(100, 1), wrong(100, 2);

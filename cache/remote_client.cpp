@@ -172,6 +172,8 @@ class RemoteConnection : public std::enable_shared_from_this<RemoteConnection> {
     proto::RemoteHelloT hello;
     hello.version = kRemoteVersion;
     hello.client = share_.options.name;
+    hello.identity_low = share_.options.identity.low;
+    hello.identity_high = share_.options.identity.high;
     if (!share_.options.token_file.empty()) {
       // Each time: a token may be replaced while we run.
       CO_TRY_ASSIGN(hello.token, ReadTokenFile(share_.options.token_file));

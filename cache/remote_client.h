@@ -17,6 +17,8 @@ struct RemoteClientOptions {
   RemoteUrl url;
   std::string token_file;  ///< Read for each connection; empty: none is shown.
   std::string name;        ///< Who we are, for the server's log.
+  /// Of this process, drawn at random: a server of the same knows that it asks itself. Zero: nothing is said.
+  Digest identity;
   size_t connections_max = 1;
   /// Calls whose answers are awaited; more are refused.
   size_t calls_max = 8192;

@@ -102,7 +102,9 @@ Result<uint8_t> ScopesFromText(std::string_view text) {
     const auto* const found = std::find_if(std::begin(kScopeWords), std::end(kScopeWords),
                                            [&](const ScopeWord& word) { return word.word == text.substr(0, end); });
     if (found == std::end(kScopeWords)) {
-      return Error(Code::kInvalid, "scopes are some of read, write and admin, with commas between");
+      return Error(Code::kInvalid,
+                   fmt::format("'{}' is no scope; scopes are some of read, write and admin, with commas between",
+                               text.substr(0, end)));
     }
     scopes |= static_cast<uint8_t>(found->scope);
     if (end == text.size()) return scopes;

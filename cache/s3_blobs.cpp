@@ -5,19 +5,14 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
-#include <ctime>
 #include <limits>
-#include <random>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cache/payload_hash.h"
 #include "cache/s3_xml.h"
 #include "cache/together.h"
-#include "cache/waiter.h"
 
 namespace ingot::cache {
 namespace {
@@ -30,25 +25,6 @@ constexpr size_t kListBytesMax = 4u << 20;
 /// So many digests of one shard (1/256 of all) are worth a listing.
 constexpr size_t kListedMin = 16;
 constexpr size_t kNamesOnAPage = 1000;
-constexpr std::chrono::seconds kAbortMax{10};
-
-bool IsUnreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-         c == '.' || c == '~';
-}
-
-/// As the signature wants it.
-std::string Encode(std::string_view text, bool keeps_slashes) {
-  std::string out;
-  for (const char c : text) {
-    if (IsUnreserved(c) || (keeps_slashes && c == '/')) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<uint8_t>(c));
-    }
-  }
-  return out;
-}
 
 std::optional<uint64_t> NumberOf(std::string_view text) {
   uint64_t value = 0;
@@ -74,40 +50,6 @@ std::optional<ContentRange> RangeOf(std::string_view text) {
   const auto total = NumberOf(text.substr(slash + 1));
   if (!first || !last || !total || *first > *last || *last >= *total) return std::nullopt;
   return ContentRange{*first, *last, *total};
-}
-
-/// Seconds since 1970 of "2026-11-25T21:26:00.000Z"; nothing for other texts.
-std::optional<int64_t> TimeOf(const std::string& text) {
-  std::tm time{};
-  if (strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
-  return timegm(&time);
-}
-
-bool MayPass(int status) {
-  return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
-}
-
-bool IsLoopback(std::string_view host) { return host == "localhost" || host == "[::1]" || host.starts_with("127."); }
-
-/// The code in the body of an answer; empty where it has none.
-std::string CodeOf(const HttpResponse& response) {
-  const Result<XmlElement> xml = ParseXml(AsText(response.body));
-  return xml && xml->name == "Error" ? std::string(xml->TextOf("Code")) : "";
-}
-
-/// Text of a server for a message: one line, not long.
-std::string Plain(std::string_view text) {
-  std::string out(text.substr(0, 300));
-  for (char& c : out) {
-    if (static_cast<uint8_t>(c) < ' ' || c == 127) c = ' ';
-  }
-  return out;
-}
-
-std::string_view ActionOf(std::string_view method) {
-  if (method == "PUT" || method == "POST") return "s3:PutObject";
-  if (method == "DELETE") return "s3:DeleteObject";
-  return "s3:GetObject (and s3:ListBucket, without which what is missing looks forbidden)";
 }
 
 }  // namespace
@@ -151,7 +93,8 @@ struct S3Blobs::Load {
     const std::string_view packing = head.Get(kPackingField);
     if (!packing.empty() && packing != "none" && packing != "zstd") {
       return Error(Code::kIncompatible,
-                   fmt::format("object {} is packed as \"{}\", which this build does not know", key, Plain(packing)));
+                   fmt::format("object {} is packed as \"{}\", which this build does not know", key,
+                               PlainText(packing)));
     }
     is_packed = packing == "zstd";
     bytes = NumberOf(head.Get(kBytesField)).value_or(is_packed ? 0 : stored_bytes);
@@ -183,199 +126,26 @@ struct S3Blobs::Packed {
   Bytes body() const { return is_packed ? Bytes(packed) : blob->bytes(); }
 };
 
-S3Blobs::S3Blobs(S3Options options, S3Credentials credentials, Environment environment)
-    : options_(std::move(options)),
-      environment_(std::move(environment)),
+S3Blobs::S3Blobs(std::unique_ptr<S3Client> client)
+    : client_(std::move(client)),
+      options_(client_->options()),
       loads_(std::make_shared<Budget>(options_.loads_max)),
-      load_bytes_(std::make_shared<Budget>(options_.load_bytes_max)),
-      credentials_(std::move(credentials)) {}
+      load_bytes_(std::make_shared<Budget>(options_.load_bytes_max)) {}
 
 S3Blobs::~S3Blobs() = default;
 
 Result<std::unique_ptr<S3Blobs>> S3Blobs::Open(S3Options options, const Environment& environment) {
-  while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  const bool is_plain = options.endpoint.starts_with("http://");
-  if (!is_plain && !options.endpoint.starts_with("https://")) {
-    return Error(Code::kInvalid, "the endpoint of an S3 store is https://HOST or https://HOST:PORT");
-  }
-  const std::string scheme = is_plain ? "http://" : "https://";
-  const std::string host = options.endpoint.substr(scheme.size());
-  if (host.empty() || host.find_first_of("/?#@ ") != std::string::npos) {
-    return Error(Code::kInvalid,
-                 "the endpoint of an S3 store is https://HOST or https://HOST:PORT, without path, "
-                 "query, name or password");
-  }
-  if (is_plain && !options.is_plain_allowed && !IsLoopback(host)) {
-    return Error(Code::kInvalid,
-                 fmt::format("the endpoint {} is not encrypted, and {} is another machine; use https://, "
-                             "or allow it by name",
-                             options.endpoint, host));
-  }
-  if (options.bucket.empty() || options.bucket != Encode(options.bucket, false)) {
-    return Error(Code::kInvalid, fmt::format("\"{}\" is no name of a bucket", options.bucket));
-  }
-  while (options.prefix.starts_with('/')) options.prefix.erase(0, 1);
-  while (options.prefix.ends_with('/')) options.prefix.pop_back();
   if (options.part_bytes < 5u << 20) return Error(Code::kInvalid, "part_bytes is less than 5 MiB, which S3 refuses");
-  if (options.attempts_max == 0) return Error(Code::kInvalid, "attempts_max is 0: nothing would be asked");
   if (options.value_bytes_max / options.part_bytes >= kPartsMax) {
     return Error(Code::kInvalid, "value_bytes_max is more than 10,000 times part_bytes, which S3 refuses");
   }
-  if (options.http.ca_file.empty()) options.http.ca_file = environment("AWS_CA_BUNDLE").value_or("");
-  if (options.region.empty()) options.region = FindRegion(options.account, environment);
-  TRY_ASSIGN(S3Credentials credentials, FindCredentials(options.account, environment));
-  std::unique_ptr<S3Blobs> store(new S3Blobs(std::move(options), std::move(credentials), environment));
-  const S3Options& o = store->options_;
-  store->base_url_ = o.is_path_style ? o.endpoint + "/" + o.bucket : scheme + o.bucket + "." + host;
-  store->place_ = fmt::format("{}/{}{}{}", o.endpoint, o.bucket, o.prefix.empty() ? "" : "/", o.prefix);
-  TRY_ASSIGN(store->http_, HttpClient::Start(o.http));
-  return store;
+  TRY_ASSIGN(auto client, S3Client::Open(std::move(options), environment));
+  return std::unique_ptr<S3Blobs>(new S3Blobs(std::move(client)));
 }
 
 std::string S3Blobs::KeyOf(const Digest& digest) const {
   const std::string hex = digest.ToHex();
-  return fmt::format("{}{}blobs/{}/{}", options_.prefix, options_.prefix.empty() ? "" : "/", hex.substr(0, 2), hex);
-}
-
-std::string S3Blobs::UrlOf(const std::string& key, const std::string& query) const {
-  return base_url_ + "/" + Encode(key, true) + (query.empty() ? "" : "?" + query);
-}
-
-HttpRequest S3Blobs::Signed(const Asked& asked) const {
-  HttpRequest request;
-  request.method = asked.method;
-  request.url = UrlOf(asked.key, asked.query);
-  request.fields = asked.fields;
-  request.body = asked.body;
-  request.body_owner = asked.body_owner;
-  request.body_bytes_max = asked.answer_bytes_max;
-  request.place = asked.place;
-  request.fields.emplace_back("x-amz-content-sha256",
-                              asked.body_sha256.empty() ? Sha256Hex(asked.body) : asked.body_sha256);
-  MutexLock lock(mutex_);
-  request.signature = HttpSignature{options_.region, "s3", credentials_.access_key, credentials_.secret};
-  if (!credentials_.token.empty()) request.fields.emplace_back("x-amz-security-token", credentials_.token);
-  return request;
-}
-
-Task<HttpResponse> S3Blobs::SendOnce(std::shared_ptr<const Asked> asked, Until until, HttpProgress* progress) {
-  ++requests_;
-  HttpRequest request = Signed(*asked);
-  bytes_written_ += request.body.size();
-  Result<HttpResponse> response = co_await http_->Send(std::move(request), std::move(until), progress);
-  if (!response) {
-    if (response.error().code() == Code::kUnavailable) {
-      MutexLock lock(mutex_);
-      last_error_ = response.error().message();
-    }
-    co_return std::move(response).error();
-  }
-  bytes_read_ += response->body.size();
-  co_return std::move(response);
-}
-
-Task<void> S3Blobs::Pause(uint32_t attempt, std::chrono::seconds asked, Error why, Until until) {
-  static thread_local std::mt19937_64 random{std::random_device()()};
-  const auto longest =
-      std::min<std::chrono::nanoseconds>(options_.pause * (1u << std::min(attempt, 16u)), options_.pause_max);
-  // Half of it is chance: clients that failed together do not come back together.
-  const auto jitter = std::uniform_int_distribution<int64_t>(longest.count() / 2, longest.count())(random);
-  const auto time = std::max<std::chrono::nanoseconds>(std::chrono::nanoseconds(jitter), asked);
-  if (time >= until.Left()) co_return why;
-  ++retries_;
-  const auto waiter = std::make_shared<Waiter>();
-  Until pause = until.AtMost(time);
-  Ignore(co_await Waiter::Wait(waiter, std::move(pause)), "nobody wakes it: time does, or the stop token");
-  co_return until.Check();
-}
-
-bool S3Blobs::RenewCredentials(const HttpResponse& response) {
-  if (response.head.status != 400 && response.head.status != 403) return false;
-  const std::string code = CodeOf(response);
-  if (code != "ExpiredToken" && code != "InvalidAccessKeyId" && code != "TokenRefreshRequired") return false;
-  Result<S3Credentials> found = FindCredentials(options_.account, environment_);
-  if (!found) return false;
-  MutexLock lock(mutex_);
-  if (found->access_key == credentials_.access_key && found->token == credentials_.token) return false;
-  credentials_ = *std::move(found);
-  return true;
-}
-
-Task<HttpResponse> S3Blobs::Send(Asked asked, Until until) {
-  const auto request = std::make_shared<const Asked>(std::move(asked));
-  for (uint32_t attempt = 0;; ++attempt) {
-    Result<HttpResponse> response = co_await SendOnce(request, until, nullptr);
-    std::chrono::seconds wait{0};
-    std::optional<Error> why;
-    if (!response) {
-      if (response.error().code() != Code::kUnavailable) co_return std::move(response).error();
-      why = std::move(response).error();
-    } else {
-      const int status = response->head.status;
-      const bool is_late = status == 400 && CodeOf(*response) == "RequestTimeout";
-      const bool is_contended = status == 409 && CodeOf(*response) == "ConditionalRequestConflict";
-      if (!MayPass(status) && !is_late && !is_contended) {
-        if (!RenewCredentials(*response)) co_return std::move(response);
-        if (attempt + 1 < options_.attempts_max) continue;
-      }
-      wait = response->retry_after;
-      why = ErrorOf(*request, *response);
-    }
-    if (attempt + 1 >= options_.attempts_max) co_return *std::move(why);
-    CO_TRY(co_await Pause(attempt, wait, *std::move(why), until));
-  }
-}
-
-Error S3Blobs::ErrorOf(const Asked& asked, const HttpResponse& response) const {
-  const std::string what =
-      fmt::format("{} {} of {}", asked.method, asked.key.empty() ? "a listing" : asked.key, place_);
-  std::string code;
-  std::string said;
-  std::string region(response.head.Get("x-amz-bucket-region"));
-  const Result<XmlElement> xml = ParseXml(AsText(response.body));
-  if (xml && xml->name == "Error") {
-    code = xml->TextOf("Code");
-    said = xml->TextOf("Message");
-    if (region.empty()) region = xml->TextOf("Region");
-  }
-  const int status = response.head.status;
-  std::string text = fmt::format("{}: the server answered {}", what, status);
-  if (!code.empty()) text += fmt::format(" {}", Plain(code));
-  if (!said.empty()) text += fmt::format(" ({})", Plain(said));
-  std::string source;
-  {
-    MutexLock lock(mutex_);
-    source = credentials_.source;
-  }
-  if (code == "RequestTimeTooSkewed") {
-    const std::time_t now = SystemClock().now_s();
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    std::array<char, 64> here{};
-    std::strftime(here.data(), here.size(), "%F %T", &parts);
-    text += fmt::format(
-        "; this machine's clock differs from the server's by more than it accepts: here it is {} UTC, "
-        "there {}; set the clock",
-        here.data(), Plain(response.head.Get("date")));
-  } else if (code == "SignatureDoesNotMatch") {
-    text += fmt::format("; the secret key of {} does not belong to its access key, or the region is not \"{}\"", source,
-                        options_.region);
-  } else if (code == "InvalidAccessKeyId" || code == "ExpiredToken") {
-    text += fmt::format("; the credentials are those of {}: renew them", source);
-  } else if (code == "NoSuchBucket") {
-    text += fmt::format("; create the bucket \"{}\" or name another", options_.bucket);
-  } else if (status == 401 || status == 403) {
-    text += fmt::format("; the credentials are those of {}: allow them {} on bucket \"{}\", or use others", source,
-                        ActionOf(asked.method), options_.bucket);
-  } else if (status == 301 || status == 307 || status == 308 || code == "AuthorizationHeaderMalformed") {
-    text +=
-        region.empty()
-            ? fmt::format("; the bucket is elsewhere: check endpoint, region (\"{}\") and path style", options_.region)
-            : fmt::format("; the bucket is in region \"{}\", configured is \"{}\"", Plain(region), options_.region);
-  }
-  MutexLock lock(mutex_);
-  last_error_ = text;
-  return Error(Code::kUnavailable, std::move(text));
+  return client_->KeyOf(fmt::format("blobs/{}/{}", hex.substr(0, 2), hex));
 }
 
 // ---- Get
@@ -389,8 +159,9 @@ std::optional<std::string> S3Blobs::CorruptTag(const Digest& digest) const {
 
 Error S3Blobs::Corrupt(const Load& load, std::string why) {
   ++corrupt_count_;
-  const std::string text = fmt::format("object {} of {} is not what its name says: {}", load.key, place_, why);
-  LogWarn("damaged object", {{"store", place_}, {"object", load.key}, {"reason", why}});
+  const std::string text =
+      fmt::format("object {} of {} is not what its name says: {}", load.key, client_->place(), why);
+  LogWarn("damaged object", {{"store", client_->place()}, {"object", load.key}, {"reason", why}});
   MutexLock lock(mutex_);
   if (corrupt_.size() >= options_.corrupt_max) corrupt_.erase(corrupt_.begin());
   corrupt_[load.digest] = load.tag;
@@ -416,7 +187,7 @@ Task<SealedRef> S3Blobs::Get(Digest digest, Until until) {
   Result<SealedRef> blob = Unpack(*load);
   if (blob) {
     ++hits_;
-    bytes_read_ += load->stored_bytes;
+    placed_bytes_ += load->stored_bytes;
     if (load->corrupt_tag) {
       // Somebody has repaired it.
       MutexLock lock(mutex_);
@@ -430,7 +201,7 @@ Task<void> S3Blobs::LoadFirst(std::shared_ptr<Load> load, Until until) {
   bool has_range = true;
   HttpProgress progress;
   for (uint32_t attempt = 0;; ++attempt) {
-    const auto asked = std::make_shared<Asked>();
+    const auto asked = std::make_shared<S3Request>();
     asked->key = load->key;
     if (has_range) asked->fields.emplace_back("Range", fmt::format("bytes=0-{}", load->part_bytes - 1));
     if (load->corrupt_tag && !load->corrupt_tag->empty())
@@ -448,7 +219,7 @@ Task<void> S3Blobs::LoadFirst(std::shared_ptr<Load> load, Until until) {
       fresh->first.resize(fresh->part_bytes);
       return std::span<uint8_t>(fresh->first);
     };
-    Result<HttpResponse> response = co_await SendOnce(asked, until, &progress);
+    Result<HttpResponse> response = co_await client_->SendOnce(asked, until, &progress);
     const auto keep = [&] {
       auto tag = std::move(load->corrupt_tag);
       *load = std::move(*fresh);
@@ -462,7 +233,7 @@ Task<void> S3Blobs::LoadFirst(std::shared_ptr<Load> load, Until until) {
       why = std::move(response).error();
       if (fresh->is_known && progress.placed != 0) {
         // Cut in the middle: what came stays.
-        ++retries_;
+        client_->CountRetry();
         keep();
         co_return Status();
       }
@@ -474,26 +245,27 @@ Task<void> S3Blobs::LoadFirst(std::shared_ptr<Load> load, Until until) {
       }
       if (status == 404 && CodeOf(*response) != "NoSuchBucket") {
         ++misses_;
-        co_return Error(Code::kNotFound, fmt::format("no object {} in {}", load->key, place_));
+        co_return Error(Code::kNotFound, fmt::format("no object {} in {}", load->key, client_->place()));
       }
       if (status == 304) {
         ++misses_;
-        co_return Error(Code::kNotFound, fmt::format("object {} in {} is still the damaged one", load->key, place_));
+        co_return Error(Code::kNotFound,
+                        fmt::format("object {} in {} is still the damaged one", load->key, client_->place()));
       }
       if (status == 416 && has_range) {
         // Nothing has no first byte.
         has_range = false;
         continue;
       }
-      why = ErrorOf(*asked, *response);
+      why = client_->ErrorOf(*asked, *response);
       if (!MayPass(status)) {
-        if (!RenewCredentials(*response)) co_return *std::move(why);
+        if (!client_->RenewCredentials(*response)) co_return *std::move(why);
         if (attempt + 1 < options_.attempts_max) continue;
       }
       wait = response->retry_after;
     }
     if (attempt + 1 >= options_.attempts_max) co_return *std::move(why);
-    CO_TRY(co_await Pause(attempt, wait, *std::move(why), until));
+    CO_TRY(co_await client_->Pause(attempt, wait, *std::move(why), until));
   }
 }
 
@@ -525,7 +297,7 @@ Task<void> S3Blobs::LoadRange(std::shared_ptr<Load> load, uint64_t first, std::s
   while (filled < to.size()) {
     const uint64_t at = first + filled;
     const std::span<uint8_t> rest = to.subspan(filled);
-    const auto asked = std::make_shared<Asked>();
+    const auto asked = std::make_shared<S3Request>();
     asked->key = load->key;
     asked->fields.emplace_back("Range", fmt::format("bytes={}-{}", at, at + rest.size() - 1));
     if (!load->tag.empty()) asked->fields.emplace_back("If-Match", load->tag);
@@ -538,7 +310,7 @@ Task<void> S3Blobs::LoadRange(std::shared_ptr<Load> load, uint64_t first, std::s
       }
       return rest;
     };
-    Result<HttpResponse> response = co_await SendOnce(asked, until, &progress);
+    Result<HttpResponse> response = co_await client_->SendOnce(asked, until, &progress);
     filled += progress.placed;
     if (progress.placed != 0) attempt = 0;
     std::chrono::seconds wait{0};
@@ -553,12 +325,12 @@ Task<void> S3Blobs::LoadRange(std::shared_ptr<Load> load, uint64_t first, std::s
       co_return Error(Code::kUnavailable,
                       fmt::format("object {} was replaced or deleted while it was read", load->key));
     } else {
-      why = ErrorOf(*asked, *response);
-      if (!MayPass(response->head.status) && !RenewCredentials(*response)) co_return *std::move(why);
+      why = client_->ErrorOf(*asked, *response);
+      if (!MayPass(response->head.status) && !client_->RenewCredentials(*response)) co_return *std::move(why);
       wait = response->retry_after;
     }
     if (++attempt >= options_.attempts_max) co_return *std::move(why);
-    CO_TRY(co_await Pause(attempt - 1, wait, *std::move(why), until));
+    CO_TRY(co_await client_->Pause(attempt - 1, wait, *std::move(why), until));
   }
   co_return Status();
 }
@@ -610,12 +382,6 @@ S3Blobs::Packed S3Blobs::Pack(const SealedRef& blob) const {
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> S3Blobs::ChecksumFields(Bytes body) const {
-  if (sends_sha256_) return {{"x-amz-checksum-sha256", Sha256Base64(body)}};
-  if (sends_md5_) return {{"Content-MD5", Md5Base64(body)}};
-  return {};
-}
-
 Task<bool> S3Blobs::Put(Digest digest, SealedRef blob, double cost_s, Until until) {
   CO_TRY(until.Check());
   if (blob->size() > options_.value_bytes_max) {
@@ -628,8 +394,8 @@ Task<bool> S3Blobs::Put(Digest digest, SealedRef blob, double cost_s, Until unti
   CO_TRY_ASSIGN(const Budget::Share share, co_await loads_->Take(1, until));
   // What is known to be damaged is overwritten.
   const bool is_repair = CorruptTag(digest).has_value();
-  const bool is_conditional = tries_conditional_put_ && !is_repair;
-  if (!is_repair && (!has_conditional_put_ || blob->size() > options_.pack_bytes_min)) {
+  const bool is_conditional = client_->tries_conditional_put() && !is_repair;
+  if (!is_repair && (!client_->has_conditional_put() || blob->size() > options_.pack_bytes_min)) {
     CO_TRY_ASSIGN(const bool is_there, co_await HasOne(digest, until));
     if (is_there) co_return false;
   }
@@ -654,41 +420,21 @@ Task<bool> S3Blobs::Put(Digest digest, SealedRef blob, double cost_s, Until unti
 }
 
 Task<bool> S3Blobs::PutWhole(Digest digest, std::shared_ptr<const Packed> packed, bool is_conditional, Until until) {
-  while (true) {
-    Asked asked;
-    asked.method = "PUT";
-    asked.key = KeyOf(digest);
-    asked.body = packed->body();
-    asked.body_owner = packed;
-    asked.fields = ChecksumFields(asked.body);
-    const bool has_checksum = !asked.fields.empty() && sends_sha256_;
-    asked.fields.emplace_back("Content-Type", "application/octet-stream");
-    asked.fields.emplace_back(kBytesField, std::to_string(packed->blob->size()));
-    asked.fields.emplace_back(kPackingField, packed->is_packed ? "zstd" : "none");
-    asked.fields.emplace_back(kCostField, packed->cost);
-    if (is_conditional) asked.fields.emplace_back("If-None-Match", "*");
-    CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
-    if (response.head.is_success()) co_return true;
-    const int status = response.head.status;
-    if (status == 412 && is_conditional) co_return false;
-    // Servers that refuse what they do not know are asked without it from then on.
-    const bool is_unknown = status == 501 || (status == 400 && CodeOf(response) != "BadDigest");
-    if (is_unknown && is_conditional) {
-      is_conditional = false;
-      tries_conditional_put_ = false;
-      continue;
-    }
-    if (is_unknown && has_checksum) {
-      sends_sha256_ = false;
-      sends_md5_ = true;
-      continue;
-    }
-    co_return ErrorOf(asked, response);
-  }
+  S3Request asked;
+  asked.key = KeyOf(digest);
+  asked.body = packed->body();
+  asked.body_owner = packed;
+  asked.fields.emplace_back(kBytesField, std::to_string(packed->blob->size()));
+  asked.fields.emplace_back(kPackingField, packed->is_packed ? "zstd" : "none");
+  asked.fields.emplace_back(kCostField, packed->cost);
+  S3Condition condition;
+  if (is_conditional) condition.kind = S3Condition::Kind::kAbsent;
+  CO_TRY_ASSIGN(const S3Written written, co_await client_->Put(std::move(asked), std::move(condition), until));
+  co_return written.is_done;
 }
 
 Task<bool> S3Blobs::PutParts(Digest digest, std::shared_ptr<const Packed> packed, Until until) {
-  Asked begin;
+  S3Request begin;
   begin.method = "POST";
   begin.key = KeyOf(digest);
   begin.query = "uploads=";
@@ -696,15 +442,15 @@ Task<bool> S3Blobs::PutParts(Digest digest, std::shared_ptr<const Packed> packed
   begin.fields.emplace_back(kBytesField, std::to_string(packed->blob->size()));
   begin.fields.emplace_back(kPackingField, packed->is_packed ? "zstd" : "none");
   begin.fields.emplace_back(kCostField, packed->cost);
-  if (sends_sha256_) begin.fields.emplace_back("x-amz-checksum-algorithm", "SHA256");
-  CO_TRY_ASSIGN(const HttpResponse begun, co_await Send(begin, until));
-  if (!begun.head.is_success()) co_return ErrorOf(begin, begun);
+  if (client_->sends_sha256()) begin.fields.emplace_back("x-amz-checksum-algorithm", "SHA256");
+  CO_TRY_ASSIGN(const HttpResponse begun, co_await client_->Send(begin, until));
+  if (!begun.head.is_success()) co_return client_->ErrorOf(begin, begun);
   const Result<XmlElement> xml = ParseXml(AsText(begun.body));
   const std::string id(xml ? xml->TextOf("UploadId") : "");
   if (id.empty()) {
-    co_return Error(Code::kUnavailable, fmt::format("{} began an upload without saying its name", place_));
+    co_return Error(Code::kUnavailable, fmt::format("{} began an upload without saying its name", client_->place()));
   }
-  const std::string upload = "uploadId=" + Encode(id, false);
+  const std::string upload = "uploadId=" + EncodeForUrl(id, false);
 
   struct Part {
     std::string tag;
@@ -718,17 +464,17 @@ Task<bool> S3Blobs::PutParts(Digest digest, std::shared_ptr<const Packed> packed
                                                                                     Until part_until) -> Task<void> {
     const Bytes all = packed->body();
     const uint64_t at = i * options_.part_bytes;
-    Asked put;
+    S3Request put;
     put.method = "PUT";
     put.key = key;
     put.query = fmt::format("partNumber={}&{}", i + 1, upload);
     put.body = all.subspan(at, std::min<uint64_t>(options_.part_bytes, all.size() - at));
     put.body_owner = packed;
-    put.fields = ChecksumFields(put.body);
-    std::string checksum = !put.fields.empty() && sends_sha256_ ? put.fields[0].second : "";
+    put.fields = client_->ChecksumFields(put.body);
+    std::string checksum = !put.fields.empty() && client_->sends_sha256() ? put.fields[0].second : "";
     put.fields.emplace_back("Content-Type", "application/octet-stream");
-    CO_TRY_ASSIGN(const HttpResponse response, co_await Send(put, part_until));
-    if (!response.head.is_success()) co_return ErrorOf(put, response);
+    CO_TRY_ASSIGN(const HttpResponse response, co_await client_->Send(put, part_until));
+    if (!response.head.is_success()) co_return client_->ErrorOf(put, response);
     // Only a server that keeps it wants to hear it again.
     if (response.head.Get("x-amz-checksum-sha256").empty()) checksum.clear();
     (*parts)[i] = Part{std::string(response.head.Get("etag")), std::move(checksum)};
@@ -744,41 +490,41 @@ Task<bool> S3Blobs::PutParts(Digest digest, std::shared_ptr<const Packed> packed
       *text += "</Part>";
     }
     *text += "</CompleteMultipartUpload>";
-    Asked end;
+    S3Request end;
     end.method = "POST";
     end.key = key;
     end.query = upload;
     end.body = AsBytes(*text);
     end.body_owner = text;
     end.fields.emplace_back("Content-Type", "application/xml");
-    Result<HttpResponse> ended = co_await Send(end, until);
+    Result<HttpResponse> ended = co_await client_->Send(end, until);
     if (!ended) {
       written = std::move(ended).error();
     } else {
       // The status was sent before the work was done: the body has the last word.
       const Result<XmlElement> answer = ParseXml(AsText(ended->body));
-      if (!ended->head.is_success() || !answer || answer->name == "Error") written = ErrorOf(end, *ended);
+      if (!ended->head.is_success() || !answer || answer->name == "Error") written = client_->ErrorOf(end, *ended);
     }
   }
   if (written) co_return true;
   // Nobody waits for this; what it does not reach is swept later.
-  Asked abort;
+  S3Request abort;
   abort.method = "DELETE";
   abort.key = key;
   abort.query = upload;
-  http_->SendUnheard(Signed(abort), kAbortMax);
+  client_->SendUnheard(abort);
   co_return std::move(written).error();
 }
 
 // ---- Has, Delete
 
 Task<bool> S3Blobs::HasOne(Digest digest, Until until) {
-  Asked asked;
+  S3Request asked;
   asked.method = "HEAD";
   asked.key = KeyOf(digest);
-  CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
+  CO_TRY_ASSIGN(const HttpResponse response, co_await client_->Send(asked, until));
   if (response.head.status == 404) co_return false;
-  if (!response.head.is_success()) co_return ErrorOf(asked, response);
+  if (!response.head.is_success()) co_return client_->ErrorOf(asked, response);
   const std::optional<std::string> damaged = CorruptTag(digest);
   co_return !damaged || *damaged != response.head.Get("etag");
 }
@@ -786,29 +532,17 @@ Task<bool> S3Blobs::HasOne(Digest digest, Until until) {
 Task<bool> S3Blobs::ListShard(std::vector<std::pair<Digest, size_t>> wanted, std::vector<uint8_t>* found, Until until) {
   std::ranges::sort(wanted, [](const auto& a, const auto& b) { return a.first.ToHex() < b.first.ToHex(); });
   const std::string shard = KeyOf(wanted.front().first).substr(0, KeyOf(wanted.front().first).size() - 32);
-  std::string after = shard;
+  std::string after;
   size_t next = 0;
   // Each page replaces the questions that it answers: no more pages than questions.
   for (size_t page = 0; page * 2 < wanted.size(); ++page) {
-    Asked asked;
-    asked.query = fmt::format("list-type=2&max-keys={}&prefix={}&start-after={}", kNamesOnAPage, Encode(shard, false),
-                              Encode(after, false));
-    asked.answer_bytes_max = kListBytesMax;
-    CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
-    if (!response.head.is_success()) co_return ErrorOf(asked, response);
-    const Result<XmlElement> xml = ParseXml(AsText(response.body));
-    if (!xml || xml->name != "ListBucketResult") {
-      co_return Error(Code::kUnavailable, fmt::format("{} answered a listing with something else", place_));
+    CO_TRY_ASSIGN(const S3Listing listing, co_await client_->List(shard, after, kNamesOnAPage, until));
+    for (const S3Listing::Row& row : listing.rows) {
+      after = row.key;
+      while (next < wanted.size() && KeyOf(wanted[next].first) < row.key) ++next;
+      while (next < wanted.size() && KeyOf(wanted[next].first) == row.key) (*found)[wanted[next++].second] = 1;
     }
-    for (const XmlElement& row : xml->children) {
-      if (row.name != "Contents") continue;
-      const std::string_view key = row.TextOf("Key");
-      if (key <= after) continue;
-      after = key;
-      while (next < wanted.size() && KeyOf(wanted[next].first) < key) ++next;
-      while (next < wanted.size() && KeyOf(wanted[next].first) == key) (*found)[wanted[next++].second] = 1;
-    }
-    if (next >= wanted.size() || xml->TextOf("IsTruncated") != "true") co_return true;
+    if (next >= wanted.size() || !listing.has_more) co_return true;
   }
   co_return false;
 }
@@ -853,12 +587,12 @@ Task<std::vector<bool>> S3Blobs::Has(std::vector<Digest> digests, Until until) {
 Task<bool> S3Blobs::Delete(Digest digest, Until until) {
   // The answer to DELETE is the same whether there was something or not.
   CO_TRY_ASSIGN(const bool is_there, co_await HasOne(digest, until));
-  Asked asked;
+  S3Request asked;
   asked.method = "DELETE";
   asked.key = KeyOf(digest);
-  CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
+  CO_TRY_ASSIGN(const HttpResponse response, co_await client_->Send(asked, until));
   if (response.head.status == 404) co_return false;
-  if (!response.head.is_success()) co_return ErrorOf(asked, response);
+  if (!response.head.is_success()) co_return client_->ErrorOf(asked, response);
   {
     MutexLock lock(mutex_);
     corrupt_.erase(digest);
@@ -870,171 +604,49 @@ Task<bool> S3Blobs::Delete(Digest digest, Until until) {
 
 std::string S3Blobs::Describe() const {
   const S3Counts c = counts();
-  MutexLock lock(mutex_);
-  std::string text = fmt::format("s3 {} (region {}, credentials of {}): {} hits, {} misses, {} writes", place_,
-                                 options_.region, credentials_.source, c.hits, c.misses, c.writes);
+  std::string text = fmt::format("{}: {} hits, {} misses, {} writes", client_->Describe(), c.hits, c.misses, c.writes);
   if (c.corrupt != 0) text += fmt::format(", {} damaged", c.corrupt);
-  if (!last_error_.empty()) text += "; last error: " + last_error_;
   return text;
 }
 
 S3Counts S3Blobs::counts() const {
-  return {requests_, retries_, hits_, misses_, writes_, corrupt_count_, bytes_read_, bytes_written_};
-}
-
-Task<S3Abilities> S3Blobs::Check(Until until) {
-  S3Abilities out;
-  const std::string text = "ingot checks what this server can do";
-  const auto owner = std::make_shared<const std::string>(text);
-  const std::string dir = options_.prefix + (options_.prefix.empty() ? "" : "/") + "checks/";
-  Asked put;
-  put.method = "PUT";
-  put.key = fmt::format("{}{:016x}", dir, std::random_device()() | uint64_t{std::random_device()()} << 32);
-  put.body = AsBytes(*owner);
-  put.body_owner = owner;
-  put.fields.emplace_back("Content-Type", "application/octet-stream");
-  const auto say = [&out](bool holds, const std::string& what, const std::string& otherwise) {
-    out.lines.push_back(holds ? what + ": yes" : what + ": no; " + otherwise);
-  };
-  const auto why = [this](const Asked& asked, const Result<HttpResponse>& response) {
-    if (!response) return response.error().message();
-    if (response->head.is_success()) return std::string("other bytes came back than were written");
-    return ErrorOf(asked, *response).message();
-  };
-  // Each step: an answer, or the error as words. Only the end of `until` ends the check.
-  Result<HttpResponse> written = co_await Send(put, until);
-  CO_TRY(until.Check());
-  out.can_write = written && written->head.is_success();
-  say(out.can_write, "write", why(put, written));
-  if (!out.can_write) co_return out;
-
-  Asked get;
-  get.key = put.key;
-  Result<HttpResponse> read = co_await Send(get, until);
-  CO_TRY(until.Check());
-  out.can_read = read && read->head.is_success() && AsText(read->body) == text;
-  say(out.can_read, "read", why(get, read));
-
-  get.fields.emplace_back("Range", "bytes=6-11");
-  Result<HttpResponse> range = co_await Send(get, until);
-  CO_TRY(until.Check());
-  out.has_ranges = range && range->head.status == 206 && AsText(range->body) == text.substr(6, 6);
-  say(out.has_ranges, "ranges", "objects are read in one piece");
-
-  Asked again = put;
-  again.fields.emplace_back("If-None-Match", "*");
-  Result<HttpResponse> conditional = co_await Send(again, until);
-  CO_TRY(until.Check());
-  out.has_conditional_put = conditional && conditional->head.status == 412;
-  say(out.has_conditional_put, "conditional writes",
-      "the server is asked before each write whether the object is there");
-
-  Asked wrong = put;
-  const std::string other = "ingot checks what this server can dO";
-  wrong.body_sha256 = Sha256Hex(AsBytes(other));
-  Result<HttpResponse> hash = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_signed_hash = hash && hash->head.status >= 400 && hash->head.status < 500;
-  wrong = put;
-  wrong.fields.emplace_back("x-amz-checksum-sha256", Sha256Base64(AsBytes(other)));
-  Result<HttpResponse> sha256 = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_sha256 = sha256 && sha256->head.status == 400;
-  wrong = put;
-  wrong.fields.emplace_back("Content-MD5", Md5Base64(AsBytes(other)));
-  Result<HttpResponse> md5 = co_await Send(wrong, until);
-  CO_TRY(until.Check());
-  out.checks_md5 = md5 && md5->head.status == 400;
-  // A right one must be taken, or it is of no use.
-  Asked right = put;
-  right.fields.emplace_back("x-amz-checksum-sha256", Sha256Base64(put.body));
-  Result<HttpResponse> taken = co_await Send(right, until);
-  CO_TRY(until.Check());
-  const bool takes_sha256 = taken && taken->head.is_success();
-  out.checks_sha256 = out.checks_sha256 && takes_sha256;
-  out.lines.push_back(fmt::format(
-      "refuses bodies that were damaged on their way: by the signature {}, by x-amz-checksum-sha256 {}, "
-      "by Content-MD5 {}",
-      out.checks_signed_hash ? "yes" : "no", out.checks_sha256 ? "yes" : "no", out.checks_md5 ? "yes" : "no"));
-
-  Asked upload;
-  upload.method = "POST";
-  upload.key = put.key;
-  upload.query = "uploads=";
-  Result<HttpResponse> begun = co_await Send(upload, until);
-  CO_TRY(until.Check());
-  if (begun && begun->head.is_success()) {
-    const Result<XmlElement> xml = ParseXml(AsText(begun->body));
-    Asked end;
-    end.method = "DELETE";
-    end.key = put.key;
-    end.query = "uploadId=" + Encode(xml ? xml->TextOf("UploadId") : "", false);
-    Result<HttpResponse> ended = co_await Send(end, until);
-    CO_TRY(until.Check());
-    out.has_multipart = ended && ended->head.is_success();
-  }
-  say(out.has_multipart, "uploads in parts",
-      fmt::format("blobs above {} MiB cannot be stored", options_.multipart_bytes_min >> 20));
-
-  Asked list;
-  list.query = fmt::format("list-type=2&max-keys=1&prefix={}", Encode(put.key, false));
-  Result<HttpResponse> listed = co_await Send(list, until);
-  CO_TRY(until.Check());
-  if (listed && listed->head.is_success()) {
-    const Result<XmlElement> xml = ParseXml(AsText(listed->body));
-    out.can_list = xml && std::ranges::any_of(xml->children, [&](const XmlElement& row) {
-                     return row.name == "Contents" && row.TextOf("Key") == put.key;
-                   });
-  }
-  say(out.can_list, "list", "allow s3:ListBucket; what is missing looks forbidden without it");
-
-  Asked remove;
-  remove.method = "DELETE";
-  remove.key = put.key;
-  Result<HttpResponse> removed = co_await Send(remove, until);
-  CO_TRY(until.Check());
-  out.can_delete = removed && removed->head.is_success();
-  say(out.can_delete, "delete", why(remove, removed));
-
-  tries_conditional_put_ = out.has_conditional_put;
-  has_conditional_put_ = out.has_conditional_put;
-  sends_sha256_ = takes_sha256 && (out.checks_sha256 || !out.checks_signed_hash);
-  sends_md5_ = !out.checks_sha256 && !out.checks_signed_hash && out.checks_md5;
-  co_return out;
+  return {client_->requests(), client_->retries(), hits_, misses_, writes_, corrupt_count_,
+          client_->bytes_read() + placed_bytes_, client_->bytes_written()};
 }
 
 Task<size_t> S3Blobs::SweepUploads(Until until) {
   size_t swept = 0;
   std::string markers;
   const int64_t oldest = SystemClock().now_s() - std::chrono::seconds(options_.upload_age_max).count();
-  const std::string prefix = options_.prefix + (options_.prefix.empty() ? "" : "/") + "blobs/";
+  const std::string prefix = client_->KeyOf("blobs/");
   for (bool has_more = true; has_more;) {
-    Asked list;
+    S3Request list;
     // Canonical order is by name: key-marker, max-uploads, prefix, upload-id-marker, uploads.
-    list.query = markers.empty() ? fmt::format("prefix={}&uploads=", Encode(prefix, false)) : markers;
+    list.query = markers.empty() ? fmt::format("prefix={}&uploads=", EncodeForUrl(prefix, false)) : markers;
     list.answer_bytes_max = kListBytesMax;
-    CO_TRY_ASSIGN(const HttpResponse response, co_await Send(list, until));
-    if (!response.head.is_success()) co_return ErrorOf(list, response);
+    CO_TRY_ASSIGN(const HttpResponse response, co_await client_->Send(list, until));
+    if (!response.head.is_success()) co_return client_->ErrorOf(list, response);
     CO_TRY_ASSIGN(const XmlElement xml, ParseXml(AsText(response.body)));
     for (const XmlElement& row : xml.children) {
       if (row.name != "Upload") continue;
       const std::string key(row.TextOf("Key"));
-      const auto began = TimeOf(std::string(row.TextOf("Initiated")));
+      const auto began = TimeOfText(std::string(row.TextOf("Initiated")));
       if (!key.starts_with(prefix) || !began || *began > oldest) continue;
-      Asked abort;
+      S3Request abort;
       abort.method = "DELETE";
       abort.key = key;
-      abort.query = "uploadId=" + Encode(row.TextOf("UploadId"), false);
-      CO_TRY_ASSIGN(const HttpResponse ended, co_await Send(abort, until));
+      abort.query = "uploadId=" + EncodeForUrl(row.TextOf("UploadId"), false);
+      CO_TRY_ASSIGN(const HttpResponse ended, co_await client_->Send(abort, until));
       if (ended.head.is_success()) ++swept;
     }
     const std::string last =
-        fmt::format("key-marker={}&prefix={}&upload-id-marker={}&uploads=", Encode(xml.TextOf("NextKeyMarker"), false),
-                    Encode(prefix, false), Encode(xml.TextOf("NextUploadIdMarker"), false));
+        fmt::format("key-marker={}&prefix={}&upload-id-marker={}&uploads=",
+                    EncodeForUrl(xml.TextOf("NextKeyMarker"), false),
+                    EncodeForUrl(prefix, false), EncodeForUrl(xml.TextOf("NextUploadIdMarker"), false));
     has_more = xml.TextOf("IsTruncated") == "true" && last != markers;
     markers = last;
   }
-  if (swept != 0) LogInfo("ended uploads that nobody finished", {{"store", place_}, {"uploads", swept}});
+  if (swept != 0) LogInfo("ended uploads that nobody finished", {{"store", client_->place()}, {"uploads", swept}});
   co_return swept;
 }
 

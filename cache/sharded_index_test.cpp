@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fake_clock.h"
+#include "base/metrics.h"
 #include "cache/local_index.h"
 #include "cache/memory_store.h"
 #include "cache/rendezvous.h"
@@ -40,10 +41,15 @@ class AwayIndex final : public Index {
     CO_TRY(Ask());
     co_return co_await behind_.CompareAndDelete(key, expected, until);
   }
-  Task<RecordPage> List(Table, std::optional<std::string>, std::string, size_t, Until) override {
-    co_return RecordPage();
+  Task<RecordPage> List(Table table, std::optional<std::string> group, std::string after, size_t limit,
+                        Until until) override {
+    CO_TRY(Ask());
+    co_return co_await behind_.List(table, std::move(group), std::move(after), limit, until);
   }
-  Task<GroupPage> Groups(Table, std::string, size_t, Until) override { co_return GroupPage(); }
+  Task<GroupPage> Groups(Table table, std::string after, size_t limit, Until until) override {
+    CO_TRY(Ask());
+    co_return co_await behind_.Groups(table, std::move(after), limit, until);
+  }
   Task<Record> Changed(RecordKey key, uint64_t seen, Until until) override {
     CO_TRY(Ask());
     co_return co_await behind_.Changed(key, seen, until);
@@ -95,9 +101,11 @@ class ShardedIndexTest : public testing::Test {
       shards_.push_back(std::make_shared<AwayIndex>());
       shards.push_back({names_.back(), shards_.back()});
     }
-    ShardedIndexOptions options;
+    ShardLimits options;
     options.answer_max = std::chrono::milliseconds(10);
-    index_ = std::make_unique<ShardedIndex>(std::move(shards), shards_.front(), clock_, options);
+    // Its clock stands still.
+    options.breaker.apart_ms_min = 0;
+    index_ = std::make_unique<ShardedIndex>(std::move(shards), clock_, options);
   }
   AwayIndex& Choice(const Digest& key, size_t place) { return *shards_[RendezvousOrder(names_, key, 5)[place]]; }
   static RecordKey KeyOf(const std::string& name) { return {Table::kGraphs, DigestOf(name)}; }
@@ -156,8 +164,11 @@ TEST_F(ShardedIndexTest, ALostShardIsLeftAloneAndTriedAgain) {
   const RecordKey key = KeyOf("a");
   AwayIndex& lost = Choice(key.digest, 0);
   lost.away = true;
+  const uint64_t refused = GlobalMetrics().Get(Counter::cluster_refused);
   for (int i = 0; i < 10; ++i) Get(key);
   EXPECT_EQ(lost.asked, 3);
+  // The first call found out; the others asked the next at once.
+  EXPECT_EQ(GlobalMetrics().Get(Counter::cluster_refused) - refused, 9u);
   EXPECT_NE(index_->Describe().find("left alone"), std::string::npos);
   lost.away = false;
   clock_.AdvanceSeconds(1);
@@ -213,6 +224,18 @@ TEST_F(ShardedIndexTest, AConnectionThatWasCutMovesNothing) {
   EXPECT_EQ(Choice(key.digest, 1).asked, 0);
 }
 
+TEST_F(ShardedIndexTest, AShardThatRefusesIsTriedAsOftenAsItsBreakerCounts) {
+  std::vector<IndexShard> shards;
+  for (size_t i = 0; i < 5; ++i) shards.push_back({names_[i], shards_[i]});
+  ShardedIndex index(std::move(shards), SystemClock());
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).away = true;
+  std::vector<RecordKey> keys = {key};
+  EXPECT_TRUE(RunTask(index.Get(std::move(keys), Until::Done())));
+  EXPECT_EQ(Choice(key.digest, 0).asked, 3);
+  EXPECT_EQ(index.breaker()->opened, 1u);
+}
+
 TEST_F(ShardedIndexTest, WhatWasWrittenWhileAShardWasAwayIsFoundAndChangedAfterwards) {
   const RecordKey key = KeyOf("a");
   Choice(key.digest, 0).away = true;
@@ -260,6 +283,37 @@ TEST_F(ShardedIndexTest, ReadsManyAtOnceInTheirOrder) {
   for (int i = 0; i < 40; ++i) {
     EXPECT_EQ((*records)[static_cast<size_t>(i)].value, i % 2 == 0 ? Text(std::to_string(i)) : Buffer()) << i;
   }
+}
+
+TEST_F(ShardedIndexTest, AListingWithoutSomeOfItsRowsIsNone) {
+  ASSERT_NE(Set(KeyOf("a"), 0, "one"), 0u);
+  const auto all = RunTask(index_->List(Table::kGraphs, std::nullopt, "", 10, Until::Done()));
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->rows.size(), 1u);
+  shards_[3]->away = true;
+  const auto some = RunTask(index_->List(Table::kGraphs, std::nullopt, "", 10, Until::Done()));
+  ASSERT_FALSE(some);
+  EXPECT_EQ(some.error().code(), Code::kUnavailable);
+}
+
+// A call that must end within a time: one silent shard leaves enough of it for the next.
+TEST_F(ShardedIndexTest, ASilentShardTakesNoMoreThanHalfOfTheTime) {
+  ShardLimits limits;
+  limits.answer_max = std::chrono::hours(1);
+  limits.fair_min = std::chrono::milliseconds(1);
+  limits.breaker.apart_ms_min = 0;
+  std::vector<IndexShard> shards;
+  for (size_t i = 0; i < 5; ++i) shards.push_back({names_[i], shards_[i]});
+  ShardedIndex index(std::move(shards), clock_, limits);
+  const RecordKey key = KeyOf("a");
+  Choice(key.digest, 0).is_silent = true;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<RecordKey> keys = {key};
+    const auto records = RunTask(index.Get(std::move(keys), Until::In(std::chrono::milliseconds(600))));
+    ASSERT_TRUE(records) << records.error().ToText();
+  }
+  EXPECT_EQ(Choice(key.digest, 0).asked, 3);
+  EXPECT_NE(index.Describe().find("left alone"), std::string::npos);
 }
 
 }  // namespace

@@ -117,9 +117,10 @@ class Store {
   /// At most `limit` values of a table in the order of their keys' hex digits, from the page before's `next` on, or
   /// from a text of DigestCursor; empty: from the first. Values written or deleted meanwhile may be missed or seen.
   virtual Result<Page<StoreRow>> List(Table table, const std::string& after, size_t limit) = 0;
+  /// The newest first, those of one second as List has them.
   virtual Result<Page<GroupRow>> ListGroup(Table table, const std::string& group, const std::string& after,
                                            size_t limit) = 0;
-  /// Groups that were written to; some may be empty by now.
+  /// Groups that were written to, in the order of their names' digests; some may be empty by now.
   virtual Result<Page<std::string>> ListGroups(Table table, const std::string& after, size_t limit) = 0;
   /// The group a value was written with; empty: none.
   virtual Result<std::string> GroupOf(Table table, const Digest& key) = 0;

@@ -167,6 +167,8 @@ Result<asio::ssl::context> TlsContext(const Place& place) {
     context.set_default_verify_paths(error);
   } else {
     context.load_verify_file(place.ca_file, error);
+    // What the file names is trusted, the certificate of one server as well as that of an authority.
+    X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context.native_handle()), X509_V_FLAG_PARTIAL_CHAIN);
   }
   TRY(read("authorities", place.ca_file));
   if (!place.cert_file.empty()) {

@@ -8,11 +8,15 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <sstream>
 
-#include "cache/redis_index.h"
+#include "cache/local_blobs.h"
+#include "cache/local_index.h"
+#include "cache/memory_store.h"
+#include "cache/remote_url.h"
+#include "daemon/check_serve.h"
+#include "daemon/serve.h"
 #include "daemon/tiers.h"
 
 namespace ingot::daemon {
@@ -36,18 +40,9 @@ Result<T> Run(boost::asio::thread_pool& pool, Task<T> task) {
   return future.get();
 }
 
-/// A name that nobody else uses.
-Digest SomeName() {
-  std::random_device random;
-  Hasher hasher;
-  hasher.AddField("config check");
-  for (int i = 0; i < 8; ++i) hasher.Add(random());
-  return hasher.Finish();
-}
-
 /// A record is written, read and deleted, a lease taken and given back. What that took, in words.
 Task<std::string> TryIndex(std::shared_ptr<cache::Index> index, std::string host, Until until) {
-  const RecordKey name{cache::Table::kGraphs, SomeName()};
+  const RecordKey name{cache::Table::kGraphs, RandomDigest()};
   Buffer value(64, 7);
   const auto began = steady_clock::now();
   const cache::RecordFacts facts;
@@ -67,36 +62,60 @@ Task<std::string> TryIndex(std::shared_ptr<cache::Index> index, std::string host
                         std::chrono::duration<double, std::milli>(written - began).count());
 }
 
-/// What to do about an error of a server.
-std::string Advice(const Error& error) {
-  switch (error.code()) {
-    case Code::kTimeout: return "; is there a firewall between, or is it the wrong port?";
-    case Code::kUnavailable: return "; does it run, and is the address right?";
-    default: return "";
-  }
+void CheckIndex(const Config& config, const std::string& place, const Digest& identity, boost::asio::thread_pool& pool,
+                Until until, Checks& checks) {
+  Config one = config;
+  one.cluster_index = place;
+  one.cluster_blobs_endpoint.clear();
+  auto opened = Tiers::Open(one, identity);
+  if (!opened) return checks.AddError("cluster index", opened.error());
+  const std::shared_ptr<cache::Index> index = (*opened)->parts().index;
+  const auto said = Run(pool, TryIndex(index, (*opened)->parts().host, until));
+  if (said) return checks.Add("cluster index", true, index->Describe() + ": " + *said);
+  checks.AddError("cluster index", Error(said.error()).Wrap(index->Describe()));
 }
 
-class Checks {
- public:
-  void Add(std::string name, bool ok, std::string text) {
-    ok_ = ok_ && ok;
-    checks_.push_back({{"check", std::move(name)}, {"ok", ok}, {"text", std::move(text)}});
+void CheckBlobs(const Config& config, const std::string& place, const Digest& identity, boost::asio::thread_pool& pool,
+                Until until, Checks& checks) {
+  if (!cache::RemoteUrl::Is(place)) {
+    const auto store = cache::S3Client::Open(S3OptionsOf(config, place), cache::ProcessEnvironment);
+    if (!store) return checks.AddError("cluster blobs", store.error());
+    const auto abilities = Run(pool, (*store)->Check(until));
+    if (!abilities) return checks.AddError("cluster blobs", abilities.error());
+    checks.Add("cluster blobs", abilities->is_enough(), (*store)->Describe());
+    for (const std::string& line : abilities->lines) checks.Add("", abilities->is_enough(), line);
+    return;
   }
-  void AddError(std::string name, const Error& error) { Add(std::move(name), false, error.ToText() + Advice(error)); }
-  Json Finish() && { return {{"ok", ok_}, {"checks", std::move(checks_)}}; }
+  Config one = config;
+  one.cluster_index = place;
+  one.cluster_blobs_endpoint.clear();
+  auto opened = Tiers::Open(one, identity);
+  if (!opened) return checks.AddError("cluster blobs", opened.error());
+  const std::shared_ptr<cache::BlobStore> blobs = (*opened)->parts().blobs;
+  std::vector<Digest> names = {RandomDigest()};
+  const auto has = Run(pool, blobs->Has(std::move(names), until));
+  if (has) return checks.Add("cluster blobs", true, blobs->Describe() + ": can be asked");
+  checks.AddError("cluster blobs", Error(has.error()).Wrap(blobs->Describe()));
+}
 
- private:
-  bool ok_ = true;
-  Json checks_ = Json::array();
-};
-
-void CheckBlobs(const Config& config, boost::asio::thread_pool& pool, Until until, Checks& checks) {
-  auto store = cache::S3Blobs::Open(BlobOptionsOf(config));
-  if (!store) return checks.AddError("cluster blobs", store.error());
-  const auto abilities = Run(pool, (*store)->Check(until));
-  if (!abilities) return checks.AddError("cluster blobs", abilities.error());
-  checks.Add("cluster blobs", abilities->is_enough(), (*store)->Describe());
-  for (const std::string& line : abilities->lines) checks.Add("", abilities->is_enough(), line);
+/// As it would serve, at its address, unless somebody does already: then that one is looked at.
+std::unique_ptr<Serve> OpenServe(const Config& config, const ClusterParts& parts, const Digest& identity,
+                                 cache::Index& own_index, cache::BlobStore& own_blobs, Checks& checks) {
+  ServePorts ports;
+  ports.index = std::shared_ptr<cache::Index>(&own_index, [](cache::Index*) {});
+  ports.blobs = std::shared_ptr<cache::BlobStore>(&own_blobs, [](cache::BlobStore*) {});
+  if (config.serve_source == "cluster" && parts.index != nullptr) {
+    ports.index = parts.index;
+    ports.blobs = parts.blobs;
+    ports.asks_as = identity;
+  }
+  auto opened = Serve::Open(config, std::move(ports));
+  if (opened) return std::move(opened).value();
+  const bool is_taken = opened.error().code() == Code::kUnavailable;
+  checks.Add("serving", is_taken,
+             is_taken ? opened.error().ToText() + " (by the daemon that runs, if that is the reason)"
+                      : opened.error().ToText());
+  return nullptr;
 }
 
 void CheckTrust(const Config& config, const ClusterParts& parts, Checks& checks) {
@@ -126,46 +145,40 @@ void CheckTrust(const Config& config, const ClusterParts& parts, Checks& checks)
 
 Json CheckTiers(const Config& config, uint64_t timeout_s) {
   Checks checks;
-  if (config.cluster_index.empty()) {
-    checks.Add("cluster index", config.cluster_blobs_endpoint.empty(),
-               config.cluster_blobs_endpoint.empty()
-                   ? "none (cluster_index): nothing is shared with other machines"
-                   : "none (cluster_index), without which cluster_blobs_endpoint is not used");
-    return std::move(checks).Finish();
-  }
-  auto tiers = Tiers::Open(config);
-  if (!tiers) {
-    checks.AddError("configuration", tiers.error());
-    return std::move(checks).Finish();
-  }
-  boost::asio::thread_pool pool(2);
   const std::chrono::seconds timeout(timeout_s);
-  // One by one: of several only one may be away.
-  std::istringstream urls(config.cluster_index);
-  for (std::string url; urls >> url;) {
-    Config one = config;
-    one.cluster_index = url;
-    auto opened = Tiers::Open(one);
-    if (!opened) {
-      checks.AddError("cluster index", opened.error());
-      continue;
-    }
-    const std::shared_ptr<cache::Index> index = (*opened)->parts().index;
-    const auto said = Run(pool, TryIndex(index, (*opened)->parts().host, Until::In(timeout)));
-    if (said) {
-      checks.Add("cluster index", true, index->Describe() + ": " + *said);
-    } else {
-      checks.Add("cluster index", false, index->Describe() + ": " + said.error().ToText() + Advice(said.error()));
-    }
+  const TierPlaces places = PlacesOf(config);
+  // The same for what serves and for what asks: so it is noticed where one leads to the other.
+  const Digest identity = RandomDigest();
+  auto tiers = Tiers::Open(config, identity);
+  if (!tiers) checks.AddError("configuration", tiers.error());
+  const ClusterParts parts = tiers ? (*tiers)->parts() : ClusterParts();
+  cache::MemoryStore own;
+  cache::LocalIndex own_index(own);
+  cache::LocalBlobs own_blobs(own);
+  std::unique_ptr<Serve> serve;
+  if (!config.serve_listen.empty()) {
+    serve = OpenServe(config, parts, identity, own_index, own_blobs, checks);
+    CheckServe(config, timeout, SystemClock(), checks);
   }
-  if (config.cluster_blobs_endpoint.empty()) {
+  if (places.index.empty()) {
+    checks.Add("cluster index", true, "none (cluster_index): nothing is shared with other machines");
+    return std::move(checks).Finish();
+  }
+  if (!tiers) return std::move(checks).Finish();
+  boost::asio::thread_pool pool(2);
+  // One by one: of several only one may be away.
+  for (const std::string& place : places.index) {
+    CheckIndex(config, place, identity, pool, Until::In(timeout), checks);
+  }
+  for (const std::string& place : places.blobs) {
+    CheckBlobs(config, place, identity, pool, Until::In(timeout), checks);
+  }
+  if (places.blobs.empty()) {
     checks.Add("cluster blobs", true,
                fmt::format("none (cluster_blobs_endpoint): artifacts of up to {} KiB are shared through the index",
                            config.cluster_index_blob_bytes_max >> 10));
-  } else {
-    CheckBlobs(config, pool, Until::In(timeout), checks);
   }
-  CheckTrust(config, (*tiers)->parts(), checks);
+  CheckTrust(config, parts, checks);
   pool.join();
   return std::move(checks).Finish();
 }

@@ -83,12 +83,12 @@ constexpr ConfigField kFields[] = {
     {"negative_retry_s", "seconds after which a crash or a timeout is tried again",
      &Config::negative_retry_s},
     {"cluster_index", "URLs of the Redis servers, or of the serving daemons (ingots://HOST:PORT), that hold the shared "
-     "index, with spaces between; empty = none",
+     "index, with spaces between: several share the keys; empty = the store of cluster_blobs_endpoint, or none",
      &Config::cluster_index},
-    {"cluster_blobs_endpoint", "URL of the S3-compatible store, or of the serving daemons, that hold shared artifacts; "
-     "empty = serving daemons of cluster_index, or none",
+    {"cluster_blobs_endpoint", "URLs of the S3-compatible stores, or of the serving daemons, that hold shared "
+     "artifacts, with spaces between; empty = serving daemons of cluster_index, or none",
      &Config::cluster_blobs_endpoint},
-    {"cluster_blobs_bucket", "its bucket", &Config::cluster_blobs_bucket},
+    {"cluster_blobs_bucket", "the bucket, of the same name in each of them", &Config::cluster_blobs_bucket},
     {"cluster_blobs_region", "its region; empty: AWS_REGION or ~/.aws", &Config::cluster_blobs_region},
     {"cluster_trust", "file that says whose artifacts are taken; empty: trust.toml beside `ingot trust`'s keys",
      &Config::cluster_trust},
@@ -172,7 +172,8 @@ constexpr ConfigField kFields[] = {
      &Config::serve_tokens},
     {"serve_name", "name for which tokens are issued; empty = this machine's", &Config::serve_name},
     {"serve_source",
-     "what is served: store = a store of its own, cluster = the tiers that cluster_index names", &Config::serve_source},
+     "what is served: store = a store of its own, cluster = the tiers that cluster_index and cluster_blobs_endpoint "
+     "name", &Config::serve_source},
     {"serve_dir", "directory of the served store; empty = serve in the store's directory", &Config::serve_dir},
     {"serve_threads", "threads that talk to other daemons", &Config::serve_threads},
     {"serve_pool_threads", "threads that read and write what is served", &Config::serve_pool_threads},

@@ -160,7 +160,7 @@ struct Serving {
   std::unique_ptr<Serve> serve;
 };
 
-Result<Serving> StartServing(const Config& config, const Tiers* tiers) {
+Result<Serving> StartServing(const Config& config, const Tiers* tiers, const Digest& identity) {
   const std::string dir = config.serve_dir.empty() ? config.store_dir + "/serve" : config.serve_dir;
   if (config.serve_source != "store" && config.serve_source != "cluster") {
     return Error(Code::kInvalid, fmt::format("serve_source is store or cluster, found '{}'", config.serve_source));
@@ -170,11 +170,13 @@ Result<Serving> StartServing(const Config& config, const Tiers* tiers) {
   ServePorts ports = serving.store->ports();
   if (config.serve_source == "cluster") {
     if (tiers == nullptr || tiers->parts().index == nullptr || tiers->parts().blobs == nullptr) {
-      return Error(Code::kInvalid, "serve_source is cluster, and there is no cluster_index with blobs to serve from");
+      return Error(Code::kInvalid, "serve_source is cluster, and no cluster is configured to serve from "
+                                   "(cluster_index, cluster_blobs_endpoint)");
     }
     ports.index = tiers->parts().index;
     ports.blobs = std::make_shared<RackBlobs>(ports.blobs, tiers->parts().blobs);
     ports.blob_bytes = ServePorts().blob_bytes;
+    ports.asks_as = identity;
   }
   TRY_ASSIGN(serving.serve, Serve::Open(config, std::move(ports)));
   return serving;
@@ -214,7 +216,8 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   WorkerPool workers(config, config.worker);
   LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
   // A cluster that cannot be used never stops anybody's program either.
-  Result<std::unique_ptr<Tiers>> tiers = Tiers::Open(config);
+  const Digest identity = RandomDigest();
+  Result<std::unique_ptr<Tiers>> tiers = Tiers::Open(config, identity);
   if (!tiers) LogError("shares nothing with other machines", {{"reason", tiers.error()}});
   Core core(config, store, graphs, workers, SystemClock(), tiers ? (*tiers)->parts() : ClusterParts());
   if (place.trouble) core.store_note.SetTrouble(place.trouble->ToText(), core.store_note.bytes_max());
@@ -228,7 +231,7 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   };
   // Whoever says it to be served waits for it; programs that found a daemon to start do not pay for it.
   Result<Serving> serving = Serving();
-  if (!config.serve_listen.empty()) serving = StartServing(config, tiers ? tiers->get() : nullptr);
+  if (!config.serve_listen.empty()) serving = StartServing(config, tiers ? tiers->get() : nullptr, identity);
   if (!serving) {
     if (config.SourceOf("serve_listen").starts_with("--")) return std::move(serving).error();
     LogError("serves no other daemons", {{"reason", serving.error()}});

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/log.h"
+#include "cache/listing_place.h"
 #include "daemon/convert.h"
 #include "proto/frame.h"
 #include "proto/message.h"
@@ -278,7 +279,7 @@ Task<std::optional<Nearest>> Entries::NearestTo(cache::Key key, Until until) {
   co_return nearest;
 }
 
-Result<std::string> Entries::From(const std::string& hex) { return cache::DigestCursor(hex); }
+Result<std::string> Entries::From(const std::string& hex) { return cache::PlaceBefore(hex); }
 
 Task<Entries::Names> Entries::Page(std::string after, size_t limit, Until until) {
   CO_TRY_ASSIGN(cache::RecordPage page,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/serve.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,13 +10,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -27,6 +24,7 @@
 #include "cache/remote_url.h"
 #include "cache/transport.h"
 #include "daemon/serve_session.h"
+#include "daemon/tcp_listener.h"
 
 namespace ingot::daemon {
 namespace {
@@ -36,20 +34,20 @@ using asio::ip::tcp;
 using SessionRef = std::shared_ptr<ServeSession>;
 constexpr std::chrono::milliseconds kAcceptPause{20};
 
-std::string MachineName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
 Error InField(const char* field, const Error& error) { return Error(error).Wrap(field); }
 
 }  // namespace
 
+std::string ServeName(const Config& config) {
+  if (!config.serve_name.empty()) return config.serve_name;
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
 struct Serve::State {
   State(const Config& config, ServePorts ports, const Clock& clock)
       : config(config),
-        share(std::make_shared<ServeShare>(config, std::move(ports),
-                                           config.serve_name.empty() ? MachineName() : config.serve_name, clock)) {}
+        share(std::make_shared<ServeShare>(config, std::move(ports), ServeName(config), clock)) {}
 
   Status Listen();
   asio::awaitable<void> Accept();
@@ -99,25 +97,19 @@ Status Serve::State::Listen() {
     return Error(Code::kInvalid, fmt::format("serve_listen: '{}' is no address of this machine: {}", place.host,
                                              error.message()));
   }
+  Status listens;
   for (const tcp::endpoint& endpoint : endpoints) {
     if (tls == nullptr && !endpoint.address().is_loopback()) {
       return Error(Code::kInvalid, fmt::format("serve_listen: {} is beyond the loopback, where nothing is served "
                                                "without TLS: say serve_certificate and serve_key",
                                                endpoint.address().to_string()));
     }
-    error = {};
-    acceptor.open(endpoint.protocol(), error);
-    if (!error) fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor.bind(endpoint, error);
-    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-    if (!error) acceptor.non_blocking(true, error);
-    if (!error) break;
-    boost::system::error_code ignored;
-    acceptor.close(ignored);
+    listens = ListenAt(acceptor, endpoint);
+    if (listens) break;
   }
-  if (error) {
-    return Error(Code::kUnavailable, fmt::format("serve_listen: listen on {}: {}", place.ToText(), error.message()));
+  if (!listens) {
+    return Error(Code::kUnavailable,
+                 fmt::format("serve_listen: listen on {}: {}", place.ToText(), listens.error().message()));
   }
   const tcp::endpoint own = acceptor.local_endpoint(error);
   const cache::HostPort named{place.host.empty() ? own.address().to_string() : place.host, own.port()};
@@ -126,25 +118,13 @@ Status Serve::State::Listen() {
 }
 
 asio::awaitable<void> Serve::State::Accept() {
-  while (acceptor.is_open()) {
-    boost::system::error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    co_await acceptor.async_wait(tcp::acceptor::wait_read, token);
-    if (!acceptor.is_open()) break;
-    // By hand: workers must not inherit it.
-    proto::UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    const int reason = errno;
-    if (fd) {
-      Welcome(std::move(fd));
-      continue;
-    }
-    if (reason == EAGAIN || reason == EINTR || reason == ECONNABORTED) continue;
+  std::function<void(int)> refused = [this](int reason) {
     if (share->MayLog()) LogWarn("accepted no connection of another daemon", {{"reason", std::strerror(reason)}});
     // Whoever is idle gives its descriptor.
     if (reason == EMFILE || reason == ENFILE) MakeRoom("");
-    asio::steady_timer pause(strand, kAcceptPause);
-    co_await pause.async_wait(token);
-  }
+  };
+  std::function<void(proto::UniqueFd)> welcome = [this](proto::UniqueFd fd) { Welcome(std::move(fd)); };
+  co_await AcceptAll(acceptor, kAcceptPause, std::move(welcome), std::move(refused));
 }
 
 /// Whether there is a place for a connection of that address; the longest idle one, or the oldest that has not said

@@ -10,6 +10,9 @@
 
 namespace ingot::daemon {
 
+/// For which tokens are issued: serve_name, or this machine's.
+std::string ServeName(const Config& config);
+
 /// Serves other daemons over TCP with TLS and tokens (docs/format/remote.md), on threads of its own. Thread-safe.
 class Serve {
  public:

@@ -18,6 +18,9 @@ struct ServePorts {
   std::function<void(cache::Table, const Digest&)> touch = [](cache::Table, const Digest&) {};
   /// Bytes of a blob before it is read; without a value: not known.
   std::function<std::optional<uint64_t>(const Digest&)> blob_bytes = [](const Digest&) { return std::nullopt; };
+  /// Of this process, where `index` and `blobs` ask other daemons: one of the same identity is refused
+  /// (RemoteClientOptions). Zero: they ask nobody.
+  Digest asks_as;
   /// Something was written.
   std::function<void()> wrote = [] {};
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "cache/signing_key.h"
 #include "daemon/test_server.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fake_s3.h"
 #include "tests/support/redis_server.h"
 
 namespace ingot::daemon {
@@ -38,7 +40,7 @@ class ServeProcessTest : public ::testing::Test {
     }));
   }
   void TearDown() override {
-    for (const char* name : {"a", "b", "server"}) {
+    for (const char* name : {"a", "b", "c", "server"}) {
       client::ConnectionOptions options = Options(name);
       options.start = false;
       if (auto connection = client::Connection::Open(options)) {
@@ -65,8 +67,12 @@ class ServeProcessTest : public ::testing::Test {
       add({"--serve", "127.0.0.1:" + port, "--serve-certificate", certificates_.cert("server"), "--serve-key",
            certificates_.key("server"), "--serve-tokens", dir_.path() + "/tokens", "--serve-name", "rack"});
     } else {
-      add({"--cluster-index", "ingots://127.0.0.1:" + port, "--cluster-ca", certificates_.ca(), "--cluster-token-file",
-           dir_.path() + "/token", "--cluster-key", dir_.path() + "/signing.key", "--cluster-trust",
+      if (cluster_.empty()) {
+        add({"--cluster-index", "ingots://127.0.0.1:" + port, "--cluster-ca", certificates_.ca(),
+             "--cluster-token-file", dir_.path() + "/token"});
+      }
+      add(cluster_);
+      add({"--cluster-key", dir_.path() + "/signing.key", "--cluster-trust",
            dir_.path() + "/trust.toml", "--cluster-lookup-ms-max", "10000", "--cluster-compile-ms-max", "20000",
            "--cluster-miss-ms", "0"});
     }
@@ -93,6 +99,8 @@ class ServeProcessTest : public ::testing::Test {
   TestDir dir_;
   ingot::testing::Certificates certificates_{dir_.path()};
   const uint16_t port_ = ingot::testing::FreePort();
+  /// Where machines share, if not by the server.
+  std::vector<std::string> cluster_;
 };
 
 TEST_F(ServeProcessTest, OneCompileServesAllAndAServerThatIsKilledComesBack) {
@@ -128,6 +136,46 @@ TEST_F(ServeProcessTest, OneCompileServesAllAndAServerThatIsKilledComesBack) {
     return got && got->reply.found;
   })) << *a->Query("stats");
   EXPECT_EQ(Stat(*a, "compiles"), 1);
+}
+
+// Records and blobs in S3, dealt out among two stores, of which one is lost.
+TEST_F(ServeProcessTest, S3AloneIsEnoughAndALostStoreIsAMiss) {
+  using ingot::testing::FakeS3;
+  ASSERT_EQ(setenv("AWS_ACCESS_KEY_ID", FakeS3::kAccessKey, 1), 0);
+  ASSERT_EQ(setenv("AWS_SECRET_ACCESS_KEY", FakeS3::kSecret, 1), 0);
+  FakeS3 kept;
+  auto lost = std::make_unique<FakeS3>();
+  cluster_ = {"--cluster-blobs-endpoint", kept.endpoint() + " " + lost->endpoint(), "--cluster-blobs-bucket",
+              FakeS3::kBucket, "--cluster-blobs-region", FakeS3::kRegion};
+  const auto a = Open("a");
+  ASSERT_TRUE(a);
+  constexpr int kMade = 6;
+  for (int i = 0; i < kMade; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    ASSERT_TRUE(a->Compile(MakeCompile(name, "graph " + name + " 4")));
+  }
+  ASSERT_TRUE(Eventually([&] { return Stat(*a, "cluster_writes") == 2 * kMade; })) << *a->Query("stats");
+  const auto b = Open("b");
+  ASSERT_TRUE(b);
+  for (int i = 0; i < kMade; ++i) EXPECT_TRUE(b->Lookup(*MakeKey("f" + std::to_string(i)))->reply.found) << i;
+  EXPECT_EQ(Stat(*b, "compiles"), 0);
+  const auto shared = kept.objects(), elsewhere = lost->objects();
+  const auto has = [](const auto& objects, const std::string& part) {
+    return std::ranges::any_of(objects, [&](const auto& one) { return one.first.find(part) != std::string::npos; });
+  };
+  for (const char* part : {"/records/entries/", "/records/graphs/", "/marks/entries/", "/blobs/"}) {
+    EXPECT_TRUE(has(shared, part) || has(elsewhere, part)) << part;
+  }
+
+  lost.reset();
+  ASSERT_TRUE(a->Compile(MakeCompile("g", "graph g 4")));
+  const auto c = Open("c");
+  ASSERT_TRUE(c);
+  ASSERT_TRUE(Eventually([&] {
+    auto got = c->Lookup(*MakeKey("g"));
+    return got && got->reply.found;
+  })) << *c->Query("stats");
+  EXPECT_EQ(Stat(*c, "compiles"), 0);
 }
 
 TEST_F(ServeProcessTest, AnAddressThatCannotBeServedIsSaid) {

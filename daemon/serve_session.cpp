@@ -161,6 +161,15 @@ Task<void> ServeSession::Greet() {
                                                cache::kRemoteVersion, hello->version()));
     co_return co_await Refuse(std::move(why));
   }
+  const Digest identity{hello->identity_low(), hello->identity_high()};
+  if (!identity.IsZero() && identity == share_->ports.asks_as) {
+    if (share_->MayLog()) LogError("refused itself: cluster_index leads back here", {{"peer", peer_}});
+    Error why(Code::kUnavailable,
+              fmt::format("server '{}' refuses: it is the daemon that asks. It serves what cluster_index names, and "
+                          "that leads back to itself: name what it is to stand in front of, or serve a store of its "
+                          "own (serve_source)", share_->name));
+    co_return co_await Refuse(std::move(why));
+  }
   const auto answer = share_->tokens.Admit(hello->token() ? hello->token()->string_view() : "");
   CountVerdict(answer.verdict);
   if (answer.verdict != Verdict::kGood) {

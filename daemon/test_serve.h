@@ -49,7 +49,7 @@ class ServeWorld {
   void Start() {
     ServePorts ports;
     next_fence_ += 1000;
-    ports.index = std::make_shared<cache::LocalIndex>(store_, cache::LocalIndexOptions{.first_fence = next_fence_});
+    ports.index = std::make_shared<cache::LocalIndex>(store_, cache::LeaseTableOptions{.first_fence = next_fence_});
     ports.blobs = std::make_shared<cache::LocalBlobs>(store_);
     Start(std::move(ports));
   }

@@ -62,7 +62,7 @@ Task<Prefetched> Prefetch(Core& core, const ManifestEntry& wanted, Until until) 
   if (!came) {
     out.why = came.error().ToText();
   } else if (!core.cluster.is_shared()) {
-    out.why = "not here, and no cluster is configured (cluster_index)";
+    out.why = "not here, and no cluster is configured (cluster_index, cluster_blobs_endpoint)";
   } else if (out.artifacts == 0) {
     out.why = *came ? "its artifacts are gone" : "nobody in the cluster has it, or not from a key that is trusted here";
   } else if (!is_whole) {
@@ -132,7 +132,7 @@ Task<Json> PrefetchVerb(const VerbCall& call) {
 Task<Json> SyncVerb(const VerbCall& call) {
   Core& core = call.core;
   if (!core.cluster.is_shared()) {
-    co_return Error(Code::kUnavailable, "there is no cluster to sync with: cluster_index is empty (`ingot config`)");
+    co_return Error(Code::kUnavailable, "there is no cluster to sync with: no cluster_index is set (`ingot config`)");
   }
   const std::string function = call.Text("function");
   const std::string after = call.Text("after");

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "cache/evict.h"
+#include "daemon/check_serve.h"
 #include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/graph_record.h"
@@ -172,10 +173,8 @@ Task<Json> VerifyVerb(const VerbCall& call) {
 
 Task<Json> DoctorVerb(const VerbCall& call) {
   Core& core = call.core;
-  Json checks = Json::array();
-  const auto add = [&](const char* name, bool good, const std::string& text) {
-    checks.push_back({{"check", name}, {"ok", good}, {"text", text}});
-  };
+  Checks checks;
+  const auto add = [&](const char* name, bool good, const std::string& text) { checks.Add(name, good, text); };
   const std::string trouble = core.store_note.trouble();
   add("store", trouble.empty() && core.store.Trouble().empty(),
       trouble.empty() ? core.store.Describe() : trouble + "; artifacts are kept in memory only");
@@ -226,9 +225,9 @@ Task<Json> DoctorVerb(const VerbCall& call) {
         facts.trust_trouble.empty() ? (facts.can_write ? "takes what is trusted, and signs" : "takes what is trusted")
                                     : "nothing is taken: " + facts.trust_trouble);
   }
-  bool good = true;
-  for (const Json& check : checks) good = good && check["ok"].get<bool>();
-  co_return Json{{"ok", good}, {"checks", checks}};
+  constexpr std::chrono::seconds kServeMax{2};
+  CheckServe(core.config, kServeMax, core.clock, checks);
+  co_return std::move(checks).Finish();
 }
 
 namespace {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,10 +22,9 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/start_program.h"
 #include "daemon/artifacts.h"
 #include "proto/message.h"
-
-extern char** environ;
 
 namespace ingot::daemon {
 namespace {
@@ -51,58 +49,32 @@ void LowerWorker(pid_t worker) {
 }
 
 /// What a compiler has use for; the rest is the daemon's own, credentials among it.
-std::vector<const char*> WorkerEnvironment() {
-  std::vector<const char*> kept;
+std::vector<std::string> WorkerEnvironment() {
+  std::vector<std::string> kept;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view entry = *at;
     for (const std::string_view start :
          {"INGOT_CHECKED_ACCESSES=", "LD_", "ASAN_", "LSAN_", "TSAN_", "UBSAN_", "MALLOC_", "GLIBC_", "LLVM_"}) {
-      if (entry.starts_with(start)) kept.push_back(*at);
+      if (entry.starts_with(start)) kept.emplace_back(entry);
     }
   }
-  kept.push_back(nullptr);
   return kept;
 }
 
-Result<pid_t> SpawnProgram(const std::string& program, int socket, const WorkerLimits& limits) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  // The daemon's own may be marked for closing, or there may be none.
-  if (fcntl(STDERR_FILENO, F_GETFD) != -1) {
-    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDERR_FILENO);
-  } else {
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  }
-  // Whatever else is open here, marked for closing or not, is none of its business.
-  posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerSocket + 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // Whatever the program that started the daemon blocked or ignored must not keep a worker alive.
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-  const std::string fd = std::to_string(kWorkerSocket);
-  const std::string memory = std::to_string(limits.memory_bytes_max);
-  const std::string output = std::to_string(limits.output_bytes_max);
-  const std::string sandbox = limits.sandbox == SandboxMode::kOff ? "0" : "1";
-  const char* arguments[] = {program.c_str(), "--socket",     fd.c_str(),  "--memory-bytes", memory.c_str(),
-                             "--output-bytes", output.c_str(), "--sandbox", sandbox.c_str(),  nullptr};
-  const std::vector<const char*> environment = WorkerEnvironment();
-  pid_t pid = -1;
-  const int failed = posix_spawn(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(arguments),
-                                 const_cast<char**>(environment.data()));
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) {
-    return Error(Code::kUnavailable, fmt::format("start {}: {}", program, std::strerror(failed)));
-  }
-  LowerWorker(pid);
+Result<pid_t> SpawnProgram(const std::string& path, int socket, const WorkerLimits& limits) {
+  Program program;
+  program.path = path;
+  program.arguments = {"--socket", std::to_string(kWorkerSocket),
+                       "--memory-bytes", std::to_string(limits.memory_bytes_max),
+                       "--output-bytes", std::to_string(limits.output_bytes_max),
+                       "--sandbox", limits.sandbox == SandboxMode::kOff ? "0" : "1"};
+  program.environment = WorkerEnvironment();
+  // The daemon's own errors go on to where they went; there may be none.
+  program.descriptors = {-1, -1, fcntl(STDERR_FILENO, F_GETFD) == -1 ? -1 : STDERR_FILENO, socket};
+  const Result<pid_t> pid = StartProgram(program);
+  // One that is not there may be there the next time: it is being installed.
+  if (!pid) return Error(Code::kUnavailable, pid.error().message());
+  LowerWorker(*pid);
   return pid;
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "base/filesystem.h"
+#include "base/start_program.h"
 #include "proto/frame.h"
 
 namespace ingot::daemon::web {
@@ -61,35 +61,18 @@ class Child {
   pid_t pid_;
 };
 
-Result<pid_t> Start(const std::string& program, int in, int out) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in, 0);
-  posix_spawn_file_actions_adddup2(&actions, out, 1);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-  const char* const arguments[] = {program.c_str(), "-Tsvg", nullptr};
+Result<pid_t> Start(const std::string& path, int in, int out) {
+  Program program;
+  program.path = path;
+  program.arguments = {"-Tsvg"};
   // Not this process's: credentials may be in it.
-  const char* path = std::getenv("PATH");
-  const std::string path_text = fmt::format("PATH={}", path == nullptr ? "/usr/bin:/bin" : path);
-  const char* const environment[] = {path_text.c_str(), "LANG=C.UTF-8", nullptr};
-  pid_t pid = -1;
-  const int failed = posix_spawnp(&pid, program.c_str(), &actions, &attributes, const_cast<char**>(arguments),
-                                  const_cast<char**>(environment));
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed == ENOENT) {
-    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}' (web_dot)", program));
+  const char* const search = std::getenv("PATH");
+  program.environment = {fmt::format("PATH={}", search == nullptr ? "/usr/bin:/bin" : search), "LANG=C.UTF-8"};
+  program.descriptors = {in, out, -1};
+  Result<pid_t> pid = StartProgram(program);
+  if (!pid && pid.error().code() == Code::kNotFound) {
+    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}' (web_dot)", path));
   }
-  if (failed != 0) return ErrorFromErrno(failed, fmt::format("start '{}'", program));
   return pid;
 }
 

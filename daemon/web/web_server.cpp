@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/web/web_server.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <set>
 #include <thread>
@@ -30,6 +30,7 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "daemon/tcp_listener.h"
 #include "daemon/web/listen_address.h"
 #include "daemon/web/peer_user.h"
 #include "daemon/web/site.h"
@@ -192,20 +193,11 @@ Status WebServer::Listen() {
 
 /// kUnavailable: the address is another's, or not of this machine.
 Status WebServer::State::Bind() {
-  boost::system::error_code error;
-  acceptor.open(wanted.protocol(), error);
-  if (!error) fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
-  // What was closed a moment ago on this port is no other daemon.
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(wanted, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) acceptor.non_blocking(true, error);
-  const tcp::endpoint bound = error ? tcp::endpoint() : acceptor.local_endpoint(error);
-  if (error) {
-    boost::system::error_code ignored;
-    acceptor.close(ignored);
-    return Error(Code::kUnavailable, fmt::format("web_listen: {}: {}", TextOf(wanted), error.message()));
+  if (const Status listens = ListenAt(acceptor, wanted); !listens) {
+    return Error(Code::kUnavailable, fmt::format("web_listen: {}: {}", TextOf(wanted), listens.error().message()));
   }
+  boost::system::error_code ignored;
+  const tcp::endpoint bound = acceptor.local_endpoint(ignored);
   const std::string place = fmt::format("http://{}/", TextOf(bound));
   Say(place, "");
   LogInfo("serves a web page", {{"url", place}});
@@ -225,22 +217,10 @@ asio::awaitable<void> WebServer::State::BindAgain() {
 
 asio::awaitable<void> WebServer::State::Accept() {
   co_await BindAgain();
-  while (acceptor.is_open()) {
-    boost::system::error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    co_await acceptor.async_wait(tcp::acceptor::wait_read, token);
-    if (!acceptor.is_open()) break;
-    // By hand: programs that are started must not inherit it.
-    proto::UniqueFd fd(accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd) {
-      Welcome(std::move(fd));
-      continue;
-    }
-    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) continue;
-    // No descriptor is left: clients of the daemon come first.
-    again.expires_after(kAcceptAgainAfter);
-    co_await again.async_wait(token);
-  }
+  std::function<void(proto::UniqueFd)> welcome = [this](proto::UniqueFd fd) { Welcome(std::move(fd)); };
+  // No descriptor is left: clients of the daemon come first.
+  std::function<void(int)> refused = [](int) {};
+  co_await AcceptAll(acceptor, kAcceptAgainAfter, std::move(welcome), std::move(refused));
 }
 
 asio::awaitable<void> WebServer::State::Sample() {

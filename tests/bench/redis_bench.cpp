@@ -63,7 +63,7 @@ Task<void> Lend(Index& index, Digest key) {
 int Measure(const char* where, const std::string& url) {
   IoThread threads[2];
   RedisIndexOptions options;
-  options.urls = {url};
+  options.url = url;
   auto one = RedisIndex::Open(threads[0].io(), options);
   auto two = RedisIndex::Open(threads[1].io(), options);
   if (!one || !two) return 1;

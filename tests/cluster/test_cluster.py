@@ -55,6 +55,22 @@ def test_what_one_machine_compiled_serves_another(cluster: Cluster) -> None:
     assert b.json("list")["entries"][0]["variants"] == 1
 
 
+def test_s3_alone_is_a_cluster(cluster: Cluster) -> None:
+    a, b = cluster.add(2, cluster_index="", cluster_lookup_ms_max=5000)
+    assert run(a)["compiles"] == 1
+    cluster.shared()
+    result = run(b, 2)
+    assert result["captures"] == 0 and result["native_calls"] >= 1
+    assert b.stats()["compiles"] == 0
+    # What each adds to one entry stays beside what the other has.
+    run(b, 3)
+    run(a, 4)
+    cluster.shared()
+    assert run(a, 3)["captures"] == 0 and run(b, 4)["captures"] == 0
+    checks = b.json("config", "check")["checks"]
+    assert any("a record can be written" in check["text"] for check in checks), checks
+
+
 def test_machines_that_miss_at_once_compile_once(cluster: Cluster) -> None:
     machines = cluster.add(3)
     for host in machines:

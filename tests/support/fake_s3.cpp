@@ -132,6 +132,14 @@ Reply Problem(int status, const std::string& code, const std::string& message) {
 
 std::string TagOf(const std::string& bytes) { return "\"" + Hex(HashOf(EVP_md5(), bytes)) + "\""; }
 
+std::string TimeText(std::time_t seconds) {
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[64];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.000Z", &parts);
+  return text;
+}
+
 }  // namespace
 
 struct FakeS3::Connection {
@@ -260,7 +268,9 @@ Reply FakeS3::State::List(const Target& target) const {
       break;
     }
     ++count;
-    rows += fmt::format("<Contents><Key>{}</Key><ETag>&quot;{}&quot;</ETag><Size>{}</Size></Contents>", at->first,
+    rows += fmt::format("<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&quot;{}&quot;</ETag>"
+                        "<Size>{}</Size></Contents>",
+                        at->first, TimeText(at->second.modified_s),
                         at->second.tag.substr(1, at->second.tag.size() - 2), at->second.bytes.size());
   }
   return {200,
@@ -316,14 +326,14 @@ Reply FakeS3::State::Answer(const Request& request, const Target& target) {
     if (method == "PUT") {
       if (auto bad = CheckBody(request)) return *bad;
       const std::string tag = TagOf(request.body());
-      upload->second.parts[std::stoi(query.at("partNumber"))] = Object{request.body(), {}, tag};
+      upload->second.parts[std::stoi(query.at("partNumber"))] = Object{request.body(), {}, tag, 0};
       Fields fields{{"ETag", tag}};
       const std::string sum = Field(request, "x-amz-checksum-sha256");
       if (abilities.checks_sha256 && !sum.empty()) fields["x-amz-checksum-sha256"] = sum;
       return {200, fields, ""};
     }
     // POST: all parts but the last have 5 MiB, and the list names each with its tag.
-    Object whole{{}, upload->second.fields, {}};
+    Object whole{{}, upload->second.fields, {}, std::time(nullptr)};
     int left = static_cast<int>(upload->second.parts.size());
     for (const auto& [number, part] : upload->second.parts) {
       if (--left != 0 && part.bytes.size() < 5u << 20) return Problem(400, "EntityTooSmall", "a part is too small");
@@ -346,8 +356,15 @@ Reply FakeS3::State::Answer(const Request& request, const Target& target) {
         return Problem(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold");
       }
     }
+    if (const std::string match = Field(request, "If-Match"); !match.empty()) {
+      if (abilities.refuses_conditions) return Problem(501, "NotImplemented", "a header is not known here");
+      if (abilities.has_conditional_replace) {
+        if (object == objects.end()) return Problem(404, "NoSuchKey", "The specified key does not exist.");
+        if (object->second.tag != match) return Problem(412, "PreconditionFailed", "another object");
+      }
+    }
     if (auto bad = CheckBody(request)) return *bad;
-    objects[key] = Object{request.body(), meta, TagOf(request.body())};
+    objects[key] = Object{request.body(), meta, TagOf(request.body()), std::time(nullptr)};
     return {200, {{"ETag", objects[key].tag}}, ""};
   }
   if (method == "DELETE") {
@@ -559,6 +576,7 @@ std::map<std::string, FakeS3::Object> FakeS3::objects() const {
 }
 void FakeS3::SetObject(const std::string& key, Object object) {
   if (object.tag.empty()) object.tag = TagOf(object.bytes);
+  if (object.modified_s == 0) object.modified_s = std::time(nullptr);
   const std::lock_guard lock(state_->mutex);
   state_->objects[key] = std::move(object);
 }

@@ -28,6 +28,7 @@ class FakeS3 {
     std::string bytes;
     std::map<std::string, std::string> fields;  ///< x-amz-meta-*
     std::string tag;
+    int64_t modified_s = 0;  ///< Unix seconds; 0 in SetObject: now.
   };
   struct Upload {
     std::string key;
@@ -64,7 +65,8 @@ class FakeS3 {
   /// What a server may not know.
   struct Abilities {
     bool has_ranges = true;
-    bool has_conditional_put = true;
+    bool has_conditional_put = true;      ///< If-None-Match
+    bool has_conditional_replace = true;  ///< If-Match
     /// Answers 501 to conditions it does not know instead of passing over them.
     bool refuses_conditions = false;
     bool checks_signed_hash = true;

@@ -133,8 +133,7 @@ Node::Node(Fleet& fleet, size_t number, bool is_cut, std::shared_ptr<cache::Memo
     shards.push_back({server->name(), std::make_shared<Link>(world, *server, place_)});
   }
   daemon::ClusterParts parts;
-  const std::shared_ptr<cache::Index> listing = shards.front().index;
-  parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), listing, clock_);
+  parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), clock_);
   if (world.scenario.has_blobs) parts.blobs = std::make_shared<BlobLink>(world, place_);
   else parts.blobs = std::make_shared<SmallBlobs>(world, parts.index, fleet.config.cluster_index_blob_bytes_max);
   parts.key = fleet.key;

@@ -170,7 +170,7 @@ def _shares(path: str) -> bool:
         daemon = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8")).get("daemon", {})
     except (ImportError, OSError, UnicodeDecodeError, ValueError):
         return False
-    return isinstance(daemon, dict) and bool(daemon.get("cluster_index"))
+    return isinstance(daemon, dict) and bool(daemon.get("cluster_index") or daemon.get("cluster_blobs_endpoint"))
 
 
 def has_cluster() -> bool:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,10 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <vector>
 
+#include "base/start_program.h"
 #include "client/lib/start_daemon.h"
-
 #include "daemon/config.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
@@ -33,33 +31,30 @@ Result<Json> OfNone(Session& session) {
 }
 
 /// What a program prints.
-Result<std::string> OutputOf(const std::vector<std::string>& words) {
+Result<std::string> OutputOf(const std::string& path, const std::string& argument) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Error(Code::kUnavailable, "no pipe: " + std::string(strerror(errno)));
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  pid_t pid = -1;
-  const int failed = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
+  Program program;
+  program.path = path;
+  program.arguments = {argument};
+  program.descriptors = {STDIN_FILENO, ends[1], STDERR_FILENO};
+  // Whoever interrupts this program means that one as well.
+  program.has_own_session = false;
+  const Result<pid_t> pid = StartProgram(program);
   close(ends[1]);
   std::string out;
   char piece[4096];
-  for (ssize_t got; !failed && (got = read(ends[0], piece, sizeof piece)) > 0;) out.append(piece, got);
+  for (ssize_t got; pid && (got = read(ends[0], piece, sizeof piece)) > 0;) out.append(piece, got);
   close(ends[0]);
-  if (failed != 0) return Error(Code::kUnavailable, words[0] + " cannot be started: " + strerror(failed));
-  int status = 0;
-  waitpid(pid, &status, 0);
+  if (!pid) return pid.error();
+  waitpid(*pid, nullptr, 0);
   return out;
 }
 
 /// The tiers are tried by the program that would use them.
 Status CheckConfig(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const std::string daemon, client::FindDaemon(session.options().daemon));
-  TRY_ASSIGN(const std::string out, OutputOf({daemon, "--check"}));
+  TRY_ASSIGN(const std::string out, OutputOf(daemon, "--check"));
   const Json answer = Json::parse(out, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object()) return Error(Code::kInternal, daemon + " --check says nothing of the tiers");
   return PrintChecks(arguments, answer);

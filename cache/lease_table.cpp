@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cache/lease_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ingot::cache {
+
+void LeaseTable::Wake(const Digest& key) {
+  std::vector<WaiterRef> woken;
+  {
+    MutexLock lock(mutex_);
+    woken = waiters_.Take(key);
+  }
+  for (const WaiterRef& waiter : woken) waiter->Wake();
+}
+
+void LeaseTable::Sweep() {
+  const auto size = [this]() REQUIRES(mutex_) { return leases_.size() + waiters_.size(); };
+  // At the limit each time, so that leases that have ended keep nobody from one.
+  if (size() < sweep_at_ && leases_.size() < leases_max_) return;
+  const SteadyTime now = SteadyNow();
+  std::erase_if(leases_, [now](const auto& lease) { return lease.second.ends <= now; });
+  waiters_.Sweep();
+  sweep_at_ = std::max(kSweepMin, 2 * size());
+}
+
+Lease LeaseTable::LeaseOf(const Digest& key) {
+  const auto found = leases_.find(key);
+  if (found == leases_.end()) return {};
+  const auto left = found->second.ends - SteadyNow();
+  if (left <= std::chrono::nanoseconds(0)) {
+    leases_.erase(found);
+    return {};
+  }
+  return {found->second.fence, found->second.holder, found->second.progress,
+          std::chrono::ceil<std::chrono::milliseconds>(left), false};
+}
+
+Task<Lease> LeaseTable::Acquire(Digest key, std::string holder, std::chrono::milliseconds ttl, Until until) {
+  CO_TRY(until.Check());
+  Held mine;
+  {
+    MutexLock lock(mutex_);
+    if (Lease held = LeaseOf(key); held.fence != 0) co_return held;
+    Sweep();
+    if (leases_.size() >= leases_max_) {
+      co_return Error(Code::kExhausted, fmt::format("{} leases are held, which is the limit", leases_.size()));
+    }
+    mine = {next_fence_++, std::move(holder), "", SteadyNow() + ttl};
+    leases_[key] = mine;
+  }
+  Wake(key);
+  co_return Lease{mine.fence, mine.holder, mine.progress, ttl, true};
+}
+
+Task<bool> LeaseTable::Renew(Digest key, uint64_t fence, std::string progress, std::chrono::milliseconds ttl,
+                             Until until) {
+  CO_TRY(until.Check());
+  {
+    MutexLock lock(mutex_);
+    // Nobody's is nobody's to renew.
+    if (fence == 0 || LeaseOf(key).fence != fence) co_return false;
+    Held& held = leases_[key];
+    held.ends = SteadyNow() + ttl;
+    if (held.progress == progress) co_return true;
+    held.progress = std::move(progress);
+  }
+  Wake(key);
+  co_return true;
+}
+
+Task<void> LeaseTable::Release(Digest key, uint64_t fence, Until until) {
+  CO_TRY(until.Check());
+  {
+    MutexLock lock(mutex_);
+    if (LeaseOf(key).fence != fence) co_return Status();
+    leases_.erase(key);
+  }
+  Wake(key);
+  co_return Status();
+}
+
+Task<Lease> LeaseTable::Watch(Digest key, uint64_t fence, std::string progress, Until until) {
+  while (true) {
+    WaiterRef waiter;
+    Lease held;
+    {
+      MutexLock lock(mutex_);
+      held = LeaseOf(key);
+      if (held.fence != fence || held.progress != progress) co_return held;
+      Sweep();
+      waiter = waiters_.Enlist(key);
+    }
+    // The end of a lease is a change as well.
+    const Until change = held.fence == 0 ? until : until.AtMost(held.left);
+    const Status woken = co_await Waiter::Wait(waiter, change);
+    if (!woken) CO_TRY(until.Check());
+  }
+}
+
+}  // namespace ingot::cache
