@@ -14,12 +14,8 @@ using Bytes = std::span<const uint8_t>;
 /// Owned bytes.
 using Buffer = std::vector<uint8_t>;
 
-inline Bytes AsBytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-inline std::string_view AsText(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline Bytes AsBytes(std::string_view text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+inline std::string_view AsText(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 /// Reads a little-endian integer; the caller has checked that `bytes` holds it.
 template <typename T>

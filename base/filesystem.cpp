@@ -98,8 +98,7 @@ class PosixFilesystem final : public Filesystem {
       if (n < 0) return ErrorFromErrno(errno, "read " + path);
       if (n == 0) return all;
       if (all.size() + static_cast<size_t>(n) > bytes_max) {
-        return Error(Code::kExhausted,
-                     fmt::format("read {}: larger than the {} bytes expected", path, bytes_max));
+        return Error(Code::kExhausted, fmt::format("read {}: larger than the {} bytes expected", path, bytes_max));
       }
       all.insert(all.end(), block, block + n);
     }

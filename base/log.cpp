@@ -14,9 +14,8 @@ namespace ingot {
 namespace {
 
 constexpr std::string_view kLevelNames[] = {"debug", "info", "warn", "error", "off"};
-constexpr spdlog::level::level_enum kSpdlogLevels[] = {
-    spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err,
-    spdlog::level::off};
+constexpr spdlog::level::level_enum kSpdlogLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                       spdlog::level::err, spdlog::level::off};
 
 // The logger is spdlog's own object, not its registry's: a host process that uses spdlog too
 // must not find its settings changed.
@@ -48,9 +47,8 @@ std::shared_ptr<spdlog::logger> CurrentLogger() {
 }
 
 bool NeedsQuotes(std::string_view value) {
-  return value.empty() || std::any_of(value.begin(), value.end(), [](unsigned char c) {
-           return c <= ' ' || c == '"' || c == '=' || c == 127;
-         });
+  return value.empty() || std::any_of(value.begin(), value.end(),
+                                      [](unsigned char c) { return c <= ' ' || c == '"' || c == '=' || c == 127; });
 }
 
 void AppendQuoted(std::string& line, std::string_view value) {
@@ -77,8 +75,7 @@ Result<LogLevel> ParseLogLevel(std::string_view text) {
   for (size_t i = 0; i < std::size(kLevelNames); ++i) {
     if (kLevelNames[i] == text) return static_cast<LogLevel>(i);
   }
-  return Error(Code::kInvalid, "log level '" + std::string(text) +
-                                   "' is not one of debug, info, warn, error, off");
+  return Error(Code::kInvalid, "log level '" + std::string(text) + "' is not one of debug, info, warn, error, off");
 }
 
 Status StartLog(const LogOptions& options) {
@@ -88,8 +85,8 @@ Status StartLog(const LogOptions& options) {
     if (options.file.empty()) {
       sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
     } else {
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
-          options.file, options.file_bytes_max, options.files_max);
+      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max,
+                                                                    options.files_max);
     }
     logger = MakeLogger(std::move(sink), options.level);
   } catch (const std::exception& e) {
@@ -122,9 +119,7 @@ std::string FormatLogLine(std::string_view event, std::initializer_list<LogField
   return line;
 }
 
-bool IsLogged(LogLevel level) {
-  return CurrentLogger()->should_log(kSpdlogLevels[static_cast<size_t>(level)]);
-}
+bool IsLogged(LogLevel level) { return CurrentLogger()->should_log(kSpdlogLevels[static_cast<size_t>(level)]); }
 
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   const std::shared_ptr<spdlog::logger> logger = CurrentLogger();

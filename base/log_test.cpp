@@ -29,8 +29,7 @@ TEST(FormatLogLine, WritesFieldsAsKeyEqualsValue) {
 
 // A value from outside must not be able to forge a field or a line.
 TEST(FormatLogLine, QuotesWhatCouldBeMistaken) {
-  EXPECT_EQ(FormatLogLine("x", {{"a", "b c"}, {"d", ""}, {"e", "f=g"}}),
-            "x a=\"b c\" d=\"\" e=\"f=g\"");
+  EXPECT_EQ(FormatLogLine("x", {{"a", "b c"}, {"d", ""}, {"e", "f=g"}}), "x a=\"b c\" d=\"\" e=\"f=g\"");
   EXPECT_EQ(FormatLogLine("x", {{"a", "b\nc\x01\"\\"}}), "x a=\"b\\nc\\x01\\\"\\\\\"");
 }
 
@@ -39,8 +38,7 @@ TEST(ParseLogLevel, KnowsItsNamesAndNoOthers) {
   EXPECT_EQ(*ParseLogLevel("off"), LogLevel::kOff);
   const Result<LogLevel> bad = ParseLogLevel("loud");
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().message(),
-            "log level 'loud' is not one of debug, info, warn, error, off");
+  EXPECT_EQ(bad.error().message(), "log level 'loud' is not one of debug, info, warn, error, off");
 }
 
 TEST_F(LogFile, HoldsTheLinesOfItsLevelAndAbove) {

@@ -72,8 +72,9 @@ TEST_F(Quotas, OfTheGroupAndThoseAroundItBoundTheCount) {
 TEST_F(Quotas, OfTheOlderHierarchyCountToo) {
   Write("/proc/self/cgroup", "4:memory:/x\n2:cpu,cpuacct:/docker/abc/y\n0::/z\n");
   // A container sees its own part of the hierarchy as the whole.
-  Write("/proc/self/mountinfo", "33 25 0:29 /docker/abc /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
-                                "34 25 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n");
+  Write("/proc/self/mountinfo",
+        "33 25 0:29 /docker/abc /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "34 25 0:30 / /cg/memory rw - cgroup cgroup rw,memory\n");
   Write("/cg/cpu/y/cpu.cfs_quota_us", "-1\n");
   Write("/cg/cpu/y/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(Count(), all_);

@@ -65,11 +65,11 @@ void Ignore(const Result<T>& /*result*/, const char* /*why*/) {}
 #define INGOT_CONCAT_INNER(a, b) a##b
 #define INGOT_CONCAT(a, b) INGOT_CONCAT_INNER(a, b)
 /// Returns the Error of `expr` (a Result) from the enclosing function.
-#define TRY(expr)                                                    \
-  do {                                                               \
-    if (auto ingot_try = (expr); !ingot_try.has_value()) {           \
-      return std::move(ingot_try).error();                           \
-    }                                                                \
+#define TRY(expr)                                          \
+  do {                                                     \
+    if (auto ingot_try = (expr); !ingot_try.has_value()) { \
+      return std::move(ingot_try).error();                 \
+    }                                                      \
   } while (false)
 /// Declares or assigns `lhs` from the value of `expr`, or returns its Error.
 #define TRY_ASSIGN(lhs, expr) TRY_ASSIGN_INNER(INGOT_CONCAT(ingot_try_, __LINE__), lhs, expr)

@@ -48,8 +48,7 @@ Result<pid_t> StartProgram(const Program& program) {
   std::vector<std::string> words = {program.path};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   const std::vector<char*> arguments = Pointers(words);
-  const std::vector<char*> environment =
-      program.environment ? Pointers(*program.environment) : std::vector<char*>();
+  const std::vector<char*> environment = program.environment ? Pointers(*program.environment) : std::vector<char*>();
   pid_t pid = -1;
   const int failed = posix_spawnp(&pid, program.path.c_str(), &actions, &attributes, arguments.data(),
                                   program.environment ? environment.data() : environ);

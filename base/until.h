@@ -24,9 +24,7 @@ struct Until {
     return {SteadyNow() + left, std::move(stop)};
   }
   /// The sooner of this and `left` from now, for a step that must not use up all the time.
-  Until AtMost(std::chrono::nanoseconds left) const {
-    return {std::min(time, SteadyNow() + left), stop};
-  }
+  Until AtMost(std::chrono::nanoseconds left) const { return {std::min(time, SteadyNow() + left), stop}; }
   /// What is left; zero when nothing is.
   std::chrono::nanoseconds Left() const {
     if (time == SteadyTime::max()) return std::chrono::nanoseconds::max();

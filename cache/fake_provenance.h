@@ -38,8 +38,13 @@ inline Provenance FakeProvenance(std::string_view artifact = "artifact", std::st
 
 /// What a reader has in hands that was not tampered with.
 inline Received FakeReceived(const Provenance& provenance) {
-  return {provenance.entry_key, provenance.function, provenance.group, provenance.graph_key,
-          provenance.artifact, provenance.variant, {}};
+  return {provenance.entry_key,
+          provenance.function,
+          provenance.group,
+          provenance.graph_key,
+          provenance.artifact,
+          provenance.variant,
+          {}};
 }
 
 }  // namespace ingot::cache

@@ -67,9 +67,7 @@ class IndexContract : public ::testing::TestWithParam<IndexKind> {
 
   static RecordKey KeyOf(std::string_view name, Table table = Table::kEntries) { return {table, DigestOf(name)}; }
   static Buffer Text(std::string_view text) { return Buffer(text.begin(), text.end()); }
-  Record Get(const RecordKey& key, size_t which = 0) {
-    return Must(index(which).Get({key}, testing_until())).at(0);
-  }
+  Record Get(const RecordKey& key, size_t which = 0) { return Must(index(which).Get({key}, testing_until())).at(0); }
   uint64_t Set(const RecordKey& key, uint64_t expected, Buffer value, RecordFacts facts = {}, size_t which = 0) {
     return Must(index(which).CompareAndSet(key, expected, std::move(value), std::move(facts), testing_until()));
   }
@@ -237,8 +235,8 @@ TEST_P(IndexContract, WritersOfOneRecordLoseNothing) {
       CO_TRY_ASSIGN(const std::vector<Record> records, co_await index.Get({1, key}, testing_until()));
       const std::string text(records[0].value.begin(), records[0].value.end());
       const std::string next = std::to_string((text.empty() ? 0 : std::stoi(text)) + 1);
-      CO_TRY_ASSIGN(const uint64_t version, co_await index.CompareAndSet(key, records[0].version, Text(next),
-                                                                         RecordFacts(), testing_until()));
+      CO_TRY_ASSIGN(const uint64_t version,
+                    co_await index.CompareAndSet(key, records[0].version, Text(next), RecordFacts(), testing_until()));
       version != 0 ? ++done : ++lost;
     }
     co_return lost;
@@ -315,8 +313,8 @@ TEST_P(IndexContract, RowsOfOneSecondAppearOnceEach) {
     const std::vector<Digest> digests = DigestsOf(rows);
     EXPECT_EQ(std::set<Digest>(digests.begin(), digests.end()), written) << limit;
     EXPECT_EQ(digests.size(), written.size()) << limit;
-    EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end(),
-                               [](const auto& a, const auto& b) { return a.created > b.created; }));
+    EXPECT_TRUE(
+        std::is_sorted(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.created > b.created; }));
   }
 }
 
@@ -633,10 +631,8 @@ TEST_P(IndexContract, HistoriesOfALeaseAreLinearizable) {
               if (!call.is_done) return holds ? std::vector{now} : std::vector<State>();
               if (now.first != 0 || call.fence <= now.second) return {};
               return {State{call.fence, call.fence}};
-            case LeaseCall::Kind::kRenew:
-              return holds == call.is_done ? std::vector{now} : std::vector<State>();
-            case LeaseCall::Kind::kRelease:
-              return {holds ? State{0, now.second} : now};
+            case LeaseCall::Kind::kRenew: return holds == call.is_done ? std::vector{now} : std::vector<State>();
+            case LeaseCall::Kind::kRelease: return {holds ? State{0, now.second} : now};
           }
           return {};
         })));

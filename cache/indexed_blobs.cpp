@@ -36,8 +36,8 @@ Task<bool> IndexedBlobs::Put(Digest digest, SealedRef blob, double cost_s, Until
   facts.cost_s = cost_s;
   Buffer value(blob->bytes().begin(), blob->bytes().end());
   // Another version stays: what stands under a digest is what the digest says, or found out when it is read.
-  CO_TRY_ASSIGN(const uint64_t version, co_await index_->CompareAndSet(NameOf(digest), 0, std::move(value),
-                                                                       std::move(facts), until));
+  CO_TRY_ASSIGN(const uint64_t version,
+                co_await index_->CompareAndSet(NameOf(digest), 0, std::move(value), std::move(facts), until));
   co_return version != 0;
 }
 

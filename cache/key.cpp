@@ -22,9 +22,9 @@ constexpr const char* kPresent = "present";
 
 // The order in which people want to hear of a difference: what they changed comes before what
 // follows from it. Unknown components come last, by name.
-constexpr std::string_view kOrderForPeople[] = {
-    "function", "module_state", "inputs", "gears", "ranks", "config", "environment",
-    "graph",    "guards",       "gear",   "rank",  "target", "compiler"};
+constexpr std::string_view kOrderForPeople[] = {"function", "module_state", "inputs",  "gears",  "ranks",
+                                                "config",   "environment",  "graph",   "guards", "gear",
+                                                "rank",     "target",       "compiler"};
 
 std::vector<const Component*> SortedByName(const Key& key) {
   std::vector<const Component*> sorted;
@@ -77,8 +77,7 @@ class Reader {
     return count;
   }
   Error Damaged(std::string_view what) const {
-    return Error(Code::kCorrupt, fmt::format("key: bad {} at byte {} of {}", what, at_,
-                                             bytes_.size()));
+    return Error(Code::kCorrupt, fmt::format("key: bad {} at byte {} of {}", what, at_, bytes_.size()));
   }
   bool AtEnd() const { return at_ == bytes_.size(); }
 
@@ -135,8 +134,7 @@ std::vector<Difference> DifferencesInItems(const Component& stored, const Compon
     if (found == in_stored.end()) {
       out.push_back({asked.name, item.name, "", Show(item, nullptr)});
     } else if (found->second->digest != item.digest) {
-      out.push_back({asked.name, item.name, Show(*found->second, &item),
-                     Show(item, found->second)});
+      out.push_back({asked.name, item.name, Show(*found->second, &item), Show(item, found->second)});
     }
   }
   const ItemsByName in_asked = IndexItems(asked);
@@ -162,8 +160,7 @@ std::vector<std::string_view> NamesForPeople(const Key& a, const Key& b) {
     const auto at = std::find(std::begin(kOrderForPeople), std::end(kOrderForPeople), name);
     return std::pair(at - std::begin(kOrderForPeople), name);
   };
-  std::sort(names.begin(), names.end(),
-            [&](std::string_view x, std::string_view y) { return rank(x) < rank(y); });
+  std::sort(names.begin(), names.end(), [&](std::string_view x, std::string_view y) { return rank(x) < rank(y); });
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
@@ -222,8 +219,7 @@ Result<Key> DecodeKey(Bytes bytes) {
     return Error(Code::kCorrupt, fmt::format("key: {} bytes are too few", bytes.size()));
   }
   const Bytes body = bytes.first(bytes.size() - kDigestBytes);
-  const Digest written{LoadLittle<uint64_t>(bytes, body.size()),
-                       LoadLittle<uint64_t>(bytes, body.size() + 8)};
+  const Digest written{LoadLittle<uint64_t>(bytes, body.size()), LoadLittle<uint64_t>(bytes, body.size() + 8)};
   if (DigestOf(body) != written) {
     return Error(Code::kCorrupt, "key: the bytes do not match their digest");
   }
@@ -232,8 +228,7 @@ Result<Key> DecodeKey(Bytes bytes) {
   if (magic != kMagic) return reader.Damaged("magic");
   TRY_ASSIGN(const uint16_t version, reader.Number<uint16_t>("version"));
   if (version != kVersion) {
-    return Error(Code::kIncompatible,
-                 fmt::format("key: format version {}, this build reads {}", version, kVersion));
+    return Error(Code::kIncompatible, fmt::format("key: format version {}, this build reads {}", version, kVersion));
   }
   TRY_ASSIGN(const uint16_t reserved, reader.Number<uint16_t>("reserved field"));
   if (reserved != 0) return reader.Damaged("reserved field");
@@ -257,8 +252,7 @@ std::string Difference::ToText() const {
   if (stored == kPresent && asked.empty() && !item.empty()) {
     return fmt::format("{} {} missing", component, item);
   }
-  return fmt::format("{}{}{}: {} -> {}", component, item.empty() ? "" : " ", item, shown(stored),
-                     shown(asked));
+  return fmt::format("{}{}{}: {} -> {}", component, item.empty() ? "" : " ", item, shown(stored), shown(asked));
 }
 
 std::vector<Difference> Differences(const Key& stored, const Key& asked, size_t count_max) {
@@ -268,8 +262,7 @@ std::vector<Difference> Differences(const Key& stored, const Key& asked, size_t 
     const Component* const was = stored.Find(name);
     const Component* const is = asked.Find(name);
     if (was == nullptr || is == nullptr) {
-      out.push_back({std::string(name), "", was == nullptr ? "" : kPresent,
-                     is == nullptr ? "" : kPresent});
+      out.push_back({std::string(name), "", was == nullptr ? "" : kPresent, is == nullptr ? "" : kPresent});
     } else if (was->DigestOfItems() != is->DigestOfItems()) {
       for (Difference& difference : DifferencesInItems(*was, *is)) out.push_back(std::move(difference));
     }

@@ -8,9 +8,7 @@
 namespace ingot::cache {
 namespace {
 
-Item MakeItem(const std::string& name, const std::string& text) {
-  return {name, DigestOf(name + "=" + text), text};
-}
+Item MakeItem(const std::string& name, const std::string& text) { return {name, DigestOf(name + "=" + text), text}; }
 
 Key SmallKey() {
   return {{{"function", {MakeItem("name", "model.decode"), MakeItem("code", "")}},
@@ -164,8 +162,7 @@ TEST(FirstDifference, NamesWhatIsAbsentOnOneSide) {
   fewer = SmallKey();
   fewer.components.pop_back();
   EXPECT_EQ(FirstDifference(SmallKey(), fewer)->ToText(), "ranks: present -> absent");
-  const Key stored = {{{"target", {MakeItem("feature avx2", "present"),
-                                   MakeItem("feature avx512_bf16", "present")}}}};
+  const Key stored = {{{"target", {MakeItem("feature avx2", "present"), MakeItem("feature avx512_bf16", "present")}}}};
   Key asked = stored;
   asked.components[0].items.pop_back();
   EXPECT_EQ(FirstDifference(stored, asked)->ToText(), "target feature avx512_bf16 missing");
@@ -188,8 +185,7 @@ TEST(Differences, ListsEveryItemInTheOrderForPeople) {
 TEST(FirstDifference, TellsAnotherOrderOfTheSameItems) {
   Key asked = SmallKey();
   std::swap(asked.components[1].items[0], asked.components[1].items[1]);
-  EXPECT_EQ(FirstDifference(SmallKey(), asked)->ToText(),
-            "module_state order: layers.0.act -> training");
+  EXPECT_EQ(FirstDifference(SmallKey(), asked)->ToText(), "module_state order: layers.0.act -> training");
 }
 
 TEST(FirstDifference, HandlesItemsThatShareAName) {

@@ -60,7 +60,8 @@ TEST(IndexedBlobs, RefusesWhatWouldHoldUpTheIndex) {
 
 INSTANTIATE_TEST_SUITE_P(Local, BlobContract,
                          ::testing::Values(BlobKind{"memory", MakeMemory}, BlobKind{"disk", MakeDisk},
-                                           BlobKind{"indexed", MakeIndexed, kRecordBytesMax}), KindName);
+                                           BlobKind{"indexed", MakeIndexed, kRecordBytesMax}),
+                         KindName);
 
 }  // namespace
 }  // namespace ingot::cache

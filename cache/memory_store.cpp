@@ -65,7 +65,9 @@ Result<uint64_t> MemoryStore::Put(Table table, const Digest& key, Bytes value, c
     return Error(Code::kExhausted, fmt::format("a value of {} bytes does not fit: {} of {} bytes are used",
                                                value.size(), bytes_, options_.bytes_max));
   }
-  Row row{std::move(bytes), {value.size(), now, now, 0, options.cost_s, false, next_version_++}, options.group,
+  Row row{std::move(bytes),
+          {value.size(), now, now, 0, options.cost_s, false, next_version_++},
+          options.group,
           options.summary};
   if (exists) {
     row.stat.pinned = found->second.stat.pinned;

@@ -37,12 +37,11 @@ RocksStoreOptions MakeRocksOptions(const StoreOptions& options) {
 Status CheckNetwork(const std::string& dir, const StoreOptions& options) {
   TRY_ASSIGN(const bool network, options.filesystem->IsNetwork(dir));
   if (!network) return {};
-  LogWarn("the store is on a network file system",
-          {{"dir", dir}, {"allowed", options.allow_network}});
+  LogWarn("the store is on a network file system", {{"dir", dir}, {"allowed", options.allow_network}});
   if (options.allow_network) return {};
-  return Error(Code::kUnavailable,
-               dir + " is on a network file system, where a database is not safe: use a local "
-                     "directory, or allow it in the configuration");
+  return Error(Code::kUnavailable, dir +
+                                       " is on a network file system, where a database is not safe: use a local "
+                                       "directory, or allow it in the configuration");
 }
 
 Result<std::unique_ptr<Store>> OpenDatabase(StoreDir& dir, const StoreOptions& options) {
@@ -57,9 +56,7 @@ Result<std::unique_ptr<Store>> OpenDatabase(StoreDir& dir, const StoreOptions& o
 }
 
 /// True where the database, not the disk or the user, is at fault.
-bool IsDatabaseAtFault(Code code) {
-  return code == Code::kCorrupt || code == Code::kIncompatible;
-}
+bool IsDatabaseAtFault(Code code) { return code == Code::kCorrupt || code == Code::kIncompatible; }
 
 /// Moves the database aside and opens an empty one.
 Result<std::unique_ptr<Store>> StartEmpty(StoreDir& dir, const Error& reason, const StoreOptions& options) {
@@ -181,9 +178,7 @@ Status DirStore::StartAnew(uint64_t openings, const Error& reason) {
 
 }  // namespace
 
-bool IsFresh(const std::string& dir, Filesystem& filesystem) {
-  return !filesystem.Exists(StoreDir::DatabaseIn(dir));
-}
+bool IsFresh(const std::string& dir, Filesystem& filesystem) { return !filesystem.Exists(StoreDir::DatabaseIn(dir)); }
 
 Result<std::unique_ptr<Store>> OpenStore(const std::string& dir, const StoreOptions& options) {
   if (dir.empty()) {

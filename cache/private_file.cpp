@@ -18,12 +18,12 @@ namespace {
 Result<proto::UniqueFd> OpenPrivate(const std::string& path, std::string_view what) {
   proto::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, fmt::format("open {} {}", what, path));
-  struct stat found {};
+  struct stat found{};
   if (::fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
   if (!S_ISREG(found.st_mode)) return Error(Code::kUnavailable, fmt::format("{} {} is not a file", what, path));
   if (found.st_uid != ::geteuid()) {
-    return Error(Code::kUnavailable, fmt::format("{} {} belongs to user {}, not to user {}", what, path, found.st_uid,
-                                                 ::geteuid()));
+    return Error(Code::kUnavailable,
+                 fmt::format("{} {} belongs to user {}, not to user {}", what, path, found.st_uid, ::geteuid()));
   }
   if ((found.st_mode & 077) != 0) {
     return Error(Code::kUnavailable, fmt::format("{} {} is open to others (mode {:o}): run chmod 600 {}, and make "

@@ -17,8 +17,22 @@ constexpr size_t kTextBytesMax = 1024;
 constexpr size_t kListItemsMax = 256;
 
 enum Tag : uint16_t {
-  kEntryKey = 1, kGraphKey, kVariant, kArtifact, kArtifactSha256, kArtifactBytes, kBuilder, kHost, kFunction, kGroup,
-  kCompiler, kTarget, kFeatures, kCost, kBuilt, kFacts
+  kEntryKey = 1,
+  kGraphKey,
+  kVariant,
+  kArtifact,
+  kArtifactSha256,
+  kArtifactBytes,
+  kBuilder,
+  kHost,
+  kFunction,
+  kGroup,
+  kCompiler,
+  kTarget,
+  kFeatures,
+  kCost,
+  kBuilt,
+  kFacts
 };
 constexpr uint16_t kTagMax = kFacts;
 

@@ -25,14 +25,14 @@ struct Provenance {
   Sha256 artifact_sha256;
   uint64_t artifact_bytes = 0;
   KeyId builder;
-  std::string host;      ///< What the builder calls its machine; a claim.
+  std::string host;  ///< What the builder calls its machine; a claim.
   std::string function;  ///< Qualified name, as the entry has it.
-  std::string group;     ///< Team or project, as the builder was told; may be empty.
+  std::string group;  ///< Team or project, as the builder was told; may be empty.
   std::string compiler;  ///< Identity of the compiler.
-  std::string target;    ///< "x86-64-v4"
+  std::string target;  ///< "x86-64-v4"
   std::vector<std::string> features;  ///< CPU features the code needs, ascending.
   uint64_t cost_us = 0;  ///< Microseconds that making it took.
-  int64_t built_s = 0;   ///< Unix seconds; the builder's clock.
+  int64_t built_s = 0;  ///< Unix seconds; the builder's clock.
   /// Anything else that is known: versions of tools, checks that were made. By name.
   std::map<std::string, std::string> facts;
 

@@ -99,9 +99,9 @@ TEST(ProvenanceTest, LaterMinorMayHaveFieldsOfItsOwn) {
 }
 
 TEST(ProvenanceTest, TextsAreFitForATerminal) {
-  for (const std::string& host : {std::string("a\x1b[2J"), std::string("a\nb"), std::string("a\0b", 3),
-                                  std::string("\xff"), std::string("\xc0\x80"),
-                                  std::string("\xe2\x80\xae") + "x", std::string(2000, 'a')}) {
+  for (const std::string& host :
+       {std::string("a\x1b[2J"), std::string("a\nb"), std::string("a\0b", 3), std::string("\xff"),
+        std::string("\xc0\x80"), std::string("\xe2\x80\xae") + "x", std::string(2000, 'a')}) {
     Provenance provenance = FakeProvenance();
     provenance.host = host;
     const Result<Buffer> bytes = EncodeProvenance(provenance);

@@ -212,8 +212,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
     state_ = State::kConnecting;
     reason_.reset();
     // The client's state lives until the last connection has ended.
-    asio::co_spawn(share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->Run(); },
-                   asio::detached);
+    asio::co_spawn(
+        share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->Run(); }, asio::detached);
   }
   void Add(RedisCallRef call) {
     // Opening may fail at once, for instance where a certificate cannot be read.
@@ -374,8 +374,9 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   void Write() {
     if (state_ != State::kUp || is_writing_ || queued_.empty() || reason_) return;
     is_writing_ = true;
-    asio::co_spawn(share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->WriteQueued(); },
-                   asio::detached);
+    asio::co_spawn(
+        share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->WriteQueued(); },
+        asio::detached);
   }
 
   asio::awaitable<void> WriteQueued() {
@@ -608,7 +609,9 @@ std::shared_ptr<RedisSubscription> RedisClient::Subscribe(std::string channel) {
 std::string RedisClient::Describe() const {
   const RedisShare& share = state_->share;
   return fmt::format("{}, {}", share.options.url.ToText(),
-                     share.is_connected ? "connected" : share.is_reachable ? "not connected" : "cannot be reached");
+                     share.is_connected   ? "connected"
+                     : share.is_reachable ? "not connected"
+                                          : "cannot be reached");
 }
 
 }  // namespace ingot::cache

@@ -30,11 +30,11 @@ using ingot::testing::IoThread;
 using ingot::testing::Patient;
 using ingot::testing::RedisServer;
 using ingot::testing::Runner;
+using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{600000};
 
@@ -395,9 +395,8 @@ TEST_F(RedisFaultTest, LeaseGivenTooLateIsGivenBack) {
 
 TEST_F(RedisFaultTest, RecordsEndWithTheirTimeAndLeaveTheListings) {
   RedisServer server;
-  Client client(server.url(), [](RedisIndexOptions& o) {
-    o.ttl[static_cast<size_t>(Table::kEntries)] = milliseconds(150);
-  });
+  Client client(server.url(),
+                [](RedisIndexOptions& o) { o.ttl[static_cast<size_t>(Table::kEntries)] = milliseconds(150); });
   RecordFacts facts;
   facts.group = "g";
   ASSERT_TRUE(Set(client, KeyOf("a"), 0, "x", facts));
@@ -514,10 +513,9 @@ TEST_F(RedisFaultTest, NonsenseIsAnError) {
        {std::string("+OK\r\n"), std::string(":7\r\n"), std::string("*0\r\n"), std::string("*3\r\n:1\r\n:2\r\n:3\r\n"),
         std::string("*6\r\n$1\r\nx\r\n:1\r\n$1\r\n1\r\n$0\r\n\r\n$0\r\n\r\n:1\r\n"), std::string("-ERR no\r\n"),
         std::string("-\r\n"), std::string("?what\r\n"), std::string("$9999999999\r\n"),
-        std::string("*2147483647\r\n:1\r\n"),
-        std::string("$-9\r\n"), std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), std::string(300000, 'x'), deep, wide,
-        std::string("+OK\r\n+OK\r\n+OK\r\n+OK\r\n"), std::string("\0\0\0\0", 4), std::string("*-1\r\n"),
-        std::string("$-1\r\n")}) {
+        std::string("*2147483647\r\n:1\r\n"), std::string("$-9\r\n"), std::string("HTTP/1.1 400 Bad Request\r\n\r\n"),
+        std::string(300000, 'x'), deep, wide, std::string("+OK\r\n+OK\r\n+OK\r\n+OK\r\n"), std::string("\0\0\0\0", 4),
+        std::string("*-1\r\n"), std::string("$-1\r\n")}) {
     for (const bool hang_up : {false, true}) {
       FakeService fake([&](size_t n, const std::string&) { return n == 0 ? "+OK\r\n" : answer; }, hang_up);
       Client client("unix://" + fake.socket(), [](RedisIndexOptions& o) {
@@ -557,11 +555,12 @@ class Certificates {
   Certificates() {
     const std::string in = "cd " + dir_.path() + " && ";
     const std::string made =
-        in + "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca >log 2>&1 && "
-             "for who in server client; do openssl req -newkey rsa:2048 -nodes -keyout $who.key -out $who.csr "
-             "-subj /CN=$who >>log 2>&1 && printf 'subjectAltName=DNS:localhost' >ext && "
-             "openssl x509 -req -in $who.csr "
-             "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $who.pem >>log 2>&1 || exit 1; done";
+        in +
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca >log 2>&1 && "
+        "for who in server client; do openssl req -newkey rsa:2048 -nodes -keyout $who.key -out $who.csr "
+        "-subj /CN=$who >>log 2>&1 && printf 'subjectAltName=DNS:localhost' >ext && "
+        "openssl x509 -req -in $who.csr "
+        "-CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out $who.pem >>log 2>&1 || exit 1; done";
     is_made_ = std::system(made.c_str()) == 0;
   }
   bool is_made() const { return is_made_; }

@@ -74,8 +74,8 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
 
   /// Runs a script by its name, or with its text where the server does not know it (yet, or any more). At least
   /// `items` items.
-  Task<RedisReply> Run(const RedisScript& script, Words keys, Words arguments, size_t items,
-                       Until until, std::function<void(RedisReply)> late = nullptr) {
+  Task<RedisReply> Run(const RedisScript& script, Words keys, Words arguments, size_t items, Until until,
+                       std::function<void(RedisReply)> late = nullptr) {
     for (int round = 0; round < 2; ++round) {
       CO_TRY(until.Check());
       const bool by_name = round == 0;
@@ -98,10 +98,8 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   /// The number that a script answered after its key.
-  Task<uint64_t> RunForNumber(const RedisScript& script, Words keys, Words arguments,
-                              Until until) {
-    CO_TRY_ASSIGN(const RedisReply reply,
-                  co_await Run(script, keys, std::move(arguments), 2, std::move(until)));
+  Task<uint64_t> RunForNumber(const RedisScript& script, Words keys, Words arguments, Until until) {
+    CO_TRY_ASSIGN(const RedisReply reply, co_await Run(script, keys, std::move(arguments), 2, std::move(until)));
     const auto number = ParseNumber<uint64_t>(reply.items[1].text);
     if (!number) co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no number", keys[0]));
     co_return *number;
@@ -145,8 +143,9 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
   }
 
   static bool IsRecord(const RedisReply& reply) {
-    return reply.Is(Kind::kArray) && reply.items.size() == 3 && std::all_of(reply.items.begin(), reply.items.end(),
-               [](const RedisReply& item) { return item.Is(Kind::kString) || item.Is(Kind::kNil); });
+    return reply.Is(Kind::kArray) && reply.items.size() == 3 &&
+           std::all_of(reply.items.begin(), reply.items.end(),
+                       [](const RedisReply& item) { return item.Is(Kind::kString) || item.Is(Kind::kNil); });
   }
 
   /// Tells a record that was damaged on its way from one that is damaged where it is; that one goes.
@@ -187,8 +186,8 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
 
   Task<Lease> RunForLease(const RedisScript& script, Words keys, Words arguments, Until until,
                           std::function<void(RedisReply)> late = nullptr) {
-    CO_TRY_ASSIGN(const RedisReply reply, co_await Run(script, keys, std::move(arguments), 6,
-                                                       std::move(until), std::move(late)));
+    CO_TRY_ASSIGN(const RedisReply reply,
+                  co_await Run(script, keys, std::move(arguments), 6, std::move(until), std::move(late)));
     const auto lease = LeaseOf(reply);
     if (!lease) co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no lease", keys[0]));
     co_return *lease;
@@ -209,8 +208,7 @@ struct RedisIndex::State : std::enable_shared_from_this<RedisIndex::State> {
       Words keys = {listing};
       Words words = arguments(from, count);
       CO_TRY_ASSIGN(const RedisReply reply, co_await Run(script, std::move(keys), std::move(words), 4, until));
-      if (!reply.items[1].Is(Kind::kInteger) || !reply.items[2].Is(Kind::kString) ||
-          !reply.items[3].Is(Kind::kArray)) {
+      if (!reply.items[1].Is(Kind::kInteger) || !reply.items[2].Is(Kind::kString) || !reply.items[3].Is(Kind::kArray)) {
         co_return Error(Code::kUnavailable, fmt::format("Redis answered '{}' with no listing", listing));
       }
       is_over = reply.items[1].integer != 1;
@@ -300,7 +298,7 @@ Task<bool> RedisIndex::CompareAndDelete(RecordKey key, uint64_t expected, Until 
   Words arguments = {state->options.prefix, std::string(NameOf(key.table)), key.digest.ToHex(),
                      std::to_string(expected)};
   CO_TRY_ASSIGN(const uint64_t deleted, co_await state->RunForNumber(TheRedisScripts().remove, std::move(keys),
-                                                                    std::move(arguments), std::move(until)));
+                                                                     std::move(arguments), std::move(until)));
   co_return deleted == 1;
 }
 
@@ -333,7 +331,11 @@ Task<RecordPage> RedisIndex::List(Table table, std::optional<std::string> group,
     arguments = [&prefix, &name, digest](const std::string& at, size_t count) {
       const size_t colon = at.find(':');
       const bool is_first = colon == std::string::npos;
-      return Words{prefix, name, digest, is_first ? "" : at.substr(colon + 1), is_first ? "" : at.substr(0, colon),
+      return Words{prefix,
+                   name,
+                   digest,
+                   is_first ? "" : at.substr(colon + 1),
+                   is_first ? "" : at.substr(0, colon),
                    std::to_string(count)};
     };
     read = [&group](const RedisReply& item) -> std::optional<Row> {
@@ -373,9 +375,9 @@ Task<Index::GroupPage> RedisIndex::Groups(Table table, std::string after, size_t
     if (GroupNamePlace(text) != item.items[0].text) return std::nullopt;
     return text;
   };
-  CO_TRY_ASSIGN(auto found, co_await state->ReadListing<std::string>(TheRedisScripts().list_groups,
-                                                                    state->Key("s", name), from, limit, arguments,
-                                                                    read, until));
+  CO_TRY_ASSIGN(auto found,
+                co_await state->ReadListing<std::string>(TheRedisScripts().list_groups, state->Key("s", name), from,
+                                                         limit, arguments, read, until));
   GroupPage page;
   if (found.second) page.next = GroupNamePlace(found.first.back());
   page.groups = std::move(found.first);
@@ -412,8 +414,9 @@ Task<Lease> RedisIndex::Acquire(Digest key, std::string holder, std::chrono::mil
     if (!self || !reply.Is(Kind::kArray) || reply.items.size() < 6) return;
     const auto lease = State::LeaseOf(reply);
     if (!lease || !lease->is_ours) return;
-    self->client.Start(CommandOf("EVAL", TheRedisScripts().release.text, {name},
-                                        {self->options.prefix, std::to_string(lease->fence)}), 1);
+    self->client.Start(
+        CommandOf("EVAL", TheRedisScripts().release.text, {name}, {self->options.prefix, std::to_string(lease->fence)}),
+        1);
   };
   Words keys = {name, state->Counter()};
   Words arguments = {state->options.prefix, std::move(holder), std::to_string(ttl.count())};
@@ -428,9 +431,8 @@ Task<bool> RedisIndex::Renew(Digest key, uint64_t fence, std::string progress, s
   if (ttl.count() < 1) co_return Error(Code::kInvalid, "a lease is for at least a millisecond");
   Words keys = {state->LeaseName(key)};
   Words arguments = {state->options.prefix, std::to_string(fence), std::move(progress), std::to_string(ttl.count())};
-  CO_TRY_ASSIGN(const uint64_t renewed,
-                co_await state->RunForNumber(TheRedisScripts().renew, std::move(keys), std::move(arguments),
-                                             std::move(until)));
+  CO_TRY_ASSIGN(const uint64_t renewed, co_await state->RunForNumber(TheRedisScripts().renew, std::move(keys),
+                                                                     std::move(arguments), std::move(until)));
   co_return renewed == 1;
 }
 
@@ -439,8 +441,8 @@ Task<void> RedisIndex::Release(Digest key, uint64_t fence, Until until) {
   CO_TRY(until.Check());
   Words keys = {state->LeaseName(key)};
   Words arguments = {state->options.prefix, std::to_string(fence)};
-  CO_TRY(co_await state->RunForNumber(TheRedisScripts().release, std::move(keys), std::move(arguments),
-                                      std::move(until)));
+  CO_TRY(
+      co_await state->RunForNumber(TheRedisScripts().release, std::move(keys), std::move(arguments), std::move(until)));
   co_return Status();
 }
 

@@ -26,8 +26,8 @@ RedisReply* Place(const redisReadTask* task, RedisReply::Kind kind) {
     building.is_exhausted = true;
     return nullptr;
   }
-  RedisReply* value = task->parent == nullptr ? new RedisReply
-                                              : &static_cast<RedisReply*>(task->parent->obj)->items.emplace_back();
+  RedisReply* value =
+      task->parent == nullptr ? new RedisReply : &static_cast<RedisReply*>(task->parent->obj)->items.emplace_back();
   value->kind = kind;
   return value;
 }

@@ -103,8 +103,7 @@ TEST(RedisProtocolTest, ReplyIsBoundedInBytesValuesAndDepth) {
 
 TEST(RedisProtocolTest, CommandsCarryAllBytes) {
   const std::string_view word("a\0\r\n", 4);
-  EXPECT_EQ(FormatRedisCommand(std::array<std::string_view, 2>{"SET", word}),
-            "*2\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n"s);
+  EXPECT_EQ(FormatRedisCommand(std::array<std::string_view, 2>{"SET", word}), "*2\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n"s);
 }
 
 TEST(RedisUrlTest, ReadsWhatPeopleWrite) {

@@ -26,8 +26,8 @@ Task<SealedRef> RemoteBlobs::Get(Digest digest, Until until) {
   CO_TRY_ASSIGN(RemoteAnswer answer, co_await client_->Call(std::move(request), nullptr, until));
   // Here, on the caller's executor: others on the connection do not wait for it.
   if (DigestOf(answer.blob->bytes()) != digest) {
-    co_return Error(Code::kCorrupt, fmt::format("{}: blob {} came with other bytes", client_->Describe(),
-                                                digest.ToHex()));
+    co_return Error(Code::kCorrupt,
+                    fmt::format("{}: blob {} came with other bytes", client_->Describe(), digest.ToHex()));
   }
   co_return std::move(answer.blob);
 }

@@ -111,8 +111,8 @@ class RemoteConnection : public std::enable_shared_from_this<RemoteConnection> {
     reason_.reset();
     is_parting_ = false;
     // The client's state lives until the last connection has ended.
-    asio::co_spawn(share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->Run(); },
-                   asio::detached);
+    asio::co_spawn(
+        share_.strand, [self = shared_from_this(), owner = owner_.lock()] { return self->Run(); }, asio::detached);
   }
   void Add(RemoteCallRef call) {
     // Opening may fail at once, for instance where a certificate cannot be read.
@@ -242,15 +242,12 @@ class RemoteConnection : public std::enable_shared_from_this<RemoteConnection> {
                                                                          : TakeGoodbye(body));
           break;
         }
-        case RemoteType::Chunk:
-          CO_TRY(co_await TakeChunk(header));
-          break;
+        case RemoteType::Chunk: CO_TRY(co_await TakeChunk(header)); break;
         case RemoteType::Pong:
           if (header.length != 0) co_return Error(Code::kCorrupt, "a pong with a body");
           is_pinged_ = false;
           break;
-        default:
-          co_return Error(Code::kCorrupt, fmt::format("a frame of type {}, which no server sends", header.type));
+        default: co_return Error(Code::kCorrupt, fmt::format("a frame of type {}, which no server sends", header.type));
       }
     }
   }
@@ -288,11 +285,10 @@ class RemoteConnection : public std::enable_shared_from_this<RemoteConnection> {
 
   Status BeginBlob(const RemoteCallRef& call) {
     const uint64_t bytes = call->answer.reply.number;
-    Result<SealedRoom> room =
-        bytes <= share_.options.blob_bytes_max
-            ? SealedRoom::Make(bytes)
-            : Error(Code::kExhausted, fmt::format("a blob of {} bytes, the limit is {}", bytes,
-                                                  share_.options.blob_bytes_max));
+    Result<SealedRoom> room = bytes <= share_.options.blob_bytes_max
+                                  ? SealedRoom::Make(bytes)
+                                  : Error(Code::kExhausted, fmt::format("a blob of {} bytes, the limit is {}", bytes,
+                                                                        share_.options.blob_bytes_max));
     if (!room) {
       const Error why = room.error();
       writer_->Send(RemoteType::Cancel, call->request);
@@ -459,9 +455,9 @@ struct RemoteClient::State : std::enable_shared_from_this<RemoteClient::State> {
     ++share.calls;
     share.unsent_bytes += call->unsent_bytes;
     if (share.calls > share.options.calls_max || share.unsent_bytes > share.options.unsent_bytes_max) {
-      return share.End(*call, Error(Code::kExhausted, fmt::format("{}: {} calls with {} bytes are under way; try later",
-                                                                  share.url, share.calls - 1,
-                                                                  share.unsent_bytes - call->unsent_bytes)));
+      return share.End(
+          *call, Error(Code::kExhausted, fmt::format("{}: {} calls with {} bytes are under way; try later", share.url,
+                                                     share.calls - 1, share.unsent_bytes - call->unsent_bytes)));
     }
     Place(call);
   }
@@ -517,7 +513,9 @@ Task<RemoteAnswer> RemoteClient::Call(proto::RemoteRequestT request, SealedRef u
 std::string RemoteClient::Describe() const {
   const RemoteShare& share = state_->share;
   return fmt::format("{}, {}", share.url,
-                     share.connected > 0 ? "connected" : share.is_reachable ? "not connected" : "cannot be reached");
+                     share.connected > 0  ? "connected"
+                     : share.is_reachable ? "not connected"
+                                          : "cannot be reached");
 }
 
 }  // namespace ingot::cache

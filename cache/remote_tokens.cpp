@@ -40,9 +40,8 @@ constexpr ScopeWord kScopeWords[] = {
     {TokenScope::kRead, "read"}, {TokenScope::kWrite, "write"}, {TokenScope::kAdmin, "admin"}};
 
 bool IsWord(std::string_view word) {
-  return !word.empty() && word.size() <= kNameBytesMax && std::all_of(word.begin(), word.end(), [](char c) {
-    return c > ' ' && c < 0x7f && c != '#';
-  });
+  return !word.empty() && word.size() <= kNameBytesMax &&
+         std::all_of(word.begin(), word.end(), [](char c) { return c > ' ' && c < 0x7f && c != '#'; });
 }
 
 std::vector<std::string_view> WordsOf(std::string_view line) {
@@ -174,7 +173,7 @@ Status EditTokens(const std::string& path, const std::function<Status(std::vecto
       if (errno != EINTR) return ErrorFromErrno(errno, "lock " + real);
     }
     // Whoever held the lock has put another file in its place.
-    struct stat locked {}, named {};
+    struct stat locked{}, named{};
     if (::fstat(fd.get(), &locked) != 0) return ErrorFromErrno(errno, "stat " + real);
     if (::stat(real.c_str(), &named) != 0 || named.st_ino != locked.st_ino || named.st_dev != locked.st_dev) continue;
     TRY_ASSIGN(std::vector<TokenGrant> grants, ReadTokens(real));
@@ -221,7 +220,7 @@ Status TokenTable::Refresh() {
   if (path_.empty()) return {};
   MutexLock lock(mutex_);
   looked_ns_ = clock_.steady_ns();
-  struct stat facts {};
+  struct stat facts{};
   Seen seen;
   if (::stat(path_.c_str(), &facts) == 0) {
     seen = {facts.st_dev, facts.st_ino, facts.st_ctim.tv_sec * 1'000'000'000 + facts.st_ctim.tv_nsec, facts.st_size};
@@ -253,12 +252,12 @@ TokenTable::Answer TokenTable::Judge(const TokenGrant* grant) const {
   if (grant == nullptr) return {Verdict::kUnknown, {}, "the token is none that this server knows"};
   if (grant->is_revoked) return {Verdict::kRevoked, *grant, fmt::format("token {} was revoked", grant->id())};
   if (grant->expires_s != 0 && clock_.now_s() >= grant->expires_s) {
-    return {Verdict::kExpired, *grant, fmt::format("token {} has expired at {}", grant->id(),
-                                                   TimeText(grant->expires_s))};
+    return {Verdict::kExpired, *grant,
+            fmt::format("token {} has expired at {}", grant->id(), TimeText(grant->expires_s))};
   }
   if (grant->audience != "*" && grant->audience != server_) {
-    return {Verdict::kOtherAudience, *grant, fmt::format("token {} is for server '{}', this one is '{}'", grant->id(),
-                                                         grant->audience, server_)};
+    return {Verdict::kOtherAudience, *grant,
+            fmt::format("token {} is for server '{}', this one is '{}'", grant->id(), grant->audience, server_)};
   }
   return {Verdict::kGood, *grant, {}};
 }

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <charconv>
 
 namespace ingot::cache {
@@ -78,7 +78,8 @@ Result<RemoteUrl> RemoteUrl::Parse(std::string_view text) {
   if (where.port == 0) return Wrong(text, "has port 0");
   if (out.place.kind == Place::Kind::kTcp && !IsLoopback(where.host)) {
     return Error(Code::kInvalid, fmt::format("'{}' would be spoken to without TLS, which is for addresses of the "
-                                             "loopback alone: use ingots://", text.substr(0, kHostBytesMax)));
+                                             "loopback alone: use ingots://",
+                                             text.substr(0, kHostBytesMax)));
   }
   out.place.host = std::move(where.host);
   out.place.port = where.port;

@@ -33,8 +33,8 @@ RemoteReader::RemoteReader(std::shared_ptr<Transport> transport)
 
 Task<void> RemoteReader::Fill() {
   if (begin_ == end_) begin_ = end_ = 0;
-  CO_TRY_ASSIGN(const size_t count, co_await transport_->ReadSome(asio::buffer(room_.data() + end_,
-                                                                              room_.size() - end_)));
+  CO_TRY_ASSIGN(const size_t count,
+                co_await transport_->ReadSome(asio::buffer(room_.data() + end_, room_.size() - end_)));
   end_ += count;
   heard_ = Steady::now();
   if (!partial_since_) partial_since_ = heard_;

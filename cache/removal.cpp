@@ -17,7 +17,11 @@ class Walk {
  public:
   Walk(Index& index, BlobStore& blobs, const SignedRecords& records, const IsRevoked& is_revoked,
        const OnRemoval& on_page, Until until)
-      : index_(index), blobs_(blobs), records_(records), is_revoked_(is_revoked), on_page_(on_page),
+      : index_(index),
+        blobs_(blobs),
+        records_(records),
+        is_revoked_(is_revoked),
+        on_page_(on_page),
         until_(std::move(until)) {}
 
   Task<Removed> Run() {
@@ -116,8 +120,7 @@ class Walk {
 
   Task<void> Clean(RecordKey key) {
     for (int tries = 0; tries < kTriesMax; ++tries) {
-      CO_TRY_ASSIGN(const std::vector<Record> records,
-                    co_await index_.Get(std::vector<RecordKey>(1, key), until_));
+      CO_TRY_ASSIGN(const std::vector<Record> records, co_await index_.Get(std::vector<RecordKey>(1, key), until_));
       const Record& record = records[0];
       if (!record.exists()) co_return Result<void>();
       uint64_t unreadable = 0;
@@ -138,9 +141,8 @@ class Walk {
       if (deletes) {
         CO_TRY_ASSIGN(done, co_await index_.CompareAndDelete(key, record.version, until_));
       } else {
-        CO_TRY_ASSIGN(const uint64_t version,
-                      co_await index_.CompareAndSet(key, record.version, std::move(rest->value),
-                                                    std::move(rest->facts), until_));
+        CO_TRY_ASSIGN(const uint64_t version, co_await index_.CompareAndSet(key, record.version, std::move(rest->value),
+                                                                            std::move(rest->facts), until_));
         done = version != 0;
       }
       if (done) {

@@ -91,9 +91,9 @@ class RemovalTest : public testing::Test {
     return *ListedRecords::Read((*records)[0].value);
   }
   Result<Removed> Remove(const Revocation& revocation, Until until = Until::Done(), OnRemoval on_page = {}) {
-    return Await(RemoveRevoked(index_, blobs_, records_,
-                             [=](const Provenance& provenance) { return revocation.Hits(provenance); },
-                             std::move(on_page), std::move(until)));
+    return Await(RemoveRevoked(
+        index_, blobs_, records_, [=](const Provenance& provenance) { return revocation.Hits(provenance); },
+        std::move(on_page), std::move(until)));
   }
   Revocation OfTeam() const { return {.key = team_.public_key().id()}; }
 

@@ -27,8 +27,8 @@ bool Revocation::SaysSomething() const {
 bool Revocation::Hits(const Provenance& provenance) const {
   // What somebody else passed on falls with the key of whom he had it from: where that was made, or when, is not said.
   const auto vouched = provenance.facts.find(kVouchedFact);
-  const bool is_passed_on = key && vouched != provenance.facts.end() &&
-                            vouched->second.find(key->ToHex()) != std::string::npos;
+  const bool is_passed_on =
+      key && vouched != provenance.facts.end() && vouched->second.find(key->ToHex()) != std::string::npos;
   if (is_passed_on && !artifact && !artifact_sha256 && !graph) return true;
   return SaysSomething() && (!key || *key == provenance.builder) && (host.empty() || host == provenance.host) &&
          (!artifact || *artifact == provenance.artifact) &&

@@ -36,9 +36,9 @@ namespace ingot::cache {
 namespace {
 
 constexpr int kThreadsNice = 10;
-constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs",     "artifacts", "stats",
-                                                 "facts",   "chunks",     "pending",   "quarantine",
-                                                 "order",   "groups",     "group_names", "totals"};
+constexpr const char* kFamilyNames[kFamilies] = {"entries", "graphs", "artifacts",   "stats",
+                                                 "facts",   "chunks", "pending",     "quarantine",
+                                                 "order",   "groups", "group_names", "totals"};
 
 Error ToError(const rocksdb::Status& status, std::string_view what) {
   const std::string message = std::string(what) + ": " + status.ToString();
@@ -60,12 +60,8 @@ Status ToStatus(const rocksdb::Status& status, std::string_view what) {
 }
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
-rocksdb::Slice ToSlice(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-Bytes ToBytes(const rocksdb::Slice& slice) {
-  return {reinterpret_cast<const uint8_t*>(slice.data()), slice.size()};
-}
+rocksdb::Slice ToSlice(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+Bytes ToBytes(const rocksdb::Slice& slice) { return {reinterpret_cast<const uint8_t*>(slice.data()), slice.size()}; }
 
 /// The first key after all keys that begin with `prefix`; no prefix of ours is all 0xFF.
 std::string EndOfPrefix(std::string prefix) {
@@ -233,8 +229,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const RocksDbOptions& options, Fa
 void RemoveEmptyLogs(const std::string& dir) {
   std::error_code code;
   std::vector<std::filesystem::path> empty;
-  for (std::filesystem::directory_iterator it(dir, code), end; !code && it != end;
-       it.increment(code)) {
+  for (std::filesystem::directory_iterator it(dir, code), end; !code && it != end; it.increment(code)) {
     std::error_code ignored;
     if (it->path().extension() == ".log" && it->file_size(ignored) == 0) empty.push_back(it->path());
   }
@@ -260,9 +255,7 @@ struct RocksDb::Opened {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;  // owned; in the order of Family, then default
 
   Opened(rocksdb::Env& env, const std::shared_ptr<Troubles>& troubles)
-      : log_watch(env, [troubles](const rocksdb::IOStatus& error) {
-          troubles->Add(ToError(error, "sync a log"));
-        }) {}
+      : log_watch(env, [troubles](const rocksdb::IOStatus& error) { troubles->Add(ToError(error, "sync a log")); }) {}
 
   rocksdb::ColumnFamilyHandle* Of(Family family) { return handles[static_cast<size_t>(family)]; }
 
@@ -281,9 +274,9 @@ struct RocksDb::Opened {
     db_options.wal_filter = &opened->no_holes;
     db_options.listeners.push_back(std::make_shared<ErrorListener>(std::move(troubles)));
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status =
-        only_read ? rocksdb::DB::OpenForReadOnly(db_options, dir, families, &opened->handles, &db)
-                  : rocksdb::DB::Open(db_options, dir, families, &opened->handles, &db);
+    const rocksdb::Status status = only_read
+                                       ? rocksdb::DB::OpenForReadOnly(db_options, dir, families, &opened->handles, &db)
+                                       : rocksdb::DB::Open(db_options, dir, families, &opened->handles, &db);
     if (!status.ok()) return ToError(status, "open " + dir);
     opened->db.reset(db);
     TRY(ToStatus(opened->log_watch.error(), "open " + dir));
@@ -346,8 +339,7 @@ RocksDb::RocksDb(std::unique_ptr<State> state, const RocksDbOptions& options)
     : options_(options), state_(std::move(state)) {}
 RocksDb::~RocksDb() = default;
 
-Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir,
-                                               const RocksDbOptions& options) {
+Result<std::unique_ptr<RocksDb>> RocksDb::Open(const std::string& dir, const RocksDbOptions& options) {
   RemoveEmptyLogs(dir);
   static std::once_flag threads_give_way;
   std::call_once(threads_give_way, LetThreadsGiveWay);
@@ -485,18 +477,12 @@ Status RocksDb::Apply(std::span<const RowChange> changes, bool sync, uint64_t op
     rocksdb::ColumnFamilyHandle* const handle = state_->opened->Of(change.family);
     rocksdb::Status added;
     switch (change.kind) {
-      case RowChange::Kind::kPut:
-        added = batch.Put(handle, ToSlice(change.key), ToSlice(change.value));
-        break;
-      case RowChange::Kind::kErase:
-        added = batch.Delete(handle, ToSlice(change.key));
-        break;
+      case RowChange::Kind::kPut: added = batch.Put(handle, ToSlice(change.key), ToSlice(change.value)); break;
+      case RowChange::Kind::kErase: added = batch.Delete(handle, ToSlice(change.key)); break;
       case RowChange::Kind::kErasePrefix:
         added = batch.DeleteRange(handle, ToSlice(change.key), EndOfPrefix(change.key));
         break;
-      case RowChange::Kind::kAdd:
-        added = batch.Merge(handle, ToSlice(change.key), ToSlice(change.value));
-        break;
+      case RowChange::Kind::kAdd: added = batch.Merge(handle, ToSlice(change.key), ToSlice(change.value)); break;
     }
     TRY(ToStatus(added, "write"));
   }

@@ -21,7 +21,10 @@ namespace ingot::cache {
 
 /// The column families of a store. The first four hold the tables of the same number.
 enum class Family : uint8_t {
-  kEntries, kGraphs, kArtifacts, kStats,
+  kEntries,
+  kGraphs,
+  kArtifacts,
+  kStats,
   kFacts,       ///< facts key -> FactsRow of the value
   kChunks,      ///< chunk key -> a part of a large value
   kPending,     ///< write key of a large write that has not committed

@@ -38,8 +38,8 @@ struct TableKeyHash {
 };
 
 Error BadCursor(const std::string& after) {
-  return Error(Code::kInvalid, fmt::format("a page cannot begin after these {} bytes: take them from the page before",
-                                           after.size()));
+  return Error(Code::kInvalid,
+               fmt::format("a page cannot begin after these {} bytes: take them from the page before", after.size()));
 }
 
 class RocksStore final : public Store {
@@ -244,8 +244,8 @@ bool RocksStore::MayTryAgain(uint64_t opening) {
 
 Status RocksStore::CheckRoom(uint64_t bytes) {
   if (bytes > options_.value_bytes_max) {
-    return Error(Code::kExhausted, fmt::format("a value of {} bytes is over the limit of {}", bytes,
-                                               options_.value_bytes_max));
+    return Error(Code::kExhausted,
+                 fmt::format("a value of {} bytes is over the limit of {}", bytes, options_.value_bytes_max));
   }
   // A file system that cannot say how much is free is asked by writing to it.
   const Result<uint64_t> free = options_.filesystem->FreeBytes(dir_);
@@ -259,10 +259,9 @@ Status RocksStore::CheckRoom(uint64_t bytes) {
   }
   if (!full) return {};
   options_.metrics->Add(Counter::store_full);
-  return Error(Code::kExhausted,
-               fmt::format("{} has {} bytes free; a value of {} bytes must leave {}: free some "
-                           "space or lower the limit",
-                           dir_, *free, bytes, options_.disk_free_bytes_min));
+  return Error(Code::kExhausted, fmt::format("{} has {} bytes free; a value of {} bytes must leave {}: free some "
+                                             "space or lower the limit",
+                                             dir_, *free, bytes, options_.disk_free_bytes_min));
 }
 
 Status RocksStore::WriteChunks(Table table, const Digest& key, uint64_t write_id, Bytes value, uint64_t opening) {
@@ -367,8 +366,7 @@ Result<uint64_t> RocksStore::Put(Table table, const Digest& key, Bytes value, co
   // Before anything else can end this: who gives bytes a wrong name hears so also where they are not written.
   const Digest digest = DigestOf(value);
   if (table == Table::kArtifacts && digest != key) {
-    return Error(Code::kInvalid,
-                 fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), digest.ToHex()));
+    return Error(Code::kInvalid, fmt::format("artifact {} has bytes whose digest is {}", key.ToHex(), digest.ToHex()));
   }
   TRY(db_->Mend());
   TRY(RemoveInterrupted());
@@ -474,16 +472,11 @@ Status RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& r
   return {};
 }
 
-Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& row,
-                             const Error& error) {
+Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& row, const Error& error) {
   options_.metrics->Add(Counter::store_corrupt);
-  LogWarn("quarantined a damaged value", {{"dir", dir_},
-                                          {"table", NameOf(table)},
-                                          {"key", key.ToHex()},
-                                          {"write", row.write_id},
-                                          {"reason", error}});
-  const RowChange report{Kind::kPut, Family::kQuarantine,
-                         QuarantineKey(options_.clock->now_s(), table, key),
+  LogWarn("quarantined a damaged value",
+          {{"dir", dir_}, {"table", NameOf(table)}, {"key", key.ToHex()}, {"write", row.write_id}, {"reason", error}});
+  const RowChange report{Kind::kPut, Family::kQuarantine, QuarantineKey(options_.clock->now_s(), table, key),
                          AsBytes(error.message())};
   if (db_->Mend()) {
     const uint64_t opening = db_->opening();
@@ -494,15 +487,14 @@ Error RocksStore::Quarantine(Table table, const Digest& key, const CommitRow& ro
   if (++damages_ > options_.damages_max) {
     Ignore(db_->Scan(Family::kQuarantine, "",
                      [&](Bytes oldest_key, Bytes) REQUIRES(damage_mutex_) {
-                       oldest.push_back({Kind::kErase, Family::kQuarantine,
-                                         std::string(AsText(oldest_key))});
+                       oldest.push_back({Kind::kErase, Family::kQuarantine, std::string(AsText(oldest_key))});
                        return damages_ - oldest.size() > options_.damages_max;
                      }),
            "the list is cut next time");
     if (db_->Apply(oldest, /*sync=*/false)) damages_ -= oldest.size();
   }
-  return Error(Code::kCorrupt, fmt::format("{} in {} was damaged and is removed: {}", key.ToHex(),
-                                           NameOf(table), error.message()));
+  return Error(Code::kCorrupt,
+               fmt::format("{} in {} was damaged and is removed: {}", key.ToHex(), NameOf(table), error.message()));
 }
 
 Result<FactsRow> RocksStore::ReadFacts(Table table, const Digest& key) {
@@ -766,8 +758,7 @@ Status RocksStore::ForEachDamaged(const std::function<bool(const Damage&)>& fn) 
     const Result<Digest> digest = DigestFromFactsKey(key.subspan(8));
     uint64_t found = 0;
     for (size_t i = 0; i < 8; ++i) found = found << 8 | key[i];
-    return fn({static_cast<Table>(key[8]), *digest, static_cast<int64_t>(found),
-               std::string(AsText(reason))});
+    return fn({static_cast<Table>(key[8]), *digest, static_cast<int64_t>(found), std::string(AsText(reason))});
   });
 }
 
@@ -814,8 +805,7 @@ std::string RocksStore::Describe() const {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> OpenRocksStore(const std::string& dir,
-                                              const RocksStoreOptions& options) {
+Result<std::unique_ptr<Store>> OpenRocksStore(const std::string& dir, const RocksStoreOptions& options) {
   TRY_ASSIGN(std::unique_ptr<RocksDb> db, RocksDb::Open(dir, options.db));
   auto store = std::make_unique<RocksStore>(dir, std::move(db), options);
   TRY(store->Recover());

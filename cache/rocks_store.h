@@ -37,7 +37,6 @@ struct RocksStoreOptions {
 /// Opens or creates a store in the RocksDB directory `dir`, which must not be shared with anything
 /// and which no other process uses. Removes what interrupted writes have left.
 /// kCorrupt, kIncompatible: what is there cannot be read; kUnavailable, kExhausted: the disk.
-Result<std::unique_ptr<Store>> OpenRocksStore(const std::string& dir,
-                                              const RocksStoreOptions& options);
+Result<std::unique_ptr<Store>> OpenRocksStore(const std::string& dir, const RocksStoreOptions& options);
 
 }  // namespace ingot::cache

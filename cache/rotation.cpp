@@ -31,8 +31,9 @@ Buffer SignedBytes(const Rotation& rotation) {
 Status CheckTimes(const Rotation& rotation) {
   if (rotation.old_key == rotation.new_key.id()) return Error(Code::kInvalid, "rotation: a key cannot follow itself");
   if (rotation.old_until_s < rotation.from_s) {
-    return Error(Code::kInvalid, "rotation: the old key ends before the new one begins; what is built between them "
-                                 "would be nobody's");
+    return Error(Code::kInvalid,
+                 "rotation: the old key ends before the new one begins; what is built between them "
+                 "would be nobody's");
   }
   return {};
 }

@@ -31,9 +31,7 @@ uint64_t SortableBits(double value) {
   return bits >> 63 ? ~bits : bits | 1ull << 63;
 }
 
-double FromSortableBits(uint64_t bits) {
-  return std::bit_cast<double>(bits >> 63 ? bits & ~(1ull << 63) : ~bits);
-}
+double FromSortableBits(uint64_t bits) { return std::bit_cast<double>(bits >> 63 ? bits & ~(1ull << 63) : ~bits); }
 
 }  // namespace
 
@@ -54,8 +52,7 @@ Buffer EncodeCommitRow(const CommitRow& row, Bytes inline_value) {
 
 Result<CommitRow> DecodeCommitRow(Bytes bytes) {
   if (bytes.size() < kCommitRowBytes) {
-    return Error(Code::kCorrupt, fmt::format("commit record: {} bytes, needs {}", bytes.size(),
-                                             kCommitRowBytes));
+    return Error(Code::kCorrupt, fmt::format("commit record: {} bytes, needs {}", bytes.size(), kCommitRowBytes));
   }
   const size_t own_digest_at = kCommitRowBytes - 8;
   if (DigestOf(bytes.first(own_digest_at)).low != LoadLittle<uint64_t>(bytes, own_digest_at)) {
@@ -75,8 +72,8 @@ Result<CommitRow> DecodeCommitRow(Bytes bytes) {
   const uint64_t inline_bytes = bytes.size() - kCommitRowBytes;
   const uint64_t expected = row.chunks == 0 ? row.bytes : 0;
   if (inline_bytes != expected) {
-    return Error(Code::kCorrupt, fmt::format("commit record: {} bytes follow, {} were written",
-                                             inline_bytes, expected));
+    return Error(Code::kCorrupt,
+                 fmt::format("commit record: {} bytes follow, {} were written", inline_bytes, expected));
   }
   return row;
 }
@@ -101,8 +98,7 @@ Buffer EncodeFactsRow(const FactsRow& row) {
 
 Result<FactsRow> DecodeFactsRow(Bytes bytes) {
   if (bytes.size() != kFactsRowBytes) {
-    return Error(Code::kCorrupt, fmt::format("facts record: {} bytes, needs {}", bytes.size(),
-                                             kFactsRowBytes));
+    return Error(Code::kCorrupt, fmt::format("facts record: {} bytes, needs {}", bytes.size(), kFactsRowBytes));
   }
   const size_t own_digest_at = kFactsRowBytes - 8;
   if (DigestOf(bytes.first(own_digest_at)).low != LoadLittle<uint64_t>(bytes, own_digest_at)) {
@@ -138,9 +134,7 @@ std::string RowKey(const Digest& key) {
   return out;
 }
 
-std::string FactsKey(Table table, const Digest& key) {
-  return std::string(1, static_cast<char>(table)) + RowKey(key);
-}
+std::string FactsKey(Table table, const Digest& key) { return std::string(1, static_cast<char>(table)) + RowKey(key); }
 
 Result<Digest> DigestFromFactsKey(Bytes row_key) {
   if (row_key.size() != 17) {

@@ -6,14 +6,11 @@
 namespace ingot::cache {
 namespace {
 
-CommitRow SmallCommit(uint32_t chunks) {
-  return {5, DigestOf("value"), 0x1122334455667788, chunks};
-}
+CommitRow SmallCommit(uint32_t chunks) { return {5, DigestOf("value"), 0x1122334455667788, chunks}; }
 FactsRow SmallFacts() { return {{5, 100, 200, 3, 1.5, true, 42}, 7, -2.5, {8, 9}}; }
 
 TEST(CommitRow, GivesBackWhatWasWritten) {
-  const Result<CommitRow> inline_row = DecodeCommitRow(EncodeCommitRow(SmallCommit(0),
-                                                                       AsBytes("value")));
+  const Result<CommitRow> inline_row = DecodeCommitRow(EncodeCommitRow(SmallCommit(0), AsBytes("value")));
   ASSERT_TRUE(inline_row) << inline_row.error().ToText();
   EXPECT_EQ(inline_row->bytes, 5u);
   EXPECT_EQ(inline_row->digest, DigestOf("value"));

@@ -138,12 +138,8 @@ class Audit {
     if (read.error().code() == Code::kNotFound) return false;
     return read.error();
   }
-  static bool IsOfDisk(const Error& error) {
-    return error.code() != Code::kNotFound && error.code() != Code::kCorrupt;
-  }
-  static std::string Name(Table table, const Digest& key) {
-    return fmt::format("{} {}", NameOf(table), key.ToHex());
-  }
+  static bool IsOfDisk(const Error& error) { return error.code() != Code::kNotFound && error.code() != Code::kCorrupt; }
+  static std::string Name(Table table, const Digest& key) { return fmt::format("{} {}", NameOf(table), key.ToHex()); }
 
   Status CheckValue(Table table, const Digest& key) {
     std::optional<MutexLock> lock;

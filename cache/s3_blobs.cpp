@@ -92,9 +92,8 @@ struct S3Blobs::Load {
     }
     const std::string_view packing = head.Get(kPackingField);
     if (!packing.empty() && packing != "none" && packing != "zstd") {
-      return Error(Code::kIncompatible,
-                   fmt::format("object {} is packed as \"{}\", which this build does not know", key,
-                               PlainText(packing)));
+      return Error(Code::kIncompatible, fmt::format("object {} is packed as \"{}\", which this build does not know",
+                                                    key, PlainText(packing)));
     }
     is_packed = packing == "zstd";
     bytes = NumberOf(head.Get(kBytesField)).value_or(is_packed ? 0 : stored_bytes);
@@ -610,8 +609,14 @@ std::string S3Blobs::Describe() const {
 }
 
 S3Counts S3Blobs::counts() const {
-  return {client_->requests(), client_->retries(), hits_, misses_, writes_, corrupt_count_,
-          client_->bytes_read() + placed_bytes_, client_->bytes_written()};
+  return {client_->requests(),
+          client_->retries(),
+          hits_,
+          misses_,
+          writes_,
+          corrupt_count_,
+          client_->bytes_read() + placed_bytes_,
+          client_->bytes_written()};
 }
 
 Task<size_t> S3Blobs::SweepUploads(Until until) {
@@ -639,10 +644,9 @@ Task<size_t> S3Blobs::SweepUploads(Until until) {
       CO_TRY_ASSIGN(const HttpResponse ended, co_await client_->Send(abort, until));
       if (ended.head.is_success()) ++swept;
     }
-    const std::string last =
-        fmt::format("key-marker={}&prefix={}&upload-id-marker={}&uploads=",
-                    EncodeForUrl(xml.TextOf("NextKeyMarker"), false),
-                    EncodeForUrl(prefix, false), EncodeForUrl(xml.TextOf("NextUploadIdMarker"), false));
+    const std::string last = fmt::format(
+        "key-marker={}&prefix={}&upload-id-marker={}&uploads=", EncodeForUrl(xml.TextOf("NextKeyMarker"), false),
+        EncodeForUrl(prefix, false), EncodeForUrl(xml.TextOf("NextUploadIdMarker"), false));
     has_more = xml.TextOf("IsTruncated") == "true" && last != markers;
     markers = last;
   }

@@ -303,9 +303,9 @@ Task<S3Written> S3Client::Put(S3Request request, S3Condition condition, Until un
 Task<S3Listing> S3Client::List(std::string prefix, std::string after, size_t limit, Until until) {
   S3Request asked;
   // In the order of names, which the signature wants.
-  asked.query = fmt::format("list-type=2&max-keys={}&prefix={}&start-after={}",
-                            std::clamp<size_t>(limit, 1, kNamesOnAPage), EncodeForUrl(prefix, false),
-                            EncodeForUrl(after.empty() ? prefix : after, false));
+  asked.query =
+      fmt::format("list-type=2&max-keys={}&prefix={}&start-after={}", std::clamp<size_t>(limit, 1, kNamesOnAPage),
+                  EncodeForUrl(prefix, false), EncodeForUrl(after.empty() ? prefix : after, false));
   asked.answer_bytes_max = kListBytesMax;
   CO_TRY_ASSIGN(const HttpResponse response, co_await Send(asked, until));
   if (!response.head.is_success()) co_return ErrorOf(asked, response);
@@ -330,8 +330,7 @@ Task<S3Listing> S3Client::List(std::string prefix, std::string after, size_t lim
 
 std::string S3Client::Describe() const {
   MutexLock lock(mutex_);
-  std::string text =
-      fmt::format("s3 {} (region {}, credentials of {})", place_, options_.region, credentials_.source);
+  std::string text = fmt::format("s3 {} (region {}, credentials of {})", place_, options_.region, credentials_.source);
   if (!last_error_.empty()) text += "; last error: " + last_error_;
   return text;
 }

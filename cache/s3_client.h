@@ -179,7 +179,7 @@ class S3Client {
   const S3Options options_;
   const Environment environment_;
   std::string base_url_;  ///< Up to the bucket, without a slash at its end.
-  std::string place_;     ///< For people.
+  std::string place_;  ///< For people.
   std::unique_ptr<HttpClient> http_;
 
   std::atomic<bool> tries_conditional_put_ = true;

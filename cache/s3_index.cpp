@@ -45,8 +45,7 @@ std::string S3Index::MarksOf(Table table, const std::string& group) const {
 }
 
 std::string S3Index::MarkOf(const RecordKey& key, const std::string& group, int64_t created, uint64_t version) const {
-  return MarksOf(key.table, group) +
-         fmt::format("{}{:0{}x}", GroupPlace(created, key.digest), version, kVersionDigits);
+  return MarksOf(key.table, group) + fmt::format("{}{:0{}x}", GroupPlace(created, key.digest), version, kVersionDigits);
 }
 
 std::string S3Index::GroupNames(Table table) const { return client_->KeyOf(fmt::format("groups/{}/", NameOf(table))); }
@@ -57,7 +56,8 @@ S3Index::Found S3Index::Decode(const RecordKey& key, Bytes bytes, bool is_whole)
     LogWarn("takes a damaged record for none", {{"store", client_->place()}, {"object", RecordName(key)}});
     return Found();
   }
-  return {record->version, record->created, std::move(record->group), std::move(record->summary),
+  return {record->version,          record->created,
+          std::move(record->group), std::move(record->summary),
           std::move(record->value), ""};
 }
 

@@ -84,7 +84,7 @@ class S3Index final : public Index {
     int64_t created = 0;
     std::string group;
     Buffer summary;
-    Buffer value;     ///< Where all of it was asked for.
+    Buffer value;  ///< Where all of it was asked for.
     std::string tag;  ///< Empty: there is no object.
   };
 

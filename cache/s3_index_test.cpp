@@ -61,8 +61,7 @@ IndexKind Kind(const char* name, FakeS3::Abilities abilities, bool is_linearizab
 }
 
 INSTANTIATE_TEST_SUITE_P(S3, IndexContract,
-                         ::testing::Values(Kind("s3", {}, true),
-                                           Kind("s3_without_ranges", {.has_ranges = false}, true),
+                         ::testing::Values(Kind("s3", {}, true), Kind("s3_without_ranges", {.has_ranges = false}, true),
                                            Kind("s3_that_only_creates", {.has_conditional_replace = false}, false),
                                            Kind("s3_that_ignores_conditions",
                                                 {.has_conditional_put = false, .has_conditional_replace = false},
@@ -153,7 +152,11 @@ TEST_F(S3IndexTest, ADamagedRecordIsNoneAndIsReplaced) {
 
 TEST_F(S3IndexTest, AWriterThatDiesLeavesAMarkThatDoesNotCountAndGoesWithTime) {
   const RecordKey key = KeyOf("a");
-  server_.Fail({.fault = Fault::kStatus, .method = "PUT", .contains = "/records/", .times = 100, .status = 403,
+  server_.Fail({.fault = Fault::kStatus,
+                .method = "PUT",
+                .contains = "/records/",
+                .times = 100,
+                .status = 403,
                 .code = "AccessDenied"});
   EXPECT_FALSE(Set(*index_, key, 0, "one", "g"));
   server_.Recover();

@@ -105,10 +105,11 @@ ShadowPolicy::Finding ShadowPolicy::Finish(const Sha256& compiled, double second
   Revocation revocation;
   revocation.key = provenance.builder;
   revocation.when_s = clock_.now_s();
-  revocation.reason = fmt::format("artifact {} of graph {}, built on {}, is of other bytes when compiled here: SHA-256 "
-                                  "{}, not {}",
-                                  provenance.artifact.ToHex(), provenance.graph_key.ToHex(), provenance.host,
-                                  compiled.ToHex(), provenance.artifact_sha256.ToHex());
+  revocation.reason = fmt::format(
+      "artifact {} of graph {}, built on {}, is of other bytes when compiled here: SHA-256 "
+      "{}, not {}",
+      provenance.artifact.ToHex(), provenance.graph_key.ToHex(), provenance.host, compiled.ToHex(),
+      provenance.artifact_sha256.ToHex());
   return {Outcome::kDifferent, std::move(revocation)};
 }
 

@@ -19,7 +19,9 @@ using Outcome = ShadowPolicy::Outcome;
 
 class ShadowPolicyTest : public testing::Test {
  protected:
-  ShadowPolicy Policy(uint64_t secret = 1) { return ShadowPolicy(options_, clock_, [secret] { return secret; }); }
+  ShadowPolicy Policy(uint64_t secret = 1) {
+    return ShadowPolicy(options_, clock_, [secret] { return secret; });
+  }
   /// Costs a second.
   static Provenance Artifact(int number) {
     Provenance provenance = FakeProvenance(fmt::format("artifact {}", number));
@@ -36,8 +38,12 @@ class ShadowPolicyTest : public testing::Test {
   }
 
   FakeClock clock_;
-  ShadowPolicy::Options options_ = {.one_in = 1, .idle_share = 0.5, .budget_s_max = 10, .waiting_max = 4096,
-                                    .checked_max = 4096, .compiler = FakeProvenance().compiler,
+  ShadowPolicy::Options options_ = {.one_in = 1,
+                                    .idle_share = 0.5,
+                                    .budget_s_max = 10,
+                                    .waiting_max = 4096,
+                                    .checked_max = 4096,
+                                    .compiler = FakeProvenance().compiler,
                                     .target = FakeProvenance().target};
 };
 

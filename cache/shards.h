@@ -80,8 +80,8 @@ class Shards {
       CO_TRY(limit.Check());
       if (!held.breaker.Allow()) {
         GlobalMetrics().Add(Counter::cluster_refused);
-        co_return Error(Code::kUnavailable, "the shard failed of late and is left alone for a while: " +
-                                                held.breaker.facts().why);
+        co_return Error(Code::kUnavailable,
+                        "the shard failed of late and is left alone for a while: " + held.breaker.facts().why);
       }
       const bool is_fair = limit.Left() >= std::min<std::chrono::nanoseconds>(limits_.fair_min, limits_.answer_max);
       const Until answer = limit.AtMost(limits_.answer_max);

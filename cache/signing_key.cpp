@@ -91,8 +91,8 @@ Result<PublicKey> PublicKey::FromLine(std::string_view line) {
 
 bool PublicKey::Verifies(Statement kind, Bytes message, const Signature& signature) const {
   const Buffer signed_bytes = InContext(kind, message);
-  return crypto_sign_verify_detached(signature.bytes.data(), signed_bytes.data(), signed_bytes.size(),
-                                     bytes.data()) == 0;
+  return crypto_sign_verify_detached(signature.bytes.data(), signed_bytes.data(), signed_bytes.size(), bytes.data()) ==
+         0;
 }
 
 void SigningKey::Free::operator()(uint8_t* at) const { sodium_free(at); }
@@ -129,8 +129,8 @@ Result<SigningKey> SigningKey::Load(const std::string& path) {
   if (::fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
   if (!S_ISREG(found.st_mode)) return Error(Code::kUnavailable, fmt::format("private key {} is not a file", path));
   if (found.st_uid != ::geteuid()) {
-    return Error(Code::kUnavailable, fmt::format("private key {} belongs to user {}, not to user {}", path,
-                                                 found.st_uid, ::geteuid()));
+    return Error(Code::kUnavailable,
+                 fmt::format("private key {} belongs to user {}, not to user {}", path, found.st_uid, ::geteuid()));
   }
   if ((found.st_mode & 077) != 0) {
     return Error(Code::kUnavailable,

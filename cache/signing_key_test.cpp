@@ -28,8 +28,8 @@ std::string ReadFile(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, Bytes bytes, mode_t mode = 0600) {
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()),
-                                              static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   ASSERT_EQ(chmod(path.c_str(), mode), 0);
 }
 
@@ -116,16 +116,16 @@ TEST(PublicKeyTest, IsALineOfText) {
   ASSERT_TRUE(back) << back.error().ToText();
   EXPECT_EQ(*back, key->public_key());
   EXPECT_EQ(back->id().ToHex(), "42ce6c7b0ea380ba0018b27ec2d7df65");
-  for (const std::string_view wrong : {
-           "", "ingot-ed25519", "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
-           "ssh-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= a",
-           "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo a",
-           "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURp= a",
-           "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= a b",
-           "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= \x1b[2J",
+  for (const std::string_view wrong :
+       {"", "ingot-ed25519", "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+        "ssh-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= a",
+        "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo a",
+        "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURp= a",
+        "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= a b",
+        "ingot-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= \x1b[2J",
            // A point of order 1, for which signatures verify that nobody made.
-           "ingot-ed25519 AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= a",
-           "ingot-ed25519 //////////////////////////////////////////8= a"}) {
+        "ingot-ed25519 AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= a",
+        "ingot-ed25519 //////////////////////////////////////////8= a"}) {
     EXPECT_FALSE(PublicKey::FromLine(wrong)) << wrong;
   }
 }
@@ -212,8 +212,8 @@ TEST(SigningKeyTest, IsInNoCoreDump) {
 
 TEST(SigningKeyTest, NamesAreShortWords) {
   EXPECT_TRUE(CheckKeyName("ci@build-7.example:2024_a+b"));
-  for (const std::string& name : {std::string(), std::string("a b"), std::string("a\n"), std::string("\xc3\xbc"),
-                                  std::string(65, 'a')}) {
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("a\n"), std::string("\xc3\xbc"), std::string(65, 'a')}) {
     EXPECT_EQ(SigningKey::Generate(name).error().code(), Code::kInvalid) << name;
   }
 }

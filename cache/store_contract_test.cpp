@@ -85,8 +85,8 @@ class Contract : public testing::TestWithParam<Kind> {
 
 TEST_P(Contract, GivesBackWhatWasPut) {
   // Around the sizes where a value becomes chunks and batches.
-  for (const size_t size : {size_t{0}, size_t{1}, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk,
-                            3 * kChunk, 3 * kChunk + 1, 10 * kChunk + 7}) {
+  for (const size_t size : {size_t{0}, size_t{1}, kChunk - 1, kChunk, kChunk + 1, 2 * kChunk, 3 * kChunk,
+                            3 * kChunk + 1, 10 * kChunk + 7}) {
     const Buffer value = MakeValue(size, 1);
     const Digest name = DigestOf(value);
     ASSERT_TRUE(store_->Put(Table::kArtifacts, name, value, {.cost_s = 1.0})) << size;
@@ -338,9 +338,7 @@ TEST_P(Contract, CompactKeepsEverythingAndDescribeIsOneLine) {
 TEST_P(Contract, ReadersSeeWholeValuesWhileWritersReplaceThem) {
   constexpr int kWriters = 2;
   constexpr int kRounds = 60;
-  const auto value_of = [](uint32_t seed) {
-    return MakeValue(1 + (seed % 5) * kChunk + seed % 7, seed);
-  };
+  const auto value_of = [](uint32_t seed) { return MakeValue(1 + (seed % 5) * kChunk + seed % 7, seed); };
   std::map<Digest, uint32_t> known;
   for (uint32_t seed = 0; seed < kWriters * kRounds; ++seed) known[DigestOf(value_of(seed))] = seed;
   ASSERT_TRUE(store_->Put(Table::kEntries, key_, value_of(0), {}));
@@ -392,10 +390,10 @@ TEST_P(Contract, OneOfManyThatExpectNothingWins) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Stores, Contract,
-    testing::Values(Kind{"Memory", &World::Memory}, Kind{"Rocks", &World::Rocks}, Kind{"Whole", &World::Whole}),
-    [](const testing::TestParamInfo<Kind>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Stores, Contract,
+                         testing::Values(Kind{"Memory", &World::Memory}, Kind{"Rocks", &World::Rocks},
+                                         Kind{"Whole", &World::Whole}),
+                         [](const testing::TestParamInfo<Kind>& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace ingot::cache

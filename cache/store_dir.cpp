@@ -37,8 +37,8 @@ Result<StoreDir> StoreDir::Open(const std::string& path, Filesystem& filesystem,
     if (!dir.lock_) {
       const proto::LockHolder holder = proto::LockFile::HolderOf(LockIn(path)).value_or(proto::LockHolder());
       return Error(Code::kUnavailable,
-                   fmt::format("{} is held by process {}: talk to that daemon, or use another directory",
-                               LockIn(path), holder.pid));
+                   fmt::format("{} is held by process {}: talk to that daemon, or use another directory", LockIn(path),
+                               holder.pid));
     }
   }
   dir.RemoveLeftovers();
@@ -72,8 +72,8 @@ Status StoreDir::CheckVersion() {
   }
   if (!good) return Error(Code::kCorrupt, file + " does not hold a version");
   if (version != kStoreVersion) {
-    return Error(Code::kIncompatible, fmt::format("{} says version {}, this build reads {}", file,
-                                                  version, kStoreVersion));
+    return Error(Code::kIncompatible,
+                 fmt::format("{} says version {}, this build reads {}", file, version, kStoreVersion));
   }
   return {};
 }
@@ -94,8 +94,7 @@ Status StoreDir::CheckDamageNote() {
   return note.error();
 }
 
-Result<std::string> StoreDir::MoveAside(const Error& reason, const Clock& clock,
-                                        size_t asides_max) {
+Result<std::string> StoreDir::MoveAside(const Error& reason, const Clock& clock, size_t asides_max) {
   const std::string asides = path_ + "/aside";
   TRY(filesystem_.MakeDirs(asides));
   TRY_ASSIGN(std::vector<std::string> names, filesystem_.List(asides));

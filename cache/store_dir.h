@@ -26,8 +26,7 @@ class StoreDir {
   /// Creates the directory (mode 0700), takes the lock unless the caller has it (`held`), and removes
   /// temporary files that a crash has left. kUnavailable: held by a live process (named), no
   /// permission, read-only, not private.
-  static Result<StoreDir> Open(const std::string& path, Filesystem& filesystem,
-                               const proto::LockFile* held = nullptr);
+  static Result<StoreDir> Open(const std::string& path, Filesystem& filesystem, const proto::LockFile* held = nullptr);
 
   static std::string LockIn(const std::string& path) { return path + "/LOCK"; }
   static std::string DatabaseIn(const std::string& path) { return path + "/db"; }

@@ -66,10 +66,11 @@ class World {
     if (!is_open()) return false;
     const uint32_t seed = ++seed_;
     const Digest key = table == Table::kArtifacts ? DigestOf(TestValue(size, seed)) : Digest{name, 1};
-    const auto result =
-        store_->Put(table, key, TestValue(size, seed),
-                    {.cost_s = 1.0 + static_cast<double>(seed % 7), .group = group, .summary = Buffer(8, uint8_t{1}),
-                     .is_durable = is_durable});
+    const auto result = store_->Put(table, key, TestValue(size, seed),
+                                    {.cost_s = 1.0 + static_cast<double>(seed % 7),
+                                     .group = group,
+                                     .summary = Buffer(8, uint8_t{1}),
+                                     .is_durable = is_durable});
     auto& states = states_[{table, key}];
     if (states.empty()) states.insert(kAbsent);
     unsettled_.erase({table, key});
@@ -98,8 +99,7 @@ class World {
     const auto before = store_->StatOf(table, key);
     if (!before) return false;
     const uint32_t seed = ++seed_;
-    const auto result =
-        store_->Put(table, key, TestValue(size, seed), {.cost_s = 2, .expected = before->version});
+    const auto result = store_->Put(table, key, TestValue(size, seed), {.cost_s = 2, .expected = before->version});
     auto& states = states_[{table, key}];
     unsettled_.erase({table, key});
     if (result) {

@@ -234,8 +234,7 @@ TEST_F(StoreFault, ArtifactUnderAnotherNameIsRefused) {
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, wrong).error().code(), Code::kCorrupt);
   EXPECT_EQ(store_->Get(Table::kArtifacts, wrong).error().code(), Code::kNotFound);
-  EXPECT_EQ(store_->Put(Table::kArtifacts, wrong, AsBytes("x"), {}).error().code(),
-            Code::kInvalid);
+  EXPECT_EQ(store_->Put(Table::kArtifacts, wrong, AsBytes("x"), {}).error().code(), Code::kInvalid);
 }
 
 TEST_F(StoreFault, WriteThatDidNotCommitLeavesNothing) {
@@ -244,10 +243,8 @@ TEST_F(StoreFault, WriteThatDidNotCommitLeavesNothing) {
   const Digest lost = DigestOf("lost");
   const Buffer chunk = MakeValue(kChunk, 9);
   ChangeRaw({{RowChange::Kind::kPut, Family::kPending, WriteKey(Table::kArtifacts, lost, 77)},
-             {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 0),
-              chunk},
-             {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 1),
-              chunk}});
+             {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 0), chunk},
+             {RowChange::Kind::kPut, Family::kChunks, ChunkKey(Table::kArtifacts, lost, 77, 1), chunk}});
   Open();
   EXPECT_EQ(store_->Get(Table::kArtifacts, lost).error().code(), Code::kNotFound);
   EXPECT_EQ(store_->Get(Table::kArtifacts, kept)->bytes, MakeValue(3 * kChunk, 1));
@@ -440,8 +437,8 @@ TEST_F(StoreFault, NewerVersionIsMovedAsideWithItsReason) {
 
 TEST_F(StoreFault, UnreadableOrMissingVersionIsMovedAside) {
   Open();
-  for (const char* text : {"", "ingot-store", "ingot-store 1", "ingot-store 1x\n", "x\n",
-                           "ingot-store 99999999999\n"}) {
+  for (const char* text :
+       {"", "ingot-store", "ingot-store 1", "ingot-store 1x\n", "x\n", "ingot-store 99999999999\n"}) {
     Close();
     ASSERT_TRUE(RealFilesystem().WriteAtomic(path_ + "/VERSION", AsBytes(text)));
     metrics_.Reset();
@@ -561,8 +558,7 @@ TEST_F(StoreFault, FullDiskStopsWritesAndKeepsReads) {
 TEST_F(StoreFault, TooLargeAValueIsRefused) {
   options_.value_bytes_max = 10;
   Open();
-  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, MakeValue(11, 1), {}).error().code(),
-            Code::kExhausted);
+  EXPECT_EQ(store_->Put(Table::kEntries, {1, 1}, MakeValue(11, 1), {}).error().code(), Code::kExhausted);
   EXPECT_TRUE(store_->Put(Table::kEntries, {1, 1}, MakeValue(10, 1), {}));
 }
 
@@ -579,8 +575,7 @@ TEST_F(StoreFault, AnyFailedCallWhileOpeningLosesNothing) {
       const Result<std::unique_ptr<Store>> store = TryOpen();
       clean = faulty_.calls() < nth;
       if (store) continue;
-      EXPECT_THAT(store.error().code(), AnyOf(Code::kUnavailable, Code::kExhausted))
-          << store.error().ToText();
+      EXPECT_THAT(store.error().code(), AnyOf(Code::kUnavailable, Code::kExhausted)) << store.error().ToText();
     }
   }
   faulty_.FailCall(0, 0);

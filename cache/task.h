@@ -20,12 +20,12 @@ using Task = boost::asio::awaitable<Result<T>>;
 /// TRY and TRY_ASSIGN (base/result.h) for coroutines; `expr` may hold a co_await.
 /// A co_await stands in an initializer or a statement, never in a condition, and what it is given is named first where
 /// it is a closure or braces: GCC 12 destroys those twice (tools/tidy.py).
-#define CO_TRY(expr)                                                    \
-  do {                                                                  \
-    auto ingot_try = (expr);                                            \
-    if (!ingot_try.has_value()) {                                       \
-      co_return std::move(ingot_try).error();                           \
-    }                                                                   \
+#define CO_TRY(expr)                          \
+  do {                                        \
+    auto ingot_try = (expr);                  \
+    if (!ingot_try.has_value()) {             \
+      co_return std::move(ingot_try).error(); \
+    }                                         \
   } while (false)
 #define CO_TRY_ASSIGN(lhs, expr) CO_TRY_ASSIGN_INNER(INGOT_CONCAT(ingot_try_, __LINE__), lhs, expr)
 #define CO_TRY_ASSIGN_INNER(tmp, lhs, expr)               \

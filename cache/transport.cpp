@@ -249,15 +249,13 @@ Result<std::shared_ptr<Transport>> MakeAccepted(const asio::any_io_executor& exe
 
 Result<std::shared_ptr<Transport>> MakeTransport(const asio::any_io_executor& executor, const Place& place) {
   switch (place.kind) {
-    case Place::Kind::kTcp:
-      return std::shared_ptr<Transport>(std::make_shared<TcpTransport>(executor, place));
+    case Place::Kind::kTcp: return std::shared_ptr<Transport>(std::make_shared<TcpTransport>(executor, place));
     case Place::Kind::kUnix:
       if (place.path.size() >= sizeof(sockaddr_un::sun_path)) {
         return Error(Code::kInvalid, fmt::format("the socket path '{}' is longer than the system takes", place.path));
       }
       return std::shared_ptr<Transport>(std::make_shared<UnixTransport>(executor, place.path));
-    case Place::Kind::kTls:
-      break;
+    case Place::Kind::kTls: break;
   }
   TRY_ASSIGN(asio::ssl::context context, TlsContext(place));
   return std::shared_ptr<Transport>(std::make_shared<TlsTransport>(executor, std::move(context), place));

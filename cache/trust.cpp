@@ -82,8 +82,9 @@ Result<std::string> TrustDirectory() {
   if (config != nullptr && config[0] == '/') return std::string(config) + "/ingot";
   const char* const home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return std::string(home) + "/.config/ingot";
-  return Error(Code::kInvalid, "no directory for the trust file: neither XDG_CONFIG_HOME nor HOME is set; give --file "
-                               "and --private-key");
+  return Error(Code::kInvalid,
+               "no directory for the trust file: neither XDG_CONFIG_HOME nor HOME is set; give --file "
+               "and --private-key");
 }
 
 Result<std::string> ReadTrustText(const std::string& path) {

@@ -14,9 +14,8 @@ constexpr int64_t kSkewMax_s = 300;
 constexpr size_t kIdDigitsMin = 8;
 
 bool FitsOne(const std::vector<std::string>& patterns, std::string_view text) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-           return FitsPattern(pattern, text);
-         });
+  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(),
+                                         [&](const std::string& pattern) { return FitsPattern(pattern, text); });
 }
 
 /// Whether `later` is more than `seconds` after `earlier`, whatever somebody's clock says.
@@ -116,8 +115,8 @@ void TrustPolicy::FollowRotations() {
       const TrustedKey* const old = Find(rotation.old_key);
       if (done[i] || old == nullptr) continue;
       done[i] = more = true;
-      const std::string what = fmt::format("the rotation from key {} to {} does not count", old->key.name,
-                                           rotation.new_key.name);
+      const std::string what =
+          fmt::format("the rotation from key {} to {} does not count", old->key.name, rotation.new_key.name);
       if (!rotation.SignedBy(old->key)) {
         warnings_.push_back(what + ": the old key has not signed it");
         continue;
@@ -176,8 +175,8 @@ Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s) const {
   Result<Provenance> decoded = DecodeProvenance(read->provenance);
   if (!decoded) return unreadable(decoded.error());
   if (decoded->builder != read->key) {
-    return Say(Verdict::kMalformed, fmt::format("signed by {}, and names key {} as the builder", signer,
-                                                decoded->builder.ToShort()));
+    return Say(Verdict::kMalformed,
+               fmt::format("signed by {}, and names key {} as the builder", signer, decoded->builder.ToShort()));
   }
   const Provenance& provenance = *decoded;
   const auto say = [&](Verdict verdict, std::string text) { return Say(verdict, std::move(text), provenance); };
@@ -190,9 +189,9 @@ Judgement TrustPolicy::JudgeSignature(Bytes envelope, int64_t now_s) const {
                                                     signer, TimeText(provenance.built_s), provenance.host));
   }
   if (provenance.built_s < trusted->built.from_s) {
-    return say(Verdict::kNotYetValid, fmt::format("built at {}, before {} became valid at {}",
-                                                  TimeText(provenance.built_s), signer,
-                                                  TimeText(trusted->built.from_s)));
+    return say(Verdict::kNotYetValid,
+               fmt::format("built at {}, before {} became valid at {}", TimeText(provenance.built_s), signer,
+                           TimeText(trusted->built.from_s)));
   }
   if (!trusted->built.Holds(provenance.built_s)) {
     return say(Verdict::kExpired, fmt::format("built at {}, and {} ended at {}", TimeText(provenance.built_s), signer,
@@ -215,19 +214,19 @@ Judgement TrustPolicy::JudgeDomain(Judgement judgement, int64_t now_s) const {
   const TrustedKey* const key = Find(provenance.builder);
   if (domain->this_host_only) {
     if (!own_ || own_->id() != provenance.builder) {
-      return refuse(Verdict::kNotInDomain, fmt::format("{} is in domain {}, where only this machine's own key counts",
-                                                       what, domain->name));
+      return refuse(Verdict::kNotInDomain,
+                    fmt::format("{} is in domain {}, where only this machine's own key counts", what, domain->name));
     }
   } else if (key == nullptr ||
              std::find(key->domains.begin(), key->domains.end(), domain->name) == key->domains.end()) {
-    return refuse(Verdict::kNotInDomain, fmt::format("{} is in domain {}, which key {} may not write", what,
-                                                     domain->name,
-                                                     key == nullptr ? provenance.builder.ToShort() : key->key.name));
+    return refuse(Verdict::kNotInDomain,
+                  fmt::format("{} is in domain {}, which key {} may not write", what, domain->name,
+                              key == nullptr ? provenance.builder.ToShort() : key->key.name));
   }
   if (domain->age_max_s && IsAfter(now_s, provenance.built_s, *domain->age_max_s)) {
-    return refuse(Verdict::kTooOld, fmt::format("built at {}, and domain {} takes nothing older than {} days",
-                                                TimeText(provenance.built_s), domain->name,
-                                                *domain->age_max_s / 86'400));
+    return refuse(Verdict::kTooOld,
+                  fmt::format("built at {}, and domain {} takes nothing older than {} days",
+                              TimeText(provenance.built_s), domain->name, *domain->age_max_s / 86'400));
   }
   judgement.text += fmt::format(", in domain {}", domain->name);
   return judgement;
@@ -244,9 +243,10 @@ Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
   const Provenance& provenance = *judgement.provenance;
   const auto refuse = [&](Verdict verdict, std::string_view part, const std::string& is, const std::string& asked) {
-    return Say(verdict, fmt::format("signed for {} {}, found with {}: somebody put it where it does not belong", part,
-                                    is, asked),
-               std::move(judgement.provenance));
+    return Say(
+        verdict,
+        fmt::format("signed for {} {}, found with {}: somebody put it where it does not belong", part, is, asked),
+        std::move(judgement.provenance));
   };
   if (provenance.entry_key != received.entry_key) {
     return refuse(Verdict::kOtherEntry, "entry", provenance.entry_key.ToHex(), received.entry_key.ToHex());
@@ -269,10 +269,10 @@ Judgement TrustPolicy::JudgeRecord(const Received& received, Bytes envelope, int
   judgement = JudgeDomain(std::move(judgement), now_s);
   if (judgement.verdict != Verdict::kAwaitsArtifact) return judgement;
   if (received.seen_built_s && judgement.provenance->built_s < *received.seen_built_s) {
-    return Say(Verdict::kReplayed, fmt::format("built at {}, and one built at {} has been seen: an older one was put "
-                                               "in its place",
-                                               TimeText(judgement.provenance->built_s),
-                                               TimeText(*received.seen_built_s)),
+    return Say(Verdict::kReplayed,
+               fmt::format("built at {}, and one built at {} has been seen: an older one was put "
+                           "in its place",
+                           TimeText(judgement.provenance->built_s), TimeText(*received.seen_built_s)),
                std::move(judgement.provenance));
   }
   return judgement;
@@ -288,9 +288,9 @@ Judgement JudgeArtifact(Judgement record, Bytes artifact) {
     return record;
   }
   record.verdict = Verdict::kOtherArtifact;
-  record.text = fmt::format("{} bytes of digest {} are not the artifact {} of {} bytes that was signed",
-                            artifact.size(), DigestOf(artifact).ToHex(), signed_for.artifact.ToHex(),
-                            signed_for.artifact_bytes);
+  record.text =
+      fmt::format("{} bytes of digest {} are not the artifact {} of {} bytes that was signed", artifact.size(),
+                  DigestOf(artifact).ToHex(), signed_for.artifact.ToHex(), signed_for.artifact_bytes);
   return record;
 }
 

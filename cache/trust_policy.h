@@ -65,9 +65,9 @@ struct Received {
 /// A public key with what it may do.
 struct TrustedKey {
   PublicKey key;
-  TimeRange built;                   ///< What it signs counts when it was built then.
+  TimeRange built;  ///< What it signs counts when it was built then.
   std::vector<std::string> domains;  ///< Names.
-  std::optional<KeyId> follows;      ///< The key whose rotation brought it.
+  std::optional<KeyId> follows;  ///< The key whose rotation brought it.
 };
 
 /// Who may write what. A call is in the first domain that fits it, and in no other.

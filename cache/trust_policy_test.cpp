@@ -162,13 +162,13 @@ TEST_F(TrustPolicyTest, AnArtifactInPlaceOfAnotherIsNotServed) {
   // The digest of the index alone does not make it right: whoever can make two contents of one XXH3 must not gain.
   Provenance forged = one;
   forged.artifact_sha256 = other.artifact_sha256;
-  EXPECT_EQ(JudgeArtifact(policy.JudgeRecord(FakeReceived(forged), Sign(keys_.ci, forged), kNow_s), AsBytes("one"))
-                .verdict,
-            Verdict::kOtherArtifact);
+  EXPECT_EQ(
+      JudgeArtifact(policy.JudgeRecord(FakeReceived(forged), Sign(keys_.ci, forged), kNow_s), AsBytes("one")).verdict,
+      Verdict::kOtherArtifact);
   // A refused record is refused with any artifact.
-  EXPECT_EQ(JudgeArtifact(policy.JudgeRecord(FakeReceived(one), Sign(keys_.stranger, one), kNow_s), AsBytes("one"))
-                .verdict,
-            Verdict::kUnknownKey);
+  EXPECT_EQ(
+      JudgeArtifact(policy.JudgeRecord(FakeReceived(one), Sign(keys_.stranger, one), kNow_s), AsBytes("one")).verdict,
+      Verdict::kUnknownKey);
 }
 
 TEST_F(TrustPolicyTest, FirstDomainThatFitsSaysWhoMayWrite) {
@@ -194,7 +194,8 @@ name = "new"
 targets = ["x86-64-v4"]
 [[key]]
 public = "{}"
-domains = ["new"])", keys_.ci.public_key().ToLine()));
+domains = ["new"])",
+                                                                    keys_.ci.public_key().ToLine()));
   ASSERT_TRUE(policy) << policy.error().ToText();
   Provenance provenance = FakeProvenance();
   EXPECT_EQ(VerdictOf(*policy, keys_.ci, provenance), Verdict::kTrusted);
@@ -222,7 +223,8 @@ name = "all"
 public = "{}"
 domains = ["all"]
 from = 2023-11-14T23:13:20+01:00
-until = 2023-11-15)", keys_.ci.public_key().ToLine());
+until = 2023-11-15)",
+                                       keys_.ci.public_key().ToLine());
   const Result<TrustPolicy> policy = TrustPolicy::Parse(text);
   ASSERT_TRUE(policy) << policy.error().ToText();
   Provenance provenance = FakeProvenance();
@@ -269,7 +271,8 @@ name = "all"
 age_max_days = 10
 [[key]]
 public = "{}"
-domains = ["all"])", keys_.ci.public_key().ToLine());
+domains = ["all"])",
+                                       keys_.ci.public_key().ToLine());
   const Result<TrustPolicy> policy = TrustPolicy::Parse(text);
   ASSERT_TRUE(policy) << policy.error().ToText();
   EXPECT_EQ(VerdictOf(*policy, keys_.ci, FakeProvenance(), kNow_s), Verdict::kTrusted);
@@ -302,8 +305,8 @@ TEST_F(TrustPolicyTest, RevocationsHitAllThatFits) {
 }
 
 TEST_F(TrustPolicyTest, AQuarantineFileOnlyRevokes) {
-  const std::string revoke = fmt::format("version = 1\n[[revocation]]\nkey = \"{}\"\n",
-                                         keys_.ci.public_key().id().ToHex());
+  const std::string revoke =
+      fmt::format("version = 1\n[[revocation]]\nkey = \"{}\"\n", keys_.ci.public_key().id().ToHex());
   EXPECT_EQ(VerdictOf(Policy("", revoke), keys_.ci, FakeProvenance()), Verdict::kRevoked);
   const std::string trusts =
       fmt::format("version = 1\n[[key]]\npublic = \"{}\"\n", keys_.stranger.public_key().ToLine());
@@ -343,8 +346,7 @@ TEST_F(RotationTest, TheNewKeyMayWhatTheOldOneMay) {
 }
 
 TEST_F(RotationTest, RotationsFollowEachOtherInAnyOrder) {
-  const TrustPolicy policy =
-      Policy(Table(Line(next_, third_, kFrom_s + 1)) + Table(Line(keys_.ci, next_)));
+  const TrustPolicy policy = Policy(Table(Line(next_, third_, kFrom_s + 1)) + Table(Line(keys_.ci, next_)));
   EXPECT_THAT(policy.warnings(), IsEmpty());
   EXPECT_EQ(VerdictOf(policy, third_, BuiltAt(kFrom_s + 1)), Verdict::kTrusted);
   EXPECT_EQ(VerdictOf(policy, next_, BuiltAt(kOldUntil_s)), Verdict::kExpired);
@@ -372,8 +374,7 @@ TEST_F(RotationTest, ARevokedKeyBringsNoOther) {
   const std::string rotation = Table(Line(keys_.ci, next_));
   const std::string revoked = fmt::format("[[revocation]]\nkey = \"{}\"\n", keys_.ci.public_key().id().ToHex());
   EXPECT_EQ(VerdictOf(Policy(rotation + revoked), next_, BuiltAt(kFrom_s)), Verdict::kUnknownKey);
-  EXPECT_EQ(VerdictOf(Policy(rotation + revoked + "until = 2023-11-14\n"), next_, BuiltAt(kFrom_s)),
-            Verdict::kTrusted);
+  EXPECT_EQ(VerdictOf(Policy(rotation + revoked + "until = 2023-11-14\n"), next_, BuiltAt(kFrom_s)), Verdict::kTrusted);
   EXPECT_EQ(VerdictOf(Policy(rotation + revoked + "from = 2023-11-14\n"), next_, BuiltAt(kFrom_s)),
             Verdict::kUnknownKey);
 }

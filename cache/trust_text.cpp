@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <toml++/toml.h>
 #include <algorithm>
 #include <chrono>
-#include <toml++/toml.h>
 
 #include "cache/field_reader.h"
 
@@ -56,8 +56,8 @@ class PolicyReader {
         const bool is_there = std::any_of(out.domains_.begin(), out.domains_.end(),
                                           [&](const Domain& other) { return other.name == domain; });
         if (!is_there) {
-          return Error(Code::kInvalid, fmt::format("{}: key {} is for domain '{}', which is not there", file_,
-                                                   key.key.name, domain));
+          return Error(Code::kInvalid,
+                       fmt::format("{}: key {} is for domain '{}', which is not there", file_, key.key.name, domain));
         }
       }
     }

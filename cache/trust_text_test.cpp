@@ -64,14 +64,16 @@ TEST(TrustTextTest, WhatIsNotUnderstoodIsRefusedByLine) {
 }
 
 TEST(TrustTextTest, WordsOfOnesOwnBeginWithX) {
-  EXPECT_TRUE(TrustPolicy::Parse("version = 1\nx-owner = \"me\"\n[x-notes]\na = 1\n"
-                                 "[[domain]]\nname = \"a\"\nx-b = 2\n"));
+  EXPECT_TRUE(
+      TrustPolicy::Parse("version = 1\nx-owner = \"me\"\n[x-notes]\na = 1\n"
+                         "[[domain]]\nname = \"a\"\nx-b = 2\n"));
 }
 
 TEST(TrustTextTest, EditsTouchNothingElse) {
-  const std::string text = "# ours\nversion = 1  # the first\n\n# who reads this?\n"
-                           "[[domain]]\nname = 'all' # 'quotes'\n"
-                           "x-note = \"\"\"\n[[domain]]\n\"\"\"\n";
+  const std::string text =
+      "# ours\nversion = 1  # the first\n\n# who reads this?\n"
+      "[[domain]]\nname = 'all' # 'quotes'\n"
+      "x-note = \"\"\"\n[[domain]]\n\"\"\"\n";
   const SigningKey ci = FakeKey(1, "ci"), team = FakeKey(2, "team");
   const auto one = WithKey(text, ci.public_key().ToLine(), {"prod", "all"}, {}, {});
   ASSERT_TRUE(one) << one.error().ToText();
@@ -81,9 +83,14 @@ TEST(TrustTextTest, EditsTouchNothingElse) {
   // A domain of some functions stands before those of more, and above the comment of the first.
   EXPECT_THAT(*two, HasSubstr("\n[[domain]]\nname = \"live\"\nfunctions = [\"live.*\", \"a\\\"b\\\\\"]\n\n"
                               "# who reads"));
-  const Revocation revocation{.key = ci.public_key().id(), .host = "h", .artifact = Digest{1, 2},
-                              .artifact_sha256 = Sha256Of({}), .graph = Digest{3, 4}, .built = {1, 1'700'000'000},
-                              .reason = "a \"quoted\" reason", .when_s = 7};
+  const Revocation revocation{.key = ci.public_key().id(),
+                              .host = "h",
+                              .artifact = Digest{1, 2},
+                              .artifact_sha256 = Sha256Of({}),
+                              .graph = Digest{3, 4},
+                              .built = {1, 1'700'000'000},
+                              .reason = "a \"quoted\" reason",
+                              .when_s = 7};
   const auto three = WithRevocation(*two, revocation);
   ASSERT_TRUE(three) << three.error().ToText();
   EXPECT_THAT(*three, StartsWith(*two));

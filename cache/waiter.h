@@ -31,9 +31,8 @@ class Waiter : public std::enable_shared_from_this<Waiter> {
   /// Success: woken; kTimeout, kCancelled. Once.
   static Task<void> Wait(std::shared_ptr<Waiter> self, Until until) {
     const auto executor = co_await boost::asio::this_coro::executor;
-    const std::stop_callback on_stop(until.stop, [self] {
-      self->End(Error(Code::kCancelled, "nobody waits for the answer any more"));
-    });
+    const std::stop_callback on_stop(
+        until.stop, [self] { self->End(Error(Code::kCancelled, "nobody waits for the answer any more")); });
     // By reference: GCC 12 destroys twice what a lambda within an awaited expression owns.
     const auto begin = [&self, &executor, &until](auto handler) {
       // Once the handler is given away the coroutine may go on elsewhere, and what it owns ends with it.

@@ -88,8 +88,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch codegen;
-  TRY_ASSIGN(const std::vector<Object> objects,
-             GenerateObjects(fused.kernels, options.target, options.threads));
+  TRY_ASSIGN(const std::vector<Object> objects, GenerateObjects(fused.kernels, options.target, options.threads));
   artifact.seconds_codegen = codegen.Seconds();
 
   const Stopwatch link;
@@ -130,8 +129,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
 }
 
 std::string CompilerIdentity() {
-  std::string text = fmt::format("ingot compiler {}; abi {}; {}; passes", kCompilerVersion,
-                                 INGOT_KERNEL_ABI_VERSION, CodegenIdentity());
+  std::string text = fmt::format("ingot compiler {}; abi {}; {}; passes", kCompilerVersion, INGOT_KERNEL_ABI_VERSION,
+                                 CodegenIdentity());
   for (const std::string& name : DefaultPipeline().Names()) text += " " + name;
   return text;
 }

@@ -23,8 +23,8 @@ Status CheckBuffers(const Graph& graph, const Launch& launch, const loop::Kernel
     const Type& type = graph.type(launch.buffers[i]);
     const Dim believed = kernel.params[i].elements.Substitute(launch.symbols);
     if (kernel.params[i].dtype == type.dtype && believed == type.Extent()) continue;
-    return refuse(fmt::format("buffer {} of {} elements stands for {} elements", i, type.Extent().ToText(),
-                              believed.ToText()));
+    return refuse(
+        fmt::format("buffer {} of {} elements stands for {} elements", i, type.Extent().ToText(), believed.ToText()));
   }
   return {};
 }

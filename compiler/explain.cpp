@@ -32,8 +32,7 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
       text += loop::Print(kernel);
       continue;
     }
-    TRY_ASSIGN(const std::string code,
-               GenerateText(kernel, options.target, /*assembly=*/stage == Stage::kAsm));
+    TRY_ASSIGN(const std::string code, GenerateText(kernel, options.target, /*assembly=*/stage == Stage::kAsm));
     text += code;
   }
   return text;

@@ -289,8 +289,8 @@ Status ProveAt(const loop::Kernel& kernel, int64_t size, const Entry& entry, uin
 
 }  // namespace
 
-Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels,
-                                 std::span<const Object> objects, uint64_t work_max) {
+Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels, std::span<const Object> objects,
+                                 uint64_t work_max) {
   ProofReport report;
   if (kernels.empty()) return report;
   TRY_ASSIGN(const std::unique_ptr<Jit> jit, Jit::Create());
@@ -307,8 +307,7 @@ Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels,
         return entries[i];
       };
       if (Status held = ProveAt(kernels[i], size, entry, work_max, report.kernels[i]); !held) {
-        return std::move(held).error().Wrap(
-            fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
+        return std::move(held).error().Wrap(fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
       }
     }
   }

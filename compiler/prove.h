@@ -28,7 +28,7 @@ struct ProofReport {
 /// element: equal where every implementation gives the same (loop/exactness.h), else within a tolerance of the result's
 /// type. `work_max` bounds interpreted instructions, so that the outcome depends on the kernels alone and not on the
 /// machine's mood. kInternal names the first kernel that differs.
-Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels,
-                                 std::span<const Object> objects, uint64_t work_max);
+Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels, std::span<const Object> objects,
+                                 uint64_t work_max);
 
 }  // namespace ingot::compiler

@@ -42,7 +42,8 @@ loop::Kernel Above(double bound) {
     store p1 [256*i0 + j] = %2
   }}
 }}
-)", bound));
+)",
+                              bound));
 }
 
 /// A copy of f32[8, 8, 256] whose outer rows are written `stride` elements apart.
@@ -56,7 +57,8 @@ loop::Kernel Rows(int64_t stride) {
     store p1 [{}*i0 + 256*i1 + j] = %0
   }}
 }}
-)", stride));
+)",
+                              stride));
 }
 
 // Of random inputs one in a hundred tells the two apart: a share that may differ would let it through.
@@ -87,7 +89,8 @@ TEST(Prove, ComparesExactResultsBitForBit) {
     store p1 [j] = %2
   }}
 }}
-)", factor));
+)",
+                                factor));
   };
   ASSERT_TRUE(Prove(scaled(1.0), scaled(1.0)));
   EXPECT_FALSE(Prove(scaled(1.0), scaled(1.0000001192092896)));
@@ -120,7 +123,8 @@ TEST(Exactness, FollowsValuesToResults) {
 {}
   }}
 }}
-)", dtype, body)))[1];
+)",
+                                                    dtype, body)))[1];
   };
   const loop::Exactness copied = of("    %1 = add %0, %0 : f32\n    store p1 [j] = %1", "f32");
   EXPECT_TRUE(copied.is_exact);

@@ -106,8 +106,8 @@ class Specializer {
 Status Specialize(const Graph& graph, std::span<const Gear> gears, Fused& fused) {
   for (const Gear& gear : gears) {
     if (gear.size() != graph.symbols.size()) {
-      return Error(Code::kInvalid, fmt::format("a gear of {} sizes for a graph of {} symbols", gear.size(),
-                                               graph.symbols.size()));
+      return Error(Code::kInvalid,
+                   fmt::format("a gear of {} sizes for a graph of {} symbols", gear.size(), graph.symbols.size()));
     }
     if (std::ranges::any_of(gear, [](int64_t size) { return size < 1; })) {
       return Error(Code::kInvalid, "a gear has sizes of 1 and more");

@@ -62,7 +62,8 @@ TEST(Specialize, SharesKernelsThatBecomeEqual) {
     %a = aten.softmax.int(%x, -1, none) : f32[8, s0]
     %b = aten.softmax.int(%y, -1, none) : f32[8, s1]
     return %a, %b
-  })", {{24, 24}, {40, 24}});
+  })",
+                                  {{24, 24}, {40, 24}});
   EXPECT_EQ(fused.launches.size(), 2);
   EXPECT_EQ(fused.kernels.size(), 3);
 }
@@ -75,7 +76,8 @@ TEST(Specialize, LeavesKernelsWhoseLanesAreKnown) {
   const Fused fused = Specialized(R"(graph @f(%x: f32[s0, 64]) symbols(s0 = %x.dim(0)) {
     %y = aten.softmax.int(%x, -1, none) : f32[s0, 64]
     return %y
-  })", {{4}, {8}});
+  })",
+                                  {{4}, {8}});
   EXPECT_EQ(fused.specials.size(), 0);
   EXPECT_EQ(fused.kernels.size(), 1);
 }
@@ -88,7 +90,8 @@ TEST(Specialize, LeavesKernelsThatHardlyMatter) {
     %a = aten.mm(%x, %w) : f32[s0, 512]
     %b = aten.softmax.int(%m, -1, none) : f32[2, s0]
     return %a, %b
-  })", gears);
+  })",
+                                  gears);
   EXPECT_EQ(fused.specials.size(), 0);
   EXPECT_THAT(fused.deciding, ElementsAre(std::vector<uint16_t>()));
 }
@@ -97,7 +100,8 @@ TEST(Specialize, FixesNeighbouringRowsWhereTheyLieAlongTheLanes) {
   const Fused fused = Specialized(R"(graph @f(%x: f32[4, 100, s0]) symbols(s0 = %x.dim(2)) {
     %y = aten.sum.dim_IntList(%x, [1], false, none) : f32[4, s0]
     return %y
-  })", {{5}, {2}, {400}});
+  })",
+                                  {{5}, {2}, {400}});
   ASSERT_EQ(fused.specials.size(), 2);
   EXPECT_EQ(fused.kernels[fused.specials[0].special].symbol_count, 0);
 }

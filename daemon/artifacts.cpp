@@ -39,8 +39,7 @@ Task<SealedRef> Artifacts::Publish(CompiledArtifact artifact, Until until) {
     co_return Error(Code::kInternal, "the compiled artifact does not have the digest it came with");
   }
   if (!stored) {
-    LogWarn("kept an artifact in memory only",
-            {{"artifact", artifact.digest.ToHex()}, {"reason", stored.error()}});
+    LogWarn("kept an artifact in memory only", {{"artifact", artifact.digest.ToHex()}, {"reason", stored.error()}});
   }
   co_return Keep(artifact.digest, std::move(artifact.file));
 }

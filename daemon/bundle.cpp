@@ -111,8 +111,8 @@ Result<Incoming> ReadEntry(const BundleReader& reader, const BundleMember& membe
   Incoming in;
   in.key = ToKey(*shared->key());
   if (in.key.ToDigest() != member.name) {
-    return Error(Code::kCorrupt, fmt::format("{} is the record of another key, {}", member.Path(),
-                                             in.key.ToDigest().ToHex()));
+    return Error(Code::kCorrupt,
+                 fmt::format("{} is the record of another key, {}", member.Path(), in.key.ToDigest().ToHex()));
   }
   shared->key()->UnPackTo(&in.stored_key);
   in.row = {.key = member.name, .function = FunctionOf(in.key), .bytes = member.bytes};
@@ -225,14 +225,13 @@ BundleLimits BundleLimitsOf(const Config& config) {
           .blob_bytes_max = config.store_value_bytes_max};
 }
 
-Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file,
-                                const cache::SigningKey* key, std::string host, const Progress& progress,
-                                Until until) {
+Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file, const cache::SigningKey* key,
+                                std::string host, const Progress& progress, Until until) {
   std::optional<Voucher> voucher;
   if (key != nullptr) {
     CO_TRY_ASSIGN(const CompilerFacts facts, core.compilers.Facts());
-    voucher.emplace(Voucher{*key, std::move(host), core.config.cluster_group, facts.identity, facts.level,
-                            core.clock.now_s()});
+    voucher.emplace(
+        Voucher{*key, std::move(host), core.config.cluster_group, facts.identity, facts.level, core.clock.now_s()});
   }
   CO_TRY_ASSIGN(BundleWriter writer, BundleWriter::Create(file, BundleLimitsOf(core.config)));
   BundleReport report;
@@ -250,9 +249,10 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
     if (out.record.variants.empty()) {
       BundledEntry row{.key = entries[i], .outcome = "left out"};
       if (entry) row.function = (*entry)->function;
-      row.why = !entry ? entry.error().message()
-                : (*entry)->record.failure ? "its compile failed"
-                : (*entry)->record.variants.empty() ? "it has no artifact" : "its artifacts are gone";
+      row.why = !entry                              ? entry.error().message()
+                : (*entry)->record.failure          ? "its compile failed"
+                : (*entry)->record.variants.empty() ? "it has no artifact"
+                                                    : "its artifacts are gone";
       AddRow(core, report, std::move(row));
       continue;
     }
@@ -275,12 +275,13 @@ Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::st
   }
   if (report.entries == 0) {
     co_return Error(Code::kNotFound, fmt::format("nothing to export: {} entries were asked for, and none has an "
-                                                 "artifact here; `ingot list` shows what is stored", entries.size()));
+                                                 "artifact here; `ingot list` shows what is stored",
+                                                 entries.size()));
   }
   CO_TRY(writer.Finish());
   report.bytes = writer.bytes();
-  LogInfo("exported", {{"file", file}, {"entries", report.entries}, {"bytes", report.bytes},
-                       {"signed", voucher.has_value()}});
+  LogInfo("exported",
+          {{"file", file}, {"entries", report.entries}, {"bytes", report.bytes}, {"signed", voucher.has_value()}});
   co_return report;
 }
 
@@ -349,13 +350,14 @@ Task<BundleReport> ImportBundle(Core& core, std::string file, const cache::Trust
     report.graphs_added += *took;
     report.graphs_refused += !claimed.is_welcome;
     if (claimed.is_welcome) continue;
-    LogWarn("took no graph from a bundle", {{"file", file}, {"function", claimed.received.function},
+    LogWarn("took no graph from a bundle", {{"file", file},
+                                            {"function", claimed.received.function},
                                             {"verdict", NameOf(claimed.judgement.verdict)},
                                             {"reason", claimed.judgement.text}});
   }
   core.sweeper.Wrote();
-  LogInfo("imported", {{"file", file}, {"entries", report.entries}, {"new", report.added},
-                       {"refused", report.refused}});
+  LogInfo("imported",
+          {{"file", file}, {"entries", report.entries}, {"new", report.added}, {"refused", report.refused}});
   co_return report;
 }
 

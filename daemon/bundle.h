@@ -38,9 +38,8 @@ struct BundleReport {
 
 /// Writes entries, and what they name, into one file: records as they go to a cluster (docs/format/cluster.md), signed
 /// by `key`, or by nobody where it is nullptr. What has no artifact here any more is left out. Errors leave no file.
-Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file,
-                                const cache::SigningKey* key, std::string host, const Progress& progress,
-                                Until until);
+Task<BundleReport> ExportBundle(Core& core, std::vector<Digest> entries, std::string file, const cache::SigningKey* key,
+                                std::string host, const Progress& progress, Until until);
 
 struct ImportOptions {
   bool allow_unsigned = false;

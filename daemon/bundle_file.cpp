@@ -312,8 +312,8 @@ Status BundleReader::CheckAll(const BundleLimits& limits, const Progress& progre
     }
     member.content = hasher.Finish();
     if (member.kind == BundleKind::kBlob && member.content != member.name) {
-      return Bad(fmt::format("{}: {} has other bytes: theirs is the digest {}", path_, member.Path(),
-                             member.content.ToHex()));
+      return Bad(
+          fmt::format("{}: {} has other bytes: theirs is the digest {}", path_, member.Path(), member.content.ToHex()));
     }
     met.push_back(member);
   }
@@ -362,7 +362,7 @@ Status BundleReader::CheckEnd(uint64_t at) const {
 Result<BundleReader> BundleReader::Open(const std::string& path, const BundleLimits& limits, const Progress& progress) {
   proto::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return ErrorFromErrno(errno, "open " + path);
-  struct stat found {};
+  struct stat found{};
   if (fstat(fd.get(), &found) != 0) return ErrorFromErrno(errno, "stat " + path);
   if (!S_ISREG(found.st_mode)) {
     return Error(Code::kUnavailable, path + " is no file: a bundle is read twice, to check it and to take it");

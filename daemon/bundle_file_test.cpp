@@ -48,8 +48,7 @@ class BundleFileTest : public testing::Test {
   }
 
   /// A member as a tar program would write it, but with whatever name, kind and size.
-  static std::string Member(const std::string& name, const std::string& bytes, char type = '0',
-                            std::string size = "") {
+  static std::string Member(const std::string& name, const std::string& bytes, char type = '0', std::string size = "") {
     std::string header(512, '\0');
     header.replace(0, name.size(), name);
     header.replace(100, 7, "0000644");
@@ -91,7 +90,7 @@ TEST_F(BundleFileTest, GivesBackWhatWasWritten) {
   ASSERT_TRUE(reader->Read(*blob, bytes.data()));
   EXPECT_EQ(bytes, other_);
   EXPECT_EQ(reader->FindBlob({1, 1}), nullptr);
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(stat(path().c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 07777, 0600u);
 }
@@ -107,7 +106,8 @@ TEST_F(BundleFileTest, IsATarFile) {
 
 TEST_F(BundleFileTest, TakesOneThatTarHasPackedAgain) {
   WriteSmall();
-  const std::string line = "cd " + dir_.path() + " && tar tf b.tar > list && mkdir t && tar xf b.tar -C t && "
+  const std::string line = "cd " + dir_.path() +
+                           " && tar tf b.tar > list && mkdir t && tar xf b.tar -C t && "
                            "rm b.tar && tar cf b.tar --format=ustar -C t -T list";
   ASSERT_EQ(std::system(line.c_str()), 0);
   const auto reader = Open();
@@ -156,10 +156,10 @@ TEST_F(BundleFileTest, NamesTheMemberThatIsNotItself) {
 
 TEST_F(BundleFileTest, TakesNothingButWhatABundleHolds) {
   const std::string blob = "entries/" + key_.ToHex();
-  for (const std::string& name : {std::string("../../etc/passwd"), std::string("/etc/passwd"),
-                                  std::string("entries/../manifest"), std::string("entries/"), std::string("blobs/xyz"),
-                                  blob + "0", std::string("blobs/0123456789ABCDEF0123456789ABCDEF"),
-                                  std::string("x\x1b[2J")}) {
+  for (const std::string& name :
+       {std::string("../../etc/passwd"), std::string("/etc/passwd"), std::string("entries/../manifest"),
+        std::string("entries/"), std::string("blobs/xyz"), blob + "0",
+        std::string("blobs/0123456789ABCDEF0123456789ABCDEF"), std::string("x\x1b[2J")}) {
     const std::string why = Why(First() + Member(name, "x") + List("", 0) + End());
     EXPECT_THAT(why, HasSubstr("is the name of nothing that a bundle holds")) << name;
     EXPECT_EQ(why.find('\x1b'), why.npos) << "a name that drives the terminal";
@@ -238,9 +238,8 @@ TEST_F(BundleFileTest, LeavesNothingThatIsNotWhole) {
 
 TEST_F(BundleFileTest, EndsWhenItIsNotWantedAnyMore) {
   WriteSmall();
-  const auto reader = BundleReader::Open(path(), limits_, [](uint64_t, uint64_t) -> Status {
-    return Error(Code::kCancelled, "enough");
-  });
+  const auto reader = BundleReader::Open(
+      path(), limits_, [](uint64_t, uint64_t) -> Status { return Error(Code::kCancelled, "enough"); });
   ASSERT_FALSE(reader);
   EXPECT_EQ(reader.error().code(), Code::kCancelled);
 }

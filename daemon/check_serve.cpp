@@ -24,8 +24,7 @@ constexpr int64_t kDayS = 86'400;
 constexpr int64_t kRenewDays = 14;
 
 void CheckCertificate(const Config& config, const Clock& clock, Checks& checks) {
-  const auto server =
-      cache::MakeTlsServer({config.serve_certificate, config.serve_key, config.serve_client_ca});
+  const auto server = cache::MakeTlsServer({config.serve_certificate, config.serve_key, config.serve_client_ca});
   if (!server) return checks.Add("serving: certificate", false, server.error().ToText());
   const auto certificate = cache::ReadCertificate(config.serve_certificate);
   if (!certificate) return checks.Add("serving: certificate", false, certificate.error().ToText());
@@ -66,11 +65,11 @@ void CheckTokens(const Config& config, const Clock& clock, Checks& checks) {
       ++good;
     }
   }
-  checks.Add("serving: tokens", good > 0,
-             fmt::format("{}: {} let somebody in here ('{}'), {} are for other servers, {} have expired or are "
-                         "revoked{}",
-                         config.serve_tokens, good, name, others, over,
-                         good > 0 ? "" : "; `ingot token new` makes one"));
+  checks.Add(
+      "serving: tokens", good > 0,
+      fmt::format("{}: {} let somebody in here ('{}'), {} are for other servers, {} have expired or are "
+                  "revoked{}",
+                  config.serve_tokens, good, name, others, over, good > 0 ? "" : "; `ingot token new` makes one"));
 }
 
 /// Connects, for TLS with the handshake, and leaves.

@@ -51,8 +51,9 @@ Task<std::string> TryIndex(std::shared_ptr<cache::Index> index, std::string host
   std::vector<RecordKey> names = {name};
   CO_TRY_ASSIGN(const std::vector<Record> records, co_await index->Get(std::move(names), until));
   if (version == 0 || records.front().value != value) {
-    co_return Error(Code::kCorrupt, "a record that was written is not what is read: is another program using this "
-                                    "prefix, or is it a replica that lags behind?");
+    co_return Error(Code::kCorrupt,
+                    "a record that was written is not what is read: is another program using this "
+                    "prefix, or is it a replica that lags behind?");
   }
   CO_TRY(co_await index->CompareAndDelete(name, version, until));
   CO_TRY_ASSIGN(const cache::Lease lease,
@@ -127,8 +128,9 @@ void CheckTrust(const Config& config, const ClusterParts& parts, Checks& checks)
     return;
   }
   const auto policy = parts.trust->policy();
-  checks.Add("trust", true, fmt::format("takes what one of {} keys has signed, in {} domains", policy->keys().size(),
-                                        policy->domains().size()));
+  checks.Add("trust", true,
+             fmt::format("takes what one of {} keys has signed, in {} domains", policy->keys().size(),
+                         policy->domains().size()));
   for (const std::string& warning : policy->warnings()) checks.Add("trust", false, warning);
   if (parts.key == nullptr) return;
   const cache::PublicKey& own = parts.key->public_key();
@@ -137,7 +139,8 @@ void CheckTrust(const Config& config, const ClusterParts& parts, Checks& checks)
              fmt::format("{} ({})", own.name, own.id().ToHex()) +
                  (is_trusted ? ""
                              : "; this machine's own trust file does not have it, and if other machines' have not "
-                               "either, they take nothing from here: `ingot trust add \"" + own.ToLine() + "\"`"));
+                               "either, they take nothing from here: `ingot trust add \"" +
+                                   own.ToLine() + "\"`"));
   if (!config.cluster_group.empty()) checks.Add("group", true, config.cluster_group);
 }
 

@@ -34,9 +34,7 @@ constexpr size_t kBlobsAtOnce = 8;
 Error NoTier(const char* what) { return Error(Code::kUnavailable, fmt::format("no {} is configured", what)); }
 
 /// Whether a failed call says that the other side is in trouble.
-bool IsTrouble(const Error& error) {
-  return error.code() == Code::kUnavailable || error.code() == Code::kTimeout;
-}
+bool IsTrouble(const Error& error) { return error.code() == Code::kUnavailable || error.code() == Code::kTimeout; }
 
 Bytes BytesOf(const flatbuffers::Vector<uint8_t>& field) { return {field.data(), field.size()}; }
 
@@ -150,8 +148,7 @@ Task<bool> Cluster::FetchEntryOf(Digest entry, Until until) {
   if (parts_.index == nullptr) co_return false;
   const TimeScope time(Timer::cluster_lookup);
   std::vector<RecordKey> keys = {{Table::kEntries, entry}};
-  CO_TRY_ASSIGN(std::vector<Record> records,
-                co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
+  CO_TRY_ASSIGN(std::vector<Record> records, co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
   const Buffer value = std::move(records.front().value);
   const auto* shared = records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
@@ -223,8 +220,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
   VariantDoor door{config_, artifacts_, *parts_.trust, {}};
-  Result<ClaimedGraph> judged =
-      JudgeGraph(door, graph_key, BytesOf(*shared->record()), BytesOf(*shared->envelope()));
+  Result<ClaimedGraph> judged = JudgeGraph(door, graph_key, BytesOf(*shared->record()), BytesOf(*shared->envelope()));
   if (!judged) co_return none;
   ClaimedGraph claimed = std::move(*judged);
   const double cost_s = claimed.record.compile_s;
@@ -259,8 +255,7 @@ Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
 
 Task<bool> Cluster::Renew(Digest graph_key, uint64_t fence, std::string progress, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByIndex(parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(),
-                                                   IndexCall(until)));
+  co_return co_await ByIndex(parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(), IndexCall(until)));
 }
 
 Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
@@ -277,8 +272,8 @@ Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
   co_return Status();
 }
 
-Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity,
-                                 std::string target, Until until) {
+Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, std::string identity, std::string target,
+                                 Until until) {
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
   const Digest artifact{record.artifact_low, record.artifact_high};
   cache::SealedRef file;
@@ -290,8 +285,8 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
   proto::ClusterGraphT shared;
   const Buffer record_bytes = SharedBytesOf(record);
   shared.record.assign(record_bytes.begin(), record_bytes.end());
-  const Voucher voucher{*parts_.key,         parts_.host, config_.cluster_group, std::move(identity),
-                        std::move(target), clock_.now_s()};
+  const Voucher voucher{*parts_.key,         parts_.host,       config_.cluster_group,
+                        std::move(identity), std::move(target), clock_.now_s()};
   CO_TRY_ASSIGN(const Buffer envelope,
                 SignGraph(voucher, graph_key, record, record_bytes, file ? file->bytes() : Bytes()));
   shared.envelope.assign(envelope.begin(), envelope.end());
@@ -303,8 +298,8 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     CO_TRY_ASSIGN(const std::vector<Record> records,
                   co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
     // Who was late adds nothing, unless all there is so far is a failure.
-    const auto* there = records.front().exists()
-                            ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
+    const auto* there =
+        records.front().exists() ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
     proto::GraphRecordT known;
     const bool is_known = there != nullptr && Unpack<proto::GraphRecord>(BytesOf(*there->record()), known);
     if (is_known && !known.failure) co_return Status();
@@ -348,8 +343,8 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
   std::vector<std::unique_ptr<proto::SignedVariantT>> ours;
   double cost_s = 0;
-  const Voucher voucher{*parts_.key,         parts_.host, config_.cluster_group, std::move(identity),
-                        std::move(target), clock_.now_s()};
+  const Voucher voucher{*parts_.key,         parts_.host,       config_.cluster_group,
+                        std::move(identity), std::move(target), clock_.now_s()};
   for (const auto& stored : entry->record.variants) {
     const Digest artifact = ArtifactOf(*stored->variant);
     const Result<cache::SealedRef> file = co_await artifacts_.Get(artifact, until);
@@ -383,8 +378,8 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     CO_TRY_ASSIGN(const std::vector<Record> records,
                   co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
     proto::ClusterEntryT shared;
-    const auto* there = records.front().exists()
-                            ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
+    const auto* there =
+        records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
     if (there != nullptr && ToKey(*there->key()).ToDigest() == entry->digest) {
       if (IsSaid(*there, *entry)) co_return Status();
       there->UnPackTo(&shared);
@@ -433,8 +428,7 @@ Task<cache::Removed> Cluster::RemoveRevoked(Until until) {
     return std::ranges::any_of(policy->revocations(),
                                [&](const cache::Revocation& revocation) { return revocation.Hits(provenance); });
   };
-  co_return co_await cache::RemoveRevoked(*parts_.index, *parts_.blobs, records, std::move(is_revoked), nullptr,
-                                          until);
+  co_return co_await cache::RemoveRevoked(*parts_.index, *parts_.blobs, records, std::move(is_revoked), nullptr, until);
 }
 
 Cluster::Facts Cluster::facts() const {

@@ -17,8 +17,8 @@
 #include "cache/rendezvous.h"
 #include "cache/sharded_index.h"
 #include "daemon/convert.h"
-#include "proto/cluster_generated.h"
 #include "daemon/test_server.h"
+#include "proto/cluster_generated.h"
 
 namespace ingot::daemon {
 namespace {
@@ -235,16 +235,14 @@ class ClusterTest : public testing::Test {
     return StartWith(name, may_sign ? key_.get() : nullptr);
   }
   std::unique_ptr<Machine> StartWith(const std::string& name, const cache::SigningKey* key) {
-    return std::make_unique<Machine>(dir_.path(), name, *place_, tier_, key, trust_file(), compile_ms_max_,
-                                     adjust_, store_);
+    return std::make_unique<Machine>(dir_.path(), name, *place_, tier_, key, trust_file(), compile_ms_max_, adjust_,
+                                     store_);
   }
   static Digest GraphKeyOf(const std::string& graph) {
     return GraphKey(DigestOf(graph), *FakeCompilers().Facts()).ToDigest();
   }
   /// What holds now.
-  cache::Lease LeaseOf(const Digest& graph_key) {
-    return *RunTask(index_.Watch(graph_key, ~0ull, "", Until::Done()));
-  }
+  cache::Lease LeaseOf(const Digest& graph_key) { return *RunTask(index_.Watch(graph_key, ~0ull, "", Until::Done())); }
   uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
   /// Until what is done behind everybody's back is done.
   template <typename Condition>
@@ -851,9 +849,8 @@ TEST_F(ClusterTest, WhatIsTooLargeToShareIsWaitedForOnce) {
   for (const char* name : {"a", "b", "c"}) {
     machines.push_back(Start(name));
     machines.back()->compilers().CloseGate();
-    threads.emplace_back([&, machine = machines.back().get()] {
-      EXPECT_TRUE(machine->client().Compile(MakeCompile("f", graph)));
-    });
+    threads.emplace_back(
+        [&, machine = machines.back().get()] { EXPECT_TRUE(machine->client().Compile(MakeCompile("f", graph))); });
     if (machines.size() == 1) machines.front()->compilers().WaitForJob();
   }
   WaitFor([&] { return Count(Counter::cluster_waits) == 2; });

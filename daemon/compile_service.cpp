@@ -55,8 +55,7 @@ namespace {
 constexpr std::chrono::seconds kForetellMax{1};
 
 /// The gears without repetition, in order: equal lists, equal keys. kInvalid for what cannot be gears of a template.
-Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size_t symbol_count,
-                                         const Config& config) {
+Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size_t symbol_count, const Config& config) {
   if (symbol_count == 0 || gears.size() % symbol_count != 0) {
     return Error(Code::kInvalid, fmt::format("{} sizes are no gears of {} symbols", gears.size(), symbol_count));
   }
@@ -156,8 +155,7 @@ Task<void> CompileService::Prepare(Request& request) {
   }
   if (entry) request.entry = *entry;
   NewVariant variant{.kind = proto::VariantKind::Exact, .graph = request.graph, .fixed = request.fixed};
-  request.candidates.push_back(
-      {std::move(variant), request.text, GraphKey(request.graph, request.facts).ToDigest()});
+  request.candidates.push_back({std::move(variant), request.text, GraphKey(request.graph, request.facts).ToDigest()});
   co_return Status();
 }
 
@@ -231,7 +229,7 @@ Task<bool> CompileService::Takes(Digest artifact, const std::vector<int64_t>& pr
 Task<std::optional<CompileService::Candidate>> CompileService::InstanceOf(const Request& request,
                                                                           const proto::StoredVariantT& stored) {
   const std::optional<Candidate> none;
-  Result<std::string> text = 
+  Result<std::string> text =
       co_await core_.cluster.TextOf({stored.text_low, stored.text_high}, stored.compile_s, request.until);
   if (!text) co_return none;
   const auto symbols = core_.graphs.SymbolsOf(*text, request.text);
@@ -334,8 +332,8 @@ bool CompileService::AddRanged(Request& request) const {
                      .symbol_count = request.ranged->symbols.size(),
                      .range = request.ranged->range,
                      .fixed = request.fixed};
-  request.candidates.insert(request.candidates.begin(), {std::move(variant), request.ranged->text,
-                                                         GraphKey(*digest, request.facts).ToDigest()});
+  request.candidates.insert(request.candidates.begin(),
+                            {std::move(variant), request.ranged->text, GraphKey(*digest, request.facts).ToDigest()});
   return true;
 }
 
@@ -358,9 +356,8 @@ bool CompileService::AddTemplate(Request& request, const std::string& text,
                              .symbol_count = first->size(),
                              .other_proven = *first,
                              .other = std::move(other)};
-  request.candidates.insert(request.candidates.begin(),
-                            {std::move(variant_of_both), std::move(unified).value(),
-                             GraphKey(*digest, request.facts).ToDigest()});
+  request.candidates.insert(request.candidates.begin(), {std::move(variant_of_both), std::move(unified).value(),
+                                                         GraphKey(*digest, request.facts).ToDigest()});
   return true;
 }
 
@@ -410,8 +407,7 @@ Task<Landed> CompileService::Attempt(Request& request) {
   if (!came) co_return std::move(came).error();
   const Landed landed = std::move(*came);
   const NewVariant& variant = candidate.variant;
-  CO_TRY_ASSIGN(const bool takes,
-                co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
+  CO_TRY_ASSIGN(const bool takes, co_await Takes(landed.artifact, variant.proven, variant.symbol_count, request.until));
   CO_TRY_ASSIGN(const bool takes_other,
                 co_await Takes(landed.artifact, variant.other_proven, variant.symbol_count, request.until));
   if (takes && takes_other) co_return landed;
@@ -481,8 +477,7 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
       co_return std::move(*error);
     }
     const auto facts = core_.compilers.Facts();
-    record.failure =
-        MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config, core_.clock.now_s());
+    record.failure = MakeFailure(*error, graph_key, facts ? facts->identity : "", core_.config, core_.clock.now_s());
   }
   record.artifact_low = landed.artifact.low;
   record.artifact_high = landed.artifact.high;
@@ -551,8 +546,7 @@ Task<Reply> CompileService::Answer(Request& request, const EntryRef& entry, Dige
     reply.variant->descriptor = 0;
     reply.variant_index = static_cast<uint32_t>(i);
     core_.workload.Stored(request.entry_digest);
-    reply.total_ms =
-        static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
+    reply.total_ms = static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
     reply.compile_ms = compile_s * 1e3f;
     co_return ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {std::move(file)});
   }

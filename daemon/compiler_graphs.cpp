@@ -27,8 +27,7 @@ Result<std::string> CompilerGraphs::Unify(std::string_view a, std::string_view b
   return compiler::Print(both);
 }
 
-Result<std::vector<int64_t>> CompilerGraphs::SymbolsOf(std::string_view graph_template,
-                                                       std::string_view exact) const {
+Result<std::vector<int64_t>> CompilerGraphs::SymbolsOf(std::string_view graph_template, std::string_view exact) const {
   TRY_ASSIGN(const compiler::Graph symbolic, compiler::Parse(graph_template));
   TRY_ASSIGN(const compiler::Graph sized, compiler::Parse(exact));
   return compiler::SymbolsOf(symbolic, sized);

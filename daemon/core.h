@@ -21,7 +21,6 @@
 #include "daemon/flights.h"
 #include "daemon/forecast.h"
 #include "daemon/jobs.h"
-#include "proto/message.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
 #include "daemon/recent.h"
@@ -33,6 +32,7 @@
 #include "daemon/tombstones.h"
 #include "daemon/uses.h"
 #include "daemon/workload.h"
+#include "proto/message.h"
 #include "proto/service_generated.h"
 
 namespace ingot::daemon {
@@ -81,16 +81,29 @@ constexpr int kPoolNice = 5;
 /// Everything the services of one daemon share. Members are used until `pool` has stopped.
 struct Core {
   Core(const Config& config, cache::Store& store, const Graphs& graphs, Compilers& compilers,
-       const Clock& clock = SystemClock(), ClusterParts cluster_parts = {},
-       boost::asio::any_io_executor elsewhere = {})
-      : config(config), store(store), graphs(graphs), compilers(compilers), clock(clock),
-        index(store), blobs(store), artifacts(blobs, config), entries(index, config), forecast(store, entries),
-        cluster(config, clock, artifacts, entries, std::move(cluster_parts)), sharing(*this), recall(*this),
-        jobs(*this), shadowing(*this),
-        tombstones(store, config.tombstones_max), sweeper(*this), workload(config, clock), uses(*this),
-        recent(config, clock), store_note(config),
-        pool(config.pool_threads, config.pool_queue_max, [] { GiveWay(kPoolNice); },
-             std::move(elsewhere)) {
+       const Clock& clock = SystemClock(), ClusterParts cluster_parts = {}, boost::asio::any_io_executor elsewhere = {})
+      : config(config),
+        store(store),
+        graphs(graphs),
+        compilers(compilers),
+        clock(clock),
+        index(store),
+        blobs(store),
+        artifacts(blobs, config),
+        entries(index, config),
+        forecast(store, entries),
+        cluster(config, clock, artifacts, entries, std::move(cluster_parts)),
+        sharing(*this),
+        recall(*this),
+        jobs(*this),
+        shadowing(*this),
+        tombstones(store, config.tombstones_max),
+        sweeper(*this),
+        workload(config, clock),
+        uses(*this),
+        recent(config, clock),
+        store_note(config),
+        pool(config.pool_threads, config.pool_queue_max, [] { GiveWay(kPoolNice); }, std::move(elsewhere)) {
     cluster.on_fetched = [this](cache::Provenance provenance, Digest text, std::vector<int64_t> gears) {
       shadowing.Fetched(std::move(provenance), text, std::move(gears));
     };

@@ -66,8 +66,9 @@ std::string FlagOf(const ConfigField& field) {
 Result<std::variant<Start, int>> ParseArguments(int count, char** values) {
   Start start;
   TRY_ASSIGN(start.config, ConfigOfEnvironment());
-  CLI::App app("Keeps compiled PyTorch graphs and serves them to the programs of one user.\n"
-               "Fields are those of the [daemon] section of the file that INGOT_CONFIG names.");
+  CLI::App app(
+      "Keeps compiled PyTorch graphs and serves them to the programs of one user.\n"
+      "Fields are those of the [daemon] section of the file that INGOT_CONFIG names.");
   app.set_version_flag("--version", std::string(proto::BuildId()));
   app.add_flag("--detach", start.detach, "Go to the background");
   app.add_flag("--check", start.check, "Try what the configuration says of the cluster, print it as JSON, and end");
@@ -170,8 +171,9 @@ Result<Serving> StartServing(const Config& config, const Tiers* tiers, const Dig
   ServePorts ports = serving.store->ports();
   if (config.serve_source == "cluster") {
     if (tiers == nullptr || tiers->parts().index == nullptr || tiers->parts().blobs == nullptr) {
-      return Error(Code::kInvalid, "serve_source is cluster, and no cluster is configured to serve from "
-                                   "(cluster_index, cluster_blobs_endpoint)");
+      return Error(Code::kInvalid,
+                   "serve_source is cluster, and no cluster is configured to serve from "
+                   "(cluster_index, cluster_blobs_endpoint)");
     }
     ports.index = tiers->parts().index;
     ports.blobs = std::make_shared<RackBlobs>(ports.blobs, tiers->parts().blobs);
@@ -191,7 +193,7 @@ Status StartLogging(Config& config, const std::string& home, bool detached) {
 }
 
 bool IsSocket(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 

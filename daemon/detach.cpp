@@ -35,7 +35,7 @@ void CloseListed(int first) {
 /// Of what is done with signals a program inherits only which are ignored and blocked.
 void ForgetSignals() {
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction now {};
+    struct sigaction now{};
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) std::signal(signal, SIG_DFL);
   }
   sigset_t none;

@@ -91,8 +91,7 @@ EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record, uint64_
   const auto in_parts = builder.CreateString(record.in_parts);
   const bool is_found = !variants.empty() || !record.in_parts.empty();
   builder.Finish(proto::CreateLookupReply(builder, is_found, digest.low, digest.high, list, 0, 0, in_parts));
-  entry->reply = std::make_shared<Buffer>(builder.GetBufferPointer(),
-                                          builder.GetBufferPointer() + builder.GetSize());
+  entry->reply = std::make_shared<Buffer>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   entry->record = std::move(record);
   return entry;
 }
@@ -168,8 +167,8 @@ Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, 
   co_return entry;
 }
 
-Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change,
-                                        bool is_durable, Until until) {
+Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* key, Change change, bool is_durable,
+                                        Until until) {
   EntryRef before = Peek(digest);
   while (true) {
     CO_TRY(until.Check());
@@ -198,8 +197,7 @@ Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* k
       }
     }
     change(record);
-    CO_TRY_ASSIGN(EntryRef written,
-                  co_await Write(digest, before, version, std::move(record), is_durable, until));
+    CO_TRY_ASSIGN(EntryRef written, co_await Write(digest, before, version, std::move(record), is_durable, until));
     if (written != nullptr) co_return written;
     // Somebody was faster: what memory holds may be older than that.
     {

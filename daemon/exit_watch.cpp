@@ -52,7 +52,7 @@ void ExitWatch::TakeSignals(std::function<void()> on_signal) {
     MutexLock lock(calling_);
     on_signal_ = std::move(on_signal);
   }
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);

@@ -19,8 +19,7 @@ bool IsOfBuild(const cache::Difference& difference) {
 std::optional<std::pair<std::string, std::string>> GoneArtifacts(Core& core, const Entry& entry) {
   std::optional<std::pair<std::string, std::string>> gone;
   for (const Digest& artifact : entry.artifacts) {
-    if (core.artifacts.Peek(artifact) != nullptr ||
-        core.store.StatOf(cache::Table::kArtifacts, artifact)) {
+    if (core.artifacts.Peek(artifact) != nullptr || core.store.StatOf(cache::Table::kArtifacts, artifact)) {
       return std::nullopt;
     }
     const auto stone = core.tombstones.Find(cache::Table::kArtifacts, artifact);
@@ -55,8 +54,7 @@ boost::asio::awaitable<Explanation> OfEntry(Core& core, const Entry& entry, Unti
   if (record.rejection != nullptr) {
     out.reason = MissReason::kRejected;
     out.cause = "rejected: " + record.rejection->why;
-    out.why = fmt::format("stored, but rejected ({}): {}", UtcText(record.rejection->when),
-                          record.rejection->why);
+    out.why = fmt::format("stored, but rejected ({}): {}", UtcText(record.rejection->when), record.rejection->why);
     co_return out;
   }
   out.why = out.nearest ? out.nearest->difference.ToText()
@@ -101,10 +99,11 @@ boost::asio::awaitable<Explanation> Explain(Core& core, const cache::Key& key, c
                           "an entry that is gone", std::move(nearest)};
   }
   const std::string function = FunctionOf(key);
-  co_return Explanation{MissReason::kNeverStored,
-                        function.empty() ? "never stored"
-                                         : fmt::format("never stored: no entry of function {}", function),
-                        "an entry that is gone", {}};
+  co_return Explanation{
+      MissReason::kNeverStored,
+      function.empty() ? "never stored" : fmt::format("never stored: no entry of function {}", function),
+      "an entry that is gone",
+      {}};
 }
 
 std::string FailureText(const proto::FailureT& failure, int64_t now_s) {

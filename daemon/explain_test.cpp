@@ -40,9 +40,7 @@ class ExplainTest : public ServerTest {
     EXPECT_TRUE(answer);
     return answer->reply.found ? "" : answer->reply.miss->reason;
   }
-  std::string ArtifactOf(const std::string& key) {
-    return Ask("inspect", {{"key", key}})["variants"][0]["artifact"];
-  }
+  std::string ArtifactOf(const std::string& key) { return Ask("inspect", {{"key", key}})["variants"][0]["artifact"]; }
 
   FakeClock time_;
   std::unique_ptr<client::Connection> connection_;
@@ -94,8 +92,7 @@ TEST_F(ExplainTest, SaysWhenAFailedCompileIsTriedAgain) {
   ASSERT_TRUE(connection_->Compile(MakeCompile("refused", "graph good 4")));
   EXPECT_EQ(MissOf(*MakeKey("refused")), "");
   ASSERT_FALSE(connection_->Compile(MakeCompile("passing", "graph crash 4")));
-  EXPECT_TRUE(WhyMiss("passing")["why"].get<std::string>().ends_with(
-      "; tried again after 2023-11-14 23:13 UTC"))
+  EXPECT_TRUE(WhyMiss("passing")["why"].get<std::string>().ends_with("; tried again after 2023-11-14 23:13 UTC"))
       << WhyMiss("passing")["why"];
   time_.AdvanceSeconds(3600);
   EXPECT_TRUE(WhyMiss("passing")["why"].get<std::string>().ends_with("; the next request tries again"));
@@ -124,8 +121,7 @@ TEST_F(ExplainTest, GivesAQuarantinedArtifactToNobodyUntilRetry) {
   const std::string artifact = ArtifactOf("f");
   EXPECT_EQ(Refused("quarantine", {{"artifact", "12"}, {"why", "x"}}).substr(0, 8), "invalid:");
   EXPECT_EQ(Refused("quarantine", {{"artifact", artifact}}).substr(0, 8), "invalid:");
-  EXPECT_EQ(Ask("quarantine", {{"artifact", artifact}, {"why", "output 0 differs by 2"}})["keys"].size(),
-            2u);
+  EXPECT_EQ(Ask("quarantine", {{"artifact", artifact}, {"why", "output 0 differs by 2"}})["keys"].size(), 2u);
   EXPECT_EQ(Refused("quarantine", {{"artifact", artifact}, {"why", "again"}}).substr(0, 10), "not_found:");
   EXPECT_EQ(MissOf(*MakeKey("f")), "quarantined");
   EXPECT_EQ(MissOf(*MakeKey("g")), "quarantined");
@@ -197,8 +193,7 @@ TEST_F(ExplainTest, DoctorNamesAnUnchangedWorkloadThatHitsLess) {
   EXPECT_EQ(report["ok"], false);
   const json& check = report["checks"].back();
   EXPECT_EQ(check["check"], "hit ratio");
-  EXPECT_EQ(check["text"],
-            "f: 0 of 10 lookups hit of late, 10 of 10 before; mostly evicted by `ingot evict` (10)");
+  EXPECT_EQ(check["text"], "f: 0 of 10 lookups hit of late, 10 of 10 before; mostly evicted by `ingot evict` (10)");
 }
 
 /// A key as clients put it into the query `split`.

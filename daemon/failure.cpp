@@ -3,13 +3,10 @@
 
 namespace ingot::daemon {
 
-bool IsRecorded(const Error& error) {
-  return error.code() != Code::kCancelled && error.code() != Code::kUnavailable;
-}
+bool IsRecorded(const Error& error) { return error.code() != Code::kCancelled && error.code() != Code::kUnavailable; }
 
-std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key,
-                                             const std::string& compiler, const Config& config,
-                                             int64_t now_s) {
+std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key, const std::string& compiler,
+                                             const Config& config, int64_t now_s) {
   auto failure = std::make_unique<proto::FailureT>();
   failure->code = static_cast<uint8_t>(error.code());
   failure->message = error.message();
@@ -36,8 +33,8 @@ std::unique_ptr<proto::FailureT> MakeQuarantine(const std::string& why, const Di
 }
 
 Error ErrorOf(const proto::FailureT& failure) {
-  const bool known = failure.code >= static_cast<uint8_t>(Code::kInvalid) &&
-                     failure.code <= static_cast<uint8_t>(Code::kInternal);
+  const bool known =
+      failure.code >= static_cast<uint8_t>(Code::kInvalid) && failure.code <= static_cast<uint8_t>(Code::kInternal);
   return Error(known ? static_cast<Code>(failure.code) : Code::kInternal, failure.message);
 }
 

@@ -18,9 +18,8 @@ bool IsRecorded(const Error& error);
 
 /// The record of a failure. What the compiler decided (invalid, unsupported) holds until another
 /// compiler or `ingot retry`; crashes, timeouts and exhausted limits are tried again later.
-std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key,
-                                             const std::string& compiler, const Config& config,
-                                             int64_t now_s);
+std::unique_ptr<proto::FailureT> MakeFailure(const Error& error, const Digest& graph_key, const std::string& compiler,
+                                             const Config& config, int64_t now_s);
 
 Error ErrorOf(const proto::FailureT& failure);
 

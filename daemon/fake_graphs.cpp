@@ -44,9 +44,7 @@ Result<std::vector<int64_t>> FakeGraphs::SymbolsOf(std::string_view, std::string
   return std::vector<int64_t>{Split(exact).size};
 }
 
-Result<Digest> FakeGraphs::DigestOf(std::string_view graph) const {
-  return ingot::DigestOf(graph);
-}
+Result<Digest> FakeGraphs::DigestOf(std::string_view graph) const { return ingot::DigestOf(graph); }
 
 Result<Digest> FakeGraphs::DigestOfInstance(std::string_view graph_template,
                                             const std::vector<int64_t>& symbols) const {

@@ -68,16 +68,19 @@ void SendRaw(Bytes bytes) {
 /// Lies and then stays silent, so that the daemon has nothing else to judge by.
 const std::map<std::string, std::function<void()>> kLies = {
     {"garbage", [] { SendRaw(AsBytes("GET / HTTP/1.1\r\nHost: ingotd\r\n\r\n")); }},
-    {"half", [] {
+    {"half",
+     [] {
        const auto head = proto::EncodeHeader(
            {.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = jobs, .length = 100});
        SendRaw(Bytes(head).first(10));
      }},
-    {"endless", [] {
+    {"endless",
+     [] {
        SendRaw(proto::EncodeHeader(
            {.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = jobs, .length = 200 << 20}));
      }},
-    {"scrambled", [] {
+    {"scrambled",
+     [] {
        proto::FrameHeader header{.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = jobs};
        Ignore(proto::SendFrame(daemon_socket, header, Buffer(64, 0xFF), proto::Deadline::AfterS(60)), "");
      }},
@@ -93,8 +96,8 @@ const std::map<std::string, std::function<void()>> kLies = {
 
 std::string LimitsText() {
   std::string text;
-  for (const auto& [name, which] : {std::pair("core", RLIMIT_CORE), {"files", RLIMIT_NOFILE},
-                                    {"output", RLIMIT_FSIZE}}) {
+  for (const auto& [name, which] :
+       {std::pair("core", RLIMIT_CORE), {"files", RLIMIT_NOFILE}, {"output", RLIMIT_FSIZE}}) {
     rlimit limit{};
     getrlimit(which, &limit);
     text += name + std::string("=") + std::to_string(limit.rlim_max) + " ";
@@ -161,9 +164,8 @@ const std::map<std::string, std::function<std::string()>> kAttempts = {
     {"read", [] { return Outcome(proto::UniqueFd(open("/etc/passwd", O_RDONLY | O_CLOEXEC)).get()); }},
     {"facts", [] { return Outcome(proto::UniqueFd(open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC)).get()); }},
     {"list", [] { return Outcome(proto::UniqueFd(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get()); }},
-    {"write", [] {
-       return Outcome(proto::UniqueFd(open("/tmp/ingot-fake", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).get());
-     }},
+    {"write",
+     [] { return Outcome(proto::UniqueFd(open("/tmp/ingot-fake", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).get()); }},
     {"remove", [] { return Outcome(unlink("/tmp/ingot-fake")); }},
     {"memory", MemoryByName},
     {"thread", Thread},

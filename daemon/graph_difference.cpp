@@ -10,8 +10,7 @@ namespace ingot::daemon {
 namespace {
 
 bool IsNameCharacter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
 /// End of the name that begins at `from`; quoted names hold anything but a quote.
@@ -36,9 +35,7 @@ class Lines {
     }
   }
   size_t size() const { return lines_.size(); }
-  std::string_view at(size_t i) const {
-    return i < lines_.size() ? lines_[i] : std::string_view();
-  }
+  std::string_view at(size_t i) const { return i < lines_.size() ? lines_[i] : std::string_view(); }
   /// To be asked for every line in order.
   std::string Nameless(size_t i) {
     const std::string_view line = at(i);

@@ -33,8 +33,9 @@ TEST(FirstGraphDifference, NamesTheNodeAndShowsBothLines) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->place, "node %1");
   EXPECT_EQ(found->stored, "%1 = aten.mul(%0, %w) : f32[4, 16]");
-  EXPECT_EQ(found->ToText(), "graph node %1: %1 = aten.mul(%0, %w) : f32[4, 16] -> "
-                             "%1 = aten.add(%0, %w) : f32[4, 16]");
+  EXPECT_EQ(found->ToText(),
+            "graph node %1: %1 = aten.mul(%0, %w) : f32[4, 16] -> "
+            "%1 = aten.add(%0, %w) : f32[4, 16]");
 }
 
 TEST(FirstGraphDifference, SeesWhichValueANodeReads) {
@@ -44,8 +45,7 @@ TEST(FirstGraphDifference, SeesWhichValueANodeReads) {
 }
 
 TEST(FirstGraphDifference, TellsInputsAndResultsFromNodes) {
-  EXPECT_EQ(FirstGraphDifference(kGraph, Replaced(kGraph, "%w: f32[16]", "%w: f64[16]"))->place,
-            "input %w");
+  EXPECT_EQ(FirstGraphDifference(kGraph, Replaced(kGraph, "%w: f32[16]", "%w: f64[16]"))->place, "input %w");
   EXPECT_EQ(FirstGraphDifference(kGraph, Replaced(kGraph, "return %1", "return %0"))->place, "return");
 }
 

@@ -38,8 +38,8 @@ cache::Task<void> Put(cache::Index& index, Digest graph_key, const proto::GraphR
     cache::RecordFacts facts;
     facts.cost_s = record.compile_s;
     facts.is_durable = is_durable;
-    CO_TRY_ASSIGN(const uint64_t version, co_await index.CompareAndSet(key, records.front().version, bytes,
-                                                                       std::move(facts), until));
+    CO_TRY_ASSIGN(const uint64_t version,
+                  co_await index.CompareAndSet(key, records.front().version, bytes, std::move(facts), until));
     if (version != 0) co_return Status();
   }
 }

@@ -92,9 +92,7 @@ void LateStore::Touch(Table table, const Digest& key) {
   if (Store* const store = Peek()) store->Touch(table, key);
 }
 
-Status LateStore::Pin(Table table, const Digest& key, bool pinned) {
-  return Wait().Pin(table, key, pinned);
-}
+Status LateStore::Pin(Table table, const Digest& key, bool pinned) { return Wait().Pin(table, key, pinned); }
 
 Result<cache::Page<cache::StoreRow>> LateStore::List(Table table, const std::string& after, size_t limit) {
   Store* const store = ForReading();

@@ -39,8 +39,8 @@ class LateStore final : public cache::Store {
   void Touch(cache::Table table, const Digest& key) override;
   Status Pin(cache::Table table, const Digest& key, bool pinned) override;
   Result<cache::Page<cache::StoreRow>> List(cache::Table table, const std::string& after, size_t limit) override;
-  Result<cache::Page<cache::GroupRow>> ListGroup(cache::Table table, const std::string& group,
-                                                 const std::string& after, size_t limit) override;
+  Result<cache::Page<cache::GroupRow>> ListGroup(cache::Table table, const std::string& group, const std::string& after,
+                                                 size_t limit) override;
   Result<cache::Page<std::string>> ListGroups(cache::Table table, const std::string& after, size_t limit) override;
   Result<std::string> GroupOf(cache::Table table, const Digest& key) override;
   Result<cache::Page<cache::StoreRow>> Cheapest(cache::Table table, const std::string& after, size_t limit) override;

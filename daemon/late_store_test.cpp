@@ -49,8 +49,7 @@ TEST(LateStore, AFreshOneHasNothingAndTakesWritesOnceItIsOpen) {
   EXPECT_EQ(store.Get(Table::kEntries, kKey).error().code(), Code::kNotFound);
   EXPECT_EQ(store.StatOf(Table::kEntries, kKey).error().code(), Code::kNotFound);
   EXPECT_TRUE(store.List(Table::kEntries, "", 9)->rows.empty());
-  auto written = std::async(std::launch::async,
-                            [&] { return store.Put(Table::kGraphs, kKey, AsBytes("g"), {}); });
+  auto written = std::async(std::launch::async, [&] { return store.Put(Table::kGraphs, kKey, AsBytes("g"), {}); });
   gate.go.set_value();
   EXPECT_TRUE(written.get());
   EXPECT_TRUE(store.Get(Table::kGraphs, kKey));

@@ -60,9 +60,8 @@ Result<std::optional<LockFile>> TakeLock(const std::string& path, std::chrono::s
     if (!holder->socket.empty()) {
       const std::optional<std::string> why = CannotReach(holder->socket);
       if (!why) {
-        return Error(Code::kUnavailable,
-                     fmt::format("another ingotd ({}) holds {} and serves at {}", HolderWords(*holder), path,
-                                 holder->socket));
+        return Error(Code::kUnavailable, fmt::format("another ingotd ({}) holds {} and serves at {}",
+                                                     HolderWords(*holder), path, holder->socket));
       }
       if (!dead_since) dead_since = std::chrono::steady_clock::now();
       if (std::chrono::steady_clock::now() - *dead_since > kEndingMax) {
@@ -88,8 +87,9 @@ Status CheckDirectory(const proto::Endpoint& endpoint, bool allow_network) {
   TRY_ASSIGN(const bool is_network, disk.IsNetwork(endpoint.home));
   if (!is_network || allow_network) return {};
   return Error(Code::kUnavailable,
-               endpoint.home + " is on a network file system, where a database is not safe: use a local directory, or "
-                               "set store_network = 1 in [daemon]");
+               endpoint.home +
+                   " is on a network file system, where a database is not safe: use a local directory, or "
+                   "set store_network = 1 in [daemon]");
 }
 
 }  // namespace

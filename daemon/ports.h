@@ -33,8 +33,7 @@ class Graphs {
   virtual Result<Ranged> Lift(Bytes recording, bool eager_numerics) const = 0;
   /// The template of which both are instances; kUnsupported says where they part.
   virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
-  virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template,
-                                                 std::string_view exact) const = 0;
+  virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template, std::string_view exact) const = 0;
   /// Digest of the graph's canonical form: equal programs, equal digests.
   virtual Result<Digest> DigestOf(std::string_view graph) const = 0;
   /// DigestOf the template with its symbols replaced by numbers.
@@ -52,7 +51,7 @@ class Graphs {
 /// Who compiles and for what: part of every graph key.
 struct CompilerFacts {
   std::string identity;
-  std::string level;                  ///< "x86-64-v3"
+  std::string level;  ///< "x86-64-v3"
   std::vector<std::string> features;  ///< sorted
 };
 

@@ -13,8 +13,8 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -46,8 +46,8 @@ class ProcessTest : public testing::Test {
     client::ConnectionOptions options;
     options.store_dir = dir_.path() + "/store";
     options.daemon = INGOT_FAKE_DAEMON;
-    options.daemon_arguments = {"--worker", INGOT_FAKE_WORKER, "--workers", "1",
-                                "--worker-memory-bytes-max", "0", "--place-check-s", "1"};
+    options.daemon_arguments = {"--worker", INGOT_FAKE_WORKER, "--workers", "1", "--worker-memory-bytes-max",
+                                "0",        "--place-check-s", "1"};
     return options;
   }
   std::unique_ptr<client::Connection> Open() { return Open(Options()); }
@@ -139,12 +139,10 @@ TEST_F(ProcessTest, StartsOneDaemonForManyClients) {
 
 TEST_F(ProcessTest, LeavesTheRunningDaemonAlone) {
   const auto connection = Open();
-  const Status second =
-      client::StartDaemon(connection->endpoint(), INGOT_FAKE_DAEMON, {"--lock-wait-s", "0"}, 10000);
+  const Status second = client::StartDaemon(connection->endpoint(), INGOT_FAKE_DAEMON, {"--lock-wait-s", "0"}, 10000);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Code::kUnavailable);
-  EXPECT_NE(second.error().message().find(std::to_string(connection->daemon_pid())),
-            std::string::npos)
+  EXPECT_NE(second.error().message().find(std::to_string(connection->daemon_pid())), std::string::npos)
       << second.error().message();
   EXPECT_TRUE(connection->Query("status"));
 }
@@ -535,7 +533,9 @@ TEST(ChannelTest, WaitsForNobodyWhoTakesNoConnection) {
 TEST_F(ProcessTest, ExitsWhenNobodyIsConnected) {
   client::ConnectionOptions options = Options();
   options.daemon_arguments.insert(options.daemon_arguments.end(), {"--idle-exit-s", "1"});
-  { ASSERT_TRUE(client::Connection::Open(options)); }
+  {
+    ASSERT_TRUE(client::Connection::Open(options));
+  }
   WaitUntilGone();
   EXPECT_FALSE(std::filesystem::exists(Where().socket));
 }

@@ -25,7 +25,7 @@ uint64_t BytesIn(const std::string& directory) {
   std::error_code failed;
   std::filesystem::recursive_directory_iterator at(directory, failed);
   for (; !failed && at != std::filesystem::recursive_directory_iterator(); at.increment(failed)) {
-    struct stat facts {};
+    struct stat facts{};
     if (lstat(at->path().c_str(), &facts) == 0) bytes += static_cast<uint64_t>(facts.st_blocks) * 512;
   }
   return bytes;
@@ -39,7 +39,7 @@ std::vector<Build> Unused(const proto::Endpoint& endpoint) {
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
     const std::string home = at->path().string();
     const std::string lock = home + "/LOCK";
-    struct stat facts {};
+    struct stat facts{};
     if (home == endpoint.home || !proto::LockFile::LastHolderOf(lock) || lstat(lock.c_str(), &facts) != 0) continue;
     if (!proto::LockFile::HolderOf(lock)) found.push_back({home, facts.st_mtim.tv_sec, BytesIn(home)});
   }

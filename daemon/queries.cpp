@@ -18,21 +18,35 @@ struct Offered {
 
 const std::map<std::string, Offered>& Verbs() {
   static const std::map<std::string, Offered> verbs = {
-      {"status", {StatusVerb, Pace::kMemory}},   {"stats", {StatsVerb, Pace::kMemory}},
-      {"overview", {OverviewVerb, Pace::kStore}}, {"metrics", {MetricsVerb, Pace::kStore}},
-      {"config", {ConfigVerb, Pace::kMemory}},   {"log", {LogVerb, Pace::kMemory}},
-      {"list", {ListVerb, Pace::kStore}},        {"inspect", {InspectVerb, Pace::kStore}},
-      {"why-miss", {WhyMissVerb, Pace::kStore}}, {"doctor", {DoctorVerb, Pace::kStore}},
-      {"evict", {EvictVerb, Pace::kStore}},      {"pin", {PinVerb, Pace::kStore}},
-      {"unpin", {UnpinVerb, Pace::kStore}},      {"retry", {RetryVerb, Pace::kStore}},
-      {"text", {TextVerb, Pace::kStore}},        {"diff", {DiffVerb, Pace::kStore}},
-      {"ranks", {RanksVerb, Pace::kStore}},      {"quarantine", {QuarantineVerb, Pace::kStore}},
-      {"split", {SplitVerb, Pace::kStore}},      {"verify", {VerifyVerb, Pace::kUpkeep}},
-      {"gc", {GcVerb, Pace::kUpkeep}},           {"recall", {RecallVerb, Pace::kUpkeep}},
+      {"status", {StatusVerb, Pace::kMemory}},
+      {"stats", {StatsVerb, Pace::kMemory}},
+      {"overview", {OverviewVerb, Pace::kStore}},
+      {"metrics", {MetricsVerb, Pace::kStore}},
+      {"config", {ConfigVerb, Pace::kMemory}},
+      {"log", {LogVerb, Pace::kMemory}},
+      {"list", {ListVerb, Pace::kStore}},
+      {"inspect", {InspectVerb, Pace::kStore}},
+      {"why-miss", {WhyMissVerb, Pace::kStore}},
+      {"doctor", {DoctorVerb, Pace::kStore}},
+      {"evict", {EvictVerb, Pace::kStore}},
+      {"pin", {PinVerb, Pace::kStore}},
+      {"unpin", {UnpinVerb, Pace::kStore}},
+      {"retry", {RetryVerb, Pace::kStore}},
+      {"text", {TextVerb, Pace::kStore}},
+      {"diff", {DiffVerb, Pace::kStore}},
+      {"ranks", {RanksVerb, Pace::kStore}},
+      {"quarantine", {QuarantineVerb, Pace::kStore}},
+      {"split", {SplitVerb, Pace::kStore}},
+      {"verify", {VerifyVerb, Pace::kUpkeep}},
+      {"gc", {GcVerb, Pace::kUpkeep}},
+      {"recall", {RecallVerb, Pace::kUpkeep}},
       {"export", {ExportVerb, Pace::kUpkeep}},
-      {"manifest", {ManifestVerb, Pace::kStore}}, {"prefetch", {PrefetchVerb, Pace::kUpkeep}},
-      {"sync", {SyncVerb, Pace::kUpkeep}},       {"outbox", {OutboxVerb, Pace::kStore}},
-      {"import", {ImportVerb, Pace::kUpkeep}},   {"progress", {ProgressVerb, Pace::kMemory}},
+      {"manifest", {ManifestVerb, Pace::kStore}},
+      {"prefetch", {PrefetchVerb, Pace::kUpkeep}},
+      {"sync", {SyncVerb, Pace::kUpkeep}},
+      {"outbox", {OutboxVerb, Pace::kStore}},
+      {"import", {ImportVerb, Pace::kUpkeep}},
+      {"progress", {ProgressVerb, Pace::kMemory}},
   };
   return verbs;
 }
@@ -57,8 +71,7 @@ uint64_t VerbCall::Number(const char* name, uint64_t otherwise) const {
 Task<std::string> Queries::Run(std::string verb, std::string arguments, Until until) {
   // What it reads may be of them.
   core_.uses.Apply();
-  Json parsed = arguments.empty() ? Json::object()
-                                  : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  Json parsed = arguments.empty() ? Json::object() : Json::parse(arguments, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) {
     co_return Error(Code::kInvalid, fmt::format("the arguments of '{}' are not a JSON object", verb));
   }

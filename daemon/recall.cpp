@@ -76,8 +76,8 @@ cache::Task<Recall::Counts> Recall::FromHere(Until until) {
   GlobalMetrics().Add(Counter::trust_walks);
   std::vector<Digest> entries;
   const auto look = [&](const EntryRef& entry) {
-    const bool is_hit = std::ranges::any_of(entry->record.variants,
-                                            [&](const auto& stored) { return IsTakenBack(*trust, *stored); });
+    const bool is_hit =
+        std::ranges::any_of(entry->record.variants, [&](const auto& stored) { return IsTakenBack(*trust, *stored); });
     if (is_hit) entries.push_back(entry->digest);
     return true;
   };

@@ -21,9 +21,9 @@ class Recall {
   explicit Recall(Core& core) : core_(core) {}
 
   struct Counts {
-    uint64_t entries = 0;   ///< Changed.
+    uint64_t entries = 0;  ///< Changed.
     uint64_t variants = 0;  ///< Taken out of them.
-    uint64_t graphs = 0;    ///< Records of graphs deleted.
+    uint64_t graphs = 0;  ///< Records of graphs deleted.
   };
   /// Looks at everything that came from elsewhere. Bytes that nothing names any more are left to gc.
   cache::Task<Counts> FromHere(Until until);

@@ -68,14 +68,10 @@ boost::asio::awaitable<void> Requests::Serve(uint16_t type, Buffer body, ReplyDo
 
 boost::asio::awaitable<Reply> Requests::ReplyTo(uint16_t type, Buffer body, Until until, const JobRef& job) {
   switch (static_cast<MessageType>(type)) {
-    case MessageType::Lookup:
-      co_return co_await lookups_.Lookup(std::move(body), until, job);
-    case MessageType::Fetch:
-      co_return co_await lookups_.Fetch(std::move(body), until);
-    case MessageType::Compile:
-      co_return co_await compiles_.Compile(std::move(body), until);
-    case MessageType::Query:
-      co_return co_await queries_.Answer(std::move(body), until);
+    case MessageType::Lookup: co_return co_await lookups_.Lookup(std::move(body), until, job);
+    case MessageType::Fetch: co_return co_await lookups_.Fetch(std::move(body), until);
+    case MessageType::Compile: co_return co_await compiles_.Compile(std::move(body), until);
+    case MessageType::Query: co_return co_await queries_.Answer(std::move(body), until);
     default:
       GlobalMetrics().Add(Counter::bad_requests);
       co_return ErrorReplyOf(

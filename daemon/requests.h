@@ -39,8 +39,8 @@ class Requests {
   static uint32_t WaitMaxMs(uint16_t type, Bytes body);
 
  private:
-  boost::asio::awaitable<void> Serve(uint16_t type, Buffer body, ReplyDone done,
-                                     std::function<void(uint32_t)> on_wait, JobRef job);
+  boost::asio::awaitable<void> Serve(uint16_t type, Buffer body, ReplyDone done, std::function<void(uint32_t)> on_wait,
+                                     JobRef job);
   boost::asio::awaitable<Reply> ReplyTo(uint16_t type, Buffer body, Until until, const JobRef& job);
   ThreadPool& PoolOf(uint16_t type, Bytes body);
 

@@ -46,8 +46,7 @@ std::string ServeName(const Config& config) {
 
 struct Serve::State {
   State(const Config& config, ServePorts ports, const Clock& clock)
-      : config(config),
-        share(std::make_shared<ServeShare>(config, std::move(ports), ServeName(config), clock)) {}
+      : config(config), share(std::make_shared<ServeShare>(config, std::move(ports), ServeName(config), clock)) {}
 
   Status Listen();
   asio::awaitable<void> Accept();
@@ -94,8 +93,8 @@ Status Serve::State::Listen() {
   // A machine without IPv6.
   if (place.host.empty()) endpoints.emplace_back(tcp::v4(), place.port);
   if (endpoints.empty()) {
-    return Error(Code::kInvalid, fmt::format("serve_listen: '{}' is no address of this machine: {}", place.host,
-                                             error.message()));
+    return Error(Code::kInvalid,
+                 fmt::format("serve_listen: '{}' is no address of this machine: {}", place.host, error.message()));
   }
   Status listens;
   for (const tcp::endpoint& endpoint : endpoints) {
@@ -174,12 +173,14 @@ void Serve::State::Welcome(proto::UniqueFd socket) {
   const auto session = std::make_shared<ServeSession>(share, own, std::move(transport).value(), peer);
   sessions.insert(session);
   session_count = sessions.size();
-  asio::co_spawn(own, [session] { return session->Run(); }, [this, session](std::exception_ptr /*nothing throws*/) {
-    asio::post(strand, [this, session] {
-      sessions.erase(session);
-      session_count = sessions.size();
-    });
-  });
+  asio::co_spawn(
+      own, [session] { return session->Run(); },
+      [this, session](std::exception_ptr /*nothing throws*/) {
+        asio::post(strand, [this, session] {
+          sessions.erase(session);
+          session_count = sessions.size();
+        });
+      });
 }
 
 Serve::Serve(std::unique_ptr<State> state) : state_(std::move(state)) {}

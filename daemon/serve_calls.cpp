@@ -115,8 +115,8 @@ Task<RemoteReplyT> CallIndex(const ServePorts& ports, const Config& config, Remo
       break;
     }
     case RemoteOp::Acquire: {
-      CO_TRY_ASSIGN(const cache::Lease lease, co_await index.Acquire(key.digest, cache::RemoteText(request.text),
-                                                                     TtlOf(request, config), until));
+      CO_TRY_ASSIGN(const cache::Lease lease,
+                    co_await index.Acquire(key.digest, cache::RemoteText(request.text), TtlOf(request, config), until));
       reply.lease = cache::ToRemote(lease);
       break;
     }
@@ -125,17 +125,14 @@ Task<RemoteReplyT> CallIndex(const ServePorts& ports, const Config& config, Remo
                                                      TtlOf(request, config), until));
       break;
     }
-    case RemoteOp::Release:
-      CO_TRY(co_await index.Release(key.digest, request.number, until));
-      break;
+    case RemoteOp::Release: CO_TRY(co_await index.Release(key.digest, request.number, until)); break;
     case RemoteOp::Watch: {
       CO_TRY_ASSIGN(const cache::Lease lease,
                     co_await index.Watch(key.digest, request.number, cache::RemoteText(request.text), until));
       reply.lease = cache::ToRemote(lease);
       break;
     }
-    default:
-      co_return Error(Code::kUnsupported, "an operation that this server does not know");
+    default: co_return Error(Code::kUnsupported, "an operation that this server does not know");
   }
   co_return reply;
 }
@@ -152,27 +149,21 @@ enum class Names : uint8_t { kNone, kTable, kRecord, kRecords, kBlob, kBlobs };
 
 Names NamesOf(RemoteOp op) {
   switch (op) {
-    case RemoteOp::Get:
-      return Names::kRecords;
+    case RemoteOp::Get: return Names::kRecords;
     case RemoteOp::List:
-    case RemoteOp::Groups:
-      return Names::kTable;
+    case RemoteOp::Groups: return Names::kTable;
     case RemoteOp::CompareAndSet:
     case RemoteOp::CompareAndDelete:
     case RemoteOp::Changed:
     case RemoteOp::Acquire:
     case RemoteOp::Renew:
     case RemoteOp::Release:
-    case RemoteOp::Watch:
-      return Names::kRecord;
+    case RemoteOp::Watch: return Names::kRecord;
     case RemoteOp::BlobGet:
     case RemoteOp::BlobPut:
-    case RemoteOp::BlobDelete:
-      return Names::kBlob;
-    case RemoteOp::BlobHas:
-      return Names::kBlobs;
-    case RemoteOp::None:
-      break;
+    case RemoteOp::BlobDelete: return Names::kBlob;
+    case RemoteOp::BlobHas: return Names::kBlobs;
+    case RemoteOp::None: break;
   }
   return Names::kNone;
 }
@@ -185,13 +176,10 @@ cache::TokenScope ScopeOf(RemoteOp op) {
     case RemoteOp::Acquire:
     case RemoteOp::Renew:
     case RemoteOp::Release:
-    case RemoteOp::BlobPut:
-      return cache::TokenScope::kWrite;
+    case RemoteOp::BlobPut: return cache::TokenScope::kWrite;
     case RemoteOp::CompareAndDelete:
-    case RemoteOp::BlobDelete:
-      return cache::TokenScope::kAdmin;
-    default:
-      return cache::TokenScope::kRead;
+    case RemoteOp::BlobDelete: return cache::TokenScope::kAdmin;
+    default: return cache::TokenScope::kRead;
   }
 }
 
@@ -203,23 +191,12 @@ Status CheckRemoteRequest(const RemoteRequestT& request) {
                  request.group.size() <= cache::kRemoteTextBytesMax && request.limit <= cache::kRemoteRowsMax;
   for (const uint8_t table : request.tables) is_good = is_good && table < cache::kTables;
   switch (NamesOf(request.op)) {
-    case Names::kNone:
-      return Error(Code::kUnsupported, "an operation that this server does not know");
-    case Names::kTable:
-      is_good = is_good && tables == 1 && digests == 0;
-      break;
-    case Names::kRecord:
-      is_good = is_good && tables == 1 && digests == 1;
-      break;
-    case Names::kRecords:
-      is_good = is_good && tables == digests && tables > 0;
-      break;
-    case Names::kBlob:
-      is_good = is_good && tables == 0 && digests == 1;
-      break;
-    case Names::kBlobs:
-      is_good = is_good && tables == 0 && digests > 0;
-      break;
+    case Names::kNone: return Error(Code::kUnsupported, "an operation that this server does not know");
+    case Names::kTable: is_good = is_good && tables == 1 && digests == 0; break;
+    case Names::kRecord: is_good = is_good && tables == 1 && digests == 1; break;
+    case Names::kRecords: is_good = is_good && tables == digests && tables > 0; break;
+    case Names::kBlob: is_good = is_good && tables == 0 && digests == 1; break;
+    case Names::kBlobs: is_good = is_good && tables == 0 && digests > 0; break;
   }
   if (is_good) return {};
   return Error(Code::kInvalid, "names, texts or limits of a request are not as its operation has them");

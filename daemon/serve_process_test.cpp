@@ -27,9 +27,8 @@ class ServeProcessTest : public ::testing::Test {
     ASSERT_EQ(setenv("XDG_CONFIG_HOME", (dir_.path() + "/config").c_str(), 1), 0);
     const cache::SigningKey key = std::move(cache::SigningKey::Generate("ci")).value();
     ASSERT_TRUE(key.Save(dir_.path() + "/signing.key"));
-    std::ofstream(dir_.path() + "/trust.toml")
-        << "version = 1\n\n[[key]]\npublic = \"" << key.public_key().ToLine()
-        << "\"\ndomains = [\"all\"]\n\n[[domain]]\nname = \"all\"\n";
+    std::ofstream(dir_.path() + "/trust.toml") << "version = 1\n\n[[key]]\npublic = \"" << key.public_key().ToLine()
+                                               << "\"\ndomains = [\"all\"]\n\n[[domain]]\nname = \"all\"\n";
     std::filesystem::permissions(dir_.path() + "/trust.toml", std::filesystem::perms(0600));
     certificates_.Issue("server", "IP:127.0.0.1");
     const auto token = cache::MakeToken("rack", 3, "rack", 0);
@@ -57,8 +56,14 @@ class ServeProcessTest : public ::testing::Test {
     options.store_dir = dir_.path() + "/" + name;
     options.daemon = INGOT_FAKE_DAEMON;
     options.start_ms_max = 60'000;
-    options.daemon_arguments = {"--worker", INGOT_FAKE_WORKER, "--workers", "1", "--worker-memory-bytes-max", "0",
-                                "--store-disk-free-bytes-min", "0"};
+    options.daemon_arguments = {"--worker",
+                                INGOT_FAKE_WORKER,
+                                "--workers",
+                                "1",
+                                "--worker-memory-bytes-max",
+                                "0",
+                                "--store-disk-free-bytes-min",
+                                "0"};
     const auto add = [&](std::vector<std::string> more) {
       options.daemon_arguments.insert(options.daemon_arguments.end(), more.begin(), more.end());
     };
@@ -72,9 +77,8 @@ class ServeProcessTest : public ::testing::Test {
              "--cluster-token-file", dir_.path() + "/token"});
       }
       add(cluster_);
-      add({"--cluster-key", dir_.path() + "/signing.key", "--cluster-trust",
-           dir_.path() + "/trust.toml", "--cluster-lookup-ms-max", "10000", "--cluster-compile-ms-max", "20000",
-           "--cluster-miss-ms", "0"});
+      add({"--cluster-key", dir_.path() + "/signing.key", "--cluster-trust", dir_.path() + "/trust.toml",
+           "--cluster-lookup-ms-max", "10000", "--cluster-compile-ms-max", "20000", "--cluster-miss-ms", "0"});
     }
     return options;
   }
@@ -145,8 +149,9 @@ TEST_F(ServeProcessTest, S3AloneIsEnoughAndALostStoreIsAMiss) {
   ASSERT_EQ(setenv("AWS_SECRET_ACCESS_KEY", FakeS3::kSecret, 1), 0);
   FakeS3 kept;
   auto lost = std::make_unique<FakeS3>();
-  cluster_ = {"--cluster-blobs-endpoint", kept.endpoint() + " " + lost->endpoint(), "--cluster-blobs-bucket",
-              FakeS3::kBucket, "--cluster-blobs-region", FakeS3::kRegion};
+  cluster_ = {"--cluster-blobs-endpoint", kept.endpoint() + " " + lost->endpoint(),
+              "--cluster-blobs-bucket",   FakeS3::kBucket,
+              "--cluster-blobs-region",   FakeS3::kRegion};
   const auto a = Open("a");
   ASSERT_TRUE(a);
   constexpr int kMade = 6;

@@ -29,18 +29,12 @@ constexpr std::chrono::milliseconds kFlushMax{2000};
 
 void CountVerdict(Verdict verdict) {
   switch (verdict) {
-    case Verdict::kGood:
-      return;
-    case Verdict::kUnknown:
-      return GlobalMetrics().Add(Counter::serve_unknown_tokens);
-    case Verdict::kRevoked:
-      return GlobalMetrics().Add(Counter::serve_revoked_tokens);
-    case Verdict::kExpired:
-      return GlobalMetrics().Add(Counter::serve_expired_tokens);
-    case Verdict::kOtherAudience:
-      return GlobalMetrics().Add(Counter::serve_other_audience);
-    case Verdict::kSmallScope:
-      return GlobalMetrics().Add(Counter::serve_small_scope);
+    case Verdict::kGood: return;
+    case Verdict::kUnknown: return GlobalMetrics().Add(Counter::serve_unknown_tokens);
+    case Verdict::kRevoked: return GlobalMetrics().Add(Counter::serve_revoked_tokens);
+    case Verdict::kExpired: return GlobalMetrics().Add(Counter::serve_expired_tokens);
+    case Verdict::kOtherAudience: return GlobalMetrics().Add(Counter::serve_other_audience);
+    case Verdict::kSmallScope: return GlobalMetrics().Add(Counter::serve_small_scope);
   }
 }
 
@@ -69,8 +63,13 @@ bool ServeShare::MayLog() {
 
 ServeSession::ServeSession(std::shared_ptr<ServeShare> share, asio::any_io_executor strand,
                            std::shared_ptr<cache::Transport> transport, std::string peer)
-    : share_(std::move(share)), strand_(std::move(strand)), transport_(std::move(transport)), peer_(std::move(peer)),
-      reader_(transport_), watch_(strand_), written_(strand_) {}
+    : share_(std::move(share)),
+      strand_(std::move(strand)),
+      transport_(std::move(transport)),
+      peer_(std::move(peer)),
+      reader_(transport_),
+      watch_(strand_),
+      written_(strand_) {}
 
 asio::awaitable<void> ServeSession::Run() {
   writer_ = std::make_shared<cache::RemoteWriter>(strand_, transport_, [weak = weak_from_this()](const Status& status) {
@@ -116,12 +115,8 @@ Task<void> ServeSession::Talk() {
       continue;
     }
     switch (static_cast<RemoteType>(header.type)) {
-      case RemoteType::Request:
-        CO_TRY(co_await TakeRequest(header));
-        break;
-      case RemoteType::Chunk:
-        CO_TRY(co_await TakeChunk(header));
-        break;
+      case RemoteType::Request: CO_TRY(co_await TakeRequest(header)); break;
+      case RemoteType::Chunk: CO_TRY(co_await TakeChunk(header)); break;
       case RemoteType::Cancel:
         if (header.length != 0) co_return Error(Code::kCorrupt, "a cancel with a body");
         Cancel(header.request);
@@ -130,8 +125,7 @@ Task<void> ServeSession::Talk() {
         if (header.length != 0) co_return Error(Code::kCorrupt, "a ping with a body");
         writer_->Send(RemoteType::Pong, 0);
         break;
-      default:
-        co_return Error(Code::kCorrupt, fmt::format("a frame of type {}, which no client sends", header.type));
+      default: co_return Error(Code::kCorrupt, fmt::format("a frame of type {}, which no client sends", header.type));
     }
     Note();
   }
@@ -167,7 +161,8 @@ Task<void> ServeSession::Greet() {
     Error why(Code::kUnavailable,
               fmt::format("server '{}' refuses: it is the daemon that asks. It serves what cluster_index names, and "
                           "that leads back to itself: name what it is to stand in front of, or serve a store of its "
-                          "own (serve_source)", share_->name));
+                          "own (serve_source)",
+                          share_->name));
     co_return co_await Refuse(std::move(why));
   }
   const auto answer = share_->tokens.Admit(hello->token() ? hello->token()->string_view() : "");

@@ -24,7 +24,9 @@ namespace ingot::daemon {
 /// What the sessions of one serving daemon share. Thread-safe.
 struct ServeShare {
   ServeShare(const Config& config, ServePorts ports, std::string name, const Clock& clock)
-      : config(config), ports(std::move(ports)), name(std::move(name)),
+      : config(config),
+        ports(std::move(ports)),
+        name(std::move(name)),
         tokens(config.serve_tokens, this->name, clock),
         pool(std::max<uint64_t>(1, config.serve_pool_threads)) {}
 

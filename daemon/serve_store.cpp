@@ -36,8 +36,10 @@ Result<uint64_t> NextFences(const std::string& dir, const Clock& clock) {
 
 ServeStore::ServeStore(const Config& config, std::unique_ptr<cache::Store> store, uint64_t first_fence,
                        const Clock& clock)
-    : config_(config), store_(std::move(store)),
-      index_(*store_, {.first_fence = first_fence, .leases_max = config.serve_leases_max}), blobs_(*store_),
+    : config_(config),
+      store_(std::move(store)),
+      index_(*store_, {.first_fence = first_fence, .leases_max = config.serve_leases_max}),
+      blobs_(*store_),
       evictor_(*store_, clock),
       ticker_(std::chrono::seconds(std::max<uint64_t>(1, config.gc_interval_s)), [this] { Sweep(true); }) {}
 

@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,11 +32,11 @@ using cache::RecordKey;
 using cache::SealedFile;
 using cache::SealedRef;
 using cache::Table;
+using proto::RemoteOp;
+using proto::RemoteType;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using proto::RemoteOp;
-using proto::RemoteType;
 
 class ServeTest : public ::testing::Test {
  protected:
@@ -562,8 +562,9 @@ TEST_F(PlainServeTest, WhoVanishesWithinAnUploadLeavesNothing) {
     put.number = blob->size();
     ASSERT_TRUE(raw.Send(RemoteType::Request, 1, proto::PackMessage<proto::RemoteRequest>(put)));
     for (int piece = 0; piece < i; ++piece) {
-      Ignore(raw.Send(RemoteType::Chunk, 1, blob->bytes().subspan(piece * cache::kRemoteChunkBytes,
-                                                                  cache::kRemoteChunkBytes)), "it may be refused");
+      Ignore(raw.Send(RemoteType::Chunk, 1,
+                      blob->bytes().subspan(piece * cache::kRemoteChunkBytes, cache::kRemoteChunkBytes)),
+             "it may be refused");
     }
   }
   cache::RemoteClientOptions options = world_.Options();

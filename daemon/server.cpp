@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,7 +16,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -135,7 +135,8 @@ QueryHooks Server::State::Hooks() {
   if (sessions_max < core.config.sessions_max) {
     hooks.sessions_trouble = fmt::format(
         "serves {} connections at one time, not {} (sessions_max): more open files are not allowed; raise the limit "
-        "(`ulimit -Hn`) or lower artifacts_cached_max", sessions_max, core.config.sessions_max);
+        "(`ulimit -Hn`) or lower artifacts_cached_max",
+        sessions_max, core.config.sessions_max);
     LogWarn("serves fewer connections", {{"sessions", sessions_max}, {"sessions_max", core.config.sessions_max}});
   }
   return hooks;
@@ -150,8 +151,7 @@ proto::HelloReplyT Server::State::Hello() const {
   return reply;
 }
 
-Server::Server(Core& core, ServerOptions options)
-    : state_(std::make_unique<State>(core, std::move(options))) {}
+Server::Server(Core& core, ServerOptions options) : state_(std::make_unique<State>(core, std::move(options))) {}
 
 Server::~Server() {
   state_->Unlink();
@@ -188,7 +188,7 @@ Status Server::Listen() {
   if (error) {
     return Error(Code::kUnavailable, fmt::format("listen on {}: {}", path, error.message()));
   }
-  struct stat facts {};
+  struct stat facts{};
   if (lstat(path.c_str(), &facts) == 0) s.socket_inode = facts.st_ino;
   s.listening = true;
   return {};
@@ -340,7 +340,8 @@ Status Server::State::MakeRoom(pid_t peer, bool& reserved) {
     if (census.of_peer >= peer_max) {
       if (census.idle_of_peer == nullptr) {
         return Error(Code::kExhausted, fmt::format("process {} waits for answers on {} connections "
-                                                   "(peer_sessions_max)", peer, census.of_peer));
+                                                   "(peer_sessions_max)",
+                                                   peer, census.of_peer));
       }
       Displace(census.idle_of_peer, "its process has opened others (peer_sessions_max)");
     }
@@ -439,7 +440,7 @@ void Server::State::Unlink() {
   listening = false;
   if (options.before_close) options.before_close();
   const std::string& path = options.endpoint.socket;
-  struct stat facts {};
+  struct stat facts{};
   // Where somebody has removed it, the name may be another daemon's by now.
   if (lstat(path.c_str(), &facts) == 0 && facts.st_ino == socket_inode) unlink(path.c_str());
 }

@@ -12,8 +12,8 @@
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "proto/message.h"
 #include "daemon/requests.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
@@ -74,8 +74,7 @@ asio::awaitable<void> Session::Run() {
       Part(taken.error());
       break;
     }
-    std::move(in.begin() + static_cast<long>(*taken), in.begin() + static_cast<long>(have),
-              in.begin());
+    std::move(in.begin() + static_cast<long>(*taken), in.begin() + static_cast<long>(have), in.begin());
     have -= *taken;
     const bool is_partial = have != 0 || large_;
     if (*taken != 0 || !is_partial) partial_since_.reset();
@@ -163,8 +162,8 @@ void Session::OnDue() {
     return Part(Error(Code::kTimeout, fmt::format("a request did not arrive within {} s (session_read_s_max)",
                                                   config.session_read_s_max)));
   }
-  Part(Error(Code::kUnavailable, fmt::format("idle for {} s (session_idle_s_max); connect again",
-                                             config.session_idle_s_max)));
+  Part(Error(Code::kUnavailable,
+             fmt::format("idle for {} s (session_idle_s_max); connect again", config.session_idle_s_max)));
 }
 
 Result<size_t> Session::TakeFrames(Bytes in) {
@@ -172,9 +171,8 @@ Result<size_t> Session::TakeFrames(Bytes in) {
   while (!large_ && in.size() - at >= kFrameHeaderBytes && !close_when_flushed_ && !is_full()) {
     TRY_ASSIGN(const proto::FrameHeader header, proto::DecodeHeader(in.subspan(at)));
     if (header.length > share_.config.request_bytes_max) {
-      return Error(Code::kExhausted,
-                   fmt::format("request of {} bytes, the limit is {} (request_bytes_max)",
-                               header.length, share_.config.request_bytes_max));
+      return Error(Code::kExhausted, fmt::format("request of {} bytes, the limit is {} (request_bytes_max)",
+                                                 header.length, share_.config.request_bytes_max));
     }
     const size_t wanted = kFrameHeaderBytes + header.length;
     if (wanted > kReadBytes) {
@@ -248,8 +246,7 @@ void Session::Take(const proto::FrameHeader& header, Bytes body, Buffer own) {
     return Send(header.request, ErrorReplyOf(Error(Code::kUnavailable, "the daemon drains")));
   }
   if (pending_.contains(header.request)) {
-    return Send(header.request,
-                ErrorReplyOf(Error(Code::kInvalid, "this request id is still being answered")));
+    return Send(header.request, ErrorReplyOf(Error(Code::kInvalid, "this request id is still being answered")));
   }
   if (pending_.size() >= share_.config.session_requests_max) {
     return busy("too many requests of one connection (session_requests_max)");
@@ -325,8 +322,9 @@ void Session::Finish(uint32_t request, Reply reply) {
 void Session::Expire(uint32_t request) {
   if (pending_.erase(request) == 0) return;
   GlobalMetrics().Add(Counter::timeouts);
-  Send(request, ErrorReplyOf(Error(Code::kTimeout, "no answer within wait_max_ms; the compile "
-                                                   "goes on and will be found by a later lookup")));
+  Send(request, ErrorReplyOf(Error(Code::kTimeout,
+                                   "no answer within wait_max_ms; the compile "
+                                   "goes on and will be found by a later lookup")));
 }
 
 Reply Session::Bounded(Reply reply) const {
@@ -334,20 +332,24 @@ Reply Session::Bounded(Reply reply) const {
   const uint64_t bytes_max = share_.config.replies_bytes_max;
   const auto refused = [](std::string text) { return ErrorReplyOf(Error(Code::kExhausted, std::move(text))); };
   if (bytes > std::min<uint64_t>(bytes_max, proto::kFrameBytesMax)) {
-    return refused(fmt::format("the reply has {} bytes, the limit is {} (replies_bytes_max; a frame holds {}); ask for "
-                               "less at once", bytes, bytes_max, proto::kFrameBytesMax));
+    return refused(
+        fmt::format("the reply has {} bytes, the limit is {} (replies_bytes_max; a frame holds {}); ask for "
+                    "less at once",
+                    bytes, bytes_max, proto::kFrameBytesMax));
   }
   if (reply.files.size() > proto::kFrameDescriptorsMax) {
-    return refused(fmt::format("the reply has {} files, a frame holds {}", reply.files.size(),
-                               proto::kFrameDescriptorsMax));
+    return refused(
+        fmt::format("the reply has {} files, a frame holds {}", reply.files.size(), proto::kFrameDescriptorsMax));
   }
   if (reply.type != MessageType::Error && outgoing_bytes_ + bytes > bytes_max) {
     return refused(fmt::format("busy: {} bytes of replies are unread, the limit is {} (replies_bytes_max)",
                                outgoing_bytes_, bytes_max));
   }
   if (reply.type != MessageType::Error && !share_.HasRoomForReply(bytes, outgoing_bytes_)) {
-    return refused(fmt::format("busy: {} bytes of replies are unread by all clients together, the limit is {} "
-                               "(unread_bytes_max)", share_.unread_bytes, share_.config.unread_bytes_max));
+    return refused(
+        fmt::format("busy: {} bytes of replies are unread by all clients together, the limit is {} "
+                    "(unread_bytes_max)",
+                    share_.unread_bytes, share_.config.unread_bytes_max));
   }
   return reply;
 }

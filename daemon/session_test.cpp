@@ -336,8 +336,8 @@ TEST_F(SessionTest, TakesFramesOfAllSizesFromOneStream) {
   Buffer stream;
   uint32_t request = 0;
   const auto add = [&](MessageType type, const Buffer& body) {
-    const auto head = proto::EncodeHeader({.type = static_cast<uint16_t>(type), .request = ++request,
-                                           .length = static_cast<uint32_t>(body.size())});
+    const auto head = proto::EncodeHeader(
+        {.type = static_cast<uint16_t>(type), .request = ++request, .length = static_cast<uint32_t>(body.size())});
     stream.insert(stream.end(), head.begin(), head.end());
     stream.insert(stream.end(), body.begin(), body.end());
   };

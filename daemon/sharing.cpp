@@ -209,8 +209,8 @@ boost::asio::awaitable<void> Sharing::Tell(Digest graph_key, Fence fence) {
 boost::asio::awaitable<void> Sharing::End(Digest graph_key, Turn turn, proto::GraphRecordT record) {
   if (turn.identity.empty()) co_return;
   const Until until = Until::In(milliseconds(core_.config.cluster_compile_ms_max), core_.stop.get_token());
-  const Status published = co_await core_.cluster.PublishGraph(graph_key, std::move(record), turn.identity,
-                                                               turn.target, until);
+  const Status published =
+      co_await core_.cluster.PublishGraph(graph_key, std::move(record), turn.identity, turn.target, until);
   if (!published) {
     LogDebug("could not share a compile yet", {{"graph", graph_key.ToHex()}, {"reason", published.error()}});
     if (published.error().code() != Code::kUnsupported) Offer(Offered{cache::Table::kGraphs, graph_key});
@@ -233,8 +233,8 @@ void Sharing::Offer(const Offered& offered) {
   const auto put = core_.store.Put(cache::Table::kStats, UnsentKey(offered), {}, options);
   if (!put) {
     GlobalMetrics().Add(Counter::cluster_unsent);
-    LogWarn("did not note what is to be shared", {{NameOf(offered.table), offered.digest.ToHex()},
-                                                  {"reason", put.error()}});
+    LogWarn("did not note what is to be shared",
+            {{NameOf(offered.table), offered.digest.ToHex()}, {"reason", put.error()}});
   }
   cache::WaiterRef waiting;
   {
@@ -251,8 +251,7 @@ size_t Sharing::unsent() const {
 
 /// What is gone here, or came from another machine, is nobody's to send.
 boost::asio::awaitable<Status> Sharing::SendGraph(Digest graph_key, CompilerFacts facts, Until until) {
-  CO_TRY_ASSIGN(std::optional<proto::GraphRecordT> record,
-                co_await ReadGraphRecord(core_.index, graph_key, until));
+  CO_TRY_ASSIGN(std::optional<proto::GraphRecordT> record, co_await ReadGraphRecord(core_.index, graph_key, until));
   if (!record || record->origin) co_return Status();
   co_return co_await core_.cluster.PublishGraph(graph_key, *std::move(record), facts.identity, facts.level, until);
 }
@@ -318,8 +317,8 @@ boost::asio::awaitable<bool> Sharing::SendDue(SendRetries& retries) {
     // Where others were taken it was the entry's fault, whatever it looks like.
     if (!retries.Failed(failure.row, has_sent || !IsTiersTrouble(failure.error))) continue;
     GlobalMetrics().Add(Counter::cluster_unsent);
-    LogWarn("gave up sharing", {{NameOf(failure.offered.table), failure.offered.digest.ToHex()},
-                                {"reason", failure.error}});
+    LogWarn("gave up sharing",
+            {{NameOf(failure.offered.table), failure.offered.digest.ToHex()}, {"reason", failure.error}});
     Ignore(core_.store.Delete(cache::Table::kStats, failure.row), "it is tried once more");
   }
   co_return troubles < kTroublesMax;

@@ -37,9 +37,9 @@ class Sharing {
   /// The right to compile a graph key, and what it came to where another machine had it.
   struct Turn {
     std::optional<Result<Landed>> landed;  ///< Somebody did it: nothing is to be compiled.
-    Fence fence;                           ///< The lease's; null: nobody is asked.
-    std::string identity, target;          ///< Of our compiler.
-    std::stop_source over;                 ///< Ends the heart-beat.
+    Fence fence;  ///< The lease's; null: nobody is asked.
+    std::string identity, target;  ///< Of our compiler.
+    std::stop_source over;  ///< Ends the heart-beat.
   };
   /// Waits while another machine compiles, as long as a compile may take, and no longer than that machine says that it
   /// goes on.

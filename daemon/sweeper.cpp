@@ -14,12 +14,9 @@ constexpr uint64_t kRoomShare = 1024;
 
 proto::Reason ReasonOf(cache::EvictReason reason) {
   switch (reason) {
-    case cache::EvictReason::kAge:
-      return proto::Reason::Age;
-    case cache::EvictReason::kEntries:
-      return proto::Reason::Entries;
-    case cache::EvictReason::kBytes:
-      break;
+    case cache::EvictReason::kAge: return proto::Reason::Age;
+    case cache::EvictReason::kEntries: return proto::Reason::Entries;
+    case cache::EvictReason::kBytes: break;
   }
   return proto::Reason::Bytes;
 }
@@ -64,8 +61,8 @@ void Sweeper::Wrote() {
   const auto totals = core_.store.TotalsOf();
   for (const cache::Totals& table : totals) bytes += table.bytes;
   const uint64_t entries = totals[static_cast<size_t>(cache::Table::kEntries)].count;
-  const bool over = (limits.bytes_max != 0 && bytes > limits.bytes_max) ||
-                    (limits.entries_max != 0 && entries > limits.entries_max);
+  const bool over =
+      (limits.bytes_max != 0 && bytes > limits.bytes_max) || (limits.entries_max != 0 && entries > limits.entries_max);
   if (over) Ask();
 }
 

@@ -36,8 +36,7 @@ class TestDir {
 };
 
 /// A component with one item.
-inline std::unique_ptr<proto::ComponentT> MakeComponent(const std::string& name,
-                                                        const std::string& item,
+inline std::unique_ptr<proto::ComponentT> MakeComponent(const std::string& name, const std::string& item,
                                                         const std::string& text) {
   auto component = std::make_unique<proto::ComponentT>();
   component->name = name;
@@ -49,8 +48,7 @@ inline std::unique_ptr<proto::ComponentT> MakeComponent(const std::string& name,
   return component;
 }
 
-inline std::unique_ptr<proto::EntryKeyT> MakeKey(const std::string& function,
-                                                 const std::string& state = "SiLU") {
+inline std::unique_ptr<proto::EntryKeyT> MakeKey(const std::string& function, const std::string& state = "SiLU") {
   auto key = std::make_unique<proto::EntryKeyT>();
   key->components.push_back(MakeComponent("function", "name", function));
   key->components.push_back(MakeComponent("module_state", "model.act_fn", state));
@@ -86,8 +84,7 @@ class ServerTest : public testing::Test {
   void StartServer() {
     compilers_ = std::make_unique<FakeCompilers>();
     core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_, *clock_);
-    server_ = std::make_unique<Server>(
-        *core_, ServerOptions{.endpoint = {dir_.path() + "/store", dir_.path() + "/s"}});
+    server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = {dir_.path() + "/store", dir_.path() + "/s"}});
     ASSERT_TRUE(server_->Listen());
     thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
   }

@@ -40,8 +40,7 @@ class WireTest : public ServerTest {
     return all;
   }
   static Buffer FrameOf(uint16_t type, const Buffer& body) {
-    proto::FrameHeader header{.type = type, .request = 7,
-                              .length = static_cast<uint32_t>(body.size())};
+    proto::FrameHeader header{.type = type, .request = 7, .length = static_cast<uint32_t>(body.size())};
     const auto head = proto::EncodeHeader(header);
     Buffer out(head.size() + body.size());
     std::ranges::copy(head, out.begin());

@@ -19,23 +19,17 @@ const Digest& RecordKey() {
 
 const char* WordsFor(proto::Reason reason) {
   switch (reason) {
-    case proto::Reason::Age:
-      return "because it was unused for gc_age_s_max";
-    case proto::Reason::Bytes:
-      return "to keep store_bytes_max";
-    case proto::Reason::Entries:
-      return "to keep store_entries_max";
-    case proto::Reason::Hand:
-      return "by `ingot evict`";
+    case proto::Reason::Age: return "because it was unused for gc_age_s_max";
+    case proto::Reason::Bytes: return "to keep store_bytes_max";
+    case proto::Reason::Entries: return "to keep store_entries_max";
+    case proto::Reason::Hand: return "by `ingot evict`";
   }
   return "for a reason this daemon does not know";
 }
 
 }  // namespace
 
-std::string Tombstone::ToText() const {
-  return fmt::format("evicted {} {}", UtcText(when), WordsFor(reason));
-}
+std::string Tombstone::ToText() const { return fmt::format("evicted {} {}", UtcText(when), WordsFor(reason)); }
 
 std::string Tombstone::Cause() const { return fmt::format("evicted {}", WordsFor(reason)); }
 
@@ -47,9 +41,7 @@ void Tombstones::Add(std::vector<Tombstone> stones) {
     MutexLock lock(mutex_);
     Read();
     for (Tombstone& stone : stones) {
-      stones_.remove_if([&](const Tombstone& old) {
-        return old.table == stone.table && old.key == stone.key;
-      });
+      stones_.remove_if([&](const Tombstone& old) { return old.table == stone.table && old.key == stone.key; });
       stones_.push_front(std::move(stone));
     }
     if (stones_.size() > count_max_) stones_.resize(count_max_);

@@ -15,8 +15,7 @@ bool Holds(const proto::VariantT& variant, const std::vector<int64_t>& sizes, si
   const size_t count = variant.symbol_count;
   for (size_t at = 0; at + count <= variant.proven.size(); at += count) {
     if (std::equal(variant.proven.begin() + static_cast<long>(at),
-                   variant.proven.begin() + static_cast<long>(at + count),
-                   sizes.begin() + static_cast<long>(from))) {
+                   variant.proven.begin() + static_cast<long>(at + count), sizes.begin() + static_cast<long>(from))) {
       return true;
     }
   }
@@ -78,8 +77,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
                 const Config& config, int64_t now_s) {
   // Another graph that serves does not lift the quarantine of one that did not.
   const bool lasts = record.failure && record.failure->quarantined &&
-                     Digest{record.failure->graph_key_low, record.failure->graph_key_high} !=
-                         added.graph_key;
+                     Digest{record.failure->graph_key_low, record.failure->graph_key_high} != added.graph_key;
   if (!lasts) record.failure.reset();
   proto::StoredVariantT* target = nullptr;
   for (const auto& stored : record.variants) {
@@ -157,11 +155,9 @@ proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   return out;
 }
 
-void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
-                     const proto::FailureT& failure) {
-  const size_t dropped = std::erase_if(record.variants, [&](const auto& stored) {
-    return ArtifactOf(*stored->variant) == artifact;
-  });
+void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact, const proto::FailureT& failure) {
+  const size_t dropped =
+      std::erase_if(record.variants, [&](const auto& stored) { return ArtifactOf(*stored->variant) == artifact; });
   if (dropped != 0) record.failure = std::make_unique<proto::FailureT>(failure);
 }
 

@@ -59,7 +59,6 @@ void AddOrigin(proto::StoredVariantT& stored, Bytes envelope);
 proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored);
 
 /// Removes the variants that an artifact serves, and keeps the failure where there were any.
-void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact,
-                     const proto::FailureT& failure);
+void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact, const proto::FailureT& failure);
 
 }  // namespace ingot::daemon

@@ -15,9 +15,7 @@ proto::CompileT RequestWith(const std::string& where, uint64_t digest) {
   return request;
 }
 
-NewVariant Exact(uint64_t graph) {
-  return {.graph = {graph, 0}, .artifact = {graph, 1}, .artifact_bytes = 10};
-}
+NewVariant Exact(uint64_t graph) { return {.graph = {graph, 0}, .artifact = {graph, 1}, .artifact_bytes = 10}; }
 
 TEST(AddVariant, JoinsEqualGraphsWhoseDependenciesAgree) {
   proto::EntryRecordT record;

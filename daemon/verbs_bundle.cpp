@@ -18,13 +18,25 @@ Result<std::string> FileOf(const VerbCall& call) {
 Json ReportJson(const BundleReport& report) {
   Json rows = Json::array();
   for (const BundledEntry& row : report.rows) {
-    rows.push_back({{"key", row.key.ToHex()}, {"function", row.function}, {"variants", row.variants},
-                    {"bytes", row.bytes}, {"signer", row.signer}, {"outcome", row.outcome}, {"why", row.why}});
+    rows.push_back({{"key", row.key.ToHex()},
+                    {"function", row.function},
+                    {"variants", row.variants},
+                    {"bytes", row.bytes},
+                    {"signer", row.signer},
+                    {"outcome", row.outcome},
+                    {"why", row.why}});
   }
-  return {{"entries", report.entries}, {"variants", report.variants}, {"blobs", report.blobs},
-          {"bytes", report.bytes}, {"new", report.added}, {"known", report.known},
-          {"refused", report.refused}, {"graphs", report.graphs}, {"graphs_new", report.graphs_added},
-          {"graphs_refused", report.graphs_refused}, {"rows", rows}};
+  return {{"entries", report.entries},
+          {"variants", report.variants},
+          {"blobs", report.blobs},
+          {"bytes", report.bytes},
+          {"new", report.added},
+          {"known", report.known},
+          {"refused", report.refused},
+          {"graphs", report.graphs},
+          {"graphs_new", report.graphs_added},
+          {"graphs_refused", report.graphs_refused},
+          {"rows", rows}};
 }
 
 }  // namespace
@@ -35,15 +47,17 @@ Task<Json> ExportVerb(const VerbCall& call) {
   CO_TRY_ASSIGN(const TrustFiles files, OpenTrustFiles(call.core.config));
   const bool is_unsigned = call.Flag("unsigned");
   if (files.key == nullptr && !is_unsigned) {
-    co_return Error(Code::kNotFound, "there is no private key to sign the bundle with: `ingot trust keygen NAME` makes "
-                                     "one; --unsigned writes a bundle that nobody vouches for, which others take only "
-                                     "where they say --allow-unsigned");
+    co_return Error(Code::kNotFound,
+                    "there is no private key to sign the bundle with: `ingot trust keygen NAME` makes "
+                    "one; --unsigned writes a bundle that nobody vouches for, which others take only "
+                    "where they say --allow-unsigned");
   }
   const Progress progress(call.Text("progress"));
   const cache::SigningKey* const key = is_unsigned ? nullptr : files.key.get();
-  CO_TRY_ASSIGN(const BundleReport report, co_await ExportBundle(call.core, std::move(entries), file, key, files.host,
-                                                                 progress, call.until));
-  Json out = {{"file", file}, {"signer", key == nullptr ? "" : key->public_key().id().ToHex()},
+  CO_TRY_ASSIGN(const BundleReport report,
+                co_await ExportBundle(call.core, std::move(entries), file, key, files.host, progress, call.until));
+  Json out = {{"file", file},
+              {"signer", key == nullptr ? "" : key->public_key().id().ToHex()},
               {"signer_name", key == nullptr ? "" : key->public_key().name}};
   Json counts = ReportJson(report);
   for (const char* name : {"entries", "variants", "blobs", "graphs", "bytes"}) out[name] = counts[name];

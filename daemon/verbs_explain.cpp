@@ -37,9 +37,9 @@ Task<Side> FindGraph(Core& core, std::string prefix, Until until) {
     for (const auto& stored : entry->record.variants) {
       if (!IsNamed(*stored, prefix)) continue;
       if (found.graph != nullptr && GraphOf(*found.graph->variant) != GraphOf(*stored->variant)) {
-        several = Error(Code::kInvalid, fmt::format("'{}' names several graphs, among them {} and {}", prefix,
-                                                    GraphOf(*found.graph->variant).ToHex(),
-                                                    GraphOf(*stored->variant).ToHex()));
+        several = Error(Code::kInvalid,
+                        fmt::format("'{}' names several graphs, among them {} and {}", prefix,
+                                    GraphOf(*found.graph->variant).ToHex(), GraphOf(*stored->variant).ToHex()));
         return false;
       }
       found = {entry, stored.get(), true};
@@ -49,10 +49,9 @@ Task<Side> FindGraph(Core& core, std::string prefix, Until until) {
   CO_TRY(co_await core.entries.ForEach(use, until));
   if (several) co_return *several;
   if (found.graph != nullptr) co_return found;
-  co_return Error(Code::kNotFound,
-                  fmt::format("no entry, graph or artifact '{}'; `ingot list` shows the entries and "
-                              "`ingot inspect KEY` their graphs",
-                              prefix));
+  co_return Error(Code::kNotFound, fmt::format("no entry, graph or artifact '{}'; `ingot list` shows the entries and "
+                                               "`ingot inspect KEY` their graphs",
+                                               prefix));
 }
 
 Task<Side> FindSide(Core& core, std::string prefix, Until until) {
@@ -121,9 +120,9 @@ Task<Json> WhyMissVerb(const VerbCall& call) {
     const auto stone = core.tombstones.FindEntry(call.Text("key"));
     if (!stone) co_return digest.error();
     co_return Json{{"key", stone->key.ToHex()},
-                {"function", stone->function},
-                {"reason", NameOf(MissReason::kEvicted)},
-                {"why", stone->ToText()}};
+                   {"function", stone->function},
+                   {"reason", NameOf(MissReason::kEvicted)},
+                   {"why", stone->ToText()}};
   }
   const Result<EntryRef> entry = co_await core.entries.Get(*digest, call.until);
   if (!entry) co_return entry.error();

@@ -37,8 +37,7 @@ Task<std::vector<Digest>> FailedGraphs(Core& core, std::string prefix, Until unt
 }
 
 /// From here on the graph's compile answers with the failure.
-Task<void> PutFailure(Core& core, Digest graph_key, std::string function, const proto::FailureT& failure,
-                      Until until) {
+Task<void> PutFailure(Core& core, Digest graph_key, std::string function, const proto::FailureT& failure, Until until) {
   proto::GraphRecordT record;
   record.function = std::move(function);
   record.failure = std::make_unique<proto::FailureT>(failure);

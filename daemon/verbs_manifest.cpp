@@ -122,8 +122,12 @@ Task<Json> PrefetchVerb(const VerbCall& call) {
   for (const ManifestEntry& one : wanted) {
     CO_TRY(call.until.Check());
     CO_TRY_ASSIGN(const Prefetched got, co_await Prefetch(call.core, one, call.until));
-    rows.push_back({{"key", one.key.ToHex()}, {"function", one.function}, {"outcome", got.outcome},
-                    {"artifacts", got.artifacts}, {"bytes", got.bytes}, {"why", got.why}});
+    rows.push_back({{"key", one.key.ToHex()},
+                    {"function", one.function},
+                    {"outcome", got.outcome},
+                    {"artifacts", got.artifacts},
+                    {"bytes", got.bytes},
+                    {"why", got.why}});
   }
   co_return Json{{"entries", rows}};
 }
@@ -138,11 +142,11 @@ Task<Json> SyncVerb(const VerbCall& call) {
   const std::string after = call.Text("after");
   if (call.Flag("push")) {
     if (!core.cluster.can_write()) {
-      co_return Error(Code::kUnavailable, "nothing can be pushed without a private key to sign it (cluster_key): "
-                                          "`ingot trust keygen NAME` makes one, then start the daemon anew");
+      co_return Error(Code::kUnavailable,
+                      "nothing can be pushed without a private key to sign it (cluster_key): "
+                      "`ingot trust keygen NAME` makes one, then start the daemon anew");
     }
-    CO_TRY_ASSIGN(const Entries::Names page,
-                  co_await core.entries.Page(after, Entries::kPageRows, call.until));
+    CO_TRY_ASSIGN(const Entries::Names page, co_await core.entries.Page(after, Entries::kPageRows, call.until));
     uint64_t offered = 0;
     for (const Digest& digest : page.digests) {
       const Result<EntryRef> entry = co_await core.entries.Get(digest, call.until);
@@ -167,7 +171,9 @@ Task<Json> SyncVerb(const VerbCall& call) {
     rows.push_back({{"key", row.digest.ToHex()},
                     {"function", entry ? (*entry)->function : function},
                     {"outcome", got.outcome},
-                    {"artifacts", got.artifacts}, {"bytes", got.bytes}, {"why", got.why}});
+                    {"artifacts", got.artifacts},
+                    {"bytes", got.bytes},
+                    {"why", got.why}});
   }
   co_return Json{{"entries", rows}, {"next", page.next.empty() ? Json() : Json(page.next)}};
 }

@@ -41,9 +41,9 @@ boost::asio::awaitable<std::string> GraphDifferenceText(Core& core, const Entry&
     if (HasGraph(entry, GraphOf(*stored->variant))) continue;
     for (const auto& own : entry.record.variants) {
       if (own->variant->kind != stored->variant->kind) continue;
-      const Result<std::string> here = 
+      const Result<std::string> here =
           co_await core.cluster.TextOf({own->text_low, own->text_high}, own->compile_s, until);
-      const Result<std::string> there = 
+      const Result<std::string> there =
           co_await core.cluster.TextOf({stored->text_low, stored->text_high}, stored->compile_s, until);
       if (!here || !there) continue;
       if (const auto difference = FirstGraphDifference(*here, *there)) co_return difference->ToText();
@@ -58,12 +58,9 @@ boost::asio::awaitable<Json> RankJson(Core& core, const Entry& entry, const Entr
   for (const auto& stored : other.record.variants) artifacts.push_back(ArtifactOf(*stored->variant).ToHex());
   const std::string graph = co_await GraphDifferenceText(core, entry, other, until);
   const auto key = cache::FirstDifference(WithoutRanks(entry.key), WithoutRanks(other.key));
-  co_return Json{{"key", other.digest.ToHex()},
-          {"rank", TextOf(other.key, kRanks)},
-          {"artifacts", artifacts},
-          {"same_graphs", graph.empty()},
-          {"graph_difference", graph},
-          {"key_difference", key ? key->ToText() : ""}};
+  co_return Json{{"key", other.digest.ToHex()}, {"rank", TextOf(other.key, kRanks)},
+                 {"artifacts", artifacts},      {"same_graphs", graph.empty()},
+                 {"graph_difference", graph},   {"key_difference", key ? key->ToText() : ""}};
 }
 
 }  // namespace

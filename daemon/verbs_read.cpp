@@ -37,8 +37,7 @@ std::string TargetOf(const cache::Key& key) {
   std::string out;
   for (const cache::Item& item : target == nullptr ? std::vector<cache::Item>() : target->items) {
     if (!out.empty()) out += ' ';
-    out += item.name.starts_with(kFeature) ? item.name.substr(kFeature.size())
-                                           : item.name + "=" + item.text;
+    out += item.name.starts_with(kFeature) ? item.name.substr(kFeature.size()) : item.name + "=" + item.text;
   }
   return out;
 }
@@ -97,8 +96,10 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
     for (uint32_t i = 0; made->proofs() != nullptr && i < made->proofs()->size(); ++i) {
       const proto::KernelProof& proof = *made->proofs()->Get(i);
       const auto text = [](const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); };
-      out["proofs"].push_back({{"kernel", text(proof.kernel())}, {"rows", proof.rows()},
-                               {"rows_run", proof.rows_run()}, {"skipped", text(proof.skipped())}});
+      out["proofs"].push_back({{"kernel", text(proof.kernel())},
+                               {"rows", proof.rows()},
+                               {"rows_run", proof.rows_run()},
+                               {"skipped", text(proof.skipped())}});
     }
   }
   co_return out;
@@ -123,17 +124,17 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
   }
   Result<Json> provenance = co_await ProvenanceJson(core, ArtifactOf(variant), until);
   Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
-          {"graph", GraphOf(variant).ToHex()},
-          {"graph_key", Digest{stored.graph_key_low, stored.graph_key_high}.ToHex()},
-          {"artifact", ArtifactOf(variant).ToHex()},
-          {"artifact_bytes", variant.artifact_bytes},
-          {"compile_s", stored.compile_s},
-          {"created", stored.created},
-          {"proven", proven},
-          {"range", variant.range},
-          {"fixed", variant.fixed},
-          {"signature_bytes", variant.signature.size()},
-          {"dependencies", dependencies}};
+              {"graph", GraphOf(variant).ToHex()},
+              {"graph_key", Digest{stored.graph_key_low, stored.graph_key_high}.ToHex()},
+              {"artifact", ArtifactOf(variant).ToHex()},
+              {"artifact_bytes", variant.artifact_bytes},
+              {"compile_s", stored.compile_s},
+              {"created", stored.created},
+              {"proven", proven},
+              {"range", variant.range},
+              {"fixed", variant.fixed},
+              {"signature_bytes", variant.signature.size()},
+              {"dependencies", dependencies}};
   if (provenance) {
     out["provenance"] = std::move(provenance).value();
   } else {
@@ -155,9 +156,7 @@ Json KeyJson(const cache::Key& key) {
     for (const cache::Item& item : component.items) {
       items.push_back({{"name", item.name}, {"digest", item.digest.ToHex()}, {"text", item.text}});
     }
-    components.push_back({{"name", component.name},
-                          {"digest", component.DigestOfItems().ToHex()},
-                          {"items", items}});
+    components.push_back({{"name", component.name}, {"digest", component.DigestOfItems().ToHex()}, {"items", items}});
   }
   return components;
 }
@@ -191,8 +190,8 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
   }
   if (found.empty()) {
     if (const auto stone = core.tombstones.FindEntry(prefix)) {
-      co_return Error(Code::kNotFound, fmt::format("{} {} was {}", stone->key.ToShort(), stone->function,
-                                                   stone->ToText()));
+      co_return Error(Code::kNotFound,
+                      fmt::format("{} {} was {}", stone->key.ToShort(), stone->function, stone->ToText()));
     }
     co_return Error(Code::kNotFound, fmt::format("no entry '{}'; `ingot list` shows what is stored", prefix));
   }
@@ -211,22 +210,22 @@ Task<Digest> FindEntry(Core& core, std::string prefix, Until until) {
 Task<Json> StatusVerb(const VerbCall& call) {
   const Artifacts::Use open = call.core.artifacts.open();
   co_return Json{{"pid", getpid()},
-              {"socket", call.hooks.socket},
-              {"store", call.hooks.store_dir},
-              {"store_state", call.core.store.Describe()},
-              {"store_trouble", call.core.store_note.trouble()},
-              {"version", proto::Version()},
-              {"build", proto::BuildId()},
-              {"uptime_s", call.hooks.uptime_s()},
-              {"clients", call.hooks.clients()},
-              {"flights", call.core.flights.size()},
-              {"oldest_flights", FlightsJson(call.core)},
-              {"compiles_pending", call.core.compilers.pending()},
-              {"open_artifacts", open.count},
-              {"open_artifact_bytes", open.bytes},
-              {"cluster", ClusterJson(call.core)},
-              {"web", call.hooks.web()},
-              {"web_trouble", call.hooks.web_trouble()}};
+                 {"socket", call.hooks.socket},
+                 {"store", call.hooks.store_dir},
+                 {"store_state", call.core.store.Describe()},
+                 {"store_trouble", call.core.store_note.trouble()},
+                 {"version", proto::Version()},
+                 {"build", proto::BuildId()},
+                 {"uptime_s", call.hooks.uptime_s()},
+                 {"clients", call.hooks.clients()},
+                 {"flights", call.core.flights.size()},
+                 {"oldest_flights", FlightsJson(call.core)},
+                 {"compiles_pending", call.core.compilers.pending()},
+                 {"open_artifacts", open.count},
+                 {"open_artifact_bytes", open.bytes},
+                 {"cluster", ClusterJson(call.core)},
+                 {"web", call.hooks.web()},
+                 {"web_trouble", call.hooks.web_trouble()}};
 }
 
 Task<Json> StatsVerb(const VerbCall& /*call*/) {
@@ -276,9 +275,8 @@ Task<Json> ListVerb(const VerbCall& call) {
     }
     cursor = std::move(page.next);
   } while (!is_full && !has_passed && !cursor.empty());
-  std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
-    return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>();
-  });
+  std::sort(entries.begin(), entries.end(),
+            [](const Json& a, const Json& b) { return a["last_use"].get<int64_t>() > b["last_use"].get<int64_t>(); });
   co_return Json{{"entries", entries}, {"next", next}};
 }
 
@@ -301,8 +299,7 @@ Task<Json> InspectVerb(const VerbCall& call) {
     out["in_parts"] = says_why ? note["why"] : Json(entry->record.in_parts);
   }
   if (entry->record.rejection) {
-    out["rejection"] = {{"when", entry->record.rejection->when},
-                        {"why", entry->record.rejection->why}};
+    out["rejection"] = {{"when", entry->record.rejection->when}, {"why", entry->record.rejection->why}};
   }
   co_return out;
 }

@@ -42,10 +42,8 @@ struct Findings {
   Json problems = Json::array();
 
   void Add(const std::string& table, const Digest& key, const Error& error) {
-    problems.push_back({{"table", table},
-                        {"key", key.ToHex()},
-                        {"code", CodeName(error.code())},
-                        {"message", error.message()}});
+    problems.push_back(
+        {{"table", table}, {"key", key.ToHex()}, {"code", CodeName(error.code())}, {"message", error.message()}});
   }
 };
 
@@ -165,10 +163,8 @@ Task<Json> VerifyVerb(const VerbCall& call) {
     after = std::move(names.next);
     if (after.empty()) break;
   }
-  co_return Json{{"checked", found.checked},
-                 {"bytes", found.bytes},
-                 {"recompiled", recompiled},
-                 {"problems", found.problems}};
+  co_return Json{
+      {"checked", found.checked}, {"bytes", found.bytes}, {"recompiled", recompiled}, {"problems", found.problems}};
 }
 
 Task<Json> DoctorVerb(const VerbCall& call) {
@@ -180,9 +176,8 @@ Task<Json> DoctorVerb(const VerbCall& call) {
       trouble.empty() ? core.store.Describe() : trouble + "; artifacts are kept in memory only");
   const auto facts = core.compilers.Facts();
   add("compiler", facts.has_value(),
-      facts ? fmt::format("{} for {}", facts->identity.substr(0, facts->identity.find("; passes")),
-                          facts->level)
-             : facts.error().ToText());
+      facts ? fmt::format("{} for {}", facts->identity.substr(0, facts->identity.find("; passes")), facts->level)
+            : facts.error().ToText());
   size_t damaged = 0;
   std::string last;
   Ignore(core.store.ForEachDamaged([&](const cache::Damage& damage) {
@@ -205,8 +200,7 @@ Task<Json> DoctorVerb(const VerbCall& call) {
     return true;
   };
   CO_TRY(co_await core.entries.ForEachRecord(count, call.until));
-  add("failures", failed == 0,
-      fmt::format("{} entries failed to compile; `ingot why-miss KEY` says why", failed));
+  add("failures", failed == 0, fmt::format("{} entries failed to compile; `ingot why-miss KEY` says why", failed));
   for (const FallingFunction& fell : core.workload.Falling()) {
     add("hit ratio", false, fell.ToText());
   }
@@ -259,8 +253,12 @@ Task<Json> GcPlan(const VerbCall& call) {
     ++evicted;
     evicted_bytes += row.stat.bytes;
     if (rows.size() >= core.config.list_entries_max) return;
-    rows.push_back({{"table", NameOf(row.table)}, {"key", row.key.ToHex()}, {"function", function},
-                    {"bytes", row.stat.bytes}, {"last_use", row.stat.used}, {"why", why}});
+    rows.push_back({{"table", NameOf(row.table)},
+                    {"key", row.key.ToHex()},
+                    {"function", function},
+                    {"bytes", row.stat.bytes},
+                    {"last_use", row.stat.used},
+                    {"why", why}});
   };
   CO_TRY_ASSIGN(const cache::EvictReport plan, core.sweeper.Step(/*dry_run=*/true));
   std::set<Digest> planned;
@@ -341,8 +339,7 @@ Task<Json> EvictVerb(const VerbCall& call) {
     ++artifacts;
     bytes += stored->variant->artifact_bytes;
   }
-  core.tombstones.Add({{Table::kEntries, digest, proto::Reason::Hand, core.clock.now_s(),
-                        entry->function}});
+  core.tombstones.Add({{Table::kEntries, digest, proto::Reason::Hand, core.clock.now_s(), entry->function}});
   LogInfo("evicted", {{"key", digest.ToHex()}, {"function", entry->function}, {"bytes", bytes}});
   GlobalMetrics().Add(Counter::evictions, artifacts + 1);
   GlobalMetrics().Add(Counter::evicted_bytes, bytes);

@@ -17,8 +17,8 @@
 
 #include "base/processors.h"
 #include "daemon/sandbox.h"
-#include "proto/message.h"
 #include "proto/frame.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
@@ -79,9 +79,8 @@ Status SendHello(int socket, const CompilerFacts& facts, const SandboxTroubles& 
 }
 
 Status SayTaken(int socket, uint32_t request) {
-  return proto::SendFrame(
-      socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Taken), .request = request},
-      proto::PackMessage<proto::WorkerTaken>(proto::WorkerTakenT()), kAsLongAsTheDaemonLives);
+  return proto::SendFrame(socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Taken), .request = request},
+                          proto::PackMessage<proto::WorkerTaken>(proto::WorkerTakenT()), kAsLongAsTheDaemonLives);
 }
 
 Status Answer(int socket, uint32_t request, Result<WorkerOutput> output, const Statm& statm) {
@@ -110,9 +109,8 @@ Status Answer(int socket, uint32_t request, Result<WorkerOutput> output, const S
   }
   done.resident_bytes = statm.ResidentBytes();
   const Buffer body = proto::PackMessage<proto::WorkerDone>(done);
-  return proto::SendFrame(
-      socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = request}, body,
-      kAsLongAsTheDaemonLives, descriptors);
+  return proto::SendFrame(socket, {.type = static_cast<uint16_t>(proto::WorkerMessage::Done), .request = request}, body,
+                          kAsLongAsTheDaemonLives, descriptors);
 }
 
 }  // namespace

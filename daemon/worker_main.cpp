@@ -15,16 +15,11 @@ namespace {
 
 compiler::Stage StageOf(proto::JobOutput output) {
   switch (output) {
-    case proto::JobOutput::Loop:
-      return compiler::Stage::kLoop;
-    case proto::JobOutput::Llvm:
-      return compiler::Stage::kLlvm;
-    case proto::JobOutput::Asm:
-      return compiler::Stage::kAsm;
-    case proto::JobOutput::Dot:
-      return compiler::Stage::kDot;
-    default:
-      return compiler::Stage::kOptimized;
+    case proto::JobOutput::Loop: return compiler::Stage::kLoop;
+    case proto::JobOutput::Llvm: return compiler::Stage::kLlvm;
+    case proto::JobOutput::Asm: return compiler::Stage::kAsm;
+    case proto::JobOutput::Dot: return compiler::Stage::kDot;
+    default: return compiler::Stage::kOptimized;
   }
 }
 
@@ -84,9 +79,7 @@ int Main(int count, char** values) {
     target->features.push_back("checked-accesses");
   }
   const CompilerFacts facts{compiler::CompilerIdentity(), target->level, target->features};
-  return ServeJobs(*arguments, facts, [&target](const proto::WorkerJob& job) {
-    return CompileText(job, *target);
-  });
+  return ServeJobs(*arguments, facts, [&target](const proto::WorkerJob& job) { return CompileText(job, *target); });
 }
 
 }  // namespace

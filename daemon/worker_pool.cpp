@@ -94,11 +94,11 @@ std::vector<CompilersCondition> WorkerPool::Conditions() const {
                           off ? "workers are not shut off (worker_sandbox)" : "workers: " + SandboxText(sandbox_)});
   }
   if (backoff_.failures() > 1) {
-    conditions.push_back({"respawn", false,
-                          fmt::format("{} workers lost in a row, the next starts {}; the last: {}", backoff_.failures(),
-                                      backoff_.wait_ms() == 0 ? "with the next compile"
-                                                              : fmt::format("in {} ms", backoff_.wait_ms()),
-                                      start_trouble_.empty() ? last_loss_ : start_trouble_)});
+    conditions.push_back(
+        {"respawn", false,
+         fmt::format("{} workers lost in a row, the next starts {}; the last: {}", backoff_.failures(),
+                     backoff_.wait_ms() == 0 ? "with the next compile" : fmt::format("in {} ms", backoff_.wait_ms()),
+                     start_trouble_.empty() ? last_loss_ : start_trouble_)});
   }
   return conditions;
 }

@@ -37,15 +37,12 @@ Config SmallConfig() {
 
 Result<CompiledArtifact> RunJob(WorkerPool& pool, const std::string& graph) {
   std::promise<Result<CompiledArtifact>> promise;
-  EXPECT_TRUE(pool.Start({graph, "test"}, [&](Result<CompiledArtifact> result) {
-    promise.set_value(std::move(result));
-  }));
+  EXPECT_TRUE(
+      pool.Start({graph, "test"}, [&](Result<CompiledArtifact> result) { promise.set_value(std::move(result)); }));
   return promise.get_future().get();
 }
 
-std::string BytesOf(const CompiledArtifact& artifact) {
-  return std::string(AsText(artifact.file->bytes()));
-}
+std::string BytesOf(const CompiledArtifact& artifact) { return std::string(AsText(artifact.file->bytes())); }
 
 /// What the fake worker answers when it tries something.
 std::string Try(WorkerPool& pool, const std::string& word) {
@@ -152,12 +149,10 @@ TEST(WorkerPool, StopsWithACompileInProgress) {
   const Config config = SmallConfig();
   auto pool = std::make_unique<WorkerPool>(config, INGOT_FAKE_WORKER);
   std::promise<Result<CompiledArtifact>> running, waiting;
-  ASSERT_TRUE(pool->Start({"graph hang 4", ""}, [&](Result<CompiledArtifact> result) {
-    running.set_value(std::move(result));
-  }));
-  ASSERT_TRUE(pool->Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) {
-    waiting.set_value(std::move(result));
-  }));
+  ASSERT_TRUE(pool->Start({"graph hang 4", ""},
+                          [&](Result<CompiledArtifact> result) { running.set_value(std::move(result)); }));
+  ASSERT_TRUE(
+      pool->Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) { waiting.set_value(std::move(result)); }));
   pool.reset();
   EXPECT_EQ(running.get_future().get().error().code(), Code::kCancelled);
   EXPECT_EQ(waiting.get_future().get().error().code(), Code::kCancelled);
@@ -410,13 +405,13 @@ TEST(WorkerPool, WaitsBeforeItReplacesWorkersThatJobsKeepLosing) {
   EXPECT_FALSE(RunJob(pool, "graph abort 4"));
   const auto lost = ConditionOf(pool, "respawn");
   ASSERT_TRUE(lost);
-  EXPECT_EQ(lost->text, "2 workers lost in a row, the next starts in 100 ms; the last: the compile process died of "
-                        "signal 6 (Aborted)");
+  EXPECT_EQ(lost->text,
+            "2 workers lost in a row, the next starts in 100 ms; the last: the compile process died of "
+            "signal 6 (Aborted)");
   // The next job is not to blame: it waits, as long as the clock stands.
   std::promise<Result<CompiledArtifact>> promise;
-  ASSERT_TRUE(pool.Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) {
-    promise.set_value(std::move(result));
-  }));
+  ASSERT_TRUE(
+      pool.Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) { promise.set_value(std::move(result)); }));
   while (pool.pending() != 1 || pool.alive() != 0) std::this_thread::yield();
   clock.AdvanceSeconds(1);
   const auto served = promise.get_future().get();
@@ -433,9 +428,8 @@ TEST(WorkerPool, StopsWhileAJobWaitsForAWorker) {
     EXPECT_FALSE(RunJob(pool, "graph abort 4"));
   }
   std::promise<Result<CompiledArtifact>> promise;
-  ASSERT_TRUE(pool.Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) {
-    promise.set_value(std::move(result));
-  }));
+  ASSERT_TRUE(
+      pool.Start({"graph f 4", ""}, [&](Result<CompiledArtifact> result) { promise.set_value(std::move(result)); }));
   pool.Stop();
   EXPECT_EQ(promise.get_future().get().error().code(), Code::kCancelled);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/worker_process.h"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -34,8 +34,7 @@ constexpr int kWorkerSocket = 3;
 constexpr uint32_t kAnswerBytesMax = 1 << 20;
 
 Code CodeOf(uint8_t number) {
-  const bool known = number >= static_cast<uint8_t>(Code::kInvalid) &&
-                     number <= static_cast<uint8_t>(Code::kInternal);
+  const bool known = number >= static_cast<uint8_t>(Code::kInvalid) && number <= static_cast<uint8_t>(Code::kInternal);
   return known ? static_cast<Code>(number) : Code::kInternal;
 }
 
@@ -64,10 +63,10 @@ std::vector<std::string> WorkerEnvironment() {
 Result<pid_t> SpawnProgram(const std::string& path, int socket, const WorkerLimits& limits) {
   Program program;
   program.path = path;
-  program.arguments = {"--socket", std::to_string(kWorkerSocket),
+  program.arguments = {"--socket",       std::to_string(kWorkerSocket),
                        "--memory-bytes", std::to_string(limits.memory_bytes_max),
                        "--output-bytes", std::to_string(limits.output_bytes_max),
-                       "--sandbox", limits.sandbox == SandboxMode::kOff ? "0" : "1"};
+                       "--sandbox",      limits.sandbox == SandboxMode::kOff ? "0" : "1"};
   program.environment = WorkerEnvironment();
   // The daemon's own errors go on to where they went; there may be none.
   program.descriptors = {-1, -1, fcntl(STDERR_FILENO, F_GETFD) == -1 ? -1 : STDERR_FILENO, socket};
@@ -133,8 +132,7 @@ WorkerLimits::WorkerLimits(const Config& config)
   sandbox = mode ? *mode : SandboxMode::kRequired;
 }
 
-Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(const std::string& program,
-                                                            const WorkerLimits& limits) {
+Result<std::unique_ptr<WorkerProcess>> WorkerProcess::Spawn(const std::string& program, const WorkerLimits& limits) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return Error(Code::kExhausted, fmt::format("socket pair: {}", std::strerror(errno)));
@@ -165,8 +163,7 @@ Result<proto::Frame> WorkerProcess::Receive(proto::WorkerMessage type, proto::De
 }
 
 Status WorkerProcess::ReadHello() {
-  Result<proto::Frame> frame =
-      Receive(proto::WorkerMessage::Hello, proto::Deadline::AfterS(limits_.start_s_max));
+  Result<proto::Frame> frame = Receive(proto::WorkerMessage::Hello, proto::Deadline::AfterS(limits_.start_s_max));
   if (!frame) {
     return Lose(frame.error(), fmt::format("it said nothing within {} s (worker_start_s_max)", limits_.start_s_max));
   }
@@ -212,15 +209,14 @@ Error WorkerProcess::DeathReport() {
   if (!ended) return Error(Code::kInternal, "the compile process hangs in the kernel");
   const int status = *ended;
   if (WIFEXITED(status)) {
-    return Error(Code::kInternal,
-                 fmt::format("the compile process ended with status {}", WEXITSTATUS(status)));
+    return Error(Code::kInternal, fmt::format("the compile process ended with status {}", WEXITSTATUS(status)));
   }
   const int signal = WTERMSIG(status);
   const char* hint = signal == SIGXCPU   ? "; its CPU time was used up (worker_cpu_s_max)"
                      : signal == SIGKILL ? "; it was stopped, perhaps for lack of memory"
                                          : "";
-  return Error(Code::kInternal, fmt::format("the compile process died of signal {} ({}){}", signal,
-                                               strsignal(signal), hint));
+  return Error(Code::kInternal,
+               fmt::format("the compile process died of signal {} ({}){}", signal, strsignal(signal), hint));
 }
 
 Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
@@ -244,8 +240,7 @@ Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   }
   if (auto taken = Receive(proto::WorkerMessage::Taken, accept); !taken) return Lose(taken.error(), not_taken);
   took_job_ = true;
-  Result<proto::Frame> frame =
-      Receive(proto::WorkerMessage::Done, proto::Deadline::AfterS(limits_.wall_s_max));
+  Result<proto::Frame> frame = Receive(proto::WorkerMessage::Done, proto::Deadline::AfterS(limits_.wall_s_max));
   if (!frame) {
     return Lose(frame.error(),
                 fmt::format("the compile took longer than {} s (worker_wall_s_max)", limits_.wall_s_max));

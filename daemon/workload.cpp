@@ -27,8 +27,8 @@ bool Fell(uint64_t hits, uint64_t lookups, uint64_t was, uint64_t of, uint64_t p
 }  // namespace
 
 std::string FallingFunction::ToText() const {
-  return fmt::format("{}: {} of {} lookups hit of late, {} of {} before; mostly {} ({})", function,
-                     hits_now, lookups_now, hits_before, lookups_before, cause, cause_count);
+  return fmt::format("{}: {} of {} lookups hit of late, {} of {} before; mostly {} ({})", function, hits_now,
+                     lookups_now, hits_before, lookups_before, cause, cause_count);
 }
 
 Workload::Workload(const Config& config, const Clock& clock)
@@ -83,8 +83,7 @@ void Workload::Hit(const Digest& entry, const std::string& function) {
   ++window.hits;
 }
 
-void Workload::Miss(const Digest& entry, const std::string& function, const std::string& cause,
-                    bool was_stored) {
+void Workload::Miss(const Digest& entry, const std::string& function, const std::string& cause, bool was_stored) {
   MutexLock lock(mutex_);
   if (!was_stored && stored_.Find(entry) == nullptr) return;
   Window& window = Now(function);
@@ -196,8 +195,8 @@ std::vector<FallingFunction> Workload::Falling() const {
   std::vector<FallingFunction> out;
   for (const auto& [function, known] : functions_) {
     FallingFunction found = Compare(function, known.windows);
-    const bool enough = std::min(found.lookups_now, found.lookups_before) >=
-                        std::max<uint64_t>(1, config_.workload_lookups_min);
+    const bool enough =
+        std::min(found.lookups_now, found.lookups_before) >= std::max<uint64_t>(1, config_.workload_lookups_min);
     if (enough && Fell(found.hits_now, found.lookups_now, found.hits_before, found.lookups_before,
                        config_.workload_fall_percent)) {
       out.push_back(std::move(found));

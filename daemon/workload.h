@@ -44,8 +44,7 @@ class Workload {
   void Hit(const Digest& entry, const std::string& function);
   /// `was_stored`: the cause itself proves that the key was known (an eviction); otherwise only a
   /// key that this daemon has seen stored counts.
-  void Miss(const Digest& entry, const std::string& function, const std::string& cause,
-            bool was_stored);
+  void Miss(const Digest& entry, const std::string& function, const std::string& cause, bool was_stored);
   /// A client could not use what its lookup found: that hit was a miss.
   void Rejected(const Digest& entry, const std::string& function, const std::string& cause);
 

@@ -147,8 +147,7 @@ TEST_F(WorkloadTest, GathersLateWindowsUntilTheySuffice) {
 
 TEST_F(WorkloadTest, ForgetsWhatIsLongPast) {
   Hits(20);
-  clock_.AdvanceSeconds(
-      static_cast<int64_t>(config_.workload_window_s * config_.workload_windows_max));
+  clock_.AdvanceSeconds(static_cast<int64_t>(config_.workload_window_s * config_.workload_windows_max));
   Misses(20, "evicted");
   EXPECT_TRUE(workload_.Falling().empty());
 }

@@ -102,8 +102,8 @@ class Parser {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
   Error Fail(const char* expected) const {
-    return Error(Code::kInvalid, "size '" + std::string(text_) + "': expected " + expected +
-                                     " at column " + std::to_string(at_ + 1));
+    return Error(Code::kInvalid,
+                 "size '" + std::string(text_) + "': expected " + expected + " at column " + std::to_string(at_ + 1));
   }
 
   std::string_view text_;
@@ -176,13 +176,12 @@ std::optional<Dim> Dim::DivideExactly(const Dim& divisor) const {
     const Term& top = rest.terms_.front();
     const std::optional<int64_t> coef = DivideWhole(top.coef, lead.coef);
     if (step > 64 || !coef) return std::nullopt;
-    if (!std::includes(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(),
-                       lead.symbols.end())) {
+    if (!std::includes(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(), lead.symbols.end())) {
       return std::nullopt;
     }
     Term term{*coef, {}};
-    std::set_difference(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(),
-                        lead.symbols.end(), std::back_inserter(term.symbols));
+    std::set_difference(top.symbols.begin(), top.symbols.end(), lead.symbols.begin(), lead.symbols.end(),
+                        std::back_inserter(term.symbols));
     const Dim factor = FromTerms({std::move(term)});
     quotient = quotient + factor;
     rest = rest - factor * divisor;
@@ -247,9 +246,8 @@ Dims ContiguousStrides(std::span<const Dim> sizes) {
 Dims NestedStrides(std::span<const Dim> sizes, std::span<const Dim> like_sizes, std::span<const Dim> like_strides) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](size_t i) {
-    return std::pair(like_strides[i].const_value(), like_sizes[i].const_value());
-  });
+  std::ranges::stable_sort(
+      order, {}, [&](size_t i) { return std::pair(like_strides[i].const_value(), like_sizes[i].const_value()); });
   Dims strides(sizes.size());
   Dim stride(1);
   for (const size_t i : order) {

@@ -141,9 +141,27 @@ TEST(ParseDim, AcceptsAnyOrderAndSpacing) {
 }
 
 TEST(ParseDim, RefusesEverythingElseAndQuotesIt) {
-  for (const char* text : {"", " ", "-", "s", "x", "s0 +", "+ s0", "s0 s1", "4*", "*4", "--1",
-                           "4**s0", "s-1", "1.5", "0x10", "s0 + + 1", "9223372036854775808",
-                           "-9223372036854775809", "99999999999999999999", "s65535", "(s0)"}) {
+  for (const char* text : {"",
+                           " ",
+                           "-",
+                           "s",
+                           "x",
+                           "s0 +",
+                           "+ s0",
+                           "s0 s1",
+                           "4*",
+                           "*4",
+                           "--1",
+                           "4**s0",
+                           "s-1",
+                           "1.5",
+                           "0x10",
+                           "s0 + + 1",
+                           "9223372036854775808",
+                           "-9223372036854775809",
+                           "99999999999999999999",
+                           "s65535",
+                           "(s0)"}) {
     const Result<Dim> parsed = Dim::Parse(text);
     ASSERT_FALSE(parsed) << text << " was read as " << parsed->ToText();
     EXPECT_EQ(parsed.error().code(), Code::kInvalid);

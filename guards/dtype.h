@@ -10,8 +10,18 @@ namespace ingot::guards {
 
 /// Element type of a tensor. Numbers are those of proto/graph.fbs and never change.
 enum class DType : uint8_t {
-  kBool = 0, kU8 = 1, kI8 = 2, kI16 = 3, kI32 = 4, kI64 = 5,
-  kF16 = 6, kBF16 = 7, kF32 = 8, kF64 = 9, kC64 = 10, kC128 = 11,
+  kBool = 0,
+  kU8 = 1,
+  kI8 = 2,
+  kI16 = 3,
+  kI32 = 4,
+  kI64 = 5,
+  kF16 = 6,
+  kBF16 = 7,
+  kF32 = 8,
+  kF64 = 9,
+  kC64 = 10,
+  kC128 = 11,
 };
 
 /// Bytes of one element.
@@ -24,8 +34,8 @@ constexpr bool IsComplex(DType t) { return t >= DType::kC64; }
 constexpr bool IsInteger(DType t) { return t >= DType::kU8 && t <= DType::kI64; }
 
 /// "bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128".
-constexpr std::string_view kDTypeNames[] = {"bool", "u8", "i8", "i16", "i32", "i64",
-                                            "f16", "bf16", "f32", "f64", "c64", "c128"};
+constexpr std::string_view kDTypeNames[] = {"bool", "u8",   "i8",  "i16", "i32", "i64",
+                                            "f16",  "bf16", "f32", "f64", "c64", "c128"};
 constexpr std::string_view NameOf(DType t) { return kDTypeNames[static_cast<uint8_t>(t)]; }
 constexpr std::optional<DType> DTypeFromName(std::string_view name) {
   for (uint8_t i = 0; i < 12; ++i) {

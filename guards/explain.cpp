@@ -44,9 +44,7 @@ std::optional<Wanted> WantedBy(const GuardSet& set, const Guard& guard) {
   return found;
 }
 
-std::string Quote(std::string_view noun, const std::string& name) {
-  return std::string(noun) + " '" + name + "'";
-}
+std::string Quote(std::string_view noun, const std::string& name) { return std::string(noun) + " '" + name + "'"; }
 
 std::string Needs(const std::string& what) { return ", this variant needs " + what; }
 

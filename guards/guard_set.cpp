@@ -99,9 +99,7 @@ Status GuardSet::Add(Guard guard) {
   return {};
 }
 
-Status GuardSet::AddEqual(const Dim& a, const Dim& b) {
-  return Add({.kind = Guard::Kind::kEqual, .value = a - b});
-}
+Status GuardSet::AddEqual(const Dim& a, const Dim& b) { return Add({.kind = Guard::Kind::kEqual, .value = a - b}); }
 
 uint16_t GuardSet::SymbolCount() const {
   uint16_t count = 0;
@@ -121,10 +119,8 @@ bool GuardSet::Holds(const Guard& guard, const Call& call) const {
     case Guard::Kind::kDType: return given(guard.input) && call.tensors[guard.input].dtype == guard.dtype;
     case Guard::Kind::kDevice: return given(guard.input) && call.tensors[guard.input].device == guard.text;
     case Guard::Kind::kApart:
-      return given(guard.input) && given(guard.other) &&
-             !Overlap(call.tensors[guard.input], call.tensors[guard.other]);
-    case Guard::Kind::kScalar:
-      return guard.input < call.scalars.size() && call.scalars[guard.input] == guard.text;
+      return given(guard.input) && given(guard.other) && !Overlap(call.tensors[guard.input], call.tensors[guard.other]);
+    case Guard::Kind::kScalar: return guard.input < call.scalars.size() && call.scalars[guard.input] == guard.text;
     default: break;
   }
   if (!properties_.empty() && AsksForStrideOfNothing(guard.value, properties_, call)) return true;

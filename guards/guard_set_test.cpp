@@ -122,8 +122,9 @@ TEST(GuardSet, HoldsForSymbols) {
 }
 
 TEST(GuardSet, HoldsForTensors) {
-  const GuardSet set = Parsed("x.dtype == f32 and x.rank == 2 and x.size(0) == s0 and x.stride(0) == 16 and "
-                              "x.stride(1) == 1 and x.offset % 4 == 0 and apart(x, y) and flag == True");
+  const GuardSet set = Parsed(
+      "x.dtype == f32 and x.rank == 2 and x.size(0) == s0 and x.stride(0) == 16 and "
+      "x.stride(1) == 1 and x.offset % 4 == 0 and apart(x, y) and flag == True");
   const std::vector<int64_t> symbols = {3}, sizes = {3, 16}, one = {1, 16}, none = {0, 16};
   const std::vector<int64_t> strides = {16, 1}, turned = {1, 3};
   const std::string_view yes[] = {"True"}, no[] = {"False"};

@@ -39,9 +39,7 @@ Dim ScaleDown(const Dim& value, int64_t factor) {
   return Dim::FromTerms(std::move(terms));
 }
 
-std::optional<Guard> Decide(bool holds) {
-  return holds ? std::nullopt : std::optional<Guard>(Never());
-}
+std::optional<Guard> Decide(bool holds) { return holds ? std::nullopt : std::optional<Guard>(Never()); }
 
 std::optional<Guard> NormalEquality(Guard guard) {
   const bool equal = guard.kind == Guard::Kind::kEqual;

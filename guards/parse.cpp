@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -145,8 +145,10 @@ class Parser {
     const int64_t remainder = other.value.const_value();
     const bool possible = remainder >= 0 && remainder < side.modulus;
     if (!possible) return equal ? set_.Add(Never()) : Status();
-    return set_.Add({.kind = equal ? Guard::Kind::kModulo : Guard::Kind::kNotModulo, .value = side.value,
-                     .modulus = side.modulus, .remainder = remainder});
+    return set_.Add({.kind = equal ? Guard::Kind::kModulo : Guard::Kind::kNotModulo,
+                     .value = side.value,
+                     .modulus = side.modulus,
+                     .remainder = remainder});
   }
 
   Status CompareNumbers(const Dim& left, Relation relation, const Dim& right) {
@@ -272,8 +274,8 @@ class Parser {
 
   std::optional<Relation> ReadRelation() {
     constexpr std::pair<std::string_view, Relation> kRelations[] = {
-        {"==", Relation::kEqual}, {"!=", Relation::kNotEqual}, {">=", Relation::kAtLeast},
-        {"<=", Relation::kAtMost}, {">", Relation::kAbove}, {"<", Relation::kBelow}};
+        {"==", Relation::kEqual},  {"!=", Relation::kNotEqual}, {">=", Relation::kAtLeast},
+        {"<=", Relation::kAtMost}, {">", Relation::kAbove},     {"<", Relation::kBelow}};
     for (const auto& [text, relation] : kRelations) {
       if (TakeText(text)) return relation;
     }

@@ -19,9 +19,8 @@ bool IsWord(std::string_view name) {
 /// A name that reads as something else is written in quotes.
 bool NeedsQuotes(std::string_view name) {
   if (!IsWord(name) || name == "and" || name == "or" || name == "apart") return true;
-  return name[0] == 's' && name.size() > 1 && std::ranges::all_of(name.substr(1), [](char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) != 0;
-  });
+  return name[0] == 's' && name.size() > 1 &&
+         std::ranges::all_of(name.substr(1), [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
 std::string NameText(std::string_view name) {
@@ -79,8 +78,8 @@ class Printer {
   }
   bool TermBefore(const Dim::Term& a, const Dim::Term& b) const {
     if (a.symbols.size() != b.symbols.size()) return a.symbols.size() > b.symbols.size();
-    return std::ranges::lexicographical_compare(
-        a.symbols, b.symbols, [this](uint16_t x, uint16_t y) { return VariableBefore(x, y); });
+    return std::ranges::lexicographical_compare(a.symbols, b.symbols,
+                                                [this](uint16_t x, uint16_t y) { return VariableBefore(x, y); });
   }
   Terms Sorted(Terms terms) const {
     for (Dim::Term& term : terms) {

@@ -26,9 +26,7 @@ struct Range {
 };
 
 /// A bound that is unknown, or that leaves 64 bits, stays unknown.
-int64_t Clamp(__int128 value) {
-  return value <= kMin ? kMin : value >= kMax ? kMax : static_cast<int64_t>(value);
-}
+int64_t Clamp(__int128 value) { return value <= kMin ? kMin : value >= kMax ? kMax : static_cast<int64_t>(value); }
 
 Range Product(const Range& a, const Range& b) {
   // Nothing is known of a product with an unknown side, whatever its sign.
@@ -72,9 +70,8 @@ std::optional<std::pair<uint16_t, Dim>> Solve(const Dim& value) {
   for (const Dim::Term& term : value.terms()) {
     if (term.symbols.size() != 1 || (term.coef != 1 && term.coef != -1)) continue;
     const uint16_t variable = term.symbols[0];
-    const auto uses = std::ranges::count_if(value.terms(), [&](const Dim::Term& t) {
-      return std::ranges::find(t.symbols, variable) != t.symbols.end();
-    });
+    const auto uses = std::ranges::count_if(
+        value.terms(), [&](const Dim::Term& t) { return std::ranges::find(t.symbols, variable) != t.symbols.end(); });
     if (uses != 1 || (found && found->first > variable)) continue;
     const Dim rest = value - Dim::FromTerms({term});
     found = {variable, term.coef == 1 ? rest * Dim(-1) : rest};
@@ -118,8 +115,7 @@ class Simplifier {
     if (!guard.IsNumeric()) return false;
     for (const Dim::Term& term : guard.value.terms()) {
       for (const uint16_t v : term.symbols) {
-        if (v >= Guard::kFirstProperty &&
-            set_.properties_[v - Guard::kFirstProperty].kind == Property::Kind::kStride) {
+        if (v >= Guard::kFirstProperty && set_.properties_[v - Guard::kFirstProperty].kind == Property::Kind::kStride) {
           return false;
         }
       }

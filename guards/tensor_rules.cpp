@@ -80,8 +80,7 @@ bool TensorRules::Place(const GuardSet& set, const Guard& guard) {
 TensorRules::Expected TensorRules::Compile(Dim value) {
   if (value.is_const()) return {Kind::kNumber, value.const_value()};
   const auto& terms = value.terms();
-  if (terms.size() == 1 && terms[0].coef == 1 && terms[0].symbols.size() == 1 &&
-      terms[0].symbols[0] < symbol_count_) {
+  if (terms.size() == 1 && terms[0].coef == 1 && terms[0].symbols.size() == 1 && terms[0].symbols[0] < symbol_count_) {
     return {Kind::kSymbol, terms[0].symbols[0]};
   }
   polynomials_.push_back(std::move(value));

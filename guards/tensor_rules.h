@@ -52,7 +52,8 @@ class TensorRules {
   bool Place(const GuardSet& set, const Guard& guard);
   Expected Compile(Dim value);
   int64_t ValueOf(const Expected& expected, const int64_t* symbols) const {
-    if (expected.kind == Kind::kNumber) [[likely]] return expected.value;
+    if (expected.kind == Kind::kNumber) [[likely]]
+      return expected.value;
     if (expected.kind == Kind::kSymbol) return symbols[expected.value];
     return polynomials_[static_cast<size_t>(expected.value)].Eval({symbols, symbol_count_});
   }

@@ -10,13 +10,9 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-int64_t Aligned(int64_t bytes) {
-  return (std::max<int64_t>(bytes, 0) + kAlignment - 1) / kAlignment * kAlignment;
-}
+int64_t Aligned(int64_t bytes) { return (std::max<int64_t>(bytes, 0) + kAlignment - 1) / kAlignment * kAlignment; }
 
-bool Meet(const Lifetime& a, const Lifetime& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
+bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 // Offset for `buffer` in the smallest gap left by the buffers alive with it; `placed` is sorted by
 // offset. Behind the last of them when no gap is large enough.
@@ -48,9 +44,8 @@ ArenaLayout Place(std::span<const Lifetime> lifetimes, const std::vector<uint32_
     const int64_t offset = BestFit(lifetimes, layout.offsets, placed, buffer);
     layout.offsets[buffer] = offset;
     layout.bytes = std::max(layout.bytes, offset + Aligned(lifetimes[buffer].bytes));
-    const auto at = std::upper_bound(
-        placed.begin(), placed.end(), offset,
-        [&](int64_t value, uint32_t other) { return value < layout.offsets[other]; });
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](int64_t value, uint32_t other) { return value < layout.offsets[other]; });
     placed.insert(at, buffer);
   }
   return layout;
@@ -80,9 +75,8 @@ ArenaLayout SolveArena(std::span<const Lifetime> lifetimes) {
   std::vector<uint32_t> by_size(lifetimes.size());
   std::iota(by_size.begin(), by_size.end(), 0u);
   std::vector<uint32_t> by_time = by_size;
-  std::stable_sort(by_size.begin(), by_size.end(), [&](uint32_t a, uint32_t b) {
-    return lifetimes[a].bytes > lifetimes[b].bytes;
-  });
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](uint32_t a, uint32_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   std::stable_sort(by_time.begin(), by_time.end(), [&](uint32_t a, uint32_t b) {
     if (lifetimes[a].first != lifetimes[b].first) return lifetimes[a].first < lifetimes[b].first;
     return lifetimes[a].bytes > lifetimes[b].bytes;

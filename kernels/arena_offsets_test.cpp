@@ -16,8 +16,7 @@ void ExpectSound(const std::vector<Lifetime>& lifetimes, const ArenaLayout& layo
     EXPECT_GE(layout.offsets[i], 0);
     EXPECT_LE(layout.offsets[i] + lifetimes[i].bytes, layout.bytes);
     for (size_t k = 0; k < i; ++k) {
-      const bool together =
-          lifetimes[i].first <= lifetimes[k].last && lifetimes[k].first <= lifetimes[i].last;
+      const bool together = lifetimes[i].first <= lifetimes[k].last && lifetimes[k].first <= lifetimes[i].last;
       const bool overlap = layout.offsets[i] < layout.offsets[k] + lifetimes[k].bytes &&
                            layout.offsets[k] < layout.offsets[i] + lifetimes[i].bytes;
       EXPECT_FALSE(together && overlap && lifetimes[i].bytes > 0 && lifetimes[k].bytes > 0)
@@ -49,8 +48,8 @@ TEST(SolveArena, SeparatesBuffersThatMeetAtOneStep) {
 
 TEST(SolveArena, TakesTheTighterOfTwoGaps) {
   // Three pillars live throughout leave gaps when the two buffers between them have died.
-  const std::vector<Lifetime> lifetimes = {
-      {640, 0, 9}, {512, 0, 4}, {576, 0, 9}, {128, 0, 4}, {128, 5, 9}, {512, 5, 9}};
+  const std::vector<Lifetime> lifetimes = {{640, 0, 9}, {512, 0, 4}, {576, 0, 9},
+                                           {128, 0, 4}, {128, 5, 9}, {512, 5, 9}};
   const ArenaLayout layout = SolveArena(lifetimes);
   ExpectSound(lifetimes, layout);
   EXPECT_EQ(layout.bytes, layout.bytes_min);

@@ -64,8 +64,8 @@ Result<ArtifactView> OpenArtifact(Bytes file, bool trust_digests) {
   if (AsText(file.first(kMagic.size())) != kMagic) return Corrupt("wrong magic");
   const uint32_t version = LoadLittle<uint32_t>(file, 8);
   if (version != kVersion) {
-    return Error(Code::kIncompatible, "artifact: format version " + std::to_string(version) +
-                                          ", this build reads " + std::to_string(kVersion));
+    return Error(Code::kIncompatible, "artifact: format version " + std::to_string(version) + ", this build reads " +
+                                          std::to_string(kVersion));
   }
   if (LoadDigest(file, kDigestAt) != DigestOf(file.first(kDigestAt))) {
     return Corrupt("the header does not match its digest");

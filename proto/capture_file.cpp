@@ -77,9 +77,9 @@ Result<std::vector<CompileT>> OpenCaptures(Bytes file) {
   }
   const std::string build(header.build, strnlen(header.build, sizeof header.build));
   if (build != std::string(BuildId()).substr(0, sizeof header.build)) {
-    return Error(Code::kIncompatible,
-                 fmt::format("capture file: saved by build {}, this is {}; save it again with this build",
-                             build, BuildId()));
+    return Error(
+        Code::kIncompatible,
+        fmt::format("capture file: saved by build {}, this is {}; save it again with this build", build, BuildId()));
   }
   Bytes body = file.subspan(sizeof header);
   if (DigestOfFile(header, body) != Digest{header.digest_low, header.digest_high}) {

@@ -15,14 +15,10 @@ TEST(DependencyWords, SaysEachKindInOneSentence) {
             "proved: self.layers.0.scale is still 0.5");
   EXPECT_EQ(DependencyWords("class", "net:Net$SIZE", ""), "proved: class net.Net.SIZE is unchanged");
   EXPECT_EQ(DependencyWords("item", "net:TABLE[\"a:b\"]", "3"), "proved: net.TABLE[\"a:b\"] is still 3");
-  EXPECT_EQ(DependencyWords("closure", "function%scale", "2.0"),
-            "proved: scale of function is still 2.0");
-  EXPECT_EQ(DependencyWords("part", "self.names!len", ""),
-            "proved: the length of self.names is unchanged");
-  EXPECT_EQ(DependencyWords("part", "object:0!kind", ""),
-            "proved: the kind of object:0 is unchanged");
-  EXPECT_EQ(DependencyWords("custom_op", "my::op", ""),
-            "proved: the implementation of operator my::op is unchanged");
+  EXPECT_EQ(DependencyWords("closure", "function%scale", "2.0"), "proved: scale of function is still 2.0");
+  EXPECT_EQ(DependencyWords("part", "self.names!len", ""), "proved: the length of self.names is unchanged");
+  EXPECT_EQ(DependencyWords("part", "object:0!kind", ""), "proved: the kind of object:0 is unchanged");
+  EXPECT_EQ(DependencyWords("custom_op", "my::op", ""), "proved: the implementation of operator my::op is unchanged");
   EXPECT_EQ(DependencyWords("torch", "grad mode", "no_grad"), "proved: torch's grad mode is still no_grad");
 }
 

@@ -19,9 +19,7 @@ namespace {
 constexpr size_t kBodyRoomBytes = 64 << 10;
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
 
-Error SystemError(Code code, const char* what) {
-  return Error(code, std::string(what) + ": " + std::strerror(errno));
-}
+Error SystemError(Code code, const char* what) { return Error(code, std::string(what) + ": " + std::strerror(errno)); }
 
 /// Room for the descriptors of one message.
 union ControlBuffer {
@@ -36,8 +34,8 @@ Status Await(int socket, int16_t events, Deadline deadline) {
     const int ready = poll(&poll_fd, 1, deadline.poll_ms());
     if (ready > 0) return {};
     if (ready == 0) {
-      return Error(Code::kTimeout, events == POLLIN ? "no reply before the deadline"
-                                                    : "the peer took no bytes before the deadline");
+      return Error(Code::kTimeout,
+                   events == POLLIN ? "no reply before the deadline" : "the peer took no bytes before the deadline");
     }
     if (errno != EINTR) return SystemError(Code::kUnavailable, "poll");
   }
@@ -123,8 +121,8 @@ Result<FrameHeader> DecodeHeader(Bytes bytes) {
     return Error(Code::kCorrupt, "not an Ingot frame: wrong magic");
   }
   if (bytes[4] != kWireVersion) {
-    return Error(Code::kIncompatible, "wire version " + std::to_string(bytes[4]) + ", this build speaks " +
-                                          std::to_string(kWireVersion));
+    return Error(Code::kIncompatible,
+                 "wire version " + std::to_string(bytes[4]) + ", this build speaks " + std::to_string(kWireVersion));
   }
   FrameHeader header;
   header.descriptors = bytes[5];
@@ -136,8 +134,7 @@ Result<FrameHeader> DecodeHeader(Bytes bytes) {
                                        std::to_string(kFrameBytesMax));
   }
   if (header.descriptors > kFrameDescriptorsMax) {
-    return Error(Code::kExhausted, "frame with " + std::to_string(header.descriptors) +
-                                       " descriptors, the limit is " +
+    return Error(Code::kExhausted, "frame with " + std::to_string(header.descriptors) + " descriptors, the limit is " +
                                        std::to_string(kFrameDescriptorsMax));
   }
   return header;
@@ -148,8 +145,7 @@ Status SendFrame(int socket, const FrameHeader& header, Bytes body, Deadline dea
   FrameHeader full = header;
   if (body.size() > kFrameBytesMax || descriptors.size() > kFrameDescriptorsMax) {
     return Error(Code::kExhausted, "message of " + std::to_string(body.size()) + " bytes and " +
-                                       std::to_string(descriptors.size()) +
-                                       " descriptors is over the frame limits");
+                                       std::to_string(descriptors.size()) + " descriptors is over the frame limits");
   }
   full.length = static_cast<uint32_t>(body.size());
   full.descriptors = static_cast<uint8_t>(descriptors.size());
@@ -204,9 +200,8 @@ Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max) {
   }
   TRY(ReadBody(socket, frame.body, frame.header.length, frame.descriptors, deadline));
   if (frame.descriptors.size() != frame.header.descriptors) {
-    return Error(Code::kCorrupt, "frame announced " + std::to_string(frame.header.descriptors) +
-                                     " descriptors, " + std::to_string(frame.descriptors.size()) +
-                                     " arrived");
+    return Error(Code::kCorrupt, "frame announced " + std::to_string(frame.header.descriptors) + " descriptors, " +
+                                     std::to_string(frame.descriptors.size()) + " arrived");
   }
   return frame;
 }

@@ -40,7 +40,11 @@ class UniqueFd {
   ~UniqueFd() { Reset(); }
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  int Release() { int fd = fd_; fd_ = -1; return fd; }
+  int Release() {
+    int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
   void Reset();
 
  private:

@@ -86,8 +86,7 @@ class Sockets : public testing::Test {
     }
   }
   void SendRaw(Bytes bytes) {
-    ASSERT_EQ(::send(left_.get(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(left_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
 
   UniqueFd left_;
@@ -205,8 +204,7 @@ TEST_F(Sockets, ALongerFrameThanExpectedIsRefusedByItsHeader) {
 
 TEST_F(Sockets, GonePeerIsUnavailableAndNoSignal) {
   right_.Reset();
-  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x"), Soon()).error().code(),
-            Code::kUnavailable);
+  EXPECT_EQ(SendFrame(left_.get(), {1, 0, 1, 0}, AsBytes("x"), Soon()).error().code(), Code::kUnavailable);
   EXPECT_EQ(ReceiveFrame(left_.get(), Soon()).error().code(), Code::kUnavailable);
 }
 
@@ -232,8 +230,8 @@ TEST(SealedMemory, HoldsTheBytesAndCannotBeChanged) {
 TEST(SealedMemory, CheckRefusesEveryWeakerSeal) {
   const UniqueFd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(CheckSealed(plain.get()).error().code(), Code::kIncompatible);
-  for (const int seals : {F_SEAL_WRITE, F_SEAL_WRITE | F_SEAL_GROW, F_SEAL_GROW | F_SEAL_SHRINK,
-                          F_SEAL_WRITE | F_SEAL_SHRINK}) {
+  for (const int seals :
+       {F_SEAL_WRITE, F_SEAL_WRITE | F_SEAL_GROW, F_SEAL_GROW | F_SEAL_SHRINK, F_SEAL_WRITE | F_SEAL_SHRINK}) {
     const UniqueFd weak(::memfd_create("weak", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::fcntl(weak.get(), F_ADD_SEALS, seals), 0);
     EXPECT_EQ(CheckSealed(weak.get()).error().code(), Code::kIncompatible) << seals;

@@ -24,8 +24,8 @@ inline std::optional<uint32_t> ParseGroupSlot(std::string_view text) {
   text.remove_prefix(kPrefix.size());
   uint32_t slot = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slot);
-  const bool is_plain = error == std::errc() && end == text.data() + text.size() &&
-                        (text.size() == 1 || text[0] != '0');
+  const bool is_plain =
+      error == std::errc() && end == text.data() + text.size() && (text.size() == 1 || text[0] != '0');
   if (!is_plain || slot >= kGroupsMax) return std::nullopt;
   return slot;
 }

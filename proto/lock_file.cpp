@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kRecordBytes = 512;
 
 struct flock Whole() {
-  struct flock lock {};
+  struct flock lock{};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   return lock;
@@ -55,8 +55,8 @@ LockHolder ReadRecord(int fd) {
 }  // namespace
 
 bool IsSameFile(int fd, const std::string& path) {
-  struct stat open {};
-  struct stat named {};
+  struct stat open{};
+  struct stat named{};
   return fstat(fd, &open) == 0 && lstat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
          open.st_ino == named.st_ino;
 }

@@ -48,19 +48,15 @@ class Walk {
       case flatbuffers::ET_UTYPE:
       case flatbuffers::ET_BOOL:
       case flatbuffers::ET_CHAR:
-      case flatbuffers::ET_UCHAR:
-        return 1;
+      case flatbuffers::ET_UCHAR: return 1;
       case flatbuffers::ET_SHORT:
-      case flatbuffers::ET_USHORT:
-        return 2;
+      case flatbuffers::ET_USHORT: return 2;
       case flatbuffers::ET_LONG:
       case flatbuffers::ET_ULONG:
-      case flatbuffers::ET_DOUBLE:
-        return 8;
+      case flatbuffers::ET_DOUBLE: return 8;
       case flatbuffers::ET_SEQUENCE:
         return type->st == flatbuffers::ST_STRUCT ? static_cast<uint64_t>(type->values[type->num_elems]) : 4;
-      default:
-        return 4;
+      default: return 4;
     }
   }
   static bool IsString(unsigned base) { return base == flatbuffers::ET_STRING; }

@@ -91,9 +91,8 @@ class Aliased {
 
 template <typename T>
 class EachMessage : public testing::Test {};
-using Messages =
-    testing::Types<Hello, HelloReply, Lookup, LookupReply, Compile, CompileReply, Query, EntryRecord, GraphRecord,
-                   Tombstones, WorkloadRecord, WorkerHello, Manifest, Recording>;
+using Messages = testing::Types<Hello, HelloReply, Lookup, LookupReply, Compile, CompileReply, Query, EntryRecord,
+                                GraphRecord, Tombstones, WorkloadRecord, WorkerHello, Manifest, Recording>;
 TYPED_TEST_SUITE(EachMessage, Messages);
 
 TYPED_TEST(EachMessage, IsRefusedWhereItsOffsetsMeet) {

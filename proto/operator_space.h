@@ -21,20 +21,19 @@ enum class OperatorSpace : uint8_t {
 /// By what stands before the "::" of a schema's name, or before the "." of a graph's.
 constexpr OperatorSpace OperatorSpaceOf(std::string_view op) {
   using enum OperatorSpace;
-  constexpr std::pair<std::string_view, OperatorSpace> kOwn[] = {
-      {"aten", kCore},
-      {"prims", kCore},
-      {"_c10d_functional", kCollective},
-      {"_c10d_functional_autograd", kCommunication},
-      {"_dtensor", kCommunication},
-      {"c10d", kCommunication},
-      {"c10d_functional", kCommunication},
-      {"symm_mem", kCommunication},
-      {"profiler", kProfiler},
-      {"mkldnn", kBundled},
-      {"onednn", kBundled},
-      {"prim", kBundled},
-      {"quantized", kBundled}};
+  constexpr std::pair<std::string_view, OperatorSpace> kOwn[] = {{"aten", kCore},
+                                                                 {"prims", kCore},
+                                                                 {"_c10d_functional", kCollective},
+                                                                 {"_c10d_functional_autograd", kCommunication},
+                                                                 {"_dtensor", kCommunication},
+                                                                 {"c10d", kCommunication},
+                                                                 {"c10d_functional", kCommunication},
+                                                                 {"symm_mem", kCommunication},
+                                                                 {"profiler", kProfiler},
+                                                                 {"mkldnn", kBundled},
+                                                                 {"onednn", kBundled},
+                                                                 {"prim", kBundled},
+                                                                 {"quantized", kBundled}};
   const std::string_view space = op.substr(0, op.find_first_of(":."));
   for (const auto& [name, kind] : kOwn) {
     if (name == space) return kind;

@@ -73,8 +73,8 @@ Result<Options> ReadArguments(int argc, char** argv) {
     } else if (!arg.starts_with("-") && options.file.empty()) {
       options.file = arg;
     } else {
-      return Error(Code::kInvalid, "unexpected argument '" + std::string(arg) +
-                                       "'; ingot-opt --help says what there is");
+      return Error(Code::kInvalid,
+                   "unexpected argument '" + std::string(arg) + "'; ingot-opt --help says what there is");
     }
   }
   return options;
@@ -144,8 +144,7 @@ Status Run(const Options& options) {
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));
   if (options.time) {
     for (const compiler::PassRun& run : runs) {
-      std::cerr << run.name << " " << run.seconds * 1e6 << " us" << (run.changed ? " changed" : "")
-                << "\n";
+      std::cerr << run.name << " " << run.seconds * 1e6 << " us" << (run.changed ? " changed" : "") << "\n";
     }
   }
   if (options.explain) return Explain(graph);

@@ -29,9 +29,9 @@ namespace ingot {
 struct ClientOptions {
   std::string store_dir;  ///< Empty: INGOT_STORE_DIR, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot.
   std::string socket;     ///< Empty: INGOT_SOCKET, else derived from the store.
-  std::string daemon;     ///< Path of ingotd; empty: INGOT_DAEMON, else beside this library or program, else on PATH.
-  bool start = true;      ///< Start a daemon when there is none.
-  int deadline_ms = -1;   ///< For each question to the daemon; negative: none.
+  std::string daemon;  ///< Path of ingotd; empty: INGOT_DAEMON, else beside this library or program, else on PATH.
+  bool start = true;  ///< Start a daemon when there is none.
+  int deadline_ms = -1;  ///< For each question to the daemon; negative: none.
 };
 
 /// A connection to the daemon of one store. Thread-safe; cheap to copy: copies share it.
@@ -82,8 +82,7 @@ class INGOT_API Function {
   /// sizes, strides or values are not what was compiled; says what differs first. kUnsupported: an
   /// input requires grad; kInternal: a step failed; kHalfDone: it did after others
   /// had written to inputs or weights.
-  Result<std::vector<at::Tensor>> Call(std::span<const c10::IValue> arguments,
-                                       const Keywords& keywords = {}) const;
+  Result<std::vector<at::Tensor>> Call(std::span<const c10::IValue> arguments, const Keywords& keywords = {}) const;
 
   /// The same with the tensors alone, in the order of the recorded call; everything else is as it
   /// was there. kInvalid also where several argument structures have such tensors.

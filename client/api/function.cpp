@@ -69,8 +69,8 @@ Result<std::vector<at::Tensor>> WeightsOf(const proto::Manifest& manifest, const
   return weights;
 }
 
-Result<std::vector<at::Tensor>> RunStructure(const client::ExportedFunction& function,
-                                             size_t structure, std::span<const at::Tensor> inputs) {
+Result<std::vector<at::Tensor>> RunStructure(const client::ExportedFunction& function, size_t structure,
+                                             std::span<const at::Tensor> inputs) {
   Result<client::Served> served = client::RunFirst(function.structures[structure].programs, inputs);
   if (!served) return std::move(served).error().Wrap(function.name);
   return std::move(served->outputs);
@@ -103,14 +103,11 @@ Result<Function> Function::Load(const Client& client, const std::string& key, co
   return Function(std::move(state));
 }
 
-Result<std::vector<at::Tensor>> Function::Call(std::span<const c10::IValue> arguments,
-                                               const Keywords& keywords) const {
+Result<std::vector<at::Tensor>> Function::Call(std::span<const c10::IValue> arguments, const Keywords& keywords) const {
   const client::ExportedFunction& function = state_->function;
   if (state_->is_bare) {
-    return Error(
-        Code::kUnsupported,
-        fmt::format("{}: the daemon keeps no argument structure; call Run with the tensors",
-                    name()));
+    return Error(Code::kUnsupported,
+                 fmt::format("{}: the daemon keeps no argument structure; call Run with the tensors", name()));
   }
   Result<client::GivenArguments> given = client::GivenArguments::Of(arguments, keywords);
   if (!given) return std::move(given).error().Wrap(name());

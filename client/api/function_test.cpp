@@ -28,8 +28,7 @@ constexpr std::string_view kTemplate = R"(graph @scale(%x: f32[s0, 16], %w: f32[
 }
 )";
 
-constexpr char kPlain[] =
-    R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],"kwargs":{}})";
+constexpr char kPlain[] = R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],"kwargs":{}})";
 constexpr char kScaled[] =
     R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],
   "kwargs":{"options":{"t":"dict","k":["scale","flags"],
@@ -45,18 +44,17 @@ class Functions : public ::testing::Test {
     const at::Tensor elements = weight_.contiguous();
     client::ExportedFile file{"scale", {}, {}};
     for (const std::string& call : calls) {
-      file.structures.push_back({*client::CallSignature::Parse(call),
-                                 {{R"({"t":"leaf","i":0})", proven, range, {0}, artifact}}});
+      file.structures.push_back(
+          {*client::CallSignature::Parse(call), {{R"({"t":"leaf","i":0})", proven, range, {0}, artifact}}});
     }
-    file.weights.push_back(
-        {"self.w",
-         guards::DType::kF32,
-         {16, 16},
-         {1, 16},
-         {static_cast<const uint8_t*>(elements.const_data_ptr()), elements.nbytes()},
-         "",
-         "",
-         ""});
+    file.weights.push_back({"self.w",
+                            guards::DType::kF32,
+                            {16, 16},
+                            {1, 16},
+                            {static_cast<const uint8_t*>(elements.const_data_ptr()), elements.nbytes()},
+                            "",
+                            "",
+                            ""});
     if (by_reference) {
       const std::string weights = dir_.path() + "/w.safetensors";
       ASSERT_TRUE(client::WeightFile::Write(weights, file.weights));
@@ -122,8 +120,7 @@ TEST_F(Functions, CheckTheArgumentsOfACall) {
   Export({{7}}, "", {kScaled});
   const Function function = Load();
   EXPECT_EQ(function.Signatures(),
-            std::vector<std::string>{
-                "(x: float32[2 dims], options={\"scale\": 0.5, \"flags\": [True, None]})"});
+            std::vector<std::string>{"(x: float32[2 dims], options={\"scale\": 0.5, \"flags\": [True, None]})"});
   const at::Tensor x = at::randn({7, 16});
   const auto options = [](double scale, c10::IValue second) {
     c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
@@ -145,12 +142,10 @@ TEST_F(Functions, CheckTheArgumentsOfACall) {
   };
   EXPECT_THAT(why(arguments, {{"options", options(0.25, {})}}),
               HasSubstr("invalid: scale: 'options[\"scale\"]' is 0.25, this was compiled for 0.5"));
-  EXPECT_THAT(why(arguments, {{"options", options(0.5, 3)}}),
-              HasSubstr("'options[\"flags\"][1]' is 3"));
+  EXPECT_THAT(why(arguments, {{"options", options(0.5, 3)}}), HasSubstr("'options[\"flags\"][1]' is 3"));
   EXPECT_THAT(why(arguments, {}), HasSubstr("'options' is missing"));
   EXPECT_THAT(why({x, options(0.5, {})}, {}), HasSubstr("2 positional arguments"));
-  EXPECT_THAT(why({x.to(at::kDouble)}, {{"options", options(0.5, {})}}),
-              HasSubstr("'x' is float64"));
+  EXPECT_THAT(why({x.to(at::kDouble)}, {{"options", options(0.5, {})}}), HasSubstr("'x' is float64"));
   EXPECT_THAT(why({at::randn({6, 16})}, {{"options", options(0.5, {})}}), HasSubstr("sizes [6]"));
   ExpectServes(function, 7);  // The tensors alone say which structure is meant.
 }
@@ -163,8 +158,7 @@ TEST_F(Functions, TellArgumentStructuresApart) {
   const Result<Tensors> none = function.Call(arguments, {{"more", c10::IValue()}});
   ASSERT_FALSE(none);
   EXPECT_THAT(none.error().message(), HasSubstr("none of 2 argument structures"));
-  EXPECT_THAT(ErrorOf(function, {at::randn({7, 16})}).message(),
-              HasSubstr("tensors alone do not say"));
+  EXPECT_THAT(ErrorOf(function, {at::randn({7, 16})}).message(), HasSubstr("tensors alone do not say"));
   EXPECT_THAT(ErrorOf(function, {}).message(), HasSubstr("no argument structure"));
 }
 

@@ -61,8 +61,7 @@ OrderedJson ConstantNode(const json& value) {
   if (value.contains("as_int")) return {{"t", "int"}, {"v", value["as_int"]}};
   if (value.contains("as_bool")) return {{"t", "bool"}, {"v", value["as_bool"]}};
   if (value.contains("as_string")) return {{"t", "text"}, {"v", value["as_string"]}};
-  if (value.contains("as_float"))
-    return {{"t", "float"}, {"v", fmt::format("{:a}", value["as_float"].get<double>())}};
+  if (value.contains("as_float")) return {{"t", "float"}, {"v", fmt::format("{:a}", value["as_float"].get<double>())}};
   return {{"t", "none"}};
 }
 
@@ -208,8 +207,7 @@ Status ExportArchive::State::ReadArguments(const json& specs, const json& call) 
       const InputShape& shape = shapes.at(tensor);
       const auto dtype = DTypeOf(shape.dtype);
       if (!dtype)
-        return Error(Code::kUnsupported,
-                     fmt::format("input '{}' has no known element type", inputs[tensor].name));
+        return Error(Code::kUnsupported, fmt::format("input '{}' has no known element type", inputs[tensor].name));
       leaves.push_back({{"t", "tensor"},
                         {"i", tensor},
                         {"dtype", TorchNameOf(static_cast<guards::DType>(*dtype))},
@@ -219,8 +217,7 @@ Status ExportArchive::State::ReadArguments(const json& specs, const json& call) 
       leaves.push_back(ConstantNode(value));
     }
   }
-  TRY_ASSIGN(OrderedJson tree,
-             ResultTree(call.at("in_spec").get<std::string>(), leaves, /*strict=*/true));
+  TRY_ASSIGN(OrderedJson tree, ResultTree(call.at("in_spec").get<std::string>(), leaves, /*strict=*/true));
   OrderedJson& positional = tree.at("c").at(0);
   OrderedJson& named = tree.at("c").at(1);
   OrderedJson names = OrderedJson::array(), keywords = OrderedJson::object();
@@ -230,8 +227,7 @@ Status ExportArchive::State::ReadArguments(const json& specs, const json& call) 
   }
   for (size_t i = 0; i < named.at("c").size(); ++i)
     keywords[named.at("k").at(i).get<std::string>()] = named.at("c").at(i);
-  arguments =
-      OrderedJson{{"args", positional.at("c")}, {"names", names}, {"kwargs", keywords}}.dump();
+  arguments = OrderedJson{{"args", positional.at("c")}, {"names", names}, {"kwargs", keywords}}.dump();
   return {};
 }
 
@@ -364,8 +360,8 @@ Result<Buffer> ExportArchive::State::Record(std::span<const int64_t> values, boo
   TRY(RunGraph(graph, sized, scope));
   TRY(Finish(scope, recorder, leaves));
   for (const Foreign& foreign : recorder.Foreigns()) {
-    const auto weight = std::find_if(bound.begin(), bound.end(),
-                                     [&](const auto& b) { return b.second.is_same(foreign.tensor); });
+    const auto weight =
+        std::find_if(bound.begin(), bound.end(), [&](const auto& b) { return b.second.is_same(foreign.tensor); });
     if (weight == bound.end()) {
       TRY(recorder.DeclareConstant(foreign.value, kConstantBytesMax));
       continue;

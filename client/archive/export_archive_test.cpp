@@ -15,9 +15,9 @@
 namespace ingot::client {
 namespace {
 
+using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using nlohmann::json;
 
 // relu(x.reshape(2 * s, 2) * w + 1), counted in a buffer; x: f32[s, 4], 2 <= s <= 64.
 constexpr std::string_view kModel = R"json({

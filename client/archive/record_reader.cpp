@@ -54,8 +54,7 @@ bool LiesInside(const std::vector<int64_t>& sizes, const std::vector<int64_t>& s
     empty |= sizes[i] == 0;
     uint64_t reach = 0;
     const auto steps = static_cast<uint64_t>(sizes[i]) - 1, stride = static_cast<uint64_t>(strides[i]);
-    if (sizes[i] > 0 &&
-        (__builtin_mul_overflow(steps, stride, &reach) || __builtin_add_overflow(last, reach, &last))) {
+    if (sizes[i] > 0 && (__builtin_mul_overflow(steps, stride, &reach) || __builtin_add_overflow(last, reach, &last))) {
       return false;
     }
   }
@@ -67,9 +66,9 @@ bool LiesInside(const std::vector<int64_t>& sizes, const std::vector<int64_t>& s
 }  // namespace
 
 std::optional<at::ScalarType> ScalarTypeFromArchive(int64_t number) {
-  constexpr std::array kTypes = {
-      at::kByte,   at::kChar,   at::kShort,       at::kInt,          at::kLong,          at::kHalf, at::kFloat,
-      at::kDouble, at::kComplexHalf, at::kComplexFloat, at::kComplexDouble, at::kBool, at::kBFloat16};
+  constexpr std::array kTypes = {at::kByte,          at::kChar,  at::kShort,   at::kInt,         at::kLong,
+                                 at::kHalf,          at::kFloat, at::kDouble,  at::kComplexHalf, at::kComplexFloat,
+                                 at::kComplexDouble, at::kBool,  at::kBFloat16};
   if (number < 1 || number > static_cast<int64_t>(kTypes.size())) return std::nullopt;
   return kTypes[static_cast<size_t>(number - 1)];
 }
@@ -87,10 +86,10 @@ Result<RecordReader> RecordReader::Open(const std::string& path) {
     RecordReader reader(std::make_unique<PyTorchStreamReader>(path), bytes);
     if (!reader.Has("archive_format")) {
       const bool older = reader.Has("serialized_exported_program.json");
-      return Error(Code::kIncompatible,
-                   fmt::format("{} is {}", path, older ? "an archive of an older PyTorch: load it and save it again "
-                                                         "with torch.export.save of this one"
-                                                       : "no archive of torch.export.save"));
+      return Error(Code::kIncompatible, fmt::format("{} is {}", path,
+                                                    older ? "an archive of an older PyTorch: load it and save it again "
+                                                            "with torch.export.save of this one"
+                                                          : "no archive of torch.export.save"));
     }
     return reader;
   } catch (const std::exception& e) {

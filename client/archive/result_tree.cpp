@@ -17,8 +17,7 @@ class Builder {
   Result<Json> Build(const Json& node, int depth) {
     if (depth > kResultDepthMax) return Error(Code::kUnsupported, "nested too deep");
     if (node.at("type").is_null()) {
-      if (next_ >= leaves_.size())
-        return Error(Code::kCorrupt, "a tree has more leaves than values");
+      if (next_ >= leaves_.size()) return Error(Code::kCorrupt, "a tree has more leaves than values");
       return leaves_[next_++];
     }
     const auto type = node.at("type").get<std::string>();
@@ -35,10 +34,8 @@ class Builder {
       }
     }
     if (strict_ && type != "builtins.tuple") {
-      return Error(
-          Code::kUnsupported,
-          fmt::format("an argument of class {}, which a file cannot check; pass what it holds",
-                      type));
+      return Error(Code::kUnsupported,
+                   fmt::format("an argument of class {}, which a file cannot check; pass what it holds", type));
     }
     return Json{{"t", "tuple"}, {"c", std::move(children)}};
   }

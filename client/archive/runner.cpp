@@ -20,9 +20,9 @@ using nlohmann::json;
 constexpr std::string_view kOperators = "torch.ops.";
 
 // They state what ranges and metadata say anyway.
-constexpr std::string_view kStatements[] = {
-    "torch.ops.aten._assert_tensor_metadata.default", "torch.ops.aten.sym_constrain_range.default",
-    "torch.ops.aten.sym_constrain_range_for_size.default"};
+constexpr std::string_view kStatements[] = {"torch.ops.aten._assert_tensor_metadata.default",
+                                            "torch.ops.aten.sym_constrain_range.default",
+                                            "torch.ops.aten.sym_constrain_range_for_size.default"};
 
 /// Calls `fn` for each value that a part of a node names.
 template <typename Fn>
@@ -114,8 +114,9 @@ class Runner {
     bool uncheckable = false;
     ForEachName(condition, [&](const std::string& name) { uncheckable |= uncheckable_.contains(name); });
     if (sized_ && uncheckable) {
-      return Error(Code::kUnsupported, "asserts that sizes are equal or differ, which an exported file cannot "
-                                       "check at a call; give the symbols sizes with --static");
+      return Error(Code::kUnsupported,
+                   "asserts that sizes are equal or differ, which an exported file cannot "
+                   "check at a call; give the symbols sizes with --static");
     }
     return {};
   }

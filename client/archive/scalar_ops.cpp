@@ -84,15 +84,18 @@ const std::unordered_map<std::string_view, Function>& Functions() {
       return Function{1, [fn](Args a) -> Answer { return IsWhole(a[0]) ? Answer(a[0]) : ToInt(fn(Real(a[0]))); }};
     };
     const Function add{2, [](Args a) {
-      return Arithmetic(a, [](auto x, auto y, auto* z) { return __builtin_add_overflow(x, y, z); }, std::plus<>());
-    }};
-    const Function sub{2, [](Args a) {
-      return Arithmetic(a, [](auto x, auto y, auto* z) { return __builtin_sub_overflow(x, y, z); }, std::minus<>());
-    }};
+                         return Arithmetic(
+                             a, [](auto x, auto y, auto* z) { return __builtin_add_overflow(x, y, z); }, std::plus<>());
+                       }};
+    const Function sub{
+        2, [](Args a) {
+          return Arithmetic(a, [](auto x, auto y, auto* z) { return __builtin_sub_overflow(x, y, z); }, std::minus<>());
+        }};
     const Function mul{2, [](Args a) {
-      return Arithmetic(a, [](auto x, auto y, auto* z) { return __builtin_mul_overflow(x, y, z); },
-                        std::multiplies<>());
-    }};
+                         return Arithmetic(
+                             a, [](auto x, auto y, auto* z) { return __builtin_mul_overflow(x, y, z); },
+                             std::multiplies<>());
+                       }};
     const Function largest{2, [](Args a) -> Answer { return IsLess(a[0], a[1]) ? a[1] : a[0]; }};
     const Function least{2, [](Args a) -> Answer { return IsLess(a[1], a[0]) ? a[1] : a[0]; }};
     return new std::unordered_map<std::string_view, Function>{
@@ -102,16 +105,20 @@ const std::unordered_map<std::string_view, Function>& Functions() {
         {"_operator.floordiv", {2, FloorDiv}},
         {"_operator.mod", {2, Mod}},
         {"_operator.pow", {2, Power}},
-        {"_operator.truediv", {2, [](Args a) -> Answer {
-           if (Real(a[1]) == 0) return ZeroDivision();
-           return IValue(Real(a[0]) / Real(a[1]));
-         }}},
-        {"_operator.neg", {1, [](Args a) -> Answer {
-           if (!IsWhole(a[0])) return IValue(-Real(a[0]));
-           int64_t out = 0;
-           if (__builtin_sub_overflow(int64_t{0}, Whole(a[0]), &out)) return Overflow();
-           return IValue(out);
-         }}},
+        {"_operator.truediv",
+         {2,
+          [](Args a) -> Answer {
+            if (Real(a[1]) == 0) return ZeroDivision();
+            return IValue(Real(a[0]) / Real(a[1]));
+          }}},
+        {"_operator.neg",
+         {1,
+          [](Args a) -> Answer {
+            if (!IsWhole(a[0])) return IValue(-Real(a[0]));
+            int64_t out = 0;
+            if (__builtin_sub_overflow(int64_t{0}, Whole(a[0]), &out)) return Overflow();
+            return IValue(out);
+          }}},
         {"_operator.eq", {2, [](Args a) -> Answer { return IValue(IsEqual(a[0], a[1])); }}},
         {"_operator.ne", {2, [](Args a) -> Answer { return IValue(!IsEqual(a[0], a[1])); }}},
         {"_operator.lt", {2, [](Args a) -> Answer { return IValue(IsLess(a[0], a[1])); }}},

@@ -29,9 +29,7 @@ class Parser {
   }
 
  private:
-  Error Corrupt() const {
-    return Error(Code::kCorrupt, fmt::format("size '{}' at '{}'", whole_, rest_.substr(0, 40)));
-  }
+  Error Corrupt() const { return Error(Code::kCorrupt, fmt::format("size '{}' at '{}'", whole_, rest_.substr(0, 40))); }
   Error Unsupported(std::string_view what) const {
     return Error(Code::kUnsupported, fmt::format("size '{}' {}", whole_, what));
   }

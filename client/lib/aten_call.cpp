@@ -42,9 +42,7 @@ bool WritesOnly(const c10::FunctionSchema& schema, size_t argument) {
 }
 
 const c10::Type& Element(const c10::Type& type) {
-  return type.kind() == c10::TypeKind::OptionalType
-             ? *type.castRaw<c10::OptionalType>()->getElementType()
-             : type;
+  return type.kind() == c10::TypeKind::OptionalType ? *type.castRaw<c10::OptionalType>()->getElementType() : type;
 }
 
 // Names as torch prints them, with or without "torch." in front.
@@ -86,8 +84,7 @@ at::Tensor WrappedNumber(const c10::Scalar& scalar) {
 
 std::optional<c10::IValue> IntValue(const proto::PlanArg& arg, std::span<const int64_t> dims) {
   if (arg.kind() == ArgKind::DType) {
-    return c10::IValue(
-        static_cast<int64_t>(ScalarTypeOf(static_cast<proto::DType>(arg.ints()->Get(0)))));
+    return c10::IValue(static_cast<int64_t>(ScalarTypeOf(static_cast<proto::DType>(arg.ints()->Get(0)))));
   }
   if (arg.kind() == ArgKind::String) {
     if (const auto value = EnumValue(Bare(arg))) return c10::IValue(*value);
@@ -127,8 +124,7 @@ std::optional<c10::IValue> ListValue(const proto::PlanArg& arg, const c10::Type&
   }
 }
 
-std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type& type,
-                                      std::span<const int64_t> dims) {
+std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type& type, std::span<const int64_t> dims) {
   const auto scalar = ScalarOf(arg, dims);
   switch (type.kind()) {
     case c10::TypeKind::TensorType:
@@ -155,16 +151,14 @@ std::optional<c10::IValue> PlainValue(const proto::PlanArg& arg, const c10::Type
     case c10::TypeKind::DeviceObjType:
       if (arg.kind() == ArgKind::String) return c10::IValue(c10::Device(std::string(Bare(arg))));
       return std::nullopt;
-    case c10::TypeKind::ListType:
-      return ListValue(arg, *type.castRaw<c10::ListType>()->getElementType(), dims);
+    case c10::TypeKind::ListType: return ListValue(arg, *type.castRaw<c10::ListType>()->getElementType(), dims);
     default: return std::nullopt;
   }
 }
 
 bool HoldsTensors(const c10::Type& type) {
   return type.kind() == c10::TypeKind::ListType &&
-         Element(*type.castRaw<c10::ListType>()->getElementType()).kind() ==
-             c10::TypeKind::TensorType;
+         Element(*type.castRaw<c10::ListType>()->getElementType()).kind() == c10::TypeKind::TensorType;
 }
 
 }  // namespace
@@ -200,15 +194,13 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   const size_t outs = mode == Mode::kOut ? call.result_count() : 0;
   if (given + outs > count) {
     return Error(Code::kIncompatible,
-                 fmt::format("operator {} takes {} arguments here, the artifact gives {}", name,
-                             count, given + outs));
+                 fmt::format("operator {} takes {} arguments here, the artifact gives {}", name, count, given + outs));
   }
   for (size_t i = given; i + outs < count; ++i) {
     if (!schema.arguments()[i].default_value()) {
-      return Error(Code::kIncompatible,
-                   fmt::format("operator {} needs argument '{}', which the artifact "
-                               "does not give",
-                               name, schema.arguments()[i].name()));
+      return Error(Code::kIncompatible, fmt::format("operator {} needs argument '{}', which the artifact "
+                                                    "does not give",
+                                                    name, schema.arguments()[i].name()));
     }
   }
   TRY(call.BindGroup(groups));
@@ -249,8 +241,7 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
   const auto position = static_cast<uint32_t>(index);
   if (communicates() && index == group_at_) return c10::IValue(group_);
   if (arg.kind() == ArgKind::None) {
-    return type.kind() == c10::TypeKind::TensorType &&
-                   parameter.real_type()->kind() != c10::TypeKind::OptionalType
+    return type.kind() == c10::TypeKind::TensorType && parameter.real_type()->kind() != c10::TypeKind::OptionalType
                ? c10::IValue(at::Tensor())
                : c10::IValue();
   }
@@ -261,8 +252,7 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
     return c10::IValue(std::move(tensor));
   }
   if (HoldsTensors(type) && (arg.kind() == ArgKind::ValueList || arg.kind() == ArgKind::IntList)) {
-    const uint32_t count =
-        arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
+    const uint32_t count = arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
     for (uint32_t i = 0; i < count; ++i) {
       const int value = arg.ints()->Get(i);
       if (value < 0 || tensor_of(static_cast<uint32_t>(value)).defined()) continue;
@@ -273,26 +263,21 @@ Result<c10::IValue> AtenCall::MakeArgument(size_t index, std::span<const int64_t
   }
   if (auto value = PlainValue(arg, type, dims)) return std::move(*value);
   return Error(Code::kIncompatible,
-               fmt::format("operator {}: argument '{}' is {} here, the artifact gives {}",
-                           step_->op()->string_view(), parameter.name(), type.str(),
-                           proto::EnumNameArgKind(arg.kind())));
+               fmt::format("operator {}: argument '{}' is {} here, the artifact gives {}", step_->op()->string_view(),
+                           parameter.name(), type.str(), proto::EnumNameArgKind(arg.kind())));
 }
 
-c10::IValue AtenCall::MakeList(uint32_t argument,
-                               const std::function<at::Tensor(uint32_t)>& tensor_of) const {
+c10::IValue AtenCall::MakeList(uint32_t argument, const std::function<at::Tensor(uint32_t)>& tensor_of) const {
   const proto::PlanArg& arg = *step_->args()->Get(argument);
   const c10::Type& list = Element(*op_.schema().arguments()[argument].real_type());
-  const bool optional =
-      list.castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
-  const uint32_t count =
-      arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
+  const bool optional = list.castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType;
+  const uint32_t count = arg.kind() == ArgKind::ValueList && arg.ints() != nullptr ? arg.ints()->size() : 0;
   c10::List<at::Tensor> tensors;
   c10::List<std::optional<at::Tensor>> options;
   for (uint32_t i = 0; i < count; ++i) {
     const int value = arg.ints()->Get(i);
     if (optional) {
-      options.push_back(value < 0 ? std::nullopt
-                                  : std::optional(tensor_of(static_cast<uint32_t>(value))));
+      options.push_back(value < 0 ? std::nullopt : std::optional(tensor_of(static_cast<uint32_t>(value))));
     } else {
       tensors.push_back(value < 0 ? at::Tensor() : tensor_of(static_cast<uint32_t>(value)));
     }
@@ -311,8 +296,7 @@ Result<torch::jit::Stack> AtenCall::MakeStack(std::span<const int64_t> dims,
     TRY_ASSIGN(c10::IValue argument, MakeArgument(i, dims, tensor_of, late));
     stack.push_back(std::move(argument));
   }
-  for (size_t i = given; i + outs < parameters.size(); ++i)
-    stack.push_back(*parameters[i].default_value());
+  for (size_t i = given; i + outs < parameters.size(); ++i) stack.push_back(*parameters[i].default_value());
   for (uint32_t i = 0; i < outs; ++i) {
     const uint32_t value = step_->results()->Get(i);
     at::Tensor tensor = tensor_of(value);
@@ -331,15 +315,11 @@ void AtenCall::WaitFor(const at::Tensor& tensor) {
 void AtenCall::Invoke(torch::jit::Stack& stack) const {
   switch (direct_) {
     case Direct::kNone: op_.callBoxed(stack); return;
-    case Direct::kMm:
-      at::_ops::mm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor());
-      return;
-    case Direct::kBmm:
-      at::_ops::bmm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor());
-      return;
+    case Direct::kMm: at::_ops::mm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()); return;
+    case Direct::kBmm: at::_ops::bmm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()); return;
     case Direct::kAddmm:
-      at::_ops::addmm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(),
-                                stack[3].toScalar(), stack[4].toScalar(), stack[5].toTensor());
+      at::_ops::addmm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor(), stack[3].toScalar(),
+                                stack[4].toScalar(), stack[5].toTensor());
       return;
   }
 }

@@ -67,8 +67,7 @@ class AtenCall {
 
   explicit AtenCall(c10::OperatorHandle op) : op_(std::move(op)) {}
   Result<c10::IValue> MakeArgument(size_t index, std::span<const int64_t> dims,
-                                   const std::function<at::Tensor(uint32_t)>& tensor_of,
-                                   std::vector<Late>& late) const;
+                                   const std::function<at::Tensor(uint32_t)>& tensor_of, std::vector<Late>& late) const;
 
   c10::OperatorHandle op_;
   const proto::PlanStep* step_ = nullptr;

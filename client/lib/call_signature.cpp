@@ -19,15 +19,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = ArgumentNode::Kind;
 
-constexpr std::array<std::string_view, 13> kKinds = {
-    "tensor", "none",  "bool", "int",  "float", "text",     "dtype",
-    "device", "tuple", "list", "dict", "named", "dataclass"};
+constexpr std::array<std::string_view, 13> kKinds = {"tensor", "none",  "bool", "int",  "float", "text",     "dtype",
+                                                     "device", "tuple", "list", "dict", "named", "dataclass"};
 /// Nesting of arguments that a call site takes (arguments.cpp).
 constexpr int kDepthMax = 33;
 
-Error Corrupt(const std::string& what) {
-  return Error(Code::kCorrupt, "argument structure: " + what);
-}
+Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "argument structure: " + what); }
 
 std::string HexOf(double number) {
   std::array<char, 64> text{};
@@ -48,8 +45,7 @@ Status ReadChildren(const Json& spec, ArgumentNode& node, int depth) {
     if (node.keys.size() != node.children.size())
       return Corrupt("a container has another number of keys than of values");
   }
-  if (node.kind >= Kind::kNamed)
-    node.text = spec.at("m").get<std::string>() + ":" + spec.at("q").get<std::string>();
+  if (node.kind >= Kind::kNamed) node.text = spec.at("m").get<std::string>() + ":" + spec.at("q").get<std::string>();
   return {};
 }
 
@@ -109,8 +105,7 @@ Json JsonOf(const ArgumentNode& node) {
   }
   if (!node.keys.empty() || node.kind == Kind::kDict || node.kind == Kind::kDataclass) {
     Json& keys = spec["k"] = Json::array();
-    for (const std::string& key : node.keys)
-      keys.push_back(node.kind == Kind::kDict ? Json::parse(key) : Json(key));
+    for (const std::string& key : node.keys) keys.push_back(node.kind == Kind::kDict ? Json::parse(key) : Json(key));
   }
   Json& children = spec["c"] = Json::array();
   for (const ArgumentNode& child : node.children) children.push_back(JsonOf(child));
@@ -145,8 +140,7 @@ std::string TextOf(const ArgumentNode& node) {
     case Kind::kList: return "[" + TextOfAll(node) + "]";
     case Kind::kDict: return "{" + TextOfAll(node) + "}";
     case Kind::kNamed:
-    case Kind::kDataclass:
-      return node.text.substr(node.text.find(':') + 1) + "(" + TextOfAll(node) + ")";
+    case Kind::kDataclass: return node.text.substr(node.text.find(':') + 1) + "(" + TextOfAll(node) + ")";
   }
   return "?";
 }
@@ -157,8 +151,7 @@ class Matcher {
   explicit Matcher(uint32_t tensor_count) : numbers_(tensor_count) {}
 
   Status Take(const ArgumentNode& wanted, const ArgumentNode& given, const std::string& path) {
-    if (wanted.kind == Kind::kTensor && given.kind == Kind::kTensor)
-      return TakeTensor(wanted, given, path);
+    if (wanted.kind == Kind::kTensor && given.kind == Kind::kTensor) return TakeTensor(wanted, given, path);
     if (!IsSame(wanted, given)) return Differ(wanted, given, path);
     for (size_t i = 0; i < wanted.children.size(); ++i) {
       TRY(Take(wanted.children[i], given.children[i], PathOf(wanted, i, path)));
@@ -173,10 +166,9 @@ class Matcher {
   }
 
  private:
-  static Error Differ(const ArgumentNode& wanted, const ArgumentNode& given,
-                      const std::string& path) {
-    return Error(Code::kInvalid, fmt::format("'{}' is {}, this was compiled for {}", path,
-                                             TextOf(given), TextOf(wanted)));
+  static Error Differ(const ArgumentNode& wanted, const ArgumentNode& given, const std::string& path) {
+    return Error(Code::kInvalid,
+                 fmt::format("'{}' is {}, this was compiled for {}", path, TextOf(given), TextOf(wanted)));
   }
 
   static std::string PathOf(const ArgumentNode& node, size_t i, const std::string& path) {
@@ -186,18 +178,15 @@ class Matcher {
 
   /// Without the children, as long as there are as many.
   static bool IsSame(const ArgumentNode& wanted, const ArgumentNode& given) {
-    if (wanted.kind != given.kind || wanted.children.size() != given.children.size() ||
-        wanted.keys != given.keys)
+    if (wanted.kind != given.kind || wanted.children.size() != given.children.size() || wanted.keys != given.keys)
       return false;
     if (wanted.kind == Kind::kTensor) return true;
     return wanted.integer == given.integer && wanted.text == given.text &&
            std::bit_cast<uint64_t>(wanted.number) == std::bit_cast<uint64_t>(given.number);
   }
 
-  Status TakeTensor(const ArgumentNode& wanted, const ArgumentNode& given,
-                    const std::string& path) {
-    if (wanted.dtype != given.dtype || wanted.rank != given.rank)
-      return Differ(wanted, given, path);
+  Status TakeTensor(const ArgumentNode& wanted, const ArgumentNode& given, const std::string& path) {
+    if (wanted.dtype != given.dtype || wanted.rank != given.rank) return Differ(wanted, given, path);
     std::optional<uint32_t>& number = numbers_[wanted.tensor];
     if (number && *number != given.tensor) {
       return Error(Code::kInvalid, fmt::format("'{}' is a tensor of its own, this was compiled for "
@@ -205,10 +194,8 @@ class Matcher {
                                                path));
     }
     if (!number && std::ranges::find(numbers_, std::optional(given.tensor)) != numbers_.end()) {
-      return Error(
-          Code::kInvalid,
-          fmt::format("'{}' is passed before as well, this was compiled for a tensor of its own",
-                      path));
+      return Error(Code::kInvalid,
+                   fmt::format("'{}' is passed before as well, this was compiled for a tensor of its own", path));
     }
     number = given.tensor;
     return {};
@@ -251,8 +238,7 @@ Result<CallSignature> CallSignature::Parse(const std::string& text) {
   std::vector<bool> seen;
   for (const ArgumentNode& argument : made.positional) Count(argument, seen);
   for (const auto& [name, argument] : made.keywords) Count(argument, seen);
-  if (std::ranges::find(seen, false) != seen.end())
-    return Corrupt("the tensors are not numbered from 0 on");
+  if (std::ranges::find(seen, false) != seen.end()) return Corrupt("the tensors are not numbered from 0 on");
   made.tensor_count = static_cast<uint32_t>(seen.size());
   return made;
 }
@@ -275,28 +261,24 @@ std::string CallSignature::ToText() const {
 
 Result<std::vector<uint32_t>> CallSignature::Match(const CallSignature& given) const {
   if (given.positional.size() != positional.size()) {
-    return Error(Code::kInvalid,
-                 fmt::format("{} positional arguments, this was compiled for {}: {}",
-                             given.positional.size(), positional.size(), ToText()));
+    return Error(Code::kInvalid, fmt::format("{} positional arguments, this was compiled for {}: {}",
+                                             given.positional.size(), positional.size(), ToText()));
   }
   for (const auto& [name, argument] : given.keywords) {
     const auto same = [&name = name](const auto& keyword) { return keyword.first == name; };
     if (std::ranges::none_of(keywords, same)) {
-      return Error(Code::kInvalid,
-                   fmt::format("'{}' is passed by name, this was compiled for {}", name, ToText()));
+      return Error(Code::kInvalid, fmt::format("'{}' is passed by name, this was compiled for {}", name, ToText()));
     }
   }
   Matcher matcher(tensor_count);
   for (size_t i = 0; i < positional.size(); ++i) {
-    TRY(matcher.Take(positional[i], given.positional[i],
-                     i < names.size() ? names[i] : fmt::format("args[{}]", i)));
+    TRY(matcher.Take(positional[i], given.positional[i], i < names.size() ? names[i] : fmt::format("args[{}]", i)));
   }
   for (const auto& [name, argument] : keywords) {
     const auto same = [&name = name](const auto& keyword) { return keyword.first == name; };
     const auto found = std::ranges::find_if(given.keywords, same);
     if (found == given.keywords.end()) {
-      return Error(Code::kInvalid,
-                   fmt::format("'{}' is missing, this was compiled for {}", name, ToText()));
+      return Error(Code::kInvalid, fmt::format("'{}' is missing, this was compiled for {}", name, ToText()));
     }
     TRY(matcher.Take(argument, found->second, name));
   }

@@ -23,8 +23,8 @@ constexpr int kRestOfFrameMs = 30'000;
 Error ErrorOf(const proto::Frame& frame) {
   const auto* reply = proto::ReadMessage<proto::ErrorReply>(frame.body);
   if (reply == nullptr) return Error(Code::kCorrupt, "the daemon's error reply does not verify");
-  const bool known = reply->code() >= static_cast<uint8_t>(Code::kInvalid) &&
-                     reply->code() <= static_cast<uint8_t>(Code::kHalfDone);
+  const bool known =
+      reply->code() >= static_cast<uint8_t>(Code::kInvalid) && reply->code() <= static_cast<uint8_t>(Code::kHalfDone);
   return Error(known ? static_cast<Code>(reply->code()) : Code::kInternal,
                reply->message() == nullptr ? "" : reply->message()->str());
 }
@@ -51,15 +51,12 @@ Result<std::shared_ptr<Channel>> Channel::Connect(const std::string& path, int m
     return Error(Code::kTimeout, fmt::format("the daemon at {} took no connection within {} ms", path, ms_max));
   }
   if (connected != 0) {
-    return Error(Code::kUnavailable,
-                 fmt::format("no daemon at {}: {}", path, std::strerror(errno)));
+    return Error(Code::kUnavailable, fmt::format("no daemon at {}: {}", path, std::strerror(errno)));
   }
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-      peer.uid != geteuid()) {
-    return Error(Code::kUnavailable,
-                 fmt::format("the process that listens at {} belongs to another user", path));
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {
+    return Error(Code::kUnavailable, fmt::format("the process that listens at {} belongs to another user", path));
   }
   return std::make_shared<Channel>(std::move(socket));
 }
@@ -90,8 +87,8 @@ Result<proto::Frame> Channel::Call(proto::MessageType type, Bytes body, int dead
     if (next_request_ == 0) next_request_ = 1;
     waiting_[request];
   }
-  const auto deadline = deadline_ms < 0 ? proto::Deadline::Never()
-                                        : proto::Deadline::AfterMs(static_cast<uint64_t>(deadline_ms));
+  const auto deadline =
+      deadline_ms < 0 ? proto::Deadline::Never() : proto::Deadline::AfterMs(static_cast<uint64_t>(deadline_ms));
   if (Status sent = Send(type, request, body, deadline); !sent) {
     // The daemon may have said why before it closed: its words are read below.
     if (sent.error().code() != Code::kUnavailable) {

@@ -38,12 +38,11 @@ class LateBackend : public c10d::Backend {
                                            const c10d::AllreduceOptions& /*options*/) override {
     return Start("all_reduce", [tensor = tensors.at(0)] { tensor.mul_(2); });
   }
-  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(
-      std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
-      const c10d::AllgatherOptions& /*options*/) override {
-    return Start("all_gather", [output = outputs.at(0), input = inputs.at(0)] {
-      output.copy_(at::cat({input, input}));
-    });
+  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
+                                                                 std::vector<at::Tensor>& inputs,
+                                                                 const c10d::AllgatherOptions& /*options*/) override {
+    return Start("all_gather",
+                 [output = outputs.at(0), input = inputs.at(0)] { output.copy_(at::cat({input, input})); });
   }
 
  private:
@@ -178,7 +177,8 @@ TEST_P(Collectives, EndWithACallThatFails) {
     %p = aten.narrow_copy(%x, 0, 0, 9) : f32[9]
     %s = _c10d_functional.wait_tensor(%r, [%h]) {opaque} : f32[4]
     return %s, %p
-  })", {"1"});
+  })",
+                      {"1"});
   ASSERT_TRUE(program) << program.error().ToText();
   EXPECT_EQ(Run(**program, {at::ones({4})}), RunOutcome::kFailedAfterWrite);
   EXPECT_THAT(log_, ElementsAre("pair all_reduce", "pair waited all_reduce"));

@@ -41,8 +41,7 @@ Connection::Connection(ConnectionOptions options, proto::Endpoint endpoint)
 
 Result<std::unique_ptr<Connection>> Connection::Open(ConnectionOptions options) {
   TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(options.store_dir, options.socket, options.build));
-  std::unique_ptr<Connection> connection(
-      new Connection(std::move(options), std::move(endpoint)));
+  std::unique_ptr<Connection> connection(new Connection(std::move(options), std::move(endpoint)));
   TRY_ASSIGN(const std::shared_ptr<Channel> channel, connection->Ensure());
   return connection;
 }
@@ -114,8 +113,8 @@ Result<std::shared_ptr<Channel>> Connection::Find(int wait_ms) {
       if (channel || channel.error().code() != Code::kUnavailable) return channel;
       if (!why) why = std::move(channel).error();
     }
-    const bool is_settled = !holder || (!holder->socket.empty() &&
-                                        holder == proto::LockFile::HolderOf(endpoint_.lock_path()));
+    const bool is_settled =
+        !holder || (!holder->socket.empty() && holder == proto::LockFile::HolderOf(endpoint_.lock_path()));
     if (is_settled || std::chrono::steady_clock::now() >= deadline) {
       if (!holder) return NoDaemon();
       return Error(Code::kUnavailable, fmt::format("process {} of host {} holds the store {}, but does not answer: {}",
@@ -155,8 +154,7 @@ Result<std::shared_ptr<Channel>> Connection::Connect() {
   return running;
 }
 
-Result<proto::Frame> Connection::Call(MessageType type, MessageType reply, Bytes body,
-                                      int deadline_ms) {
+Result<proto::Frame> Connection::Call(MessageType type, MessageType reply, Bytes body, int deadline_ms) {
   std::shared_ptr<Channel> channel;
   Result<proto::Frame> answer = Error(Code::kInternal, "nothing was asked");
   // A daemon parts with connections that lie idle; whoever comes back must not notice.
@@ -167,16 +165,15 @@ Result<proto::Frame> Connection::Call(MessageType type, MessageType reply, Bytes
   }
   TRY_ASSIGN(proto::Frame frame, std::move(answer));
   if (frame.header.type != static_cast<uint16_t>(reply)) {
-    return Error(Code::kCorrupt, fmt::format("asked message {}, got message {}",
-                                             static_cast<int>(type), frame.header.type));
+    return Error(Code::kCorrupt,
+                 fmt::format("asked message {}, got message {}", static_cast<int>(type), frame.header.type));
   }
   return frame;
 }
 
 Result<LookupAnswer> Connection::Lookup(const proto::LookupT& request, int deadline_ms) {
   const Buffer body = proto::PackMessage<proto::Lookup>(request);
-  TRY_ASSIGN(proto::Frame frame,
-             Call(MessageType::Lookup, MessageType::LookupReply, body, deadline_ms));
+  TRY_ASSIGN(proto::Frame frame, Call(MessageType::Lookup, MessageType::LookupReply, body, deadline_ms));
   LookupAnswer answer;
   TRY(Unpack<proto::LookupReply>(frame, answer.reply));
   answer.files = std::move(frame.descriptors);
@@ -203,8 +200,7 @@ Result<LookupAnswer> Connection::Lookup(const proto::EntryKeyT& key, int deadlin
 
 Result<CompileAnswer> Connection::Compile(const proto::CompileT& request, int deadline_ms) {
   const Buffer body = proto::PackMessage<proto::Compile>(request);
-  TRY_ASSIGN(proto::Frame frame,
-             Call(MessageType::Compile, MessageType::CompileReply, body, deadline_ms));
+  TRY_ASSIGN(proto::Frame frame, Call(MessageType::Compile, MessageType::CompileReply, body, deadline_ms));
   CompileAnswer answer;
   TRY(Unpack<proto::CompileReply>(frame, answer.reply));
   if (answer.reply.variant == nullptr || frame.descriptors.size() != 1) {
@@ -214,14 +210,12 @@ Result<CompileAnswer> Connection::Compile(const proto::CompileT& request, int de
   return answer;
 }
 
-Result<std::string> Connection::Query(const std::string& verb, const std::string& json,
-                                      int deadline_ms) {
+Result<std::string> Connection::Query(const std::string& verb, const std::string& json, int deadline_ms) {
   proto::QueryT request;
   request.verb = verb;
   request.json = json;
   const Buffer body = proto::PackMessage<proto::Query>(request);
-  TRY_ASSIGN(const proto::Frame frame,
-             Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms));
+  TRY_ASSIGN(const proto::Frame frame, Call(MessageType::Query, MessageType::QueryReply, body, deadline_ms));
   proto::QueryReplyT reply;
   TRY(Unpack<proto::QueryReply>(frame, reply));
   return reply.json;
@@ -232,8 +226,7 @@ Result<proto::UniqueFd> Connection::Fetch(const Digest& digest, int deadline_ms)
   request.low = digest.low;
   request.high = digest.high;
   const Buffer body = proto::PackMessage<proto::Fetch>(request);
-  TRY_ASSIGN(proto::Frame frame,
-             Call(MessageType::Fetch, MessageType::FetchReply, body, deadline_ms));
+  TRY_ASSIGN(proto::Frame frame, Call(MessageType::Fetch, MessageType::FetchReply, body, deadline_ms));
   if (frame.descriptors.size() != 1) {
     return Error(Code::kCorrupt, "the fetch reply carries no artifact");
   }

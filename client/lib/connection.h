@@ -56,8 +56,7 @@ class Connection {
   Result<LookupAnswer> Lookup(const proto::EntryKeyT& key, int deadline_ms = -1, bool again = false);
   Result<CompileAnswer> Compile(const proto::CompileT& request, int deadline_ms = -1);
   /// Arguments and answer are JSON (docs/cli.md).
-  Result<std::string> Query(const std::string& verb, const std::string& json = "{}",
-                            int deadline_ms = -1);
+  Result<std::string> Query(const std::string& verb, const std::string& json = "{}", int deadline_ms = -1);
   /// The artifact of that digest as a sealed memory file.
   Result<proto::UniqueFd> Fetch(const Digest& digest, int deadline_ms = -1);
 
@@ -69,8 +68,7 @@ class Connection {
  private:
   Connection(ConnectionOptions options, proto::Endpoint endpoint);
 
-  Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body,
-                            int deadline_ms);
+  Result<proto::Frame> Call(proto::MessageType type, proto::MessageType reply, Bytes body, int deadline_ms);
   Result<std::shared_ptr<Channel>> Ensure();
   Result<std::shared_ptr<Channel>> Connect() REQUIRES(mutex_);
   /// A channel to the daemon that serves this store, which has said hello. kUnavailable: there is none; waits up to

@@ -11,9 +11,7 @@
 namespace ingot::client {
 namespace {
 
-Error Corrupt(std::string_view what) {
-  return Error(Code::kCorrupt, fmt::format("code section: {}", what));
-}
+Error Corrupt(std::string_view what) { return Error(Code::kCorrupt, fmt::format("code section: {}", what)); }
 Error Refused(std::string_view what) {
   return Error(Code::kIncompatible, fmt::format("code section: {}; compile the graph again", what));
 }
@@ -40,14 +38,12 @@ class Object {
  private:
   Status ReadHeaders() {
     const auto header = ReadAt<Elf64_Ehdr>(file_, 0);
-    if (!header || !std::equal(header->e_ident, header->e_ident + SELFMAG, ELFMAG))
-      return Corrupt("not an ELF file");
+    if (!header || !std::equal(header->e_ident, header->e_ident + SELFMAG, ELFMAG)) return Corrupt("not an ELF file");
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
         header->e_machine != EM_X86_64 || header->e_type != ET_DYN) {
       return Corrupt("not a shared object for x86-64");
     }
-    if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > 64)
-      return Corrupt("odd program headers");
+    if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > 64) return Corrupt("odd program headers");
     for (uint64_t i = 0; i < header->e_phnum; ++i) {
       const auto segment = ReadAt<Elf64_Phdr>(file_, header->e_phoff + i * sizeof(Elf64_Phdr));
       if (!segment) return Corrupt("program headers lie outside the file");
@@ -55,8 +51,7 @@ class Object {
       if (segment->p_type == PT_GNU_STACK && (segment->p_flags & PF_X) != 0)
         return Refused("it asks for an executable stack");
       if (segment->p_type != PT_LOAD && segment->p_type != PT_DYNAMIC) continue;
-      if (segment->p_offset > file_.size() ||
-          segment->p_filesz > file_.size() - segment->p_offset ||
+      if (segment->p_offset > file_.size() || segment->p_filesz > file_.size() - segment->p_offset ||
           segment->p_filesz > segment->p_memsz || segment->p_vaddr > UINT64_MAX / 2 ||
           segment->p_memsz > UINT64_MAX / 4) {
         return Corrupt("a segment lies outside the file");
@@ -70,8 +65,7 @@ class Object {
     }
     if (!dynamic_) return Corrupt("no dynamic section");
     // The loader reads the section through its address; both must name the same bytes.
-    if (OffsetOf(dynamic_->p_vaddr) != dynamic_->p_offset)
-      return Corrupt("the dynamic section is not loaded");
+    if (OffsetOf(dynamic_->p_vaddr) != dynamic_->p_offset) return Corrupt("the dynamic section is not loaded");
     return {};
   }
 
@@ -165,8 +159,7 @@ class Object {
       const auto symbol = ReadAt<Elf64_Sym>(file_, *at + i * sizeof(Elf64_Sym));
       if (!symbol) return Corrupt("the symbol table lies outside the file");
       if (symbol->st_shndx == SHN_UNDEF) return Refused("it has an undefined symbol");
-      if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
-        return Refused("it has a resolver function");
+      if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC) return Refused("it has a resolver function");
     }
     return {};
   }
@@ -178,8 +171,7 @@ class Object {
     for (uint64_t i = 0; i < bytes / sizeof(Elf64_Rela); ++i) {
       const auto entry = ReadAt<Elf64_Rela>(file_, *at + i * sizeof(Elf64_Rela));
       if (!entry) return Corrupt("relocations lie outside the file");
-      if (ELF64_R_TYPE(entry->r_info) != R_X86_64_RELATIVE)
-        return Refused("it has a relocation against a symbol");
+      if (ELF64_R_TYPE(entry->r_info) != R_X86_64_RELATIVE) return Refused("it has a relocation against a symbol");
       if (!InWritable(entry->r_offset)) return Refused("it relocates code");
     }
     return {};
@@ -187,8 +179,8 @@ class Object {
 
   bool InWritable(uint64_t address) const {
     return std::any_of(loads_.begin(), loads_.end(), [&](const Elf64_Phdr& load) {
-      return (load.p_flags & PF_W) != 0 && address >= load.p_vaddr &&
-             address - load.p_vaddr < load.p_memsz && load.p_memsz - (address - load.p_vaddr) >= 8;
+      return (load.p_flags & PF_W) != 0 && address >= load.p_vaddr && address - load.p_vaddr < load.p_memsz &&
+             load.p_memsz - (address - load.p_vaddr) >= 8;
     });
   }
 

@@ -62,8 +62,7 @@ Result<ExportedWeight> ReadWeight(const Json& spec) {
     weight.file = spec.at("file").get<std::string>();
     weight.tensor = spec.at("tensor").get<std::string>();
     weight.digest = spec.at("digest").get<std::string>();
-    if (weight.file.empty())
-      return Corrupt("weight " + weight.path + " is in a file without a name");
+    if (weight.file.empty()) return Corrupt("weight " + weight.path + " is in a file without a name");
   }
   return weight;
 }
@@ -138,8 +137,8 @@ Result<ExportedFile> ReadHeader(const Json& header, Bytes rest) {
     if (!weight.file.empty()) continue;
     weight.elements = *blob++;
     if (BytesOf(weight) == weight.elements.size()) continue;
-    return Corrupt(fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
-                              weight.elements.size()));
+    return Corrupt(
+        fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path, weight.elements.size()));
   }
   return file;
 }
@@ -182,8 +181,7 @@ Json HeaderOf(const ExportedFile& file) {
   for (const ExportedStructure& structure : file.structures) {
     Json variants = Json::array();
     for (const ExportedVariant& variant : structure.variants) variants.push_back(JsonOf(variant));
-    structures.push_back({{"arguments", Json::parse(structure.arguments.ToJson())},
-                          {"variants", std::move(variants)}});
+    structures.push_back({{"arguments", Json::parse(structure.arguments.ToJson())}, {"variants", std::move(variants)}});
   }
   Json weights = Json::array();
   for (const ExportedWeight& weight : file.weights) weights.push_back(JsonOf(weight));
@@ -198,16 +196,14 @@ Json HeaderOf(const ExportedFile& file) {
 }
 
 Status Check(const ExportedFile& file) {
-  const auto is_empty = [](const ExportedStructure& structure) {
-    return structure.variants.empty();
-  };
+  const auto is_empty = [](const ExportedStructure& structure) { return structure.variants.empty(); };
   if (file.structures.empty() || std::ranges::any_of(file.structures, is_empty)) {
     return Error(Code::kInvalid, "a file needs a variant for each argument structure");
   }
   for (const ExportedWeight& weight : file.weights) {
     if (!weight.file.empty() || BytesOf(weight) == weight.elements.size()) continue;
-    return Error(Code::kInvalid, fmt::format("weight {} has {} bytes, which its sizes do not give",
-                                             weight.path, weight.elements.size()));
+    return Error(Code::kInvalid, fmt::format("weight {} has {} bytes, which its sizes do not give", weight.path,
+                                             weight.elements.size()));
   }
   return {};
 }
@@ -220,8 +216,8 @@ Result<ExportedFile> ParseExportedFile(Bytes bytes) {
   }
   const auto version = LoadLittle<uint32_t>(bytes, 8);
   if (version != kVersion) {
-    return Error(Code::kIncompatible, fmt::format("exported file of format version {}, this build reads {}",
-                                                  version, kVersion));
+    return Error(Code::kIncompatible,
+                 fmt::format("exported file of format version {}, this build reads {}", version, kVersion));
   }
   const auto size = LoadLittle<uint64_t>(bytes, 12);
   const std::string_view digest = AsText(bytes.subspan(kHeadBytes, kDigestBytes));

@@ -16,8 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kPrefill[] =
-    R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],"kwargs":{}})";
+constexpr char kPrefill[] = R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2}],"names":["x"],"kwargs":{}})";
 constexpr char kDecode[] =
     R"({"args":[{"t":"tensor","i":0,"dtype":"float32","rank":2},{"t":"tuple","c":[{"t":"none"},
   {"t":"float","v":"0x1p-1"},{"t":"dict","k":["k",3],
@@ -29,27 +28,18 @@ class ExportedFiles : public ::testing::Test {
   static ExportedFile Small() {
     ExportedFile file;
     file.name = "block";
-    file.structures = {
-        {*CallSignature::Parse(kPrefill),
-         {{R"({"t":"dict","k":["z","a"],"c":[{"t":"leaf","i":0},{"t":"leaf","i":1}]})",
-           {{4}, {8}},
-           "s0 >= 2 and s0 <= 64",
-           {0, 1},
-           AsBytes("artifact")},
-          {R"({"t":"leaf","i":0})", {}, "", {1}, AsBytes("of one row")}}},
-        {*CallSignature::Parse(kDecode),
-         {{R"({"t":"leaf","i":0})", {}, "", {2}, AsBytes("decodes")}}}};
+    file.structures = {{*CallSignature::Parse(kPrefill),
+                        {{R"({"t":"dict","k":["z","a"],"c":[{"t":"leaf","i":0},{"t":"leaf","i":1}]})",
+                          {{4}, {8}},
+                          "s0 >= 2 and s0 <= 64",
+                          {0, 1},
+                          AsBytes("artifact")},
+                         {R"({"t":"leaf","i":0})", {}, "", {1}, AsBytes("of one row")}}},
+                       {*CallSignature::Parse(kDecode), {{R"({"t":"leaf","i":0})", {}, "", {2}, AsBytes("decodes")}}}};
     file.weights = {
         {"self.w", guards::DType::kF32, {2, 1}, {1, 2}, AsBytes("8 bytes."), "", "", ""},
         {"self.empty", guards::DType::kBF16, {0, 3}, {3, 1}, {}, "", "", ""},
-        {"self.far",
-         guards::DType::kF32,
-         {2},
-         {1},
-         {},
-         "w.safetensors",
-         "far",
-         DigestOf("8 bytes.").ToHex()}};
+        {"self.far", guards::DType::kF32, {2}, {1}, {}, "w.safetensors", "far", DigestOf("8 bytes.").ToHex()}};
     return file;
   }
   Buffer Write(const ExportedFile& file) {
@@ -130,8 +120,7 @@ TEST_F(ExportedFiles, RefuseEveryFlippedBit) {
 
 TEST_F(ExportedFiles, RefuseHeadersThatSayImpossibleThings) {
   const std::string blob = R"({"bytes":0,"digest":")" + DigestOf(std::string_view()).ToHex() + "\"}";
-  const auto header = [&](const std::string& weights, const std::string& blobs,
-                          const std::string& positions = "") {
+  const auto header = [&](const std::string& weights, const std::string& blobs, const std::string& positions = "") {
     return R"({"name":"f","structures":[{"arguments":{"args":[],"names":[],"kwargs":{}},)"
            R"("variants":[{"outputs":{},"proven":[],)"
            R"("weights":[)" +
@@ -155,14 +144,10 @@ TEST_F(ExportedFiles, RefuseHeadersThatSayImpossibleThings) {
       {R"({"name":"f","structures":[{"arguments":{"args":[],"names":[],"kwargs":{}},"variants":[]}],)"
        R"("weights":[],"blobs":[]})",
        "no variant"},
-      {R"({"name":"f","structures":[{"arguments":{"args":[]},"variants":[]}],"weights":[],"blobs":[]})",
-       "names"},
-      {header(
-           R"({"path":"w","dtype":"float32","sizes":[1],"strides":[1],"file":"","tensor":"w","digest":""})",
-           blob),
+      {R"({"name":"f","structures":[{"arguments":{"args":[]},"variants":[]}],"weights":[],"blobs":[]})", "names"},
+      {header(R"({"path":"w","dtype":"float32","sizes":[1],"strides":[1],"file":"","tensor":"w","digest":""})", blob),
        "without a name"},
-      {header(R"({"path":"w","dtype":"float32","sizes":[1],"strides":[1],"file":"f"})", blob),
-       "tensor"},
+      {header(R"({"path":"w","dtype":"float32","sizes":[1],"strides":[1],"file":"f"})", blob), "tensor"},
       {header(weight("float33", "[0]", "[1]"), two), "float33"},
       {header(weight("float32", "[1]", "[1]"), two), "sizes"},
       {header(weight("float32", "[0]", "[]"), two), "sizes"},
@@ -201,8 +186,8 @@ class Signatures : public ::testing::Test {
  protected:
   static CallSignature Of(const std::string& args, const std::string& kwargs = "",
                           const std::string& names = R"("x")") {
-    auto made = CallSignature::Parse(R"({"args":[)" + args + R"(],"names":[)" + names +
-                                     R"(],"kwargs":{)" + kwargs + "}}");
+    auto made =
+        CallSignature::Parse(R"({"args":[)" + args + R"(],"names":[)" + names + R"(],"kwargs":{)" + kwargs + "}}");
     EXPECT_TRUE(made) << made.error().ToText();
     return made ? *made : CallSignature();
   }
@@ -213,42 +198,36 @@ class Signatures : public ::testing::Test {
     return matched.error().message();
   }
   static std::string Tensor(int number, const std::string& dtype = "float32", int rank = 2) {
-    return R"({"t":"tensor","i":)" + std::to_string(number) + R"(,"dtype":")" + dtype +
-           R"(","rank":)" + std::to_string(rank) + "}";
+    return R"({"t":"tensor","i":)" + std::to_string(number) + R"(,"dtype":")" + dtype + R"(","rank":)" +
+           std::to_string(rank) + "}";
   }
 };
 
 TEST_F(Signatures, TellCallsApart) {
-  const CallSignature wanted =
-      Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"int","v":3},{"t":"none"}]})",
-         R"("mask":)" + Tensor(1, "bool", 1) + R"(,"scale":{"t":"float","v":"0x1p-1"})");
+  const CallSignature wanted = Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"int","v":3},{"t":"none"}]})",
+                                  R"("mask":)" + Tensor(1, "bool", 1) + R"(,"scale":{"t":"float","v":"0x1p-1"})");
   EXPECT_EQ(wanted.ToText(), "(x: float32[2 dims], [3, None], mask=bool[1 dims], scale=0.5)");
   EXPECT_EQ(Why(wanted, wanted), "");
   const std::string list = R"(,{"t":"list","c":[{"t":"int","v":3},{"t":"none"}]})";
-  const std::string mask = R"("mask":)" + Tensor(1, "bool", 1),
-                    scale = R"("scale":{"t":"float","v":"0x1p-1"})";
+  const std::string mask = R"("mask":)" + Tensor(1, "bool", 1), scale = R"("scale":{"t":"float","v":"0x1p-1"})";
   const std::pair<CallSignature, std::string> others[] = {
       {Of(Tensor(0), mask + "," + scale), "1 positional arguments, this was compiled for 2"},
       {Of(Tensor(0, "float64") + list, mask + "," + scale),
        "'x' is float64[2 dims], this was compiled for float32[2 dims]"},
       {Of(Tensor(0, "float32", 3) + list, mask + "," + scale), "'x' is float32[3 dims]"},
-      {Of(R"({"t":"none"})" + list, R"("mask":)" + Tensor(0, "bool", 1) + "," + scale),
-       "'x' is None"},
+      {Of(R"({"t":"none"})" + list, R"("mask":)" + Tensor(0, "bool", 1) + "," + scale), "'x' is None"},
       {Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"int","v":4},{"t":"none"}]})", mask + "," + scale),
        "'args[1][0]' is 4, this was compiled for 3"},
-      {Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"bool","v":true},{"t":"none"}]})",
-          mask + "," + scale),
+      {Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"bool","v":true},{"t":"none"}]})", mask + "," + scale),
        "'args[1][0]' is True"},
       {Of(Tensor(0) + R"(,{"t":"tuple","c":[{"t":"int","v":3},{"t":"none"}]})", mask + "," + scale),
        "'args[1]' is (3, None)"},
-      {Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"int","v":3}]})", mask + "," + scale),
-       "'args[1]' is [3]"},
+      {Of(Tensor(0) + R"(,{"t":"list","c":[{"t":"int","v":3}]})", mask + "," + scale), "'args[1]' is [3]"},
       {Of(Tensor(0) + list, mask + R"(,"scale":{"t":"float","v":"0x1p-2"})"),
        "'scale' is 0.25, this was compiled for 0.5"},
       {Of(Tensor(0) + list, mask + R"(,"scale":{"t":"int","v":0})"), "'scale' is 0, "},
       {Of(Tensor(0) + list, mask), "'scale' is missing"},
-      {Of(Tensor(0) + list, mask + "," + scale + R"(,"more":{"t":"none"})"),
-       "'more' is passed by name"},
+      {Of(Tensor(0) + list, mask + "," + scale + R"(,"more":{"t":"none"})"), "'more' is passed by name"},
   };
   for (const auto& [given, message] : others) EXPECT_THAT(Why(wanted, given), HasSubstr(message));
 }
@@ -257,11 +236,9 @@ TEST_F(Signatures, SayWhereTensorsStand) {
   const CallSignature wanted = Of(Tensor(0), R"("a":)" + Tensor(1) + R"(,"b":)" + Tensor(2));
   const CallSignature given = Of(Tensor(0), R"("b":)" + Tensor(1) + R"(,"a":)" + Tensor(2));
   EXPECT_EQ(*wanted.Match(given), (std::vector<uint32_t>{0, 2, 1}));
-  EXPECT_TRUE(wanted.TakesTensors(
-      {{guards::DType::kF32, 2}, {guards::DType::kF32, 2}, {guards::DType::kF32, 2}}));
+  EXPECT_TRUE(wanted.TakesTensors({{guards::DType::kF32, 2}, {guards::DType::kF32, 2}, {guards::DType::kF32, 2}}));
   EXPECT_FALSE(wanted.TakesTensors({{guards::DType::kF32, 2}, {guards::DType::kF32, 2}}));
-  EXPECT_FALSE(
-      wanted.TakesTensors({{guards::DType::kF32, 2}, {guards::DType::kF32, 2}, {std::nullopt, 2}}));
+  EXPECT_FALSE(wanted.TakesTensors({{guards::DType::kF32, 2}, {guards::DType::kF32, 2}, {std::nullopt, 2}}));
 }
 
 TEST_F(Signatures, KnowATensorInTwoPlaces) {
@@ -285,12 +262,11 @@ TEST_F(Signatures, ReadBackWhatTheySay) {
     EXPECT_EQ(first->ToJson(), second->ToJson());
     EXPECT_EQ(Why(*first, *second), "");
   }
-  for (const char* const text :
-       {"", "[]", "{}", R"({"args":[{"t":"set"}],"names":[],"kwargs":{}})",
-        R"({"args":[{"t":"tensor","i":1,"dtype":"float32","rank":1}],"names":[],"kwargs":{}})",
-        R"({"args":[{"t":"tensor","i":0,"dtype":"f","rank":1}],"names":[],"kwargs":{}})",
-        R"({"args":[{"t":"dict","k":[],"c":[{"t":"none"}]}],"names":[],"kwargs":{}})",
-        R"({"args":[{"t":"float","v":"x"}],"names":[],"kwargs":{}})"}) {
+  for (const char* const text : {"", "[]", "{}", R"({"args":[{"t":"set"}],"names":[],"kwargs":{}})",
+                                 R"({"args":[{"t":"tensor","i":1,"dtype":"float32","rank":1}],"names":[],"kwargs":{}})",
+                                 R"({"args":[{"t":"tensor","i":0,"dtype":"f","rank":1}],"names":[],"kwargs":{}})",
+                                 R"({"args":[{"t":"dict","k":[],"c":[{"t":"none"}]}],"names":[],"kwargs":{}})",
+                                 R"({"args":[{"t":"float","v":"x"}],"names":[],"kwargs":{}})"}) {
     const auto read = CallSignature::Parse(text);
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().code(), Code::kCorrupt);
@@ -353,12 +329,10 @@ TEST_F(WeightFiles, AreHeldAgainstWhatWasExported) {
 TEST_F(WeightFiles, AreNeverReadPastTheirEnds) {
   ASSERT_TRUE(WeightFile::Write(path_, weights_));
   Buffer bytes = *RealFilesystem().Read(path_, 1 << 20);
-  for (size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(ParseSafetensors(Bytes(bytes).first(size))) << size;
+  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(ParseSafetensors(Bytes(bytes).first(size))) << size;
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
-    const auto read = ParseSafetensors(
-        bytes);  // Without digests of its own a flipped bit may read as another name.
+    const auto read = ParseSafetensors(bytes);  // Without digests of its own a flipped bit may read as another name.
     for (const auto& [name, tensor] : read ? *read : std::map<std::string, StoredTensor>()) {
       ASSERT_GE(tensor.elements.data(), bytes.data());
       ASSERT_LE(tensor.elements.data() + tensor.elements.size(), bytes.data() + bytes.size());

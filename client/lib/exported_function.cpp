@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "base/filesystem.h"
-#include "client/lib/made_inputs.h"
 #include "client/lib/exported_file.h"
 #include "client/lib/guard_table.h"
+#include "client/lib/made_inputs.h"
 #include "client/lib/weight_file.h"
 
 namespace ingot::client {
@@ -32,8 +32,7 @@ Result<at::Tensor> TensorOf(const ExportedWeight& weight) {
     at::Tensor made = at::empty_strided(weight.sizes, weight.strides, dtype);
     // An expanded tensor has one element for many indices, all of them equal.
     bool overlaps = false;
-    for (size_t i = 0; i < weight.sizes.size(); ++i)
-      overlaps |= weight.sizes[i] > 1 && weight.strides[i] == 0;
+    for (size_t i = 0; i < weight.sizes.size(); ++i) overlaps |= weight.sizes[i] > 1 && weight.strides[i] == 0;
     if (!overlaps) return made.copy_(flat);
     at::Tensor source = flat;
     at::Tensor target = made;
@@ -50,8 +49,7 @@ Result<at::Tensor> TensorOf(const ExportedWeight& weight) {
 }
 
 /// The weights of a file as tensors, wherever their elements are.
-Result<std::vector<at::Tensor>> ReadWeights(std::vector<ExportedWeight> weights,
-                                            const std::string& path) {
+Result<std::vector<at::Tensor>> ReadWeights(std::vector<ExportedWeight> weights, const std::string& path) {
   std::map<std::string, WeightFile> files;
   std::vector<at::Tensor> tensors;
   for (ExportedWeight& weight : weights) {
@@ -82,20 +80,17 @@ Result<ExportedFunction> Read(const std::string& path) {
     made.arguments = structure.arguments;
     for (const ExportedVariant& variant : structure.variants) {
       TRY_ASSIGN(SizeRule rule, SizeRule::Make(variant.proven, variant.range));
-      TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact,
-                 LoadedArtifact::Open(variant.artifact));
+      TRY_ASSIGN(std::shared_ptr<const LoadedArtifact> artifact, LoadedArtifact::Open(variant.artifact));
       const auto* inputs = artifact->manifest().inputs();
       TRY_ASSIGN(const MadeInputs made_inputs, MadeInputs::Of(artifact->manifest()));
       const size_t taken = inputs == nullptr ? 0 : inputs->size() - made_inputs.size();
       if (taken != structure.arguments.tensor_count) {
-        return Error(Code::kCorrupt,
-                     fmt::format("code for {} tensors, the argument structure has {}", taken,
-                                 structure.arguments.tensor_count));
+        return Error(Code::kCorrupt, fmt::format("code for {} tensors, the argument structure has {}", taken,
+                                                 structure.arguments.tensor_count));
       }
       std::vector<at::Tensor> weights;
       for (const uint32_t number : variant.weights) weights.push_back(tensors[number]);
-      TRY_ASSIGN(std::shared_ptr<Program> program,
-                 Program::Bind(std::move(artifact), std::move(weights)));
+      TRY_ASSIGN(std::shared_ptr<Program> program, Program::Bind(std::move(artifact), std::move(weights)));
       made.outputs.push_back(variant.outputs);
       made.programs.emplace_back(std::move(program), std::move(rule));
     }
@@ -105,8 +100,7 @@ Result<ExportedFunction> Read(const std::string& path) {
 
 std::vector<std::string> TextsOf(const std::vector<ExportedFunction::Structure>& structures) {
   std::vector<std::string> texts;
-  for (const ExportedFunction::Structure& structure : structures)
-    texts.push_back(structure.arguments.ToText());
+  for (const ExportedFunction::Structure& structure : structures) texts.push_back(structure.arguments.ToText());
   return texts;
 }
 
@@ -125,10 +119,9 @@ Result<ExportedFunction::Found> ExportedFunction::Find(const CallSignature& give
     if (tensors) return Found{i, *std::move(tensors)};
     differences.push_back(tensors.error().message());
   }
-  if (differences.size() == 1)
-    return Error(Code::kInvalid, fmt::format("{}: {}", name, differences.front()));
-  std::string text = fmt::format("{}: none of {} argument structures is that of {}", name,
-                                 structures.size(), given.ToText());
+  if (differences.size() == 1) return Error(Code::kInvalid, fmt::format("{}: {}", name, differences.front()));
+  std::string text =
+      fmt::format("{}: none of {} argument structures is that of {}", name, structures.size(), given.ToText());
   for (size_t i = 0; i < differences.size(); ++i) {
     text += fmt::format("; {}: {}", structures[i].arguments.ToText(), differences[i]);
   }
@@ -139,28 +132,24 @@ Result<size_t> ExportedFunction::FindByTensors(std::span<const at::Tensor> tenso
   CallSignature::TensorKinds kinds;
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined())
-      return Error(Code::kInvalid,
-                   fmt::format("{}: input {} is an undefined tensor", name, kinds.size()));
+      return Error(Code::kInvalid, fmt::format("{}: input {} is an undefined tensor", name, kinds.size()));
     kinds.emplace_back(ElementTypeOf(tensor.scalar_type()), static_cast<size_t>(tensor.dim()));
   }
   std::optional<size_t> found;
   for (size_t i = 0; i < structures.size(); ++i) {
     if (!structures[i].arguments.TakesTensors(kinds)) continue;
     if (found) {
-      return Error(
-          Code::kInvalid,
-          fmt::format(
-              "{}: tensors alone do not say which argument structure is meant: {}; pass all "
-              "arguments to Call",
-              name, fmt::join(TextsOf(structures), " or ")));
+      return Error(Code::kInvalid,
+                   fmt::format("{}: tensors alone do not say which argument structure is meant: {}; pass all "
+                               "arguments to Call",
+                               name, fmt::join(TextsOf(structures), " or ")));
     }
     found = i;
   }
   // Where there is one, its code says best what does not fit.
   if (found || structures.size() == 1) return found.value_or(0);
-  return Error(Code::kInvalid,
-               fmt::format("{}: these {} tensors are those of no argument structure: {}", name,
-                           tensors.size(), fmt::join(TextsOf(structures), " or ")));
+  return Error(Code::kInvalid, fmt::format("{}: these {} tensors are those of no argument structure: {}", name,
+                                           tensors.size(), fmt::join(TextsOf(structures), " or ")));
 }
 
 }  // namespace ingot::client

@@ -50,22 +50,20 @@ class Reader {
       TRY(ReadDict(value.toGenericDict(), path, node));
     } else {
       return Error(Code::kUnsupported,
-                   fmt::format("'{}' is a {}, which is no argument of an exported file", path,
-                               value.tagKind()));
+                   fmt::format("'{}' is a {}, which is no argument of an exported file", path, value.tagKind()));
     }
     return node;
   }
 
  private:
   Result<ArgumentNode> ReadTensor(const at::Tensor& tensor, const std::string& path) {
-    if (!tensor.defined())
-      return Error(Code::kInvalid, fmt::format("'{}' is an undefined tensor", path));
+    if (!tensor.defined()) return Error(Code::kInvalid, fmt::format("'{}' is an undefined tensor", path));
     ArgumentNode node;
     node.kind = Kind::kTensor;
     const auto dtype = ElementTypeOf(tensor.scalar_type());
     if (!dtype) {
-      return Error(Code::kUnsupported, fmt::format("'{}' has the element type {}", path,
-                                                   at::toString(tensor.scalar_type())));
+      return Error(Code::kUnsupported,
+                   fmt::format("'{}' has the element type {}", path, at::toString(tensor.scalar_type())));
     }
     node.dtype = *dtype;
     node.rank = static_cast<uint32_t>(tensor.dim());
@@ -87,14 +85,12 @@ class Reader {
   Status ReadDict(const c10::impl::GenericDict& dict, const std::string& path, ArgumentNode& node) {
     for (const auto& entry : dict) {
       if (!entry.key().isString() && !entry.key().isInt()) {
-        return Error(Code::kUnsupported,
-                     fmt::format("'{}' has keys that are neither strings nor integers", path));
+        return Error(Code::kUnsupported, fmt::format("'{}' has keys that are neither strings nor integers", path));
       }
-      const nlohmann::json key = entry.key().isString() ? nlohmann::json(entry.key().toStringRef())
-                                                        : nlohmann::json(entry.key().toInt());
+      const nlohmann::json key =
+          entry.key().isString() ? nlohmann::json(entry.key().toStringRef()) : nlohmann::json(entry.key().toInt());
       node.keys.push_back(key.dump());
-      TRY_ASSIGN(ArgumentNode made,
-                 Read(entry.value(), fmt::format("{}[{}]", path, node.keys.back())));
+      TRY_ASSIGN(ArgumentNode made, Read(entry.value(), fmt::format("{}[{}]", path, node.keys.back())));
       node.children.push_back(std::move(made));
     }
     return {};
@@ -105,14 +101,12 @@ class Reader {
 
 }  // namespace
 
-Result<GivenArguments> GivenArguments::Of(
-    std::span<const c10::IValue> positional,
-    std::span<const std::pair<std::string, c10::IValue>> keywords) {
+Result<GivenArguments> GivenArguments::Of(std::span<const c10::IValue> positional,
+                                          std::span<const std::pair<std::string, c10::IValue>> keywords) {
   GivenArguments given;
   Reader reader(given.tensors);
   for (const c10::IValue& value : positional) {
-    TRY_ASSIGN(ArgumentNode node,
-               reader.Read(value, fmt::format("args[{}]", given.signature.positional.size())));
+    TRY_ASSIGN(ArgumentNode node, reader.Read(value, fmt::format("args[{}]", given.signature.positional.size())));
     given.signature.positional.push_back(std::move(node));
   }
   for (const auto& [name, value] : keywords) {

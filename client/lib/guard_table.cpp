@@ -12,9 +12,9 @@
 namespace ingot::client {
 namespace {
 
-constexpr at::ScalarType kScalarTypes[] = {
-    at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong,
-    at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+constexpr at::ScalarType kScalarTypes[] = {at::kBool,  at::kByte,   at::kChar,         at::kShort,
+                                           at::kInt,   at::kLong,   at::kHalf,         at::kBFloat16,
+                                           at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
 
 // Keys of an ordinary tensor, taken from one: the set differs between versions of torch.
 uint64_t PlainKeys() {
@@ -74,8 +74,7 @@ GuardTable::GuardTable(const proto::Manifest& manifest, const guards::InputSpecs
 bool GuardTable::KindHolds(size_t index, const at::Tensor& tensor) const {
   if (is_never_ || !tensor.defined()) return false;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return IsPlain(impl, plain_keys_) && impl.dtype() == dtypes_[index] &&
-         impl.sizes().size() == rules_.RankOf(index);
+  return IsPlain(impl, plain_keys_) && impl.dtype() == dtypes_[index] && impl.sizes().size() == rules_.RankOf(index);
 }
 
 bool GuardTable::CheckKinds(const at::Tensor* const* tensors) const {
@@ -106,8 +105,8 @@ std::string GuardTable::ExplainKind(size_t index, const at::Tensor& tensor) cons
     return fmt::format("{}: dtype {}, this variant needs {}", who, tensor.dtype().name(), dtypes_[index].name());
   }
   if (!IsPlain(*tensor.unsafeGetTensorImpl(), plain_keys_)) {
-    return fmt::format("{}: a tensor with dispatch keys {}, this variant needs a plain strided one",
-                       who, c10::toString(tensor.key_set()));
+    return fmt::format("{}: a tensor with dispatch keys {}, this variant needs a plain strided one", who,
+                       c10::toString(tensor.key_set()));
   }
   return fmt::format("{}: {} dimensions, this variant needs {}", who, tensor.dim(), rules_.RankOf(index));
 }

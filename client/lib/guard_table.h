@@ -33,8 +33,7 @@ class GuardTable {
   bool CheckOne(size_t index, const at::Tensor& tensor, const int64_t* symbols) const;
   /// The first rule that fails, in words; empty when all hold. `read_symbols` gives the symbol
   /// values once the kinds are known to hold.
-  std::string Explain(const at::Tensor* const* tensors, size_t count,
-                      const std::vector<int64_t>* symbols) const;
+  std::string Explain(const at::Tensor* const* tensors, size_t count, const std::vector<int64_t>* symbols) const;
 
  private:
   bool KindHolds(size_t index, const at::Tensor& tensor) const;

@@ -198,7 +198,8 @@ guards::TensorView ViewOf(const at::Tensor& tensor) {
                               : tensor.scalar_type() == at::kLong ? guards::DType::kI64
                               : tensor.scalar_type() == at::kInt  ? guards::DType::kI32
                                                                   : guards::DType::kBF16;
-  return {.dtype = dtype, .sizes = {tensor.sizes().data(), tensor.sizes().size()},
+  return {.dtype = dtype,
+          .sizes = {tensor.sizes().data(), tensor.sizes().size()},
           .strides = {tensor.strides().data(), tensor.strides().size()}};
 }
 

@@ -98,8 +98,8 @@ Status Instance::EvaluateShapes() {
       shape.strides.push_back(at(value.strides()->Get(i)));
       if (shape.sizes.back() < 0 || shape.strides.back() < 0 ||
           __builtin_mul_overflow(shape.elements, shape.sizes.back(), &shape.elements)) {
-        return Error(Code::kCorrupt, fmt::format("value {}: size {} and stride {} at dim {}", id,
-                                                 shape.sizes.back(), shape.strides.back(), i));
+        return Error(Code::kCorrupt, fmt::format("value {}: size {} and stride {} at dim {}", id, shape.sizes.back(),
+                                                 shape.strides.back(), i));
       }
     }
     shape.offset = at(value.offset());
@@ -128,8 +128,8 @@ Status Instance::CheckExtents() const {
     }
     const int64_t item = ItemSize(shape.dtype);
     if (overflow || last >= storage_bytes_[shape.storage] / item) {
-      return Error(Code::kCorrupt, fmt::format("value {} ends at element {} of a storage of {} bytes",
-                                               id, last, storage_bytes_[shape.storage]));
+      return Error(Code::kCorrupt, fmt::format("value {} ends at element {} of a storage of {} bytes", id, last,
+                                               storage_bytes_[shape.storage]));
     }
   }
   const auto* constants = image_->manifest->constants();
@@ -227,8 +227,7 @@ void Instance::BindFixed(const std::vector<at::Tensor>& weights) {
 // The tensor of a value whose memory is the same for each call; undefined for others.
 at::Tensor Instance::FixedTensor(uint32_t value) {
   const proto::StorageKind kind = image_->storage(shapes_[value].storage).kind();
-  if (kind != proto::StorageKind::Arena && kind != proto::StorageKind::Weight &&
-      kind != proto::StorageKind::Constant) {
+  if (kind != proto::StorageKind::Arena && kind != proto::StorageKind::Weight && kind != proto::StorageKind::Constant) {
     return {};
   }
   if (!tensors_[value].defined()) {
@@ -263,14 +262,13 @@ at::Tensor Instance::MakeTensor(uint32_t value) {
   if (storage.kind() == proto::StorageKind::Output) {
     return WindowOf(owners_[shape.storage].storage(), shape.dtype, shape.sizes, shape.strides, shape.offset);
   }
-  const at::Tensor& owner = storage.kind() == proto::StorageKind::Input ? *inputs_[storage.index()]
-                                                                         : owners_[shape.storage];
+  const at::Tensor& owner =
+      storage.kind() == proto::StorageKind::Input ? *inputs_[storage.index()] : owners_[shape.storage];
   if (shape.offset == 0 && owner.sizes() == at::IntArrayRef(shape.sizes) &&
       owner.strides() == at::IntArrayRef(shape.strides)) {
     return owner;
   }
-  return WindowOf(owner.storage(), shape.dtype, shape.sizes, shape.strides,
-                  owner.storage_offset() + shape.offset);
+  return WindowOf(owner.storage(), shape.dtype, shape.sizes, shape.strides, owner.storage_offset() + shape.offset);
 }
 
 }  // namespace ingot::client

@@ -65,7 +65,10 @@ class Instance {
     int64_t grain = 0;
     int64_t scratch_bytes = 0;  // of each thread
     std::vector<int64_t> symbols;
-    struct Pointer { uint32_t storage; int64_t offset; };
+    struct Pointer {
+      uint32_t storage;
+      int64_t offset;
+    };
     std::vector<Pointer> pointers;
     std::vector<void*> buffers;
   };

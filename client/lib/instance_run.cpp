@@ -14,9 +14,9 @@
 #include <cstring>
 
 #include "client/lib/generator_state.h"
+#include "client/lib/guard_table.h"
 #include "client/lib/instance.h"
 #include "client/lib/tensor_memory.h"
-#include "client/lib/guard_table.h"
 
 namespace ingot::client {
 namespace {
@@ -64,8 +64,8 @@ ScalarText ReadElement(const uint8_t* at, at::ScalarType dtype) {
 }
 
 ScalarText ReadExpected(const proto::PlanArg& arg, const std::vector<int64_t>& dims) {
-  const bool is_bool = arg.kind() == proto::ArgKind::Bool ||
-                       (arg.kind() == proto::ArgKind::Number && arg.number_kind() == 0);
+  const bool is_bool =
+      arg.kind() == proto::ArgKind::Bool || (arg.kind() == proto::ArgKind::Number && arg.number_kind() == 0);
   if (arg.floats() != nullptr && arg.floats()->size() == 1) {
     return {fmt::format("{}", arg.floats()->Get(0)), arg.floats()->Get(0), 0, true};
   }
@@ -100,8 +100,7 @@ void Instance::EachWritten(Visit visit) const {
   }
 }
 
-RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
-                         std::string& why,
+RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
                          bool check_values) {
   check_values_ = check_values;
   wrote_ = false;
@@ -216,7 +215,8 @@ Instance::Done Instance::RunStep(uint32_t at, std::string& why) {
   switch (step.kind()) {
     case proto::StepKind::Kernel: {
       const int32_t status = RunKernel(launches_[index_of_step_[at]]);
-      if (status == INGOT_KERNEL_OK) [[likely]] return Done::kYes;
+      if (status == INGOT_KERNEL_OK) [[likely]]
+        return Done::kYes;
       why = status == INGOT_KERNEL_INDEX_OUT_OF_RANGE
                 ? "an index read from a tensor lies outside the indexed dimension"
                 : fmt::format("kernel {} gave status {}",
@@ -255,8 +255,8 @@ int32_t Instance::RunKernel(Launch& launch) {
 void Instance::FillLate(Call& call) {
   const std::function<at::Tensor(uint32_t)> tensor_of = [this](uint32_t value) { return TensorOf(value); };
   for (const AtenCall::Late& late : call.late) {
-    stack_[late.argument] = late.in_list ? call.aten->MakeList(late.argument, tensor_of)
-                                         : c10::IValue(TensorOf(late.value));
+    stack_[late.argument] =
+        late.in_list ? call.aten->MakeList(late.argument, tensor_of) : c10::IValue(TensorOf(late.value));
   }
 }
 
@@ -279,8 +279,10 @@ Instance::Done Instance::TakeResults(uint32_t at, const Call& call, std::string&
   const proto::PlanStep& step = call.aten->step();
   std::vector<at::Tensor> tensors;
   for (c10::IValue& result : stack_) {
-    if (result.isTensor() && result.toTensor().defined()) tensors.push_back(std::move(result).toTensor());
-    else if (result.isTensorList()) for (const at::Tensor& tensor : result.toTensorVector()) tensors.push_back(tensor);
+    if (result.isTensor() && result.toTensor().defined())
+      tensors.push_back(std::move(result).toTensor());
+    else if (result.isTensorList())
+      for (const at::Tensor& tensor : result.toTensorVector()) tensors.push_back(tensor);
   }
   if (tensors.size() != call.aten->result_count()) {
     why = fmt::format("{} gave {} tensors, the recording {}", step.op()->string_view(), tensors.size(),
@@ -350,8 +352,8 @@ Instance::Done Instance::TakeResult(uint32_t value, at::Tensor tensor, std::stri
   }
   if (image_->storage(shape.storage).kind() != proto::StorageKind::Returned)
     return CopyResult(shape, std::move(tensor), TensorOf(value), why);
-  if (!FitsStrides(value, tensor) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided ||
-      tensor.is_conj() || tensor.is_neg() || UsesPlannedMemory(tensor)) {
+  if (!FitsStrides(value, tensor) || !tensor.device().is_cpu() || tensor.layout() != at::kStrided || tensor.is_conj() ||
+      tensor.is_neg() || UsesPlannedMemory(tensor)) {
     at::Tensor copy = at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype);
     if (const Done done = CopyResult(shape, std::move(tensor), copy, why); done != Done::kYes) return done;
     tensor = std::move(copy);

@@ -37,14 +37,15 @@ void Lane::SetWeights(std::shared_ptr<const Weights> weights, uint64_t generatio
 bool Lane::WeightsStayed() {
   bool stayed = true;
   for (size_t i = 0; i < addresses_.size(); ++i) stayed &= addresses_[i] == AddressOf((*weights_)[i]);
-  if (stayed) [[likely]] return true;
+  if (stayed) [[likely]]
+    return true;
   SetWeights(weights_, generation_);
   return false;
 }
 
-Result<Instance*> Lane::Find(const std::shared_ptr<const PlanImage>& image,
-                             std::span<const int64_t> symbols) {
-  if (latest_ != nullptr && Serves(*latest_, symbols)) [[likely]] return latest_;
+Result<Instance*> Lane::Find(const std::shared_ptr<const PlanImage>& image, std::span<const int64_t> symbols) {
+  if (latest_ != nullptr && Serves(*latest_, symbols)) [[likely]]
+    return latest_;
   latest_ = nullptr;
   const uint64_t hash = HashOf(symbols);
   for (auto [at, end] = instances_.equal_range(hash); at != end; ++at) {
@@ -70,9 +71,8 @@ Result<std::unique_ptr<Instance>> Lane::Make(const std::shared_ptr<const PlanIma
 }
 
 void Lane::DropOldest() {
-  instances_.erase(std::ranges::min_element(instances_, [](const auto& a, const auto& b) {
-    return a.second->last_used < b.second->last_used;
-  }));
+  instances_.erase(std::ranges::min_element(
+      instances_, [](const auto& a, const auto& b) { return a.second->last_used < b.second->last_used; }));
 }
 
 LanePool::~LanePool() { delete latest_.load(); }

@@ -15,8 +15,7 @@
 
 namespace ingot::client {
 
-Result<std::shared_ptr<const LoadedArtifact>> LoadedArtifact::Open(proto::UniqueFd file,
-                                                                   Digest expected) {
+Result<std::shared_ptr<const LoadedArtifact>> LoadedArtifact::Open(proto::UniqueFd file, Digest expected) {
   std::shared_ptr<LoadedArtifact> artifact(new LoadedArtifact());
   TRY(artifact->Load(file.get(), expected));
   return std::shared_ptr<const LoadedArtifact>(std::move(artifact));
@@ -42,14 +41,13 @@ Status LoadedArtifact::Load(int file, Digest expected) {
   const auto size = static_cast<size_t>(facts.st_size);
   void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
-    return Error(Code::kExhausted,
-                 fmt::format("artifact: cannot map {} bytes: {}", size, std::strerror(errno)));
+    return Error(Code::kExhausted, fmt::format("artifact: cannot map {} bytes: {}", size, std::strerror(errno)));
   }
   bytes_ = {static_cast<const uint8_t*>(memory), size};
   digest_ = DigestOf(bytes_);
   if (digest_ != expected) {
-    return Error(Code::kCorrupt, fmt::format("artifact: bytes have digest {}, expected {}",
-                                             digest_.ToHex(), expected.ToHex()));
+    return Error(Code::kCorrupt,
+                 fmt::format("artifact: bytes have digest {}, expected {}", digest_.ToHex(), expected.ToHex()));
   }
   TRY_ASSIGN(view_, proto::OpenArtifact(bytes_));
   manifest_ = proto::GetManifest(view_.manifest.data());
@@ -59,18 +57,17 @@ Status LoadedArtifact::Load(int file, Digest expected) {
 
 Status LoadedArtifact::Admit() const {
   if (manifest_->abi() != INGOT_KERNEL_ABI_VERSION) {
-    return Error(Code::kIncompatible, fmt::format("artifact: kernel ABI {}, this build runs {}",
-                                                  manifest_->abi(), INGOT_KERNEL_ABI_VERSION));
+    return Error(Code::kIncompatible, fmt::format("artifact: kernel ABI {}, this build runs {}", manifest_->abi(),
+                                                  INGOT_KERNEL_ABI_VERSION));
   }
-  if (const auto* provenance = manifest_->provenance();
-      provenance != nullptr && provenance->features() != nullptr) {
+  if (const auto* provenance = manifest_->provenance(); provenance != nullptr && provenance->features() != nullptr) {
     std::vector<std::string_view> needed;
     for (const auto* feature : *provenance->features()) needed.push_back(feature->string_view());
     const std::vector<std::string> missing = MissingCpuFeatures(needed);
     if (!missing.empty()) {
-      return Error(Code::kIncompatible,
-                   fmt::format("artifact: made for a CPU with {}, which this one lacks; compile "
-                               "for this machine", fmt::join(missing, ", ")));
+      return Error(Code::kIncompatible, fmt::format("artifact: made for a CPU with {}, which this one lacks; compile "
+                                                    "for this machine",
+                                                    fmt::join(missing, ", ")));
     }
   }
   TRY(CheckManifest(*manifest_, view_.constants.size()));
@@ -93,8 +90,8 @@ Status LoadedArtifact::LinkCode() {
   for (const auto* kernel : *manifest_->kernels()) {
     void* symbol = dlsym(library_, kernel->symbol()->c_str());
     if (symbol == nullptr) {
-      return Error(Code::kCorrupt, fmt::format("artifact: the code has no symbol '{}'",
-                                               kernel->symbol()->string_view()));
+      return Error(Code::kCorrupt,
+                   fmt::format("artifact: the code has no symbol '{}'", kernel->symbol()->string_view()));
     }
     kernels_.push_back(reinterpret_cast<IngotKernel>(symbol));
   }

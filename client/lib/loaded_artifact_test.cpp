@@ -39,8 +39,7 @@ TEST(LoadedArtifact, RunsWhatItMapped) {
 
 // The loader takes two libraries of one path for one; artifacts must stay apart.
 TEST(LoadedArtifact, KeepsArtifactsApart) {
-  const Buffer other = CompiledArtifact(
-      "graph @f(%x: f32[4, 16]) { %0 = aten.exp(%x) : f32[4, 16] return %0 }");
+  const Buffer other = CompiledArtifact("graph @f(%x: f32[4, 16]) { %0 = aten.exp(%x) : f32[4, 16] return %0 }");
   auto first = LoadedArtifact::Open(Bytes(Whole()));
   auto second = LoadedArtifact::Open(Bytes(other));
   ASSERT_TRUE(first && second);

@@ -38,8 +38,7 @@ class Checker {
       }
     }
     TRY(All(m_.outputs(), values_, "output"));
-    if (SizeOf(m_.input_alias()) != SizeOf(m_.inputs()))
-      return Corrupt("input aliases", SizeOf(m_.input_alias()));
+    if (SizeOf(m_.input_alias()) != SizeOf(m_.inputs())) return Corrupt("input aliases", SizeOf(m_.input_alias()));
     return All(m_.input_alias(), SizeOf(m_.inputs()), "input alias");
   }
 
@@ -53,8 +52,7 @@ class Checker {
   }
   template <typename V>
   static Status All(const V* vector, uint64_t count, std::string_view field) {
-    for (size_t i = 0; i < SizeOf(vector); ++i)
-      TRY(In(vector->Get(static_cast<uint32_t>(i)), count, field));
+    for (size_t i = 0; i < SizeOf(vector); ++i) TRY(In(vector->Get(static_cast<uint32_t>(i)), count, field));
     return {};
   }
 
@@ -89,15 +87,9 @@ class Checker {
       const proto::Storage& storage = *m_.storages()->Get(i);
       TRY(In(storage.bytes_dim(), dims_, "storage dim"));
       switch (storage.kind()) {
-        case proto::StorageKind::Input:
-          TRY(In(storage.index(), SizeOf(m_.inputs()), "input"));
-          break;
-        case proto::StorageKind::Weight:
-          TRY(In(storage.index(), SizeOf(m_.weights()), "weight"));
-          break;
-        case proto::StorageKind::Constant:
-          TRY(In(storage.index(), SizeOf(m_.constants()), "constant"));
-          break;
+        case proto::StorageKind::Input: TRY(In(storage.index(), SizeOf(m_.inputs()), "input")); break;
+        case proto::StorageKind::Weight: TRY(In(storage.index(), SizeOf(m_.weights()), "weight")); break;
+        case proto::StorageKind::Constant: TRY(In(storage.index(), SizeOf(m_.constants()), "constant")); break;
         case proto::StorageKind::Arena:
         case proto::StorageKind::Output:
         case proto::StorageKind::Returned: break;
@@ -128,8 +120,7 @@ class Checker {
   Status CheckBound(uint32_t value, proto::StorageKind kind, size_t index) {
     TRY(In(value, values_, "bound value"));
     const proto::Storage& storage = *m_.storages()->Get(m_.values()->Get(value)->storage());
-    if (storage.kind() != kind || storage.index() != index)
-      return Corrupt("binding of value", value);
+    if (storage.kind() != kind || storage.index() != index) return Corrupt("binding of value", value);
     return {};
   }
 
@@ -171,39 +162,30 @@ class Checker {
   Status CheckArg(const proto::PlanArg& arg) {
     const size_t ints = SizeOf(arg.ints());
     const size_t floats = SizeOf(arg.floats());
-    const auto one = [&](size_t found) {
-      return found == 1 ? Status() : Status(Corrupt("argument part", found));
-    };
+    const auto one = [&](size_t found) { return found == 1 ? Status() : Status(Corrupt("argument part", found)); };
     switch (arg.kind()) {
       case proto::ArgKind::None:
       case proto::ArgKind::FloatList: return {};
-      case proto::ArgKind::String:
-        return arg.text() != nullptr ? Status() : Status(Corrupt("argument text", 0));
+      case proto::ArgKind::String: return arg.text() != nullptr ? Status() : Status(Corrupt("argument text", 0));
       case proto::ArgKind::Value:
         TRY(one(ints));
         return In(static_cast<uint32_t>(arg.ints()->Get(0)), values_, "value");
       case proto::ArgKind::ValueList:
         for (size_t i = 0; i < ints; ++i) {
-          if (arg.ints()->Get(i) != -1)
-            TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), values_, "value"));
+          if (arg.ints()->Get(i) != -1) TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), values_, "value"));
         }
         return {};
       case proto::ArgKind::Number:
         if (arg.number_kind() == 2) return one(floats);
         [[fallthrough]];
-      case proto::ArgKind::Int:
-        TRY(one(ints));
-        return In(static_cast<uint32_t>(arg.ints()->Get(0)), dims_, "dim");
+      case proto::ArgKind::Int: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), dims_, "dim");
       case proto::ArgKind::IntList:
-        for (size_t i = 0; i < ints; ++i)
-          TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), dims_, "dim"));
+        for (size_t i = 0; i < ints; ++i) TRY(In(static_cast<uint32_t>(arg.ints()->Get(i)), dims_, "dim"));
         return {};
       case proto::ArgKind::Bool: return one(ints);
       case proto::ArgKind::BoolList: return {};
       case proto::ArgKind::Float: return one(floats);
-      case proto::ArgKind::DType:
-        TRY(one(ints));
-        return In(static_cast<uint32_t>(arg.ints()->Get(0)), 12, "dtype");
+      case proto::ArgKind::DType: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), 12, "dtype");
     }
     return Corrupt("argument kind", static_cast<uint64_t>(arg.kind()));
   }
@@ -222,16 +204,13 @@ class Checker {
         return All(m_.kernels()->Get(step.kernel())->deciding(), SizeOf(step.symbols()), "deciding symbol");
       case proto::StepKind::Aten:
         if (step.op() == nullptr) return Corrupt("operator name", 0);
-        if (step.inplace() >= 0 &&
-            (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
+        if (step.inplace() >= 0 && (!is_value(static_cast<size_t>(step.inplace())) || SizeOf(step.results()) != 1))
           return Corrupt("in-place argument", static_cast<uint64_t>(step.inplace()));
         return {};
       case proto::StepKind::Copy:
-        return is_value(0) && SizeOf(step.results()) == 1 ? Status()
-                                                          : Status(Corrupt("copied value", 0));
+        return is_value(0) && SizeOf(step.results()) == 1 ? Status() : Status(Corrupt("copied value", 0));
       case proto::StepKind::Guard:
-        return is_value(0) && SizeOf(step.args()) == 2 ? Status()
-                                                       : Status(Corrupt("guarded value", 0));
+        return is_value(0) && SizeOf(step.args()) == 2 ? Status() : Status(Corrupt("guarded value", 0));
     }
     return Corrupt("step kind", static_cast<uint64_t>(step.kind()));
   }

@@ -12,8 +12,8 @@ namespace {
 
 /// The step writes memory that the caller can see.
 bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
-  const bool writes = step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy ||
-                      step.inplace() >= 0;
+  const bool writes =
+      step.kind() == proto::StepKind::Kernel || step.kind() == proto::StepKind::Copy || step.inplace() >= 0;
   for (uint32_t i = 0; writes && step.results() != nullptr && i < step.results()->size(); ++i) {
     const proto::StorageKind kind = image.storage_of(step.results()->Get(i)).kind();
     if (kind == proto::StorageKind::Input || kind == proto::StorageKind::Weight) return true;
@@ -24,8 +24,7 @@ bool WritesVisible(const PlanImage& image, const proto::PlanStep& step) {
 // An Output storage with one value from its first element is allocated as that tensor.
 void FindWholeValues(PlanImage& image) {
   for (const std::vector<uint32_t>& values : image.values_of) {
-    const bool is_whole =
-        values.size() == 1 && image.dims[image.value(values[0]).offset()].is_zero();
+    const bool is_whole = values.size() == 1 && image.dims[image.value(values[0]).offset()].is_zero();
     image.whole_value.push_back(is_whole ? values[0] : PlanImage::kMany);
   }
 }

@@ -65,7 +65,8 @@ struct Program::State {
   std::string ExplainAliases(const at::Tensor* const* inputs, const Weights& list) const;
   std::string ExplainWeightAliases(const Weights& list) const;
   bool AliasesHold(const at::Tensor* const* inputs, const Weights& list) const {
-    if (image->written_inputs.empty() && image->written_weights.empty()) [[likely]] return true;
+    if (image->written_inputs.empty() && image->written_weights.empty()) [[likely]]
+      return true;
     return ExplainAliases(inputs, list).empty();
   }
   std::string NameOf(const char* noun, const flatbuffers::Vector<flatbuffers::Offset<proto::InputSpec>>* specs,
@@ -84,7 +85,9 @@ struct Program::State {
   RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
                    std::vector<at::Tensor>& outputs, std::string& why, bool check_values);
 
-  struct Symbol { uint32_t input, dim; };
+  struct Symbol {
+    uint32_t input, dim;
+  };
 
   MadeInputs made;
   std::shared_ptr<const PlanImage> image;
@@ -106,7 +109,8 @@ namespace {
 class AllInputs {
  public:
   AllInputs(const MadeInputs& made, const at::Tensor* const* given, size_t count) : given_(given), count_(count) {
-    if (made.size() == 0) [[likely]] return;
+    if (made.size() == 0) [[likely]]
+      return;
     all_.assign(given, given + count);
     made.Add(all_, made_);  // Where one cannot be made, the count says so.
     given_ = all_.data();
@@ -234,9 +238,8 @@ std::string Program::Explain(const at::Tensor* const* given, size_t given_count)
   return state_->ExplainAliases(inputs, *state_->CurrentWeights(number));
 }
 
-RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
-                                 std::span<const int64_t> values, std::vector<at::Tensor>& outputs,
-                                 std::string& why, bool check_values) {
+RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
+                                 std::vector<at::Tensor>& outputs, std::string& why, bool check_values) {
   if (lane.generation() != generation.load(std::memory_order_acquire)) {
     uint64_t number = 0;
     auto list = CurrentWeights(number);
@@ -259,8 +262,8 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs,
   return (*instance)->Run(inputs, outputs, why, check_values);
 }
 
-RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count,
-                        std::vector<at::Tensor>& outputs, std::string& why, bool check_values) {
+RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count, std::vector<at::Tensor>& outputs,
+                        std::string& why, bool check_values) {
   const AllInputs all(state_->made, given, given_count);
   const at::Tensor* const* inputs = all.data();
   const size_t count = all.size();
@@ -331,8 +334,8 @@ std::pair<int64_t, int64_t> Program::ArenaBytes(const int64_t* symbols) const {
   for (uint32_t i = 0; i < image.storage_count(); ++i) {
     const proto::Storage& storage = image.storage(i);
     if (storage.kind() != proto::StorageKind::Arena) continue;
-    lifetimes.push_back({image.dims[storage.bytes_dim()].Eval({symbols, symbol_count()}),
-                         storage.first_step(), storage.last_step()});
+    lifetimes.push_back(
+        {image.dims[storage.bytes_dim()].Eval({symbols, symbol_count()}), storage.first_step(), storage.last_step()});
   }
   const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
   return {layout.bytes, layout.bytes_min};

@@ -53,8 +53,8 @@ class Program {
   /// Runs the plan; on kServed `outputs` holds the results in manifest order, owned by the caller.
   /// On kFailed or kValueGuardFailed `why` says what happened.
   /// `check_values` false leaves value guards out (GuardPolicy), and nothing else.
-  RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs,
-                 std::string& why, bool check_values = true);
+  RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs, std::string& why,
+                 bool check_values = true);
 
   size_t input_count() const;
   size_t symbol_count() const;

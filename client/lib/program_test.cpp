@@ -89,7 +89,8 @@ TEST_P(Programs, RunLinearOnThreeDimensions) {
     %1 = aten.relu(%0) : f32[2, 3, 8]
     %2 = aten.linear(%x, %w, none) : f32[2, 3, 8]
     return %1, %2
-  })", {w, b});
+  })",
+                      {w, b});
   ASSERT_TRUE(program);
   const at::Tensor x = at::randn({2, 3, 16});
   const Tensors outputs = Serve(*program, {x});
@@ -126,7 +127,8 @@ TEST_P(Programs, ServeEverySizeOfATemplate) {
     %1 = aten.mm(%0, %w) : f32[s0, 8]
     %2 = aten.sigmoid(%1) : f32[s0, 8]
     return %2
-  })", {w});
+  })",
+                      {w});
   ASSERT_TRUE(program);
   for (const int64_t rows : {3, 500, 3, 1, 4000, 0, 7}) {
     const at::Tensor x = at::randn({rows, 8}), y = at::randn({rows, 8});
@@ -143,7 +145,8 @@ TEST_P(Programs, KeepAnInstanceOfEverySizeWhileTheArenaGrows) {
     %1 = aten.mm(%0, %w) : f32[s0, 8]
     %2 = aten.mm(%1, %w) : f32[s0, 8]
     return %2
-  })", {at::eye(8)});
+  })",
+                      {at::eye(8)});
   ASSERT_TRUE(program);
   // More sizes than are kept, there and back: some are made again.
   for (int64_t i = 0; i < 400; ++i) {
@@ -309,8 +312,8 @@ TEST_P(Programs, GuardSizesThatDependOnData) {
     return %0
   })");
   ASSERT_TRUE(program);
-  EXPECT_TRUE(at::equal(Serve(*program, {at::tensor({0.f, 1.f, 0.f, 2.f})})[0],
-                        at::tensor({1, 3}, at::kLong).unsqueeze(1)));
+  EXPECT_TRUE(
+      at::equal(Serve(*program, {at::tensor({0.f, 1.f, 0.f, 2.f})})[0], at::tensor({1, 3}, at::kLong).unsqueeze(1)));
   Tensors outputs;
   std::string why;
   EXPECT_EQ(Run(*program, {at::ones({4})}, outputs, why), RunOutcome::kValueGuardFailed);
@@ -322,15 +325,15 @@ TEST_P(Programs, ReportWhatAnOperatorThrows) {
   auto program = Make(R"(graph @f(%i: i64[2], %w: f32[10, 4] weight "w") {
     %0 = aten.embedding(%w, %i, -1, false, false) : f32[2, 4]
     return %0
-  })", {table});
+  })",
+                      {table});
   ASSERT_TRUE(program);
   const at::Tensor good = at::tensor({0, 9}, at::kLong);
   ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
   Tensors outputs;
   std::string why;
   EXPECT_EQ(Run(*program, {at::tensor({0, 10}, at::kLong)}, outputs, why), RunOutcome::kFailed);
-  EXPECT_THAT(why, ::testing::AnyOf(HasSubstr("index out of range"),
-                                    HasSubstr("outside the indexed dimension")));
+  EXPECT_THAT(why, ::testing::AnyOf(HasSubstr("index out of range"), HasSubstr("outside the indexed dimension")));
   ExpectClose(Serve(*program, {good})[0], at::embedding(table, good));
 }
 
@@ -365,7 +368,8 @@ TEST_P(Programs, ServeSeveralThreads) {
     %2 = aten.mm(%1, %w) : f32[16, 32]
     %3 = aten.tanh(%2) : f32[16, 32]
     return %3
-  })", {w});
+  })",
+                      {w});
   ASSERT_TRUE(program);
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
@@ -527,9 +531,7 @@ TEST(Conditions, ThatAreNoneAreRefused) {
   EXPECT_TRUE(OpenChanged([](proto::ManifestT& manifest) { manifest.conditions = "s0 >= 3"; }));
 }
 
-TEST(Compile, GivesEqualBytesTwice) {
-  EXPECT_EQ(CompiledArtifact(kPointwise), CompiledArtifact(kPointwise));
-}
+TEST(Compile, GivesEqualBytesTwice) { EXPECT_EQ(CompiledArtifact(kPointwise), CompiledArtifact(kPointwise)); }
 
 }  // namespace
 }  // namespace ingot::client

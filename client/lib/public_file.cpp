@@ -17,8 +17,7 @@ Status WritePublicFile(const std::string& path, std::span<const Bytes> parts) {
   if (out == nullptr) return ErrorFromErrno(errno, "open " + temporary);
   bool written = true;
   for (const Bytes part : parts) {
-    written =
-        written && (part.empty() || std::fwrite(part.data(), 1, part.size(), out) == part.size());
+    written = written && (part.empty() || std::fwrite(part.data(), 1, part.size(), out) == part.size());
   }
   const int why = errno;
   // Buffered bytes may meet a full disk only here.

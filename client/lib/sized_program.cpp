@@ -27,7 +27,8 @@ Status SizedProgram::Check(std::span<const at::Tensor> inputs) const {
     if (inputs[i].requires_grad() && at::GradMode::is_enabled()) {
       return Error(Code::kUnsupported,
                    fmt::format("input {} requires grad while grad mode is on; compiled functions give no "
-                               "gradients: use at::NoGradGuard, in Python torch.no_grad()", i));
+                               "gradients: use at::NoGradGuard, in Python torch.no_grad()",
+                               i));
     }
   }
   const Pointers pointers = PointersTo(inputs);
@@ -46,18 +47,13 @@ Result<std::vector<at::Tensor>> SizedProgram::Run(std::span<const at::Tensor> in
   std::vector<at::Tensor> outputs;
   std::string why;
   switch (program_->Run(pointers.data(), pointers.size(), outputs, why)) {
-    case RunOutcome::kServed:
-      return outputs;
-    case RunOutcome::kGuardFailed:
-      return Error(Code::kInvalid, program_->Explain(pointers.data(), pointers.size()));
+    case RunOutcome::kServed: return outputs;
+    case RunOutcome::kGuardFailed: return Error(Code::kInvalid, program_->Explain(pointers.data(), pointers.size()));
     case RunOutcome::kValueGuardFailed:
       return Error(Code::kInvalid, "the values of the inputs take another path than the one compiled: " + why);
-    case RunOutcome::kWeightChanged:
-      return Error(Code::kIncompatible, "a weight changed its shape: " + why);
-    case RunOutcome::kFailedAfterWrite:
-      return HalfDone(why);
-    case RunOutcome::kFailed:
-      break;
+    case RunOutcome::kWeightChanged: return Error(Code::kIncompatible, "a weight changed its shape: " + why);
+    case RunOutcome::kFailedAfterWrite: return HalfDone(why);
+    case RunOutcome::kFailed: break;
   }
   return Error(Code::kInternal, why);
 }

@@ -33,8 +33,7 @@ bool IsProgram(const std::string& path) { return access(path.c_str(), X_OK) == 0
 std::vector<std::string> Directories() {
   std::vector<std::string> roots;
   Dl_info library{};
-  if (dladdr(reinterpret_cast<const void*>(&FindDaemon), &library) != 0 &&
-      library.dli_fname != nullptr) {
+  if (dladdr(reinterpret_cast<const void*>(&FindDaemon), &library) != 0 && library.dli_fname != nullptr) {
     roots.push_back(proto::DirectoryOf(library.dli_fname));
   }
   std::error_code failed;
@@ -69,8 +68,7 @@ Status Spawn(const std::string& program, const std::vector<std::string>& argumen
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t pid = -1;
-  const int failed =
-      posix_spawn(&pid, program.c_str(), &actions, &attributes, list.data(), environ);
+  const int failed = posix_spawn(&pid, program.c_str(), &actions, &attributes, list.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
@@ -119,8 +117,8 @@ Result<StartLock> StartLock::Take(const proto::Endpoint& endpoint, int deadline_
     if (*lock) return StartLock(std::move(**lock));
     if (std::chrono::steady_clock::now() >= deadline) {
       const auto holder = proto::LockFile::HolderOf(path).value_or(proto::LockHolder());
-      return Error(Code::kTimeout, fmt::format("process {} has been starting a daemon for {} ms ({})", holder.pid,
-                                               deadline_ms, path));
+      return Error(Code::kTimeout,
+                   fmt::format("process {} has been starting a daemon for {} ms ({})", holder.pid, deadline_ms, path));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -135,8 +133,8 @@ Result<std::string> FindDaemon(const std::string& given) {
   for (const std::string& directory : directories) {
     if (IsProgram(directory + "/ingotd")) return directory + "/ingotd";
   }
-  return Error(Code::kUnavailable, fmt::format("ingotd is in none of {}; set INGOT_DAEMON",
-                                               fmt::join(directories, ", ")));
+  return Error(Code::kUnavailable,
+               fmt::format("ingotd is in none of {}; set INGOT_DAEMON", fmt::join(directories, ", ")));
 }
 
 Status StartDaemon(const proto::Endpoint& endpoint, const std::string& program,
@@ -147,10 +145,13 @@ Status StartDaemon(const proto::Endpoint& endpoint, const std::string& program,
   }
   const proto::UniqueFd ours(ends[0]);
   proto::UniqueFd theirs(ends[1]);
-  std::vector<std::string> all = {"--detach",    "--ready-fd",
+  std::vector<std::string> all = {"--detach",
+                                  "--ready-fd",
                                   std::to_string(kReadyFd),
-                                  "--lock-wait-s", std::to_string(std::max(1, deadline_ms / 1000 - 1)),
-                                  "--store-dir", endpoint.store_dir};
+                                  "--lock-wait-s",
+                                  std::to_string(std::max(1, deadline_ms / 1000 - 1)),
+                                  "--store-dir",
+                                  endpoint.store_dir};
   // A socket that was said; others the daemon finds as we did.
   if (endpoint.socket == endpoint.memory_socket) all.insert(all.end(), {"--socket", endpoint.socket});
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -159,9 +160,8 @@ Status StartDaemon(const proto::Endpoint& endpoint, const std::string& program,
   std::string text;
   TRY(ReadReadiness(ours.get(), deadline_ms, text));
   if (text == "ok") return {};
-  return Error(Code::kUnavailable,
-               fmt::format("{} did not start: {}", program,
-                           text.empty() ? "it ended without a word; see its log" : text));
+  return Error(Code::kUnavailable, fmt::format("{} did not start: {}", program,
+                                               text.empty() ? "it ended without a word; see its log" : text));
 }
 
 }  // namespace ingot::client

@@ -3,8 +3,8 @@
 
 namespace ingot::client {
 
-at::Tensor WindowOf(c10::Storage storage, at::ScalarType dtype, at::IntArrayRef sizes,
-                    at::IntArrayRef strides, int64_t offset) {
+at::Tensor WindowOf(c10::Storage storage, at::ScalarType dtype, at::IntArrayRef sizes, at::IntArrayRef strides,
+                    int64_t offset) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);

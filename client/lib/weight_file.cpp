@@ -32,9 +32,7 @@ constexpr int kDepthMax = 8;
 constexpr std::array<std::string_view, 12> kNames = {"BOOL", "U8",   "I8",  "I16", "I32", "I64",
                                                      "F16",  "BF16", "F32", "F64", "C64", ""};
 
-Error Corrupt(const std::string& what) {
-  return Error(Code::kCorrupt, "safetensors file: " + what);
-}
+Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "safetensors file: " + what); }
 
 std::optional<Json> ParseHeader(std::string_view text) {
   bool too_deep = false;
@@ -48,8 +46,7 @@ std::optional<Json> ParseHeader(std::string_view text) {
 }
 
 /// nullopt for an element type without a name here.
-Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Json& spec,
-                                               Bytes data) {
+Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Json& spec, Bytes data) {
   const auto dtype = std::ranges::find(kNames, spec.at("dtype").get<std::string>());
   const auto offsets = spec.at("data_offsets").get<std::vector<uint64_t>>();
   StoredTensor tensor;
@@ -62,12 +59,10 @@ Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Js
   tensor.dtype = static_cast<guards::DType>(dtype - kNames.begin());
   uint64_t bytes = guards::SizeOf(tensor.dtype);
   for (const int64_t size : tensor.sizes) {
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
-      bytes = UINT64_MAX;
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) bytes = UINT64_MAX;
   }
   if (bytes != tensor.elements.size()) {
-    return Corrupt(fmt::format("'{}' has {} bytes, which its sizes do not give", name,
-                               tensor.elements.size()));
+    return Corrupt(fmt::format("'{}' has {} bytes, which its sizes do not give", name, tensor.elements.size()));
   }
   return std::optional(std::move(tensor));
 }
@@ -77,16 +72,14 @@ Result<std::optional<StoredTensor>> ReadTensor(const std::string& name, const Js
 Result<std::map<std::string, StoredTensor>> ParseSafetensors(Bytes bytes) {
   if (bytes.size() < kHeadBytes) return Corrupt("too short");
   const auto size = LoadLittle<uint64_t>(bytes, 0);
-  if (size > kHeaderBytesMax || size > bytes.size() - kHeadBytes)
-    return Corrupt("the header does not fit in");
+  if (size > kHeaderBytesMax || size > bytes.size() - kHeadBytes) return Corrupt("the header does not fit in");
   const std::optional<Json> header = ParseHeader(AsText(bytes.subspan(kHeadBytes, size)));
   if (!header) return Corrupt("the header is not a JSON object");
   std::map<std::string, StoredTensor> tensors;
   try {
     for (const auto& [name, spec] : header->items()) {
       if (name == "__metadata__") continue;
-      TRY_ASSIGN(std::optional<StoredTensor> tensor,
-                 ReadTensor(name, spec, bytes.subspan(kHeadBytes + size)));
+      TRY_ASSIGN(std::optional<StoredTensor> tensor, ReadTensor(name, spec, bytes.subspan(kHeadBytes + size)));
       if (tensor) tensors.emplace(name, *std::move(tensor));
     }
   } catch (const nlohmann::json::exception& e) {
@@ -95,9 +88,7 @@ Result<std::map<std::string, StoredTensor>> ParseSafetensors(Bytes bytes) {
   return tensors;
 }
 
-std::string StateName(const std::string& path) {
-  return path.starts_with("self.") ? path.substr(5) : path;
-}
+std::string StateName(const std::string& path) { return path.starts_with("self.") ? path.substr(5) : path; }
 
 WeightFile::Mapping::~Mapping() {
   if (size > 0) munmap(const_cast<uint8_t*>(bytes), size);
@@ -115,8 +106,8 @@ Result<WeightFile> WeightFile::Open(const std::string& path) {
   close(fd);
   if (!known || found == MAP_FAILED) return ErrorFromErrno(why, "map " + path);
   WeightFile file;
-  file.mapping_ = std::make_shared<const Mapping>(static_cast<const uint8_t*>(found),
-                                                  static_cast<size_t>(facts.st_size));
+  file.mapping_ =
+      std::make_shared<const Mapping>(static_cast<const uint8_t*>(found), static_cast<size_t>(facts.st_size));
   auto tensors = ParseSafetensors({file.mapping_->bytes, file.mapping_->size});
   if (!tensors) return std::move(tensors).error().Wrap(path);
   file.tensors_ = *std::move(tensors);
@@ -130,13 +121,11 @@ Status WeightFile::Write(const std::string& path, const std::vector<ExportedWeig
   for (const ExportedWeight& weight : weights) {
     const std::string_view dtype = kNames[static_cast<size_t>(weight.dtype)];
     if (dtype.empty()) {
-      return Error(Code::kUnsupported,
-                   fmt::format("weight {}: safetensors has no name for {}; put weights inside",
-                               weight.path, TorchNameOf(weight.dtype)));
+      return Error(Code::kUnsupported, fmt::format("weight {}: safetensors has no name for {}; put weights inside",
+                                                   weight.path, TorchNameOf(weight.dtype)));
     }
     const uint64_t end = at + weight.elements.size();
-    header[StateName(weight.path)] = {
-        {"dtype", dtype}, {"shape", weight.sizes}, {"data_offsets", {at, end}}};
+    header[StateName(weight.path)] = {{"dtype", dtype}, {"shape", weight.sizes}, {"data_offsets", {at, end}}};
     parts.push_back(weight.elements);
     at = end;
   }
@@ -157,23 +146,21 @@ std::string WeightFile::NameOf(const ExportedWeight& weight) const {
   };
   const auto own = tensors_.find(StateName(weight.path));
   if (own != tensors_.end() && holds(own->second)) return own->first;
-  const auto other =
-      std::ranges::find_if(tensors_, [&holds](const auto& entry) { return holds(entry.second); });
+  const auto other = std::ranges::find_if(tensors_, [&holds](const auto& entry) { return holds(entry.second); });
   return other == tensors_.end() ? "" : other->first;
 }
 
 Result<Bytes> WeightFile::ElementsOf(const ExportedWeight& weight) const {
   const auto found = tensors_.find(weight.tensor);
   if (found == tensors_.end()) {
-    return Error(Code::kNotFound, fmt::format("weight {}: no tensor '{}' among {}", weight.path,
-                                              weight.tensor, tensors_.size()));
+    return Error(Code::kNotFound,
+                 fmt::format("weight {}: no tensor '{}' among {}", weight.path, weight.tensor, tensors_.size()));
   }
   const StoredTensor& tensor = found->second;
   if (tensor.dtype != weight.dtype || tensor.sizes != weight.sizes) {
     return Error(Code::kIncompatible,
-                 fmt::format("weight {}: '{}' is {} {}, it was {} {} when it was exported",
-                             weight.path, weight.tensor, TorchNameOf(tensor.dtype), tensor.sizes,
-                             TorchNameOf(weight.dtype), weight.sizes));
+                 fmt::format("weight {}: '{}' is {} {}, it was {} {} when it was exported", weight.path, weight.tensor,
+                             TorchNameOf(tensor.dtype), tensor.sizes, TorchNameOf(weight.dtype), weight.sizes));
   }
   if (DigestOf(tensor.elements).ToHex() != weight.digest) {
     return Error(Code::kCorrupt, fmt::format("weight {}: '{}' has other values than when it was "

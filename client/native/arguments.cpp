@@ -9,8 +9,8 @@
 #include "client/native/tensor_facts.h"
 
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
@@ -42,8 +42,7 @@ class Flattener {
     const bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
     grad_ = at::GradMode::is_enabled();
     const char mode = static_cast<char>((grad_ ? 1 : 0) | (c10::InferenceMode::is_enabled() ? 2 : 0) |
-                                        (autocast ? 4 : 0) |
-                                        (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
+                                        (autocast ? 4 : 0) | (at::globalContext().deterministicAlgorithms() ? 8 : 0) |
                                         (at::globalContext().deterministicFillUninitializedMemory() ? 16 : 0));
     out_.shape.push_back(mode);
     out_.shape.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
@@ -275,9 +274,8 @@ VaryingArguments VaryingArguments::Of(PyObject* arguments) {
 bool VaryingArguments::Has(size_t position) const { return std::ranges::find(positions, position) != positions.end(); }
 
 bool VaryingArguments::Has(PyObject* name) const {
-  return std::ranges::any_of(names, [name](const PythonRef& one) {
-    return one.get() == name || PyUnicode_Compare(one.get(), name) == 0;
-  });
+  return std::ranges::any_of(
+      names, [name](const PythonRef& one) { return one.get() == name || PyUnicode_Compare(one.get(), name) == 0; });
 }
 
 bool HasPlainKeys(PyObject* dict) {
@@ -297,8 +295,8 @@ void Arguments::Clear() {
   unsupported = nullptr;
 }
 
-void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, const VaryingArguments* varying, Arguments& out) {
+void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters, bool want_names,
+             const VaryingArguments* varying, Arguments& out) {
   out.Clear();
   Flattener flattener(out, want_names);
   flattener.Mode();

@@ -55,7 +55,7 @@ bool HasPlainKeys(PyObject* dict);
 /// `parameters` (a tuple of str, may be null) for positional arguments. Of `varying` arguments (may be null) `shape`
 /// says of which kind they are, not which: numbers are tensors then, and containers objects.
 /// Never raises; needs the GIL.
-void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters,
-             bool want_names, const VaryingArguments* varying, Arguments& out);
+void Flatten(PyObject* const* args, size_t count, PyObject* kwnames, PyObject* parameters, bool want_names,
+             const VaryingArguments* varying, Arguments& out);
 
 }  // namespace ingot::client

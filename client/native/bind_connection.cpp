@@ -26,8 +26,7 @@ using Components = std::vector<std::pair<std::string, Items>>;
 /// ingotd lies in `bin` beside the extension, in a checkout as in a wheel.
 std::string DaemonPath() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&DaemonPath), &info) == 0 || info.dli_fname == nullptr)
-    return "";
+  if (dladdr(reinterpret_cast<void*>(&DaemonPath), &info) == 0 || info.dli_fname == nullptr) return "";
   const auto path = std::filesystem::path(info.dli_fname).parent_path() / "bin" / "ingotd";
   std::error_code ignored;
   return std::filesystem::exists(path, ignored) ? path.string() : "";
@@ -71,15 +70,13 @@ py::dict VariantDict(proto::VariantT& variant, proto::UniqueFd file) {
   out["artifact_digest"] = digest.ToHex();
   out["artifact_bytes"] = variant.artifact_bytes;
   out["artifact"] = std::const_pointer_cast<LoadedArtifact>(artifact);
-  out["signature"] =
-      py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
+  out["signature"] = py::bytes(reinterpret_cast<const char*>(variant.signature.data()), variant.signature.size());
   out["dependencies"] = RecordOf(std::move(variant.dependencies));
   py::list proven;
-  for (size_t at = 0;
-       variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
+  for (size_t at = 0; variant.symbol_count > 0 && at + variant.symbol_count <= variant.proven.size();
        at += variant.symbol_count) {
-    proven.append(std::vector<int64_t>(variant.proven.begin() + at,
-                                       variant.proven.begin() + at + variant.symbol_count));
+    proven.append(
+        std::vector<int64_t>(variant.proven.begin() + at, variant.proven.begin() + at + variant.symbol_count));
   }
   out["proven"] = proven;
   out["range"] = variant.range;
@@ -87,8 +84,7 @@ py::dict VariantDict(proto::VariantT& variant, proto::UniqueFd file) {
   return out;
 }
 
-std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const std::string& socket,
-                                           int start_ms_max) {
+std::shared_ptr<Connection> OpenConnection(const std::string& store_dir, const std::string& socket, int start_ms_max) {
   ConnectionOptions options;
   options.store_dir = store_dir;
   options.socket = socket;
@@ -134,8 +130,7 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   out["entry"] = Digest{found.reply.entry_low, found.reply.entry_high}.ToHex();
   if (found.reply.miss != nullptr) out["miss"] = MissDict(*found.reply.miss);
   for (const auto& variant : found.reply.variants) {
-    if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size())
-      continue;
+    if (variant->descriptor < 0 || static_cast<size_t>(variant->descriptor) >= found.files.size()) continue;
     try {
       variants.append(VariantDict(*variant, std::move(found.files[variant->descriptor])));
     } catch (py::error_already_set& e) {
@@ -148,9 +143,8 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   return out;
 }
 
-proto::CompileT MakeRequest(const Components& components, std::string_view recording,
-                            std::string_view signature, const Record& dependencies, bool dynamic,
-                            bool eager_numerics) {
+proto::CompileT MakeRequest(const Components& components, std::string_view recording, std::string_view signature,
+                            const Record& dependencies, bool dynamic, bool eager_numerics) {
   proto::CompileT request;
   request.dynamic = dynamic;
   request.eager_numerics = eager_numerics;
@@ -170,12 +164,12 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 }
 
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
-                 const py::bytes& signature, const Record& dependencies, bool dynamic,
-                 const std::string& rejected, int deadline_ms, const std::string& range, int range_degree,
-                 bool prove_only, std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics,
+                 const py::bytes& signature, const Record& dependencies, bool dynamic, const std::string& rejected,
+                 int deadline_ms, const std::string& range, int range_degree, bool prove_only,
+                 std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics,
                  const std::string& progress) {
-  proto::CompileT request = MakeRequest(components, std::string_view(recording),
-                                        std::string_view(signature), dependencies, dynamic, eager_numerics);
+  proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature),
+                                        dependencies, dynamic, eager_numerics);
   request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
@@ -195,8 +189,7 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   out["outcome"] = static_cast<int>(compiled.reply.outcome);
   out["total_ms"] = compiled.reply.total_ms;
   out["compile_ms"] = compiled.reply.compile_ms;
-  if (compiled.reply.variant == nullptr)
-    Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
+  if (compiled.reply.variant == nullptr) Throw(Error(Code::kInternal, "the daemon's reply holds no variant"));
   out["variant"] = VariantDict(*compiled.reply.variant, std::move(compiled.file));
   return out;
 }
@@ -234,16 +227,14 @@ void BindConnection(py::module_& m) {
       "Whether neither a store nor a daemon of it is there yet.");
   m.def("cpu_features", CpuFeatures, "Names of /proc/cpuinfo.");
   m.def("dependency_subject", &proto::DependencySubject);
-  m.def("dependency_words", [](const std::string& kind, const std::string& where,
-                               const std::string& text) {
+  m.def("dependency_words", [](const std::string& kind, const std::string& where, const std::string& text) {
     return proto::DependencyWords(kind, where, text);
   });
   m.attr("build") = std::string(proto::BuildId());
   m.attr("version") = std::string(proto::Version());
   m.def("capture_file", CaptureFile);
   py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
-      .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"),
-                  py::arg("start_ms_max"))
+      .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"), py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"), py::arg("again") = false)
       .def("compile", Compile, py::arg("components"), py::arg("recording"), py::arg("signature"),
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),

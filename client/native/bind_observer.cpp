@@ -24,9 +24,8 @@ namespace py = pybind11;
 py::list Writes(const Observer& observer) {
   py::list list;
   for (const ObservedLog::Write& write : observer.log().writes()) {
-    list.append(py::make_tuple(py::handle(observer.log().At(write.holder)),
-                               observer.log().PathOf(write.holder), write.name,
-                               py::handle(write.values.get()), write.line.ToText()));
+    list.append(py::make_tuple(py::handle(observer.log().At(write.holder)), observer.log().PathOf(write.holder),
+                               write.name, py::handle(write.values.get()), write.line.ToText()));
   }
   return list;
 }
@@ -62,8 +61,7 @@ void BindObserver(py::module_& m) {
              const auto number = o.log().AddRoot(object.ptr(), std::move(path));
              if (is_passed) o.log().NoteField(number, "kind");
            })
-      .def("add_argument",
-           [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })
+      .def("add_argument", [](Observer& o, py::handle object) { o.log().AddArgument(object.ptr()); })
       .def("start",
            [](Observer& o, py::handle target, uint64_t instructions_max) {
              const Status status = o.Start(target.ptr(), instructions_max);
@@ -73,22 +71,17 @@ void BindObserver(py::module_& m) {
       .def("refuse", &Observer::Refuse)
       .def(
           "set_hooks",
-          [](Observer& o, const py::function& refuse, const py::function& escape,
-             const py::function& list, const py::function& alias) {
+          [](Observer& o, const py::function& refuse, const py::function& escape, const py::function& list,
+             const py::function& alias) {
             const auto named = [&o](const py::function& hook) {
-              return [&o, hook](const Observer::Refused& refused) {
-                Tell(o, hook, refused.name, refused.detail);
-              };
+              return [&o, hook](const Observer::Refused& refused) { Tell(o, hook, refused.name, refused.detail); };
             };
-            const auto borrowed = [](PyObject* object) {
-              return py::reinterpret_borrow<py::object>(object);
-            };
-            o.set_hooks(
-                {named(refuse), named(escape),
-                 [&o, list, borrowed](PyObject* tensor) { Tell(o, list, borrowed(tensor)); },
-                 [&o, alias, borrowed](PyObject* tensor, PyObject* made) {
-                   Tell(o, alias, borrowed(tensor), borrowed(made));
-                 }});
+            const auto borrowed = [](PyObject* object) { return py::reinterpret_borrow<py::object>(object); };
+            o.set_hooks({named(refuse), named(escape),
+                         [&o, list, borrowed](PyObject* tensor) { Tell(o, list, borrowed(tensor)); },
+                         [&o, alias, borrowed](PyObject* tensor, PyObject* made) {
+                           Tell(o, alias, borrowed(tensor), borrowed(made));
+                         }});
           },
           py::arg("refuse"), py::arg("escape"), py::arg("list"), py::arg("alias"),
           "What the recorder of the same run is told.")
@@ -107,21 +100,21 @@ void BindObserver(py::module_& m) {
                              })
       .def_property_readonly("refused",
                              [](const Observer& o) -> py::object {
-                               if (o.refused())
-                                 return py::make_tuple(o.refused()->name, o.refused()->detail);
+                               if (o.refused()) return py::make_tuple(o.refused()->name, o.refused()->detail);
                                if (const std::string problem = o.log().ProblemOfAll(); !problem.empty())
                                  return py::make_tuple("side-effect", problem);
                                return py::none();
                              })
       .def_property_readonly("instructions", &Observer::instruction_count)
       .def("path_of", &PathOf, "The path of an object from before, or None.")
-      .def("set_fetched",
-           [](Observer& o, const std::vector<py::object>& tensors, const std::unordered_set<std::string>& moving) {
-             std::vector<PyObject*> found;
-             for (const py::object& tensor : tensors) found.push_back(tensor.ptr());
-             o.log().SetFetched(found, moving);
-           },
-           "Tensors that every call finds where the run did, whichever they are then, and the places that move.")
+      .def(
+          "set_fetched",
+          [](Observer& o, const std::vector<py::object>& tensors, const std::unordered_set<std::string>& moving) {
+            std::vector<PyObject*> found;
+            for (const py::object& tensor : tensors) found.push_back(tensor.ptr());
+            o.log().SetFetched(found, moving);
+          },
+          "Tensors that every call finds where the run did, whichever they are then, and the places that move.")
       .def(
           "number_tensor",
           [](Observer& o, py::handle value) -> py::object {
@@ -130,8 +123,9 @@ void BindObserver(py::module_& m) {
           },
           py::arg("value"),
           "After the run: a tensor whose element the number is in every call, or None where it came out of none.")
-      .def("fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
-           "An integer becomes part of what every call does, as it is.")
+      .def(
+          "fix", [](Observer& o, py::handle value) { o.FixValue(value.ptr()); },
+          "An integer becomes part of what every call does, as it is.")
       .def(
           "fix_size",
           [](Observer& o, py::handle tensor, int64_t dim, int64_t size) {
@@ -143,8 +137,7 @@ void BindObserver(py::module_& m) {
                              [](Observer& o) -> py::object {
                                return o.sizes().lost() ? py::object(py::str(*o.sizes().lost())) : py::none();
                              })
-      .def("is_argument",
-           [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
+      .def("is_argument", [](const Observer& o, py::handle value) { return o.log().IsArgument(value.ptr()); })
       .def("writes", &Writes)
       .def(
           "settle", [](Observer& o) { return o.log().Settle(); },
@@ -159,23 +152,19 @@ void BindObserver(py::module_& m) {
           },
           "After settle(): (path, digest of what was read or \"\" where it was fetched, whether calls could fetch what "
           "is there now) of places that hold something else.")
-      .def_property_readonly("fingerprint",
-                             [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
-      .def("record",
-           [](const Observer& o,
-              const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&
-                  more) {
-             std::vector<RecordRow> rows = Record::Of(o.log()).rows();
-             for (const auto& [kind, where, hex, text] : more) {
-               const auto digest = Digest::FromHex(hex);
-               if (!digest) throw py::value_error("a digest is 32 hex digits");
-               rows.push_back({kind, where, *digest, text});
-             }
-             return Record(std::move(rows));
-           });
+      .def_property_readonly("fingerprint", [](const Observer& o) { return o.log().Fingerprint().ToHex(); })
+      .def("record", [](const Observer& o,
+                        const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& more) {
+        std::vector<RecordRow> rows = Record::Of(o.log()).rows();
+        for (const auto& [kind, where, hex, text] : more) {
+          const auto digest = Digest::FromHex(hex);
+          if (!digest) throw py::value_error("a digest is 32 hex digits");
+          rows.push_back({kind, where, *digest, text});
+        }
+        return Record(std::move(rows));
+      });
   m.def("mark_pure", [](py::handle callable) { Callables::Shared().MarkPure(callable.ptr()); });
-  m.def("effect_of_name",
-        [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
+  m.def("effect_of_name", [](const std::string& name) { return static_cast<int>(EffectOfName(name)); });
   m.def(
       "act_of", [](int opcode) { return static_cast<int>(ActOf(opcode)); },
       "What the table of this version of Python says of an opcode; 0: nothing.");

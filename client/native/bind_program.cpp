@@ -164,7 +164,7 @@ std::string PlanText(const LoadedArtifact& artifact) {
       for (uint32_t id : *step->results()) text += "%" + std::to_string(id) + " ";
       if (step->results()->size() > 0) text += "= ";
     }
-    text += step->kind() == proto::StepKind::Aten    ? (step->op() == nullptr ? "?" : step->op()->str())
+    text += step->kind() == proto::StepKind::Aten   ? (step->op() == nullptr ? "?" : step->op()->str())
             : step->kind() == proto::StepKind::Copy ? "copy"
                                                     : "guard";
     text += step->inplace() >= 0 ? " in place\n" : "\n";
@@ -184,15 +184,17 @@ std::string GuardsText(const LoadedArtifact& artifact) {
 
 void BindProgram(py::module_& m) {
   py::class_<LoadedArtifact, std::shared_ptr<LoadedArtifact>>(m, "Artifact")
-      .def("bytes", [](const LoadedArtifact& a) {
-        return py::bytes(reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size());
-      })
+      .def("bytes",
+           [](const LoadedArtifact& a) {
+             return py::bytes(reinterpret_cast<const char*>(a.bytes().data()), a.bytes().size());
+           })
       .def("provenance", Provenance)
       .def("writes", Writes)
       .def("symbol_places", SymbolPlaces)
-      .def("symbols_of_exact", [](const LoadedArtifact& a, const LoadedArtifact& exact) {
-        return guards::SymbolsOfExact(a.manifest(), exact.manifest());
-      })
+      .def("symbols_of_exact",
+           [](const LoadedArtifact& a, const LoadedArtifact& exact) {
+             return guards::SymbolsOfExact(a.manifest(), exact.manifest());
+           })
       .def("plan_text", PlanText)
       .def("guards_text", GuardsText);
   py::class_<Program, std::shared_ptr<Program>>(m, "Program")
@@ -208,12 +210,14 @@ void BindProgram(py::module_& m) {
       .def("explain", Explain)
       .def("run", RunOnce)
       .def_property_readonly("symbol_count", &Program::symbol_count)
-      .def("served_calls", [](const Program& p) {
-        return py::cpp_function([count = p.served()] { return count->load(std::memory_order_relaxed); });
-      }, "Tells how many calls it has served; outlives it.")
-      .def("arena_bytes", [](const Program& p, const std::vector<int64_t>& symbols) {
-        return p.ArenaBytes(symbols.data());
-      });
+      .def(
+          "served_calls",
+          [](const Program& p) {
+            return py::cpp_function([count = p.served()] { return count->load(std::memory_order_relaxed); });
+          },
+          "Tells how many calls it has served; outlives it.")
+      .def("arena_bytes",
+           [](const Program& p, const std::vector<int64_t>& symbols) { return p.ArenaBytes(symbols.data()); });
 }
 
 }  // namespace ingot::client

@@ -19,9 +19,7 @@ std::unordered_map<std::string, PyObject*> NamedRoots(const py::dict& roots) {
 
 namespace {
 
-py::tuple RowTuple(const RecordRow& row) {
-  return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text);
-}
+py::tuple RowTuple(const RecordRow& row) { return py::make_tuple(row.kind, row.where, row.digest.ToHex(), row.text); }
 
 /// check_record(record, roots, watch=None, standing=None) -> None, or (row, text of what is here or None).
 py::object Check(const Record& record, const py::dict& roots, Watch* watch, Standing* standing) {
@@ -46,17 +44,14 @@ int TraverseStanding(PyObject* self, visitproc visit, void* arg) {
 
 void BindRecord(py::module_& m) {
   py::class_<Record, std::shared_ptr<Record>>(m, "Record",
-                     "What a recording depended on; rows of (kind, where, digest, text).")
-      .def(py::init(
-               [](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>&
-                      rows) {
-                 std::vector<RecordRow> made;
-                 for (const auto& [kind, where, hex, text] : rows)
-                   made.push_back({kind, where, DigestFromPython(hex), text});
-                 return Record(std::move(made));
-               }),
-           py::arg("rows") =
-               std::vector<std::tuple<std::string, std::string, std::string, std::string>>())
+                                              "What a recording depended on; rows of (kind, where, digest, text).")
+      .def(py::init([](const std::vector<std::tuple<std::string, std::string, std::string, std::string>>& rows) {
+             std::vector<RecordRow> made;
+             for (const auto& [kind, where, hex, text] : rows)
+               made.push_back({kind, where, DigestFromPython(hex), text});
+             return Record(std::move(made));
+           }),
+           py::arg("rows") = std::vector<std::tuple<std::string, std::string, std::string, std::string>>())
       .def("rows",
            [](const Record& record) {
              py::list list;
@@ -80,8 +75,7 @@ void BindRecord(py::module_& m) {
       .def("__len__", [](const Record& record) { return record.rows().size(); })
       .def("__eq__", [](const Record& a, const Record& b) { return a.digest() == b.digest(); })
       .def("__hash__", [](const Record& record) { return record.digest().low; });
-  py::class_<Watch, std::shared_ptr<Watch>>(m, "Watch",
-                                            "The places of a record, watched at every call.")
+  py::class_<Watch, std::shared_ptr<Watch>>(m, "Watch", "The places of a record, watched at every call.")
       .def(py::init<>())
       .def("leave", [](Watch& watch, py::handle tensor) { watch.Leave(tensor.ptr()); })
       .def("borrow", [](Watch& watch, py::handle object) { watch.Borrow(object.ptr()); })

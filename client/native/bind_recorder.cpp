@@ -37,8 +37,7 @@ py::list ListForeigns(const Recorder& recorder) {
   return list;
 }
 
-py::bytes Finish(Recorder& recorder, const std::string& name,
-                 const std::vector<at::Tensor>& outputs) {
+py::bytes Finish(Recorder& recorder, const std::string& name, const std::vector<at::Tensor>& outputs) {
   Result<Buffer> buffer = recorder.Finish(name, outputs);
   if (!buffer) throw std::runtime_error(buffer.error().ToText());
   return py::bytes(reinterpret_cast<const char*>(buffer->data()), buffer->size());
@@ -108,9 +107,10 @@ void BindRecorder(py::module_& m) {
   Recorder::Prepare();
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
-  m.def("is_foreign_operator",
-        [](std::string_view op) { return proto::OperatorSpaceOf(op) == proto::OperatorSpace::kForeign; },
-        "Whether an operator comes from outside PyTorch.");
+  m.def(
+      "is_foreign_operator",
+      [](std::string_view op) { return proto::OperatorSpaceOf(op) == proto::OperatorSpace::kForeign; },
+      "Whether an operator comes from outside PyTorch.");
   py::class_<Recorder>(m, "Recorder", "Notes the operators of one call on this thread.")
       .def(py::init<std::optional<int64_t>>(), py::arg("deferred_above") = py::none())
       .def("declare_input", &Recorder::DeclareInput, py::arg("tensor"), py::arg("name"))

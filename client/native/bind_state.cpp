@@ -4,11 +4,11 @@
 #include <unordered_map>
 
 #include "client/lib/program.h"
-#include "client/native/dataclass_fields.h"
 #include "client/native/arguments.h"
 #include "client/native/bindings.h"
 #include "client/native/call_site.h"
 #include "client/native/code_digest.h"
+#include "client/native/dataclass_fields.h"
 #include "client/native/live_groups.h"
 #include "client/native/module_state.h"
 #include "client/native/reading.h"
@@ -70,8 +70,9 @@ void BindState(py::module_& m) {
   m.def(
       "has_own_attributes", [](py::handle tensor) { return HasOwnAttributes(tensor.ptr()); },
       "Whether a program has given an object attributes: marks of sizes that change are none, nor are fields.");
-  m.def("has_plain_keys", [](const py::dict& dict) { return HasPlainKeys(dict.ptr()); },
-        "Whether a dict is a part of the structure of a call: text says which keys it has.");
+  m.def(
+      "has_plain_keys", [](const py::dict& dict) { return HasPlainKeys(dict.ptr()); },
+      "Whether a dict is a part of the structure of a call: text says which keys it has.");
   m.def(
       "dataclass_fields",
       [](py::handle value) -> py::object {
@@ -98,9 +99,7 @@ void BindState(py::module_& m) {
     return DigestOfCode(code.ptr()).ToHex();
   });
   m.def("digest_text", [](const std::string& text) { return DigestOf(text).ToHex(); });
-  m.def("digest_bytes", [](const py::bytes& bytes) {
-    return DigestOf(std::string_view(bytes)).ToHex();
-  });
+  m.def("digest_bytes", [](const py::bytes& bytes) { return DigestOf(std::string_view(bytes)).ToHex(); });
   m.def("flatten", FlattenCall);
   m.def("call_counters", [] {
     py::dict counters;

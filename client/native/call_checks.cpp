@@ -11,8 +11,7 @@ namespace ingot::client {
 namespace {
 
 const void* MemoryOf(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
-                                                  : nullptr;
+  return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
 std::string_view BaseName(const OperatorFacts& facts) {
@@ -67,13 +66,10 @@ bool DrawsIntoGaps(const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args) 
 /// `sum(x, out=y)` computes in the element type of `y`.
 bool ComputesInTypeOfResult(const c10::FunctionSchema& schema, const OperatorFacts& facts,
                             c10::ArrayRef<c10::IValue> args) {
-  if (facts.writes.size() != 1 || !args[facts.writes[0]].isTensor() || !args[0].isTensor())
-    return false;
+  if (facts.writes.size() != 1 || !args[facts.writes[0]].isTensor() || !args[0].isTensor()) return false;
   const auto dtype = schema.argumentIndexWithName("dtype");
-  if (!schema.arguments()[facts.writes[0]].is_out() || !dtype || !args[*dtype].isNone())
-    return false;
-  const at::ScalarType from = args[0].toTensor().scalar_type(),
-                       to = args[facts.writes[0]].toTensor().scalar_type();
+  if (!schema.arguments()[facts.writes[0]].is_out() || !dtype || !args[*dtype].isNone()) return false;
+  const at::ScalarType from = args[0].toTensor().scalar_type(), to = args[facts.writes[0]].toTensor().scalar_type();
   const bool is_natural = from == to || (at::isIntegralType(from, true) && to == at::kLong);
   return !is_natural;
 }
@@ -96,8 +92,7 @@ std::optional<Refusal> UnfaithfulCall(const c10::FunctionSchema& schema, const O
   if (facts.writes.empty()) return std::nullopt;
   if (WritesMeet(facts, args))
     return Refusal{"overlapping-writes", "writes tensors that share memory, one after the other"};
-  if (DrawsIntoGaps(facts, args))
-    return Refusal{"random-layout", "draws numbers into a tensor that is not contiguous"};
+  if (DrawsIntoGaps(facts, args)) return Refusal{"random-layout", "draws numbers into a tensor that is not contiguous"};
   if (ComputesInTypeOfResult(schema, facts, args))
     return Refusal{"result-type", "computes in the element type of `out`, which is another"};
   return std::nullopt;

@@ -101,8 +101,7 @@ PyObject* CallTarget(CallSite* self, PyObject* const* args, size_t nargsf, PyObj
 }
 
 /// Hands the call to Python: `owner._miss(reason, args, kwargs)`.
-PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* args, size_t count,
-                   PyObject* kwnames) {
+PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* args, size_t count, PyObject* kwnames) {
   PyObject* positional = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(positional, i, Py_NewRef(args[i]));
   PyObject* keywords = PyDict_New();
@@ -110,8 +109,7 @@ PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* a
   for (Py_ssize_t i = 0; i < named; ++i) {
     PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[count + i]);
   }
-  PyObject* result =
-      PyObject_CallMethod(self->owner, "_miss", "(sOO)", reason.c_str(), positional, keywords);
+  PyObject* result = PyObject_CallMethod(self->owner, "_miss", "(sOO)", reason.c_str(), positional, keywords);
   Py_DECREF(keywords);
   Py_DECREF(positional);
   return result;
@@ -141,8 +139,8 @@ RunOutcome RunVariant(BoundVariant& variant, Frame& frame, bool check_values) {
 }
 
 /// Answers a call natively and eagerly: `owner._verify(program, args, kwargs)`.
-PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, PyObject* const* args,
-                     size_t count, PyObject* kwnames) {
+PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, PyObject* const* args, size_t count,
+                     PyObject* kwnames) {
   namespace py = pybind11;
   py::tuple positional(count);
   for (size_t i = 0; i < count; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
@@ -151,15 +149,15 @@ PyObject* CallVerify(CallSite* self, const std::shared_ptr<Program>& program, Py
   for (Py_ssize_t i = 0; i < named; ++i) {
     keywords[py::handle(PyTuple_GET_ITEM(kwnames, i))] = py::handle(args[count + i]);
   }
-  return PyObject_CallMethod(self->owner, "_verify", "(OOO)", py::cast(program).ptr(),
-                             positional.ptr(), keywords.ptr());
+  return PyObject_CallMethod(self->owner, "_verify", "(OOO)", py::cast(program).ptr(), positional.ptr(),
+                             keywords.ptr());
 }
 
 /// Tries the variants of this shape. Null without a Python error: nothing could serve, and
 /// `reason` says why; or it is this call's turn to be verified, and `verified` is set to the
 /// program that would have served it. No turn: `verified` is null.
-PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& frame,
-                std::string& reason, std::shared_ptr<Program>* verified) {
+PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& frame, std::string& reason,
+                std::shared_ptr<Program>* verified) {
   const Arguments& arguments = frame.arguments;
   int64_t symbols[kSymbolsMax];
   // Looking everything up again helps where no variant fits this state; one that fits and lacks the
@@ -232,9 +230,7 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
         reason = "value:" + frame.why;
         fits_sizes = true;
         break;
-      case RunOutcome::kFailedAfterWrite:
-        SetPythonError(HalfDone(frame.why));
-        return nullptr;
+      case RunOutcome::kFailedAfterWrite: SetPythonError(HalfDone(frame.why)); return nullptr;
       case RunOutcome::kFailed:
         Counters().failures.fetch_add(1, std::memory_order_relaxed);
         reason = "failed:" + frame.why;
@@ -260,8 +256,8 @@ Retries* RetriesOf(CallSite* self, const std::string& shape) {
 }
 
 /// Null without a Python error: nothing could serve the call, and `reason` says why.
-PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count,
-                  PyObject* kwnames, std::string& reason) {
+PyObject* Attempt(CallSite* self, Frame& frame, PyObject* const* args, size_t count, PyObject* kwnames,
+                  std::string& reason) {
   Flatten(args, count, kwnames, nullptr, false, &self->varying, frame.arguments);
   if (frame.arguments.unsupported != nullptr) {
     reason = std::string("unsupported:") + frame.arguments.unsupported;
@@ -590,7 +586,7 @@ PyObject* Forget(PyObject* object, PyObject* args) {
 }
 
 /// Sets a number of the call site's.
-template <uint64_t CallSite::*kField>
+template <uint64_t CallSite::* kField>
 PyObject* SetNumber(PyObject* object, PyObject* value) {
   const unsigned long long number = PyLong_AsUnsignedLongLong(value);
   if (PyErr_Occurred()) return nullptr;
@@ -697,11 +693,10 @@ PyMethodDef kMethods[] = {
     {"__deepcopy__", DeepCopy, METH_O, "Itself, unless what was wrapped has a copy: then that, compiled."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef kMembers[] = {
-    {"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
-    {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
-    {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
-    {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef kMembers[] = {{"_target", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
+                          {"_engine", T_OBJECT, offsetof(CallSite, owner), READONLY, "The engine behind the callable."},
+                          {"__wrapped__", T_OBJECT, offsetof(CompiledObject, target), READONLY, "What was wrapped."},
+                          {nullptr, 0, 0, 0, nullptr}};
 
 PyTypeObject kType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -719,8 +714,7 @@ int AddCallSiteType(PyObject* module) {
   kType.tp_name = "ingot.CallSite";
   kType.tp_base = CompiledType();
   kType.tp_basicsize = sizeof(CallSite);
-  kType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                   Py_TPFLAGS_METHOD_DESCRIPTOR;
+  kType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
   // The flag promises that f(obj, ...) equals obj.f(...), which Bind keeps.
   kType.tp_new = New;
   kType.tp_dealloc = Dealloc;

@@ -20,8 +20,7 @@ struct Group {
 // has looked at what this reads, writes and returns.
 constexpr Group kGroups[] = {
     // -- builtins
-    {Effect::kPure, "",
-     "abs all any bin chr divmod hex max min oct ord pow round sorted sum aiter"},
+    {Effect::kPure, "", "abs all any bin chr divmod hex max min oct ord pow round sorted sum aiter"},
     {Effect::kPrint, "", "print"},
     {Effect::kClass, "", "callable isinstance issubclass"},
     {Effect::kAddress, "", "id"},
@@ -76,8 +75,7 @@ constexpr Group kGroups[] = {
     {Effect::kPure, "binascii.", "*"},
     {Effect::kPure, "_json.", "encode_basestring_ascii encode_basestring scanstring"},
     // -- containers
-    {Effect::kWhole, "list.",
-     "copy __add__ __mul__ __rmul__ __iter__ __reversed__"},
+    {Effect::kWhole, "list.", "copy __add__ __mul__ __rmul__ __iter__ __reversed__"},
     {Effect::kPure, "list.", "count index __eq__ __ne__ __lt__ __gt__ __le__ __ge__"},
     {Effect::kText, "list.", "__repr__"},
     {Effect::kLength, "list.", "__len__"},
@@ -89,8 +87,7 @@ constexpr Group kGroups[] = {
     {Effect::kChange, "list.", "pop remove reverse sort __imul__"},
     {Effect::kFill, "list.", "__init__"},
     {Effect::kGetEntry, "dict.", "get"},
-    {Effect::kWhole, "dict.",
-     "keys items values copy __iter__ __or__ __ror__ __reversed__"},
+    {Effect::kWhole, "dict.", "keys items values copy __iter__ __or__ __ror__ __reversed__"},
     {Effect::kPure, "dict.", "fromkeys __eq__ __ne__"},
     {Effect::kText, "dict.", "__repr__"},
     {Effect::kFill, "dict.", "__init__"},
@@ -106,19 +103,16 @@ constexpr Group kGroups[] = {
      "__contains__ "
      "__len__ __iter__ __and__ __or__ __sub__ __xor__ __eq__ __ne__ __le__ __ge__ __lt__ __gt__"},
     {Effect::kFill, "set.", "__init__"},
-    {Effect::kAdd, "set.",
-     "add discard update clear difference_update intersection_update __ior__"},
+    {Effect::kAdd, "set.", "add discard update clear difference_update intersection_update __ior__"},
     {Effect::kChange, "set.", "pop remove symmetric_difference_update __iand__ __isub__ __ixor__"},
-    {Effect::kWhole, "collections.deque.",
-     "copy __iter__ __len__ __add__ __reversed__"},
+    {Effect::kWhole, "collections.deque.", "copy __iter__ __len__ __add__ __reversed__"},
     {Effect::kPure, "collections.deque.", "count index __contains__ __eq__"},
     {Effect::kFill, "collections.deque.", "__init__"},
     {Effect::kGetItem, "collections.deque.", "__getitem__"},
     {Effect::kSetItem, "collections.deque.", "__setitem__"},
     {Effect::kAdd, "collections.deque.", "append appendleft extend extendleft clear __iadd__"},
     {Effect::kChange, "collections.deque.", "pop popleft remove reverse rotate insert"},
-    {Effect::kWhole, "collections.OrderedDict.",
-     "keys items values copy __iter__ __reversed__"},
+    {Effect::kWhole, "collections.OrderedDict.", "keys items values copy __iter__ __reversed__"},
     {Effect::kPure, "collections.OrderedDict.", "__eq__"},
     {Effect::kText, "collections.OrderedDict.", "__repr__"},
     {Effect::kFill, "collections.OrderedDict.", "__init__"},
@@ -146,13 +140,11 @@ constexpr Group kGroups[] = {
     {Effect::kSetAttribute, "object.", "__setattr__"},
     {Effect::kDeleteAttribute, "object.", "__delattr__"},
     {Effect::kSetAttribute, "type.", "__setattr__"},
-    {Effect::kNothing, "object.",
-     "__init__ __init_subclass__ __subclasshook__ __class__"},
+    {Effect::kNothing, "object.", "__init__ __init_subclass__ __subclasshook__ __class__"},
     {Effect::kIdentity, "object.", "__eq__ __ne__"},
     {Effect::kReduce, "object.", "__reduce__ __reduce_ex__ __getstate__"},
     {Effect::kAllocate, "object.", "__new__"},
-    {Effect::kNothing, "type.",
-     "__init__ __new__ __prepare__ __or__ __ror__"},
+    {Effect::kNothing, "type.", "__init__ __new__ __prepare__ __or__ __ror__"},
     {Effect::kBases, "type.", "mro __instancecheck__ __subclasscheck__"},
     {Effect::kText, "BaseException.", "__str__ __repr__"},
     {Effect::kFill, "BaseException.", "__init__ with_traceback add_note"},
@@ -302,9 +294,8 @@ Effect Find(const Group (&groups)[N], std::string_view name) {
   const std::string_view owner = dot == name.npos ? std::string_view() : name.substr(0, dot + 1);
   const std::string_view last = name.substr(owner.size());
   for (const Group& group : groups) {
-    const bool is_owner = group.owner.ends_with('*')
-                              ? owner.starts_with(group.owner.substr(0, group.owner.size() - 1))
-                              : group.owner == owner;
+    const bool is_owner = group.owner.ends_with('*') ? owner.starts_with(group.owner.substr(0, group.owner.size() - 1))
+                                                     : group.owner == owner;
     if (is_owner && Holds(group.names, last)) return group.effect;
   }
   return Effect::kRefused;
@@ -324,18 +315,15 @@ std::string OwnerName(PyTypeObject* type) {
 
 const PyMethodDef* DefinitionOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml;
-  const bool is_method =
-      Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyClassMethodDescr_Type;
+  const bool is_method = Py_TYPE(callable) == &PyMethodDescr_Type || Py_TYPE(callable) == &PyClassMethodDescr_Type;
   return is_method ? reinterpret_cast<PyMethodDescrObject*>(callable)->d_method : nullptr;
 }
 
 /// The class that brought a method which is bound to `self`.
-PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition,
-                           PyTypeObject* otherwise) {
+PyTypeObject* DefiningType(PyTypeObject* type, const PyMethodDef* definition, PyTypeObject* otherwise) {
   for (Py_ssize_t i = 0; type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
-    PyObject* entry =
-        DictOf(base) == nullptr ? nullptr : PyDict_GetItemString(DictOf(base), definition->ml_name);
+    PyObject* entry = DictOf(base) == nullptr ? nullptr : PyDict_GetItemString(DictOf(base), definition->ml_name);
     if (entry != nullptr && DefinitionOf(entry) == definition) return base;
     if (entry != nullptr && PyObject_TypeCheck(entry, &PyStaticMethod_Type)) return base;
   }
@@ -348,11 +336,8 @@ std::string NameOfFunction(PyObject* callable) {
   PyObject* self = PyCFunction_GET_SELF(callable);
   if (self != nullptr && PyType_Check(self)) {
     // A class method, or a method of the class's own class.
-    PyTypeObject* of_meta =
-        DefiningType(Py_TYPE(self), function->m_ml, reinterpret_cast<PyTypeObject*>(self));
-    return Joined(
-        OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml, of_meta)),
-        name);
+    PyTypeObject* of_meta = DefiningType(Py_TYPE(self), function->m_ml, reinterpret_cast<PyTypeObject*>(self));
+    return Joined(OwnerName(DefiningType(reinterpret_cast<PyTypeObject*>(self), function->m_ml, of_meta)), name);
   }
   if (self != nullptr && PyModule_Check(self)) {
     const char* module = PyModule_GetName(self);
@@ -366,9 +351,8 @@ std::string NameOfFunction(PyObject* callable) {
     if (is_operator) return Joined("torch._VariableFunctions", name);
     return module == "builtins" ? std::string(name) : Joined(module, name);
   }
-  return self == nullptr
-             ? std::string(name)
-             : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml, Py_TYPE(self))), name);
+  return self == nullptr ? std::string(name)
+                         : Joined(OwnerName(DefiningType(Py_TYPE(self), function->m_ml, Py_TYPE(self))), name);
 }
 
 /// What stays the same from one bound object to the next.
@@ -381,8 +365,7 @@ const void* IdentityOf(PyObject* callable) {
 
 Effect EffectOfName(std::string_view name) {
   constexpr std::string_view kOfTensors = "torch._C.TensorBase.";
-  if (name.starts_with(kOfTensors) && !EscapeOf(name.substr(kOfTensors.size())).empty())
-    return Effect::kEscape;
+  if (name.starts_with(kOfTensors) && !EscapeOf(name.substr(kOfTensors.size())).empty()) return Effect::kEscape;
   return Find(kGroups, name);
 }
 
@@ -428,9 +411,8 @@ Callables& Callables::Shared() {
 
 bool Callables::IsNative(PyObject* callable) {
   PyTypeObject* type = Py_TYPE(callable);
-  return PyCFunction_Check(callable) || type == &PyMethodDescr_Type ||
-         type == &PyClassMethodDescr_Type || type == &PyWrapperDescr_Type ||
-         type == BoundSlotType() || type == &PyGetSetDescr_Type;
+  return PyCFunction_Check(callable) || type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type ||
+         type == &PyWrapperDescr_Type || type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
 std::string_view Callables::ShortNameOf(PyObject* callable) {
@@ -450,8 +432,7 @@ std::string Callables::NameOf(PyObject* callable) {
     DropError();
     if (self && PyType_Check(self.get())) {
       const std::string_view qualified = ViewOf(name.get());
-      return Joined(OwnerName(reinterpret_cast<PyTypeObject*>(self.get())),
-                    qualified.substr(qualified.rfind('.') + 1));
+      return Joined(OwnerName(reinterpret_cast<PyTypeObject*>(self.get())), qualified.substr(qualified.rfind('.') + 1));
     }
     return std::string(ViewOf(name.get()));
   }
@@ -468,8 +449,8 @@ Effect Callables::EffectOf(PyObject* callable) {
   const void* identity = IdentityOf(callable);
   if (const auto it = known_.find(identity); it != known_.end()) return it->second.effect;
   // An overload of an operator as Python holds it has no name.
-  const bool is_overload = PyCFunction_Check(callable) &&
-                           *reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name == 0;
+  const bool is_overload =
+      PyCFunction_Check(callable) && *reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name == 0;
   const Effect effect = is_overload ? Effect::kOperator : EffectOfName(NameOf(callable));
   known_.emplace(identity, Known{PythonRef::Borrow(callable), effect});
   return effect;
@@ -478,16 +459,13 @@ Effect Callables::EffectOf(PyObject* callable) {
 Effect Callables::EffectOfType(PyTypeObject* type) {
   auto* object = reinterpret_cast<PyObject*>(type);
   if (IsMarkedPure(object)) return Effect::kPure;
-  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)))
-    return Effect::kPure;
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return Effect::kPure;
   if (const auto it = known_.find(type); it != known_.end()) return it->second.effect;
   const Effect effect = Find(kTypeGroups, OwnerName(type));
   known_.emplace(type, Known{PythonRef::Borrow(object), effect});
   return effect;
 }
 
-void Callables::MarkPure(PyObject* callable) {
-  marked_.emplace(callable, PythonRef::Borrow(callable));
-}
+void Callables::MarkPure(PyObject* callable) { marked_.emplace(callable, PythonRef::Borrow(callable)); }
 
 }  // namespace ingot::client

@@ -56,8 +56,8 @@ Digest Compute(PyObject* object) {
   const Py_ssize_t constants = PyTuple_GET_SIZE(code->co_consts);
   for (Py_ssize_t i = 0; i < constants; ++i) {
     PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
-    const bool docstring = i == 0 && (PyUnicode_Check(constant) || constant == Py_None) &&
-                           !UsesFirstConstant(bytecode.get());
+    const bool docstring =
+        i == 0 && (PyUnicode_Check(constant) || constant == Py_None) && !UsesFirstConstant(bytecode.get());
     if (!docstring) AddConstant(hasher, constant, writer);
   }
   writer.Clear();

@@ -15,18 +15,17 @@ namespace ingot::client {
 namespace {
 
 // Also in client/python/ingot/_native.pyi, for checkers of types.
-constexpr std::array<std::string_view, 10> kVerbs = {
-    "as_text",      "config",    "export",   "prepare", "report",
-    "save_capture", "soundness", "variants", "wait",    "why_miss"};
+constexpr std::array<std::string_view, 10> kVerbs = {"as_text",      "config",    "export",   "prepare", "report",
+                                                     "save_capture", "soundness", "variants", "wait",    "why_miss"};
 
 PyObject* RefuseNew(PyTypeObject* /*type*/, PyObject* /*args*/, PyObject* /*kwargs*/) {
   PyErr_SetString(PyExc_TypeError, "ingot.Compiled is made by ingot.compile");
   return nullptr;
 }
 
-PyMethodDef methods[] = {{"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
-                          "Compiled[[int], str] in annotations."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Compiled[[int], str] in annotations."},
+    {nullptr, nullptr, 0, nullptr}};
 
 PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -62,9 +61,8 @@ int AddCompiledType(PyObject* module) {
   type.tp_doc = "A compiled callable; made by ingot.compile and ingot.cache_compile.";
   PyObject* verbs = PyTuple_New(kVerbs.size());
   for (size_t i = 0; verbs != nullptr && i < kVerbs.size(); ++i) {
-    PyTuple_SET_ITEM(
-        verbs, i,
-        PyUnicode_FromStringAndSize(kVerbs[i].data(), static_cast<Py_ssize_t>(kVerbs[i].size())));
+    PyTuple_SET_ITEM(verbs, i,
+                     PyUnicode_FromStringAndSize(kVerbs[i].data(), static_cast<Py_ssize_t>(kVerbs[i].size())));
   }
   if (verbs == nullptr || PyModule_AddObject(module, "verbs", verbs) != 0) return -1;
   return PyModule_AddType(module, &type);

@@ -64,8 +64,7 @@ int Traverse(PyObject* object, visitproc visit, void* arg) {
 /// then Ingot's verbs. A module keeps its own `export` or `report`.
 PyObject* GetMissing(PyObject* object, PyObject* name) {
   PyObject* target = Self(object)->base.target;
-  const PythonRef inherited(
-      PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(target)), "__getattr__"));
+  const PythonRef inherited(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(target)), "__getattr__"));
   if (!inherited) DropError();
   PyObject* found = nullptr;
   if (inherited) {
@@ -120,8 +119,7 @@ int AddCompiledModuleType(PyObject* module) {
   type.tp_name = "ingot._native.ModuleCall";
   type.tp_base = CompiledType();
   type.tp_basicsize = sizeof(ModuleCall);
-  type.tp_flags =
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
   type.tp_new = New;
   type.tp_dealloc = Dealloc;
   type.tp_traverse = Traverse;

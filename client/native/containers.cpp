@@ -179,19 +179,27 @@ bool IsValueTuple(PyObject* value) {
 Use UseOf(std::string_view method) {
   constexpr std::array<std::string_view, 6> kStoring = {"append",     "appendleft",  "insert",
                                                         "setdefault", "__setitem__", "add"};
-  constexpr std::array<std::string_view, 11> kTaking = {
-      "extend",  "extendleft", "update",   "difference_update", "intersection_update", "symmetric_difference_update",
-      "__iadd__", "__ior__",   "__iand__", "__isub__",          "__ixor__"};
+  constexpr std::array<std::string_view, 11> kTaking = {"extend",
+                                                        "extendleft",
+                                                        "update",
+                                                        "difference_update",
+                                                        "intersection_update",
+                                                        "symmetric_difference_update",
+                                                        "__iadd__",
+                                                        "__ior__",
+                                                        "__iand__",
+                                                        "__isub__",
+                                                        "__ixor__"};
   if (std::ranges::find(kStoring, method) != kStoring.end()) return Use::kStores;
   return std::ranges::find(kTaking, method) != kTaking.end() ? Use::kTakes : Use::kCompares;
 }
 
 std::optional<std::pair<PyTypeObject*, std::string_view>> MethodNamed(std::string_view name) {
   const std::pair<std::string_view, PyTypeObject*> kOwners[] = {{"list", &PyList_Type},
-                                                               {"dict", &PyDict_Type},
-                                                               {"set", &PySet_Type},
-                                                               {"collections.OrderedDict", &PyODict_Type},
-                                                               {"collections.deque", DequeType()}};
+                                                                {"dict", &PyDict_Type},
+                                                                {"set", &PySet_Type},
+                                                                {"collections.OrderedDict", &PyODict_Type},
+                                                                {"collections.deque", DequeType()}};
   const size_t dot = name.rfind('.');
   if (dot == name.npos) return std::nullopt;
   for (const auto& [owner, type] : kOwners) {

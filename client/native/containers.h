@@ -41,8 +41,8 @@ bool IsValueTuple(PyObject* value);
 
 /// What a method of a container does with the objects that it is given.
 enum class Use {
-  kStores,    ///< puts them in
-  kTakes,     ///< puts in what they hold
+  kStores,  ///< puts them in
+  kTakes,  ///< puts in what they hold
   kCompares,  ///< looks for what equals them, or computes with them
 };
 /// By the method's own name, `extend`.

@@ -23,14 +23,13 @@ int64_t ElementsOf(c10::ArrayRef<c10::IValue> values) {
 }
 
 /// More than the values of the results depends on elements, or code that is not PyTorch's reads them.
-bool DependsOnElements(const c10::OperatorHandle& op, const OperatorFacts& facts,
-                       c10::ArrayRef<c10::IValue> args) {
+bool DependsOnElements(const c10::OperatorHandle& op, const OperatorFacts& facts, c10::ArrayRef<c10::IValue> args) {
   if (facts.is_opaque || facts.is_dynamic_shape || facts.is_lift || UsesGenerator(facts, args)) return true;
   if (op.hasTag(at::Tag::data_dependent_output)) return true;
   return std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
     const c10::TypeKind kind = result.type()->kind();
-    const bool is_list = kind == c10::TypeKind::ListType &&
-                         result.type()->containedType(0)->kind() == c10::TypeKind::TensorType;
+    const bool is_list =
+        kind == c10::TypeKind::ListType && result.type()->containedType(0)->kind() == c10::TypeKind::TensorType;
     return kind != c10::TypeKind::TensorType && !is_list;
   });
 }

@@ -55,8 +55,7 @@ bool GiveOwnTable([[maybe_unused]] PyObject* dict) {
   const auto shares = [&] { return reinterpret_cast<PyDictObject*>(dict)->ma_values != nullptr; };
   if (shares() && PyDict_CheckExact(dict) && PyDict_GET_SIZE(dict) > 0) {
     const PythonRef last(PyObject_CallMethod(dict, "popitem", nullptr));
-    if (last)
-      PyDict_SetItem(dict, PyTuple_GET_ITEM(last.get(), 0), PyTuple_GET_ITEM(last.get(), 1));
+    if (last) PyDict_SetItem(dict, PyTuple_GET_ITEM(last.get(), 0), PyTuple_GET_ITEM(last.get(), 1));
     DropError();
   }
   return !shares();

@@ -56,8 +56,8 @@ std::string_view EscapeOf(std::string_view name) { return Find(kMethods, name); 
 std::string_view EscapeOfSetting(std::string_view name) { return Find(kSettings, name); }
 
 bool SharesMemory(PyObject* data, int depth) {
-  if (data == nullptr || IsTensor(data) || PyLong_Check(data) || PyFloat_Check(data) ||
-      PyComplex_Check(data) || PyUnicode_Check(data))
+  if (data == nullptr || IsTensor(data) || PyLong_Check(data) || PyFloat_Check(data) || PyComplex_Check(data) ||
+      PyUnicode_Check(data))
     return false;
   // A list may contain itself.
   if ((!PyList_Check(data) && !PyTuple_Check(data)) || depth > kDepthMax) return true;

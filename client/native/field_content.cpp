@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/native/code_digest.h"
 #include "client/native/callables.h"
+#include "client/native/code_digest.h"
 #include "client/native/drop_error.h"
 #include "client/native/live_groups.h"
 #include "client/native/origin.h"
@@ -108,8 +108,7 @@ Digest DigestOfSpecial(PyObject* type) {
     Py_ssize_t at = 0;
     PyObject *key, *value;
     while (PyDict_Next(DictOf(base), &at, &key, &value)) {
-      const bool is_method =
-          value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
+      const bool is_method = value == Py_None || PyCallable_Check(value) || Py_TYPE(value)->tp_descr_get != nullptr;
       if (!is_method || !PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
       const Digest digest = DigestOfValue(value);
       hasher.AddField(ViewOf(key));
@@ -122,8 +121,7 @@ Digest DigestOfSpecial(PyObject* type) {
 
 Digest DigestOfContext(PyObject* variable) {
   PyObject* value = nullptr;
-  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0)
-    DropError();
+  if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, nullptr, &value) != 0) DropError();
   const PythonRef held(value);
   return held ? DigestOfContent(held.get()) : DigestOf("unset");
 }
@@ -151,8 +149,7 @@ Digest DigestOfNames(PyObject* function) {
   for (const char* name : {"__name__", "__qualname__", "__doc__", "__module__"}) {
     const PythonRef text(PyObject_GetAttrString(function, name));
     DropError();
-    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get())
-                                                        : std::string_view("?"));
+    hasher.AddField(text && PyUnicode_Check(text.get()) ? ViewOf(text.get()) : std::string_view("?"));
   }
   return hasher.Finish();
 }
@@ -172,9 +169,7 @@ Digest DigestOfGrad(PyObject* holder) {
   return DigestOf(IsTensor(holder) && RequiresGrad(holder) ? "requires grad" : "no grad");
 }
 
-Digest DigestOfAddress(PyObject* holder) {
-  return DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder)));
-}
+Digest DigestOfAddress(PyObject* holder) { return DigestOf(std::to_string(reinterpret_cast<uintptr_t>(holder))); }
 
 void AddName(Hasher& hasher, PyObject* value, const char* attribute) {
   const PythonRef name(PyObject_GetAttrString(value, attribute));
@@ -201,10 +196,8 @@ std::string NameOfOperator(PyObject* value) {
 
 bool IsMadeInC(PyObject* value) {
   return PyCFunction_Check(value) || PyObject_TypeCheck(value, &PyMethodDescr_Type) ||
-         PyObject_TypeCheck(value, &PyWrapperDescr_Type) ||
-         PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
-         PyObject_TypeCheck(value, &PyMemberDescr_Type) ||
-         PyObject_TypeCheck(value, &PyClassMethodDescr_Type);
+         PyObject_TypeCheck(value, &PyWrapperDescr_Type) || PyObject_TypeCheck(value, &PyGetSetDescr_Type) ||
+         PyObject_TypeCheck(value, &PyMemberDescr_Type) || PyObject_TypeCheck(value, &PyClassMethodDescr_Type);
 }
 
 struct ContentField {
@@ -213,10 +206,10 @@ struct ContentField {
 };
 
 constexpr ContentField kContentFields[] = {
-    {"len", DigestOfLength},  {"keys", DigestOfKeys},       {"content", DigestOfContent},
-    {"order", DigestOfOrder}, {"bases", DigestOfBases},     {"special", DigestOfSpecial},
-    {"names", DigestOfNames}, {"grad", DigestOfGrad},       {"registry", DigestOfRegistry},
-    {"kind", DigestOfValue}, {"address", DigestOfAddress}, {"context", DigestOfContext},
+    {"len", DigestOfLength},    {"keys", DigestOfKeys},         {"content", DigestOfContent},
+    {"order", DigestOfOrder},   {"bases", DigestOfBases},       {"special", DigestOfSpecial},
+    {"names", DigestOfNames},   {"grad", DigestOfGrad},         {"registry", DigestOfRegistry},
+    {"kind", DigestOfValue},    {"address", DigestOfAddress},   {"context", DigestOfContext},
     {"errors", DigestOfErrors}, {"abstract", DigestOfAbstract},
 };
 
@@ -230,11 +223,10 @@ const ContentField* FindField(std::string_view name) {
 /// Found by native code alone; what an instruction looks up by name is a place of its own.
 bool IsSpecialName(std::string_view name) {
   constexpr std::array<std::string_view, 21> kOthers = {
-      "__doc__",     "__module__",    "__qualname__",     "__init_subclass__", "__del__",
-      "__reduce__",  "__reduce_ex__", "__init__",         "__new__",           "__post_init__",
-      "__call__",    "__getattr__",   "__getattribute__", "__setattr__",       "__delattr__",
-      "__enter__",   "__exit__",      "__set_name__",     "__class_getitem__", "__getstate__",
-      "__setstate__"};
+      "__doc__",           "__module__",   "__qualname__", "__init_subclass__", "__del__",  "__reduce__",
+      "__reduce_ex__",     "__init__",     "__new__",      "__post_init__",     "__call__", "__getattr__",
+      "__getattribute__",  "__setattr__",  "__delattr__",  "__enter__",         "__exit__", "__set_name__",
+      "__class_getitem__", "__getstate__", "__setstate__"};
   return name.size() > 4 && name.starts_with("__") && name.ends_with("__") &&
          std::ranges::find(kOthers, name) == kOthers.end();
 }
@@ -258,8 +250,7 @@ Digest DigestOfSeen(const Seen& seen) {
     const Digest code = DigestOfCode(function->func_code);
     hasher.AddField("function");
     hasher.AddField(ViewOf(function->func_qualname));
-    hasher.AddField(
-        ViewOf(NameOfGlobals(function->func_globals)));  // Two modules may hold the same text.
+    hasher.AddField(ViewOf(NameOfGlobals(function->func_globals)));  // Two modules may hold the same text.
     hasher.Add(code.low);
     hasher.Add(code.high);
   } else if (PyModule_Check(value)) {
@@ -275,8 +266,7 @@ Digest DigestOfSeen(const Seen& seen) {
     hasher.AddField("operator");
     hasher.AddField(name);
   } else if (IsTensor(value)) {
-    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor")
-                                         : std::string_view(Py_TYPE(value)->tp_name));
+    hasher.AddField(IsPlainTensor(value) ? std::string_view("tensor") : std::string_view(Py_TYPE(value)->tp_name));
     const Digest meta = DigestOfMeta(value);
     hasher.Add(meta.low);
     hasher.Add(meta.high);

@@ -19,8 +19,8 @@ Result<GuardPolicy> GuardPolicy::Parse(std::string_view text) {
   const std::string_view number = text.starts_with(kSample) ? text.substr(kSample.size()) : "";
   const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), policy.period_);
   if (code != std::errc() || end != number.data() + number.size() || policy.period_ == 0) {
-    return Error(Code::kInvalid, "guards='" + std::string(text) +
-                                     "': expected 'always', 'first', 'skip' or 'sample:N' with N from 1");
+    return Error(Code::kInvalid,
+                 "guards='" + std::string(text) + "': expected 'always', 'first', 'skip' or 'sample:N' with N from 1");
   }
   return policy;
 }

@@ -69,18 +69,16 @@ constexpr std::array<Act, 256> MakeTable() {
                        PREP_RERAISE_STAR}) {
     table[op] = Act::kHarmless;
   }
-  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE,
-                       ASYNC_GEN_WRAP, PRINT_EXPR, IMPORT_STAR}) {
+  for (const int op : {GET_AITER, GET_ANEXT, BEFORE_ASYNC_WITH, END_ASYNC_FOR, GET_AWAITABLE, ASYNC_GEN_WRAP,
+                       PRINT_EXPR, IMPORT_STAR}) {
     table[op] = Act::kUnsupported;
   }
   for (const int op : {UNARY_POSITIVE, UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
-  for (const int op :
-       {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
-        POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
+  for (const int op : {UNARY_NOT, JUMP_IF_FALSE_OR_POP, JUMP_IF_TRUE_OR_POP, POP_JUMP_FORWARD_IF_FALSE,
+                       POP_JUMP_FORWARD_IF_TRUE, POP_JUMP_BACKWARD_IF_FALSE, POP_JUMP_BACKWARD_IF_TRUE}) {
     table[op] = Act::kTruth;
   }
-  for (const int op :
-       {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = Act::kSubscript;
@@ -123,9 +121,9 @@ constexpr std::array<Act, 256> MakeTable() {
 
 constexpr std::array<Act, 256> kTable = MakeTable();
 
-constexpr const char* kInPlace[] = {
-    "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",  "__imul__", "__imod__",
-    "__ior__",  "__ipow__", "__irshift__",   "__isub__",    "__itruediv__", "__ixor__"};
+constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
+                                    "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
+                                    "__isub__", "__itruediv__", "__ixor__"};
 constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
 
 PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
@@ -162,8 +160,7 @@ struct InstructionTrace::State {
   void Leave();
   void Step(PyFrameObject* object);
   bool Decode(_PyInterpreterFrame* frame, Instruction& out);
-  void DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top,
-                      Instruction& out);
+  void DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top, Instruction& out);
   void DecodeCall(int oparg, PyObject** top, Instruction& out);
 };
 
@@ -176,8 +173,7 @@ void InstructionTrace::State::Enter(PyFrameObject* object) {
     return;
   }
   PyCodeObject* code = frame->f_code;
-  PyObject* first =
-      code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
+  PyObject* first = code->co_argcount + code->co_posonlyargcount > 0 ? frame->localsplus[0] : nullptr;
   // An argument that an inner function uses lies in a cell from the start.
   if (first != nullptr && PyCell_Check(first)) first = PyCell_GET(first);
   const auto wish = listener->OnEnter({code, frame->f_func, frame->f_globals, first});
@@ -208,8 +204,8 @@ void InstructionTrace::State::DecodeCall(int oparg, PyObject** top, Instruction&
   out.arg_count = static_cast<size_t>(oparg) + (is_method ? 1 : 0);
 }
 
-void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg,
-                                             PyObject** top, Instruction& out) {
+void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int oparg, PyObject** top,
+                                             Instruction& out) {
   PyCodeObject* code = frame->f_code;
   switch (op) {
     case BINARY_SUBSCR:
@@ -319,11 +315,9 @@ bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, Instruction& ou
   out.act = kTable[op];
   if (out.act == Act::kHarmless) return false;
   PyObject** top = frame->localsplus + frame->stacktop;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None))
-    return false;
+  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
   out.code = frame->f_code;
-  out.position =
-      static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
+  out.position = static_cast<int>(at - _PyCode_CODE(frame->f_code)) * static_cast<int>(sizeof(_Py_CODEUNIT));
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
   out.function = frame->f_func;
@@ -360,8 +354,7 @@ void InstructionTrace::State::Step(PyFrameObject* object) {
 namespace {
 
 int OnEvent(PyObject* self, PyFrameObject* frame, int what, PyObject* /*argument*/) {
-  auto* state =
-      static_cast<InstructionTrace::State*>(PyCapsule_GetPointer(self, "ingot.InstructionTrace"));
+  auto* state = static_cast<InstructionTrace::State*>(PyCapsule_GetPointer(self, "ingot.InstructionTrace"));
   if (!state->running) return 0;
   switch (what) {
     case PyTrace_OPCODE: state->Step(frame); break;

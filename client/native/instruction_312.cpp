@@ -96,8 +96,7 @@ constexpr std::array<Act, 256> MakeTable() {
   // What an intrinsic does, its argument says.
   for (const int op : {CALL_INTRINSIC_1, CALL_INTRINSIC_2}) table[op] = Act::kUnsupported;
   for (const int op : {UNARY_NEGATIVE, UNARY_INVERT}) table[op] = Act::kUnary;
-  for (const int op :
-       {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
+  for (const int op : {UNPACK_SEQUENCE, UNPACK_EX, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE, MATCH_KEYS}) {
     table[op] = Act::kTakeAll;
   }
   table[BINARY_SUBSCR] = table[BINARY_SLICE] = Act::kSubscript;
@@ -154,9 +153,9 @@ Act ActOfIntrinsic(int op, int which) {
   return which == kStopIterationError || which == kListToTuple ? Act::kHarmless : Act::kUnsupported;
 }
 
-constexpr const char* kInPlace[] = {
-    "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imatmul__",  "__imul__", "__imod__",
-    "__ior__",  "__ipow__", "__irshift__",   "__isub__",    "__itruediv__", "__ixor__"};
+constexpr const char* kInPlace[] = {"__iadd__", "__iand__",     "__ifloordiv__", "__ilshift__", "__imatmul__",
+                                    "__imul__", "__imod__",     "__ior__",       "__ipow__",    "__irshift__",
+                                    "__isub__", "__itruediv__", "__ixor__"};
 constexpr int kFirstInPlace = 13;  // NB_INPLACE_ADD
 
 PyObject* InPlaceName(int operation) {
@@ -182,8 +181,8 @@ class CodeTable {
 
   /// Kept with the code object; null on failure, with a Python error set.
   static const CodeTable* Of(PyCodeObject* code) {
-    static const Py_ssize_t slot = PyUnstable_Eval_RequestCodeExtraIndex(
-        [](void* table) { delete static_cast<CodeTable*>(table); });
+    static const Py_ssize_t slot =
+        PyUnstable_Eval_RequestCodeExtraIndex([](void* table) { delete static_cast<CodeTable*>(table); });
     void* found = nullptr;
     auto* object = reinterpret_cast<PyObject*>(code);
     if (slot < 0 || PyUnstable_Code_GetExtra(object, slot, &found) != 0) return nullptr;
@@ -202,8 +201,7 @@ class CodeTable {
   }
 
  private:
-  CodeTable(PyCodeObject* code, PyObject* bytes)
-      : entries_(PyBytes_GET_SIZE(bytes) / sizeof(_Py_CODEUNIT)) {
+  CodeTable(PyCodeObject* code, PyObject* bytes) : entries_(PyBytes_GET_SIZE(bytes) / sizeof(_Py_CODEUNIT)) {
     const auto* text = reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(bytes));
     int argument = 0;
     for (size_t unit = 0; unit < entries_.size(); ++unit) {
@@ -222,9 +220,7 @@ class CodeTable {
   }
 
   void Reach(int64_t unit, int depth) {
-    if (unit < 0 || unit >= static_cast<int64_t>(entries_.size()) || depth < 0 ||
-        entries_[unit].depth >= 0)
-      return;
+    if (unit < 0 || unit >= static_cast<int64_t>(entries_.size()) || depth < 0 || entries_[unit].depth >= 0) return;
     entries_[unit].depth = depth;
     open_.push_back(static_cast<size_t>(unit));
   }
@@ -252,8 +248,7 @@ class CodeTable {
       case POP_JUMP_IF_TRUE:
       case POP_JUMP_IF_NONE:
       case POP_JUMP_IF_NOT_NONE:
-        Reach(next + entry.argument,
-              entry.depth + PyCompile_OpcodeStackEffectWithJump(entry.op, entry.argument, 1));
+        Reach(next + entry.argument, entry.depth + PyCompile_OpcodeStackEffectWithJump(entry.op, entry.argument, 1));
         break;
       default: break;
     }
@@ -308,8 +303,7 @@ PyCodeObject* CodeOf(const _PyInterpreterFrame* frame) {
 }
 
 PyFunctionObject* FunctionOfFrame(const _PyInterpreterFrame* frame) {
-  return PyFunction_Check(frame->f_funcobj) ? reinterpret_cast<PyFunctionObject*>(frame->f_funcobj)
-                                            : nullptr;
+  return PyFunction_Check(frame->f_funcobj) ? reinterpret_cast<PyFunctionObject*>(frame->f_funcobj) : nullptr;
 }
 
 PyObject* NameAt(PyCodeObject* code, int index) { return PyTuple_GET_ITEM(code->co_names, index); }
@@ -339,8 +333,7 @@ struct InstructionTrace::State {
   void Leave();
   void Step(int offset);
   bool Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry, Instruction& out);
-  void DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top,
-                      Instruction& out);
+  void DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top, Instruction& out);
   void DecodeCall(int op, int argument, PyObject** top, Instruction& out);
 };
 
@@ -392,9 +385,7 @@ class Tool {
     Py_XDECREF(result);
     DropError();
   }
-  void SetLocal(PyObject* code, int events) {
-    Drop(Ask("set_local_events", "iOi", id_, code, events));
-  }
+  void SetLocal(PyObject* code, int events) { Drop(Ask("set_local_events", "iOi", id_, code, events)); }
 
   Status Begin();
 
@@ -432,15 +423,12 @@ Status Tool::Begin() {
     if (taken.get() != Py_None) continue;
     id_ = id;
     Drop(Ask("use_tool_id", "is", id, "ingot"));
-    static PyMethodDef enter = {
-        "enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnEnterEvent)),
-        METH_FASTCALL, nullptr};
-    static PyMethodDef leave = {
-        "leave", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnLeaveEvent)),
-        METH_FASTCALL, nullptr};
-    static PyMethodDef step = {
-        "step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnInstructionEvent)),
-        METH_FASTCALL, nullptr};
+    static PyMethodDef enter = {"enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnEnterEvent)),
+                                METH_FASTCALL, nullptr};
+    static PyMethodDef leave = {"leave", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnLeaveEvent)),
+                                METH_FASTCALL, nullptr};
+    static PyMethodDef step = {"step", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&OnInstructionEvent)),
+                               METH_FASTCALL, nullptr};
     const PythonRef events(PyObject_GetAttrString(monitoring_.get(), "events"));
     int global = 0;
     for (const auto& [name, method] :
@@ -521,8 +509,8 @@ void InstructionTrace::State::DecodeCall(int op, int argument, PyObject** top, I
   out.arg_count = static_cast<size_t>(argument) + (is_method ? 1 : 0);
 }
 
-void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int argument,
-                                             PyObject** top, Instruction& out) {
+void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op, int argument, PyObject** top,
+                                             Instruction& out) {
   PyCodeObject* code = CodeOf(frame);
   switch (op) {
     case BINARY_SUBSCR:
@@ -651,17 +639,14 @@ void InstructionTrace::State::DecodeOperands(_PyInterpreterFrame* frame, int op,
 }
 
 /// False for an instruction that nobody needs to hear of.
-bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry,
-                                     Instruction& out) {
+bool InstructionTrace::State::Decode(_PyInterpreterFrame* frame, const CodeTable::Entry& entry, Instruction& out) {
 #if PY_VERSION_HEX < 0x030D0000
-  if (entry.op == KW_NAMES)
-    keyword_names = PyTuple_GET_ITEM(CodeOf(frame)->co_consts, entry.argument);
+  if (entry.op == KW_NAMES) keyword_names = PyTuple_GET_ITEM(CodeOf(frame)->co_consts, entry.argument);
 #endif
   out.act = entry.depth < 0 ? Act::kUnknown : kTable[entry.op];
   if (out.act == Act::kHarmless) return false;
   PyObject** top = frame->localsplus + CodeOf(frame)->co_nlocalsplus + entry.depth;
-  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None))
-    return false;
+  if (out.act == Act::kTruth && (top[-1] == Py_True || top[-1] == Py_False || top[-1] == Py_None)) return false;
   out.code = CodeOf(frame);
   out.globals = frame->f_globals;
   out.builtins = frame->f_builtins;
@@ -705,9 +690,7 @@ void InstructionTrace::State::Step(int offset) {
   frames.back().changes = listener->Changes();
 }
 
-InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) {
-  state_->listener = &listener;
-}
+InstructionTrace::InstructionTrace(InstructionListener& listener) : state_(new State) { state_->listener = &listener; }
 
 InstructionTrace::~InstructionTrace() {
   Stop();

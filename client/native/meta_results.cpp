@@ -104,8 +104,7 @@ class MetaArguments {
     return static_cast<size_t>(found - tensors_.begin());
   }
   bool SharesStorage(const at::Tensor& meta) const {
-    return std::ranges::any_of(
-        tensors_, [&](const auto& pair) { return StorageOf(pair.second) == StorageOf(meta); });
+    return std::ranges::any_of(tensors_, [&](const auto& pair) { return StorageOf(pair.second) == StorageOf(meta); });
   }
   /// No argument got other sizes or strides (out= of another size).
   bool AreUnchanged() const {
@@ -162,8 +161,8 @@ Kind Describe(const at::Tensor& meta, const MetaArguments& args, std::vector<at:
   if (!one.is_defined) return Kind::kKnown;
   one.argument = args.PositionOf(meta);
   if (one.argument) return Kind::kKnown;
-  const bool is_shared = std::ranges::any_of(
-      fresh, [&](const at::Tensor& other) { return StorageOf(other) == StorageOf(meta); });
+  const bool is_shared =
+      std::ranges::any_of(fresh, [&](const at::Tensor& other) { return StorageOf(other) == StorageOf(meta); });
   if (is_shared || args.SharesStorage(meta)) return Kind::kView;
   if (!meta.is_meta() || meta.layout() != c10::kStrided || meta.storage_offset() != 0) return Kind::kUnknown;
   one.sizes = meta.sizes().vec();
@@ -177,9 +176,9 @@ Kind Describe(const at::Tensor& meta, const MetaArguments& args, std::vector<at:
 /// on the meta device it would pick another.
 bool TakesFlashKernel(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args) {
   if (op.schema().operator_name() != c10::OperatorName("aten::scaled_dot_product_attention", "")) return false;
-  const int64_t choice = at::_fused_sdp_choice(
-      args[0].toTensor(), args[1].toTensor(), args[2].toTensor(), args[3].toOptional<at::Tensor>(), args[4].toDouble(),
-      args[5].toBool(), args[6].toOptional<double>(), args[7].toBool());
+  const int64_t choice = at::_fused_sdp_choice(args[0].toTensor(), args[1].toTensor(), args[2].toTensor(),
+                                               args[3].toOptional<at::Tensor>(), args[4].toDouble(), args[5].toBool(),
+                                               args[6].toOptional<double>(), args[7].toBool());
   return choice == static_cast<int64_t>(at::SDPBackend::flash_attention);
 }
 

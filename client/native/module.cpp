@@ -29,25 +29,41 @@ PYBIND11_MODULE(_native, m) {
   m.def("step_out_background", &BackgroundThread::StepOut,
         "The calling thread is about to wait for something; whether it is one of Ingot's.");
   m.def("step_in_background", &BackgroundThread::StepIn, "It has waited. Does not return while the process is ending.");
-  m.def("end_background", [](double seconds) {
-    return BackgroundThread::End(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
-  }, "Lets none of Ingot's threads begin any more; whether those that ran Python were out in time.");
-  m.def("forget_background", [] {
-    BackgroundThread::Forget();
-    UnservedCall::Forget();
-  }, "In a child process.");
-  m.def("pause_s", [] { return std::chrono::duration<double>(UnservedCall::Pause()).count(); },
-        "For how many seconds no call has been under way that native code does not serve.");
-  m.def("target_of", [](const py::object& value) {
-    PyObject* target = CompiledTarget(value.ptr());
-    return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);
-  }, "What a compiled callable wraps; anything else is given back.");
-  m.def("call", [](const py::object& callable, const py::tuple& args, const py::dict& kwargs, bool in_parts) {
-    const InParts scope(in_parts);
-    return callable(*args, **kwargs);
-  }, "callable(*args, **kwargs), in which parts that are called are served natively or are what they stand for.");
-  m.def("engine_of", [](const py::object& value) {
-    PyObject* site = SiteOf(value.ptr());
-    return site == nullptr ? py::none() : py::reinterpret_borrow<py::object>(EngineOf(site));
-  }, "The engine of a compiled callable, None for anything else.");
+  m.def(
+      "end_background",
+      [](double seconds) {
+        return BackgroundThread::End(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
+      },
+      "Lets none of Ingot's threads begin any more; whether those that ran Python were out in time.");
+  m.def(
+      "forget_background",
+      [] {
+        BackgroundThread::Forget();
+        UnservedCall::Forget();
+      },
+      "In a child process.");
+  m.def(
+      "pause_s", [] { return std::chrono::duration<double>(UnservedCall::Pause()).count(); },
+      "For how many seconds no call has been under way that native code does not serve.");
+  m.def(
+      "target_of",
+      [](const py::object& value) {
+        PyObject* target = CompiledTarget(value.ptr());
+        return target == nullptr ? value : py::reinterpret_borrow<py::object>(target);
+      },
+      "What a compiled callable wraps; anything else is given back.");
+  m.def(
+      "call",
+      [](const py::object& callable, const py::tuple& args, const py::dict& kwargs, bool in_parts) {
+        const InParts scope(in_parts);
+        return callable(*args, **kwargs);
+      },
+      "callable(*args, **kwargs), in which parts that are called are served natively or are what they stand for.");
+  m.def(
+      "engine_of",
+      [](const py::object& value) {
+        PyObject* site = SiteOf(value.ptr());
+        return site == nullptr ? py::none() : py::reinterpret_borrow<py::object>(EngineOf(site));
+      },
+      "The engine of a compiled callable, None for anything else.");
 }

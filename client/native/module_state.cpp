@@ -14,9 +14,7 @@
 namespace ingot::client {
 namespace {
 
-std::string NameOf(PyTypeObject* type) {
-  return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type));
-}
+std::string NameOf(PyTypeObject* type) { return std::string(ModuleOf(type)) + "." + std::string(QualnameOf(type)); }
 
 class StructureWalk {
  public:

@@ -10,8 +10,8 @@ PyObject* ModuleDict(PyObject* value) {
   if (slot == nullptr || *slot == nullptr) return nullptr;
   static PyObject* const modules = PyUnicode_InternFromString("_modules");
   static PyObject* const parameters = PyUnicode_InternFromString("_parameters");
-  const bool is_module = PyDict_GetItemWithError(*slot, modules) != nullptr &&
-                         PyDict_GetItemWithError(*slot, parameters) != nullptr;
+  const bool is_module =
+      PyDict_GetItemWithError(*slot, modules) != nullptr && PyDict_GetItemWithError(*slot, parameters) != nullptr;
   return is_module ? *slot : nullptr;
 }
 

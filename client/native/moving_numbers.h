@@ -25,7 +25,7 @@ class MovingNumbers {
     std::string path;
     PythonRef holder;
     Step step;
-    PythonRef made;     ///< the number in the place
+    PythonRef made;  ///< the number in the place
     at::Tensor tensor;  ///< TensorOf() it
     PythonRef wrapped;  ///< `tensor`, as terms know it
   };

@@ -16,14 +16,12 @@ namespace {
 
 /// A remembered hash() differs from process to process and never steers a program
 /// (`_original_object_hash` of Hugging Face's generation configs).
-bool IsSaltedHash(PyObject* key, PyObject* value) {
-  return PyLong_CheckExact(value) && ViewOf(key).ends_with("_hash");
-}
+bool IsSaltedHash(PyObject* key, PyObject* value) { return PyLong_CheckExact(value) && ViewOf(key).ends_with("_hash"); }
 
 /// Libraries whose values print what they are.
 bool IsPrintable(std::string_view module) {
-  constexpr std::array<std::string_view, 9> kModules = {
-      "pathlib", "datetime", "decimal", "fractions", "uuid", "re", "operator", "_operator", "torch"};
+  constexpr std::array<std::string_view, 9> kModules = {"pathlib", "datetime", "decimal",   "fractions", "uuid",
+                                                        "re",      "operator", "_operator", "torch"};
   return std::ranges::find(kModules, module) != kModules.end();
 }
 
@@ -106,9 +104,8 @@ bool ValueWriter::WriteBuffer(PyObject* value) {
   }
   // Whose memory it is, a program can ask of both.
   const bool is_array = ModuleOf(Py_TYPE(value)) == "numpy";
-  const PythonRef owner(PyMemoryView_Check(value) || is_array
-                            ? PyObject_GetAttrString(value, is_array ? "base" : "obj")
-                            : nullptr);
+  const PythonRef owner(PyMemoryView_Check(value) || is_array ? PyObject_GetAttrString(value, is_array ? "base" : "obj")
+                                                              : nullptr);
   DropError();
   if (owner) WriteText(Py_TYPE(owner.get())->tp_name);
   for (int i = 0; i < view.ndim && view.shape != nullptr; ++i) {

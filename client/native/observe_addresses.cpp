@@ -17,29 +17,23 @@ namespace ingot::client {
 namespace {
 
 bool IsNumber(PyObject* value) {
-  return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) ||
-         PyComplex_CheckExact(value);
+  return PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value) || PyComplex_CheckExact(value);
 }
 
 /// Native code that gives the same for the members of a set in any order.
 bool IsOrderFree(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kFree = {"any", "all",       "len", "bool",
-                                                     "set", "frozenset", "hash"};
-  constexpr std::array<std::string_view, 5> kOrdered = {"pop", "__iter__", "__repr__", "__str__",
-                                                        "__reduce__"};
+  constexpr std::array<std::string_view, 7> kFree = {"any", "all", "len", "bool", "set", "frozenset", "hash"};
+  constexpr std::array<std::string_view, 5> kOrdered = {"pop", "__iter__", "__repr__", "__str__", "__reduce__"};
   if (std::ranges::find(kFree, name) != kFree.end()) return true;
   for (std::string_view owner : {"set.", "frozenset."}) {
-    if (name.starts_with(owner))
-      return std::ranges::find(kOrdered, name.substr(owner.size())) == kOrdered.end();
+    if (name.starts_with(owner)) return std::ranges::find(kOrdered, name.substr(owner.size())) == kOrdered.end();
   }
   return false;
 }
 
 /// Native code whose answer for members that are told apart by size alone does not depend on
 /// their order.
-bool IsOrdering(std::string_view name) {
-  return name == "sorted" || name == "min" || name == "max";
-}
+bool IsOrdering(std::string_view name) { return name == "sorted" || name == "min" || name == "max"; }
 
 /// Native code that looks for what it is given among elements, keys or members.
 bool ComparesWhatItIsGiven(std::string_view name) {
@@ -49,16 +43,23 @@ bool ComparesWhatItIsGiven(std::string_view name) {
   for (std::string_view owner : {"dict.", "set.", "frozenset.", "collections."}) {
     if (name.starts_with(owner)) return !name.starts_with("collections.deque") || name.ends_with(".remove");
   }
-  constexpr std::array<std::string_view, 11> kNames = {
-      "set", "frozenset", "list.count", "list.index", "list.remove", "tuple.count", "tuple.index",
-      "_collections._count_elements", "_operator.countOf", "_operator.indexOf", "_operator.eq"};
+  constexpr std::array<std::string_view, 11> kNames = {"set",
+                                                       "frozenset",
+                                                       "list.count",
+                                                       "list.index",
+                                                       "list.remove",
+                                                       "tuple.count",
+                                                       "tuple.index",
+                                                       "_collections._count_elements",
+                                                       "_operator.countOf",
+                                                       "_operator.indexOf",
+                                                       "_operator.eq"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
 template <typename F>
 bool AllMembers(PyObject* set, F holds) {
-  return std::ranges::all_of(TableOf(set),
-                             [&](PyObject* member) { return member == nullptr || holds(member); });
+  return std::ranges::all_of(TableOf(set), [&](PyObject* member) { return member == nullptr || holds(member); });
 }
 
 }  // namespace
@@ -189,8 +190,8 @@ void Observer::Hash(PyObject* value) {
   if (PY_VERSION_HEX >= 0x030C0000 && value == Py_None) return;
   PyObject* found = LookUpInClass(Py_TYPE(value), name);
   if (found != nullptr && PyFunction_Check(found)) return;  // A frame of its own.
-  const bool follows_seed = PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
-                            ModuleOf(Py_TYPE(value)) == "datetime";
+  const bool follows_seed =
+      PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || ModuleOf(Py_TYPE(value)) == "datetime";
   if (follows_seed) return NoteHashSeed();
   if (!PyLong_Check(value) && !PyFloat_Check(value))
     Refuse("call", std::string("hash of a ") + Py_TYPE(value)->tp_name + ", which is its address");

@@ -13,9 +13,7 @@
 namespace ingot::client {
 namespace {
 
-bool IsNamed(PyObject* name, const char* text) {
-  return PyUnicode_CompareWithASCIIString(name, text) == 0;
-}
+bool IsNamed(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 
 std::string TextOf(PyTypeObject* type, PyObject* name) {
   return std::string(QualnameOf(type)) + "." + std::string(ViewOf(name));
@@ -45,9 +43,15 @@ const char* FieldOfPart(PyObject* part, std::string_view name) {
     return nullptr;
   };
   if (PyFunction_Check(part))
-    return find({{"__code__", "code"}, {"__defaults__", "defaults"}, {"__kwdefaults__", "kwdefaults"},
-                 {"__globals__", "globals"}, {"__name__", "names"}, {"__qualname__", "names"},
-                 {"__doc__", "names"}, {"__module__", "names"}, {"__annotations__", "annotations"}});
+    return find({{"__code__", "code"},
+                 {"__defaults__", "defaults"},
+                 {"__kwdefaults__", "kwdefaults"},
+                 {"__globals__", "globals"},
+                 {"__name__", "names"},
+                 {"__qualname__", "names"},
+                 {"__doc__", "names"},
+                 {"__module__", "names"},
+                 {"__annotations__", "annotations"}});
   if (PyMethod_Check(part)) return find({{"__func__", "func"}, {"__self__", "self"}});
   if (PyObject_TypeCheck(part, &PyProperty_Type))
     return find({{"fget", "get"}, {"fset", "set"}, {"fdel", "delete"}, {"__isabstractmethod__", "get"}});
@@ -70,8 +74,7 @@ PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instanc
   // The look-up above has given the class a version, if it can have one.
   const bool has_version = (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
   const auto known = looked_up_.find({type, name});
-  if (known != looked_up_.end() && has_version && known->second == type->tp_version_tag)
-    return found;
+  if (known != looked_up_.end() && has_version && known->second == type->tp_version_tag) return found;
   if (fresh_.contains(reinterpret_cast<PyObject*>(type))) {
     LookUpInBases(type, name);
     return found;
@@ -150,8 +153,7 @@ void Observer::LoadAttribute(PyObject* object, PyObject* name) {
   if (IsCached(object, name)) return;
   LoadUncached(object, name);
   // The log holds what is outside, and names are held here: addresses stay their own.
-  if (log_.IsOutside(object) && log_.writes().size() == loaded_before_writes_ &&
-      loaded_.insert({object, name}).second)
+  if (log_.IsOutside(object) && log_.writes().size() == loaded_before_writes_ && loaded_.insert({object, name}).second)
     held_.push_back(PythonRef::Borrow(name));
 }
 
@@ -181,10 +183,9 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
     PyObject* general = LookUp(type, getattribute, object);
     if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
     PyObject* hook = LookUpInClass(type, getattr);
-    const bool is_plain =
-        general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
-        (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
-         reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
+    const bool is_plain = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
+                          (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
+                           reinterpret_cast<PyDescrObject*>(general)->d_type->tp_getattro == PyObject_GenericGetAttr);
     if (is_plain) return LoadGeneric(object, name, hook != nullptr);
   }
   if (std::string_view(type->tp_name) == "types.UnionType") return Operand(object);  // It stays what it is.
@@ -228,8 +229,7 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
       Getter(object, name);
     } else {
       Bind(found, object);
-      if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number)
-        log_.NoteWhole(*number);
+      if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
     }
     return;
   }
@@ -269,8 +269,7 @@ void Observer::NoteProtocol(PyObject* found) {
 void Observer::Bind(PyObject* found, PyObject* object) {
   PyTypeObject* type = Py_TYPE(found);
   const auto number = log_.Find(found);
-  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr)
-    return;
+  if (PyFunction_Check(found) || Callables::IsNative(found) || type->tp_descr_get == nullptr) return;
   if (PyObject_TypeCheck(found, &PyProperty_Type)) {
     if (number) log_.NoteField(*number, "get");
     const PythonRef get(PyObject_GetAttrString(found, "fget"));
@@ -287,10 +286,8 @@ void Observer::Bind(PyObject* found, PyObject* object) {
     LookUpSpecial(found, "__get__");
   } else if (std::string_view(type->tp_name).ends_with("_tuplegetter")) {
     Operand(found);
-  } else if (type != &PyMethod_Type &&
-             !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") &&
-             std::string_view(type->tp_name) != "instancemethod" &&
-             !PyType_IsSubtype(type, CompiledType())) {
+  } else if (type != &PyMethod_Type && !std::string_view(type->tp_name).ends_with("_lru_cache_wrapper") &&
+             std::string_view(type->tp_name) != "instancemethod" && !PyType_IsSubtype(type, CompiledType())) {
     Refuse("foreign-descriptor", type->tp_name);
   }
 }
@@ -336,8 +333,7 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   if (refused_) return;
   if (found != nullptr) {
     // A property is its own value here, and runs nothing.
-    const bool runs =
-        Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
+    const bool runs = Py_TYPE(found)->tp_descr_get != nullptr && !PyObject_TypeCheck(found, &PyProperty_Type);
     if (runs) Bind(found);
   } else if (of_meta != nullptr) {
     Bind(of_meta);
@@ -378,8 +374,7 @@ void Observer::LoadFromSuper(PyObject* object, PyObject* name) {
       auto* type = reinterpret_cast<PyTypeObject*>(one);
       const auto number = IsImmutable(type) ? std::nullopt : TypeNumber(type);
       if (number) log_.NoteRead(*number, Reading::kAttribute, name);
-      PyObject* found =
-          DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
+      PyObject* found = DictOf(type) == nullptr ? nullptr : PyDict_GetItemWithError(DictOf(type), name);
       if (found != nullptr) return Bind(found, self.get());
     }
     behind = behind || one == after.get();
@@ -401,18 +396,16 @@ void Observer::Getter(PyObject* object, PyObject* name) {
   if (IsNamed(name, "__context__") && PyExceptionInstance_Check(object))
     return Refuse("foreign-attribute", "__context__, which may be what the caller handles");
   if (IsTensor(object)) {
-    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") ||
-                            IsNamed(name, "grad_fn") || IsNamed(name, "retains_grad");
+    const bool is_of_grad = IsNamed(name, "requires_grad") || IsNamed(name, "is_leaf") || IsNamed(name, "grad_fn") ||
+                            IsNamed(name, "retains_grad");
     if (number && is_of_grad) return log_.NoteField(*number, "grad");
     // Of an argument, that it requires grad is known, and not which operator made it.
     if (is_of_grad && !IsNamed(name, "requires_grad") && RequiresGrad(object) && log_.IsArgument(object))
       return Refuse("argument-attribute", TextOf(Py_TYPE(object), name) + " of an argument that requires grad");
     const std::string_view text = ViewOf(name);
-    if (const std::string_view escape = EscapeOf(text); !escape.empty())
-      return Escape(object, escape, text);
+    if (const std::string_view escape = EscapeOf(text); !escape.empty()) return Escape(object, escape, text);
     if (text == "data") aliased_ = PythonRef::Borrow(object);
-    const bool is_plain =
-        IsTensorProperty(text) || (text == "grad" && !number && !log_.IsArgument(object));
+    const bool is_plain = IsTensorProperty(text) || (text == "grad" && !number && !log_.IsArgument(object));
     if (!is_plain) Refuse("tensor-attribute", std::string(text));
     return;
   }

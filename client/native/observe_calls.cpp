@@ -117,13 +117,11 @@ void Observer::Answer(PyObject* callable, const Arguments& arguments) {
     const PythonRef name(PyObject_GetAttrString(callable, "__name__"));
     const PythonRef module(PyObject_GetAttrString(callable, "__module__"));
     DropError();
-    const auto path =
-        CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
+    const auto path = CanonicalPath(callable, ViewOf(module.get()), ViewOf(name.get()));
     if (path && !path->ends_with(':')) number = log_.AddRoot(callable, *path);
   }
   const PythonRef values = PlainArguments(arguments);
-  if (!number || !values)
-    return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
+  if (!number || !values) return Refuse("call", Callables::NameOf(callable) + ", whose answer may be one from before");
   log_.NoteRead(*number, Reading::kAnswer, values.get());
 }
 
@@ -154,8 +152,7 @@ void Observer::Getters(const Arguments& arguments) {
     for (size_t k = 0; k < arguments.count; ++k) {
       if (k == i) continue;
       PyObject* one = arguments.values[k];
-      const bool is_plain =
-          PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
+      const bool is_plain = PyList_Check(one) || PyTuple_Check(one) || PyDict_Check(one) || PyAnySet_Check(one);
       if (!is_plain && !IsAtom(one) && !PyFunction_Check(one) && !Callables::IsNative(one)) {
         return Refuse("call", std::string(name) + " over a " + Py_TYPE(one)->tp_name);
       }
@@ -195,8 +192,7 @@ int Observer::Call(PyObject* callable, const Arguments& arguments) {
     TakeApart(callable);
     std::vector<PyObject*> values{PyMethod_GET_SELF(callable)};
     values.insert(values.end(), arguments.values, arguments.values + arguments.count);
-    return Call(PyMethod_GET_FUNCTION(callable),
-                {values.data(), values.size(), arguments.keyword_names});
+    return Call(PyMethod_GET_FUNCTION(callable), {values.data(), values.size(), arguments.keyword_names});
   }
   if (PyType_Check(callable)) return CallType(reinterpret_cast<PyTypeObject*>(callable), arguments);
   if (Callables::IsNative(callable)) return CallNative(callable, arguments);
@@ -238,8 +234,8 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     // What is called where there are no parts.
     if (IsModulePart(callable)) LoadAttribute(PyMethod_GET_SELF(wrapped), plain);
     return Call(wrapped, arguments);
-  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" ||
-             name == "operator.itemgetter" || name == "operator.methodcaller") {
+  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" ||
+             name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
     const bool is_ufunc = name == "numpy.ufunc";
@@ -296,8 +292,7 @@ int Observer::CallPartial(PyObject* partial, const Arguments& arguments) {
   const auto [function, bound, named] = TakeApartPartial(partial);
   if (!function) return kNone;
   std::vector<PyObject*> values;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i)
-    values.push_back(PyTuple_GET_ITEM(bound.get(), i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(bound.get()); ++i) values.push_back(PyTuple_GET_ITEM(bound.get(), i));
   const size_t positional = arguments.positional();
   values.insert(values.end(), arguments.values, arguments.values + positional);
   // Keywords of the call stand before those that are bound under the same name.
@@ -372,8 +367,7 @@ int Observer::Construct(PyTypeObject* type, const Arguments& arguments) {
   if (is_of_tensors && arguments.count > 0 && HoldsTensor(arguments.values[0]))
     Escape(nullptr, "escape-item", "tensor of a list of tensors");
   // What the class takes over from one made in C reads its arguments there.
-  if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize)
-    DeepAll(arguments);
+  if (type->tp_base != nullptr && type->tp_basicsize != PyBaseObject_Type.tp_basicsize) DeepAll(arguments);
   if (!PyType_IsSubtype(type, &PyType_Type)) return kNone;
   NoteMaking(arguments);
   return kMade;
@@ -447,8 +441,8 @@ void Observer::Change(PyObject* callable, const Arguments& arguments, bool reads
   if (PyDict_Check(self) && name.ends_with(".update")) {
     const PythonRef entries(PyDict_New());
     for (size_t i = arguments.positional(); entries && i < arguments.count; ++i)
-      PyDict_SetItem(entries.get(), PyTuple_GET_ITEM(arguments.keyword_names,
-                                                     static_cast<Py_ssize_t>(i - arguments.positional())),
+      PyDict_SetItem(entries.get(),
+                     PyTuple_GET_ITEM(arguments.keyword_names, static_cast<Py_ssize_t>(i - arguments.positional())),
                      arguments.values[i]);
     if (!values.empty()) NoteChange(*number, name, values);
     return NoteChange(*number, name, {entries.get()});
@@ -594,8 +588,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
         if (PyTuple_Check(values[i]) || ModuleOf(Py_TYPE(values[i])) == "types") Deep(values[i]);
       }
       break;
-    case Effect::kPure:
-      [[fallthrough]];
+    case Effect::kPure: [[fallthrough]];
     case Effect::kOperator:
       DeepAll(arguments);
       Getters(arguments);
@@ -618,8 +611,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       }
       if (count > 0 && log_.IsArgument(values[0]) && IsGuardedElsewhere(values[0], "filled")) break;
       if (count > 0 && log_.IsOutside(values[0]))
-        Refuse("side-effect", Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name +
-                                  " that existed before");
+        Refuse("side-effect",
+               Callables::NameOf(callable) + " changes a " + Py_TYPE(values[0])->tp_name + " that existed before");
       break;
     case Effect::kMakeTensor: {
       // Of a tensor's method, or of the class, data come second.
@@ -734,9 +727,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       DeepAll(arguments, 1);
       break;
     case Effect::kAdd:
-    case Effect::kChange:
-      Change(callable, arguments, effect == Effect::kChange);
-      break;
+    case Effect::kChange: Change(callable, arguments, effect == Effect::kChange); break;
     case Effect::kIterate: DeepAll(arguments); break;
     case Effect::kNext:
       if (count > 0) Next(values[0]);
@@ -771,8 +762,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     }
     case Effect::kGlobals: {
-      const auto module =
-          frame_globals_ == nullptr ? std::nullopt : ModuleOfGlobals(frame_globals_);
+      const auto module = frame_globals_ == nullptr ? std::nullopt : ModuleOfGlobals(frame_globals_);
       if (module) log_.NoteField(*module, "dict");
       if (!module) Refuse("call", "globals of code that belongs to no module");
       break;
@@ -845,8 +835,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       break;
     case Effect::kCallsSelf:
       consumer_ = nullptr;
-      if (arguments.count > 0)
-        return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
+      if (arguments.count > 0) return Call(values[0], {values + 1, arguments.count - 1, arguments.keyword_names});
       break;
   }
   return kNone;

@@ -137,8 +137,7 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
   if (PyDict_Check(container)) {
     const bool is_value = IsAtom(key) || IsValueTuple(key);
     if (!is_value)
-      return Refuse("side-effect",
-                    std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
+      return Refuse("side-effect", std::string("an entry under a ") + Py_TYPE(key)->tp_name + " was changed");
     if (value == nullptr) IsAtom(key) ? log_.NoteRead(*number, Reading::kItem, key) : log_.NoteWhole(*number);
     return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
   }
@@ -150,14 +149,13 @@ void Observer::StoreItem(PyObject* container, PyObject* key, PyObject* value, co
       const PythonRef elements = takes ? Taken("list.__setitem__", value) : PythonRef();
       if (refused_) return;
       PyObject* values[] = {key, elements ? elements.get() : value};
-      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__",
-                             values, value == nullptr ? 1 : 2);
+      return log_.NoteMethod(*number, value == nullptr ? "list.__delitem__" : "list.__setitem__", values,
+                             value == nullptr ? 1 : 2);
     }
     log_.NoteLength(*number);
     return log_.NoteWrite(*number, Reading::kItem, key, how.c_str(), value);
   }
-  Refuse("side-effect",
-         std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
+  Refuse("side-effect", std::string("an item of a ") + Py_TYPE(container)->tp_name + " was changed");
 }
 
 /// What shows the memory of something else may show what was there before.
@@ -284,8 +282,7 @@ void Observer::Next(PyObject* iterator) {
   if (!log_.IsOutside(iterator)) return;
   const bool is_users = (Py_TYPE(iterator)->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) == 0;
   if (!is_users || PyGen_Check(iterator))
-    Refuse("outside-iterator",
-           std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
+    Refuse("outside-iterator", std::string("a ") + Py_TYPE(iterator)->tp_name + " that existed before is moved on");
 }
 
 }  // namespace ingot::client

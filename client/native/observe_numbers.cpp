@@ -35,9 +35,12 @@ bool Refuses(std::string_view name, bool is_keyword) {
   return is_keyword || kNames.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-constexpr std::pair<int, Op> kOps[] = {
-    {kBinaryAdd, Op::Add},           {kBinarySubtract, Op::Sub},        {kBinaryMultiply, Op::Mul},
-    {kBinaryTrueDivide, Op::TrueDiv}, {kBinaryFloorDivide, Op::FloorDiv}, {kBinaryRemainder, Op::Mod}};
+constexpr std::pair<int, Op> kOps[] = {{kBinaryAdd, Op::Add},
+                                       {kBinarySubtract, Op::Sub},
+                                       {kBinaryMultiply, Op::Mul},
+                                       {kBinaryTrueDivide, Op::TrueDiv},
+                                       {kBinaryFloorDivide, Op::FloorDiv},
+                                       {kBinaryRemainder, Op::Mod}};
 
 }  // namespace
 
@@ -159,8 +162,8 @@ size_t Observer::FollowNumberCall(const Instruction& in) {
         {"math.ceil", SizeFloats::Rounding::kCeil}};
     const auto is_name = [&name](const auto& rounding) { return rounding.first == name; };
     const auto* found_one = std::ranges::find_if(kRoundings, is_name);
-    const auto term = found_one == std::end(kRoundings) ? std::nullopt
-                                                        : floats_.Rounded(found_one->second, one, Where());
+    const auto term =
+        found_one == std::end(kRoundings) ? std::nullopt : floats_.Rounded(found_one->second, one, Where());
     if (term) {
       PassOn(one);
       return Await({.kind = Awaited::kTerm, .term = *term});

@@ -339,8 +339,7 @@ void Observer::MakePlain(PyObject*& value) {
 }
 
 /// An operator of PyTorch's: the integers it was given appear among those the recorder writes down.
-size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count,
-                               PyObject* keyword_names) {
+size_t Observer::AwaitOperator(std::string_view name, PyObject* const* values, size_t count, PyObject* keyword_names) {
   Awaited awaited{.kind = Awaited::kOperator, .name = std::string(name)};
   std::vector<PyObject*> flat;
   for (size_t i = 0; i < count; ++i) {
@@ -468,8 +467,8 @@ size_t Observer::FollowNative(PyObject* callable, const std::vector<PyObject*>& 
       return Await({.kind = Awaited::kLength});
     case Effect::kGetAttribute:
       // Whether there is an attribute of some name says nothing of sizes.
-      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) ||
-          !MaySaySizes(values[0], values[1]) || Callables::ShortNameOf(callable) == "hasattr") {
+      if (positional < 2 || !IsTensor(values[0]) || !PyUnicode_Check(values[1]) || !MaySaySizes(values[0], values[1]) ||
+          Callables::ShortNameOf(callable) == "hasattr") {
         is_followed_ = Callables::ShortNameOf(callable) == "hasattr";
         return 0;
       }

@@ -8,8 +8,8 @@
 #include "client/native/containers.h"
 #include "client/native/drop_error.h"
 #include "client/native/field_content.h"
-#include "client/native/observer.h"
 #include "client/native/live_groups.h"
+#include "client/native/observer.h"
 #include "client/native/origin.h"
 #include "client/native/set_table.h"
 #include "client/native/tensor_facts.h"
@@ -21,13 +21,11 @@ namespace {
 constexpr size_t kDeepMax = 100'000;
 
 bool IsMappingView(PyObject* value) {
-  return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) ||
-         PyDictValues_Check(value) || PyDictItems_Check(value);
+  return Py_TYPE(value) == &PyDictProxy_Type || PyDictKeys_Check(value) || PyDictValues_Check(value) ||
+         PyDictItems_Check(value);
 }
 
-bool IsNamespace(PyTypeObject* type) {
-  return std::string_view(type->tp_name) == "types.SimpleNamespace";
-}
+bool IsNamespace(PyTypeObject* type) { return std::string_view(type->tp_name) == "types.SimpleNamespace"; }
 
 /// Python's own way to put the object into words names its address.
 bool ShowsAddress(PyObject* value) {
@@ -36,11 +34,9 @@ bool ShowsAddress(PyObject* value) {
     return self != nullptr && !PyModule_Check(self) && !PyType_Check(self);
   }
   const std::string_view name = Py_TYPE(value)->tp_name;
-  return PyFunction_Check(value) || PyMethod_Check(value) || PyGen_Check(value) ||
-         PyCell_Check(value) || PyCode_Check(value) || PyWeakref_CheckRef(value) ||
-         name == "method-wrapper" || name == "functools.partial" || name == "staticmethod" ||
-         name == "classmethod" ||
-         Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
+  return PyFunction_Check(value) || PyMethod_Check(value) || PyGen_Check(value) || PyCell_Check(value) ||
+         PyCode_Check(value) || PyWeakref_CheckRef(value) || name == "method-wrapper" || name == "functools.partial" ||
+         name == "staticmethod" || name == "classmethod" || Py_TYPE(value)->tp_repr == PyBaseObject_Type.tp_repr;
 }
 
 /// Whether operations of Python call what a class has under a name: types made in C have methods for those.
@@ -97,15 +93,13 @@ bool OnlyReads(Effect effect) {
 /// Parts of programs: what they hold is read by looking at them, not by handing them on.
 bool Observer::IsPart(PyObject* value) {
   const std::string_view name = Py_TYPE(value)->tp_name;
-  return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) ||
-         PyMethod_Check(value) || PyCode_Check(value) || PyCell_Check(value) ||
-         Callables::IsNative(value) || PyObject_TypeCheck(value, &PyProperty_Type) ||
-         Py_TYPE(value) == &PyStaticMethod_Type || Py_TYPE(value) == &PyClassMethod_Type ||
-         name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
+  return PyModule_Check(value) || PyType_Check(value) || PyFunction_Check(value) || PyMethod_Check(value) ||
+         PyCode_Check(value) || PyCell_Check(value) || Callables::IsNative(value) ||
+         PyObject_TypeCheck(value, &PyProperty_Type) || Py_TYPE(value) == &PyStaticMethod_Type ||
+         Py_TYPE(value) == &PyClassMethod_Type || name == "functools.partial" || name.ends_with("_lru_cache_wrapper") ||
          name.ends_with(".lock") || name.ends_with(".RLock") || name == "ellipsis" ||
-         CompiledTarget(value) != nullptr ||
-         PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) || PyCapsule_CheckExact(value) ||
-         name.find("pybind11_detail_function_record") != std::string_view::npos;
+         CompiledTarget(value) != nullptr || PyContextVar_CheckExact(value) || PyWeakref_CheckRef(value) ||
+         PyCapsule_CheckExact(value) || name.find("pybind11_detail_function_record") != std::string_view::npos;
 }
 
 /// An argument's structure may not be changed; what the run made may. True where it is an argument.
@@ -121,14 +115,12 @@ void Observer::RefuseArgument(const char* name, PyObject* argument, std::string 
   Refuse(name, std::move(detail));
 }
 
-void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name,
-                     PyObject* value) {
+void Observer::Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
   PyObject* object = log_.At(holder);
   // What is deleted must be there.
   if (value == nullptr) log_.NoteRead(holder, reading, key);
   // Setting what is there already changes nothing, as long as it is there.
-  if (value != nullptr &&
-      (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
+  if (value != nullptr && (reading == Reading::kAttribute || reading == Reading::kSlot || reading == Reading::kCell)) {
     const Seen seen = Look(object, reading, key);
     if (seen.object.get() == value) return log_.NoteRead(holder, reading, key);
   }
@@ -183,13 +175,13 @@ void Observer::ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* foun
   const bool is_known = PyFunction_Check(found) || PyType_Check(found) || Callables::IsNative(found) ||
                         Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
   if (!is_known && Py_TYPE(found)->tp_descr_get != nullptr && IsCalledByOperations(name)) {
-    Refuse("call", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is a " +
-                       Py_TYPE(found)->tp_name);
+    Refuse("call",
+           std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is a " + Py_TYPE(found)->tp_name);
   }
   if (!Callables::IsNative(found)) return;
   if (found == LookUpInClass(NativeBase(type), name) || OnlyReads(Callables::Shared().EffectOf(found))) return;
-  Refuse("call", std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " +
-                     Callables::NameOf(found));
+  Refuse("call",
+         std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is " + Callables::NameOf(found));
 }
 
 /// Whose code runs for a special method of an object.
@@ -265,8 +257,8 @@ void Observer::ClassOf(PyObject* value) {
 /// What native code that fills a dict asks of an object that is none.
 void Observer::Keys(PyObject* value) {
   static PyObject* const keys = PyUnicode_InternFromString("keys");
-  const bool is_object = NativeBase(Py_TYPE(value)) == &PyBaseObject_Type && !IsAtom(value) &&
-                         !IsPart(value) && !IsTensor(value);
+  const bool is_object =
+      NativeBase(Py_TYPE(value)) == &PyBaseObject_Type && !IsAtom(value) && !IsPart(value) && !IsTensor(value);
   // A dict with an iterator of its own is asked like an object.
   if (is_object || (PyDict_Check(value) && !IsImmutable(Py_TYPE(value)))) LoadAttribute(value, keys);
 }
@@ -301,9 +293,8 @@ void Observer::Operand(PyObject* value) {
   const std::string_view module = ModuleOf(type);
   // Not decimal's: what it computes follows a context of the thread.
   const bool is_value = module == "operator" || module == "types" || module == "datetime" || module == "re" ||
-                        module == "uuid" || module == "torch" || module == "numpy" ||
-                        module.starts_with("numpy.") || PyObject_CheckBuffer(value) ||
-                        std::string_view(type->tp_name).ends_with("_tuplegetter");
+                        module == "uuid" || module == "torch" || module == "numpy" || module.starts_with("numpy.") ||
+                        PyObject_CheckBuffer(value) || std::string_view(type->tp_name).ends_with("_tuplegetter");
   if (!writer.opaque().empty() || !is_value) return Refuse("foreign-type", type->tp_name);
   log_.NoteField(*number, "content");
 }
@@ -327,8 +318,10 @@ void Observer::State(PyObject* object) {
   const auto number = log_.Find(object);
   if (!number || refused_) return;
   NoteType(object);
-  if (IsContainer(object)) log_.NoteWhole(*number);
-  else if (NativeBase(type) != &PyBaseObject_Type) Operand(object);
+  if (IsContainer(object))
+    log_.NoteWhole(*number);
+  else if (NativeBase(type) != &PyBaseObject_Type)
+    Operand(object);
   if (PyObject* dict = OwnDict(object)) {
     log_.NoteField(*number, "dict");
     if (const auto held = log_.Find(dict)) log_.NoteWhole(*held);
@@ -359,13 +352,12 @@ void Observer::Deep(PyObject* root) {
     if (IsAtom(value)) LookAt(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
     if (met.size() > kDeepMax)
-      return Refuse("too-large", "a value of more than " + std::to_string(kDeepMax) +
-                                     " parts is handed to native code");
+      return Refuse("too-large",
+                    "a value of more than " + std::to_string(kDeepMax) + " parts is handed to native code");
     Operand(value);
     if (PyAnySet_Check(value)) Order(value);
     if (is_text_ && ShowsAddress(value))
-      return Refuse("call", std::string("text of a ") + Py_TYPE(value)->tp_name +
-                                ", which says its address");
+      return Refuse("call", std::string("text of a ") + Py_TYPE(value)->tp_name + ", which says its address");
     const auto push_all = [&](const PythonRef& list) {
       for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i)
         waiting.push_back(PyList_GET_ITEM(list.get(), i));

@@ -52,8 +52,7 @@ ObservedLog::ObservedLog() {
 std::string ObservedLog::Line::ToText() const {
   if (code == nullptr) return {};
   const std::string_view file = ViewOf(code->co_filename);
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" +
-         std::to_string(PyCode_Addr2Line(code, position));
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(code, position));
 }
 
 ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
@@ -101,10 +100,9 @@ bool ObservedLog::IsWritten(const Place& place, PyObject* key) const {
   if (written_.empty()) return false;
   const auto it = written_.find(place.container);
   if (it == written_.end()) return false;
-  const PythonRef text(
-      place.reading == Reading::kItem
-          ? PythonRef::Borrow(key)
-          : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+  const PythonRef text(place.reading == Reading::kItem
+                           ? PythonRef::Borrow(key)
+                           : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
   const int found = text ? PySet_Contains(it->second.get(), text.get()) : -1;
   DropError();
   return found == 1;
@@ -131,17 +129,14 @@ void ObservedLog::NoteAnswer(Number callable, PyObject* arguments, PyObject* ans
     Add(callable, Reading::kAnswer, arguments, Of(answer));
 }
 
-void ObservedLog::NoteField(Number holder, const char* field) {
-  NoteRead(holder, Reading::kField, Interned(field));
-}
+void ObservedLog::NoteField(Number holder, const char* field) { NoteRead(holder, Reading::kField, Interned(field)); }
 
 void ObservedLog::Add(Number holder, Reading reading, PyObject* key, Seen seen) {
   if (reads_.size() >= kReadsMax) {
     if (problem_.empty()) problem_ = "more than " + std::to_string(kReadsMax) + " reads";
     return;
   }
-  if (problem_.empty() && !HasName(reading, key))
-    problem_ = "a place in " + PathOf(holder) + " that has no name";
+  if (problem_.empty() && !HasName(reading, key)) problem_ = "a place in " + PathOf(holder) + " that has no name";
   reads_.push_back({holder, reading, PythonRef::Borrow(key), std::move(seen), line_});
   Follow(holder, reads_.back());
 }
@@ -170,8 +165,7 @@ void ObservedLog::Follow(Number holder, const Read& read) {
   if (PyModule_Check(value)) {
     PyObject* dict = PyModule_GetDict(value);
     PyObject* name = dict == nullptr ? nullptr : PyDict_GetItemString(dict, "__name__");
-    if (name != nullptr && PyUnicode_Check(name))
-      object.path = CanonicalPath(value, ViewOf(name), "").value_or("");
+    if (name != nullptr && PyUnicode_Check(name)) object.path = CanonicalPath(value, ViewOf(name), "").value_or("");
   } else if (PyType_Check(value)) {
     auto* type = reinterpret_cast<PyTypeObject*>(value);
     object.path = CanonicalPath(value, ModuleOf(type), QualnameOf(type)).value_or("");
@@ -253,8 +247,7 @@ bool ObservedLog::IsAsRepeated(PyObject* container, const Kept& kept) const {
   const auto keys = written_.find(container);
   if (keys == written_.end()) return true;
   const bool is_same = std::ranges::all_of(TableOf(keys->second.get()), [&](PyObject* key) {
-    return key == nullptr ||
-           PyDict_GetItemWithError(container, key) == PyDict_GetItemWithError(kept.copy.get(), key);
+    return key == nullptr || PyDict_GetItemWithError(container, key) == PyDict_GetItemWithError(kept.copy.get(), key);
   });
   DropError();
   return is_same;
@@ -273,8 +266,7 @@ void ObservedLog::NoteImport(Number table, PyObject* name) {
   imports_.push_back({table, PythonRef::Borrow(name), DigestOfSeen(Look(At(table), Reading::kItem, name))});
 }
 
-void ObservedLog::SetFetched(const std::vector<PyObject*>& values,
-                             const std::unordered_set<std::string>& moving) {
+void ObservedLog::SetFetched(const std::vector<PyObject*>& values, const std::unordered_set<std::string>& moving) {
   for (PyObject* value : values) {
     if (AnyLike(value) != nullptr) fetched_.insert(value);
   }
@@ -316,9 +308,7 @@ bool ObservedLog::Settle() {
     const bool is_fetched = IsFetched(read.seen);
     digests_.push_back(is_fetched ? *DigestIfFetched(read.seen.object.get()) : DigestOfSeen(read.seen));
     const Seen now = Look(At(read.holder), read.reading, read.key.get());
-    if (read.seen.content ? now.content == read.seen.content
-                          : now.object.get() == read.seen.object.get())
-      continue;
+    if (read.seen.content ? now.content == read.seen.content : now.object.get() == read.seen.object.get()) continue;
     if (is_fetched && DigestIfFetched(now.object.get()) == digests_.back()) continue;
     const bool is_value = now.object && read.seen.object && IsAtom(now.object.get());
     if (is_value && DigestOfSeen(now) == digests_.back()) continue;
@@ -408,10 +398,7 @@ void ObservedLog::NoteWhole(Number holder) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     const PythonRef index(PyLong_FromSsize_t(i));
     // Numbers above 256 are objects of their own each time: the place is noted under the position.
-    if (!seen_
-             .insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)),
-                           Reading::kItem})
-             .second)
+    if (!seen_.insert(Place{object, reinterpret_cast<const void*>(static_cast<uintptr_t>(i)), Reading::kItem}).second)
       continue;
     Add(holder, Reading::kItem, index.get(), Look(source, Reading::kItem, index.get()));
   }
@@ -474,8 +461,7 @@ void ObservedLog::CheckIsNoArgument(Number holder) {
     problem_ = PathOf(holder) + ", which is an argument as well, was changed";
 }
 
-void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name,
-                            PyObject* value) {
+void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {
   PyObject* object = At(holder);
   CheckIsNoArgument(holder);
   CheckGoes(Look(object, reading, key).object.get());
@@ -484,14 +470,12 @@ void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const
     ChangeAll(holder);
   } else {
     const Place place = PlaceOf(object, reading, key);
-    if (place.reading == Reading::kItem)
-      KeepBefore(holder, static_cast<PyObject*>(const_cast<void*>(place.container)));
+    if (place.reading == Reading::kItem) KeepBefore(holder, static_cast<PyObject*>(const_cast<void*>(place.container)));
     PythonRef& keys = written_[place.container];
     if (!keys) keys = PythonRef(PySet_New(nullptr));
-    const PythonRef text(
-        place.reading == Reading::kItem
-            ? PythonRef::Borrow(key)
-            : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
+    const PythonRef text(place.reading == Reading::kItem
+                             ? PythonRef::Borrow(key)
+                             : PythonRef(PyUnicode_FromFormat("%c%S", static_cast<int>(place.reading), key)));
     if (!text || PySet_Add(keys.get(), text.get()) != 0) {
       DropError();
       if (problem_.empty()) problem_ = "a key of " + PathOf(holder) + " has no hash";
@@ -505,8 +489,7 @@ void ObservedLog::NoteMethod(Number holder, const char* name, PyObject* const* a
   CheckIsNoArgument(holder);
   ChangeAll(holder);
   PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(count));
-  for (size_t i = 0; i < count; ++i)
-    PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+  for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
   writes_.push_back({holder, name, PythonRef(values), line_});
 }
 

@@ -159,8 +159,7 @@ class ObservedLog {
     bool operator==(const Place&) const = default;
     friend size_t hash_value(const Place& p) {
       size_t h = reinterpret_cast<size_t>(p.container) * 0x9E3779B97F4A7C15ull;
-      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) *
-           0xC2B2AE3D27D4EB4Full;
+      h ^= (reinterpret_cast<size_t>(p.key) + static_cast<size_t>(p.reading)) * 0xC2B2AE3D27D4EB4Full;
       return h ^ (h >> 29);
     }
   };

@@ -54,8 +54,7 @@ PythonRef ImportCode() {
 }
 
 /// Code of PyTorch's that keeps books of its own: what it reads there steers no answer.
-std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file,
-                                                     std::string_view function) {
+std::optional<InstructionListener::Wish> WishOfTorch(std::string_view file, std::string_view function) {
   using Wish = InstructionListener::Wish;
   struct Entry {
     std::string_view file, function;
@@ -94,17 +93,16 @@ bool IsCompiledCall(PyCodeObject* code) {
 /// calls alone, and that give nothing back.
 bool WritesMessages(std::string_view module, std::string_view function) {
   constexpr std::array<std::string_view, 2> kPackages = {"logging", "warnings"};
-  constexpr std::array<std::string_view, 11> kFunctions = {
-      "debug",    "info", "warning",       "warn",        "error",       "exception",
-      "critical", "log",  "warn_explicit", "showwarning", "_showwarnmsg"};
+  constexpr std::array<std::string_view, 11> kFunctions = {"debug",         "info",        "warning",     "warn",
+                                                           "error",         "exception",   "critical",    "log",
+                                                           "warn_explicit", "showwarning", "_showwarnmsg"};
   return std::ranges::find(kPackages, module) != kPackages.end() &&
          std::ranges::find(kFunctions, function) != kFunctions.end();
 }
 
 }  // namespace
 
-Observer::Observer(std::string own)
-    : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
+Observer::Observer(std::string own) : own_(std::move(own)), trace_(*this), import_code_(ImportCode()) {}
 
 Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   instructions_max_ = instructions_max;
@@ -146,14 +144,13 @@ void Observer::Stop() {
   for (const auto& [number, before] : borrowed_contexts_) {
     if (refused_) break;
     const Seen now = Look(log_.At(number), Reading::kField, context);
-    if (now.content != before)
-      Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
+    if (now.content != before) Refuse("side-effect", log_.PathOf(number) + " (a context variable) was changed");
   }
   borrowed_contexts_.clear();
   for (const auto& [lock, taken] : locks_) {
     if (taken == 0) continue;
-    Refuse("side-effect", taken > 0 ? "a lock is still held when the run ends"
-                                    : "a lock is given back that the run has not taken");
+    Refuse("side-effect",
+           taken > 0 ? "a lock is still held when the run ends" : "a lock is given back that the run has not taken");
     break;
   }
   locks_.clear();
@@ -240,10 +237,8 @@ void Observer::CheckClass(PyObject* tensor) {
   const std::string_view module = ModuleOf(type);
   // The recorder waits for the result of a collective.
   if (module == "torch.distributed._functional_collectives") return;
-  const bool is_lazy =
-      module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
-  hooks_.escape({is_lazy ? "uninitialized" : "subclass",
-                 std::string(module) + "." + std::string(QualnameOf(type))});
+  const bool is_lazy = module == "torch.nn.parameter" && QualnameOf(type).starts_with("Uninitialized");
+  hooks_.escape({is_lazy ? "uninitialized" : "subclass", std::string(module) + "." + std::string(QualnameOf(type))});
 }
 
 /// The recorder refuses; the observation goes on, for what can be made of the run without it.
@@ -286,11 +281,9 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
     const bool is_of_tensor = file.ends_with("/torch/_tensor.py");
     if (is_of_tensor && ViewOf(frame.code->co_qualname) == "Tensor.__hash__")
       tensor_hash_ = PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code));
-    if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : "";
-        !name.empty())
+    if (const std::string_view name = is_of_tensor ? EscapeOf(ViewOf(frame.code->co_name)) : ""; !name.empty())
       Escape(frame.first, name, ViewOf(frame.code->co_name));
-    if (file.ends_with("/torch/_ops.py") &&
-        ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__")
+    if (file.ends_with("/torch/_ops.py") && ViewOf(frame.code->co_qualname) == "HigherOrderOperator.__call__")
       hooks_.escape({"higher-order", frame.first == nullptr ? "" : Py_TYPE(frame.first)->tp_name});
     held_.push_back(PythonRef::Borrow(reinterpret_cast<PyObject*>(frame.code)));
     it = wishes_.emplace(frame.code, wish).first;
@@ -309,9 +302,8 @@ InstructionListener::Wish Observer::Enter(const EnteredFrame& frame) {
   if (is_tensor_hash && frame.first != nullptr) FindByAddress(frame.first);
   // Finalizers run when an object goes, whatever runs then, and nothing takes what they give: those of libraries
   // tidy up. A program's own would have to run when a native call ends what it never made.
-  const bool is_finalizer =
-      frame.first != nullptr && !log_.IsOutside(reinterpret_cast<PyObject*>(frame.function)) &&
-      (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
+  const bool is_finalizer = frame.first != nullptr && !log_.IsOutside(reinterpret_cast<PyObject*>(frame.function)) &&
+                            (PyWeakref_CheckRef(frame.first) || ViewOf(frame.code->co_name) == "__del__");
   if (it->second == Wish::kObserve && is_finalizer) {
     if (IsOfLibrary(reinterpret_cast<PyObject*>(frame.function))) return Wish::kMute;
     Refuse("finalizer", std::string(ViewOf(frame.code->co_qualname)) + " ran when an object went");
@@ -327,16 +319,15 @@ void Observer::Explain(const EnteredFrame& frame) {
   auto* function = reinterpret_cast<PyObject*>(frame.function);
   if (function == nullptr || entered_.contains(function) || fresh_.contains(function)) return;
   if (!log_.IsOutside(function) && frame.first != nullptr) {
-    PyTypeObject* type = PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first)
-                                                   : Py_TYPE(frame.first);
+    PyTypeObject* type =
+        PyType_Check(frame.first) ? reinterpret_cast<PyTypeObject*>(frame.first) : Py_TYPE(frame.first);
     for (PyTypeObject* one : {Py_TYPE(frame.first), type}) {
       PyObject* found = LookUpInClass(one, frame.code->co_name);
       if (found != nullptr) LookUp(one, frame.code->co_name, frame.first);
       if (found != nullptr && found != function) Bind(found);
     }
     // Under another name than its own: `__eq__ = _equal`.
-    for (Py_ssize_t i = 0;
-         !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro);
+    for (Py_ssize_t i = 0; !log_.IsOutside(function) && type->tp_mro != nullptr && i < PyTuple_GET_SIZE(type->tp_mro);
          ++i) {
       PyObject* dict = DictOf(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i)));
       Py_ssize_t at = 0;
@@ -390,8 +381,7 @@ void Observer::NoteFunction(PyObject* function) {
   if (!number) return;
   log_.NoteField(*number, "code");
   for (const char* field : {"defaults", "kwdefaults"}) {
-    PyObject* held =
-        field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
+    PyObject* held = field[0] == 'd' ? PyFunction_GET_DEFAULTS(function) : PyFunction_GET_KW_DEFAULTS(function);
     if (held == nullptr) continue;
     log_.NoteField(*number, field);
     if (const auto inner = log_.Find(held)) log_.NoteWhole(*inner);
@@ -557,17 +547,14 @@ int Observer::Observe(const Instruction& in) {
     case Act::kMatchClass: {
       static PyObject* const match_args = PyUnicode_InternFromString("__match_args__");
       LoadAttribute(in.b, match_args);
-      PyObject* positional = PyType_Check(in.b)
-                                 ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args)
-                                 : nullptr;
+      PyObject* positional =
+          PyType_Check(in.b) ? LookUpInClass(reinterpret_cast<PyTypeObject*>(in.b), match_args) : nullptr;
       if (positional != nullptr) Deep(positional);
-      for (Py_ssize_t i = 0;
-           positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
+      for (Py_ssize_t i = 0; positional != nullptr && PyTuple_Check(positional) && i < PyTuple_GET_SIZE(positional);
            ++i) {
         LoadAttribute(in.a, PyTuple_GET_ITEM(positional, i));
       }
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i)
-        LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(in.c); ++i) LoadAttribute(in.a, PyTuple_GET_ITEM(in.c, i));
       Deep(in.a);
       ClassOf(in.a);
       break;
@@ -582,8 +569,8 @@ int Observer::Observe(const Instruction& in) {
       is_list ? Iterate(in.b) : Deep(in.b);  // What a list has is handed on; who gets it may look at it.
       if (!is_list) {
         // What an iterator gives, the frame of a Python function shows.
-        const bool is_python = PyFunction_Check(in.a) || PyMethod_Check(in.a) ||
-                               (!PyType_Check(in.a) && !Callables::IsNative(in.a));
+        const bool is_python =
+            PyFunction_Check(in.a) || PyMethod_Check(in.a) || (!PyType_Check(in.a) && !Callables::IsNative(in.a));
         if (is_python) return Call(in.a, {nullptr, 0, nullptr});
         Refuse("call", std::string("arguments from a ") + Py_TYPE(in.b)->tp_name);
         return kNone;
@@ -608,9 +595,7 @@ int Observer::Observe(const Instruction& in) {
     case Act::kUnsupported:
       Refuse("instruction", std::string(in.opcode) + "async or interactive code, or except*");
       break;
-    case Act::kUnknown:
-      Refuse("instruction", "an instruction that this version of Ingot does not know");
-      break;
+    case Act::kUnknown: Refuse("instruction", "an instruction that this version of Ingot does not know"); break;
   }
   return kNone;
 }
@@ -636,8 +621,7 @@ void Observer::Identity(PyObject* one, PyObject* other) {
   // Which tensors a call passes twice, its structure says.
   if ((a && log_.IsArgument(other)) || (b && log_.IsArgument(one)))
     Refuse("argument-identity", "an argument is held against what the function finds by itself");
-  const bool is_argument =
-      (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
+  const bool is_argument = (log_.IsArgument(one) && !IsTensor(one)) || (log_.IsArgument(other) && !IsTensor(other));
   if (is_argument) Refuse("argument-identity", "arguments are held against each other");
 }
 
@@ -689,18 +673,15 @@ void Observer::SeeResult(int tag, PyObject* result) {
     fresh_.insert(result);
     held_.push_back(PythonRef::Borrow(result));
   }
-  const bool is_plain =
-      IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
-  const bool is_known = tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1 ||
-                                            context_values_.contains(result));
+  const bool is_plain = IsAtom(result) || PyType_Check(result) || PyFunction_Check(result) || PyModule_Check(result);
+  const bool is_known =
+      tag == kSetting && (log_.IsOutside(result) || Py_REFCNT(result) == 1 || context_values_.contains(result));
   // The call leads to it, as a place does, where it is none of this run's.
-  const bool is_led_to =
-      tag == kAnswered && (IsTensor(result) || PyTuple_CheckExact(result)) && log_.IsOutside(result);
+  const bool is_led_to = tag == kAnswered && (IsTensor(result) || PyTuple_CheckExact(result)) && log_.IsOutside(result);
   if (is_led_to && IsMade(result))
     return Refuse("fresh-answer", std::string("a cached function made a ") + Py_TYPE(result)->tp_name);
   if ((tag == kSetting || tag == kAnswered) && !is_plain && !is_known && !is_led_to) {
-    Refuse("unexplained-result",
-           std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
+    Refuse("unexplained-result", std::string("a call gave a ") + Py_TYPE(result)->tp_name + " that existed before");
   }
 }
 
@@ -734,8 +715,7 @@ std::optional<ObservedLog::Number> Observer::ModuleNumber(PyObject* module) {
   PyObject* dict = PyModule_GetDict(module);
   PyObject* name = dict == nullptr ? nullptr : NameOfGlobals(dict);
   if (ModuleNamed(name) == module) return log_.AddRoot(module, std::string(ViewOf(name)) + ":");
-  Refuse("unexplained-module",
-         std::string(ViewOf(name)) + " is not what sys.modules holds under its name");
+  Refuse("unexplained-module", std::string(ViewOf(name)) + " is not what sys.modules holds under its name");
   return std::nullopt;
 }
 
@@ -752,8 +732,7 @@ std::optional<ObservedLog::Number> Observer::ModuleOfGlobals(PyObject* globals) 
 void Observer::LoadGlobal(const Instruction& in) {
   if (IsCached(in.globals, in.name)) return;
   // A name in a class's body, whose variables are the run's own.
-  if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals &&
-      PyDict_GetItemWithError(in.a, in.name) != nullptr)
+  if (in.a != nullptr && PyDict_Check(in.a) && in.a != in.globals && PyDict_GetItemWithError(in.a, in.name) != nullptr)
     return;
   const auto module = ModuleOfGlobals(in.globals);
   const bool is_there = PyDict_GetItemWithError(in.globals, in.name) != nullptr;
@@ -764,22 +743,18 @@ void Observer::LoadGlobal(const Instruction& in) {
     log_.NoteField(*function, "globals");
     if (const auto dict = log_.Find(in.globals)) log_.NoteRead(*dict, Reading::kItem, in.name);
   } else if (is_there) {
-    return Refuse("unexplained-global",
-                  std::string(ViewOf(in.name)) + " of code that belongs to no module");
+    return Refuse("unexplained-global", std::string(ViewOf(in.name)) + " of code that belongs to no module");
   }
   if (!is_there && in.builtins != nullptr) {
-    if (const auto builtins = ModuleOfGlobals(in.builtins))
-      log_.NoteRead(*builtins, Reading::kAttribute, in.name);
+    if (const auto builtins = ModuleOfGlobals(in.builtins)) log_.NoteRead(*builtins, Reading::kAttribute, in.name);
   }
-  if (module && loaded_.insert({in.globals, in.name}).second)
-    held_.push_back(PythonRef::Borrow(in.name));
+  if (module && loaded_.insert({in.globals, in.name}).second) held_.push_back(PythonRef::Borrow(in.name));
 }
 
 void Observer::StoreGlobal(const Instruction& in) {
   const auto module = ModuleOfGlobals(in.globals);
   if (!module)
-    return Refuse("side-effect",
-                  std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
+    return Refuse("side-effect", std::string(ViewOf(in.name)) + " of code that belongs to no module was changed");
   Write(*module, Reading::kAttribute, in.name, in.b == nullptr ? "delattr" : "setattr", in.b);
 }
 
@@ -791,8 +766,7 @@ void Observer::LoadCell(PyObject* cell) {
 void Observer::StoreCell(PyObject* cell, PyObject* value) {
   const auto it = cells_.find(cell);
   if (it == cells_.end()) return;
-  if (value == nullptr)
-    return Refuse("side-effect", "a variable of an enclosing function was deleted");
+  if (value == nullptr) return Refuse("side-effect", "a variable of an enclosing function was deleted");
   Write(it->second.function, Reading::kCell, it->second.name, "setcell", value);
 }
 

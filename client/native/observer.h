@@ -15,8 +15,8 @@
 #include "client/native/instruction.h"
 #include "client/native/made_objects.h"
 #include "client/native/observed_log.h"
-#include "client/native/size_terms.h"
 #include "client/native/size_floats.h"
+#include "client/native/size_terms.h"
 #include "client/native/tensor_numbers.h"
 
 namespace ingot::client {
@@ -104,8 +104,7 @@ class Observer final : private InstructionListener {
     size_t count;  ///< with those of keywords
     PyObject* keyword_names;
     size_t positional() const {
-      return count -
-             (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)));
+      return count - (keyword_names == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(keyword_names)));
     }
   };
 

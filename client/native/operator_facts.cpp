@@ -45,10 +45,9 @@ bool IsAliasOnly(const c10::AliasInfo* alias) {
 
 bool TouchesNoElements(std::string_view name) {
   static const std::unordered_set<std::string_view> kNames = {
-      "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_inference", "is_conj",
-      "is_neg", "is_pinned", "is_leaf", "is_contiguous", "size", "stride", "numel", "dim",
-      "storage_offset", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset",
-      "result_type", "can_cast", "promote_types",
+      "is_floating_point", "is_complex", "is_signed", "is_same_size", "is_inference", "is_conj", "is_neg", "is_pinned",
+      "is_leaf", "is_contiguous", "size", "stride", "numel", "dim", "storage_offset", "sym_size", "sym_stride",
+      "sym_numel", "sym_storage_offset", "result_type", "can_cast", "promote_types",
       // Autograd's own marks; a recording that could tell the difference is refused.
       "detach_", "requires_grad_", "retain_grad"};
   return kNames.contains(name);
@@ -56,10 +55,15 @@ bool TouchesNoElements(std::string_view name) {
 
 // The functional forms of torch.distributed's collectives, and the wait for them.
 bool IsRecordedCollective(std::string_view base) {
-  static const std::unordered_set<std::string_view> kNames = {
-      "all_reduce", "all_reduce_coalesced", "all_gather_into_tensor",
-      "all_gather_into_tensor_coalesced", "reduce_scatter_tensor",
-      "reduce_scatter_tensor_coalesced", "all_to_all_single", "broadcast", "wait_tensor"};
+  static const std::unordered_set<std::string_view> kNames = {"all_reduce",
+                                                              "all_reduce_coalesced",
+                                                              "all_gather_into_tensor",
+                                                              "all_gather_into_tensor_coalesced",
+                                                              "reduce_scatter_tensor",
+                                                              "reduce_scatter_tensor_coalesced",
+                                                              "all_to_all_single",
+                                                              "broadcast",
+                                                              "wait_tensor"};
   return kNames.contains(base);
 }
 

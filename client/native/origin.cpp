@@ -78,8 +78,7 @@ bool IsStandardName(std::string_view module) {
   if (const auto it = known->find(top); it != known->end()) return it->second;
   PyObject* names = PySys_GetObject("stdlib_module_names");
   const PythonRef text(PyUnicode_FromStringAndSize(top.data(), static_cast<Py_ssize_t>(top.size())));
-  const bool found = top != "__main__" && names != nullptr && text &&
-                     PySequence_Contains(names, text.get()) == 1;
+  const bool found = top != "__main__" && names != nullptr && text && PySequence_Contains(names, text.get()) == 1;
   DropError();
   return known->emplace(top, found).first->second;
 }

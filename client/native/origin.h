@@ -12,9 +12,7 @@ namespace ingot::client {
 /// everything else may change from one start to the next. All need the GIL.
 
 /// Whether nobody can change a class: those made in C.
-inline bool IsImmutable(PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0;
-}
+inline bool IsImmutable(PyTypeObject* type) { return (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) != 0; }
 /// UTF-8 of a string, valid as long as it lives; empty for anything else.
 std::string_view ViewOf(PyObject* text);
 /// repr(), or "?" where that fails.

@@ -13,9 +13,7 @@ namespace {
 
 constexpr size_t kKeptMax = 1 << 20;
 
-Error Invalid(const char* what) {
-  return Error(Code::kInvalid, std::string("output tree: ") + what);
-}
+Error Invalid(const char* what) { return Error(Code::kInvalid, std::string("output tree: ") + what); }
 
 /// Whether a list of (operation, count) takes all but the first of so many values.
 bool TakesAll(PyObject* operations, size_t values) {
@@ -30,8 +28,7 @@ bool TakesAll(PyObject* operations, size_t values) {
 
 }  // namespace
 
-Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count,
-                                                      size_t input_count) {
+Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t leaf_count, size_t input_count) {
   if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 2) return Invalid("expected (kind, ...)");
   const char* kind = PyUnicode_AsUTF8(PyTuple_GET_ITEM(spec, 0));
   if (kind == nullptr) {
@@ -82,8 +79,7 @@ Result<std::unique_ptr<OutputTree>> OutputTree::Parse(PyObject* spec, size_t lea
     tree->object_ = Py_NewRef(second);
     TRY(tree->ParseChildren(PyTuple_GET_ITEM(spec, 2), leaf_count, input_count));
     if (name == "dict" &&
-        (!PyList_Check(second) ||
-         PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
+        (!PyList_Check(second) || PyList_GET_SIZE(second) != static_cast<Py_ssize_t>(tree->children_.size()))) {
       return Invalid("as many keys as values");
     }
     if (name == "then" && !TakesAll(second, tree->children_.size())) return Invalid("operations and their values");
@@ -120,8 +116,7 @@ struct OutputTree::Building {
   std::map<size_t, at::Tensor> whole = {};  ///< what parts are views of, by their j
 };
 
-PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves,
-                            const std::vector<const at::Tensor*>& inputs) const {
+PyObject* OutputTree::Build(std::vector<at::Tensor>& leaves, const std::vector<const at::Tensor*>& inputs) const {
   Building building{leaves, inputs, {}, std::vector<bool>(leaves.size())};
   PyObject* built = nullptr;
   try {

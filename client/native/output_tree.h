@@ -28,12 +28,10 @@ namespace ingot::client {
 class OutputTree {
  public:
   /// kInvalid when `spec` is none of the above, or a leaf or an input is not below its count.
-  static Result<std::unique_ptr<OutputTree>> Parse(PyObject* spec, size_t leaf_count,
-                                                   size_t input_count);
+  static Result<std::unique_ptr<OutputTree>> Parse(PyObject* spec, size_t leaf_count, size_t input_count);
   ~OutputTree();
   /// A new reference, or null with a Python error set. Links leaves.
-  PyObject* Build(std::vector<at::Tensor>& leaves,
-                  const std::vector<const at::Tensor*>& inputs) const;
+  PyObject* Build(std::vector<at::Tensor>& leaves, const std::vector<const at::Tensor*>& inputs) const;
   /// For Python's collector of cycles.
   int Traverse(visitproc visit, void* arg) const;
 
@@ -63,7 +61,7 @@ class OutputTree {
   Status ParseChildren(PyObject* children, size_t leaf_count, size_t input_count);
 
   Kind kind_ = Kind::kConst;
-  size_t number_ = 0;           ///< of a leaf or an input, or under which something is kept
+  size_t number_ = 0;  ///< of a leaf or an input, or under which something is kept
   std::optional<size_t> base_;  ///< leaf j
   PyObject* object_ = nullptr;  ///< constant, callable, or list of keys (owned)
   std::vector<std::unique_ptr<OutputTree>> children_;

@@ -11,8 +11,7 @@ namespace ingot::client {
 namespace {
 
 Error Corrupt(std::string_view path, size_t at) {
-  return Error(Code::kCorrupt,
-               "path '" + std::string(path) + "': no step at position " + std::to_string(at));
+  return Error(Code::kCorrupt, "path '" + std::string(path) + "': no step at position " + std::to_string(at));
 }
 
 /// Names that need no quotes behind a sigil.
@@ -114,16 +113,15 @@ bool HasName(Reading reading, PyObject* key) {
   const auto is_plain = [](PyObject* one) {
     int overflow = 0;
     if (PyLong_CheckExact(one)) PyLong_AsLongLongAndOverflow(one, &overflow);
-    return overflow == 0 && (PyUnicode_CheckExact(one) || PyBytes_CheckExact(one) ||
-                             one == Py_None || PyBool_Check(one) || PyLong_CheckExact(one));
+    return overflow == 0 && (PyUnicode_CheckExact(one) || PyBytes_CheckExact(one) || one == Py_None ||
+                             PyBool_Check(one) || PyLong_CheckExact(one));
   };
   switch (reading) {
     case Reading::kItem: return is_plain(key);
     case Reading::kKeyAt:
     case Reading::kValueAt: return true;
     case Reading::kAnswer:
-      return std::all_of(&PyTuple_GET_ITEM(key, 0),
-                         &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
+      return std::all_of(&PyTuple_GET_ITEM(key, 0), &PyTuple_GET_ITEM(key, 0) + PyTuple_GET_SIZE(key), is_plain);
     default: return PyUnicode_Check(key);
   }
 }
@@ -137,16 +135,15 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
     return AppendStep(path, Reading::kAttribute, key);
   }
   // `torch.nn:Module`, not `torch.nn:.Module`.
-  const bool begins = reading == Reading::kAttribute && path.ends_with(':') &&
-                      PyUnicode_Check(key) && IsPlainName(ViewOf(key));
+  const bool begins =
+      reading == Reading::kAttribute && path.ends_with(':') && PyUnicode_Check(key) && IsPlainName(ViewOf(key));
   if (!begins) path += static_cast<char>(reading);
   if (reading == Reading::kItem) {
     AppendKey(path, key);
   } else if (reading == Reading::kKeyAt || reading == Reading::kValueAt) {
     path += std::to_string(PyLong_AsSsize_t(key));
   } else if (reading == Reading::kAnswer) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
-      AppendKey(path, PyTuple_GET_ITEM(key, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) AppendKey(path, PyTuple_GET_ITEM(key, i));
     path += ')';
   } else {
     const std::string_view name = ViewOf(key);
@@ -156,8 +153,7 @@ bool AppendStep(std::string& path, Reading reading, PyObject* key) {
 }
 
 Result<Step> ParseStep(std::string_view path, size_t& at) {
-  if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos)
-    return Corrupt(path, at);
+  if (at >= path.size() || kSigils.find(path[at]) == std::string_view::npos) return Corrupt(path, at);
   Step step{static_cast<Reading>(path[at]), PythonRef()};
   const size_t begin = at++;
   if (step.reading == Reading::kItem) {
@@ -178,15 +174,13 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
     step.key = PythonRef(PyList_AsTuple(list.get()));
   } else if (at < path.size() && path[at] == '"') {
     if (const auto text = ParseQuoted(path, at)) {
-      step.key = PythonRef(
-          PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
+      step.key = PythonRef(PyUnicode_DecodeUTF8(text->data(), static_cast<Py_ssize_t>(text->size()), "strict"));
       DropError();
     }
   } else {
     const size_t end = std::min(path.find_first_of(".[~$%!@#(\"", at), path.size());
-    PyObject* name = end == at ? nullptr
-                               : PyUnicode_DecodeUTF8(path.data() + at,
-                                                      static_cast<Py_ssize_t>(end - at), "strict");
+    PyObject* name =
+        end == at ? nullptr : PyUnicode_DecodeUTF8(path.data() + at, static_cast<Py_ssize_t>(end - at), "strict");
     DropError();
     if (name != nullptr) PyUnicode_InternInPlace(&name);
     step.key = PythonRef(name);
@@ -198,15 +192,12 @@ Result<Step> ParseStep(std::string_view path, size_t& at) {
 
 std::optional<std::string> CanonicalPath(PyObject* object, std::string_view module, std::string_view qualname) {
   if (module.empty() || qualname.find('<') != qualname.npos) return std::nullopt;
-  const PythonRef name(
-      PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
-  PythonRef held = PythonRef::Borrow(
-      name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
+  const PythonRef name(PyUnicode_FromStringAndSize(module.data(), static_cast<Py_ssize_t>(module.size())));
+  PythonRef held = PythonRef::Borrow(name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr);
   std::string path = std::string(module) + ":";
   for (size_t at = 0; held && at < qualname.size();) {
     const size_t end = std::min(qualname.find('.', at), qualname.size());
-    const PythonRef part(
-        PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
+    const PythonRef part(PyUnicode_FromStringAndSize(qualname.data() + at, static_cast<Py_ssize_t>(end - at)));
     AppendStep(path, Reading::kAttribute, part.get());
     held = std::move(Look(held.get(), Reading::kAttribute, part.get()).object);
     at = end + 1;
@@ -214,11 +205,10 @@ std::optional<std::string> CanonicalPath(PyObject* object, std::string_view modu
   DropError();
   if (held.get() == object) return path;
   // The function of a static or class method.
-  const bool wraps = held && (Py_TYPE(held.get()) == &PyStaticMethod_Type ||
-                              Py_TYPE(held.get()) == &PyClassMethod_Type);
+  const bool wraps =
+      held && (Py_TYPE(held.get()) == &PyStaticMethod_Type || Py_TYPE(held.get()) == &PyClassMethod_Type);
   static PyObject* const wrapped = PyUnicode_InternFromString("wrapped");
-  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object)
-    return std::nullopt;
+  if (!wraps || Look(held.get(), Reading::kField, wrapped).object.get() != object) return std::nullopt;
   AppendStep(path, Reading::kField, wrapped);
   return path;
 }

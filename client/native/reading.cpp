@@ -35,9 +35,7 @@ Seen ItemOf(PyObject* holder, PyObject* key) {
   const Py_ssize_t at = PyLong_AsSsize_t(key);
   DropError();
   if (PyList_Check(holder) || PyTuple_Check(holder)) {
-    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder)
-               ? Of(PySequence_Fast_GET_ITEM(holder, at))
-               : Seen();
+    return at >= 0 && at < PySequence_Fast_GET_SIZE(holder) ? Of(PySequence_Fast_GET_ITEM(holder, at)) : Seen();
   }
   // deque: its own item access runs no code of a program.
   PySequenceMethods* methods = NativeBase(Py_TYPE(holder))->tp_as_sequence;
@@ -72,8 +70,8 @@ PyObject* MappingOf(PyObject* view) {
   struct View {
     PyObject_HEAD PyObject* mapping;
   };
-  const bool is_view = Py_TYPE(view) == &PyDictProxy_Type || PyDictKeys_Check(view) ||
-                       PyDictValues_Check(view) || PyDictItems_Check(view);
+  const bool is_view = Py_TYPE(view) == &PyDictProxy_Type || PyDictKeys_Check(view) || PyDictValues_Check(view) ||
+                       PyDictItems_Check(view);
   return is_view ? reinterpret_cast<View*>(view)->mapping : nullptr;
 }
 
@@ -90,10 +88,8 @@ Seen EntryAt(PyObject* dict, PyObject* position, bool is_key) {
 
 /// Only cached functions and settings of libraries are asked: a record must not name just any call.
 Seen AnswerOf(PyObject* callable, PyObject* arguments) {
-  const bool is_cached =
-      std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
-  const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable)
-                                                      : Effect::kRefused;
+  const bool is_cached = std::string_view(Py_TYPE(callable)->tp_name).ends_with("_lru_cache_wrapper");
+  const Effect effect = Callables::IsNative(callable) ? Callables::Shared().EffectOf(callable) : Effect::kRefused;
   const bool is_setting = effect == Effect::kAnswer || effect == Effect::kHash;
   if ((!is_cached && !is_setting) || !PyTuple_Check(arguments)) return {};
   Seen seen{PythonRef(PyObject_Call(callable, arguments, nullptr)), std::nullopt};
@@ -108,8 +104,7 @@ Seen FieldOf(PyObject* holder, PyObject* key) {
   if (name == "mapping") return Of(MappingOf(holder));
   if (const auto content = ContentOf(holder, name)) return {PythonRef(), content};
   if (PyFunction_Check(holder)) return FunctionField(holder, name);
-  if (PyMethod_Check(holder))
-    return Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
+  if (PyMethod_Check(holder)) return Of(name == "func" ? PyMethod_GET_FUNCTION(holder) : PyMethod_GET_SELF(holder));
   if (PyCFunction_Check(holder)) return Of(name == "self" ? PyCFunction_GET_SELF(holder) : nullptr);
   if (PyCell_Check(holder)) return Of(name == "contents" ? PyCell_GET(holder) : nullptr);
   if (IsNamed(holder, "functools.partial")) return NativeField(holder, std::string(name).c_str());
@@ -139,9 +134,7 @@ PyObject* CellNamed(PyObject* function, PyObject* name) {
 
 PyObject* OwnDict(PyObject* holder) {
   if (PyType_Check(holder)) return DictOf(reinterpret_cast<PyTypeObject*>(holder));
-  if (Py_TYPE(holder)->tp_dictoffset == 0 &&
-      (Py_TYPE(holder)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0)
-    return nullptr;
+  if (Py_TYPE(holder)->tp_dictoffset == 0 && (Py_TYPE(holder)->tp_flags & Py_TPFLAGS_MANAGED_DICT) == 0) return nullptr;
   // Creates the dict where there is none yet, as reading `__dict__` does; the object keeps it.
   PyObject* dict = PyObject_GenericGetDict(holder, nullptr);
   if (dict == nullptr) DropError();
@@ -173,10 +166,10 @@ Py_ssize_t SizeOf(PyObject* container) {
 PyObject* LookUpInClass(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 
 bool IsAtom(PyObject* value) {
-  return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
-         PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) ||
-         PyComplex_CheckExact(value) || value == Py_Ellipsis || value == Py_NotImplemented ||
-         IsTorchAtom(value) || PyRange_Check(value) || PySlice_Check(value);
+  return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+         PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || PyComplex_CheckExact(value) ||
+         value == Py_Ellipsis || value == Py_NotImplemented || IsTorchAtom(value) || PyRange_Check(value) ||
+         PySlice_Check(value);
 }
 
 bool IsComparedByAddress(PyObject* value) {
@@ -198,8 +191,7 @@ Seen Look(PyObject* holder, Reading reading, PyObject* key) {
     case Reading::kItem: return ItemOf(holder, key);
     case Reading::kSlot: return MemberOf(holder, key);
     case Reading::kClass:
-      return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key))
-                                  : Seen();
+      return PyType_Check(holder) ? Of(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(holder), key)) : Seen();
     case Reading::kCell: {
       PyObject* cell = CellNamed(holder, key);
       return cell == nullptr ? Seen() : Of(PyCell_GET(cell));

@@ -28,9 +28,7 @@ std::string KindOf(const ObservedLog& log, const ObservedLog::Read& read, std::s
     case Reading::kSlot: return "attribute";
     case Reading::kField: return ViewOf(read.key.get()) == "code" ? "code" : "part";
     case Reading::kAttribute:
-      return PyModule_Check(log.At(read.holder)) ? "global"
-             : PyType_Check(log.At(read.holder)) ? "class"
-                                                 : "attribute";
+      return PyModule_Check(log.At(read.holder)) ? "global" : PyType_Check(log.At(read.holder)) ? "class" : "attribute";
   }
   return "part";
 }
@@ -49,9 +47,7 @@ bool Record::IsOfObject(std::string_view path) { return path.starts_with(kObject
 
 Record::Record(std::vector<RecordRow> rows) : rows_(std::move(rows)) {
   if (!std::ranges::is_sorted(rows_, {}, PlaceOf)) std::ranges::sort(rows_, {}, PlaceOf);
-  const auto same = [](const RecordRow& a, const RecordRow& b) {
-    return a.where == b.where && a.kind == b.kind;
-  };
+  const auto same = [](const RecordRow& a, const RecordRow& b) { return a.where == b.where && a.kind == b.kind; };
   rows_.erase(std::unique(rows_.begin(), rows_.end(), same), rows_.end());
   for (size_t i = 0; i < rows_.size(); ++i) {
     const std::string_view where = rows_[i].where;
@@ -126,8 +122,7 @@ PythonRef PathReader::Root(std::string_view path, size_t& at) const {
   if (colon != path.npos && !Record::IsOfObject(path)) {
     at = colon + 1;
     const PythonRef name(PyUnicode_FromStringAndSize(path.data(), static_cast<Py_ssize_t>(colon)));
-    PyObject* module =
-        name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
+    PyObject* module = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
     DropError();
     // PyTorch loads parts of itself when they are first asked for; they belong to the version that
     // the key names.
@@ -159,9 +154,7 @@ Result<Step> PathReader::StepAt(std::string_view path, size_t& at) {
 std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
   const size_t shared = static_cast<size_t>(std::ranges::mismatch(path, text_).in1 - path.begin());
   // A step that ends where the paths part may be longer in one of them.
-  const auto ends = [&](size_t at) {
-    return at >= path.size() || kSigils.find(path[at]) != std::string_view::npos;
-  };
+  const auto ends = [&](size_t at) { return at >= path.size() || kSigils.find(path[at]) != std::string_view::npos; };
   while (!met_.empty() && (met_.back().end > shared || met_.back().end >= path.size() ||
                            (!ends(met_.back().end) && path[met_.back().end - 1] != ':'))) {
     met_.pop_back();
@@ -178,8 +171,7 @@ std::optional<PathReader::Place> PathReader::PlaceOf(std::string_view path) {
     auto parsed = StepAt(path, at);
     if (!parsed) return std::nullopt;
     Step step = std::move(parsed).value();
-    if (at >= path.size())
-      return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
+    if (at >= path.size()) return Place{PythonRef::Borrow(met_.back().object.get()), std::move(step)};
     Seen seen = Look(met_.back().object.get(), step.reading, step.key.get());
     if (!seen.object) return std::nullopt;
     met_.push_back({at, std::move(seen.object)});

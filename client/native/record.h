@@ -54,8 +54,7 @@ class Record {
 class PathReader {
  public:
   /// The objects that paths may begin with besides modules: "self", "function", "object:0".
-  explicit PathReader(std::unordered_map<std::string, PyObject*> roots)
-      : roots_(std::move(roots)) {}
+  explicit PathReader(std::unordered_map<std::string, PyObject*> roots) : roots_(std::move(roots)) {}
 
   const std::unordered_map<std::string, PyObject*>& roots() const { return roots_; }
   /// What a path leads to, or null.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/native/recorder.h"
 
-#include <algorithm>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
+#include <algorithm>
 
 #include <pthread.h>
 
@@ -29,16 +29,14 @@ using Clock = std::chrono::steady_clock;
 constexpr c10::DispatchKey kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 uint64_t NanosecondsSince(Clock::time_point start) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
 // PyTorch makes a tensor from Python data by filling memory behind the dispatcher's back and shows
 // only the operators around the filling, with these keys excluded. Noted as steps they would give
 // uninitialised memory on replay; the lift_fresh that follows shows the finished tensor instead.
 bool IsInsideTensorConstructor(const c10::impl::LocalDispatchKeySet& tls) {
-  return tls.excluded_.has(c10::DispatchKey::Functionalize) &&
-         tls.excluded_.has(c10::DispatchKey::Python) &&
+  return tls.excluded_.has(c10::DispatchKey::Functionalize) && tls.excluded_.has(c10::DispatchKey::Python) &&
          tls.excluded_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
@@ -108,8 +106,7 @@ bool ShowsValues(const c10::OperatorHandle& op) {
 }
 
 void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const c10::DispatchKeySet below =
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
+  const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kModeKey);
   const c10::impl::LocalDispatchKeySet tls = c10::impl::tls_local_dispatch_key_set();
   const c10::impl::ExcludeDispatchKeyGuard guard(kModeKey);
   const std::shared_ptr<Recorder::State>& state = active;
@@ -135,8 +132,7 @@ void OnOperator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
 std::optional<std::string> RegisterFallback() {
   try {
     // Never destroyed: the dispatcher must not call into a library that is gone.
-    static auto* library =
-        new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
+    static auto* library = new torch::Library(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
     library->fallback(torch::CppFunction::makeFromBoxedFunction<&OnOperator>());
     return std::nullopt;
   } catch (const std::exception& e) {
@@ -165,8 +161,7 @@ void Recorder::State::Refuse(Refusal why) {
   if (deferred) deferred->Complete();
 }
 
-void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet below,
-                           torch::jit::Stack* stack) {
+void Recorder::State::Note(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
   if (writer.Facts(op).is_quiet) {
     op.redispatchBoxed(below, stack);
     return;
@@ -228,8 +223,8 @@ void Recorder::Start() {
   active = state_;
   if (!state_->deferred) {
     state_->small_blocks.emplace(
-        kKeptExpected, std::initializer_list<size_t>{sizeof(c10::TensorImpl), sizeof(c10::StorageImpl),
-                                                     24, 40, 56, 72, 88, 104, 120});
+        kKeptExpected,
+        std::initializer_list<size_t>{sizeof(c10::TensorImpl), sizeof(c10::StorageImpl), 24, 40, 56, 72, 88, 104, 120});
   }
   state_->recording = true;
   state_->started = Clock::now();
@@ -302,9 +297,7 @@ void Recorder::NoteAlias(const at::Tensor& tensor, const at::Tensor& alias) {
   if (tensors.Find(made) && !tensors.Find(alias)) tensors.Replace(made, alias);
 }
 
-void Recorder::Refuse(std::string name, std::string detail) {
-  state_->Refuse({std::move(name), std::move(detail)});
-}
+void Recorder::Refuse(std::string name, std::string detail) { state_->Refuse({std::move(name), std::move(detail)}); }
 
 const std::optional<Refusal>& Recorder::refusal() const { return state_->refusal; }
 
@@ -381,12 +374,13 @@ Status Recorder::DeclareConstant(uint32_t value, size_t bytes_max) {
   const std::string what = DescribeForeign(known);
   if (known.binding != Binding::kNone) return Error(Code::kInvalid, what + ", is bound already");
   if (!known.sizes.empty()) {
-    return Error(Code::kUnsupported, what + ", has no origin: no operator of the recording made it "
-                                            "and no path leads to it");
+    return Error(Code::kUnsupported, what +
+                                         ", has no origin: no operator of the recording made it "
+                                         "and no path leads to it");
   }
   if (known.held.nbytes() > bytes_max) {
-    return Error(Code::kExhausted, what + ", is larger than a constant may be (" +
-                                       std::to_string(bytes_max) + " bytes)");
+    return Error(Code::kExhausted,
+                 what + ", is larger than a constant may be (" + std::to_string(bytes_max) + " bytes)");
   }
   if (!known.elements) {
     if (tensors.IsWritten(value)) {
@@ -425,8 +419,7 @@ Status Recorder::State::CheckBindings() const {
   return {};
 }
 
-Result<std::vector<uint32_t>> Recorder::State::OutputValues(
-    const std::vector<at::Tensor>& outputs) const {
+Result<std::vector<uint32_t>> Recorder::State::OutputValues(const std::vector<at::Tensor>& outputs) const {
   const TensorTable& tensors = writer.tensors();
   std::vector<uint32_t> values;
   for (const at::Tensor& output : outputs) {
@@ -434,8 +427,7 @@ Result<std::vector<uint32_t>> Recorder::State::OutputValues(
     const auto value = tensors.Find(output);
     if (!value) return Error(Code::kUnsupported, which + " was not made by a recorded operator");
     if (const char* what = tensors.Changed(output, *value)) {
-      return Error(Code::kUnsupported,
-                   "metadata-change: the " + std::string(what) + " of " + which + " changed");
+      return Error(Code::kUnsupported, "metadata-change: the " + std::string(what) + " of " + which + " changed");
     }
     values.push_back(*value);
   }
@@ -450,8 +442,7 @@ Buffer Recorder::State::Write(const std::string& name, const std::vector<uint32_
     const KnownTensor& known = tensors.at(value);
     const auto sizes = builder.CreateVector(known.sizes.data(), known.sizes.size());
     const auto strides = builder.CreateVector(known.strides.data(), known.strides.size());
-    metas.push_back(proto::CreateTensorMeta(builder, known.dtype, sizes, strides, known.offset,
-                                            known.storage));
+    metas.push_back(proto::CreateTensorMeta(builder, known.dtype, sizes, strides, known.offset, known.storage));
   }
   std::vector<flatbuffers::Offset<proto::Source>> sources;
   const auto add = [&](uint32_t value, proto::SourceKind kind, const std::string& label) {
@@ -489,8 +480,8 @@ Buffer Recorder::State::Write(const std::string& name, const std::vector<uint32_
     ints = builder.CreateVectorOfStructs(sizes->ints);
   }
   proto::FinishRecordingBuffer(
-      builder, proto::CreateRecording(builder, name_offset, meta_offsets, source_offsets,
-                                      step_offsets, output_offsets, eager_ns, sizes.has_value(), exprs, guards, ints));
+      builder, proto::CreateRecording(builder, name_offset, meta_offsets, source_offsets, step_offsets, output_offsets,
+                                      eager_ns, sizes.has_value(), exprs, guards, ints));
   return Buffer(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 

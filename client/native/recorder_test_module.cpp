@@ -65,14 +65,13 @@ py::dict Decode(const std::string& bytes) {
   out["name"] = recording->name;
   py::list values, sources, steps;
   for (const auto& meta : recording->values) {
-    values.append(py::dict(py::arg("dtype") = proto::EnumNameDType(meta->dtype),
-                           py::arg("sizes") = meta->sizes, py::arg("strides") = meta->strides,
-                           py::arg("offset") = meta->offset, py::arg("storage") = meta->storage));
+    values.append(py::dict(py::arg("dtype") = proto::EnumNameDType(meta->dtype), py::arg("sizes") = meta->sizes,
+                           py::arg("strides") = meta->strides, py::arg("offset") = meta->offset,
+                           py::arg("storage") = meta->storage));
   }
   for (const auto& source : recording->sources) {
     const std::string data(source->data.begin(), source->data.end());
-    sources.append(py::dict(py::arg("value") = source->value,
-                            py::arg("kind") = proto::EnumNameSourceKind(source->kind),
+    sources.append(py::dict(py::arg("value") = source->value, py::arg("kind") = proto::EnumNameSourceKind(source->kind),
                             py::arg("name") = source->name, py::arg("data") = py::bytes(data)));
   }
   for (const auto& step : recording->steps) steps.append(DecodeStep(*step));
@@ -86,6 +85,4 @@ py::dict Decode(const std::string& bytes) {
 
 }  // namespace
 
-PYBIND11_MODULE(_native_recorder_test, m) {
-  m.def("decode", &Decode);
-}
+PYBIND11_MODULE(_native_recorder_test, m) { m.def("decode", &Decode); }

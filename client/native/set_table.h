@@ -13,9 +13,8 @@ namespace ingot::client {
 inline auto TableOf(PyObject* set) {
   constexpr Py_hash_t kDeleted = -1;
   const auto* own = reinterpret_cast<PySetObject*>(set);
-  return std::views::transform(
-      std::span(own->table, static_cast<size_t>(own->mask) + 1),
-      [](const setentry& entry) { return entry.hash == kDeleted ? nullptr : entry.key; });
+  return std::views::transform(std::span(own->table, static_cast<size_t>(own->mask) + 1),
+                               [](const setentry& entry) { return entry.hash == kDeleted ? nullptr : entry.key; });
 }
 
 }  // namespace ingot::client

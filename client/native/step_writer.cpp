@@ -18,9 +18,7 @@ using proto::ArgKind;
 constexpr size_t kSmallBytesMax = 64 << 10;
 constexpr size_t kFreshBytesMax = 16 << 20;
 
-const char* NameOf(c10::Layout layout) {
-  return layout == c10::Layout::Strided ? "strided" : "other";
-}
+const char* NameOf(c10::Layout layout) { return layout == c10::Layout::Strided ? "strided" : "other"; }
 
 const char* NameOf(c10::MemoryFormat format) {
   switch (format) {
@@ -32,9 +30,7 @@ const char* NameOf(c10::MemoryFormat format) {
   }
 }
 
-bool IsSymbolic(const c10::IValue& value) {
-  return value.isSymInt() || value.isSymFloat() || value.isSymBool();
-}
+bool IsSymbolic(const c10::IValue& value) { return value.isSymInt() || value.isSymFloat() || value.isSymBool(); }
 
 // A number either way; a SymInt without a symbol is one too.
 std::optional<int64_t> AsInt(const c10::IValue& value) {
@@ -101,8 +97,8 @@ StepWriter::OperatorEntry& StepWriter::Entry(const c10::OperatorHandle& op) {
   return *last_entry_;
 }
 
-std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
-                                         c10::ArrayRef<c10::IValue> args, PendingStep& step) {
+std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args,
+                                         PendingStep& step) {
   OperatorEntry& entry = Entry(op);
   current_ = step.facts = &entry.facts;
   step.name = entry.name;
@@ -136,8 +132,7 @@ std::optional<Refusal> StepWriter::Begin(const c10::OperatorHandle& op,
   return std::nullopt;
 }
 
-std::optional<Refusal> StepWriter::End(const PendingStep& step,
-                                       c10::ArrayRef<c10::IValue> results, uint64_t eager_ns) {
+std::optional<Refusal> StepWriter::End(const PendingStep& step, c10::ArrayRef<c10::IValue> results, uint64_t eager_ns) {
   current_ = step.facts;
   for (const auto& [tensor, value] : step.written) {
     if (const char* what = tensors_.Changed(tensor, value)) {
@@ -164,9 +159,8 @@ std::optional<Refusal> StepWriter::End(const PendingStep& step,
   const auto args = builder_.CreateVector(step.args.data(), step.args.size());
   const auto outs = builder_.CreateVector(written_results.data(), written_results.size());
   const auto writes = builder_.CreateVector(step.facts->writes);
-  steps_.push_back(proto::CreateStep(builder_, step.name, args, outs, writes, step.facts->is_view,
-                                     step.is_random, step.facts->is_dynamic_shape,
-                                     step.facts->is_opaque, eager_ns));
+  steps_.push_back(proto::CreateStep(builder_, step.name, args, outs, writes, step.facts->is_view, step.is_random,
+                                     step.facts->is_dynamic_shape, step.facts->is_opaque, eager_ns));
   return std::nullopt;
 }
 
@@ -210,9 +204,7 @@ StepWriter::ArgOffset StepWriter::WriteArgument(const c10::IValue& value, ArgRol
 
 StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
   switch (role) {
-    case ArgRole::kPlain:
-      LogInts(value);
-      return WriteInts(ArgKind::Int, value);
+    case ArgRole::kPlain: LogInts(value); return WriteInts(ArgKind::Int, value);
     case ArgRole::kLayout: return WriteText(NameOf(static_cast<c10::Layout>(value)));
     case ArgRole::kMemoryFormat: return WriteText(NameOf(static_cast<c10::MemoryFormat>(value)));
     case ArgRole::kDType:
@@ -221,8 +213,7 @@ StepWriter::ArgOffset StepWriter::WriteInt(int64_t value, ArgRole role) {
   const auto type = static_cast<c10::ScalarType>(value);
   const auto dtype = DTypeOf(type);
   if (!dtype) {
-    Refuse(c10::isQIntType(type) ? "quantized" : "dtype",
-           std::string("element type ") + c10::toString(type));
+    Refuse(c10::isQIntType(type) ? "quantized" : "dtype", std::string("element type ") + c10::toString(type));
     return {};
   }
   return WriteInts(ArgKind::DType, static_cast<int64_t>(*dtype));
@@ -242,9 +233,7 @@ StepWriter::ArgOffset StepWriter::WriteNumber(const at::Tensor& number) {
   std::vector<double> floats;
   uint8_t kind = 0;
   switch (number.scalar_type()) {
-    case c10::ScalarType::Bool:
-      ints.push_back(*static_cast<const bool*>(number.const_data_ptr()));
-      break;
+    case c10::ScalarType::Bool: ints.push_back(*static_cast<const bool*>(number.const_data_ptr())); break;
     case c10::ScalarType::Long:
       kind = 1;
       ints.push_back(*static_cast<const int64_t*>(number.const_data_ptr()));
@@ -255,8 +244,7 @@ StepWriter::ArgOffset StepWriter::WriteNumber(const at::Tensor& number) {
       floats.push_back(*static_cast<const double*>(number.const_data_ptr()));
       break;
     default:
-      Refuse("argument",
-             std::string("a Python number of type ") + c10::toString(number.scalar_type()));
+      Refuse("argument", std::string("a Python number of type ") + c10::toString(number.scalar_type()));
       return {};
   }
   const auto int_vector = builder_.CreateVector(ints);
@@ -405,9 +393,7 @@ StepWriter::ArgOffset StepWriter::WriteText(const std::string& text) {
   return proto::CreateArg(builder_, ArgKind::String, 0, 0, 0, string);
 }
 
-StepWriter::ArgOffset StepWriter::WriteNone() {
-  return proto::CreateArg(builder_, ArgKind::None);
-}
+StepWriter::ArgOffset StepWriter::WriteNone() { return proto::CreateArg(builder_, ArgKind::None); }
 
 void StepWriter::Refuse(std::string name, std::string detail) {
   if (refusal_) return;

@@ -37,11 +37,9 @@ class StepWriter {
  public:
   const OperatorFacts& Facts(const c10::OperatorHandle& op) { return Entry(op).facts; }
   /// Before the call: arguments in schema order.
-  std::optional<Refusal> Begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args,
-                               PendingStep& step);
+  std::optional<Refusal> Begin(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, PendingStep& step);
   /// After the call.
-  std::optional<Refusal> End(const PendingStep& step, c10::ArrayRef<c10::IValue> results,
-                             uint64_t eager_ns);
+  std::optional<Refusal> End(const PendingStep& step, c10::ArrayRef<c10::IValue> results, uint64_t eager_ns);
 
   /// Forgets the last call where it read one element of a tensor; false where it did not.
   bool TakeBackRead();

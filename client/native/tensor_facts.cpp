@@ -15,9 +15,7 @@
 namespace ingot::client {
 
 // By type, where torch's own check asks the object for its class, which runs a user's code.
-bool IsTensor(PyObject* value) {
-  return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass));
-}
+bool IsTensor(PyObject* value) { return PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(THPVariableClass)); }
 
 bool IsPlainTensor(PyObject* value) { return THPVariable_CheckExact(value); }
 
@@ -31,8 +29,7 @@ bool HasOwnAttributes(PyObject* object) {
   while (PyDict_Next(dict, &at, &key, &value)) {
     if (fields != nullptr && PySequence_Contains(fields, key) == 1) continue;
     const std::string_view name = ViewOf(key);
-    const bool is_mark =
-        name.starts_with("_ingot_") || name.find("_dynamo_") != name.npos || name == "_specialize_on";
+    const bool is_mark = name.starts_with("_ingot_") || name.find("_dynamo_") != name.npos || name == "_specialize_on";
     if (!is_mark) return true;
   }
   return false;
@@ -47,11 +44,8 @@ bool RequiresGrad(PyObject* tensor) { return THPVariable_Unpack(tensor).requires
 uint64_t MetadataOf(PyObject* value) {
   const at::Tensor& tensor = THPVariable_Unpack(value);
   uint64_t hash = static_cast<uint64_t>(tensor.scalar_type());
-  const auto add = [&hash](uint64_t number) {
-    hash = (hash ^ number) * 0x9E3779B97F4A7C15ull + (hash >> 29);
-  };
-  add(static_cast<uint64_t>(tensor.layout()) << 16 |
-      static_cast<uint64_t>(tensor.device().type()) << 8 |
+  const auto add = [&hash](uint64_t number) { hash = (hash ^ number) * 0x9E3779B97F4A7C15ull + (hash >> 29); };
+  add(static_cast<uint64_t>(tensor.layout()) << 16 | static_cast<uint64_t>(tensor.device().type()) << 8 |
       static_cast<uint64_t>(tensor.requires_grad()));
   if (tensor.layout() != at::kStrided) return hash;
   add(static_cast<uint64_t>(tensor.dim()));
@@ -62,8 +56,7 @@ uint64_t MetadataOf(PyObject* value) {
 }
 
 bool IsTorchAtom(PyObject* value) {
-  return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) ||
-         THPMemoryFormat_Check(value);
+  return THPDtype_Check(value) || THPDevice_Check(value) || THPLayout_Check(value) || THPMemoryFormat_Check(value);
 }
 
 bool IsInOperator() { return Recorder::IsInsideOperator(); }

@@ -131,8 +131,8 @@ void TensorNumbers::Adopt(PyObject* object, PyObject* tensor) {
   if (!is_on_) return;
   by_object_.insert_or_assign(object, numbers_.size());
   const double magnitude = PyLong_CheckExact(object) ? kFetchedMax : 0;
-  numbers_.push_back({PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, kUnbounded, false,
-                      uint64_t{1} << adopted_});
+  numbers_.push_back(
+      {PythonRef::Borrow(object), PythonRef::Borrow(tensor), magnitude, kUnbounded, false, uint64_t{1} << adopted_});
   adopted_ = std::min(adopted_ + 1, 63);
 }
 
@@ -214,9 +214,9 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
   };
   const double left = MagnitudeOf(a, sizes.a), right = MagnitudeOf(b, sizes.b);
   const double most = op == Op::Add || op == Op::Sub ? left + right
-                      : op == Op::Mul                  ? left * right
-                      : op == Op::Mod                  ? right
-                                                       : left;
+                      : op == Op::Mul                ? left * right
+                      : op == Op::Mod                ? right
+                                                     : left;
   // Integers are exact: a call whose own are too large for that must not be served.
   const bool is_exact = std::max({left, right, result != nullptr && PyLong_CheckExact(result) ? most : 0}) <= kExactMax;
   if (result == nullptr || !IsReal(result) || !is_exact || numbers_.size() >= kNumbersMax) return fix(), nullptr;
@@ -251,8 +251,8 @@ PyObject* TensorNumbers::Combine(Op op, PyObject* a, PyObject* b, PyObject* resu
     }
     if (!Agrees(made, result)) return fix();
     const Number *left_number = Find(a), *right_number = b != nullptr ? Find(b) : nullptr;
-    const uint64_t adopted = (left_number != nullptr ? left_number->adopted : 0) |
-                             (right_number != nullptr ? right_number->adopted : 0);
+    const uint64_t adopted =
+        (left_number != nullptr ? left_number->adopted : 0) | (right_number != nullptr ? right_number->adopted : 0);
     taken = Add(Torch::Wrapped(made), as_float ? 0 : most, result, adopted);
   });
   return taken;

@@ -26,7 +26,7 @@ class TensorNumbers {
 
   struct Number {
     PythonRef object;
-    PythonRef tensor;      ///< double or int64, no dims
+    PythonRef tensor;  ///< double or int64, no dims
     double magnitude = 0;  ///< of an integer: no call's is larger
     double most = std::numeric_limits<double>::infinity();  ///< of a float that is finite: no call's is larger
     bool is_fixed = false;

@@ -252,8 +252,8 @@ std::string ShortText(PyObject* value) {
     return name ? std::string(ViewOf(name.get())) : "?";
   }
   const bool simple = value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) ||
-                      PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) ||
-                      THPDtype_Check(value) || THPDevice_Check(value);
+                      PyFloat_CheckExact(value) || PyUnicode_CheckExact(value) || THPDtype_Check(value) ||
+                      THPDevice_Check(value);
   if (!simple) return IdentityOfGroupObject(value).value_or(Py_TYPE(value)->tp_name);
   std::string text = ReprOf(value);
   if (text.size() > kTextMax) text = text.substr(0, kTextMax - 3) + "...";

@@ -40,8 +40,8 @@ bool IsValue(PyObject* value) { return IsAtom(value) || PyType_Check(value); }
 /// An equal number or text in the other's place, which is kept from then on.
 bool IsEqual(PyObject* found, PythonRef& expected) {
   if (found == nullptr || !expected || Py_TYPE(found) != Py_TYPE(expected.get())) return false;
-  const bool is_value = PyLong_CheckExact(found) || PyFloat_CheckExact(found) ||
-                        PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
+  const bool is_value =
+      PyLong_CheckExact(found) || PyFloat_CheckExact(found) || PyUnicode_CheckExact(found) || PyBytes_CheckExact(found);
   if (!is_value || DigestOfValue(found) != DigestOfValue(expected.get())) return false;
   expected = PythonRef::Borrow(found);
   return true;
@@ -100,18 +100,15 @@ void Watch::AddOwner(PyObject* object) {
   if (PyType_Check(object) || PyModule_Check(object) || !owned_.insert(object).second) return;
   Hold(object);
   PyObject* dict = OwnDict(object);
-  owners_.push_back(
-      {object, Py_TYPE(object), dict == nullptr ? nullptr : _PyObject_GetDictPtr(object), dict});
+  owners_.push_back({object, Py_TYPE(object), dict == nullptr ? nullptr : _PyObject_GetDictPtr(object), dict});
 }
 
 void Watch::AddFunction(PyObject* object) {
   if (!met_.insert(object).second) return;
   Hold(object);
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  for (PyObject* part : {function->func_code, function->func_defaults, function->func_kwdefaults})
-    Hold(part);
-  functions_.push_back(
-      {function, function->func_code, function->func_defaults, function->func_kwdefaults});
+  for (PyObject* part : {function->func_code, function->func_defaults, function->func_kwdefaults}) Hold(part);
+  functions_.push_back({function, function->func_code, function->func_defaults, function->func_kwdefaults});
 }
 
 void Watch::AddTensor(PyObject* tensor) {
@@ -133,9 +130,8 @@ bool Watch::AddMember(PyObject* holder, PyObject* name, const Seen& seen) {
   if (found == nullptr || !PyObject_TypeCheck(found, &PyMemberDescr_Type)) return false;
   const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
   if (member->type != T_OBJECT_EX) return false;
-  members_.push_back(
-      {reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(holder) + member->offset),
-       PythonRef::Borrow(seen.object.get())});
+  members_.push_back({reinterpret_cast<PyObject* const*>(reinterpret_cast<char*>(holder) + member->offset),
+                      PythonRef::Borrow(seen.object.get())});
   return true;
 }
 
@@ -152,8 +148,8 @@ bool Watch::AddContent(PyObject* holder, PyObject* field, const Digest& content)
     sets_.push_back({holder, std::move(table), field, content});
     return true;
   }
-  const bool is_number_or_text = PyLong_Check(holder) || PyFloat_Check(holder) ||
-                                 PyUnicode_Check(holder) || PyBytes_Check(holder);
+  const bool is_number_or_text =
+      PyLong_Check(holder) || PyFloat_Check(holder) || PyUnicode_Check(holder) || PyBytes_Check(holder);
   PyObject* dict = is_number_or_text ? OwnDict(holder) : nullptr;
   if (dict == nullptr || numbers_.contains(dict)) return false;
   Py_ssize_t at = 0;
@@ -238,8 +234,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
         Hold(key);
         OfDict(holder).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       } else if (PyList_Check(holder)) {
-        OfList(holder).items.push_back(
-            {PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
+        OfList(holder).items.push_back({PyLong_AsSsize_t(key), PythonRef::Borrow(seen.object.get())});
         DropError();
       } else if (!PyTuple_Check(holder)) {
         AddOther(holder, reading, key, seen);
@@ -251,8 +246,7 @@ void Watch::Add(PyObject* holder, Reading reading, PyObject* key, const Seen& se
       return;
     case Reading::kClass:
       Hold(key);
-      OfType(reinterpret_cast<PyTypeObject*>(holder))
-          .slots.push_back({key, PythonRef::Borrow(seen.object.get())});
+      OfType(reinterpret_cast<PyTypeObject*>(holder)).slots.push_back({key, PythonRef::Borrow(seen.object.get())});
       return;
     case Reading::kCell: return AddCell(holder, key, seen);
     case Reading::kField: return AddField(holder, key, seen);
@@ -298,8 +292,7 @@ bool Watch::IsCurrent(const TypeWatch& watch, PyTypeObject* type) {
     if (!IsSame(LookUpInClass(type, slot.key), slot.expected)) return false;
   }
   return std::ranges::all_of(watch.contents, [&](const auto& one) {
-    return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content ==
-           one.second;
+    return Look(reinterpret_cast<PyObject*>(type), Reading::kField, one.first).content == one.second;
   });
 }
 
@@ -390,8 +383,8 @@ bool Watch::Holds() const {
   }
   const auto is_current = [](const auto& watch) { return IsCurrent(watch); };
   return std::ranges::all_of(lists_, is_current) && std::ranges::all_of(sets_, is_current) &&
-         std::ranges::all_of(registries_, is_current) &&
-         std::ranges::all_of(answers_, is_current) && std::ranges::all_of(others_, is_current);
+         std::ranges::all_of(registries_, is_current) && std::ranges::all_of(answers_, is_current) &&
+         std::ranges::all_of(others_, is_current);
 }
 
 }  // namespace ingot::client

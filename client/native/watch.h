@@ -123,8 +123,7 @@ class Watch {
   };
 
   void Hold(PyObject* object) {
-    if (object != nullptr && !borrowed_.contains(object))
-      held_.push_back(PythonRef::Borrow(object));
+    if (object != nullptr && !borrowed_.contains(object)) held_.push_back(PythonRef::Borrow(object));
   }
   DictWatch& OfDict(PyObject* dict);
   TypeWatch& OfType(PyTypeObject* type);

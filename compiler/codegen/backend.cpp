@@ -57,8 +57,7 @@ std::unique_ptr<llvm::TargetMachine> MakeMachine(const std::string& level, std::
   llvm::TargetOptions options;
   options.FunctionSections = false;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, level, "", options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      llvm::CodeGenOptLevel::Default));
+      triple, level, "", options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
 /// The machines nobody uses at the moment; a process keeps as many as it ever used at once.
@@ -92,8 +91,8 @@ Backend::Loan::~Loan() {
 
 Result<Backend::Loan> Backend::Borrow(const std::string& level) {
   if (level != "x86-64-v3" && level != "x86-64-v4") {
-    return Error(Code::kUnsupported, "no code generation for target level \"" + level +
-                                         "\"; use x86-64-v3 or x86-64-v4");
+    return Error(Code::kUnsupported,
+                 "no code generation for target level \"" + level + "\"; use x86-64-v3 or x86-64-v4");
   }
   {
     Shelf& shelf = TheShelf();
@@ -123,8 +122,7 @@ Result<Backend::Loan> Backend::Borrow(const std::string& level) {
   builder.crossRegisterProxies(p.loops, p.functions, p.components, p.modules);
   p.pipeline.addPass(llvm::EarlyCSEPass(true));
   p.pipeline.addPass(llvm::InstCombinePass());
-  p.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(
-      llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
+  p.pipeline.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
   return Loan(std::move(backend));
 }
 
@@ -152,8 +150,7 @@ Result<Buffer> Backend::Emit(llvm::Module& module, bool assembly) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  const auto type = assembly ? llvm::CodeGenFileType::AssemblyFile
-                             : llvm::CodeGenFileType::ObjectFile;
+  const auto type = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if (machine_->addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
     return Error(Code::kInternal, "LLVM cannot emit code for " + level_);
   }

@@ -8,8 +8,12 @@ using guards::DType;
 llvm::Type* Builder::MemoryTypeOf(DType dtype, unsigned lanes) {
   llvm::Type* type = nullptr;
   switch (dtype) {
-    case DType::kBool: case DType::kU8: case DType::kI8: type = getInt8Ty(); break;
-    case DType::kI16: case DType::kF16: case DType::kBF16: type = getInt16Ty(); break;
+    case DType::kBool:
+    case DType::kU8:
+    case DType::kI8: type = getInt8Ty(); break;
+    case DType::kI16:
+    case DType::kF16:
+    case DType::kBF16: type = getInt16Ty(); break;
     case DType::kI32: type = getInt32Ty(); break;
     case DType::kF32: type = getFloatTy(); break;
     case DType::kF64: type = getDoubleTy(); break;
@@ -35,8 +39,7 @@ unsigned Builder::LanesOf(const Value* value) {
 }
 
 llvm::Value* Builder::Splat(Value* scalar, unsigned lanes) {
-  return lanes == 1 || scalar->getType()->isVectorTy() ? scalar
-                                                       : CreateVectorSplat(lanes, scalar);
+  return lanes == 1 || scalar->getType()->isVectorTy() ? scalar : CreateVectorSplat(lanes, scalar);
 }
 
 llvm::Value* Builder::Polynomial(Value* x, std::span<const double> coefs) {

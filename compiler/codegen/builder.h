@@ -25,27 +25,17 @@ class Builder : public llvm::IRBuilder<> {
   static unsigned LanesOf(const Value* value);
   Value* Splat(Value* scalar, unsigned lanes);
 
-  Value* F(const Value* like, double value) {
-    return llvm::ConstantFP::get(like->getType(), value);
-  }
+  Value* F(const Value* like, double value) { return llvm::ConstantFP::get(like->getType(), value); }
   Value* I(const Value* like, int64_t value) {
     return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(value), true);
   }
   Value* I64(int64_t value) { return getInt64(static_cast<uint64_t>(value)); }
 
-  Value* Fma(Value* a, Value* b, Value* c) {
-    return CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
-  }
-  Value* Unary(llvm::Intrinsic::ID id, Value* a) {
-    return CreateIntrinsic(id, {a->getType()}, {a});
-  }
-  Value* Binary(llvm::Intrinsic::ID id, Value* a, Value* b) {
-    return CreateIntrinsic(id, {a->getType()}, {a, b});
-  }
+  Value* Fma(Value* a, Value* b, Value* c) { return CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c}); }
+  Value* Unary(llvm::Intrinsic::ID id, Value* a) { return CreateIntrinsic(id, {a->getType()}, {a}); }
+  Value* Binary(llvm::Intrinsic::ID id, Value* a, Value* b) { return CreateIntrinsic(id, {a->getType()}, {a, b}); }
   Value* Abs(Value* a) { return Unary(llvm::Intrinsic::fabs, a); }
-  Value* CopySign(Value* a, Value* sign) {
-    return Binary(llvm::Intrinsic::copysign, a, sign);
-  }
+  Value* CopySign(Value* a, Value* sign) { return Binary(llvm::Intrinsic::copysign, a, sign); }
   Value* IsNan(Value* a) { return CreateFCmpUNO(a, a); }
   /// Polynomial of x, lowest coefficient first, by Horner's rule with fused steps.
   Value* Polynomial(Value* x, std::span<const double> coefs);

@@ -50,8 +50,7 @@ guards::Dim ScratchBytes(const loop::Kernel& kernel) {
   for (const loop::RowBuffer& buffer : kernel.row_buffers) {
     const Dim bytes = codegen::RowBufferBytes(kernel, buffer);
     // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
-    total = total + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63})
-                                      : bytes + Dim(63));
+    total = total + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63));
   }
   return total;
 }
@@ -69,8 +68,8 @@ Result<Object> GenerateObject(const loop::Kernel& kernel, const Target& target) 
   return object;
 }
 
-Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernels,
-                                            const Target& target, unsigned threads) {
+Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernels, const Target& target,
+                                            unsigned threads) {
   std::vector<std::optional<Result<Object>>> results(kernels.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
@@ -92,8 +91,7 @@ Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernel
   return objects;
 }
 
-Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& target,
-                                 bool assembly) {
+Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& target, bool assembly) {
   TRY_ASSIGN(const codegen::Backend::Loan backend, codegen::Backend::Borrow(target.level));
   llvm::LLVMContext context;
   llvm::Module module("ingot", context);
@@ -108,8 +106,6 @@ Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& targe
   return text;
 }
 
-std::string CodegenIdentity() {
-  return "llvm " LLVM_VERSION_STRING " lowering " + std::to_string(kLoweringVersion);
-}
+std::string CodegenIdentity() { return "llvm " LLVM_VERSION_STRING " lowering " + std::to_string(kLoweringVersion); }
 
 }  // namespace ingot::compiler

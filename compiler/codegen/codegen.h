@@ -25,8 +25,8 @@ guards::Dim ScratchBytes(const loop::Kernel& kernel);
 /// LLVM lowering with explicit vectors. Deterministic. Thread-safe; LLVM stays behind this door.
 Result<Object> GenerateObject(const loop::Kernel& kernel, const Target& target);
 /// Distinct kernels in parallel on `threads` threads; order follows the input.
-Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernels,
-                                            const Target& target, unsigned threads);
+Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernels, const Target& target,
+                                            unsigned threads);
 /// LLVM IR or assembly text, for f.as_text("llvm" | "asm").
 Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& target, bool assembly);
 

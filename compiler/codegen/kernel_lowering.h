@@ -23,8 +23,7 @@ unsigned ColumnLanes(const loop::Kernel& kernel, const VectorUnit& unit);
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
 class KernelLowering {
  public:
-  KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, bool checks_accesses,
-                 llvm::Function* function);
+  KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, bool checks_accesses, llvm::Function* function);
   Status Run();
 
  private:
@@ -68,9 +67,7 @@ class KernelLowering {
   Status EmitBody(const loop::Block& block, Accumulators& accumulators);
   Result<Value*> EmitVector(loop::Id id, unsigned copy);
   Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
-  Value* VectorArg(loop::Id id, unsigned copy) {
-    return varying_[id] ? vectors_[copy][id] : splats_[id];
-  }
+  Value* VectorArg(loop::Id id, unsigned copy) { return varying_[id] ? vectors_[copy][id] : splats_[id]; }
   Value* LaneNumbers(llvm::Type* integer);
 
   // lower_memory.cpp: vector accesses.
@@ -100,9 +97,7 @@ class KernelLowering {
   Value* FromMemory(Value* value, guards::DType dtype);
   template <typename Body>
   void ForEachLane(Value* mask, Body body);
-  bool HasMaskedAccess(guards::DType dtype) const {
-    return unit_.masks_any_width || guards::SizeOf(dtype) >= 4;
-  }
+  bool HasMaskedAccess(guards::DType dtype) const { return unit_.masks_any_width || guards::SizeOf(dtype) >= 4; }
 
   // lower_columns.cpp: rows side by side in a vector.
   Status LowerChunks(Value* begin, Value* end, llvm::BasicBlock* done);
@@ -121,8 +116,7 @@ class KernelLowering {
   void UpdateReduction(Accumulator& accumulator, unsigned copy);
   void MergeCopies(Accumulators& accumulators);
   void FinishReduction(Accumulator accumulator);
-  std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a,
-                                   std::vector<Value*> b);
+  std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a, std::vector<Value*> b);
   Value* ReductionIdentity(const loop::Inst& inst);
   void FoldLanes(Accumulator& accumulator);
 

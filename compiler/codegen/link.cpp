@@ -35,6 +35,7 @@ class MemoryFile {
     }
     return {};
   }
+
  private:
   static Error Fail(const char* what) {
     return Error(Code::kExhausted, std::string(what) + " a file in memory: " + strerror(errno));
@@ -94,8 +95,7 @@ Error Damaged(const Object& object, llvm::Error error) {
 /// lld ends the process's ability to link when it meets a damaged object, so they are read before:
 /// a sound table of sections and symbols, and nothing imported.
 Status CheckObject(const Object& object) {
-  auto file = llvm::object::ObjectFile::createELFObjectFile(
-      llvm::MemoryBufferRef(AsText(object.bytes), object.symbol));
+  auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(AsText(object.bytes), object.symbol));
   if (!file) return Damaged(object, file.takeError());
   for (const llvm::object::SectionRef& section : (*file)->sections()) {
     if (auto contents = section.getContents(); !contents) {
@@ -141,10 +141,23 @@ Result<Buffer> LinkShared(std::span<const Object> objects) {
     return Error(Code::kExhausted, std::string("opening a pipe for the linker: ") + strerror(errno));
   }
   // No hash of the inputs' names, no timestamps: equal objects give equal bytes.
-  std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "--build-id=none", "--hash-style=gnu", "--strip-all", "--no-undefined",
-      "--threads=1", "-z", "noexecstack", "-z", "relro", "-z", "now", "-z", "separate-code", "-o",
-      output.path()};
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "--build-id=none",
+                                        "--hash-style=gnu",
+                                        "--strip-all",
+                                        "--no-undefined",
+                                        "--threads=1",
+                                        "-z",
+                                        "noexecstack",
+                                        "-z",
+                                        "relro",
+                                        "-z",
+                                        "now",
+                                        "-z",
+                                        "separate-code",
+                                        "-o",
+                                        output.path()};
   for (const Object& object : objects) {
     TRY(CheckObject(object));
     TRY_ASSIGN(proto::UniqueFd file, proto::MakeMemoryFile("ingot-object"));

@@ -25,8 +25,7 @@ const Target kV4{"x86-64-v4", {}};
 /// out[i] = op(in[i]) for `count` elements of `dtype`.
 loop::Kernel Unary(ScalarOp op, DType dtype, int64_t count) {
   loop::Kernel kernel;
-  kernel.params = {{dtype, loop::ParamMode::kIn, Dim(count)},
-                   {dtype, loop::ParamMode::kOut, Dim(count)}};
+  kernel.params = {{dtype, loop::ParamMode::kIn, Dim(count)}, {dtype, loop::ParamMode::kOut, Dim(count)}};
   kernel.rows = {Dim(1)};
   loop::Inst load;
   load.op = ScalarOp::kLoad;
@@ -73,8 +72,7 @@ DynamicSection ReadDynamic(Bytes image) {
       for (; entry->d_tag != DT_NULL; ++entry) result.tags.push_back(entry->d_tag);
     }
     if (section.sh_type == SHT_DYNSYM) {
-      const auto* names =
-          reinterpret_cast<const char*>(image.data() + sections[section.sh_link].sh_offset);
+      const auto* names = reinterpret_cast<const char*>(image.data() + sections[section.sh_link].sh_offset);
       const auto* symbols = reinterpret_cast<const Elf64_Sym*>(data);
       for (size_t k = 1; k < section.sh_size / sizeof(Elf64_Sym); ++k) {
         auto& list = symbols[k].st_shndx == SHN_UNDEF ? result.undefined : result.exported;
@@ -187,8 +185,7 @@ TEST(TargetFromFlags, NamesWhatIsMissing) {
 }
 
 TEST(TargetFromFlags, SortsFeaturesAndDropsOtherFlags) {
-  const auto target = TargetFromFlags(
-      "hypervisor xsave vaes fma f16c bmi2 bmi1 avx2 avx abm movbe popcnt tsc movbe");
+  const auto target = TargetFromFlags("hypervisor xsave vaes fma f16c bmi2 bmi1 avx2 avx abm movbe popcnt tsc movbe");
   ASSERT_TRUE(target) << target.error().ToText();
   EXPECT_EQ(target->level, "x86-64-v3");
   const std::vector<std::string> expected = {"abm", "avx",   "avx2",   "bmi1", "bmi2", "f16c",

@@ -165,7 +165,8 @@ Status KernelLowering::EmitColumn(Id id) {
     case ScalarOp::kConst: result = code_.Splat(EmitConst(code_, inst), lanes_); return {};
     case ScalarOp::kSize: result = code_.Splat(Evaluate(inst.size), lanes_); return {};
     case ScalarOp::kIndex: bases_[id] = InvariantIndex(inst.index); break;
-    case ScalarOp::kLoad: case ScalarOp::kStore: {
+    case ScalarOp::kLoad:
+    case ScalarOp::kStore: {
       // A row buffer holds the rows of a chunk side by side as well.
       Value* at = InvariantIndex(inst.index);
       if (IsRowBuffer(inst)) at = code_.CreateMul(at, code_.I64(lanes_));

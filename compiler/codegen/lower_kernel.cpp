@@ -16,14 +16,18 @@ using loop::Id;
 using loop::Inst;
 using loop::ScalarOp;
 
-KernelLowering::KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit,
-                               bool checks_accesses, llvm::Function* function)
-    : kernel_(kernel), unit_(unit), checks_accesses_(checks_accesses), function_(function),
-      prologue_(function->getContext()), code_(function->getContext()), scalars_(kernel.insts.size()) {}
+KernelLowering::KernelLowering(const loop::Kernel& kernel, const VectorUnit& unit, bool checks_accesses,
+                               llvm::Function* function)
+    : kernel_(kernel),
+      unit_(unit),
+      checks_accesses_(checks_accesses),
+      function_(function),
+      prologue_(function->getContext()),
+      code_(function->getContext()),
+      scalars_(kernel.insts.size()) {}
 
 Value* KernelLowering::FrameField(unsigned offset, llvm::Type* type) {
-  Value* at = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), function_->getArg(0),
-                                                   offset);
+  Value* at = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), function_->getArg(0), offset);
   return prologue_.CreateLoad(type, at);
 }
 
@@ -39,8 +43,7 @@ Value* KernelLowering::Evaluate(const Dim& dim) {
       if (loaded == nullptr) {
         Value* symbols = FrameField(offsetof(IngotCallFrame, symbols), prologue_.getPtrTy());
         llvm::Type* i64 = prologue_.getInt64Ty();
-        loaded = prologue_.CreateLoad(i64, prologue_.CreateConstInBoundsGEP1_64(i64, symbols,
-                                                                                symbol));
+        loaded = prologue_.CreateLoad(i64, prologue_.CreateConstInBoundsGEP1_64(i64, symbols, symbol));
       }
       product = prologue_.CreateMul(product, loaded);
     }
@@ -195,16 +198,14 @@ Value* KernelLowering::FromMemory(Value* value, DType dtype) {
 }
 
 Value* KernelLowering::ToMemory(Value* value, DType dtype) {
-  return dtype == DType::kBool ? code_.CreateZExt(value, Builder::Like(value, code_.getInt8Ty()))
-                               : value;
+  return dtype == DType::kBool ? code_.CreateZExt(value, Builder::Like(value, code_.getInt8Ty())) : value;
 }
 
 Value* KernelLowering::ScalarLoad(const Inst& inst) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const auto load = [&]() -> Value* {
     Value* at = Checked(inst, code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)}));
-    return FromMemory(code_.CreateAlignedLoad(memory, at, llvm::Align(SizeOf(inst.dtype))),
-                      inst.dtype);
+    return FromMemory(code_.CreateAlignedLoad(memory, at, llvm::Align(SizeOf(inst.dtype))), inst.dtype);
   };
   if (inst.predicate == loop::kNone) return load();
   Value* zero = llvm::Constant::getNullValue(code_.TypeOf(inst.dtype));
@@ -215,8 +216,7 @@ void KernelLowering::ScalarStore(const Inst& inst) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const auto store = [&]() -> Value* {
     Value* at = Checked(inst, code_.CreateGEP(memory, Buffer(inst.buffer), {InvariantIndex(inst.index)}));
-    code_.CreateAlignedStore(ToMemory(scalars_[inst.args[0]], inst.dtype), at,
-                             llvm::Align(SizeOf(inst.dtype)));
+    code_.CreateAlignedStore(ToMemory(scalars_[inst.args[0]], inst.dtype), at, llvm::Align(SizeOf(inst.dtype)));
     return nullptr;
   };
   if (inst.predicate == loop::kNone) {
@@ -232,9 +232,9 @@ Value* KernelLowering::CheckedIndex(const Inst& inst, Value* value, Value* mask)
   Value* extent = code_.Splat(Evaluate(inst.check_dim), lanes);
   const bool wraps = inst.check == loop::IndexCheck::kWrap;
   // Unsigned, a negative value is greater than every extent.
-  Value* bad = wraps ? code_.CreateOr(code_.CreateICmpSLT(value, code_.CreateNeg(extent)),
-                                      code_.CreateICmpSGE(value, extent))
-                     : code_.CreateICmpUGE(value, extent);
+  Value* bad =
+      wraps ? code_.CreateOr(code_.CreateICmpSLT(value, code_.CreateNeg(extent)), code_.CreateICmpSGE(value, extent))
+            : code_.CreateICmpUGE(value, extent);
   if (mask != nullptr) bad = code_.CreateAnd(bad, mask);
   llvm::BasicBlock* good = code_.NewBlock("in_range");
   code_.CreateCondBr(code_.AnyOf(bad), fail_, good);
@@ -259,20 +259,17 @@ Status KernelLowering::EmitScalar(Id id) {
   for (const Id arg : inst.args) args.push_back(ScalarArg(arg));
   result = EmitScalarOp(code_, inst, args);
   if (result == nullptr) {
-    return Error(Code::kUnsupported, std::string("no lowering of ") +
-                                         std::string(loop::TraitsOf(inst.op).name));
+    return Error(Code::kUnsupported, std::string("no lowering of ") + std::string(loop::TraitsOf(inst.op).name));
   }
   if (inst.check != loop::IndexCheck::kNone) result = CheckedIndex(inst, result, nullptr);
   return {};
 }
 
-Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const VectorUnit& unit,
-                   bool checks_accesses, llvm::Module& module) {
+Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const VectorUnit& unit, bool checks_accesses,
+                   llvm::Module& module) {
   llvm::LLVMContext& context = module.getContext();
-  auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context),
-                                       {llvm::PointerType::get(context, 0)}, false);
-  auto* function =
-      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, &module);
+  auto* type = llvm::FunctionType::get(llvm::Type::getInt32Ty(context), {llvm::PointerType::get(context, 0)}, false);
+  auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, &module);
   function->setDSOLocal(true);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("no-builtins");

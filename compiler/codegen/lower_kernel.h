@@ -16,7 +16,7 @@ struct VectorUnit {
 
 /// Adds the kernel to `module` as function `symbol` with the ABI of kernels/abi.h. The kernel
 /// verifies. kUnsupported names an operation without lowering.
-Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const VectorUnit& unit,
-                   bool checks_accesses, llvm::Module& module);
+Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const VectorUnit& unit, bool checks_accesses,
+                   llvm::Module& module);
 
 }  // namespace ingot::compiler::codegen

@@ -19,7 +19,10 @@ namespace {
 /// Whether f32 is computed in f32; the other functions take two registers for each of theirs.
 bool StaysIn32(const Inst& inst) {
   switch (inst.op) {
-    case ScalarOp::kExp: case ScalarOp::kExpm1: case ScalarOp::kSigmoid: case ScalarOp::kTanh:
+    case ScalarOp::kExp:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kSigmoid:
+    case ScalarOp::kTanh:
     case ScalarOp::kErf: return true;
     default: return false;
   }
@@ -37,8 +40,8 @@ void KernelLowering::FindVarying(const loop::Block& block) {
   const auto depends = [&](Id id) { return id != loop::kNone && varying_[id]; };
   for (const Id id : block.insts) {
     const Inst& inst = At(id);
-    bool varying = inst.op == ScalarOp::kStore || loop::IsReduce(inst.op) ||
-                   depends(inst.predicate) || std::ranges::any_of(inst.args, depends);
+    bool varying = inst.op == ScalarOp::kStore || loop::IsReduce(inst.op) || depends(inst.predicate) ||
+                   std::ranges::any_of(inst.args, depends);
     if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kIndex) {
       varying |= !inst.index.coefs.back().is_zero();
       for (const loop::Index::Gathered& g : inst.index.gathered) varying |= depends(g.value);
@@ -93,8 +96,7 @@ Status KernelLowering::PrepareLoop(const loop::Block& block) {
     splat(inst.predicate);
     if (inst.op == ScalarOp::kIndex) bases_[id] = InvariantIndex(inst.index);
     if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
-      bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer),
-                                   {InvariantIndex(inst.index)});
+      bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer), {InvariantIndex(inst.index)});
     }
   }
   return {};
@@ -127,8 +129,7 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
   TRY(PrepareLoop(block));
   Value* main_end = code_.CreateAnd(extent, code_.I64(-step));
   if (!is_const || count >= step) {
-    TRY(EmitRange(block, code_.I64(0), main_end, false, is_const && count < 2 * step,
-                  accumulators));
+    TRY(EmitRange(block, code_.I64(0), main_end, false, is_const && count < 2 * step, accumulators));
   }
   MergeCopies(accumulators);
   if (!is_const || count % step != 0) {
@@ -157,8 +158,8 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
 
 /// Runs the body for j = begin, begin + lanes * unroll, ... below end. `once` promises exactly one
 /// round with constant bounds, which then needs no loop.
-Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked,
-                                 bool once, Accumulators& accumulators) {
+Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
+                                 Accumulators& accumulators) {
   const auto body = [&](Value* j, Accumulators& running) -> Status {
     j_ = j;
     lane_mask_ = nullptr;
@@ -252,8 +253,7 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
   for (const Id arg : inst.args) args.push_back({VectorArg(arg, copy), At(arg).dtype});
   Value* result = EmitScalarOp(code_, inst, args);
   if (result == nullptr) {
-    return Error(Code::kUnsupported, std::string("no lowering of ") +
-                                         std::string(loop::TraitsOf(inst.op).name));
+    return Error(Code::kUnsupported, std::string("no lowering of ") + std::string(loop::TraitsOf(inst.op).name));
   }
   const bool is_checked = inst.check != loop::IndexCheck::kNone;
   return is_checked ? CheckedIndex(inst, result, lane_mask_) : result;
@@ -278,8 +278,7 @@ Value* KernelLowering::VectorIndex(const loop::Index& index, unsigned copy, Valu
   for (const loop::Index::Gathered& g : index.gathered) {
     if (!varying_[g.value]) continue;
     Value* coef = code_.Splat(Evaluate(g.coef), lanes_);
-    Value* scaled = g.coef.is_one() ? vectors_[copy][g.value]
-                                    : code_.CreateMul(vectors_[copy][g.value], coef);
+    Value* scaled = g.coef.is_one() ? vectors_[copy][g.value] : code_.CreateMul(vectors_[copy][g.value], coef);
     result = code_.CreateAdd(result, scaled);
   }
   return result;

@@ -86,8 +86,7 @@ void KernelLowering::ForEachLane(Value* mask, Body body) {
   code_.SetInsertPoint(loop);
   llvm::PHINode* bits = code_.CreatePHI(all->getType(), 2);
   bits->addIncoming(all, before);
-  Value* lane = code_.CreateIntrinsic(llvm::Intrinsic::cttz, {all->getType()},
-                                      {bits, code_.getTrue()});
+  Value* lane = code_.CreateIntrinsic(llvm::Intrinsic::cttz, {all->getType()}, {bits, code_.getTrue()});
   body(code_.CreateZExtOrTrunc(lane, code_.getInt64Ty()));
   Value* rest = code_.CreateAnd(bits, code_.CreateSub(bits, code_.I(bits, 1)));
   bits->addIncoming(rest, code_.GetInsertBlock());
@@ -115,8 +114,7 @@ Value* KernelLowering::VectorLoad(Id id, unsigned copy) {
       result = llvm::PoisonValue::get(vector);
       for (unsigned lane = 0; lane < lanes_; ++lane) {
         Value* at = LanePointer(id, copy, code_.I64(lane), indices);
-        result = code_.CreateInsertElement(result, code_.CreateAlignedLoad(memory, at, align),
-                                           uint64_t{lane});
+        result = code_.CreateInsertElement(result, code_.CreateAlignedLoad(memory, at, align), uint64_t{lane});
       }
       break;
     }
@@ -153,9 +151,8 @@ Value* KernelLowering::MaskedLoad(Id id, unsigned copy, Value* mask) {
   };
   if (!is_contiguous) return by_lane();
   // Most vectors of a predicate are all true: those are loaded whole.
-  Value* whole = code_.If(code_.AllOf(mask), zero, [&] {
-    return code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy, nullptr), align);
-  });
+  Value* whole = code_.If(code_.AllOf(mask), zero,
+                          [&] { return code_.CreateAlignedLoad(vector, ContiguousPointer(id, copy, nullptr), align); });
   return code_.If(code_.CreateNot(code_.AllOf(mask)), whole, by_lane);
 }
 
@@ -166,12 +163,10 @@ void KernelLowering::VectorStore(Id id, unsigned copy) {
   Value* mask = MaskFor(inst, copy);
   if (mask != nullptr) return MaskedStore(id, copy, value, mask);
   switch (PatternOf(inst)) {
-    case Pattern::kContiguous:
-      code_.CreateAlignedStore(value, ContiguousPointer(id, copy, nullptr), align);
-      break;
+    case Pattern::kContiguous: code_.CreateAlignedStore(value, ContiguousPointer(id, copy, nullptr), align); break;
     case Pattern::kSame:  // The last value of j stays.
-      code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{lanes_ - 1}),
-                               Checked(inst, bases_[id]), align);
+      code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{lanes_ - 1}), Checked(inst, bases_[id]),
+                               align);
       break;
     case Pattern::kScattered: {
       Value* indices = ScatterIndices(id, copy);
@@ -211,8 +206,7 @@ void KernelLowering::MaskedStore(Id id, unsigned copy, Value* value, Value* mask
   // LLVM 22 merges a truncation with a masked store of one lane into a store as wide as what was
   // truncated, which overwrites the neighbour.
   if (IsFirstLane(mask)) {
-    code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{0}),
-                             ContiguousPointer(id, copy, mask), align);
+    code_.CreateAlignedStore(code_.CreateExtractElement(value, uint64_t{0}), ContiguousPointer(id, copy, mask), align);
     return;
   }
   // Masked stores of whole vectors are many times slower than plain ones on some processors.

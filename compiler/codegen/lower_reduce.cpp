@@ -17,8 +17,7 @@ namespace {
 bool IsBool(ScalarOp op) { return op == ScalarOp::kReduceAny || op == ScalarOp::kReduceAll; }
 bool IsArg(ScalarOp op) { return op == ScalarOp::kReduceArgMax || op == ScalarOp::kReduceArgMin; }
 bool IsMax(ScalarOp op) {
-  return op == ScalarOp::kReduceMax || op == ScalarOp::kReduceMaxNumber ||
-         op == ScalarOp::kReduceArgMax;
+  return op == ScalarOp::kReduceMax || op == ScalarOp::kReduceMaxNumber || op == ScalarOp::kReduceArgMax;
 }
 
 /// Whether `a` beats `b` outright: NaN before numbers, else strictly larger (or smaller).
@@ -29,8 +28,7 @@ Value* Beats(Builder& code, bool is_max, Typed a, Typed b) {
     }
     return is_max ? code.CreateICmpSGT(a.value, b.value) : code.CreateICmpSLT(a.value, b.value);
   }
-  Value* unordered_or_beats = is_max ? code.CreateFCmpUGT(a.value, b.value)
-                                     : code.CreateFCmpULT(a.value, b.value);
+  Value* unordered_or_beats = is_max ? code.CreateFCmpUGT(a.value, b.value) : code.CreateFCmpULT(a.value, b.value);
   return code.CreateAnd(unordered_or_beats, code.CreateNot(code.IsNan(b.value)));
 }
 
@@ -54,8 +52,7 @@ Value* KernelLowering::ReductionIdentity(const Inst& inst) {
   const bool is_unsigned = dtype == DType::kU8;
   const llvm::APInt extreme =
       is_max ? (is_unsigned ? llvm::APInt::getMinValue(bits) : llvm::APInt::getSignedMinValue(bits))
-             : (is_unsigned ? llvm::APInt::getMaxValue(bits)
-                            : llvm::APInt::getSignedMaxValue(bits));
+             : (is_unsigned ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits));
   return llvm::ConstantInt::get(type, extreme);
 }
 
@@ -98,9 +95,8 @@ void KernelLowering::UpdateReduction(Accumulator& accumulator, unsigned copy) {
     Value* beats = Beats(code_, IsMax(inst.op), {value, dtype}, {best, dtype});
     if (mask != nullptr && column_ == nullptr) beats = code_.CreateAnd(beats, mask);
     Value* j = code_.CreateAdd(j_, code_.I64(int64_t{copy} * lanes_));
-    Value* position = column_ != nullptr
-                          ? code_.Splat(column_, lanes_)
-                          : code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
+    Value* position = column_ != nullptr ? code_.Splat(column_, lanes_)
+                                         : code_.CreateAdd(code_.Splat(j, lanes_), LaneNumbers(code_.getInt64Ty()));
     best = code_.CreateSelect(beats, value, best);
     at = code_.CreateSelect(beats, position, at);
     return;
@@ -113,19 +109,16 @@ void KernelLowering::UpdateReduction(Accumulator& accumulator, unsigned copy) {
 }
 
 /// One step of a reduction between two running values of equal lanes.
-std::vector<Value*> KernelLowering::CombineParts(const Inst& inst, std::vector<Value*> a,
-                                                 std::vector<Value*> b) {
+std::vector<Value*> KernelLowering::CombineParts(const Inst& inst, std::vector<Value*> a, std::vector<Value*> b) {
   const DType dtype = At(inst.args[0]).dtype;
   const bool is_float = guards::IsFloat(dtype);
   switch (inst.op) {
-    case ScalarOp::kReduceSum:
-      return {is_float ? code_.CreateFAdd(a[0], b[0]) : code_.CreateAdd(a[0], b[0])};
-    case ScalarOp::kReduceProd:
-      return {is_float ? code_.CreateFMul(a[0], b[0]) : code_.CreateMul(a[0], b[0])};
+    case ScalarOp::kReduceSum: return {is_float ? code_.CreateFAdd(a[0], b[0]) : code_.CreateAdd(a[0], b[0])};
+    case ScalarOp::kReduceProd: return {is_float ? code_.CreateFMul(a[0], b[0]) : code_.CreateMul(a[0], b[0])};
     case ScalarOp::kReduceAny: return {code_.CreateOr(a[0], b[0])};
     case ScalarOp::kReduceAll: return {code_.CreateAnd(a[0], b[0])};
-    case ScalarOp::kReduceMax: case ScalarOp::kReduceMin:
-      return {EmitExtreme(code_, IsMax(inst.op), {a[0], dtype}, {b[0], dtype})};
+    case ScalarOp::kReduceMax:
+    case ScalarOp::kReduceMin: return {EmitExtreme(code_, IsMax(inst.op), {a[0], dtype}, {b[0], dtype})};
     case ScalarOp::kReduceMaxNumber:
       if (!is_float) return {EmitExtreme(code_, true, {a[0], dtype}, {b[0], dtype})};
       // One instruction: a NaN in b loses, and a, the running value, is none.
@@ -154,8 +147,7 @@ void KernelLowering::MergeCopies(Accumulators& accumulators) {
     // Pairs first: a balanced tree of sums loses least.
     for (size_t count = parts.size() / width; count > 1; count /= 2) {
       for (size_t i = 0; i < count / 2; ++i) {
-        const std::vector<Value*> merged =
-            CombineParts(inst, copy_at(i), copy_at(i + count / 2));
+        const std::vector<Value*> merged = CombineParts(inst, copy_at(i), copy_at(i + count / 2));
         std::ranges::copy(merged, parts.begin() + i * width);
       }
     }

@@ -28,17 +28,25 @@ struct ExpTraits {
 };
 
 constexpr double kExpQ32[] = {0x1p-1, 0x1.5554acp-3, 0x1.555484p-5, 0x1.122b90p-7, 0x1.6d9d7ap-10};
-constexpr double kExpQ64[] = {
-    0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.555555555555ap-5,  0x1.111111110f5e4p-7,
-    0x1.6c16c16c14384p-10, 0x1.a01a01b05fba6p-13, 0x1.a01a01b11fd71p-16, 0x1.71ddf6c644deap-19,
-    0x1.27e4c4876c990p-22, 0x1.af61f8c44d7a0p-26, 0x1.1f97544513c37p-29};
-constexpr ExpTraits kExp32 = {0x1.8p23, 0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29, -104, 89,
-                              -88.03,   0x1p-30,       23,            127,             24,   70,
-                              kExpQ32};
-constexpr ExpTraits kExp64 = {
-    0x1.8p52, 0x1.71547652b82fep+0, 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56, -746, 710,
-    -709.1,   0x1p-60,              52,                   1023,                  54,   600,
-    kExpQ64};
+constexpr double kExpQ64[] = {0x1.0000000000000p-1,  0x1.5555555555559p-3,  0x1.555555555555ap-5,
+                              0x1.111111110f5e4p-7,  0x1.6c16c16c14384p-10, 0x1.a01a01b05fba6p-13,
+                              0x1.a01a01b11fd71p-16, 0x1.71ddf6c644deap-19, 0x1.27e4c4876c990p-22,
+                              0x1.af61f8c44d7a0p-26, 0x1.1f97544513c37p-29};
+constexpr ExpTraits kExp32 = {
+    0x1.8p23, 0x1.715476p+0, 0x1.62e430p-1, -0x1.05c610p-29, -104, 89, -88.03, 0x1p-30, 23, 127, 24, 70, kExpQ32};
+constexpr ExpTraits kExp64 = {0x1.8p52,
+                              0x1.71547652b82fep+0,
+                              0x1.62e42fefa39efp-1,
+                              0x1.abc9e3b39803fp-56,
+                              -746,
+                              710,
+                              -709.1,
+                              0x1p-60,
+                              52,
+                              1023,
+                              54,
+                              600,
+                              kExpQ64};
 
 const ExpTraits& ExpTraitsOf(const Value* x) { return IsF32(x) ? kExp32 : kExp64; }
 
@@ -51,9 +59,7 @@ Value* AtLeast(Builder& code, Value* x, double low) {
   Value* bound = code.F(x, low);
   return code.CreateSelect(code.CreateFCmpOLT(x, bound), bound, x);
 }
-Value* Clamp(Builder& code, Value* x, double low, double high) {
-  return AtLeast(code, AtMost(code, x, high), low);
-}
+Value* Clamp(Builder& code, Value* x, double low, double high) { return AtLeast(code, AtMost(code, x, high), low); }
 
 /// e^(factor * x) = 2^n * e^(factor * r), the factor a power of two or its negative. The lowest
 /// bits of `shifted` are n + offset, so that one shift makes a power of two of them.
@@ -70,8 +76,7 @@ ExpParts ReduceExp(Builder& code, Value* x, double factor, int offset) {
   Value* n = code.CreateFSub(shifted, magic);
   Value* r = code.Fma(n, code.F(x, -t.ln2_hi / factor), x);
   r = code.Fma(n, code.F(x, -t.ln2_lo / factor), r);
-  llvm::Type* integer =
-      Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
+  llvm::Type* integer = Builder::Like(x, IsF32(x) ? code.getInt32Ty() : static_cast<llvm::Type*>(code.getInt64Ty()));
   return {code.CreateBitCast(shifted, integer), r, factor};
 }
 
@@ -98,8 +103,7 @@ Value* PowerOfTwo(Builder& code, const ExpParts& parts) {
 Value* EmitExpm1(Builder& code, Value* x) {
   const ExpTraits& t = ExpTraitsOf(x);
   // Half of the result is formed first: 2^n itself overflows where e^x does not.
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), 1,
-                                   t.bias - 1);
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, IsF32(x) ? -20 : -40, t.x_max), 1, t.bias - 1);
   Value* p = ExpPolynomial(code, parts);
   Value* half_scale = PowerOfTwo(code, parts);
   Value* half = code.Fma(p, half_scale, code.CreateFSub(half_scale, code.F(x, 0.5)));
@@ -112,8 +116,7 @@ Value* EmitExpm1(Builder& code, Value* x) {
 /// denormals, so one division serves both tails and keeps their relative accuracy.
 Value* EmitSigmoid(Builder& code, Value* x) {
   const ExpTraits& t = ExpTraitsOf(x);
-  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.sigmoid_max), -1,
-                                   t.bias - t.sigmoid_shift);
+  const ExpParts parts = ReduceExp(code, Clamp(code, x, t.x_min, t.sigmoid_max), -1, t.bias - t.sigmoid_shift);
   Value* scale = code.F(x, std::ldexp(1.0, -t.sigmoid_shift));
   Value* power = PowerOfTwo(code, parts);
   Value* sum = code.Fma(ExpPolynomial(code, parts), power, code.CreateFAdd(power, scale));
@@ -172,16 +175,15 @@ Value* EmitErf32(Builder& code, Value* x) {
 }
 
 // erf(x) / x over x^2 in f64, |x| <= 1, and erfc(x) * e^(x^2) over (x - 2) / (x + 2) on [1, 6].
-constexpr double kErfSmall64[] = {
-    0x1.20dd750429b6dp+0,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b0bp-4,  -0x1.b82ce312842afp-6,
-    0x1.565bcd0d9d9d5p-8,   -0x1.c02db3d54dbc9p-11, 0x1.f9a3212f93f8ep-14, -0x1.f4d1d62676e6ap-17,
-    0x1.b9de76a52e56ep-20,  -0x1.5f18f06c088acp-23, 0x1.f7741070c3048p-27, -0x1.37d091d01e984p-30,
-    0x1.03ca030c759b1p-34};
+constexpr double kErfSmall64[] = {0x1.20dd750429b6dp+0,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b0bp-4,
+                                  -0x1.b82ce312842afp-6,  0x1.565bcd0d9d9d5p-8,   -0x1.c02db3d54dbc9p-11,
+                                  0x1.f9a3212f93f8ep-14,  -0x1.f4d1d62676e6ap-17, 0x1.b9de76a52e56ep-20,
+                                  -0x1.5f18f06c088acp-23, 0x1.f7741070c3048p-27,  -0x1.37d091d01e984p-30,
+                                  0x1.03ca030c759b1p-34};
 constexpr double kErfBig64[] = {
-    0x1.058671b52c776p-2,  -0x1.b57034efd3f72p-2,  0x1.eeea7dc8a772dp-3,  -0x1.437f0b68c322bp-4,
-    0x1.e947159acf577p-9,  0x1.ca95ed70c4c66p-8,   -0x1.bc25a3c31d72ap-11, -0x1.016b742f60749p-10,
-    0x1.6d521f7a45249p-15, 0x1.6db15c86cd6efp-13,  0x1.d05fee78e1d04p-16, -0x1.cad9ffeaf10a5p-16,
-    -0x1.ef294a06d3e40p-17, -0x1.dc681aadf4025p-20};
+    0x1.058671b52c776p-2,  -0x1.b57034efd3f72p-2,  0x1.eeea7dc8a772dp-3,   -0x1.437f0b68c322bp-4, 0x1.e947159acf577p-9,
+    0x1.ca95ed70c4c66p-8,  -0x1.bc25a3c31d72ap-11, -0x1.016b742f60749p-10, 0x1.6d521f7a45249p-15, 0x1.6db15c86cd6efp-13,
+    0x1.d05fee78e1d04p-16, -0x1.cad9ffeaf10a5p-16, -0x1.ef294a06d3e40p-17, -0x1.dc681aadf4025p-20};
 
 Value* EmitErf64(Builder& code, Value* x) {
   Value* a = Clamp(code, code.Abs(x), 0, 6);
@@ -196,9 +198,8 @@ Value* EmitErf64(Builder& code, Value* x) {
 }
 
 // (2 atanh(s) - 2s) / s^3 over s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1).
-constexpr double kLog64[] = {0x1.5555555555555p-1, 0x1.9999999999a52p-2, 0x1.2492492472fe1p-2,
-                             0x1.c71c7207f957ep-3, 0x1.745cf64be27d1p-3, 0x1.3b1cc726657dep-3,
-                             0x1.0faf8cd71bd6fp-3, 0x1.0c9eb59120ac0p-3};
+constexpr double kLog64[] = {0x1.5555555555555p-1, 0x1.9999999999a52p-2, 0x1.2492492472fe1p-2, 0x1.c71c7207f957ep-3,
+                             0x1.745cf64be27d1p-3, 0x1.3b1cc726657dep-3, 0x1.0faf8cd71bd6fp-3, 0x1.0c9eb59120ac0p-3};
 constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: k * kLn2High is exact.
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
@@ -243,8 +244,7 @@ Value* EmitLog1p64(Builder& code, Value* x) {
   Value* one = code.F(x, 1);
   Value* u = code.CreateFAdd(x, one);
   // What rounding 1 + x lost, relative to u; the branch keeps the difference exact.
-  Value* lost = code.CreateSelect(code.CreateFCmpOGE(x, one),
-                                  code.CreateFSub(one, code.CreateFSub(u, x)),
+  Value* lost = code.CreateSelect(code.CreateFCmpOGE(x, one), code.CreateFSub(one, code.CreateFSub(u, x)),
                                   code.CreateFSub(x, code.CreateFSub(u, one)));
   const LogSplit split = SplitForLog(code, u);
   Value* low = code.Fma(split.k, code.F(x, kLn2Low), code.CreateFDiv(lost, u));
@@ -254,10 +254,9 @@ Value* EmitLog1p64(Builder& code, Value* x) {
 }
 
 // (atan(t) - t) / t^3 over t^2, |t| <= tan(pi/8).
-constexpr double kAtan64[] = {
-    -0x1.5555555555555p-2, 0x1.9999999999949p-3, -0x1.249249248cd30p-3, 0x1.c71c71c27ee2ap-4,
-    -0x1.745d16437cd0ep-4, 0x1.3b138fd27158ep-4, -0x1.110e5113a4e7fp-4, 0x1.e1951a0655b88p-5,
-    -0x1.ac55b9d7d1409p-5, 0x1.74351428a2421p-5, -0x1.1980ab8f4c3b5p-5, 0x1.070df49c546bap-6};
+constexpr double kAtan64[] = {-0x1.5555555555555p-2, 0x1.9999999999949p-3, -0x1.249249248cd30p-3, 0x1.c71c71c27ee2ap-4,
+                              -0x1.745d16437cd0ep-4, 0x1.3b138fd27158ep-4, -0x1.110e5113a4e7fp-4, 0x1.e1951a0655b88p-5,
+                              -0x1.ac55b9d7d1409p-5, 0x1.74351428a2421p-5, -0x1.1980ab8f4c3b5p-5, 0x1.070df49c546bap-6};
 
 Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -271,8 +270,7 @@ Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   Value* zero = code.F(x, 0);
   Value* one = code.F(x, 1);
   Value* high_inf = code.CreateFCmpOEQ(high, inf);
-  low = code.CreateSelect(high_inf,
-                          code.CreateSelect(code.CreateFCmpOEQ(low, inf), one, zero), low);
+  low = code.CreateSelect(high_inf, code.CreateSelect(code.CreateFCmpOEQ(low, inf), one, zero), low);
   high = code.CreateSelect(high_inf, one, high);
   Value* huge = code.CreateFCmpOGT(high, code.F(x, 0x1p1000));
   Value* scale = code.CreateSelect(huge, code.F(x, 0x1p-200), one);
@@ -298,10 +296,8 @@ Value* EmitAtan2In64(Builder& code, Value* y, Value* x) {
   reflect(steep, 0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54);
   llvm::Type* bits_type = Builder::Like(x, code.getInt64Ty());
   Value* x_bits = code.CreateBitCast(x, bits_type);
-  reflect(code.CreateICmpSLT(x_bits, code.I(x_bits, 0)), 0x1.921fb54442d18p+1,
-          0x1.1a62633145c07p-53);
-  Value* angle = code.CreateFAdd(base_high,
-                                 code.CreateFAdd(t, code.CreateFAdd(cubic, base_low)));
+  reflect(code.CreateICmpSLT(x_bits, code.I(x_bits, 0)), 0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53);
+  Value* angle = code.CreateFAdd(base_high, code.CreateFAdd(t, code.CreateFAdd(cubic, base_low)));
   Value* result = code.CopySign(angle, y);
   return code.CreateSelect(code.CreateFCmpUNO(x, y), code.CreateFAdd(x, y), result);
 }
@@ -358,8 +354,7 @@ LogSplit SplitForLog(Builder& code, Value* x) {
   Value* m = code.CreateBitCast(code.CreateAdd(mantissa, code.I(bits, kSqrtHalf)), x->getType());
   Value* exponent = code.CreateAShr(offset, code.I(bits, 52));
   constexpr int64_t kMagicBits = 0x4338000000000000;  // 1.5 * 2^52
-  Value* shifted = code.CreateBitCast(code.CreateAdd(exponent, code.I(bits, kMagicBits)),
-                                      x->getType());
+  Value* shifted = code.CreateBitCast(code.CreateAdd(exponent, code.I(bits, kMagicBits)), x->getType());
   Value* k = code.CreateFSub(shifted, code.F(x, 0x1.8p52));
   k = code.CreateFSub(k, code.CreateSelect(denormal, code.F(x, 54), code.F(x, 0)));
   return {k, code.CreateFSub(m, code.F(x, 1))};
@@ -375,15 +370,13 @@ Value* EmitFmod(Builder& code, Value* a, Value* b) {
   const double infinity = std::numeric_limits<double>::infinity();
   Value* divisor = code.Abs(b);
   Value* start = code.Abs(a);
-  Value* valid = code.CreateAnd(code.CreateFCmpOGT(divisor, code.F(a, 0)),
-                                code.CreateFCmpOLT(start, code.F(a, infinity)));
+  Value* valid =
+      code.CreateAnd(code.CreateFCmpOGT(divisor, code.F(a, 0)), code.CreateFCmpOLT(start, code.F(a, infinity)));
   valid = code.CreateAnd(valid, code.CreateFCmpORD(a, b));
   llvm::BasicBlock* before = code.GetInsertBlock();
   llvm::BasicBlock* body = code.NewBlock("fmod");
   llvm::BasicBlock* after = code.NewBlock("fmod.after");
-  const auto unfinished = [&](Value* r) {
-    return code.AnyOf(code.CreateAnd(valid, code.CreateFCmpOGE(r, divisor)));
-  };
+  const auto unfinished = [&](Value* r) { return code.AnyOf(code.CreateAnd(valid, code.CreateFCmpOGE(r, divisor))); };
   code.CreateCondBr(unfinished(start), body, after);
   code.SetInsertPoint(body);
   // Each round takes away a multiple of the divisor whose factor has so few bits (truncated, so

@@ -34,9 +34,8 @@ Pair TwoProduct(Builder& code, Value* a, Value* b, Value* rest) {
 }
 
 // (2 atanh(s) - 2s - 2/3 s^3) / s^5 over s^2, |s| <= (sqrt(2) - 1) / (sqrt(2) + 1).
-constexpr double kLogTail[] = {0x1.999999999999ap-2, 0x1.2492492492539p-2, 0x1.c71c71c6e3c21p-3,
-                               0x1.745d1780906f7p-3, 0x1.3b13935d9d0fap-3, 0x1.11194b67efeeap-3,
-                               0x1.df61a9c01353ap-4, 0x1.e146311ae993ap-4};
+constexpr double kLogTail[] = {0x1.999999999999ap-2, 0x1.2492492492539p-2, 0x1.c71c71c6e3c21p-3, 0x1.745d1780906f7p-3,
+                               0x1.3b13935d9d0fap-3, 0x1.11194b67efeeap-3, 0x1.df61a9c01353ap-4, 0x1.e146311ae993ap-4};
 
 /// log x for positive finite x, good to about 2^-63 of its size.
 Pair LogPair(Builder& code, Value* x) {
@@ -52,11 +51,9 @@ Pair LogPair(Builder& code, Value* x) {
   Value* cube_rest = code.Fma(s_low, square.high, code.CreateFMul(s, square.low));
   const Pair cube = TwoProduct(code, s, square.high, cube_rest);
   Value* third = code.F(x, 0x1.5555555555555p-1);
-  Value* third_rest = code.Fma(third, cube.low,
-                               code.CreateFMul(cube.high, code.F(x, 0x1.5555555555555p-55)));
+  Value* third_rest = code.Fma(third, cube.low, code.CreateFMul(cube.high, code.F(x, 0x1.5555555555555p-55)));
   const Pair cubic = TwoProduct(code, third, cube.high, third_rest);
-  Value* fifth = code.CreateFMul(code.CreateFMul(cube.high, square.high),
-                                 code.Polynomial(square.high, kLogTail));
+  Value* fifth = code.CreateFMul(code.CreateFMul(cube.high, square.high), code.Polynomial(square.high, kLogTail));
 
   Value* k_high = code.CreateFMul(split.k, code.F(x, 0x1.62e42fee00000p-1));
   Value* k_low = code.CreateFMul(split.k, code.F(x, 0x1.a39ef35793c76p-33));
@@ -98,8 +95,7 @@ Value* EmitPow64(Builder& code, Value* x, Value* y) {
   result = code.CreateSelect(bad, nan, result);
   // 1^y and x^0 are 1 even for NaN; (-1)^(+-inf) is 1 as well.
   Value* unit = code.CreateOr(code.CreateFCmpOEQ(x, one), code.CreateFCmpOEQ(y, zero));
-  Value* swing = code.CreateAnd(code.CreateFCmpOEQ(ax, one),
-                                code.CreateFCmpOEQ(code.Abs(y), inf));
+  Value* swing = code.CreateAnd(code.CreateFCmpOEQ(ax, one), code.CreateFCmpOEQ(code.Abs(y), inf));
   return code.CreateSelect(code.CreateOr(unit, swing), one, result);
 }
 

@@ -24,15 +24,13 @@ constexpr int64_t kRowBytesMax = 64 << 10;
 }  // namespace
 
 bool IsHeavy(const Inst& inst) {
-  return (inst.op >= ScalarOp::kExp && inst.op <= ScalarOp::kSigmoid) ||
-         inst.op == ScalarOp::kPow || inst.op == ScalarOp::kAtan2 ||
-         inst.op == ScalarOp::kFloorDiv || inst.op == ScalarOp::kRem;
+  return (inst.op >= ScalarOp::kExp && inst.op <= ScalarOp::kSigmoid) || inst.op == ScalarOp::kPow ||
+         inst.op == ScalarOp::kAtan2 || inst.op == ScalarOp::kFloorDiv || inst.op == ScalarOp::kRem;
 }
 
 bool KernelLowering::IsPrefetchable(const Inst& inst) const {
-  return inst.op == ScalarOp::kLoad && inst.buffer < kernel_.params.size() &&
-         inst.predicate == loop::kNone && inst.index.gathered.empty() &&
-         inst.index.coefs.back().is_one() && inst.index.coefs.size() >= 2 &&
+  return inst.op == ScalarOp::kLoad && inst.buffer < kernel_.params.size() && inst.predicate == loop::kNone &&
+         inst.index.gathered.empty() && inst.index.coefs.back().is_one() && inst.index.coefs.size() >= 2 &&
          !inst.index.coefs[inst.index.coefs.size() - 2].is_zero();
 }
 
@@ -77,8 +75,7 @@ void KernelLowering::EmitPrefetches() {
       Value* line = code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset));
       constexpr int kRead = 0, kKeep = 3, kData = 1;
       code_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
-                            {line, code_.getInt32(kRead), code_.getInt32(kKeep),
-                             code_.getInt32(kData)});
+                            {line, code_.getInt32(kRead), code_.getInt32(kKeep), code_.getInt32(kData)});
     }
   }
 }

@@ -7,8 +7,8 @@ namespace ingot::compiler::codegen {
 namespace {
 
 using guards::DType;
-using llvm::Intrinsic::ID;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 using loop::ScalarOp;
 
 bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
@@ -48,8 +48,7 @@ Value* FloatToInteger(Builder& code, Value* v, DType to) {
   llvm::Type* narrow = is_wide ? code.getInt64Ty() : code.getInt32Ty();
   llvm::Type* direct = Builder::Like(v, narrow);
   const double bound = is_wide ? 0x1p63 : 0x1p31;
-  Value* fits =
-      code.CreateAnd(code.CreateFCmpOGE(v, code.F(v, -bound)), code.CreateFCmpOLT(v, code.F(v, bound)));
+  Value* fits = code.CreateAnd(code.CreateFCmpOGE(v, code.F(v, -bound)), code.CreateFCmpOLT(v, code.F(v, bound)));
   Value* result = code.CreateFPToSI(code.CreateSelect(fits, v, code.F(v, 0)), direct);
   const llvm::APInt minimum = llvm::APInt::getSignedMinValue(direct->getScalarSizeInBits());
   result = code.CreateSelect(fits, result, llvm::ConstantInt::get(direct, minimum));
@@ -152,26 +151,27 @@ Value* EmitInteger(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b) 
     case ScalarOp::kAdd: return code.CreateAdd(a, b);
     case ScalarOp::kSub: return code.CreateSub(a, b);
     case ScalarOp::kMul: return code.CreateMul(a, b);
-    case ScalarOp::kDiv: case ScalarOp::kFloorDiv: case ScalarOp::kRem:
-      return IntegerDivide(code, op, a, b, is_unsigned);
-    case ScalarOp::kMin: case ScalarOp::kMax:
-      return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
+    case ScalarOp::kDiv:
+    case ScalarOp::kFloorDiv:
+    case ScalarOp::kRem: return IntegerDivide(code, op, a, b, is_unsigned);
+    case ScalarOp::kMin:
+    case ScalarOp::kMax: return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
     case ScalarOp::kPow: return IntegerPower(code, a, b, is_unsigned);
     case ScalarOp::kNeg: return code.CreateNeg(a);
     case ScalarOp::kAbs:
-      return is_unsigned ? a
-                         : code.CreateSelect(code.CreateICmpSLT(a, code.I(a, 0)),
-                                             code.CreateNeg(a), a);
+      return is_unsigned ? a : code.CreateSelect(code.CreateICmpSLT(a, code.I(a, 0)), code.CreateNeg(a), a);
     case ScalarOp::kSign: return IntegerSign(code, a, is_unsigned);
     case ScalarOp::kAnd: return code.CreateAnd(a, b);
     case ScalarOp::kOr: return code.CreateOr(a, b);
     case ScalarOp::kXor: return code.CreateXor(a, b);
     case ScalarOp::kNot: return code.CreateNot(a);
-    case ScalarOp::kShl: case ScalarOp::kShr: return IntegerShift(code, op, a, b, is_unsigned);
-    case ScalarOp::kFloor: case ScalarOp::kCeil: case ScalarOp::kRound: case ScalarOp::kTrunc:
-      return a;
-    case ScalarOp::kIsNan:
-      return llvm::Constant::getNullValue(Builder::Like(a, code.getInt1Ty()));
+    case ScalarOp::kShl:
+    case ScalarOp::kShr: return IntegerShift(code, op, a, b, is_unsigned);
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil:
+    case ScalarOp::kRound:
+    case ScalarOp::kTrunc: return a;
+    case ScalarOp::kIsNan: return llvm::Constant::getNullValue(Builder::Like(a, code.getInt1Ty()));
     default: return nullptr;
   }
 }
@@ -189,8 +189,7 @@ Value* FloatFloored(Builder& code, ScalarOp op, Value* a, Value* b) {
   Value* too_low = code.CreateFCmpOGT(code.CreateFSub(quotient, floored), code.F(a, 0.5));
   floored = code.CreateSelect(too_low, code.CreateFAdd(floored, code.F(a, 1)), floored);
   Value* exact = code.CreateFDiv(a, b);
-  Value* result = code.CreateSelect(code.CreateFCmpUNE(quotient, zero), floored,
-                                    code.CopySign(zero, exact));
+  Value* result = code.CreateSelect(code.CreateFCmpUNE(quotient, zero), floored, code.CopySign(zero, exact));
   return code.CreateSelect(code.CreateFCmpOEQ(b, zero), exact, result);
 }
 
@@ -215,16 +214,16 @@ Value* EmitFloat(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b, Va
     case ScalarOp::kSub: return code.CreateFSub(a, b);
     case ScalarOp::kMul: return code.CreateFMul(a, b);
     case ScalarOp::kDiv: return code.CreateFDiv(a, b);
-    case ScalarOp::kFloorDiv: case ScalarOp::kRem: return FloatFloored(code, op, a, b);
-    case ScalarOp::kMin: case ScalarOp::kMax:
-      return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
+    case ScalarOp::kFloorDiv:
+    case ScalarOp::kRem: return FloatFloored(code, op, a, b);
+    case ScalarOp::kMin:
+    case ScalarOp::kMax: return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
     case ScalarOp::kFma: return code.Fma(a, b, c);
     case ScalarOp::kNeg: return code.CreateFNeg(a);
     case ScalarOp::kAbs: return code.Abs(a);
     case ScalarOp::kSign: return FloatSign(code, a);
     case ScalarOp::kSqrt: return code.Unary(llvm::Intrinsic::sqrt, a);
-    case ScalarOp::kRsqrt:
-      return code.CreateFDiv(code.F(a, 1), code.Unary(llvm::Intrinsic::sqrt, a));
+    case ScalarOp::kRsqrt: return code.CreateFDiv(code.F(a, 1), code.Unary(llvm::Intrinsic::sqrt, a));
     case ScalarOp::kRecip: return code.CreateFDiv(code.F(a, 1), a);
     case ScalarOp::kFloor: return code.Unary(llvm::Intrinsic::floor, a);
     case ScalarOp::kCeil: return code.Unary(llvm::Intrinsic::ceil, a);
@@ -241,14 +240,11 @@ Value* EmitFloat(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b, Va
 Value* EmitCompare(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b) {
   using P = llvm::CmpInst::Predicate;
   if (guards::IsFloat(dtype)) {
-    constexpr P kPredicates[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT,
-                                 P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+    constexpr P kPredicates[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT, P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
     return code.CreateFCmp(kPredicates[int(op) - int(ScalarOp::kEq)], a, b);
   }
-  constexpr P kSigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_SLT,
-                           P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
-  constexpr P kUnsigned[] = {P::ICMP_EQ,  P::ICMP_NE,  P::ICMP_ULT,
-                             P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
+  constexpr P kSigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
+  constexpr P kUnsigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_ULT, P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
   const int at = int(op) - int(ScalarOp::kEq);
   return code.CreateICmp(IsUnsigned(dtype) ? kUnsigned[at] : kSigned[at], a, b);
 }
@@ -263,8 +259,7 @@ Value* EmitExtreme(Builder& code, bool is_max, Typed a, Typed b) {
     return code.Binary(id, a.value, b.value);
   }
   // The first select is one maxps, which gives b where either is NaN; the second keeps a NaN in a.
-  Value* ordered = is_max ? code.CreateFCmpOGT(a.value, b.value)
-                          : code.CreateFCmpOLT(a.value, b.value);
+  Value* ordered = is_max ? code.CreateFCmpOGT(a.value, b.value) : code.CreateFCmpOLT(a.value, b.value);
   Value* result = code.CreateSelect(ordered, a.value, b.value);
   return code.CreateSelect(code.IsNan(a.value), a.value, result);
 }
@@ -276,8 +271,7 @@ Value* EmitCast(Builder& code, Typed from, DType to) {
     return EmitCast(code, {WidenHalf(code, from), DType::kF32}, to);
   }
   if (to == DType::kBool) {
-    return guards::IsFloat(from.dtype) ? code.CreateFCmpUNE(v, code.F(v, 0))
-                                       : code.CreateICmpNE(v, code.I(v, 0));
+    return guards::IsFloat(from.dtype) ? code.CreateFCmpUNE(v, code.F(v, 0)) : code.CreateICmpNE(v, code.I(v, 0));
   }
   if (IsHalf(to)) return NarrowToHalf(code, EmitCast(code, from, DType::kF32), to);
   llvm::Type* type = Builder::Like(v, code.TypeOf(to));
@@ -317,9 +311,8 @@ Value* EmitScalarOp(Builder& code, const loop::Inst& inst, std::span<const Typed
   if (inst.op >= ScalarOp::kEq && inst.op <= ScalarOp::kGe) {
     return EmitCompare(code, inst.op, dtype, values[0], values[1]);
   }
-  Value* result = guards::IsFloat(dtype)
-                      ? EmitFloat(code, inst.op, dtype, values[0], values[1], values[2])
-                      : EmitInteger(code, inst.op, dtype, values[0], values[1]);
+  Value* result = guards::IsFloat(dtype) ? EmitFloat(code, inst.op, dtype, values[0], values[1], values[2])
+                                         : EmitInteger(code, inst.op, dtype, values[0], values[1]);
   const bool narrow = is_half && result != nullptr && IsHalf(inst.dtype);
   return narrow ? NarrowToHalf(code, result, inst.dtype) : result;
 }

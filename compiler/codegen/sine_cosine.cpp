@@ -9,7 +9,7 @@ namespace {
 using llvm::Value;
 
 // (sin(r) - r) / r^3 and (cos(r) - 1 + r^2/2) / r^4 over r^2, |r| <= pi/4.
-constexpr double kSin64[] = {-0x1.5555555555555p-3,  0x1.1111111110b24p-7,  -0x1.a01a019e624ddp-13,
+constexpr double kSin64[] = {-0x1.5555555555555p-3, 0x1.1111111110b24p-7,   -0x1.a01a019e624ddp-13,
                              0x1.71de376ba953ep-19, -0x1.ae5fdebdb46ccp-26, 0x1.5dfb4dab326a3p-33};
 constexpr double kCos64[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16920p-10, 0x1.a01a019f3dfa1p-16,
                              -0x1.27e4fa0260ab4p-22, 0x1.1eeb52bddd77cp-29,  -0x1.906dd10512b22p-37};
@@ -19,13 +19,12 @@ constexpr double kHalfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.
 constexpr double kFastLimit = 0x1p20;
 
 // 64 zero bits, then the bits of 2/pi after the point: enough for the largest double.
-constexpr uint64_t kTwoOverPi[] = {
-    0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
-    0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
-    0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b,
-    0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
-    0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
-    0xf0cfbc209af4361d};
+constexpr uint64_t kTwoOverPi[] = {0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+                                   0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
+                                   0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b,
+                                   0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+                                   0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+                                   0xf0cfbc209af4361d};
 
 /// x = n * pi/2 + r, of n only the low two bits matter.
 struct Quadrant {
@@ -49,8 +48,7 @@ void EmitReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
   llvm::Type* i128 = code.getInt128Ty();
   Value* bits = code.CreateBitCast(code.Abs(x), i64);
   Value* exponent = code.CreateSub(code.CreateLShr(bits, code.I64(52)), code.I64(1075));
-  Value* mantissa = code.CreateOr(code.CreateAnd(bits, code.I64((int64_t{1} << 52) - 1)),
-                                  code.I64(int64_t{1} << 52));
+  Value* mantissa = code.CreateOr(code.CreateAnd(bits, code.I64((int64_t{1} << 52) - 1)), code.I64(int64_t{1} << 52));
   Value* position = code.CreateAdd(exponent, code.I64(62));
   Value* word = code.CreateLShr(position, code.I64(6));
   Value* shift = code.CreateAnd(position, code.I64(63));
@@ -79,8 +77,7 @@ void EmitReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
   Value* zeros = code.CreateIntrinsic(llvm::Intrinsic::ctlz, {i128}, {size, code.getFalse()});
   Value* top = code.CreateTrunc(code.CreateLShr(code.CreateShl(size, zeros), s64), i64);
   Value* number = code.CreateSIToFP(code.CreateLShr(top, code.I64(1)), code.getDoubleTy());
-  Value* scale_bits = code.CreateShl(
-      code.CreateSub(code.I64(1023 - 61), code.CreateTrunc(zeros, i64)), code.I64(52));
+  Value* scale_bits = code.CreateShl(code.CreateSub(code.I64(1023 - 61), code.CreateTrunc(zeros, i64)), code.I64(52));
   Value* turns = code.CreateFMul(number, code.CreateBitCast(scale_bits, code.getDoubleTy()));
   Value* r = code.Fma(turns, code.F(x, kHalfPi[0]), code.CreateFMul(turns, code.F(x, kHalfPi[1])));
   Value* x_negative = code.CreateICmpSLT(code.CreateBitCast(x, i64), code.I64(0));
@@ -98,18 +95,16 @@ llvm::Function* ReduceLarge(Builder& code) {
   llvm::Module* module = code.GetInsertBlock()->getModule();
   constexpr const char* kName = "reduce_large";
   if (llvm::Function* existing = module->getFunction(kName)) return existing;
-  llvm::Constant* words = llvm::ConstantDataArray::get(
-      code.getContext(), llvm::ArrayRef<uint64_t>(kTwoOverPi, std::size(kTwoOverPi)));
-  auto* table = new llvm::GlobalVariable(*module, words->getType(), true,
-                                         llvm::GlobalValue::PrivateLinkage, words, "two_over_pi");
-  auto* type = llvm::FunctionType::get(
-      llvm::StructType::get(code.getDoubleTy(), static_cast<llvm::Type*>(code.getInt64Ty())),
-      {code.getDoubleTy()}, false);
-  auto* function =
-      llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, kName, module);
+  llvm::Constant* words =
+      llvm::ConstantDataArray::get(code.getContext(), llvm::ArrayRef<uint64_t>(kTwoOverPi, std::size(kTwoOverPi)));
+  auto* table = new llvm::GlobalVariable(*module, words->getType(), true, llvm::GlobalValue::PrivateLinkage, words,
+                                         "two_over_pi");
+  auto* type =
+      llvm::FunctionType::get(llvm::StructType::get(code.getDoubleTy(), static_cast<llvm::Type*>(code.getInt64Ty())),
+                              {code.getDoubleTy()}, false);
+  auto* function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, kName, module);
   const llvm::Function* caller = code.GetInsertBlock()->getParent();
-  function->addFnAttrs(
-      llvm::AttrBuilder(code.getContext(), caller->getAttributes().getFnAttrs()));
+  function->addFnAttrs(llvm::AttrBuilder(code.getContext(), caller->getAttributes().getFnAttrs()));
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::Cold);
   Builder body(code.getContext());
@@ -122,8 +117,8 @@ llvm::Function* ReduceLarge(Builder& code) {
 Quadrant FixLarge(Builder& code, Value* x, Quadrant fast) {
   const double infinity = std::numeric_limits<double>::infinity();
   Value* ax = code.Abs(x);
-  Value* large = code.CreateAnd(code.CreateFCmpOGE(ax, code.F(x, kFastLimit)),
-                                code.CreateFCmpOLT(ax, code.F(x, infinity)));
+  Value* large =
+      code.CreateAnd(code.CreateFCmpOGE(ax, code.F(x, kFastLimit)), code.CreateFCmpOLT(ax, code.F(x, infinity)));
   llvm::BasicBlock* before = code.GetInsertBlock();
   llvm::BasicBlock* fix = code.NewBlock("large");
   llvm::BasicBlock* after = code.NewBlock("large.after");
@@ -140,8 +135,7 @@ Quadrant FixLarge(Builder& code, Value* x, Quadrant fast) {
       return vector ? code.CreateInsertElement(v, element, lane) : element;
     };
     // Lanes that are not large are reduced as 2^20 and their result dropped: no branch needed.
-    Value* argument = code.CreateSelect(at(large), at(x), llvm::ConstantFP::get(
-        code.getDoubleTy(), kFastLimit));
+    Value* argument = code.CreateSelect(at(large), at(x), llvm::ConstantFP::get(code.getDoubleTy(), kFastLimit));
     Value* both = code.CreateCall(reduce, {argument});
     r = put(r, code.CreateSelect(at(large), code.CreateExtractValue(both, {0}), at(r)));
     n = put(n, code.CreateSelect(at(large), code.CreateExtractValue(both, {1}), at(n)));
@@ -183,8 +177,7 @@ Value* EmitSinCos64(Builder& code, bool cosine, Value* x) {
     result = code.CreateSelect(code.CreateFCmpOEQ(x, code.F(x, 0)), x, result);
   }
   // Infinity minus itself is NaN.
-  Value* infinite = code.CreateFCmpOEQ(code.Abs(x),
-                                       code.F(x, std::numeric_limits<double>::infinity()));
+  Value* infinite = code.CreateFCmpOEQ(code.Abs(x), code.F(x, std::numeric_limits<double>::infinity()));
   Value* nan = code.F(x, std::numeric_limits<double>::quiet_NaN());
   return code.CreateSelect(infinite, nan, result);
 }

@@ -10,24 +10,42 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr std::string_view kLevel3[] = {"abm",  "avx", "avx2",   "bmi1",  "bmi2",
+constexpr std::string_view kLevel3[] = {"abm",  "avx", "avx2",  "bmi1",   "bmi2",
                                         "f16c", "fma", "movbe", "popcnt", "xsave"};
-constexpr std::string_view kLevel4[] = {"avx512bw", "avx512cd", "avx512dq", "avx512f",
-                                        "avx512vl"};
+constexpr std::string_view kLevel4[] = {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"};
 // Instruction sets code may be specialised for one day; others (power, virtualisation, tuning
 // flags) would split the cache for nothing.
-constexpr std::string_view kOthers[] = {
-    "adx",          "aes",        "amx_bf16",          "amx_fp16",         "amx_int8",
-    "amx_tile",     "avx512_bf16", "avx512_bitalg",    "avx512_fp16",      "avx512_vbmi2",
-    "avx512_vnni",  "avx512_vp2intersect", "avx512_vpopcntdq", "avx512ifma", "avx512vbmi",
-    "avx_ifma",     "avx_ne_convert", "avx_vnni",      "avx_vnni_int8",    "gfni",
-    "pclmulqdq",    "sha_ni",     "sse4_1",            "sse4_2",           "ssse3",
-    "vaes",         "vpclmulqdq"};
+constexpr std::string_view kOthers[] = {"adx",
+                                        "aes",
+                                        "amx_bf16",
+                                        "amx_fp16",
+                                        "amx_int8",
+                                        "amx_tile",
+                                        "avx512_bf16",
+                                        "avx512_bitalg",
+                                        "avx512_fp16",
+                                        "avx512_vbmi2",
+                                        "avx512_vnni",
+                                        "avx512_vp2intersect",
+                                        "avx512_vpopcntdq",
+                                        "avx512ifma",
+                                        "avx512vbmi",
+                                        "avx_ifma",
+                                        "avx_ne_convert",
+                                        "avx_vnni",
+                                        "avx_vnni_int8",
+                                        "gfni",
+                                        "pclmulqdq",
+                                        "sha_ni",
+                                        "sse4_1",
+                                        "sse4_2",
+                                        "ssse3",
+                                        "vaes",
+                                        "vpclmulqdq"};
 
 bool HasAll(const std::vector<std::string>& flags, std::span<const std::string_view> wanted) {
-  return std::ranges::all_of(wanted, [&](std::string_view name) {
-    return std::ranges::find(flags, name) != flags.end();
-  });
+  return std::ranges::all_of(wanted,
+                             [&](std::string_view name) { return std::ranges::find(flags, name) != flags.end(); });
 }
 
 }  // namespace
@@ -37,9 +55,7 @@ Result<Target> TargetFromFlags(std::string_view flags_text) {
   const std::vector<std::string> flags{std::istream_iterator<std::string>(stream), {}};
   Target target;
   for (const std::string& flag : flags) {
-    const auto is = [&](std::span<const std::string_view> list) {
-      return std::ranges::find(list, flag) != list.end();
-    };
+    const auto is = [&](std::span<const std::string_view> list) { return std::ranges::find(list, flag) != list.end(); };
     if (is(kLevel3) || is(kLevel4) || is(kOthers)) target.features.push_back(flag);
   }
   std::ranges::sort(target.features);
@@ -52,8 +68,7 @@ Result<Target> TargetFromFlags(std::string_view flags_text) {
         missing += " " + std::string(name);
       }
     }
-    return Error(Code::kUnsupported,
-                 "this processor lacks x86-64-v3 (AVX2, FMA, F16C); missing:" + missing);
+    return Error(Code::kUnsupported, "this processor lacks x86-64-v3 (AVX2, FMA, F16C); missing:" + missing);
   }
   target.level = HasAll(target.features, kLevel4) ? "x86-64-v4" : "x86-64-v3";
   return target;

@@ -33,8 +33,7 @@ std::optional<Alias> Through(const Graph& graph, const ExprPool& pool, const Exp
 
 }  // namespace
 
-std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
-                               const std::vector<Results>& lowered) {
+std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool, const std::vector<Results>& lowered) {
   std::vector<Alias> aliases(graph.value_count());
   const auto own = [&](ValueId id) { aliases[id] = {id, Dim(), graph.type(id).strides}; };
   for (const Input& input : graph.inputs) own(input.value);

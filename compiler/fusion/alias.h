@@ -16,8 +16,7 @@ struct Alias {
 
 /// The aliases of all values; a value that is no view is its own root.
 /// `lowered[node]` are the expressions of the node's results.
-std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool,
-                               const std::vector<Results>& lowered);
+std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool, const std::vector<Results>& lowered);
 
 /// For each value the first value whose memory it may share, for the order of in-place writes:
 /// coarser than FindAliases, and right for nodes that are left to ATen too.

@@ -7,8 +7,7 @@ namespace ingot::compiler::fusion {
 namespace {
 
 bool IsNonNegative(const Dim& dim) {
-  return std::all_of(dim.terms().begin(), dim.terms().end(),
-                     [](const Dim::Term& term) { return term.coef >= 0; });
+  return std::all_of(dim.terms().begin(), dim.terms().end(), [](const Dim::Term& term) { return term.coef >= 0; });
 }
 
 /// The variable, where the coordinate is exactly one of them.
@@ -61,15 +60,16 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
   bool all = true, kept = true, folded = false;
   for (size_t v = 0; v < used.size(); ++v) {
     all = all && used[v];
-    if (shape_.reduced[v]) folded = folded || used[v];
-    else kept = kept && used[v];
+    if (shape_.reduced[v])
+      folded = folded || used[v];
+    else
+      kept = kept && used[v];
   }
   return all || (kept && !folded);
 }
 
 bool Domain::HasGathered(CoordsId id) const {
-  return std::any_of(coords_[id].begin(), coords_[id].end(),
-                     [](const Affine& a) { return !a.gathered.empty(); });
+  return std::any_of(coords_[id].begin(), coords_[id].end(), [](const Affine& a) { return !a.gathered.empty(); });
 }
 
 bool Domain::Uses(CoordsId id, uint16_t var) const {
@@ -155,8 +155,7 @@ std::optional<Coords> Domain::Reshaped(const Dims& from, const Dims& to, const C
   return result;
 }
 
-std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced,
-                                           const Coords& at) {
+std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced, const Coords& at) {
   std::vector<bool> kept(shape_.extents.size());
   Dims folded;
   for (size_t k = 0; k < sizes.size(); ++k) {
@@ -201,8 +200,7 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
   return result;
 }
 
-std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg,
-                                          CoordsId id) {
+std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id) {
   const Dims& sizes = pool[e.args[arg]].sizes;
   switch (e.kind) {
     case ExprKind::kMap: {

@@ -48,8 +48,7 @@ class Domain {
   std::optional<Coords> Reshaped(const Dims& from, const Dims& to, const Coords& at) const;
 
  private:
-  std::optional<Coords> ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced,
-                                     const Coords& at);
+  std::optional<Coords> ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced, const Coords& at);
   /// index = quotient * size + rest with 0 <= rest < size, where that can be shown.
   bool Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const;
 

@@ -100,7 +100,9 @@ class Drawing {
       const bool is_input = input.kind == InputKind::kInput;
       out_ += fmt::format("  v{} [class={}, shape=ellipse, label={}, tooltip={}]\n", input.value,
                           is_input ? "input" : "weight", Label(input.name, TypeText(graph_.type(input.value))),
-                          Quoted(is_input ? "input" : input.kind == InputKind::kWeight ? "weight" : "constant"));
+                          Quoted(is_input                           ? "input"
+                                 : input.kind == InputKind::kWeight ? "weight"
+                                                                    : "constant"));
     }
   }
 
@@ -116,8 +118,10 @@ class Drawing {
   void AddLaunch(uint32_t launch) {
     const Launch& one = fused_.launches[launch];
     const std::string name = Quoted(fmt::format("kernel {}", fused_.kernels[one.kernel].name));
-    out_ += fmt::format("  subgraph cluster_{} {{\n    class=kernel\n    style=\"rounded,dashed\"\n    label={}\n"
-                        "    tooltip={}\n", launch, name, name);
+    out_ += fmt::format(
+        "  subgraph cluster_{} {{\n    class=kernel\n    style=\"rounded,dashed\"\n    label={}\n"
+        "    tooltip={}\n",
+        launch, name, name);
     for (const NodeId node : one.nodes) {
       AddBox("    ", InLaunch(launch, node), node, "op");
       ForEachOperand(graph_.node(node), [&](ValueId value) { AddEdge(value, InLaunch(launch, node), launch); });

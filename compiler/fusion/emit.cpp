@@ -191,9 +191,7 @@ class Emitter {
     return index;
   }
   void AddAffine(Index& index, const Affine& a, const Dim& scale) const {
-    const auto scaled = [&](const Dim& d) {
-      return scale.is_one() ? d : (d.is_one() ? scale : d * scale);
-    };
+    const auto scaled = [&](const Dim& d) { return scale.is_one() ? d : (d.is_one() ? scale : d * scale); };
     const auto add = [&](Dim& slot, const Dim& d) {
       if (d.is_zero() || scale.is_zero()) return;
       slot = slot.is_zero() ? scaled(d) : slot + scaled(d);
@@ -245,15 +243,13 @@ class Emitter {
   static bool IsSame(const Inst& a, const Inst& b) {
     if (a.op != b.op || a.args != b.args || a.buffer != b.buffer) return false;
     const bool same_gathers = std::equal(
-        a.index.gathered.begin(), a.index.gathered.end(), b.index.gathered.begin(),
-        b.index.gathered.end(), [](const Index::Gathered& x, const Index::Gathered& y) {
-          return x.value == y.value && x.coef == y.coef;
-        });
+        a.index.gathered.begin(), a.index.gathered.end(), b.index.gathered.begin(), b.index.gathered.end(),
+        [](const Index::Gathered& x, const Index::Gathered& y) { return x.value == y.value && x.coef == y.coef; });
     // Constants compare by bits: -0.0 is not 0.0, and NaN is NaN.
     return a.dtype == b.dtype && a.predicate == b.predicate && a.imm_i == b.imm_i &&
-           std::bit_cast<uint64_t>(a.imm_f) == std::bit_cast<uint64_t>(b.imm_f) && same_gathers &&
-           a.size == b.size && a.check == b.check && a.check_dim == b.check_dim &&
-           a.index.offset == b.index.offset && a.index.coefs == b.index.coefs;
+           std::bit_cast<uint64_t>(a.imm_f) == std::bit_cast<uint64_t>(b.imm_f) && same_gathers && a.size == b.size &&
+           a.check == b.check && a.check_dim == b.check_dim && a.index.offset == b.index.offset &&
+           a.index.coefs == b.index.coefs;
   }
   Id AppendOp(ScalarOp op, DType dtype, std::vector<Id> args) {
     return Append(Inst{.op = op, .dtype = dtype, .args = std::move(args)});
@@ -376,14 +372,11 @@ class Emitter {
       inside = AppendOp(ScalarOp::kGe, DType::kBool, {AppendIndex(position), AppendSize(e.start)});
     }
     if (!(end == e.sizes[e.axis])) {
-      const Id below =
-          AppendOp(ScalarOp::kLt, DType::kBool, {AppendIndex(position), AppendSize(end)});
+      const Id below = AppendOp(ScalarOp::kLt, DType::kBool, {AppendIndex(position), AppendSize(end)});
       inside = inside == kNone ? below : AppendOp(ScalarOp::kAnd, DType::kBool, {inside, below});
     }
     if (inside == kNone) return EmitArg(e, 0, at, predicate);
-    const Id both = predicate == kNone
-                        ? inside
-                        : AppendOp(ScalarOp::kAnd, DType::kBool, {predicate, inside});
+    const Id both = predicate == kNone ? inside : AppendOp(ScalarOp::kAnd, DType::kBool, {predicate, inside});
     const Id inner = EmitArg(e, 0, at, both);
     if (e.args.size() == 1) return inner;
     const Id outer = EmitArg(e, 1, at, predicate);
@@ -504,8 +497,8 @@ class Emitter {
   void KeepForLater() {
     for (const auto& [key, id] : loop_memo_) {
       const Inst& inst = draft_.kernel.insts[id];
-      const bool keep = std::get<2>(key) == kNone && cost_[id] > kRecomputeCostMax &&
-                        loop::IsComputeType(inst.dtype) && inst.op != ScalarOp::kIndex;
+      const bool keep = std::get<2>(key) == kNone && cost_[id] > kRecomputeCostMax && loop::IsComputeType(inst.dtype) &&
+                        inst.op != ScalarOp::kIndex;
       if (keep) kept_.insert({key, {id, 2 * stage_ - 1}});
     }
     loop_memo_.clear();
@@ -538,8 +531,7 @@ class Emitter {
       Inst store{.op = ScalarOp::kStore, .dtype = dtype, .args = {kept.id}};
       store.index = BufferIndex();
       store.buffer = kRowBuffer + kept.buffer;
-      draft_.kernel.blocks[kept.block].insts.push_back(
-          static_cast<Id>(draft_.kernel.insts.size()));
+      draft_.kernel.blocks[kept.block].insts.push_back(static_cast<Id>(draft_.kernel.insts.size()));
       is_row_.push_back(false);
       is_load_.push_back(false);
       cost_.push_back(0);
@@ -582,8 +574,7 @@ Result<Draft> EmitGroup(const Lowered& lowered, Group& group) {
   TRY_ASSIGN(Draft draft, Emitter(lowered, group).Run());
   for (loop::Inst& inst : draft.kernel.insts) {
     if (inst.buffer >= Emitter::kRowBuffer) {
-      inst.buffer = inst.buffer - Emitter::kRowBuffer +
-                    static_cast<uint32_t>(draft.kernel.params.size());
+      inst.buffer = inst.buffer - Emitter::kRowBuffer + static_cast<uint32_t>(draft.kernel.params.size());
     }
   }
   return draft;

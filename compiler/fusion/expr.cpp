@@ -14,8 +14,8 @@ void Affine::AddScaled(const Affine& other, const Dim& coef) {
   if (!other.offset.is_zero()) offset = offset + (is_one ? other.offset : other.offset * coef);
   for (const auto& [var, c] : other.vars) {
     const Dim scaled = is_one ? c : c * coef;
-    const auto it = std::lower_bound(vars.begin(), vars.end(), var,
-                                     [](const auto& entry, uint16_t v) { return entry.first < v; });
+    const auto it =
+        std::lower_bound(vars.begin(), vars.end(), var, [](const auto& entry, uint16_t v) { return entry.first < v; });
     if (it == vars.end() || it->first != var) {
       vars.insert(it, {var, scaled});
     } else if ((it->second = it->second + scaled).is_zero()) {
@@ -124,8 +124,7 @@ ExprId ExprPool::Round(ExprId arg, DType narrow) {
   if (const Expr& from = exprs_[arg]; from.kind == ExprKind::kConst) {
     return Float(loop::CastScalar({from.imm_f}, DType::kF32, narrow).f);
   }
-  Expr e{.kind = ExprKind::kRound, .dtype = DType::kF32, .narrow = narrow,
-         .sizes = exprs_[arg].sizes, .args = {arg}};
+  Expr e{.kind = ExprKind::kRound, .dtype = DType::kF32, .narrow = narrow, .sizes = exprs_[arg].sizes, .args = {arg}};
   return Add(std::move(e));
 }
 
@@ -150,8 +149,7 @@ ExprId ExprPool::Expand(ExprId arg, const Dims& sizes) {
 
 ExprId ExprPool::View(ExprId arg, Dims sizes, Coords map) {
   if (arg == kNoExpr) return kNoExpr;
-  Expr e{.kind = ExprKind::kView, .dtype = exprs_[arg].dtype, .sizes = std::move(sizes),
-         .args = {arg}};
+  Expr e{.kind = ExprKind::kView, .dtype = exprs_[arg].dtype, .sizes = std::move(sizes), .args = {arg}};
   e.map = std::move(map);
   return Add(std::move(e));
 }
@@ -159,16 +157,13 @@ ExprId ExprPool::View(ExprId arg, Dims sizes, Coords map) {
 ExprId ExprPool::Reshape(ExprId arg, Dims sizes) {
   if (arg == kNoExpr || exprs_[arg].sizes == sizes) return arg;
   if (!(guards::Product(exprs_[arg].sizes) == guards::Product(sizes))) return kNoExpr;
-  Expr e{.kind = ExprKind::kReshape, .dtype = exprs_[arg].dtype, .sizes = std::move(sizes),
-         .args = {arg}};
+  Expr e{.kind = ExprKind::kReshape, .dtype = exprs_[arg].dtype, .sizes = std::move(sizes), .args = {arg}};
   return Add(std::move(e));
 }
 
-ExprId ExprPool::Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start,
-                        Dim size) {
+ExprId ExprPool::Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size) {
   if (inner == kNoExpr) return kNoExpr;
-  Expr e{.kind = ExprKind::kRegion, .dtype = exprs_[inner].dtype, .sizes = std::move(sizes),
-         .args = {inner}};
+  Expr e{.kind = ExprKind::kRegion, .dtype = exprs_[inner].dtype, .sizes = std::move(sizes), .args = {inner}};
   if (outer != kNoExpr) {
     if (exprs_[outer].dtype != e.dtype) return kNoExpr;
     e.args.push_back(outer);
@@ -179,11 +174,9 @@ ExprId ExprPool::Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, D
   return Add(std::move(e));
 }
 
-ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check,
-                        Dims sizes, Coords map) {
+ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map) {
   if (table == kNoExpr) return kNoExpr;
-  Expr e{.kind = ExprKind::kGather, .dtype = exprs_[table].dtype, .sizes = std::move(sizes),
-         .args = {table}};
+  Expr e{.kind = ExprKind::kGather, .dtype = exprs_[table].dtype, .sizes = std::move(sizes), .args = {table}};
   e.args.insert(e.args.end(), indices.begin(), indices.end());
   e.check = check;
   e.map = std::move(map);
@@ -192,8 +185,7 @@ ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCh
 
 ExprId ExprPool::Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced) {
   if (arg == kNoExpr || reduced.size() != exprs_[arg].sizes.size()) return kNoExpr;
-  Expr e{.kind = ExprKind::kReduce, .op = op, .dtype = dtype, .sizes = exprs_[arg].sizes,
-         .args = {arg}};
+  Expr e{.kind = ExprKind::kReduce, .op = op, .dtype = dtype, .sizes = exprs_[arg].sizes, .args = {arg}};
   for (size_t k = 0; k < reduced.size(); ++k) {
     if (reduced[k]) e.sizes[k] = Dim(1);
   }

@@ -64,9 +64,7 @@ struct Expr {
 };
 
 /// f16 and bf16 are computed in f32; everything else in itself.
-constexpr DType ComputeType(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t;
-}
+constexpr DType ComputeType(DType t) { return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t; }
 
 /// Makes expressions. Every method takes kNoExpr operands and then gives kNoExpr, so that a rule
 /// may be written as one formula and checked once at its end.
@@ -91,8 +89,7 @@ class ExprPool {
   ExprId View(ExprId arg, Dims sizes, Coords map);
   ExprId Reshape(ExprId arg, Dims sizes);
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
-  ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes,
-                Coords map);
+  ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
 
  private:

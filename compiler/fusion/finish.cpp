@@ -99,8 +99,7 @@ class Finisher {
 
   void SetLoops() {
     const bool has_inner = InnerVars() == 1;
-    draft_.kernel.rows.assign(draft_.extents.begin(),
-                              draft_.extents.begin() + static_cast<ptrdiff_t>(draft_.row_vars));
+    draft_.kernel.rows.assign(draft_.extents.begin(), draft_.extents.begin() + static_cast<ptrdiff_t>(draft_.row_vars));
     for (loop::Block& block : draft_.kernel.blocks) {
       if (block.is_loop) block.extent = has_inner ? draft_.extents.back() : Dim(1);
     }
@@ -194,8 +193,6 @@ class Finisher {
 
 }  // namespace
 
-Result<Kernel> Finish(Draft draft, Dims& symbols) {
-  return Finisher(std::move(draft), symbols).Run();
-}
+Result<Kernel> Finish(Draft draft, Dims& symbols) { return Finisher(std::move(draft), symbols).Run(); }
 
 }  // namespace ingot::compiler::fusion

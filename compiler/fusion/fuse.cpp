@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/fusion/alias.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/fusion/alias.h"
 
 #include <algorithm>
 #include <queue>
@@ -26,8 +26,11 @@ constexpr size_t kNone = ~size_t{0};
 class Scheduler {
  public:
   explicit Scheduler(const Graph& graph)
-      : graph_(graph), lowered_(graph), producer_(graph.value_count(), kNone),
-        step_of_node_(graph.node_capacity(), kNone), position_(graph.node_capacity(), 0),
+      : graph_(graph),
+        lowered_(graph),
+        producer_(graph.value_count(), kNone),
+        step_of_node_(graph.node_capacity(), kNone),
+        position_(graph.node_capacity(), 0),
         storage_(fusion::SharedStorage(graph)) {}
 
   Result<Fused> Run() {
@@ -58,7 +61,7 @@ class Scheduler {
     for (const Fused::Step& step : fused.steps) {
       if (step.is_launch) continue;
       const bool has_rule = !lowered_.results[step.node].empty();
-      reasons_.try_emplace(step.node, !has_rule                     ? lowered_.why[step.node]
+      reasons_.try_emplace(step.node, !has_rule                    ? lowered_.why[step.node]
                                       : lowered_.IsView(step.node) ? "a view of memory"
                                                                    : "loops cannot follow its index maps");
     }
@@ -83,8 +86,7 @@ class Scheduler {
       return;
     }
     const Digest digest = loop::KernelDigest(*kernel);
-    const auto [it, is_new] =
-        kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
+    const auto [it, is_new] = kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
     if (is_new) {
       kernel->name = fmt::format("k{}_{}", it->second, kernel->name);
       fused_.kernels.push_back(std::move(kernel).value());
@@ -221,8 +223,8 @@ class Scheduler {
       }
     }
     if (fused_.steps.size() == units_.size()) return {};
-    return Error(Code::kInternal, fmt::format("fusion made a cycle: {} of {} steps are ordered",
-                                              fused_.steps.size(), units_.size()));
+    return Error(Code::kInternal,
+                 fmt::format("fusion made a cycle: {} of {} steps are ordered", fused_.steps.size(), units_.size()));
   }
 
   const Graph& graph_;

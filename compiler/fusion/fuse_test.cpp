@@ -27,8 +27,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 /// A graph, fused, with memory behind its values; nodes left to ATen are refused.
 class Program {
  public:
-  explicit Program(std::string_view text, std::vector<int64_t> symbols = {})
-      : symbols_(std::move(symbols)) {
+  explicit Program(std::string_view text, std::vector<int64_t> symbols = {}) : symbols_(std::move(symbols)) {
     auto graph = Parse(text);
     EXPECT_TRUE(graph) << graph.error().ToText();
     if (!graph) return;
@@ -170,7 +169,8 @@ TEST(Fuse, HandWrittenRmsNormIsOneKernel) {
   %6 = aten.to.dtype(%5, dtype bf16, false, false, none) : bf16[s0, 6]
   %7 = aten.mul.Tensor(%w, %6) : bf16[s0, 6]
   return %7
-})", {4});
+})",
+              {4});
   ExpectOneKernel(run);
   const Values x = Ramp(24), w = Ramp(6, 0.2, 0.5);
   run.Set(0, x);
@@ -219,7 +219,8 @@ TEST(Fuse, SoftmaxOfRowsWithNanOrNothingIsNan) {
     Program run(fmt::format(R"(graph @f(%x: f32[4, 5]) {{
   %0 = aten.{}.int(%x, -1, none) : f32[4, 5]
   return %0
-}})", op));
+}})",
+                            op));
     Values x = Ramp(20);
     x[3] = std::numeric_limits<double>::quiet_NaN();
     for (size_t j = 5; j < 10; ++j) x[j] = -kInf;
@@ -310,7 +311,8 @@ TEST(Fuse, ResidualAddAndLayerNormAreOneKernelWithTwoResults) {
   %0 = aten.add.Tensor(%x, %r, 1) : f32[s0, s1, 8]
   %1 = aten.layer_norm(%0, [8], %w, %b, 1e-5, true) : f32[s0, s1, 8]
   return %1, %0
-})", {2, 3});
+})",
+              {2, 3});
   ExpectOneKernel(run);
   const Values x = Ramp(48), r = Ramp(48, 0.11), w = Ramp(8, 0.3), b = Ramp(8, 0.7);
   run.Set(0, x);
@@ -387,7 +389,8 @@ TEST(Fuse, RotaryEmbeddingIsOneKernelForBothOperands) {
   %29 = aten.mul.Tensor(%28, %3) : f32[2, 3, s0, 4]
   %30 = aten.add.Tensor(%24, %29, 1) : f32[2, 3, s0, 4] strides [12*s0, 4, 12, 1]
   return %10, %30
-})", {5});
+})",
+              {5});
   ExpectOneKernel(run);
   const Values p = Ramp(120), k = Ramp(120, 0.53), c = Ramp(20, 0.9), s = Ramp(20, 0.21);
   run.Set(0, p);
@@ -446,7 +449,6 @@ TEST(Fuse, EmbeddingSumAndLayerNormAreOneKernel) {
   }
 }
 
-
 TEST(Fuse, QueryNormAndRotaryAreOneKernel) {
   Program run(R"(graph @f(%q: f32[2, 5, 3, 4], %w: f32[4], %cos: f32[5, 4]) {
   %0 = aten.rms_norm(%q, [4], %w, 1e-6) : f32[2, 5, 3, 4]
@@ -491,7 +493,8 @@ TEST(Fuse, CopyingReshapeRunsOverTheFinerDims) {
   %1 = aten.reshape(%0, [2, s0, 12]) : f32[2, s0, 12]
   %2 = aten.mul.Tensor(%1, number 2.0) : f32[2, s0, 12]
   return %1
-})", {5});
+})",
+              {5});
   ExpectOneKernel(run);
   const Values x = Ramp(120);
   run.Set(0, x);
@@ -515,7 +518,8 @@ TEST(Fuse, MeanOverAMiddleDimWithMaskIsMeanPooling) {
   %5 = aten.clamp(%4, 1e-9, none) : f32[2, 1]
   %6 = aten.div.Tensor(%3, %5) : f32[2, 4]
   return %6
-})", {5});
+})",
+              {5});
   EXPECT_LE(run.launches(), 2u) << run.KernelText();
   EXPECT_EQ(run.aten_steps(), 0u);
   const Values x = Ramp(40), m = {1, 1, 0, 1, 0, 1, 1, 1, 1, 0};
@@ -561,7 +565,8 @@ TEST(Fuse, ZeroSizesAndZeroDimResults) {
   %1 = aten.sum(%0, none) : f32[]
   %2 = aten.add.Tensor(%1, number 1, 1) : f32[]
   return %2, %0
-})", {0});
+})",
+              {0});
   EXPECT_EQ(run.aten_steps(), 0u);
   const Status status = run.Go();
   ASSERT_TRUE(status) << status.error().ToText() << run.KernelText();
@@ -631,17 +636,13 @@ TEST(Fuse, PointwiseFormulas) {
       {"aten.leaky_relu(%x, 0.1)", [](double v) { return v > 0 ? v : 0.1 * v; }},
       {"aten.elu(%x, 1.5, 1, 1)", [](double v) { return v > 0 ? v : 1.5 * std::expm1(v); }},
       {"aten.softplus(%x, 2, 20)", [](double v) { return std::log1p(std::exp(2 * v)) / 2; }},
-      {"aten.hardswish(%x)",
-       [](double v) { return v * std::min(std::max(v + 3, 0.0), 6.0) / 6; }},
+      {"aten.hardswish(%x)", [](double v) { return v * std::min(std::max(v + 3, 0.0), 6.0) / 6; }},
       {"aten.gelu(%x, \"tanh\")",
-       [](double v) {
-         return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-       }},
+       [](double v) { return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); }},
       {"aten.pow.Tensor_Scalar(%x, 3)", [](double v) { return v * v * v; }},
       {"aten.rsub.Scalar(%x, 1.0, 1)", [](double v) { return 1 - v; }},
       {"aten.div.Tensor_mode(%x, number 0.5, \"trunc\")", [](double v) { return std::trunc(v / 0.5); }},
-      {"aten.remainder.Scalar(%x, 0.75)",
-       [](double v) { return v - 0.75 * std::floor(v / 0.75); }},
+      {"aten.remainder.Scalar(%x, 0.75)", [](double v) { return v - 0.75 * std::floor(v / 0.75); }},
       {"aten.clamp_min(%x, 0.25)", [](double v) { return std::max(v, 0.25); }},
       {"aten.to.dtype(%x, dtype f32, false, false, none)", [](double v) { return v; }},
   };
@@ -676,9 +677,10 @@ TEST(Fuse, MovesByPredicatesAndGathers) {
       {"aten.cumsum(%x, 1, none) : f32[2, 3]", {}},
   };
   for (const auto& [call, want] : cases) {
-    Program run("graph @f(%x: f32[2, 3], %i: i64[2], %g: i32[1, 2], %one: f32[]) {\n"
-                "  %t = aten.t(%x) : f32[3, 2] strides [1, 3]\n  %0 = " + call +
-                "\n  return %0\n}");
+    Program run(
+        "graph @f(%x: f32[2, 3], %i: i64[2], %g: i32[1, 2], %one: f32[]) {\n"
+        "  %t = aten.t(%x) : f32[3, 2] strides [1, 3]\n  %0 = " +
+        call + "\n  return %0\n}");
     SCOPED_TRACE(call);
     if (want.empty()) {
       EXPECT_EQ(run.launches(), 0u) << "no rule: stays with ATen";
@@ -704,11 +706,13 @@ TEST(Fuse, OnlyIndexingTakesNegativeIndices) {
       {"aten.embedding(%x, %i, -1, false, false) : f32[2, 3]", false},
   };
   for (const auto& [call, wraps] : cases) {
-    Program run("graph @f(%x: f32[4, 3], %i: i64[2]) {\n  %g = aten.unsqueeze(%i, 1) : i64[2, 1]\n"
-                "  %0 = " + call + "\n  return %0\n}");
+    Program run(
+        "graph @f(%x: f32[4, 3], %i: i64[2]) {\n  %g = aten.unsqueeze(%i, 1) : i64[2, 1]\n"
+        "  %0 = " +
+        call + "\n  return %0\n}");
     ASSERT_EQ(run.launches(), 1u) << call;
-    for (const auto& [index, holds] : {std::pair(3.0, true), {-1.0, wraps}, {-4.0, wraps},
-                                       {4.0, false}, {-5.0, false}}) {
+    for (const auto& [index, holds] :
+         {std::pair(3.0, true), {-1.0, wraps}, {-4.0, wraps}, {4.0, false}, {-5.0, false}}) {
       run.Set(1, {0, index});
       EXPECT_EQ(run.Go().has_value(), holds) << call << " at " << index;
     }
@@ -726,15 +730,18 @@ TEST(Fuse, PartsOfGathersCheckEveryIndex) {
       {"%1 = aten.view(%0, [2, 2, 3]) : f32[2, 2, 3]", 1},
       {"%1 = aten.cat([%0, %y], 0) : f32[5, 3]", 1},
       {"%c = aten.cat([%y, %0], 0) : f32[5, 3]\n"
-       "  %1 = aten.slice.Tensor(%c, 0, 0, 4, 1) : f32[4, 3]", 2},
+       "  %1 = aten.slice.Tensor(%c, 0, 0, 4, 1) : f32[4, 3]",
+       2},
       {"%s = aten.slice.Tensor(%0, 0, 0, 2, 1) : f32[2, 3]\n"
-       "  %1 = aten.constant_pad_nd(%s, [0, 0, 0, 2], 0.0) : f32[4, 3]", 2},
+       "  %1 = aten.constant_pad_nd(%s, [0, 0, 0, 2], 0.0) : f32[4, 3]",
+       2},
   };
   for (const auto& [part, kernels] : cases) {
     const std::string sizes = part.substr(part.rfind(": ") + 2);
-    Program run("graph @f(%x: f32[6, 3], %i: i64[4], %y: f32[1, 3]) {\n"
-                "  %0 = aten.embedding(%x, %i, -1, false, false) : f32[4, 3]\n  " + part +
-                "\n  %2 = aten.neg(%1) : " + sizes + "\n  return %2\n}");
+    Program run(
+        "graph @f(%x: f32[6, 3], %i: i64[4], %y: f32[1, 3]) {\n"
+        "  %0 = aten.embedding(%x, %i, -1, false, false) : f32[4, 3]\n  " +
+        part + "\n  %2 = aten.neg(%1) : " + sizes + "\n  return %2\n}");
     SCOPED_TRACE(part);
     EXPECT_EQ(run.launches(), kernels) << run.KernelText();
     run.Set(1, {0, 5, 2, 1});
@@ -752,12 +759,14 @@ TEST(Fuse, PartsOfGathersCheckEveryIndex) {
 // torch takes bytes for a mask, as bools, and refuses the other narrow types.
 TEST(Fuse, IndicesOfNarrowTypesStayWithAten) {
   for (const std::string type : {"u8", "bool", "i8", "i16"}) {
-    const Program run("graph @f(%x: f32[4, 3], %i: " + type + "[4]) {\n"
+    const Program run("graph @f(%x: f32[4, 3], %i: " + type +
+                      "[4]) {\n"
                       "  %0 = aten.index.Tensor(%x, [%i]) : f32[4, 3]\n  return %0\n}");
     EXPECT_EQ(run.launches(), 0u) << type;
   }
-  const Program run("graph @f(%x: f32[4, 3], %i: i32[4]) {\n"
-                    "  %0 = aten.index.Tensor(%x, [%i]) : f32[4, 3]\n  return %0\n}");
+  const Program run(
+      "graph @f(%x: f32[4, 3], %i: i32[4]) {\n"
+      "  %0 = aten.index.Tensor(%x, [%i]) : f32[4, 3]\n  return %0\n}");
   EXPECT_EQ(run.launches(), 1u);
 }
 
@@ -867,7 +876,6 @@ TEST(Fuse, LongChainsAreCutIntoBoundedKernels) {
   RecordProperty("fuse_ms", std::to_string(spent.count()));
 }
 
-
 /// A random program over f32[2, 3, 4] and what broadcasts with it.
 class RandomProgram {
  public:
@@ -918,32 +926,24 @@ class RandomProgram {
       case 0: return Add(fmt::format("aten.tanh(%v{})", a), {a}, kFull, full);
       case 1: return Add(fmt::format("aten.add.Tensor(%v{}, %v{}, 1)", a, b), {a, b}, kFull, full);
       case 2: return Add(fmt::format("aten.mul.Tensor(%v{}, %v{})", a, b), {a, b}, kFull, full);
-      case 3:
-        return Add(fmt::format("aten.mean.dim(%v{}, [-1], true, none)", a), {a}, kKeep,
-                   "f32[2, 3, 1]");
-      case 4:
-        return Add(fmt::format("aten.amax(%v{}, [2], true)", a), {a}, kKeep, "f32[2, 3, 1]");
+      case 3: return Add(fmt::format("aten.mean.dim(%v{}, [-1], true, none)", a), {a}, kKeep, "f32[2, 3, 1]");
+      case 4: return Add(fmt::format("aten.amax(%v{}, [2], true)", a), {a}, kKeep, "f32[2, 3, 1]");
       case 5: return Add(fmt::format("aten.sigmoid(%v{})", keep), {keep}, kKeep, "f32[2, 3, 1]");
       case 6: return Add(fmt::format("aten.softmax.int(%v{}, -1, none)", a), {a}, kFull, full);
       case 7: return Add(fmt::format("aten.softmax.int(%v{}, 1, none)", a), {a}, kFull, full);
-      case 8:
-        return Add(fmt::format("aten.layer_norm(%v{}, [4], %v2, none, 0.1, true)", a), {a, 2},
-                   kFull, full);
+      case 8: return Add(fmt::format("aten.layer_norm(%v{}, [4], %v2, none, 0.1, true)", a), {a, 2}, kFull, full);
       case 9: {
         const size_t c = Pick({kFull});
-        return Add(fmt::format("aten.slice_scatter(%v{}, %v{}, 0, 0, 2, 1)", a, c), {a, c}, kFull,
-                   full);
+        return Add(fmt::format("aten.slice_scatter(%v{}, %v{}, 0, 0, 2, 1)", a, c), {a, c}, kFull, full);
       }
-      case 10:
-        return Add(fmt::format("aten.tril(%v{}, 0)", a), {a}, kFull, full);
+      case 10: return Add(fmt::format("aten.tril(%v{}, 0)", a), {a}, kFull, full);
       case 11:
         if (std::count(shapes_.begin(), shapes_.end(), kSwapped)) {
           const size_t s = Pick({kSwapped});
           return Add(fmt::format("aten.reshape(%v{}, [2, 3, 4])", s), {s}, kFull, full);
         }
         [[fallthrough]];
-      default:
-        return Add(fmt::format("aten.reshape(%v{}, [2, 4, 3])", a), {a}, kSwapped, swapped);
+      default: return Add(fmt::format("aten.reshape(%v{}, [2, 4, 3])", a), {a}, kSwapped, swapped);
     }
   }
 
@@ -1024,7 +1024,8 @@ TEST(Rounding, ReachesBackThroughOtherOperations) {
   %2 = aten.mul.Tensor(%s, number 4096.0) : bf16[1, 1]
   %3 = {}
   return %3
-}})", discrete));
+}})",
+                            discrete));
     run.Set(0, {1});
     run.Set(1, {kLost});
     ASSERT_TRUE(run.Go());

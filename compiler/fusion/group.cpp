@@ -28,8 +28,7 @@ struct Weight {
 };
 
 bool IsExpensive(ScalarOp op) {
-  return (op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow ||
-         op == ScalarOp::kAtan2;
+  return (op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow || op == ScalarOp::kAtan2;
 }
 
 void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
@@ -46,9 +45,13 @@ void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
 class Grouper {
  public:
   explicit Grouper(const Lowered& lowered)
-      : lowered_(lowered), graph_(lowered.graph), reach_(graph_.order().size() + 1),
-        requests_(graph_.value_count()), external_(graph_.value_count()),
-        mutators_(graph_.value_count()), storage_(SharedStorage(graph_)) {}
+      : lowered_(lowered),
+        graph_(lowered.graph),
+        reach_(graph_.order().size() + 1),
+        requests_(graph_.value_count()),
+        external_(graph_.value_count()),
+        mutators_(graph_.value_count()),
+        storage_(SharedStorage(graph_)) {}
 
   std::vector<std::unique_ptr<Group>> Run() {
     for (ValueId id : graph_.outputs) NeedOutside(id);
@@ -226,9 +229,8 @@ class Grouper {
 
   /// Of two requests for one place, either says what is visited there.
   static void AddRequest(std::vector<Request>& requests, const Request& request) {
-    const bool known = std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
-      return r.unit == request.unit && r.at == request.at;
-    });
+    const bool known = std::any_of(requests.begin(), requests.end(),
+                                   [&](const Request& r) { return r.unit == request.unit && r.at == request.at; });
     if (!known) requests.push_back(request);
   }
 
@@ -247,8 +249,7 @@ class Grouper {
   }
 
   /// The node may be computed in the group at every place where the group asks for it.
-  bool TryTrace(NodeId id, const Node& node, const Weight& weight, size_t unit,
-                std::vector<Leaf>& leaves) {
+  bool TryTrace(NodeId id, const Node& node, const Weight& weight, size_t unit, std::vector<Leaf>& leaves) {
     Group& group = *groups_[unit];
     if (group.members.size() >= kMembersMax) return false;
     const Domain::Shape before = group.domain.shape();
@@ -265,37 +266,32 @@ class Grouper {
     }
     // Stored values that other members read must still be whole: a reduction may have made some
     // variables folded ones.
-    const bool stores_hold =
-        !group.domain.has_reduced() ||
-        std::all_of(group.stores.begin(), group.stores.end(), [&](const Group::Store& s) {
-          return group.domain.IsOwn(s.at, graph_.type(s.value).sizes);
-        });
+    const bool stores_hold = !group.domain.has_reduced() ||
+                             std::all_of(group.stores.begin(), group.stores.end(), [&](const Group::Store& s) {
+                               return group.domain.IsOwn(s.at, graph_.type(s.value).sizes);
+                             });
     if (stores_hold && ParamsOf(group, leaves) <= kParamsMax) return true;
     group.domain.Restore(before);
     return false;
   }
 
-  bool IsWorthwhile(const Group& group, ValueId value, const Weight& weight,
-                    const std::vector<CoordsId>& places) {
+  bool IsWorthwhile(const Group& group, ValueId value, const Weight& weight, const std::vector<CoordsId>& places) {
     if (places.size() > kCoordsMax) return false;
     if (places.size() > 1 && weight.is_expensive) return false;
     const Dims& sizes = graph_.type(value).sizes;
-    const bool own = std::any_of(places.begin(), places.end(), [&](CoordsId at) {
-      return group.domain.IsOwn(at, sizes);
-    });
+    const bool own =
+        std::any_of(places.begin(), places.end(), [&](CoordsId at) { return group.domain.IsOwn(at, sizes); });
     if (own) return true;
     // Not depending on the innermost variable, it is computed once for each row.
     const size_t vars = group.domain.shape().extents.size();
-    const bool is_hoisted = places.size() == 1 && vars > 0 &&
-                            !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
+    const bool is_hoisted =
+        places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
     if (is_hoisted) return true;
     return !weight.is_expensive && !weight.has_reduce && group.members.size() < kNotOwnMax * 2;
   }
 
   bool IsLegal(size_t unit, const Wanted& wanted) const {
-    const auto comes_back = [&](size_t other) {
-      return other == unit ? false : reach_.Reaches(other, unit);
-    };
+    const auto comes_back = [&](size_t other) { return other == unit ? false : reach_.Reaches(other, unit); };
     return std::none_of(wanted.units.begin(), wanted.units.end(), comes_back) &&
            std::none_of(wanted.groups.begin(), wanted.groups.end(), comes_back) &&
            std::find(wanted.units.begin(), wanted.units.end(), unit) == wanted.units.end();
@@ -315,10 +311,9 @@ class Grouper {
     Weight weight;
     for (ExprId e : lowered_.results[id]) Weigh(lowered_.pool, e, weight);
     const bool is_constant = weight.leaves == 0 && !weight.has_reduce;
-    const bool is_cheap = !weight.is_expensive && !weight.has_reduce && weight.ops <= 2 &&
-                          weight.leaves <= 1 && BytesRead(node) <= BytesWritten(node);
-    const bool duplicate = is_constant || (is_cheap && !wanted.in_memory &&
-                                           wanted.groups.size() <= kDuplicatesMax);
+    const bool is_cheap = !weight.is_expensive && !weight.has_reduce && weight.ops <= 2 && weight.leaves <= 1 &&
+                          BytesRead(node) <= BytesWritten(node);
+    const bool duplicate = is_constant || (is_cheap && !wanted.in_memory && wanted.groups.size() <= kDuplicatesMax);
     if (duplicate && !wanted.groups.empty() && JoinAll(id, node, weight, wanted)) {
       if (!wanted.in_memory) return;
       Wanted rest = wanted;
@@ -365,8 +360,7 @@ class Grouper {
     return true;
   }
 
-  bool JoinOne(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted,
-               size_t unit) {
+  bool JoinOne(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted, size_t unit) {
     Group& group = *groups_[unit];
     if (!IsLegal(unit, wanted)) return false;
     const Domain::Shape before = group.domain.shape();
@@ -375,13 +369,12 @@ class Grouper {
     std::vector<Group::Store> stores;
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId r = node.results[i];
-      const bool others = std::any_of(requests_[r].begin(), requests_[r].end(),
-                                      [&](const Request& q) { return q.unit != unit; });
+      const bool others =
+          std::any_of(requests_[r].begin(), requests_[r].end(), [&](const Request& q) { return q.unit != unit; });
       if (external_[r].empty() && !others) continue;
       const std::vector<CoordsId> places = PlacesIn(node, i, unit);
-      const auto own = std::find_if(places.begin(), places.end(), [&](CoordsId at) {
-        return group.domain.IsOwn(at, graph_.type(r).sizes);
-      });
+      const auto own = std::find_if(places.begin(), places.end(),
+                                    [&](CoordsId at) { return group.domain.IsOwn(at, graph_.type(r).sizes); });
       if (own == places.end()) {
         group.domain.Restore(before);
         return false;
@@ -401,8 +394,7 @@ class Grouper {
     const size_t unit = NewUnit(after);
     groups_[unit] = std::make_unique<Group>(Group{Domain(graph_.type(node.results[0]).sizes), {}, {}, {}});
     std::vector<Leaf> leaves;
-    if (TraceResults(*groups_[unit], id, node, leaves) ||
-        StartFromOperand(*groups_[unit], id, node, leaves)) {
+    if (TraceResults(*groups_[unit], id, node, leaves) || StartFromOperand(*groups_[unit], id, node, leaves)) {
       Commit(unit, id, leaves);
       return;
     }
@@ -511,8 +503,7 @@ class Grouper {
 
 }  // namespace
 
-Lowered::Lowered(const Graph& g)
-    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
+Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
   for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id), why[id]);
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
@@ -521,12 +512,9 @@ Lowered::Lowered(const Graph& g)
 bool Lowered::IsView(NodeId node) const {
   const Node& n = graph.node(node);
   if (results[node].empty() || !ViewRules().contains(n.op)) return false;
-  return std::all_of(n.results.begin(), n.results.end(),
-                     [&](ValueId r) { return aliases[r].root != r; });
+  return std::all_of(n.results.begin(), n.results.end(), [&](ValueId r) { return aliases[r].root != r; });
 }
 
-std::vector<std::unique_ptr<Group>> FormGroups(const Lowered& lowered) {
-  return Grouper(lowered).Run();
-}
+std::vector<std::unique_ptr<Group>> FormGroups(const Lowered& lowered) { return Grouper(lowered).Run(); }
 
 }  // namespace ingot::compiler::fusion

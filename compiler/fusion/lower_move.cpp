@@ -15,8 +15,7 @@ std::optional<size_t> AxisAt(const Rule& r, size_t arg, size_t rank) {
 
 ExprId Constant(const Rule& r, double value) {
   const DType t = ComputeType(r.result().dtype);
-  return guards::IsFloat(t) ? r.pool.Float(value, t)
-                            : r.pool.Int(static_cast<int64_t>(value), t);
+  return guards::IsFloat(t) ? r.pool.Float(value, t) : r.pool.Int(static_cast<int64_t>(value), t);
 }
 
 /// Parts one after another along `axis`: nested regions, the first part outermost.
@@ -101,8 +100,8 @@ Results SliceScatter(const Rule& r) {
   const Dim start = r.call.DimAt(3).value_or(Dim());
   if (step != 1) return r.No("a step other than 1");
   const Dim extent = r.pool[src].sizes[*axis];
-  return {r.pool.Region(r.pool.Cast(src, r.result().dtype), r.Tensor(0), r.result().sizes,
-                        static_cast<uint32_t>(*axis), start, extent)};
+  return {r.pool.Region(r.pool.Cast(src, r.result().dtype), r.Tensor(0), r.result().sizes, static_cast<uint32_t>(*axis),
+                        start, extent)};
 }
 /// select_scatter(x, src, dim, index)
 Results SelectScatter(const Rule& r) {
@@ -112,8 +111,7 @@ Results SelectScatter(const Rule& r) {
   Dims part = r.result().sizes;
   part[*axis] = Dim(1);
   const ExprId src = r.pool.Reshape(r.pool.Cast(r.Tensor(1), r.result().dtype), part);
-  return {r.pool.Region(src, r.Tensor(0), r.result().sizes, static_cast<uint32_t>(*axis), *index,
-                        Dim(1))};
+  return {r.pool.Region(src, r.Tensor(0), r.result().sizes, static_cast<uint32_t>(*axis), *index, Dim(1))};
 }
 
 /// tril keeps column - row <= k, triu keeps column - row >= k.
@@ -124,9 +122,8 @@ Results Triangle(const Rule& r) {
   if (rank < 2) return r.No("fewer than two dims");
   Affine distance = Affine::Var(static_cast<uint16_t>(rank - 1));
   distance.AddScaled(Affine::Var(static_cast<uint16_t>(rank - 2)), Dim(-1));
-  const ExprId keep =
-      r.pool.Map(op, DType::kBool, {r.pool.Iota(sizes, std::move(distance)),
-                                    r.pool.Size(r.call.DimAt(1).value_or(Dim()))});
+  const ExprId keep = r.pool.Map(
+      op, DType::kBool, {r.pool.Iota(sizes, std::move(distance)), r.pool.Size(r.call.DimAt(1).value_or(Dim()))});
   const DType t = ComputeType(r.result().dtype);
   return {r.pool.Map(Op::kSelect, t, {keep, r.Tensor(0), Constant(r, 0)})};
 }
@@ -175,8 +172,7 @@ Results IndexSelect(const Rule& r) {
   if (r.pool[index].sizes.size() != 1 || r.result().rank() == 0) {
     return r.No("indices of another rank than 1");
   }
-  const ExprId at = r.pool.View(index, r.result().sizes,
-                                {Affine::Var(static_cast<uint16_t>(*axis))});
+  const ExprId at = r.pool.View(index, r.result().sizes, {Affine::Var(static_cast<uint16_t>(*axis))});
   Coords map;
   for (size_t k = 0; k < r.result().rank(); ++k) map.push_back(Affine::Var(uint16_t(k)));
   map[*axis] = Affine{Dim(), {}, {{0, Dim(1)}}};
@@ -206,8 +202,7 @@ Results Embedding(const Rule& r) {
     return r.No("a table of another rank than 2, or indices of another type than i32 and i64");
   }
   const size_t rank = r.result().rank();
-  Coords leading, map = {Affine{Dim(), {}, {{0, Dim(1)}}},
-                         Affine::Var(static_cast<uint16_t>(rank - 1))};
+  Coords leading, map = {Affine{Dim(), {}, {{0, Dim(1)}}}, Affine::Var(static_cast<uint16_t>(rank - 1))};
   for (size_t k = 0; k + 1 < rank; ++k) leading.push_back(Affine::Var(uint16_t(k)));
   const ExprId at = r.pool.View(index, r.result().sizes, std::move(leading));
   return {r.pool.Gather(table, {at}, IndexCheck::kWithin, r.result().sizes, std::move(map))};
@@ -259,19 +254,36 @@ Results IndexTensor(const Rule& r) {
 
 const RuleTable& MoveRules() {
   static const RuleTable table = {
-      {"aten.cat", Cat}, {"aten.concat", Cat}, {"aten.concatenate", Cat}, {"aten.stack", Stack},
-      {"aten.constant_pad_nd", Pad}, {"aten.slice_scatter", SliceScatter},
-      {"aten.select_scatter", SelectScatter}, {"aten.tril", Triangle<Op::kLe>},
-      {"aten.triu", Triangle<Op::kGe>}, {"aten.full", FillFrom<1>}, {"aten.zeros", FillWith<0>},
-      {"aten.ones", FillWith<1>}, {"aten.full_like", FillFrom<1>},
-      {"aten.zeros_like", FillWith<0>}, {"aten.ones_like", FillWith<1>},
-      {"aten.new_full", FillFrom<2>}, {"aten.new_zeros", FillWith<0>},
-      {"aten.new_ones", FillWith<1>}, {"aten.scalar_tensor", FillFrom<0>},
-      {"aten.zero", FillWith<0>}, {"aten.fill.Scalar", FillFrom<1>},
-      {"aten.fill.Tensor", FillFrom<1>}, {"aten.copy", FillFrom<1>}, {"aten.arange", Arange<1>},
-      {"aten.arange.start", Arange<2>}, {"aten.arange.start_step", Arange<3>},
-      {"aten.index_select", IndexSelect}, {"aten.gather", GatherRule},
-      {"aten.embedding", Embedding}, {"aten.index.Tensor", IndexTensor},
+      {"aten.cat", Cat},
+      {"aten.concat", Cat},
+      {"aten.concatenate", Cat},
+      {"aten.stack", Stack},
+      {"aten.constant_pad_nd", Pad},
+      {"aten.slice_scatter", SliceScatter},
+      {"aten.select_scatter", SelectScatter},
+      {"aten.tril", Triangle<Op::kLe>},
+      {"aten.triu", Triangle<Op::kGe>},
+      {"aten.full", FillFrom<1>},
+      {"aten.zeros", FillWith<0>},
+      {"aten.ones", FillWith<1>},
+      {"aten.full_like", FillFrom<1>},
+      {"aten.zeros_like", FillWith<0>},
+      {"aten.ones_like", FillWith<1>},
+      {"aten.new_full", FillFrom<2>},
+      {"aten.new_zeros", FillWith<0>},
+      {"aten.new_ones", FillWith<1>},
+      {"aten.scalar_tensor", FillFrom<0>},
+      {"aten.zero", FillWith<0>},
+      {"aten.fill.Scalar", FillFrom<1>},
+      {"aten.fill.Tensor", FillFrom<1>},
+      {"aten.copy", FillFrom<1>},
+      {"aten.arange", Arange<1>},
+      {"aten.arange.start", Arange<2>},
+      {"aten.arange.start_step", Arange<3>},
+      {"aten.index_select", IndexSelect},
+      {"aten.gather", GatherRule},
+      {"aten.embedding", Embedding},
+      {"aten.index.Tensor", IndexTensor},
   };
   return table;
 }

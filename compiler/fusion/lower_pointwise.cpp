@@ -65,9 +65,7 @@ Results Div(const Rule& r) {
 }
 
 /// torch raises on integer division by zero, so only divisors known to be nonzero are lowered.
-bool IsSafeDivisor(const Rule& r, size_t i) {
-  return r.call.ValueAt(i) == kNoValue && r.FloatAt(i, 0) != 0;
-}
+bool IsSafeDivisor(const Rule& r, size_t i) { return r.call.ValueAt(i) == kNoValue && r.FloatAt(i, 0) != 0; }
 
 Results DivMode(const Rule& r) {
   const DType t = r.result().dtype;
@@ -77,8 +75,7 @@ Results DivMode(const Rule& r) {
   if (is_float && *mode == "trunc") {
     const Results quotient = Div(r);
     // torch has the quotient in its own type before it cuts it.
-    return {r.pool.Map(Op::kTrunc, {ComputeType(t) == t ? quotient[0]
-                                                        : r.pool.Round(quotient[0], t)})};
+    return {r.pool.Map(Op::kTrunc, {ComputeType(t) == t ? quotient[0] : r.pool.Round(quotient[0], t)})};
   }
   // Floor division of floats corrects the quotient with fmod in ATen: left there.
   if (is_float || t == DType::kBool || !IsSafeDivisor(r, 1)) return {};
@@ -121,8 +118,7 @@ Results Compare(const Rule& r) {
   std::vector<PromoteOperand> operands;
   for (size_t i = 0; i < 2; ++i) {
     if (const Type* type = r.call.TypeAt(i)) {
-      operands.push_back({type->dtype, type->rank() ? PromoteOperand::kTensor
-                                                    : PromoteOperand::kZeroDim});
+      operands.push_back({type->dtype, type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim});
     } else if (const auto number = r.call.ScalarAt(i)) {
       operands.push_back({DTypeOf(*number), PromoteOperand::kNumber});
     } else {
@@ -139,9 +135,7 @@ template <Op op>
 Results Logical(const Rule& r) {
   return {r.pool.Map(op, DType::kBool, {r.Operand(0, DType::kBool), r.Operand(1, DType::kBool)})};
 }
-Results LogicalNot(const Rule& r) {
-  return {r.pool.Map(Op::kNot, DType::kBool, {r.Operand(0, DType::kBool)})};
-}
+Results LogicalNot(const Rule& r) { return {r.pool.Map(Op::kNot, DType::kBool, {r.Operand(0, DType::kBool)})}; }
 template <Op op>
 Results Bitwise(const Rule& r) {
   const DType t = TypeOfResult(r);
@@ -212,9 +206,7 @@ ExprId Gelu(const Rule& r, ExprPool& p, ExprId x, DType t) {
   const ExprId inner = p.Map(Op::kErf, {p.Map(Op::kMul, {x, p.Float(M_SQRT1_2, t)})});
   return p.Map(Op::kMul, {half, p.Map(Op::kAdd, {inner, p.Float(1, t)})});
 }
-ExprId Silu(const Rule&, ExprPool& p, ExprId x, DType) {
-  return p.Map(Op::kMul, {x, p.Map(Op::kSigmoid, {x})});
-}
+ExprId Silu(const Rule&, ExprPool& p, ExprId x, DType) { return p.Map(Op::kMul, {x, p.Map(Op::kSigmoid, {x})}); }
 ExprId Clip(ExprPool& p, ExprId x, double low, double high, DType t) {
   return p.Map(Op::kMin, {p.Map(Op::kMax, {x, p.Float(low, t)}), p.Float(high, t)});
 }
@@ -242,13 +234,13 @@ ExprId Elu(const Rule& r, ExprPool& p, ExprId x, DType t) {
   const ExprId grown = p.Map(Op::kExpm1, {p.Map(Op::kMul, {x, p.Float(input, t)})});
   // Zero is no negative number: what an infinite alpha would make of it matters.
   const ExprId negative = p.Map(Op::kLt, DType::kBool, {x, p.Float(0, t)});
-  return p.Map(Op::kSelect, t, {negative, p.Map(Op::kMul, {grown, p.Float(alpha * scale, t)}),
-                                p.Map(Op::kMul, {x, p.Float(scale, t)})});
+  return p.Map(
+      Op::kSelect, t,
+      {negative, p.Map(Op::kMul, {grown, p.Float(alpha * scale, t)}), p.Map(Op::kMul, {x, p.Float(scale, t)})});
 }
 ExprId SoftplusOf(ExprPool& p, ExprId x, double beta, double threshold, DType t) {
   const ExprId scaled = p.Map(Op::kMul, {x, p.Float(beta, t)});
-  const ExprId soft = p.Map(Op::kDiv, {p.Map(Op::kLog1p, {p.Map(Op::kExp, {scaled})}),
-                                       p.Float(beta, t)});
+  const ExprId soft = p.Map(Op::kDiv, {p.Map(Op::kLog1p, {p.Map(Op::kExp, {scaled})}), p.Float(beta, t)});
   const ExprId linear = p.Map(Op::kGt, DType::kBool, {scaled, p.Float(threshold, t)});
   return p.Map(Op::kSelect, t, {linear, x, soft});
 }
@@ -282,14 +274,12 @@ Results Clamp(const Rule& r) {
 
 Results Where(const Rule& r) {
   const DType t = r.result().dtype;
-  return {r.pool.Map(Op::kSelect, ComputeType(t),
-                     {r.Operand(0, DType::kBool), r.Converted(1, t), r.Converted(2, t)})};
+  return {r.pool.Map(Op::kSelect, ComputeType(t), {r.Operand(0, DType::kBool), r.Converted(1, t), r.Converted(2, t)})};
 }
 /// masked_fill(x, mask, value)
 Results MaskedFill(const Rule& r) {
   const DType t = r.result().dtype;
-  return {r.pool.Map(Op::kSelect, ComputeType(t),
-                     {r.Operand(1, DType::kBool), r.Converted(2, t), r.Operand(0, t)})};
+  return {r.pool.Map(Op::kSelect, ComputeType(t), {r.Operand(1, DType::kBool), r.Converted(2, t), r.Operand(0, t)})};
 }
 /// addcmul and addcdiv(x, a, b, value); torch rounds the product and the sum as one.
 template <Op op>
@@ -307,55 +297,112 @@ Results AddC(const Rule& r) {
 
 const RuleTable& PointwiseRules() {
   static const RuleTable table = {
-      {"aten.neg", Unary<Op::kNeg>}, {"aten.abs", Abs}, {"aten.sign", Sign},
-      {"aten.relu", Relu}, {"aten.relu6", FloatRule<Relu6>}, {"aten.square", Square},
-      {"aten.floor", Rounding<Op::kFloor>}, {"aten.ceil", Rounding<Op::kCeil>},
-      {"aten.round", Rounding<Op::kRound>}, {"aten.trunc", Rounding<Op::kTrunc>},
-      {"aten.bitwise_not", Unary<Op::kNot>}, {"aten.gelu", FloatRule<Gelu>},
-      {"aten.silu", FloatRule<Silu>}, {"aten.mish", FloatRule<Mish>}, {"aten.elu", FloatRule<Elu>},
-      {"aten.softplus", FloatRule<Softplus>}, {"aten.hardtanh", FloatRule<HardTanh>},
-      {"aten.hardswish", FloatRule<HardSwish>}, {"aten.hardsigmoid", FloatRule<HardSigmoid>},
-      {"aten.leaky_relu", FloatRule<LeakyRelu>}, {"aten.exp", Unary<Op::kExp>},
-      {"aten.expm1", Unary<Op::kExpm1>}, {"aten.log", Unary<Op::kLog>},
-      {"aten.log2", Unary<Op::kLog2>}, {"aten.log1p", Unary<Op::kLog1p>},
-      {"aten.sqrt", Unary<Op::kSqrt>}, {"aten.rsqrt", Unary<Op::kRsqrt>},
-      {"aten.reciprocal", Unary<Op::kRecip>}, {"aten.sin", Unary<Op::kSin>},
-      {"aten.cos", Unary<Op::kCos>}, {"aten.tanh", Unary<Op::kTanh>},
-      {"aten.sigmoid", Unary<Op::kSigmoid>}, {"aten.log_sigmoid", FloatRule<LogSigmoid>},
-      {"aten.erf", Unary<Op::kErf>}, {"aten.isnan", IsNan},
-      {"aten.isinf", AgainstInfinity<Op::kEq>}, {"aten.isfinite", AgainstInfinity<Op::kLt>},
-      {"aten.logical_not", LogicalNot}, {"aten.clone", Identity}, {"aten.contiguous", Identity},
-      {"aten.to.dtype", To}, {"aten.to.dtype_layout", To}, {"aten._to_copy", To},
-      {"aten.to.device", To}, {"aten.to.other", To}, {"aten.type_as", To},
-      {"aten.add.Tensor", AddSub<Op::kAdd, false>}, {"aten.add.Scalar", AddSub<Op::kAdd, false>},
-      {"aten.sub.Tensor", AddSub<Op::kSub, false>}, {"aten.sub.Scalar", AddSub<Op::kSub, false>},
-      {"aten.rsub.Tensor", AddSub<Op::kSub, true>}, {"aten.rsub.Scalar", AddSub<Op::kSub, true>},
-      {"aten.mul.Tensor", Mul}, {"aten.mul.Scalar", Mul}, {"aten.div.Tensor", Div},
-      {"aten.div.Scalar", Div}, {"aten.div.Tensor_mode", DivMode},
-      {"aten.div.Scalar_mode", DivMode}, {"aten.floor_divide", FloorDivide},
-      {"aten.floor_divide.Scalar", FloorDivide}, {"aten.remainder.Tensor", Remainder},
-      {"aten.remainder.Scalar", Remainder}, {"aten.pow.Tensor_Tensor", Binary<Op::kPow>},
-      {"aten.pow.Tensor_Scalar", PowScalar}, {"aten.pow.Scalar", Binary<Op::kPow>},
-      {"aten.atan2", Binary<Op::kAtan2>}, {"aten.minimum", Binary<Op::kMin>},
-      {"aten.maximum", Binary<Op::kMax>}, {"aten.min.other", Binary<Op::kMin>},
-      {"aten.max.other", Binary<Op::kMax>}, {"aten.clamp", Clamp}, {"aten.clamp.Tensor", Clamp},
-      {"aten.clamp_min", Binary<Op::kMax>}, {"aten.clamp_min.Tensor", Binary<Op::kMax>},
-      {"aten.clamp_max", Binary<Op::kMin>}, {"aten.clamp_max.Tensor", Binary<Op::kMin>},
-      {"aten.eq.Tensor", Compare<Op::kEq>}, {"aten.eq.Scalar", Compare<Op::kEq>},
-      {"aten.ne.Tensor", Compare<Op::kNe>}, {"aten.ne.Scalar", Compare<Op::kNe>},
-      {"aten.lt.Tensor", Compare<Op::kLt>}, {"aten.lt.Scalar", Compare<Op::kLt>},
-      {"aten.le.Tensor", Compare<Op::kLe>}, {"aten.le.Scalar", Compare<Op::kLe>},
-      {"aten.gt.Tensor", Compare<Op::kGt>}, {"aten.gt.Scalar", Compare<Op::kGt>},
-      {"aten.ge.Tensor", Compare<Op::kGe>}, {"aten.ge.Scalar", Compare<Op::kGe>},
-      {"aten.logical_and", Logical<Op::kAnd>}, {"aten.logical_or", Logical<Op::kOr>},
-      {"aten.logical_xor", Logical<Op::kXor>}, {"aten.bitwise_and.Tensor", Bitwise<Op::kAnd>},
-      {"aten.bitwise_and.Scalar", Bitwise<Op::kAnd>}, {"aten.bitwise_or.Tensor", Bitwise<Op::kOr>},
-      {"aten.bitwise_or.Scalar", Bitwise<Op::kOr>}, {"aten.bitwise_xor.Tensor", Bitwise<Op::kXor>},
-      {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>}, {"aten.__and__.Tensor", Bitwise<Op::kAnd>},
-      {"aten.__or__.Tensor", Bitwise<Op::kOr>}, {"aten.where.self", Where},
-      {"aten.where.ScalarSelf", Where}, {"aten.where.ScalarOther", Where},
-      {"aten.where.Scalar", Where}, {"aten.masked_fill.Scalar", MaskedFill},
-      {"aten.masked_fill.Tensor", MaskedFill}, {"aten.addcmul", AddC<Op::kMul>},
+      {"aten.neg", Unary<Op::kNeg>},
+      {"aten.abs", Abs},
+      {"aten.sign", Sign},
+      {"aten.relu", Relu},
+      {"aten.relu6", FloatRule<Relu6>},
+      {"aten.square", Square},
+      {"aten.floor", Rounding<Op::kFloor>},
+      {"aten.ceil", Rounding<Op::kCeil>},
+      {"aten.round", Rounding<Op::kRound>},
+      {"aten.trunc", Rounding<Op::kTrunc>},
+      {"aten.bitwise_not", Unary<Op::kNot>},
+      {"aten.gelu", FloatRule<Gelu>},
+      {"aten.silu", FloatRule<Silu>},
+      {"aten.mish", FloatRule<Mish>},
+      {"aten.elu", FloatRule<Elu>},
+      {"aten.softplus", FloatRule<Softplus>},
+      {"aten.hardtanh", FloatRule<HardTanh>},
+      {"aten.hardswish", FloatRule<HardSwish>},
+      {"aten.hardsigmoid", FloatRule<HardSigmoid>},
+      {"aten.leaky_relu", FloatRule<LeakyRelu>},
+      {"aten.exp", Unary<Op::kExp>},
+      {"aten.expm1", Unary<Op::kExpm1>},
+      {"aten.log", Unary<Op::kLog>},
+      {"aten.log2", Unary<Op::kLog2>},
+      {"aten.log1p", Unary<Op::kLog1p>},
+      {"aten.sqrt", Unary<Op::kSqrt>},
+      {"aten.rsqrt", Unary<Op::kRsqrt>},
+      {"aten.reciprocal", Unary<Op::kRecip>},
+      {"aten.sin", Unary<Op::kSin>},
+      {"aten.cos", Unary<Op::kCos>},
+      {"aten.tanh", Unary<Op::kTanh>},
+      {"aten.sigmoid", Unary<Op::kSigmoid>},
+      {"aten.log_sigmoid", FloatRule<LogSigmoid>},
+      {"aten.erf", Unary<Op::kErf>},
+      {"aten.isnan", IsNan},
+      {"aten.isinf", AgainstInfinity<Op::kEq>},
+      {"aten.isfinite", AgainstInfinity<Op::kLt>},
+      {"aten.logical_not", LogicalNot},
+      {"aten.clone", Identity},
+      {"aten.contiguous", Identity},
+      {"aten.to.dtype", To},
+      {"aten.to.dtype_layout", To},
+      {"aten._to_copy", To},
+      {"aten.to.device", To},
+      {"aten.to.other", To},
+      {"aten.type_as", To},
+      {"aten.add.Tensor", AddSub<Op::kAdd, false>},
+      {"aten.add.Scalar", AddSub<Op::kAdd, false>},
+      {"aten.sub.Tensor", AddSub<Op::kSub, false>},
+      {"aten.sub.Scalar", AddSub<Op::kSub, false>},
+      {"aten.rsub.Tensor", AddSub<Op::kSub, true>},
+      {"aten.rsub.Scalar", AddSub<Op::kSub, true>},
+      {"aten.mul.Tensor", Mul},
+      {"aten.mul.Scalar", Mul},
+      {"aten.div.Tensor", Div},
+      {"aten.div.Scalar", Div},
+      {"aten.div.Tensor_mode", DivMode},
+      {"aten.div.Scalar_mode", DivMode},
+      {"aten.floor_divide", FloorDivide},
+      {"aten.floor_divide.Scalar", FloorDivide},
+      {"aten.remainder.Tensor", Remainder},
+      {"aten.remainder.Scalar", Remainder},
+      {"aten.pow.Tensor_Tensor", Binary<Op::kPow>},
+      {"aten.pow.Tensor_Scalar", PowScalar},
+      {"aten.pow.Scalar", Binary<Op::kPow>},
+      {"aten.atan2", Binary<Op::kAtan2>},
+      {"aten.minimum", Binary<Op::kMin>},
+      {"aten.maximum", Binary<Op::kMax>},
+      {"aten.min.other", Binary<Op::kMin>},
+      {"aten.max.other", Binary<Op::kMax>},
+      {"aten.clamp", Clamp},
+      {"aten.clamp.Tensor", Clamp},
+      {"aten.clamp_min", Binary<Op::kMax>},
+      {"aten.clamp_min.Tensor", Binary<Op::kMax>},
+      {"aten.clamp_max", Binary<Op::kMin>},
+      {"aten.clamp_max.Tensor", Binary<Op::kMin>},
+      {"aten.eq.Tensor", Compare<Op::kEq>},
+      {"aten.eq.Scalar", Compare<Op::kEq>},
+      {"aten.ne.Tensor", Compare<Op::kNe>},
+      {"aten.ne.Scalar", Compare<Op::kNe>},
+      {"aten.lt.Tensor", Compare<Op::kLt>},
+      {"aten.lt.Scalar", Compare<Op::kLt>},
+      {"aten.le.Tensor", Compare<Op::kLe>},
+      {"aten.le.Scalar", Compare<Op::kLe>},
+      {"aten.gt.Tensor", Compare<Op::kGt>},
+      {"aten.gt.Scalar", Compare<Op::kGt>},
+      {"aten.ge.Tensor", Compare<Op::kGe>},
+      {"aten.ge.Scalar", Compare<Op::kGe>},
+      {"aten.logical_and", Logical<Op::kAnd>},
+      {"aten.logical_or", Logical<Op::kOr>},
+      {"aten.logical_xor", Logical<Op::kXor>},
+      {"aten.bitwise_and.Tensor", Bitwise<Op::kAnd>},
+      {"aten.bitwise_and.Scalar", Bitwise<Op::kAnd>},
+      {"aten.bitwise_or.Tensor", Bitwise<Op::kOr>},
+      {"aten.bitwise_or.Scalar", Bitwise<Op::kOr>},
+      {"aten.bitwise_xor.Tensor", Bitwise<Op::kXor>},
+      {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>},
+      {"aten.__and__.Tensor", Bitwise<Op::kAnd>},
+      {"aten.__or__.Tensor", Bitwise<Op::kOr>},
+      {"aten.where.self", Where},
+      {"aten.where.ScalarSelf", Where},
+      {"aten.where.ScalarOther", Where},
+      {"aten.where.Scalar", Where},
+      {"aten.masked_fill.Scalar", MaskedFill},
+      {"aten.masked_fill.Tensor", MaskedFill},
+      {"aten.addcmul", AddC<Op::kMul>},
       {"aten.addcdiv", AddC<Op::kDiv>},
   };
   return table;

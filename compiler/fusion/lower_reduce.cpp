@@ -32,9 +32,7 @@ Dim Count(const ExprPool& pool, ExprId x, const Mask& mask) {
   return count;
 }
 
-ExprId CountAs(ExprPool& p, ExprId x, const Mask& mask, DType t) {
-  return p.Cast(p.Size(Count(p, x, mask)), t);
-}
+ExprId CountAs(ExprPool& p, ExprId x, const Mask& mask, DType t) { return p.Cast(p.Size(Count(p, x, mask)), t); }
 
 ExprId Mean(ExprPool& p, ExprId x, const Mask& mask) {
   if (x == kNoExpr) return kNoExpr;
@@ -87,8 +85,7 @@ Centred Centre(ExprPool& p, ExprId x, const Mask& mask) {
   Centred c;
   c.values = p.Map(Op::kSub, {x, Mean(p, x, mask)});
   if (c.values == kNoExpr) return c;
-  c.sum_of_squares =
-      p.Reduce(Op::kReduceSum, p[x].dtype, p.Map(Op::kMul, {c.values, c.values}), mask);
+  c.sum_of_squares = p.Reduce(Op::kReduceSum, p[x].dtype, p.Map(Op::kMul, {c.values, c.values}), mask);
   return c;
 }
 
@@ -168,8 +165,7 @@ Results LogSumExp(const Rule& r) {
   ExprPool& p = r.pool;
   const ExprId top = p.Reduce(Op::kReduceMax, t, x, *mask);
   const ExprId size = p.Map(Op::kAbs, {top});
-  const ExprId infinite =
-      p.Map(Op::kEq, DType::kBool, {size, p.Float(__builtin_inf(), t)});
+  const ExprId infinite = p.Map(Op::kEq, DType::kBool, {size, p.Float(__builtin_inf(), t)});
   const ExprId base = p.Map(Op::kSelect, t, {infinite, p.Float(0, t), top});
   const ExprId grown = p.Map(Op::kExp, {p.Map(Op::kSub, {x, base})});
   const ExprId sum = p.Reduce(Op::kReduceSum, t, grown, *mask);
@@ -236,8 +232,7 @@ Results GroupNorm(const Rule& r) {
   Mask mask(split.size(), true);
   mask[0] = mask[1] = false;
   ExprPool& p = r.pool;
-  const ExprId normal =
-      Normalised(p, p.Reshape(r.Operand(0, t), split), mask, r.FloatAt(4, 1e-5), t);
+  const ExprId normal = Normalised(p, p.Reshape(r.Operand(0, t), split), mask, r.FloatAt(4, 1e-5), t);
   Dims per_channel(sizes.size() - 1, Dim(1));
   per_channel[0] = sizes[1];
   ExprId x = p.Reshape(normal, sizes);
@@ -250,23 +245,38 @@ Results GroupNorm(const Rule& r) {
 
 const RuleTable& ReduceRules() {
   static const RuleTable table = {
-      {"aten.sum", FoldAll<Op::kReduceSum>}, {"aten.sum.dim_IntList", Fold<Op::kReduceSum>},
-      {"aten.prod", FoldAll<Op::kReduceProd>}, {"aten.prod.dim_int", Fold<Op::kReduceProd>},
-      {"aten.mean", MeanAll}, {"aten.mean.dim", MeanDim}, {"aten.var.dim", VarDim<false>},
-      {"aten.var.correction", VarCorrection<false>}, {"aten.std.dim", VarDim<true>},
-      {"aten.std.correction", VarCorrection<true>}, {"aten.amax", Fold<Op::kReduceMax>},
-      {"aten.amin", Fold<Op::kReduceMin>}, {"aten.max", FoldAll<Op::kReduceMax>},
+      {"aten.sum", FoldAll<Op::kReduceSum>},
+      {"aten.sum.dim_IntList", Fold<Op::kReduceSum>},
+      {"aten.prod", FoldAll<Op::kReduceProd>},
+      {"aten.prod.dim_int", Fold<Op::kReduceProd>},
+      {"aten.mean", MeanAll},
+      {"aten.mean.dim", MeanDim},
+      {"aten.var.dim", VarDim<false>},
+      {"aten.var.correction", VarCorrection<false>},
+      {"aten.std.dim", VarDim<true>},
+      {"aten.std.correction", VarCorrection<true>},
+      {"aten.amax", Fold<Op::kReduceMax>},
+      {"aten.amin", Fold<Op::kReduceMin>},
+      {"aten.max", FoldAll<Op::kReduceMax>},
       {"aten.min", FoldAll<Op::kReduceMin>},
       {"aten.max.dim", ExtremeDim<Op::kReduceMax, Op::kReduceArgMax>},
       {"aten.min.dim", ExtremeDim<Op::kReduceMin, Op::kReduceArgMin>},
       {"aten.argmax", ArgExtreme<Op::kReduceArgMax>},
-      {"aten.argmin", ArgExtreme<Op::kReduceArgMin>}, {"aten.any", FoldBool<Op::kReduceAny>},
-      {"aten.any.dim", FoldBool<Op::kReduceAny>}, {"aten.any.dims", FoldBool<Op::kReduceAny>},
-      {"aten.all", FoldBool<Op::kReduceAll>}, {"aten.all.dim", FoldBool<Op::kReduceAll>},
-      {"aten.all.dims", FoldBool<Op::kReduceAll>}, {"aten.softmax.int", Softmax<false>},
-      {"aten._softmax", Softmax<false>}, {"aten.log_softmax.int", Softmax<true>},
-      {"aten._log_softmax", Softmax<true>}, {"aten.logsumexp", LogSumExp},
-      {"aten.layer_norm", LayerNorm}, {"aten.rms_norm", RmsNorm}, {"aten.group_norm", GroupNorm},
+      {"aten.argmin", ArgExtreme<Op::kReduceArgMin>},
+      {"aten.any", FoldBool<Op::kReduceAny>},
+      {"aten.any.dim", FoldBool<Op::kReduceAny>},
+      {"aten.any.dims", FoldBool<Op::kReduceAny>},
+      {"aten.all", FoldBool<Op::kReduceAll>},
+      {"aten.all.dim", FoldBool<Op::kReduceAll>},
+      {"aten.all.dims", FoldBool<Op::kReduceAll>},
+      {"aten.softmax.int", Softmax<false>},
+      {"aten._softmax", Softmax<false>},
+      {"aten.log_softmax.int", Softmax<true>},
+      {"aten._log_softmax", Softmax<true>},
+      {"aten.logsumexp", LogSumExp},
+      {"aten.layer_norm", LayerNorm},
+      {"aten.rms_norm", RmsNorm},
+      {"aten.group_norm", GroupNorm},
   };
   return table;
 }

@@ -15,8 +15,7 @@ bool IsNarrow(DType t) { return ComputeType(t) != t; }
 /// Finds the values whose last digit counts: consumers come first.
 class Finder {
  public:
-  explicit Finder(const Lowered& lowered)
-      : graph_(lowered.graph), pool_(lowered.pool), counts_(graph_.value_count()) {
+  explicit Finder(const Lowered& lowered) : graph_(lowered.graph), pool_(lowered.pool), counts_(graph_.value_count()) {
     const std::vector<NodeId>& order = graph_.order();
     for (size_t i = order.size(); i-- > 0;) {
       const Node& node = graph_.node(order[i]);
@@ -40,11 +39,17 @@ class Finder {
     };
     switch (ClassOf(node)) {
       // Sums of many products: nobody's last digit is another's.
-      case OpClass::kContraction: case OpClass::kAttention: case OpClass::kCreation: return false;
-      case OpClass::kView: case OpClass::kShape: case OpClass::kGather: case OpClass::kReduction:
-        return std::ranges::any_of(node.results, counts);
+      case OpClass::kContraction:
+      case OpClass::kAttention:
+      case OpClass::kCreation: return false;
+      case OpClass::kView:
+      case OpClass::kShape:
+      case OpClass::kGather:
+      case OpClass::kReduction: return std::ranges::any_of(node.results, counts);
       // Steps as far as anybody knows.
-      case OpClass::kPointwise: case OpClass::kRandom: case OpClass::kOpaque: break;
+      case OpClass::kPointwise:
+      case OpClass::kRandom:
+      case OpClass::kOpaque: break;
     }
     return true;
   }
@@ -72,8 +77,9 @@ bool IsRounded(const Lowered& lowered, ExprId id, DType narrow) {
   switch (e.kind) {
     case ExprKind::kValue: return lowered.graph.type(e.value).dtype == narrow;
     case ExprKind::kRound: return e.narrow == narrow;
-    case ExprKind::kView: case ExprKind::kReshape: case ExprKind::kGather:
-      return IsRounded(lowered, e.args[0], narrow);
+    case ExprKind::kView:
+    case ExprKind::kReshape:
+    case ExprKind::kGather: return IsRounded(lowered, e.args[0], narrow);
     case ExprKind::kRegion:
       return std::ranges::all_of(e.args, [&](ExprId arg) { return IsRounded(lowered, arg, narrow); });
     default: return false;

@@ -44,8 +44,8 @@ void DimFitter::AddMonomials(const Monomial& base, size_t from, int degree_max) 
   for (size_t i = from; i < first_.size(); ++i) {
     Monomial next = prefix;
     if (__builtin_mul_overflow(prefix.first, first_[i], &next.first) ||
-        __builtin_mul_overflow(prefix.second, second_[i], &next.second) ||
-        Magnitude(next.first) > kValueMax || Magnitude(next.second) > kValueMax) {
+        __builtin_mul_overflow(prefix.second, second_[i], &next.second) || Magnitude(next.first) > kValueMax ||
+        Magnitude(next.second) > kValueMax) {
       continue;
     }
     next.dim = prefix.dim * Dim::Symbol(static_cast<uint16_t>(i));
@@ -62,8 +62,7 @@ bool DimFitter::Matches(const Dim& dim, int64_t first, int64_t second) const {
 
 std::optional<Dim> DimFitter::Fit(int64_t first, int64_t second, std::span<const Dim> hints) {
   if (first == second) return Dim(first);
-  if (Magnitude(first) > kValueMax || Magnitude(second) > kValueMax ||
-      first == std::numeric_limits<int64_t>::min()) {
+  if (Magnitude(first) > kValueMax || Magnitude(second) > kValueMax || first == std::numeric_limits<int64_t>::min()) {
     return std::nullopt;
   }
   for (size_t i = 0; i < first_.size(); ++i) {
@@ -106,17 +105,15 @@ std::optional<Dim> DimFitter::FitSum(int64_t first, int64_t second) const {
     for (size_t j = i + 1; j < monomials_.size(); ++j) {
       const Monomial& m = monomials_[j];
       const Monomial& n = monomials_[i];
-      const __int128 determinant = static_cast<__int128>(m.first) * n.second -
-                                   static_cast<__int128>(n.first) * m.second;
+      const __int128 determinant =
+          static_cast<__int128>(m.first) * n.second - static_cast<__int128>(n.first) * m.second;
       if (determinant == 0) continue;
-      const __int128 k = static_cast<__int128>(first) * n.second -
-                         static_cast<__int128>(n.first) * second;
-      const __int128 l = static_cast<__int128>(m.first) * second -
-                         static_cast<__int128>(first) * m.second;
+      const __int128 k = static_cast<__int128>(first) * n.second - static_cast<__int128>(n.first) * second;
+      const __int128 l = static_cast<__int128>(m.first) * second - static_cast<__int128>(first) * m.second;
       if (k % determinant != 0 || l % determinant != 0) continue;
       const __int128 wide_k = k / determinant, wide_l = l / determinant;
-      if (wide_k > kSumCoefficientMax || wide_k < -kSumCoefficientMax ||
-          wide_l > kSumCoefficientMax || wide_l < -kSumCoefficientMax) {
+      if (wide_k > kSumCoefficientMax || wide_k < -kSumCoefficientMax || wide_l > kSumCoefficientMax ||
+          wide_l < -kSumCoefficientMax) {
         continue;
       }
       const int64_t factor = static_cast<int64_t>(wide_k), other = static_cast<int64_t>(wide_l);

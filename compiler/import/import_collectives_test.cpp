@@ -109,8 +109,8 @@ TEST(ImportCollectives, RefusesGroupsThatAreNoSlots) {
 }
 
 TEST(ImportCollectives, RefusesOtherCommunication) {
-  for (const char* op : {"c10d::barrier", "_c10d_functional::isend", "_c10d_functional::all_reduce_",
-                         "symm_mem::one_shot"}) {
+  for (const char* op :
+       {"c10d::barrier", "_c10d_functional::isend", "_c10d_functional::all_reduce_", "symm_mem::one_shot"}) {
     RecordingBuilder r;
     const uint32_t x = r.Input("x", DType::kF32, {4});
     const uint32_t y = r.Fresh(DType::kF32, {4});

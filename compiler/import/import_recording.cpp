@@ -24,11 +24,26 @@ constexpr size_t kNodesMax = 1u << 20;
 
 // Scalar results that follow from types alone, which the guards of the inputs cover.
 constexpr std::string_view kMetadataOps[] = {
-    "aten.size.int", "aten.stride.int", "aten.dim", "aten.numel", "aten.sym_size.int",
-    "aten.sym_stride.int", "aten.sym_numel", "aten.sym_storage_offset", "aten.storage_offset",
-    "aten.is_floating_point", "aten.is_complex", "aten.is_signed", "aten.is_contiguous",
-    "aten.is_same_size", "aten.is_conj", "aten.is_neg", "aten.is_inference", "aten.can_cast",
-    "aten.result_type.Tensor", "aten.result_type.Scalar",
+    "aten.size.int",
+    "aten.stride.int",
+    "aten.dim",
+    "aten.numel",
+    "aten.sym_size.int",
+    "aten.sym_stride.int",
+    "aten.sym_numel",
+    "aten.sym_storage_offset",
+    "aten.storage_offset",
+    "aten.is_floating_point",
+    "aten.is_complex",
+    "aten.is_signed",
+    "aten.is_contiguous",
+    "aten.is_same_size",
+    "aten.is_conj",
+    "aten.is_neg",
+    "aten.is_inference",
+    "aten.can_cast",
+    "aten.result_type.Tensor",
+    "aten.result_type.Scalar",
 };
 
 // Operators that return a view of their operand, or the operand itself, where its layout or type
@@ -39,7 +54,10 @@ constexpr std::string_view kViewsOrCopies[] = {
 
 // Batch statistics are written although the schemas do not say so.
 constexpr std::string_view kRunningStatistics[] = {
-    "aten.batch_norm", "aten.native_batch_norm", "aten.cudnn_batch_norm", "aten.instance_norm",
+    "aten.batch_norm",
+    "aten.native_batch_norm",
+    "aten.cudnn_batch_norm",
+    "aten.instance_norm",
 };
 
 template <size_t N>
@@ -68,9 +86,7 @@ struct StepCall {
   std::vector<uint32_t> operands; ///< ids in all arguments
   std::vector<uint32_t> made;     ///< ids in all results
 
-  bool Takes(uint32_t id) const {
-    return std::find(operands.begin(), operands.end(), id) != operands.end();
-  }
+  bool Takes(uint32_t id) const { return std::find(operands.begin(), operands.end(), id) != operands.end(); }
 };
 
 class Importer {
@@ -83,8 +99,7 @@ class Importer {
     TRY(AddSources());
     for (size_t i = 0; i < recording_.step_count(); ++i) {
       if (Status status = AddStep(i); !status) {
-        return std::move(status).error().Wrap(
-            fmt::format("step {} ({})", i, recording_.step(i).op()->string_view()));
+        return std::move(status).error().Wrap(fmt::format("step {} ({})", i, recording_.step(i).op()->string_view()));
       }
       if (graph_.node_capacity() > kNodesMax) {
         return Error(Code::kUnsupported, fmt::format("program of over {} nodes", kNodesMax));
@@ -115,8 +130,7 @@ class Importer {
         if (source->data()) data.assign(source->data()->begin(), source->data()->end());
         if (Dim(static_cast<int64_t>(data.size())) !=
             type.Elements() * Dim(static_cast<int64_t>(guards::SizeOf(type.dtype)))) {
-          return Error(Code::kCorrupt, fmt::format("recording: constant {} of {} bytes", id,
-                                                   data.size()));
+          return Error(Code::kCorrupt, fmt::format("recording: constant {} of {} bytes", id, data.size()));
         }
         if (!type.IsContiguous()) {
           return Error(Code::kUnsupported, "constant tensor that is not contiguous");
@@ -187,8 +201,8 @@ class Importer {
         return Error(Code::kCorrupt, fmt::format("uses value {} that nothing made", id));
       }
     }
-    if (IsOneOf(kRunningStatistics, call.op) && call.args.size() > 5 &&
-        call.args[5] == Arg(true) && call.args[3] != Arg(None{})) {
+    if (IsOneOf(kRunningStatistics, call.op) && call.args.size() > 5 && call.args[5] == Arg(true) &&
+        call.args[3] != Arg(None{})) {
       return Error(Code::kUnsupported, "updates running statistics; call eval() on the module");
     }
     if (WaitsForCollective(call.op)) return AddWait(call);
@@ -218,9 +232,7 @@ class Importer {
     return memories_.Write(id, graph_.node(wait).results[0]);
   }
 
-  static Error AwaitsOutsider() {
-    return Error(Code::kUnsupported, "may wait for a collective that began outside");
-  }
+  static Error AwaitsOutsider() { return Error(Code::kUnsupported, "may wait for a collective that began outside"); }
 
   /// Arguments with values of the graph.
   Result<std::vector<Arg>> UseArgs(const StepCall& call) {
@@ -359,8 +371,7 @@ class Importer {
     Node flat{"aten.view", {Ref{value}, Dims{elements}}};
     const ValueId all = AddViewNode(graph_, std::move(flat), Type::Contiguous(parent.type.dtype, {elements}));
     Node tail{"aten.slice.Tensor", {Ref{all}, Dim(0), Dim(start), elements, Dim(1)}};
-    args[0] = Ref{AddViewNode(graph_, std::move(tail),
-                              Type::Contiguous(parent.type.dtype, {elements - Dim(start)}))};
+    args[0] = Ref{AddViewNode(graph_, std::move(tail), Type::Contiguous(parent.type.dtype, {elements - Dim(start)}))};
     return {};
   }
 
@@ -397,8 +408,7 @@ class Importer {
       const Type type = Type::Contiguous(DType::kBool, graph_.type(value).sizes);
       const NodeId same = graph_.AddNode(MakeNode(call, op, std::move(pair)), {type});
       const NodeId all =
-          graph_.AddNode({"aten.all", {Ref{graph_.node(same).results[0]}}},
-                         {Type::Contiguous(DType::kBool, {})});
+          graph_.AddNode({"aten.all", {Ref{graph_.node(same).results[0]}}}, {Type::Contiguous(DType::kBool, {})});
       value = graph_.node(all).results[0];
     } else if (call.operands.size() != 1 || !graph_.type(value).Elements().is_one()) {
       return Error(Code::kUnsupported, "returns a number Ingot cannot compare again");
@@ -418,8 +428,7 @@ class Importer {
 
   /// Whether an operand that is not the written one shows elements of it. An operand that is the
   /// written tensor, element by element, is read before it is written.
-  bool ReadsWhatItWrites(const StepCall& call, const std::string& op,
-                         const std::vector<uint32_t>& written) const {
+  bool ReadsWhatItWrites(const StepCall& call, const std::string& op, const std::vector<uint32_t>& written) const {
     const OpInfo* info = FindOp(op);
     const bool is_pointwise = info != nullptr && info->op_class == OpClass::kPointwise;
     bool reads = false;
@@ -430,8 +439,7 @@ class Importer {
         for (uint32_t target : written) {
           const Meta& write = recording_.meta(target);
           const bool is_same = read.offset == write.offset && read.type == write.type;
-          reads |= read.storage == write.storage && !(is_pointwise && is_same) &&
-                   MayOverlap(read, write);
+          reads |= read.storage == write.storage && !(is_pointwise && is_same) && MayOverlap(read, write);
         }
       });
     }
@@ -457,8 +465,7 @@ class Importer {
       ForEachId(call.args[position], [&](uint32_t id) { written.push_back(id); });
     }
     if (ReadsWhatItWrites(call, form->op, written)) {
-      return Error(Code::kUnsupported,
-                   "reads memory that it also writes: what it finds there depends on the order");
+      return Error(Code::kUnsupported, "reads memory that it also writes: what it finds there depends on the order");
     }
     TRY_ASSIGN(std::vector<Arg> args, UseArgs(call));
     if (!in_place) {

@@ -126,8 +126,7 @@ TEST(ImportRecording, RebuildsTheBaseOfAWrittenView) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {4, 6});
   const uint32_t row = r.View("aten::select.int", Args(V(x), I(0), I(1)), {6}, {1}, 6);
-  const uint32_t part =
-      r.View("aten::slice.Tensor", Args(V(row), I(0), I(2), I(4), I(1)), {2}, {1}, 8);
+  const uint32_t part = r.View("aten::slice.Tensor", Args(V(row), I(0), I(2), I(4), I(1)), {2}, {1}, 8);
   const uint32_t turned = r.View("aten::t", Args(V(x)), {6, 4}, {1, 6});
   r.InPlace("aten::fill_.Scalar", Args(V(part), NumberOf(7.0)));
   const uint32_t y = r.Fresh(DType::kF32, {6, 4}, {1, 6});
@@ -332,21 +331,17 @@ TEST(ImportRecording, SaysWhyItRefuses) {
       {"unsupported: step 0 (aten::batch_norm): updates running statistics",
        [](auto& r, uint32_t x) {
          const uint32_t y = r.Fresh(DType::kF32, {2, 2});
-         r.Step("aten::batch_norm", Args(V(x), Nil(), Nil(), V(x), V(x), B(true), F(0.1), F(1e-5)),
-                Args(V(y)));
+         r.Step("aten::batch_norm", Args(V(x), Nil(), Nil(), V(x), V(x), B(true), F(0.1), F(1e-5)), Args(V(y)));
        }},
       {"unsupported: step 1 (aten::neg_): written tensor is, or is a view of, one that names",
        [](auto& r, uint32_t x) {
-         const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)),
-                                   {5, 2, 2}, {0, 2, 1});
+         const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)), {5, 2, 2}, {0, 2, 1});
          r.InPlace("aten::neg_", Args(V(y)));
        }},
       {"unsupported: step 2 (aten::neg_): written tensor is, or is a view of, one that names",
        [](auto& r, uint32_t x) {
-         const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)),
-                                   {5, 2, 2}, {0, 2, 1});
-         const uint32_t z = r.View("aten::slice.Tensor", Args(V(y), I(0), I(0), I(1), I(1)),
-                                   {1, 2, 2}, {0, 2, 1});
+         const uint32_t y = r.View("aten::expand", Args(V(x), IntList({5, 2, 2}), B(false)), {5, 2, 2}, {0, 2, 1});
+         const uint32_t z = r.View("aten::slice.Tensor", Args(V(y), I(0), I(0), I(1), I(1)), {1, 2, 2}, {0, 2, 1});
          r.InPlace("aten::neg_", Args(V(z)));
        }},
       {"unsupported: step 1 (aten::add_.Tensor): reads memory that it also writes",

@@ -56,8 +56,7 @@ class Lifter {
       : recording_(recording), imported_(imported), exact_(imported.graph), sizes_(InputSizes(imported.graph)) {}
 
   Result<Lifted> Run() {
-    if (!recording_.root().follows_sizes())
-      return Error(Code::kUnsupported, "the recording does not follow its sizes");
+    if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
     TRY(ReadSizedInts());
     for (size_t walk = 0; walk < kWalksMax; ++walk) {
       sizes_.BeginWalk();
@@ -144,8 +143,8 @@ class Lifter {
         }
       }
       const Type& exact = exact_.type(id);
-      for (const Dims& strides : {guards::ContiguousStrides(type.sizes),
-                                  guards::NestedStrides(type.sizes, exact.sizes, exact.strides)}) {
+      for (const Dims& strides :
+           {guards::ContiguousStrides(type.sizes), guards::NestedStrides(type.sizes, exact.sizes, exact.strides)}) {
         if (!Matches(strides, exact.strides, exact.sizes)) continue;
         type.strides = AsSeen(strides, exact);
         break;
@@ -195,8 +194,7 @@ class Lifter {
   static bool HasInts(const Node& node) {
     return std::ranges::any_of(node.args, [](const Arg& arg) {
       const auto* number = std::get_if<Number>(&arg);
-      return std::holds_alternative<Dim>(arg) ||
-             (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
+      return std::holds_alternative<Dim>(arg) || (std::holds_alternative<Dims>(arg) && !std::get<Dims>(arg).empty()) ||
              (number && std::holds_alternative<Dim>(number->value));
     });
   }
@@ -395,8 +393,8 @@ class Lifter {
     }
     if (node.op == "aten.contiguous") {
       const Dims strides = guards::ContiguousStrides(from.sizes);
-      const auto gap = std::ranges::find_if(
-          dims, [&](size_t d) { return sizes_.Seen(from.strides[d]) != sizes_.Seen(strides[d]); });
+      const auto gap =
+          std::ranges::find_if(dims, [&](size_t d) { return sizes_.Seen(from.strides[d]) != sizes_.Seen(strides[d]); });
       return gap != dims.end() && sizes_.NotEqual(from.strides[*gap], strides[*gap]);
     }
     // Where two dims do not lie together in memory, a view would have to begin a dim.
@@ -514,9 +512,8 @@ class Lifter {
   bool IsPermuted(const Node& node) const {
     bool is_permuted = false;
     ForEachOperand(node, [&](ValueId id) {
-      is_permuted |= !std::ranges::is_sorted(out_.type(id).strides, [&](const Dim& a, const Dim& b) {
-        return sizes_.Seen(a) > sizes_.Seen(b);
-      });
+      is_permuted |= !std::ranges::is_sorted(
+          out_.type(id).strides, [&](const Dim& a, const Dim& b) { return sizes_.Seen(a) > sizes_.Seen(b); });
     });
     return is_permuted;
   }
@@ -744,7 +741,7 @@ class Lifter {
   const Graph& exact_;
   Sizes sizes_;
   Graph out_;
-  std::vector<bool> lifted_;      ///< values whose types are those of this walk
+  std::vector<bool> lifted_;  ///< values whose types are those of this walk
   std::vector<bool> step_nodes_;  ///< steps that made a node
   std::unordered_map<uint64_t, uint32_t> sized_;
   Dims terms_;

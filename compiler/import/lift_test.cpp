@@ -11,11 +11,11 @@ namespace ingot::compiler {
 namespace {
 
 using namespace ingot::testing;  // NOLINT: the words of the builder
-using ::testing::HasSubstr;
-using ::testing::Not;
 using guards::DType;
 using proto::SizeOp;
 using proto::SizeRelation;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Found {
   std::string text, range, error;

@@ -16,9 +16,7 @@ constexpr size_t kNeighboursMax = 1024;
 Memories::Memories(const Recording& recording, Graph& graph)
     : recording_(recording), graph_(graph), cells_(recording.metas().size()) {}
 
-bool Memories::IsSource(uint32_t id) const {
-  return SourceOf(memories_[cells_[id].memory]).has_value();
-}
+bool Memories::IsSource(uint32_t id) const { return SourceOf(memories_[cells_[id].memory]).has_value(); }
 
 std::optional<size_t> Memories::SourceOf(const Memory& memory) const {
   const auto at = std::find(sources_.begin(), sources_.end(), memory.root);
@@ -103,9 +101,7 @@ Result<ValueId> Memories::Use(uint32_t id) {
   for (size_t i = stale.size(); i-- > 0;) {
     Cell& cell = cells_[stale[i]];
     const ValueId parent = cells_[cell.view->parent].value;
-    cell.value = cell.view->is_same() ? parent
-                                      : Replay(graph_, *cell.view, parent,
-                                               recording_.meta(stale[i]).type);
+    cell.value = cell.view->is_same() ? parent : Replay(graph_, *cell.view, parent, recording_.meta(stale[i]).type);
     cell.version = memories_[cell.memory].version;
   }
   return cells_[id].value;
@@ -113,16 +109,13 @@ Result<ValueId> Memories::Use(uint32_t id) {
 
 Status Memories::Write(uint32_t id, ValueId value) {
   const uint32_t memory = cells_[id].memory;
-  if (memories_[memory].tangled ||
-      tangled_storages_.count(recording_.meta(id).storage) != 0) {
-    return Error(Code::kUnsupported,
-                 "written memory is shared by tensors that are not views of each other");
+  if (memories_[memory].tangled || tangled_storages_.count(recording_.meta(id).storage) != 0) {
+    return Error(Code::kUnsupported, "written memory is shared by tensors that are not views of each other");
   }
   // Undoing the views one by one, a write to one of the places would not reach the others.
   for (uint32_t at = id;; at = cells_[at].view->parent) {
     if (HasInternalOverlap(recording_.meta(at).type)) {
-      return Error(Code::kUnsupported,
-                   "written tensor is, or is a view of, one that names an element of memory twice");
+      return Error(Code::kUnsupported, "written tensor is, or is a view of, one that names an element of memory twice");
     }
     if (!cells_[at].view) break;
   }
@@ -136,8 +129,7 @@ Status Memories::Write(uint32_t id, ValueId value) {
       continue;
     }
     TRY_ASSIGN(const ValueId before, Use(parent));
-    TRY_ASSIGN(const ValueId after, Invert(graph_, view, recording_.meta(parent),
-                                           recording_.meta(at), before, now));
+    TRY_ASSIGN(const ValueId after, Invert(graph_, view, recording_.meta(parent), recording_.meta(at), before, now));
     updated.emplace_back(parent, after);
   }
   const uint64_t version = ++memories_[memory].version;
@@ -167,8 +159,7 @@ Result<std::vector<ValueId>> Memories::UseResults(std::span<const uint32_t> ids)
     }
     const auto [memory, known] = *tensors;
     const size_t source = SourceOf(memories_[memory]).value_or(graph_.inputs.size());
-    const bool is_constant =
-        source < graph_.inputs.size() && graph_.inputs[source].kind == InputKind::kConstant;
+    const bool is_constant = source < graph_.inputs.size() && graph_.inputs[source].kind == InputKind::kConstant;
     const bool is_callers = source < graph_.inputs.size() && !is_constant;
     // A caller gets a copy of a constant, which is part of the code; several tensors of its memory
     // are views of one copy.
@@ -208,8 +199,8 @@ std::optional<size_t> Memories::CallersAround(uint32_t id) const {
   const Meta& meta = recording_.meta(id);
   for (size_t i = 0; i < sources_.size(); ++i) {
     const Meta& other = recording_.meta(sources_[i]);
-    const bool meets = meta.storage == other.storage && meta.first_byte < other.end_byte &&
-                       other.first_byte < meta.end_byte;
+    const bool meets =
+        meta.storage == other.storage && meta.first_byte < other.end_byte && other.first_byte < meta.end_byte;
     if (meets && graph_.inputs[i].kind != InputKind::kConstant) return i;
   }
   return std::nullopt;

@@ -79,8 +79,7 @@ bool MayOverlap(const Meta& a, const Meta& b) {
   if (one.count > kCompared || other.count > kCompared) return true;
   const std::vector<int64_t> left = one.All(), right = other.All();
   std::vector<int64_t> both;
-  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
-                        std::back_inserter(both));
+  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(both));
   return !both.empty();
 }
 

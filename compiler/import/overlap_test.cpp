@@ -65,8 +65,8 @@ TEST(MayOverlap, AgreesWithThePlacesThemselves) {
       }
       places[k] = {all.begin(), all.end()};
     }
-    const bool overlap = std::any_of(places[0].begin(), places[0].end(),
-                                     [&](int64_t at) { return places[1].contains(at); });
+    const bool overlap =
+        std::any_of(places[0].begin(), places[0].end(), [&](int64_t at) { return places[1].contains(at); });
     EXPECT_EQ(MayOverlap(metas[0], metas[1]), overlap) << round;
     apart += overlap ? 0 : 1;
   }

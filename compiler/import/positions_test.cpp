@@ -107,10 +107,10 @@ TEST(Positions, OfAsStridedBeginWithItsOperand) {
   RecordingBuilder r;
   const uint32_t x = r.Input("x", DType::kF32, {12});
   const uint32_t tail = r.View("aten::slice.Tensor", Args(V(x), I(0), I(4), I(12), I(1)), {8}, {1}, 4);
-  const uint32_t windows = r.View("aten::as_strided", Args(V(tail), IntList({3, 4}), IntList({2, 1}), Nil()),
-                                  {3, 4}, {2, 1}, 4);
-  const uint32_t later = r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({3, 1}), I(6)),
-                                {2, 2}, {3, 1}, 6);
+  const uint32_t windows =
+      r.View("aten::as_strided", Args(V(tail), IntList({3, 4}), IntList({2, 1}), Nil()), {3, 4}, {2, 1}, 4);
+  const uint32_t later =
+      r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({3, 1}), I(6)), {2, 2}, {3, 1}, 6);
   EXPECT_EQ(Body(ImportRecording(r.Finish({windows, later}))), R"(  %0 = aten.slice.Tensor(%x, 0, 4, 12, 1) : f32[8]
   %1 = aten.as_strided(%0, [3, 4], [2, 1], none) : f32[3, 4] strides [2, 1]
   %2 = aten.view(%0, [8]) : f32[8]
@@ -128,8 +128,8 @@ TEST(Positions, OfAsStridedOutsideOfItsOperandAreRefused) {
     RecordingBuilder r;
     const uint32_t x = r.Input("x", DType::kF32, {12});
     const uint32_t tail = r.View("aten::slice.Tensor", Args(V(x), I(0), I(4), I(12), I(1)), {8}, {1}, 4);
-    const uint32_t part = r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({2, 1}), I(offset)),
-                                 {2, 2}, {2, 1}, offset);
+    const uint32_t part =
+        r.View("aten::as_strided", Args(V(tail), IntList({2, 2}), IntList({2, 1}), I(offset)), {2, 2}, {2, 1}, offset);
     EXPECT_THAT(Body(ImportRecording(r.Finish({part}))), HasSubstr("outside of its operand"));
   }
 }

@@ -67,9 +67,8 @@ std::optional<Dim> SizeOf(const Graph& graph, const GuardSet& claim, const Prope
 
 Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, size_t degree_max) {
   if (const size_t degree = DegreeOf(graph_template); degree > degree_max) {
-    return Error(Code::kUnsupported,
-                 fmt::format("the template has integers of degree {}, the range is proved up to {}", degree,
-                     degree_max));
+    return Error(Code::kUnsupported, fmt::format("the template has integers of degree {}, the range is proved up to {}",
+                                                 degree, degree_max));
   }
   TRY_ASSIGN(const GuardSet claim, GuardSet::Parse(range));
   for (const Property& property : claim.properties()) {
@@ -78,9 +77,8 @@ Result<GuardSet> RangeOf(const Graph& graph_template, std::string_view range, si
                                                graph_template.inputs.size()));
     }
   }
-  TRY_ASSIGN(const GuardSet over, claim.Substitute({}, [&](const Property& property) {
-    return *SizeOf(graph_template, claim, property);
-  }));
+  TRY_ASSIGN(const GuardSet over,
+             claim.Substitute({}, [&](const Property& property) { return *SizeOf(graph_template, claim, property); }));
   if (!over.IsOverSymbols()) {
     return Error(Code::kInvalid, fmt::format("range '{}' asks for more than sizes", range));
   }

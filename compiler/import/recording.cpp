@@ -15,9 +15,7 @@ constexpr size_t kRankMax = 64;
 /// times over, but must not unfold into more than a reader can hold.
 constexpr uint64_t kUnfoldFactor = 64;
 
-Error Corrupt(std::string message) {
-  return Error(Code::kCorrupt, "recording: " + std::move(message));
-}
+Error Corrupt(std::string message) { return Error(Code::kCorrupt, "recording: " + std::move(message)); }
 
 /// Range of bytes the elements lie in; false on overflow or negative strides.
 bool FindExtent(Meta& meta) {
@@ -29,8 +27,7 @@ bool FindExtent(Meta& meta) {
     int64_t reach = 0;
     if (stride < 0) return false;
     empty |= size == 0;
-    if (size > 0 && (__builtin_mul_overflow(size - 1, stride, &reach) ||
-                     __builtin_add_overflow(last, reach, &last))) {
+    if (size > 0 && (__builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last))) {
       return false;
     }
   }
@@ -114,8 +111,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
     return ints->Get(0);
   };
   switch (arg.kind()) {
-    case proto::ArgKind::None:
-      return Arg(None{});
+    case proto::ArgKind::None: return Arg(None{});
     case proto::ArgKind::Value: {
       TRY_ASSIGN(const int64_t id, one());
       TRY_ASSIGN(const uint32_t value, CheckId(id));
@@ -139,8 +135,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
     case proto::ArgKind::Float:
       if (float_count != 1) return Corrupt("a float argument without its value");
       return Arg(floats->Get(0));
-    case proto::ArgKind::String:
-      return Arg(Name(arg.text() ? arg.text()->str() : ""));
+    case proto::ArgKind::String: return Arg(Name(arg.text() ? arg.text()->str() : ""));
     case proto::ArgKind::DType: {
       TRY_ASSIGN(const int64_t value, one());
       if (value < 0 || value > static_cast<int64_t>(DType::kC128)) {
@@ -160,11 +155,9 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
       }
       return Arg(std::move(list));
     }
-    case proto::ArgKind::IntList:
-      return Arg(int_count ? Dims(ints->begin(), ints->end()) : Dims());
+    case proto::ArgKind::IntList: return Arg(int_count ? Dims(ints->begin(), ints->end()) : Dims());
     case proto::ArgKind::FloatList:
-      return Arg(float_count ? std::vector<double>(floats->begin(), floats->end())
-                             : std::vector<double>());
+      return Arg(float_count ? std::vector<double>(floats->begin(), floats->end()) : std::vector<double>());
     case proto::ArgKind::BoolList: {
       std::vector<bool> list;
       for (size_t i = 0; i < int_count; ++i) list.push_back(ints->Get(i) != 0);

@@ -17,9 +17,7 @@ constexpr size_t kSymbolsMax = 64;
 
 Error Differs(std::string what) { return Error(Code::kUnsupported, std::move(what)); }
 
-bool SameBits(double a, double b) {
-  return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
-}
+bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
 
 /// Whether memory is walked in the same order. Strides of two orders fit polynomials too, which hold for no third size.
 bool HaveOneOrder(const Type& a, const Type& b) {
@@ -43,8 +41,8 @@ class Unifier {
 
   Result<Graph> Run() {
     if (out_.symbols.size() > kSymbolsMax) {
-      return Differs(fmt::format("{} different input sizes, at most {} can be symbols",
-                                 out_.symbols.size(), kSymbolsMax));
+      return Differs(
+          fmt::format("{} different input sizes, at most {} can be symbols", out_.symbols.size(), kSymbolsMax));
     }
     out_.name = a_.name;
     if (a_.eager_numerics != b_.eager_numerics) return Differs("one rounds as eager does, the other does not");
@@ -110,8 +108,8 @@ class Unifier {
 
   Status AddNode(const Node& a, const Node& b) {
     if (a.op != b.op) return Differs("the other graph has " + b.op);
-    if (a.args.size() != b.args.size() || a.results.size() != b.results.size() ||
-        a.effects != b.effects || a.inplace != b.inplace) {
+    if (a.args.size() != b.args.size() || a.results.size() != b.results.size() || a.effects != b.effects ||
+        a.inplace != b.inplace) {
       return Differs("arguments, results or effects differ in number or kind");
     }
     Node node{a.op};
@@ -133,8 +131,8 @@ class Unifier {
     std::vector<Type> types;
     for (size_t i = 0; i < a.results.size(); ++i) {
       const bool known = inferred && inferred->size() == a.results.size();
-      Result<Type> type = UnifyTypes(a_.type(a.results[i]), b_.type(b.results[i]), hints,
-                                     known ? &(*inferred)[i] : nullptr);
+      Result<Type> type =
+          UnifyTypes(a_.type(a.results[i]), b_.type(b.results[i]), hints, known ? &(*inferred)[i] : nullptr);
       if (!type) return std::move(type).error().Wrap(fmt::format("result {}", i));
       types.push_back(*std::move(type));
     }
@@ -179,8 +177,8 @@ class Unifier {
   Result<Dim> UnifyDims(const Dim& a, const Dim& b, std::span<const Dim> hints) {
     std::optional<Dim> dim = fitter_.Fit(a.const_value(), b.const_value(), hints);
     if (!dim) {
-      return Differs(fmt::format("{} and {} fit no polynomial over the input sizes that differ",
-                                 a.const_value(), b.const_value()));
+      return Differs(fmt::format("{} and {} fit no polynomial over the input sizes that differ", a.const_value(),
+                                 b.const_value()));
     }
     return *std::move(dim);
   }
@@ -245,8 +243,7 @@ class Unifier {
     return Arg(std::move(out));
   }
 
-  Result<Type> UnifyTypes(const Type& a, const Type& b, std::span<const Dim> hints,
-                          const Inferred* inferred) {
+  Result<Type> UnifyTypes(const Type& a, const Type& b, std::span<const Dim> hints, const Inferred* inferred) {
     if (a.dtype != b.dtype || a.rank() != b.rank()) {
       return Differs(Print(a) + " and " + Print(b));
     }
@@ -279,8 +276,8 @@ class Unifier {
     return dims;
   }
 
-  Result<Dims> UnifyStrides(const Dims& sizes, const Type& a, const Type& b,
-                            std::span<const Dim> hints, const Inferred* inferred) {
+  Result<Dims> UnifyStrides(const Dims& sizes, const Type& a, const Type& b, std::span<const Dim> hints,
+                            const Inferred* inferred) {
     if (inferred && inferred->strides && AllMatch(*inferred->strides, a.strides, b.strides)) {
       return *inferred->strides;
     }

@@ -34,8 +34,8 @@ Graph Attention(int64_t b, int64_t s) {
   return %7, %8
 }}
 )",
-      fmt::arg("b", b), fmt::arg("s", s), fmt::arg("p", s * 384), fmt::arg("n", b * s),
-      fmt::arg("t", s * s), fmt::arg("last", s - 1)));
+      fmt::arg("b", b), fmt::arg("s", s), fmt::arg("p", s * 384), fmt::arg("n", b * s), fmt::arg("t", s * s),
+      fmt::arg("last", s - 1)));
 }
 
 constexpr std::string_view kAttentionTemplate = R"(graph @forward(
@@ -82,8 +82,7 @@ TEST(Unify, UsesOneSymbolWhereOneSizeDiffers) {
 TEST(Unify, WidensAnInstance) {
   const Result<Graph> narrow = Unify(Attention(4, 128), Attention(4, 64));
   ASSERT_TRUE(narrow);
-  const Result<Graph> wide =
-      Unify(Instantiate(*narrow, std::vector<int64_t>{128}), Attention(2, 96));
+  const Result<Graph> wide = Unify(Instantiate(*narrow, std::vector<int64_t>{128}), Attention(2, 96));
   ASSERT_TRUE(wide) << wide.error().ToText();
   ExpectInstance(*wide, Attention(4, 64));
 }
@@ -116,29 +115,21 @@ struct Pair {
 };
 
 TEST(Unify, SaysWhereGraphsPart) {
-  constexpr const char* kHead =
-      "graph @f(%x: f32[{}], %c: u8[1] constant \"0{}\") {{ {} return %0 }}";
+  constexpr const char* kHead = "graph @f(%x: f32[{}], %c: u8[1] constant \"0{}\") {{ {} return %0 }}";
   const Pair kCases[] = {
-      {"node 0 (aten.f): the other graph has aten.g", "%0 = aten.f(%x) : f32[]",
-       "%0 = aten.g(%x) : f32[]"},
-      {"node 0 (aten.f): argument 0: uses different values", "%0 = aten.f(%x) : f32[]",
-       "%0 = aten.f(%c) : f32[]"},
-      {"node 0 (aten.f): argument 0: is 0.5 and 0.25", "%0 = aten.f(0.5) : f32[]",
-       "%0 = aten.f(0.25) : f32[]"},
+      {"node 0 (aten.f): the other graph has aten.g", "%0 = aten.f(%x) : f32[]", "%0 = aten.g(%x) : f32[]"},
+      {"node 0 (aten.f): argument 0: uses different values", "%0 = aten.f(%x) : f32[]", "%0 = aten.f(%c) : f32[]"},
+      {"node 0 (aten.f): argument 0: is 0.5 and 0.25", "%0 = aten.f(0.5) : f32[]", "%0 = aten.f(0.25) : f32[]"},
       {"node 0 (aten.f): argument 0: is a number of two values", "%0 = aten.f(number 0.5) : f32[]",
        "%0 = aten.f(number 0.25) : f32[]"},
-      {"node 0 (aten.f): argument 0: is \"a\" and \"b\"", "%0 = aten.f(\"a\") : f32[]",
-       "%0 = aten.f(\"b\") : f32[]"},
-      {"node 0 (aten.f): argument 0: is of two kinds", "%0 = aten.f(none) : f32[]",
-       "%0 = aten.f(true) : f32[]"},
+      {"node 0 (aten.f): argument 0: is \"a\" and \"b\"", "%0 = aten.f(\"a\") : f32[]", "%0 = aten.f(\"b\") : f32[]"},
+      {"node 0 (aten.f): argument 0: is of two kinds", "%0 = aten.f(none) : f32[]", "%0 = aten.f(true) : f32[]"},
       {"node 0 (aten.f): argument 0: is a list of two lengths", "%0 = aten.f([1]) : f32[]",
        "%0 = aten.f([1, 2]) : f32[]"},
-      {"node 0 (aten.f): argument 0: 1000003 and 7 fit no polynomial",
-       "%0 = aten.f(1000003) : f32[]", "%0 = aten.f(7) : f32[]"},
-      {"node 0 (aten.f): result 0: f32[] and f32[1]", "%0 = aten.f(%x) : f32[]",
-       "%0 = aten.f(%x) : f32[1]"},
-      {"1 nodes and 2 nodes", "%0 = aten.f(%x) : f32[]",
-       "%0 = aten.f(%x) : f32[] %1 = aten.f(%x) : f32[]"},
+      {"node 0 (aten.f): argument 0: 1000003 and 7 fit no polynomial", "%0 = aten.f(1000003) : f32[]",
+       "%0 = aten.f(7) : f32[]"},
+      {"node 0 (aten.f): result 0: f32[] and f32[1]", "%0 = aten.f(%x) : f32[]", "%0 = aten.f(%x) : f32[1]"},
+      {"1 nodes and 2 nodes", "%0 = aten.f(%x) : f32[]", "%0 = aten.f(%x) : f32[] %1 = aten.f(%x) : f32[]"},
   };
   for (const Pair& pair : kCases) {
     const Result<Graph> unified = Unify(MustParse(fmt::format(fmt::runtime(kHead), 64, 1, pair.a)),

@@ -12,10 +12,10 @@ namespace {
 
 // Views that only name the same elements in the same order by other sizes.
 constexpr std::string_view kReshapes[] = {
-    "aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze",
-    "aten.squeeze.dim", "aten.squeeze.dims", "aten.flatten.using_ints", "aten.unflatten.int",
-    "aten.view_as", "aten.reshape_as", "aten.ravel", "aten._reshape_alias", "aten.contiguous",
-    "aten.alias", "aten.detach", "aten.lift_fresh",
+    "aten.view",        "aten.reshape",      "aten._unsafe_view",       "aten.unsqueeze",     "aten.squeeze",
+    "aten.squeeze.dim", "aten.squeeze.dims", "aten.flatten.using_ints", "aten.unflatten.int", "aten.view_as",
+    "aten.reshape_as",  "aten.ravel",        "aten._reshape_alias",     "aten.contiguous",    "aten.alias",
+    "aten.detach",      "aten.lift_fresh",
 };
 
 std::optional<int64_t> IntArg(const std::vector<Arg>& args, size_t i) {
@@ -80,8 +80,7 @@ std::optional<std::vector<size_t>> Permutation(const TakenView& view, size_t ran
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), 0);
   std::optional<size_t> a, b;
-  if (view.op == "aten.transpose.int" || view.op == "aten.swapaxes" ||
-      view.op == "aten.swapdims") {
+  if (view.op == "aten.transpose.int" || view.op == "aten.swapaxes" || view.op == "aten.swapdims") {
     a = DimArg(view.args, 1, rank), b = DimArg(view.args, 2, rank);
   } else if (view.op == "aten.t" && rank == 2) {
     a = 0, b = 1;
@@ -94,8 +93,7 @@ std::optional<std::vector<size_t>> Permutation(const TakenView& view, size_t ran
     const Dims* dims = std::get_if<Dims>(&view.args[1]);
     if (!dims || dims->size() != rank) return std::nullopt;
     for (size_t i = 0; i < rank; ++i) {
-      const std::optional<size_t> dim =
-          (*dims)[i].is_const() ? WrapDim((*dims)[i].const_value(), rank) : std::nullopt;
+      const std::optional<size_t> dim = (*dims)[i].is_const() ? WrapDim((*dims)[i].const_value(), rank) : std::nullopt;
       if (!dim) return std::nullopt;
       order[i] = *dim;
     }
@@ -107,13 +105,12 @@ std::optional<std::vector<size_t>> Permutation(const TakenView& view, size_t ran
 }
 
 /// The scatter operator that puts a value back where the view took it, by name and arguments.
-std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, const Meta& meta,
-                              ValueId parent, ValueId value) {
+std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
+                              ValueId value) {
   Node node;
   node.args = {Ref{parent}, Ref{value}};
   const size_t rank = parent_meta.type.rank();
-  if (view.op == "aten.slice.Tensor" || view.op == "aten.select.int" ||
-      view.op == "aten.diagonal") {
+  if (view.op == "aten.slice.Tensor" || view.op == "aten.select.int" || view.op == "aten.diagonal") {
     node.op = view.op == "aten.slice.Tensor" ? "aten.slice_scatter"
               : view.op == "aten.select.int" ? "aten.select_scatter"
                                              : "aten.diagonal_scatter";
@@ -136,16 +133,14 @@ std::optional<Node> ScatterOf(const TakenView& view, const Meta& parent_meta, co
 
 /// Any view by its geometry, where it begins with its parent: offsets of as_strided count from the
 /// start of a storage, and what lies there before the parent differs from call to call.
-Result<Node> StridedScatter(const Graph& graph, const TakenView& view, const Meta& parent_meta,
-                            const Meta& meta, ValueId parent, ValueId value) {
+Result<Node> StridedScatter(const Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
+                            ValueId parent, ValueId value) {
   if (parent_meta.offset != meta.offset || meta.type.dtype != parent_meta.type.dtype ||
-      graph.type(parent).strides != parent_meta.type.strides ||
-      HasInternalOverlap(parent_meta.type)) {
-    return Error(Code::kUnsupported, "written through a view by " + view.op +
-                                         " that cannot be undone; write to the tensor itself");
+      graph.type(parent).strides != parent_meta.type.strides || HasInternalOverlap(parent_meta.type)) {
+    return Error(Code::kUnsupported,
+                 "written through a view by " + view.op + " that cannot be undone; write to the tensor itself");
   }
-  return Node{"aten.as_strided_scatter",
-              {Ref{parent}, Ref{value}, meta.type.sizes, meta.type.strides, None{}}};
+  return Node{"aten.as_strided_scatter", {Ref{parent}, Ref{value}, meta.type.sizes, meta.type.strides, None{}}};
 }
 
 }  // namespace
@@ -169,8 +164,7 @@ ValueId AddViewNode(Graph& graph, Node node, Type type) {
   const NodeId id = graph.AddNode(std::move(node), {std::move(type)});
   const ValueId value = graph.node(id).results[0];
   const std::optional<std::vector<Inferred>> inferred = Infer(graph, graph.node(id));
-  if (inferred && inferred->size() == 1 && (*inferred)[0].strides &&
-      (*inferred)[0].sizes == graph.type(value).sizes) {
+  if (inferred && inferred->size() == 1 && (*inferred)[0].strides && (*inferred)[0].sizes == graph.type(value).sizes) {
     graph.value(value).type.strides = *(*inferred)[0].strides;
   }
   return value;
@@ -183,8 +177,8 @@ ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& 
   return AddViewNode(graph, std::move(node), type);
 }
 
-Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
-                       ValueId parent, ValueId value) {
+Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
+                       ValueId value) {
   if (std::optional<Node> scatter = ScatterOf(view, parent_meta, meta, parent, value)) {
     const NodeId id = graph.AddNode(*std::move(scatter), {graph.type(parent)});
     return graph.node(id).results[0];

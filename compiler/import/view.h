@@ -41,8 +41,8 @@ ValueId Replay(Graph& graph, const TakenView& view, ValueId parent, const Type& 
 /// The parent after `value` was written through the view: scatters into `parent`, or undoes the
 /// view where it keeps all elements. kUnsupported where neither is possible.
 /// `parent` is a recorded value with the sizes of `parent_meta`.
-Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta,
-                       ValueId parent, ValueId value);
+Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_meta, const Meta& meta, ValueId parent,
+                       ValueId value);
 
 /// Whether two indices may name the same element.
 bool HasInternalOverlap(const Type& type);

@@ -53,14 +53,13 @@ TEST(CanonicalBytes, TellsProgramsApart) {
   };
   std::vector<std::string> seen;
   for (const char* body : kBodies) {
-    const Graph graph = MustParse("graph @f(%x: f32[4], %c: f32[1] constant \"00000000\") {" +
-                                  std::string(body) + "}");
+    const Graph graph = MustParse("graph @f(%x: f32[4], %c: f32[1] constant \"00000000\") {" + std::string(body) + "}");
     const std::string bytes = CanonicalBytes(graph);
     for (size_t i = 0; i < seen.size(); ++i) EXPECT_NE(bytes, seen[i]) << kBodies[i] << body;
     seen.push_back(bytes);
   }
-  const Graph other = MustParse("graph @f(%x: f32[4], %c: f32[1] constant \"00000001\") {" +
-                                std::string(kBodies[0]) + "}");
+  const Graph other =
+      MustParse("graph @f(%x: f32[4], %c: f32[1] constant \"00000001\") {" + std::string(kBodies[0]) + "}");
   EXPECT_NE(CanonicalBytes(other), seen[0]);
 }
 

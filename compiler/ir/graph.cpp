@@ -87,8 +87,7 @@ int Graph::InputIndex(ValueId id) const {
   if (id >= values_.size() || values_[id].def != kNoNode) return -1;
   const uint32_t guess = values_[id].result;
   if (guess < inputs.size() && inputs[guess].value == id) return static_cast<int>(guess);
-  const auto place = std::find_if(inputs.begin(), inputs.end(),
-                                  [id](const Input& input) { return input.value == id; });
+  const auto place = std::find_if(inputs.begin(), inputs.end(), [id](const Input& input) { return input.value == id; });
   return place == inputs.end() ? -1 : static_cast<int>(place - inputs.begin());
 }
 

@@ -68,8 +68,8 @@ struct RefList {
 
 /// One argument of a node, in the order of the operator's schema with defaults filled in.
 /// Integers are Dims so that a template can make any of them depend on sizes.
-using Arg = std::variant<None, Ref, Number, bool, Dim, double, Name, DTypeArg, RefList, Dims,
-                         std::vector<double>, std::vector<bool>>;
+using Arg = std::variant<None, Ref, Number, bool, Dim, double, Name, DTypeArg, RefList, Dims, std::vector<double>,
+                         std::vector<bool>>;
 
 /// What a node does besides computing its results.
 enum Effect : uint8_t {

@@ -23,8 +23,7 @@ TEST(Graph, EditsKeepOrderAndUses) {
   const Type type = Type::Contiguous(DType::kF32, {4});
   const ValueId x = graph.AddInput(InputKind::kInput, "x", type);
   const NodeId silu = graph.AddNode({"aten.silu", {Ref{x}}}, {type});
-  const NodeId cat = graph.AddNode(
-      {"aten.cat", {RefList{{graph.node(silu).results[0], kNoValue}}, Dim(0)}}, {type});
+  const NodeId cat = graph.AddNode({"aten.cat", {RefList{{graph.node(silu).results[0], kNoValue}}, Dim(0)}}, {type});
   graph.outputs = {graph.node(cat).results[0], x};
   graph.writes = {{x, graph.node(silu).results[0]}};
   const NodeId relu = graph.InsertBefore(cat, {"aten.relu", {Ref{x}}}, {type});

@@ -332,8 +332,7 @@ class Parser {
 
 Result<Graph> Parse(std::string_view text) {
   if (text.size() > kTextBytesMax) {
-    return Error(Code::kInvalid, fmt::format("1:1: text of {} bytes, at most {} are read",
-                                             text.size(), kTextBytesMax));
+    return Error(Code::kInvalid, fmt::format("1:1: text of {} bytes, at most {} are read", text.size(), kTextBytesMax));
   }
   return Parser(text).Run();
 }

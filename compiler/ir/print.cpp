@@ -110,9 +110,7 @@ class Printer {
     return "%" + name->second;
   }
 
-  std::string TypeText(ValueId id) const {
-    return id < graph_.value_count() ? Print(graph_.type(id)) : "untyped";
-  }
+  std::string TypeText(ValueId id) const { return id < graph_.value_count() ? Print(graph_.type(id)) : "untyped"; }
 
   std::string InputText(const Input& input) const {
     const std::string& label = names_.at(input.value);
@@ -121,9 +119,7 @@ class Printer {
       case InputKind::kInput:
         if (input.name != label) out += " input " + Quote(input.name);
         break;
-      case InputKind::kWeight:
-        out += " weight " + Quote(input.name);
-        break;
+      case InputKind::kWeight: out += " weight " + Quote(input.name); break;
       case InputKind::kConstant:
         out += " constant " + Hex(input.data);
         if (input.name != label) out += " " + Quote(input.name);
@@ -134,9 +130,8 @@ class Printer {
 
   std::string SymbolText(size_t i) const {
     const SymbolSource& source = graph_.symbols[i];
-    const std::string input = source.input < graph_.inputs.size()
-                                  ? ValueText(graph_.inputs[source.input].value)
-                                  : fmt::format("%undefined_input_{}", source.input);
+    const std::string input = source.input < graph_.inputs.size() ? ValueText(graph_.inputs[source.input].value)
+                                                                  : fmt::format("%undefined_input_{}", source.input);
     return fmt::format("s{} = {}.dim({})", i, input, source.dim);
   }
 
@@ -194,29 +189,23 @@ class Printer {
       const Printer& p;
       std::string operator()(const None&) const { return "none"; }
       std::string operator()(const Ref& a) const { return p.ValueText(a.id); }
-      std::string operator()(const Number& a) const {
-        return "number " + std::visit(*this, a.value);
-      }
+      std::string operator()(const Number& a) const { return "number " + std::visit(*this, a.value); }
       std::string operator()(bool a) const { return a ? "true" : "false"; }
       std::string operator()(const Dim& a) const { return a.ToText(); }
       std::string operator()(double a) const { return DoubleText(a); }
       std::string operator()(const Name& a) const { return Quote(a); }
-      std::string operator()(const DTypeArg& a) const {
-        return "dtype " + std::string(guards::NameOf(a.dtype));
-      }
+      std::string operator()(const DTypeArg& a) const { return "dtype " + std::string(guards::NameOf(a.dtype)); }
       // An empty list does not show what it is a list of; integers need no word.
       std::string operator()(const RefList& a) const {
-        return (a.ids.empty() ? "refs " : "") + ListText(a.ids, [this](ValueId id) {
-          return id == kNoValue ? "none" : p.ValueText(id);
-        });
+        return (a.ids.empty() ? "refs " : "") +
+               ListText(a.ids, [this](ValueId id) { return id == kNoValue ? "none" : p.ValueText(id); });
       }
       std::string operator()(const Dims& a) const { return DimsText(a); }
       std::string operator()(const std::vector<double>& a) const {
         return (a.empty() ? "floats " : "") + ListText(a, DoubleText);
       }
       std::string operator()(const std::vector<bool>& a) const {
-        return (a.empty() ? "bools " : "") +
-               ListText(a, [](bool b) { return std::string(b ? "true" : "false"); });
+        return (a.empty() ? "bools " : "") + ListText(a, [](bool b) { return std::string(b ? "true" : "false"); });
       }
     };
     return std::visit(Visitor{*this}, arg);

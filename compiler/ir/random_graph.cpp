@@ -36,8 +36,8 @@ class Maker {
   DType AnyDType() { return static_cast<DType>(Pick(12)); }
 
   int64_t AnyInteger() {
-    constexpr int64_t kEdges[] = {0, 1, -1, 4096, std::numeric_limits<int64_t>::max(),
-                                  std::numeric_limits<int64_t>::min()};
+    constexpr int64_t kEdges[] = {
+        0, 1, -1, 4096, std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
     return Pick(2) ? kEdges[Pick(6)] : Pick(100);
   }
 
@@ -51,7 +51,13 @@ class Maker {
   Dim AnySymbol() { return Dim::Symbol(static_cast<uint16_t>(Pick(graph_.symbols.size()))); }
 
   double AnyDouble() {
-    constexpr double kEdges[] = {0.0, -0.0, 2.0, 1e300, 5e-324, 0.1, 1e16,
+    constexpr double kEdges[] = {0.0,
+                                 -0.0,
+                                 2.0,
+                                 1e300,
+                                 5e-324,
+                                 0.1,
+                                 1e16,
                                  std::numeric_limits<double>::infinity(),
                                  -std::numeric_limits<double>::infinity(),
                                  std::numeric_limits<double>::quiet_NaN()};
@@ -59,8 +65,7 @@ class Maker {
   }
 
   std::string AnyName() {
-    constexpr const char* kNames[] = {"x", "x", "x_2", "self.w", "", "0", "a\"b\\c\n\x01",
-                                      "\xc3\xa4"};
+    constexpr const char* kNames[] = {"x", "x", "x_2", "self.w", "", "0", "a\"b\\c\n\x01", "\xc3\xa4"};
     return kNames[Pick(8)];
   }
 
@@ -110,9 +115,8 @@ class Maker {
       case 10: return ListOf<std::vector<double>>([this] { return AnyDouble(); });
       case 11: return ListOf<std::vector<bool>>([this] { return Pick(2) == 0; });
       default:
-        return RefList{ListOf<std::vector<ValueId>>([this] {
-          return graph_.value_count() == 0 || Pick(3) == 0 ? kNoValue : AnyValue();
-        })};
+        return RefList{ListOf<std::vector<ValueId>>(
+            [this] { return graph_.value_count() == 0 || Pick(3) == 0 ? kNoValue : AnyValue(); })};
     }
   }
 
@@ -155,8 +159,6 @@ Graph RandomGraph(std::mt19937_64& random) {
   return RandomGraph(random, kOps);
 }
 
-Graph RandomGraph(std::mt19937_64& random, std::span<const std::string_view> ops) {
-  return Maker(random, ops).Run();
-}
+Graph RandomGraph(std::mt19937_64& random, std::span<const std::string_view> ops) { return Maker(random, ops).Run(); }
 
 }  // namespace ingot::compiler

@@ -105,8 +105,7 @@ Result<std::string> Scanner::Quoted() {
     if (escape.size() >= 2 && (escape[1] == '"' || escape[1] == '\\')) {
       out += escape[1];
       at_ += 2;
-    } else if (escape.size() == 4 && escape[1] == 'x' && HexDigit(escape[2]) >= 0 &&
-               HexDigit(escape[3]) >= 0) {
+    } else if (escape.size() == 4 && escape[1] == 'x' && HexDigit(escape[2]) >= 0 && HexDigit(escape[3]) >= 0) {
       out += static_cast<char>(HexDigit(escape[2]) * 16 + HexDigit(escape[3]));
       at_ += 4;
     } else {
@@ -215,8 +214,7 @@ bool Scanner::DoubleAhead() {
   }
   size_t digits = 0;
   while (digits < rest.size() && IsDigit(rest[digits])) ++digits;
-  return digits > 0 && digits < rest.size() &&
-         (rest[digits] == '.' || rest[digits] == 'e' || rest[digits] == 'E');
+  return digits > 0 && digits < rest.size() && (rest[digits] == '.' || rest[digits] == 'e' || rest[digits] == 'E');
 }
 
 Result<double> Scanner::ReadDouble() {

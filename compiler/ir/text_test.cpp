@@ -47,8 +47,7 @@ TEST(Print, PutsAShortSignatureOnOneLine) {
 }
 
 TEST(Print, RenumbersValues) {
-  const Result<Graph> graph =
-      Parse("graph @f(%x: f32[]) { %tmp = aten.silu(%x) : f32[] return %tmp }");
+  const Result<Graph> graph = Parse("graph @f(%x: f32[]) { %tmp = aten.silu(%x) : f32[] return %tmp }");
   ASSERT_TRUE(graph) << graph.error().ToText();
   EXPECT_THAT(Print(*graph), HasSubstr("%0 = aten.silu(%x) : f32[]\n  return %0\n"));
 }
@@ -100,9 +99,9 @@ TEST(Parse, AnswersEveryBitFlip) {
 }
 
 TEST(Parse, AnswersRandomBytes) {
-  constexpr std::string_view kWords[] = {"graph", "@", "f", "(", ")", "%x", ":", "f32", "[", "]",
-                                         "{", "}", "return", "write", "=", "s0", "4", "*", ",",
-                                         "symbols", "aten.silu", "number", "\"", "-", ".", "\xff"};
+  constexpr std::string_view kWords[] = {"graph", "@",       "f",         "(",      ")",     "%x", ":",  "f32", "[",
+                                         "]",     "{",       "}",         "return", "write", "=",  "s0", "4",   "*",
+                                         ",",     "symbols", "aten.silu", "number", "\"",    "-",  ".",  "\xff"};
   for (uint64_t seed = 0; seed < 20000; ++seed) {
     std::mt19937_64 random(seed);
     std::string text = seed % 2 ? "graph @f(%x: f32[4, " : "";
@@ -152,8 +151,8 @@ TEST(Parse, RefusesSizesWhoseProductExplodes) {
   }
   std::string sizes = sum;
   for (int i = 0; i < 20; ++i) sizes += ", " + sum;
-  const Result<Graph> graph = Parse("graph @f(" + inputs + "%y: f32[" + sizes + "]) symbols(" +
-                                    symbols + ") { return }");
+  const Result<Graph> graph =
+      Parse("graph @f(" + inputs + "%y: f32[" + sizes + "]) symbols(" + symbols + ") { return }");
   ASSERT_FALSE(graph);
   EXPECT_THAT(graph.error().message(), HasSubstr("product of sizes is too long"));
 }

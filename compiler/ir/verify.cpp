@@ -53,8 +53,7 @@ class Verifier {
   Problem CheckDim(const Dim& dim) const {
     for (const Dim::Term& term : dim.terms()) {
       if (!term.symbols.empty() && term.symbols.back() >= graph_.symbols.size()) {
-        return fmt::format("s{} is not one of the graph's {} symbols", term.symbols.back(),
-                           graph_.symbols.size());
+        return fmt::format("s{} is not one of the graph's {} symbols", term.symbols.back(), graph_.symbols.size());
       }
     }
     return std::nullopt;
@@ -188,8 +187,7 @@ class Verifier {
       const Type& to = graph_.type(write.target);
       const Type& from = graph_.type(write.value);
       if (to.dtype != from.dtype || to.sizes != from.sizes) {
-        return fmt::format("input \"{}\" of {} is written with {}", input.name, Print(to),
-                           Print(from));
+        return fmt::format("input \"{}\" of {} is written with {}", input.name, Print(to), Print(from));
       }
     }
     return std::nullopt;

@@ -46,7 +46,11 @@ TEST(Verify, NamesEveryBrokenRule) {
       {"own its result", [](Graph& g) { g.node(1).results[0] = g.node(0).results[0]; }},
       {"without a value", [](Graph& g) { g.node(1).results[0] = 1000; }},
       {"argument it lacks", [](Graph& g) { g.node(1).inplace = 3; }},
-      {"is no tensor", [](Graph& g) { g.node(1).args.push_back(3.0); g.node(1).inplace = 1; }},
+      {"is no tensor",
+       [](Graph& g) {
+         g.node(1).args.push_back(3.0);
+         g.node(1).inplace = 1;
+       }},
       {"neither guard.equal", [](Graph& g) { g.node(3).args[1] = 1.0; }},
       {"neither guard.equal", [](Graph& g) { g.node(3).op = "guard.odd"; }},
       {"with other effects", [](Graph& g) { g.node(3).effects = kGuard | kRandom; }},

@@ -71,24 +71,18 @@ TEST_P(ColumnFold, AgreesWithTheInterpreter) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ColumnFold,
-    testing::Values(Fold{ScalarOp::kReduceSum, DType::kF32, DType::kF32},
-                    Fold{ScalarOp::kReduceSum, DType::kBF16, DType::kF32},
-                    Fold{ScalarOp::kReduceSum, DType::kF64, DType::kF64},
-                    Fold{ScalarOp::kReduceSum, DType::kI64, DType::kI64},
-                    Fold{ScalarOp::kReduceProd, DType::kF32, DType::kF32},
-                    Fold{ScalarOp::kReduceProd, DType::kI32, DType::kI32},
-                    Fold{ScalarOp::kReduceMax, DType::kF32, DType::kF32},
-                    Fold{ScalarOp::kReduceMax, DType::kI8, DType::kI8},
-                    Fold{ScalarOp::kReduceMaxNumber, DType::kF16, DType::kF32},
-                    Fold{ScalarOp::kReduceMin, DType::kF64, DType::kF64},
-                    Fold{ScalarOp::kReduceMin, DType::kU8, DType::kU8},
-                    Fold{ScalarOp::kReduceAny, DType::kBool, DType::kBool},
-                    Fold{ScalarOp::kReduceAll, DType::kBool, DType::kBool},
-                    Fold{ScalarOp::kReduceArgMax, DType::kF32, DType::kF32},
-                    Fold{ScalarOp::kReduceArgMin, DType::kI32, DType::kI32}),
+    testing::Values(
+        Fold{ScalarOp::kReduceSum, DType::kF32, DType::kF32}, Fold{ScalarOp::kReduceSum, DType::kBF16, DType::kF32},
+        Fold{ScalarOp::kReduceSum, DType::kF64, DType::kF64}, Fold{ScalarOp::kReduceSum, DType::kI64, DType::kI64},
+        Fold{ScalarOp::kReduceProd, DType::kF32, DType::kF32}, Fold{ScalarOp::kReduceProd, DType::kI32, DType::kI32},
+        Fold{ScalarOp::kReduceMax, DType::kF32, DType::kF32}, Fold{ScalarOp::kReduceMax, DType::kI8, DType::kI8},
+        Fold{ScalarOp::kReduceMaxNumber, DType::kF16, DType::kF32},
+        Fold{ScalarOp::kReduceMin, DType::kF64, DType::kF64}, Fold{ScalarOp::kReduceMin, DType::kU8, DType::kU8},
+        Fold{ScalarOp::kReduceAny, DType::kBool, DType::kBool}, Fold{ScalarOp::kReduceAll, DType::kBool, DType::kBool},
+        Fold{ScalarOp::kReduceArgMax, DType::kF32, DType::kF32},
+        Fold{ScalarOp::kReduceArgMin, DType::kI32, DType::kI32}),
     [](const auto& info) {
-      return std::string(loop::TraitsOf(info.param.op).name) + "_" +
-             std::string(guards::NameOf(info.param.memory));
+      return std::string(loop::TraitsOf(info.param.op).name) + "_" + std::string(guards::NameOf(info.param.memory));
     });
 
 TEST(Columns, SoftmaxThroughARowBuffer) {
@@ -150,8 +144,7 @@ TEST(Columns, WithOperandsOfEveryPattern) {
   maker.Row();
   const Id row_weight = maker.Op(ScalarOp::kCast, DType::kF32, {maker.Load(of_row, KernelMaker::At({0, 1, 0}))});
   maker.Loop(columns.k);
-  Id x = maker.Op(ScalarOp::kAdd, DType::kF32,
-                  {maker.Load(in, columns.Here()), maker.Load(more, columns.Here())});
+  Id x = maker.Op(ScalarOp::kAdd, DType::kF32, {maker.Load(in, columns.Here()), maker.Load(more, columns.Here())});
   x = maker.Op(ScalarOp::kMul, DType::kF32, {x, maker.Load(of_j, KernelMaker::At({0, 0, 1}))});
   x = maker.Op(ScalarOp::kMul, DType::kF32, {x, row_weight});
   const Id position = maker.IndexValue(KernelMaker::At({0, 1, 3}));

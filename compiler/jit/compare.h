@@ -31,9 +31,7 @@ struct TestBuffer {
       loop::WriteElement(&bytes[i * guards::SizeOf(dtype)], dtype, value);
     }
   }
-  loop::Scalar At(size_t i) const {
-    return loop::ReadElement(&bytes[i * guards::SizeOf(dtype)], dtype);
-  }
+  loop::Scalar At(size_t i) const { return loop::ReadElement(&bytes[i * guards::SizeOf(dtype)], dtype); }
   size_t size() const { return bytes.size() / guards::SizeOf(dtype); }
 };
 
@@ -70,16 +68,16 @@ inline void ExpectClose(const TestBuffers& got, const TestBuffers& want) {
   for (size_t b = 0; b < want.size(); ++b) {
     for (size_t i = 0; i < want[b].size(); ++i) {
       const loop::Scalar x = got[b].At(i), y = want[b].At(i);
-      ASSERT_TRUE(Close(want[b].dtype, x, y)) << "buffer " << b << " element " << i << ": " << x.f
-                                              << "/" << x.i << ", interpreter " << y.f << "/" << y.i;
+      ASSERT_TRUE(Close(want[b].dtype, x, y))
+          << "buffer " << b << " element " << i << ": " << x.f << "/" << x.i << ", interpreter " << y.f << "/" << y.i;
     }
   }
 }
 
 /// Runs the compiled kernels (as a whole, and split in two row ranges) and the kernel's
 /// interpretation on the same random data, and compares every byte range they can write.
-inline void ExpectSameAsInterpreter(const TestKernel& test, const std::vector<int64_t>& symbols,
-                                    uint64_t seed, bool specials = true) {
+inline void ExpectSameAsInterpreter(const TestKernel& test, const std::vector<int64_t>& symbols, uint64_t seed,
+                                    bool specials = true) {
   const loop::Kernel& kernel = test.source();
   SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + loop::Print(kernel));
   std::mt19937_64 random(seed);
@@ -95,9 +93,7 @@ inline void ExpectSameAsInterpreter(const TestKernel& test, const std::vector<in
   });
   for (const CompiledKernel& compiled : test.compiled()) {
     SCOPED_TRACE(compiled.level());
-    const TestBuffers whole = After(start, [&](auto& p) {
-      ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0);
-    });
+    const TestBuffers whole = After(start, [&](auto& p) { ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0); });
     const TestBuffers split = After(start, [&](auto& p) {
       ASSERT_EQ(compiled.Run(p, symbols, 0, rows / 2), 0);
       ASSERT_EQ(compiled.Run(p, symbols, rows / 2, rows), 0);

@@ -270,9 +270,7 @@ double TimeBest(int rounds, const std::function<void()>& call) {
 Status Run(const Case& c, const Target& target) {
   TRY_ASSIGN(const loop::Kernel kernel, loop::Parse(c.text));
   TRY_ASSIGN(const Object object, GenerateObject(kernel, target));
-  const double compile = Time(21, [&] {
-    Ignore(GenerateObject(kernel, target), "timed only");
-  });
+  const double compile = Time(21, [&] { Ignore(GenerateObject(kernel, target), "timed only"); });
   const double link = Time(21, [&] { Ignore(LinkShared({&object, 1}), "timed only"); });
   TRY_ASSIGN(const std::unique_ptr<Jit> jit, Jit::Create());
   TRY(jit->Add(object));
@@ -295,9 +293,10 @@ Status Run(const Case& c, const Target& target) {
   const double run = Time(31, [&] { entry(&frame); });
   const double best = TimeBest(31, [&] { entry(&frame); });
   const double two = TimeThreads(entry, frame, 2, 101);
-  fmt::print("{:12} compile {:.2f} ms  link {:.2f} ms  object {} B  one thread {:.3f} ms"
-             " (best {:.3f})  two threads {:.3f} ms\n", c.name, 1e3 * compile, 1e3 * link,
-             object.bytes.size(), 1e3 * run, 1e3 * best, 1e3 * two);
+  fmt::print(
+      "{:12} compile {:.2f} ms  link {:.2f} ms  object {} B  one thread {:.3f} ms"
+      " (best {:.3f})  two threads {:.3f} ms\n",
+      c.name, 1e3 * compile, 1e3 * link, object.bytes.size(), 1e3 * run, 1e3 * best, 1e3 * two);
   return {};
 }
 

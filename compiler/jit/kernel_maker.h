@@ -62,8 +62,7 @@ struct KernelMaker {
   loop::Id Load(uint32_t buffer, loop::Index index, loop::Id predicate = loop::kNone) {
     return Access(loop::ScalarOp::kLoad, buffer, std::move(index), predicate, {});
   }
-  void Store(uint32_t buffer, loop::Index index, loop::Id value,
-             loop::Id predicate = loop::kNone) {
+  void Store(uint32_t buffer, loop::Index index, loop::Id value, loop::Id predicate = loop::kNone) {
     Access(loop::ScalarOp::kStore, buffer, std::move(index), predicate, {value});
   }
   loop::Id CheckedIndex(loop::Id value, loop::IndexCheck check, guards::Dim extent) {
@@ -83,8 +82,7 @@ struct KernelMaker {
     inst.op = op;
     inst.buffer = buffer;
     const size_t params = kernel.params.size();
-    inst.dtype = buffer < params ? kernel.params[buffer].dtype
-                                 : kernel.row_buffers[buffer - params].dtype;
+    inst.dtype = buffer < params ? kernel.params[buffer].dtype : kernel.row_buffers[buffer - params].dtype;
     inst.index = std::move(index);
     inst.predicate = predicate;
     inst.args = std::move(args);
@@ -114,8 +112,8 @@ class CompiledKernel {
     if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }
-  int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols,
-              int64_t row_begin, int64_t row_end) const {
+  int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols, int64_t row_begin,
+              int64_t row_end) const {
     if (entry_ == nullptr) return -1;
     std::vector<uint8_t> scratch(scratch_bytes_.Eval(symbols) + 64);
     void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);

@@ -108,8 +108,7 @@ TEST(Predicates, ConstantOverTheLoopGuardInvariantAccesses) {
   maker.Loop(n);
   const Id first = maker.Load(in, KernelMaker::At({n, 0}), flag);
   const Id each = maker.Load(in, KernelMaker::At({n, 1}), flag);
-  maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kAdd, DType::kF32, {first, each}),
-              flag);
+  maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kAdd, DType::kF32, {first, each}), flag);
   const TestKernel kernel(maker.kernel);
   for (const int64_t size : kSizes) ExpectSameAsInterpreter(kernel, {size}, 6);
 }
@@ -171,8 +170,7 @@ TEST(Gathers, RefuseARowOutOfRange) {
       for (const int32_t bad : wrong) {
         std::vector<int32_t> index = {1, 2, bad};
         std::vector<float> table(100), out(30);
-        EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 3),
-                  INGOT_KERNEL_INDEX_OUT_OF_RANGE);
+        EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 3), INGOT_KERNEL_INDEX_OUT_OF_RANGE);
         EXPECT_EQ(kernel.Run({index.data(), table.data(), out.data()}, {10}, 0, 2), 0);
       }
     }
@@ -180,8 +178,7 @@ TEST(Gathers, RefuseARowOutOfRange) {
 }
 
 /// Gathers by random indices of [low, 10), then with each index in turn replaced by one outside.
-void ExpectGathers(const loop::Kernel& source, const CompiledKernel& kernel, int64_t low,
-                   int64_t n) {
+void ExpectGathers(const loop::Kernel& source, const CompiledKernel& kernel, int64_t low, int64_t n) {
   const DType t = source.params[1].dtype;
   std::mt19937_64 random(n);
   TestBuffer table(t, 10, random, true);

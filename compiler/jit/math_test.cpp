@@ -40,16 +40,15 @@ const Function kFunctions[] = {
     {ScalarOp::kTanh, "tanh", [](Wide x, Wide) { return std::tanh(x); }, 2, 3, -10, 10},
     {ScalarOp::kErf, "erf", [](Wide x, Wide) { return std::erf(x); }, 2, 2, -5, 5},
     {ScalarOp::kSigmoid, "sigmoid",
-     [](Wide x, Wide) {
-       return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-     }, 2.5, 2.5, -100, 20},
+     [](Wide x, Wide) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 2.5, 2.5, -100, 20},
     {ScalarOp::kRsqrt, "rsqrt", [](Wide x, Wide) { return 1 / std::sqrt(x); }, 1.5, 1.5, 0, 100},
     {ScalarOp::kPow, "pow", [](Wide x, Wide y) { return std::pow(x, y); }, 1, 2, -3, 30, 2},
     {ScalarOp::kRem, "rem",
      [](Wide a, Wide b) {
        const Wide r = std::fmod(a, b);
        return r != 0 && std::signbit(r) != std::signbit(b) ? r + b : r;
-     }, 0.51, 0.51, -100, 100, 2},
+     },
+     0.51, 0.51, -100, 100, 2},
     {ScalarOp::kAtan2, "atan2", [](Wide y, Wide x) { return std::atan2(y, x); }, 1, 2, -3, 3, 2},
 };
 
@@ -57,11 +56,39 @@ template <typename T>
 std::vector<T> Arguments(const Function& f, std::mt19937_64& random, bool second) {
   constexpr T kInf = std::numeric_limits<T>::infinity();
   using L = std::numeric_limits<T>;
-  const std::vector<T> edges = {
-      T(0), T(-0.0), T(1), T(-1), T(0.5), T(2), T(-2), T(3), T(-3), kInf, -kInf, L::quiet_NaN(),
-      L::max(), L::lowest(), L::min(), -L::min(), L::denorm_min(), -L::denorm_min(), L::epsilon(),
-      T(1) + L::epsilon(), T(1) - L::epsilon() / 2, T(88.7), T(-87.4), T(-103.9), T(709.7),
-      T(-745), T(-708.5), T(1e5), T(1048576), T(1e9), T(1e22), T(3.1415926535897932), T(0.625)};
+  const std::vector<T> edges = {T(0),
+                                T(-0.0),
+                                T(1),
+                                T(-1),
+                                T(0.5),
+                                T(2),
+                                T(-2),
+                                T(3),
+                                T(-3),
+                                kInf,
+                                -kInf,
+                                L::quiet_NaN(),
+                                L::max(),
+                                L::lowest(),
+                                L::min(),
+                                -L::min(),
+                                L::denorm_min(),
+                                -L::denorm_min(),
+                                L::epsilon(),
+                                T(1) + L::epsilon(),
+                                T(1) - L::epsilon() / 2,
+                                T(88.7),
+                                T(-87.4),
+                                T(-103.9),
+                                T(709.7),
+                                T(-745),
+                                T(-708.5),
+                                T(1e5),
+                                T(1048576),
+                                T(1e9),
+                                T(1e22),
+                                T(3.1415926535897932),
+                                T(0.625)};
   std::vector<T> result;
   if (f.args == 2) {
     for (size_t i = 0; i < edges.size(); ++i) {
@@ -92,16 +119,14 @@ double UlpError(T got, Wide want) {
     if (got == rounded) return 0;
     // Within reach of overflow the neighbour is the largest number.
     const T largest = std::copysign(std::numeric_limits<T>::max(), rounded);
-    return std::isinf(rounded) ? (got == largest ? 1 : INFINITY)
-                               : (rounded == largest ? 1 : INFINITY);
+    return std::isinf(rounded) ? (got == largest ? 1 : INFINITY) : (rounded == largest ? 1 : INFINITY);
   }
   if (std::isnan(got)) return INFINITY;
   if (rounded == 0 && got == 0) return std::signbit(rounded) == std::signbit(got) ? 0 : INFINITY;
   int exponent = 0;
   std::frexp(std::abs(rounded), &exponent);
   const int last = std::max(exponent - std::numeric_limits<T>::digits,
-                            std::numeric_limits<T>::min_exponent -
-                                std::numeric_limits<T>::digits);
+                            std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits);
   return static_cast<double>(std::abs(static_cast<Wide>(got) - want) / std::ldexp(Wide(1), last));
 }
 
@@ -140,19 +165,15 @@ void CheckFunction(const Function& f, DType dtype, double bound) {
     }
     const std::string property = "ulp_" + std::string(NameOf(dtype)) + "_" + compiled.level();
     ::testing::Test::RecordProperty(property, std::to_string(worst));
-    EXPECT_LE(worst, bound) << compiled.level() << ": " << f.name << "(" << a[at] << ", " << b[at]
-                            << ") = " << out[at] << ", exactly " << exact[at];
+    EXPECT_LE(worst, bound) << compiled.level() << ": " << f.name << "(" << a[at] << ", " << b[at] << ") = " << out[at]
+                            << ", exactly " << exact[at];
   }
 }
 
 class InlinedMath : public ::testing::TestWithParam<Function> {};
 
-TEST_P(InlinedMath, StaysWithinItsBoundInF32) {
-  CheckFunction<float>(GetParam(), DType::kF32, GetParam().ulp_f32);
-}
-TEST_P(InlinedMath, StaysWithinItsBoundInF64) {
-  CheckFunction<double>(GetParam(), DType::kF64, GetParam().ulp_f64);
-}
+TEST_P(InlinedMath, StaysWithinItsBoundInF32) { CheckFunction<float>(GetParam(), DType::kF32, GetParam().ulp_f32); }
+TEST_P(InlinedMath, StaysWithinItsBoundInF64) { CheckFunction<double>(GetParam(), DType::kF64, GetParam().ulp_f64); }
 
 INSTANTIATE_TEST_SUITE_P(Functions, InlinedMath, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });

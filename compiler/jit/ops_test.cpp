@@ -2,8 +2,8 @@
 //
 // Every scalar operation, cast and reduction over its types and around the vector widths, against
 // the interpreter.
-#include "compiler/jit/compare.h"
 #include "compiler/loop/ops.h"
+#include "compiler/jit/compare.h"
 
 namespace ingot::compiler {
 namespace {
@@ -39,14 +39,11 @@ struct OpCase {
   ScalarOp op;
   DType dtype;
 };
-void PrintTo(const OpCase& c, std::ostream* out) {
-  *out << loop::TraitsOf(c.op).name << " " << NameOf(c.dtype);
-}
+void PrintTo(const OpCase& c, std::ostream* out) { *out << loop::TraitsOf(c.op).name << " " << NameOf(c.dtype); }
 
 std::vector<OpCase> AllCases() {
   std::vector<OpCase> cases;
-  for (int op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kReduceArgMin);
-       ++op) {
+  for (int op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kReduceArgMin); ++op) {
     for (const DType t : kRealTypes) {
       if (Accepts(loop::TraitsOf(static_cast<ScalarOp>(op)).cls, t)) {
         cases.push_back({static_cast<ScalarOp>(op), t});
@@ -68,8 +65,7 @@ loop::Kernel KernelOf(const OpCase& c) {
   std::vector<uint32_t> inputs;
   for (uint8_t i = 0; i < traits.args; ++i) {
     const bool is_condition = c.op == ScalarOp::kSelect && i == 0;
-    inputs.push_back(maker.Param(is_condition ? DType::kBool : c.dtype, ParamMode::kIn,
-                                 Dim(3) * extent));
+    inputs.push_back(maker.Param(is_condition ? DType::kBool : c.dtype, ParamMode::kIn, Dim(3) * extent));
   }
   const uint32_t out = maker.Param(result, ParamMode::kOut, is_reduce ? Dim(3) : Dim(3) * extent);
   maker.Loop(extent);

@@ -26,9 +26,8 @@ class RandomKernel {
   const loop::Kernel& kernel() const { return maker_.kernel; }
 
  private:
-  static constexpr DType kRealTypes[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI32,
-                                         DType::kI64,  DType::kF16, DType::kBF16, DType::kF32,
-                                         DType::kF32,  DType::kF32, DType::kF64};
+  static constexpr DType kRealTypes[] = {DType::kBool, DType::kU8,  DType::kI8,  DType::kI32, DType::kI64, DType::kF16,
+                                         DType::kBF16, DType::kF32, DType::kF32, DType::kF32, DType::kF64};
   // Strides are small and the extents at most kExtentMax, so every address lies within.
   static constexpr int64_t kElements = 4000;
   static constexpr int64_t kExtentMax = 70;
@@ -80,10 +79,9 @@ class RandomKernel {
       const Id mask = Pick(2) ? predicate : loop::kNone;
       values_.push_back(AsFloat(maker_.Load(p, strip(RandomIndex(false)), mask)));
     }
-    constexpr ScalarOp kBinary[] = {ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin,
-                                    ScalarOp::kMax};
+    constexpr ScalarOp kBinary[] = {ScalarOp::kAdd, ScalarOp::kSub, ScalarOp::kMul, ScalarOp::kMin, ScalarOp::kMax};
     constexpr ScalarOp kUnary[] = {ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kAbs,
-                                   ScalarOp::kNeg, ScalarOp::kSign, ScalarOp::kErf};
+                                   ScalarOp::kNeg,  ScalarOp::kSign,    ScalarOp::kErf};
     const int ops = 1 + Pick(6);
     for (int i = 0; i < ops; ++i) {
       if (Pick(2)) {
@@ -94,8 +92,8 @@ class RandomKernel {
     }
     const Id last = values_.back();
     if (is_loop && Pick(2)) {
-      constexpr ScalarOp kReduce[] = {ScalarOp::kReduceSum, ScalarOp::kReduceMax,
-                                      ScalarOp::kReduceMin, ScalarOp::kReduceMaxNumber};
+      constexpr ScalarOp kReduce[] = {ScalarOp::kReduceSum, ScalarOp::kReduceMax, ScalarOp::kReduceMin,
+                                      ScalarOp::kReduceMaxNumber};
       // Bounded, so that a cancelling sum cannot lose the tolerance.
       const Id bounded = maker_.Op(ScalarOp::kTanh, DType::kF32, {last});
       row_values_.push_back(maker_.Op(kReduce[Pick(4)], DType::kF32, {bounded}));
@@ -103,8 +101,7 @@ class RandomKernel {
     const DType out_type = Pick(2) ? DType::kF32 : DType::kBF16;
     const uint32_t out = maker_.Param(out_type, ParamMode::kInOut, kElements);
     const Id bounded = maker_.Op(ScalarOp::kTanh, DType::kF32, {last});
-    const Id stored = out_type == DType::kF32 ? bounded
-                                              : maker_.Op(ScalarOp::kCast, out_type, {bounded});
+    const Id stored = out_type == DType::kF32 ? bounded : maker_.Op(ScalarOp::kCast, out_type, {bounded});
     maker_.Store(out, strip(RandomIndex(true)), stored, Pick(2) ? predicate : loop::kNone);
     if (!is_loop) row_values_.push_back(bounded);
   }

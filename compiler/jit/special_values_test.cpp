@@ -26,10 +26,37 @@ constexpr DType kAll[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, 
 std::vector<Scalar> SpecialFloats() {
   using Float = std::numeric_limits<float>;
   std::vector<Scalar> values = {{NAN, 0}};
-  for (const double magnitude :
-       {0.0, 0x1p-149, double{Float::min()}, 0x1p-24, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 88.7, 127.5, 128.0,
-        255.5, 256.0, 32768.5, 65504.0, 65536.5, 0x1p23 + 0.5, 0x1p24 + 1, 0x1p31 - 1, 0x1p31, 0x1p31 + 0.5,
-        0x1p32 + 3, 0x1p53 + 1, 0x1p63, 0x1p64, 1e30, double{Float::max()}, double{Float::infinity()}}) {
+  for (const double magnitude : {0.0,
+                                 0x1p-149,
+                                 double{Float::min()},
+                                 0x1p-24,
+                                 0.25,
+                                 0.5,
+                                 1.0,
+                                 1.5,
+                                 2.0,
+                                 2.5,
+                                 3.0,
+                                 88.7,
+                                 127.5,
+                                 128.0,
+                                 255.5,
+                                 256.0,
+                                 32768.5,
+                                 65504.0,
+                                 65536.5,
+                                 0x1p23 + 0.5,
+                                 0x1p24 + 1,
+                                 0x1p31 - 1,
+                                 0x1p31,
+                                 0x1p31 + 0.5,
+                                 0x1p32 + 3,
+                                 0x1p53 + 1,
+                                 0x1p63,
+                                 0x1p64,
+                                 1e30,
+                                 double{Float::max()},
+                                 double{Float::infinity()}}) {
     values.push_back({magnitude, 0});
     values.push_back({-magnitude, 0});
   }
@@ -101,8 +128,7 @@ void Check(ScalarOp op, DType result, const std::vector<Operand>& operands, bool
   }
   start.emplace_back(result, static_cast<int64_t>(count), unused, false);
   const TestKernel test(maker.kernel);
-  const TestBuffers oracle =
-      After(start, [&](auto& p) { ASSERT_TRUE(loop::Interpret(maker.kernel, p, {}, 0, 1)); });
+  const TestBuffers oracle = After(start, [&](auto& p) { ASSERT_TRUE(loop::Interpret(maker.kernel, p, {}, 0, 1)); });
   for (const CompiledKernel& compiled : test.compiled()) {
     const TestBuffers found = After(start, [&](auto& p) { ASSERT_EQ(compiled.Run(p, {}, 0, 1), 0); });
     for (size_t i = 0; i < count; ++i) {

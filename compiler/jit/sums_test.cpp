@@ -87,8 +87,8 @@ double WorstUlps(const TestKernel& test, DType dtype, Layout layout, int64_t cou
     const TestBuffers found = After(start, [&](auto& p) { ASSERT_EQ(compiled.Run(p, symbols, 0, rows), 0); });
     for (size_t row = 0; row < sums.size(); ++row) {
       const auto sum = static_cast<double>(sums[row].value());
-      const double next = type == DType::kF64 ? std::nextafter(sum, INFINITY)
-                                              : std::nextafterf(static_cast<float>(sum), INFINITY);
+      const double next =
+          type == DType::kF64 ? std::nextafter(sum, INFINITY) : std::nextafterf(static_cast<float>(sum), INFINITY);
       const double ulp = next - (type == DType::kF64 ? sum : static_cast<float>(sum));
       worst = std::max(worst, static_cast<double>(std::fabs(found[1].At(row).f - sums[row].value())) / ulp);
     }

@@ -71,9 +71,8 @@ class Prover {
   /// How many of some typical sizes make the polynomial 0 or more: a condition that none satisfies
   /// would be code that never runs.
   size_t HoldsSomewhere(const Dim& condition) const {
-    return static_cast<size_t>(std::count_if(samples_.begin(), samples_.end(), [&](const auto& symbols) {
-      return condition.Eval(symbols) >= 0;
-    }));
+    return static_cast<size_t>(std::count_if(samples_.begin(), samples_.end(),
+                                             [&](const auto& symbols) { return condition.Eval(symbols) >= 0; }));
   }
 
   static std::vector<std::vector<int64_t>> Samples(uint16_t count) {
@@ -176,8 +175,8 @@ class Prover {
     const Inst& inst = kernel_.insts[id];
     const size_t params = kernel_.params.size();
     const bool is_param = inst.buffer < params;
-    const Dim& elements = is_param ? kernel_.params[inst.buffer].elements
-                                   : kernel_.row_buffers[inst.buffer - params].extent;
+    const Dim& elements =
+        is_param ? kernel_.params[inst.buffer].elements : kernel_.row_buffers[inst.buffer - params].extent;
     lasts_.clear();
     const auto refuse = [&](std::string_view why) {
       return Refuse(fmt::format("{} {} of {}{}: {} {} elements", TraitsOf(inst.op).name, id, is_param ? 'p' : 'b',

@@ -36,7 +36,8 @@ TEST(Bounds, OfWholeTensorsNeedNothing) {
     %2 = add %0, %1 : f32
     store p2 [(s1)*i0 + j] = %2
   }
-)"), "");
+)"),
+            "");
 }
 
 TEST(Bounds, OfNumbersAreDecided) {
@@ -82,8 +83,10 @@ TEST(Bounds, OfPartsFollowFromTheirPredicates) {
     %1 = size (s0) : i64
     %2 = lt %0, %1 : bool
     %3 = ge %0, %1 : bool
-    %4 = load p0 [(s0)*i0 + j])" + first + R"( : f32
-    %5 = load p1 [(s1)*i0 + j + (-s0)])" + second + R"( : f32
+    %4 = load p0 [(s0)*i0 + j])" +
+                           first + R"( : f32
+    %5 = load p1 [(s1)*i0 + j + (-s0)])" +
+                           second + R"( : f32
     %6 = select %2, %4, %5 : f32
     store p2 [(s0 + s1)*i0 + j] = %6
   }
@@ -117,7 +120,8 @@ TEST(Bounds, OfSeveralComparisonsAddUp) {
     %13 = load p0 [(s1)*i0 + j + (-s1 - 1)] if %12 : f32
     store p1 [(s1 + 2)*i0 + j] = %13
   }
-)"), "");
+)"),
+            "");
 }
 
 TEST(Bounds, OfIndicesReadFromTensorsNeedTheirCheck) {
@@ -129,7 +133,8 @@ TEST(Bounds, OfIndicesReadFromTensorsNeedTheirCheck) {
   rows [s0]
   row {
     %0 = load p0 [i0] : i64
-    %1 = cast %0)" + check + R"( : i64
+    %1 = cast %0)" + check +
+                           R"( : i64
   }
   loop [7] {
     %2 = load p1 [7*%1 + j] : f32
@@ -154,7 +159,8 @@ TEST(Bounds, OfARowBlockHoldWithoutALoop) {
     %0 = size (s0) : i64
     %1 = const 0 : i64
     %2 = gt %0, %1 : bool
-    %3 = load p0 [(s0)*i0])" + predicate + R"( : f32
+    %3 = load p0 [(s0)*i0])" +
+                           predicate + R"( : f32
     store p1 [i0] = %3
   }
 )");
@@ -179,7 +185,8 @@ TEST(Bounds, OfLoopsThatNeverRunNeedNothing) {
     %5 = load p0 [i0 + j] : f32
     store p1 [i0] = %5
   }
-)"), "");
+)"),
+            "");
 }
 
 TEST(Bounds, OfRowBuffers) {
@@ -212,7 +219,8 @@ TEST(Bounds, RefuseNumbersThatLeaveTheirRange) {
     %0 = load p0 [j] : f32
     store p1 [j + 1] = %0
   }
-)"), "unsupported: kernel k: sizes too large to reason about");
+)"),
+            "unsupported: kernel k: sizes too large to reason about");
 }
 
 /// Kernels of one load, whose index, extents, predicate and buffer are drawn.

@@ -71,8 +71,8 @@ bool Facts::Imply(const Dim& dim) const {
 /// Cancels a negative term by a multiple of a fact that has one of its kind, which can only lower
 /// the whole.
 bool Facts::Follows(const Dim& shifted, int steps_left, Arithmetic& arithmetic) const {
-  const auto negative = std::find_if(shifted.terms().begin(), shifted.terms().end(),
-                                     [](const Dim::Term& term) { return term.coef < 0; });
+  const auto negative =
+      std::find_if(shifted.terms().begin(), shifted.terms().end(), [](const Dim::Term& term) { return term.coef < 0; });
   if (negative == shifted.terms().end()) return true;
   if (steps_left == 0 || arithmetic.overflowed()) return false;
   for (const Dim& fact : facts_) {
@@ -82,8 +82,8 @@ bool Facts::Follows(const Dim& shifted, int steps_left, Arithmetic& arithmetic) 
                                                           term.symbols.begin(), term.symbols.end());
       if (!divides) continue;
       Dim::Term factor{(negative->coef + term.coef + 1) / term.coef, {}};
-      std::set_difference(negative->symbols.begin(), negative->symbols.end(), term.symbols.begin(),
-                          term.symbols.end(), std::back_inserter(factor.symbols));
+      std::set_difference(negative->symbols.begin(), negative->symbols.end(), term.symbols.begin(), term.symbols.end(),
+                          std::back_inserter(factor.symbols));
       const Dim multiple = arithmetic.Multiply(known, Dim::FromTerms({std::move(factor)}));
       if (Follows(arithmetic.Subtract(shifted, multiple), steps_left - 1, arithmetic)) return true;
     }

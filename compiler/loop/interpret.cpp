@@ -56,8 +56,7 @@ bool IsBetter(ScalarOp op, DType t, Scalar candidate, Scalar best) {
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& kernel, std::span<void* const> buffers,
-              std::span<const int64_t> symbols)
+  Interpreter(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols)
       : kernel_(kernel), buffers_(buffers), symbols_(symbols) {}
 
   Status Run(int64_t row_begin, int64_t row_end) {
@@ -77,9 +76,9 @@ class Interpreter {
   Status Prepare(int64_t row_begin, int64_t row_end) {
     if (buffers_.size() != kernel_.params.size() || symbols_.size() < kernel_.symbol_count) {
       return Error(Code::kInvalid, fmt::format("kernel {} takes {} buffers and {} symbols, got {} "
-                                               "and {}", kernel_.name, kernel_.params.size(),
-                                               kernel_.symbol_count, buffers_.size(),
-                                               symbols_.size()));
+                                               "and {}",
+                                               kernel_.name, kernel_.params.size(), kernel_.symbol_count,
+                                               buffers_.size(), symbols_.size()));
     }
     int64_t row_count = 1;
     for (const Dim& extent : kernel_.rows) {
@@ -87,8 +86,8 @@ class Interpreter {
       row_count *= rows_.back();
     }
     if (row_begin < 0 || row_end > row_count) {
-      return Error(Code::kInvalid, fmt::format("rows [{}, {}) of a kernel with {} rows", row_begin,
-                                               row_end, row_count));
+      return Error(Code::kInvalid,
+                   fmt::format("rows [{}, {}) of a kernel with {} rows", row_begin, row_end, row_count));
     }
     for (const Param& p : kernel_.params) elements_.push_back(p.elements.Eval(symbols_));
     for (const RowBuffer& b : kernel_.row_buffers) TRY(AddRowBuffer(b));
@@ -106,8 +105,7 @@ class Interpreter {
     const int64_t elements = buffer.extent.Eval(symbols_);
     const auto size = static_cast<int64_t>(guards::SizeOf(buffer.dtype));
     if (elements < 0 || elements > scratch_bytes_left_ / size) {
-      return Error(Code::kInvalid, fmt::format("kernel {}: row buffer of {} elements",
-                                               kernel_.name, elements));
+      return Error(Code::kInvalid, fmt::format("kernel {}: row buffer of {} elements", kernel_.name, elements));
     }
     scratch_bytes_left_ -= elements * size;
     elements_.push_back(elements);
@@ -165,8 +163,8 @@ class Interpreter {
                                kernel_.name, id, TraitsOf(inst.op).name, at, is_param ? 'p' : 'b',
                                is_param ? inst.buffer : inst.buffer - params, elements_[inst.buffer]));
     }
-    char* base = inst.buffer < params ? static_cast<char*>(buffers_[inst.buffer])
-                                      : scratch_[inst.buffer - params].data();
+    char* base =
+        inst.buffer < params ? static_cast<char*>(buffers_[inst.buffer]) : scratch_[inst.buffer - params].data();
     return static_cast<void*>(base + at * guards::SizeOf(inst.dtype));
   }
 
@@ -176,8 +174,7 @@ class Interpreter {
     switch (TraitsOf(inst.op).cls) {
       case OpClass::kConst: {
         const bool is_float = guards::IsFloat(inst.dtype);
-        values_[id] = CastScalar({inst.imm_f, inst.imm_i},
-                                 is_float ? DType::kF64 : DType::kI64, inst.dtype);
+        values_[id] = CastScalar({inst.imm_f, inst.imm_i}, is_float ? DType::kF64 : DType::kI64, inst.dtype);
         return {};
       }
       case OpClass::kSize: values_[id] = {0, inst.size.Eval(symbols_)}; return {};
@@ -214,8 +211,7 @@ class Interpreter {
       const int64_t extent = inst.check_dim.Eval(symbols_);
       const int64_t lowest = inst.check == IndexCheck::kWrap ? -extent : 0;
       if (value.i < lowest || value.i >= extent) {
-        return Error(Code::kInvalid, fmt::format("index {} is out of range for a dimension of {}",
-                                                 value.i, extent));
+        return Error(Code::kInvalid, fmt::format("index {} is out of range for a dimension of {}", value.i, extent));
       }
       if (value.i < 0) value.i += extent;
     }
@@ -225,7 +221,7 @@ class Interpreter {
 
   void Combine(Id id, const Inst& inst) {
     constexpr ScalarOp kSteps[] = {ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax, ScalarOp::kMin,
-                                   ScalarOp::kOr, ScalarOp::kAnd, ScalarOp::kMax};
+                                   ScalarOp::kOr,  ScalarOp::kAnd, ScalarOp::kMax};
     Accumulator& acc = accumulators_[id];
     const Scalar next = values_[inst.args[0]];
     const DType from = kernel_.insts[inst.args[0]].dtype;
@@ -263,8 +259,8 @@ class Interpreter {
 
 }  // namespace
 
-Status Interpret(const Kernel& kernel, std::span<void* const> buffers,
-                 std::span<const int64_t> symbols, int64_t row_begin, int64_t row_end) {
+Status Interpret(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
+                 int64_t row_begin, int64_t row_end) {
   return Interpreter(kernel, buffers, symbols).Run(row_begin, row_end);
 }
 

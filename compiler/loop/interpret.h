@@ -14,7 +14,7 @@ namespace ingot::compiler::loop {
 /// kInvalid: gather index out of range, row buffers of more than 64 MiB. kInternal: an access out of
 /// bounds, by kernel, instruction, buffer, element and size; what ProveBounds shows where its
 /// conditions hold.
-Status Interpret(const Kernel& kernel, std::span<void* const> buffers,
-                 std::span<const int64_t> symbols, int64_t row_begin, int64_t row_end);
+Status Interpret(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
+                 int64_t row_begin, int64_t row_end);
 
 }  // namespace ingot::compiler::loop

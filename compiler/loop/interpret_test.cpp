@@ -23,8 +23,10 @@ Kernel Read(std::string_view text) {
 
 /// Runs a one-row kernel from x to y, both f32[n], with s0 = n.
 std::vector<float> Map(std::string_view body, std::vector<float> x, size_t results) {
-  const Kernel kernel = Read("kernel k symbols 1 {\n  param p0: in f32[s0]\n  param p1: out f32[s0 "
-                             "+ 1]\n  rows []\n" + std::string(body) + "}\n");
+  const Kernel kernel = Read(
+      "kernel k symbols 1 {\n  param p0: in f32[s0]\n  param p1: out f32[s0 "
+      "+ 1]\n  rows []\n" +
+      std::string(body) + "}\n");
   std::vector<float> y(x.size() + 1, -77);
   void* buffers[] = {x.data(), y.data()};
   const int64_t symbols[] = {static_cast<int64_t>(x.size())};
@@ -130,8 +132,7 @@ TEST(Interpret, PredicatesGuardLoadsAndStores) {
 
 TEST(Interpret, RefusesRowBuffersBeyondItsMemory) {
   for (const std::string extent : {"9223372036854775807", "16777217", "-1"}) {
-    const Kernel kernel = Read("kernel k symbols 0 {\n  buffer b0: f32[" + extent +
-                               "]\n  rows []\n}\n");
+    const Kernel kernel = Read("kernel k symbols 0 {\n  buffer b0: f32[" + extent + "]\n  rows []\n}\n");
     const Status status = Interpret(kernel, {}, {}, 0, 1);
     ASSERT_FALSE(status) << extent;
     EXPECT_EQ(status.error().code(), Code::kInvalid);

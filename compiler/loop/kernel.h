@@ -20,20 +20,64 @@ enum class ScalarOp : uint8_t {
   kConst,   ///< immediate: `imm_f` for floats, `imm_i` for integers and bool
   kSize,    ///< value of a Dim (i64), constant over the kernel
   kIndex,   ///< value of an affine index expression (i64)
-  kLoad, kStore,
+  kLoad,
+  kStore,
   kCast,    ///< torch semantics: float->int truncates, ->bool is != 0
-  kAdd, kSub, kMul, kDiv /* true division; integers: trunc */, kFloorDiv, kRem /* python modulo */,
-  kMin, kMax /* NaN propagates */, kPow, kAtan2, kFma,
-  kNeg, kAbs, kSign, kSqrt, kRsqrt, kRecip,
-  kExp, kExpm1, kLog, kLog1p, kLog2, kSin, kCos, kTanh, kErf, kSigmoid,
-  kFloor, kCeil, kRound /* half to even */, kTrunc,
-  kEq, kNe, kLt, kLe, kGt, kGe, kAnd, kOr, kXor, kNot, kShl, kShr,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv /* true division; integers: trunc */,
+  kFloorDiv,
+  kRem /* python modulo */,
+  kMin,
+  kMax /* NaN propagates */,
+  kPow,
+  kAtan2,
+  kFma,
+  kNeg,
+  kAbs,
+  kSign,
+  kSqrt,
+  kRsqrt,
+  kRecip,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kLog2,
+  kSin,
+  kCos,
+  kTanh,
+  kErf,
+  kSigmoid,
+  kFloor,
+  kCeil,
+  kRound /* half to even */,
+  kTrunc,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kShl,
+  kShr,
   kIsNan,
   kSelect,  ///< a ? b : c
   /// Combines over the vector loop; the result is a row scalar, visible after the loop ends.
-  kReduceSum, kReduceProd, kReduceMax, kReduceMin, kReduceAny, kReduceAll,
+  kReduceSum,
+  kReduceProd,
+  kReduceMax,
+  kReduceMin,
+  kReduceAny,
+  kReduceAll,
   kReduceMaxNumber,              ///< the greatest that is not NaN; -inf where all are
-  kReduceArgMax, kReduceArgMin,  ///< i64 index of the first extreme; NaN wins as in torch
+  kReduceArgMax,
+  kReduceArgMin,  ///< i64 index of the first extreme; NaN wins as in torch
 };
 
 /// A position in the kernel's value list.
@@ -45,7 +89,10 @@ inline constexpr Id kNone = ~0u;
 struct Index {
   Dim offset;
   Dims coefs;                         ///< one for each row dim, then one for j
-  struct Gathered { Id value; Dim coef; };
+  struct Gathered {
+    Id value;
+    Dim coef;
+  };
   std::vector<Gathered> gathered;     ///< i64 values; already checked, see IndexCheck
 };
 

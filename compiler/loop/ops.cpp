@@ -95,8 +95,8 @@ bool IsExact(ScalarOp op, DType from) {
 const OpTraits& TraitsOf(ScalarOp op) { return kOps[static_cast<uint8_t>(op)]; }
 
 std::optional<ScalarOp> OpFromName(std::string_view name) {
-  const auto* it = std::find_if(std::begin(kOps), std::end(kOps),
-                                [&](const OpTraits& row) { return row.name == name; });
+  const auto* it =
+      std::find_if(std::begin(kOps), std::end(kOps), [&](const OpTraits& row) { return row.name == name; });
   if (it == std::end(kOps)) return std::nullopt;
   return it->op;
 }

@@ -10,7 +10,12 @@ namespace ingot::compiler::loop {
 
 /// Which operand and result types an operation accepts.
 enum class OpClass : uint8_t {
-  kConst, kSize, kIndex, kLoad, kStore, kCast,
+  kConst,
+  kSize,
+  kIndex,
+  kLoad,
+  kStore,
+  kCast,
   kArith,       ///< Operands and result share one computing type.
   kFloatArith,  ///< As kArith, f32 or f64 only.
   kIntArith,    ///< As kArith, integers only.
@@ -53,8 +58,6 @@ bool IsExact(ScalarOp op, DType from);
 inline bool IsReduce(ScalarOp op) { return TraitsOf(op).cls >= OpClass::kReduce; }
 
 /// Types arithmetic is done in: f32, f64 and integers.
-constexpr bool IsComputeType(DType t) {
-  return t == DType::kF32 || t == DType::kF64 || guards::IsInteger(t);
-}
+constexpr bool IsComputeType(DType t) { return t == DType::kF32 || t == DType::kF64 || guards::IsInteger(t); }
 
 }  // namespace ingot::compiler::loop

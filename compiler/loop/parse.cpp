@@ -51,8 +51,8 @@ class Parser {
       }
     }
     const std::string_view found = text_.substr(std::min(at_, text_.size()), 20);
-    return Error(Code::kInvalid, fmt::format("line {}, column {}: expected {}, found \"{}\"", line,
-                                             column, expected, found.substr(0, found.find('\n'))));
+    return Error(Code::kInvalid, fmt::format("line {}, column {}: expected {}, found \"{}\"", line, column, expected,
+                                             found.substr(0, found.find('\n'))));
   }
 
   void SkipSpace() {
@@ -93,8 +93,7 @@ class Parser {
     if (!text_.substr(at_).starts_with(prefix)) return Fail(fmt::format("{}<number>", prefix));
     const size_t digits = at_ + prefix.size();
     uint32_t value = 0;
-    const auto [end, ec] =
-        std::from_chars(text_.data() + digits, text_.data() + text_.size(), value);
+    const auto [end, ec] = std::from_chars(text_.data() + digits, text_.data() + text_.size(), value);
     if (ec != std::errc()) return Fail(fmt::format("{}<number>", prefix));
     at_ = end - text_.data();
     return value;
@@ -221,8 +220,10 @@ class Parser {
       case OpClass::kLoad: TRY(ParseAccess(inst)); break;
       default: TRY(ParseArgs(inst)); break;
     }
-    if (Accept("check")) inst.check = IndexCheck::kWrap;
-    else if (Accept("within")) inst.check = IndexCheck::kWithin;
+    if (Accept("check"))
+      inst.check = IndexCheck::kWrap;
+    else if (Accept("within"))
+      inst.check = IndexCheck::kWithin;
     if (inst.check != IndexCheck::kNone) {
       TRY_ASSIGN(inst.check_dim, DimInParentheses());
     }
@@ -241,9 +242,8 @@ class Parser {
 
   Status ParseLiteral(std::string_view literal, Inst& inst) {
     const char* end = literal.data() + literal.size();
-    const auto parsed = guards::IsFloat(inst.dtype)
-                            ? std::from_chars(literal.data(), end, inst.imm_f)
-                            : std::from_chars(literal.data(), end, inst.imm_i);
+    const auto parsed = guards::IsFloat(inst.dtype) ? std::from_chars(literal.data(), end, inst.imm_f)
+                                                    : std::from_chars(literal.data(), end, inst.imm_i);
     if (parsed.ec != std::errc() || parsed.ptr != end) {
       return Fail(fmt::format("a {} literal before", guards::NameOf(inst.dtype)));
     }
@@ -262,8 +262,7 @@ class Parser {
 
   DType BufferType(uint32_t buffer) const {
     const size_t params = kernel_.params.size();
-    return buffer < params ? kernel_.params[buffer].dtype
-                           : kernel_.row_buffers[buffer - params].dtype;
+    return buffer < params ? kernel_.params[buffer].dtype : kernel_.row_buffers[buffer - params].dtype;
   }
 
   Status ParseAccess(Inst& inst) {
@@ -337,8 +336,8 @@ Result<Kernel> Parse(std::string_view text) {
   // Sizes of real kernels are a few kilobytes; the bound keeps hostile text from filling memory.
   constexpr size_t kTextBytesMax = 4 << 20;
   if (text.size() > kTextBytesMax) {
-    return Error(Code::kInvalid, fmt::format("kernel text of {} bytes, at most {} are read",
-                                             text.size(), kTextBytesMax));
+    return Error(Code::kInvalid,
+                 fmt::format("kernel text of {} bytes, at most {} are read", text.size(), kTextBytesMax));
   }
   auto kernel = Parser(text).Run();
   if (!kernel && kernel.error().code() == Code::kInternal) {

@@ -23,8 +23,7 @@ class Printer {
     }
     for (size_t i = 0; i < kernel_.row_buffers.size(); ++i) {
       const RowBuffer& b = kernel_.row_buffers[i];
-      fmt::format_to(Out(), "  buffer b{}: {}[{}]\n", i, guards::NameOf(b.dtype),
-                     b.extent.ToText());
+      fmt::format_to(Out(), "  buffer b{}: {}[{}]\n", i, guards::NameOf(b.dtype), b.extent.ToText());
     }
     text_ += "  rows [";
     for (size_t i = 0; i < kernel_.rows.size(); ++i) {
@@ -54,9 +53,7 @@ class Printer {
     text_ += "  }\n";
   }
 
-  void Value(Id id) {
-    fmt::format_to(Out(), "%{}", id < number_.size() ? number_[id] : kNone);
-  }
+  void Value(Id id) { fmt::format_to(Out(), "%{}", id < number_.size() ? number_[id] : kNone); }
 
   void PrintInst(const Inst& inst) {
     const OpTraits& traits = TraitsOf(inst.op);

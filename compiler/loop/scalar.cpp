@@ -24,9 +24,7 @@ int64_t WrapToWidth(int64_t v, DType t) {
   }
 }
 
-Scalar Float(double v, DType t) {
-  return {t == DType::kF32 ? static_cast<double>(static_cast<float>(v)) : v, 0};
-}
+Scalar Float(double v, DType t) { return {t == DType::kF32 ? static_cast<double>(static_cast<float>(v)) : v, 0}; }
 Scalar Integer(int64_t v, DType t) { return {0, WrapToWidth(v, t)}; }
 Scalar Bool(bool v) { return {0, v}; }
 
@@ -175,8 +173,7 @@ float HalfToFloat(uint16_t bits) {
   const int mantissa = bits & 1023;
   double magnitude;
   if (exponent == 31) {
-    magnitude = mantissa ? std::numeric_limits<double>::quiet_NaN()
-                         : std::numeric_limits<double>::infinity();
+    magnitude = mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
   } else if (exponent == 0) {
     magnitude = std::ldexp(mantissa, -24);
   } else {
@@ -198,8 +195,7 @@ uint16_t FloatToHalf(float value) {
   const double units = std::nearbyint(std::ldexp(magnitude, -step));
   // Adding the units to the exponent field carries into it where rounding crossed a power of two.
   const uint32_t bits = step == -24 ? static_cast<uint32_t>(units)
-                                    : (static_cast<uint32_t>(step + 24) << 10) +
-                                          static_cast<uint32_t>(units);
+                                    : (static_cast<uint32_t>(step + 24) << 10) + static_cast<uint32_t>(units);
   return sign | static_cast<uint16_t>(bits);
 }
 

@@ -97,13 +97,13 @@ TEST(LoopText, SurvivesEveryBitFlip) {
 TEST(LoopText, ErrorsNameLineAndColumn) {
   const auto kernel = Parse("kernel k symbols 0 {\n  rows []\n  loop [4] {\n    %0 = hop 1\n");
   ASSERT_FALSE(kernel);
-  EXPECT_EQ(kernel.error().message(),
-            "line 4, column 10: expected an operation, found \"hop 1\"");
+  EXPECT_EQ(kernel.error().message(), "line 4, column 10: expected an operation, found \"hop 1\"");
 }
 
 std::string OneLoop(std::string_view body) {
   return "kernel k symbols 0 {\n  param p0: in f32[4]\n  param p1: out f32[4]\n  rows []\n"
-         "  loop [4] {\n" + std::string(body) + "  }\n}\n";
+         "  loop [4] {\n" +
+         std::string(body) + "  }\n}\n";
 }
 
 TEST(LoopVerify, RefusesBrokenRules) {
@@ -112,8 +112,7 @@ TEST(LoopVerify, RefusesBrokenRules) {
       {"%0 = load p0 [j] : f64\n", "type differs"},
       {"%0 = const 1 : i64\n%1 = neg %0 check (4) : i64\n", "only a cast to i64"},
       {"%0 = const 1 : i64\n%1 = cast %0 within (4) : i32\n", "only a cast to i64"},
-      {"%0 = load p0 [j] : f32\n%1 = reduce_sum %0 : f32\n%2 = neg %1 : f32\n",
-       "before its loop ends"},
+      {"%0 = load p0 [j] : f32\n%1 = reduce_sum %0 : f32\n%2 = neg %1 : f32\n", "before its loop ends"},
       {"%0 = const 1 : f32\n}\nloop [4] {\n%1 = neg %0 : f32\n", "another loop"},
       {"}\nrow {\n%0 = load p0 [j] : f32\n", "depends on j"},
       {"}\nrow {\n%0 = const 1 : f32\n%1 = reduce_sum %0 : f32\n", "outside a loop"},
@@ -126,8 +125,7 @@ TEST(LoopVerify, RefusesBrokenRules) {
   for (const auto& [body, rule] : cases) {
     const auto kernel = Parse(OneLoop(body));
     ASSERT_FALSE(kernel) << body;
-    EXPECT_NE(kernel.error().message().find(rule), std::string::npos)
-        << body << kernel.error().message();
+    EXPECT_NE(kernel.error().message().find(rule), std::string::npos) << body << kernel.error().message();
   }
 }
 

@@ -48,8 +48,7 @@ class Verifier {
   }
   Status CheckDim(const Dim& dim) const {
     if (dim.SymbolCount() <= kernel_.symbol_count) return {};
-    return Fail(fmt::format("{} uses a symbol beyond the {} declared", dim.ToText(),
-                            kernel_.symbol_count));
+    return Fail(fmt::format("{} uses a symbol beyond the {} declared", dim.ToText(), kernel_.symbol_count));
   }
   Status CheckElement(DType dtype) const {
     if (!guards::IsComplex(dtype)) return {};
@@ -104,14 +103,9 @@ class Verifier {
     }
     switch (traits.cls) {
       case OpClass::kConst:
-        return Require(IsComputeType(inst.dtype) || inst.dtype == DType::kBool,
-                       "constants have a computing type");
-      case OpClass::kSize:
-        TRY(CheckDim(inst.size));
-        return Require(inst.dtype == DType::kI64, "sizes are i64");
-      case OpClass::kIndex:
-        TRY(CheckIndex(inst.index));
-        return Require(inst.dtype == DType::kI64, "indices are i64");
+        return Require(IsComputeType(inst.dtype) || inst.dtype == DType::kBool, "constants have a computing type");
+      case OpClass::kSize: TRY(CheckDim(inst.size)); return Require(inst.dtype == DType::kI64, "sizes are i64");
+      case OpClass::kIndex: TRY(CheckIndex(inst.index)); return Require(inst.dtype == DType::kI64, "indices are i64");
       case OpClass::kLoad:
       case OpClass::kStore: return CheckAccess(inst);
       default: return CheckTypes(inst, traits.cls);
@@ -127,8 +121,8 @@ class Verifier {
     const size_t params = kernel_.params.size();
     if (inst.buffer >= params + kernel_.row_buffers.size()) return Fail("no such buffer");
     const bool is_param = inst.buffer < params;
-    const DType element = is_param ? kernel_.params[inst.buffer].dtype
-                                   : kernel_.row_buffers[inst.buffer - params].dtype;
+    const DType element =
+        is_param ? kernel_.params[inst.buffer].dtype : kernel_.row_buffers[inst.buffer - params].dtype;
     if (inst.dtype != element) return Fail("type differs from the buffer's element type");
     if (is_param) {
       const ParamMode mode = kernel_.params[inst.buffer].mode;
@@ -157,23 +151,19 @@ class Verifier {
     }
     switch (cls) {
       case OpClass::kArith:
-      case OpClass::kReduce:
-        return Require(IsComputeType(t) && a == t, "arithmetic on one computing type");
+      case OpClass::kReduce: return Require(IsComputeType(t) && a == t, "arithmetic on one computing type");
       case OpClass::kFloatArith: return Require(is_float && a == t, "arithmetic on f32 or f64");
       case OpClass::kIntArith: return Require(guards::IsInteger(t) && a == t, "integers only");
       case OpClass::kLogic:
-        return Require((t == DType::kBool || guards::IsInteger(t)) && a == t,
-                       "logic on bool or one integer type");
+        return Require((t == DType::kBool || guards::IsInteger(t)) && a == t, "logic on bool or one integer type");
       case OpClass::kCompare:
         return Require(t == DType::kBool && (IsComputeType(a) || a == DType::kBool),
                        "comparisons of one computing type give bool");
       case OpClass::kSelect:
         return Require(a == DType::kBool && TypeOf(inst.args[1]) == t,
                        "select of a bool and two values of the result's type");
-      case OpClass::kReduceBool:
-        return Require(t == DType::kBool && a == t, "any and all reduce bool");
-      case OpClass::kReduceArg:
-        return Require(t == DType::kI64 && IsComputeType(a), "argmax gives the i64 index");
+      case OpClass::kReduceBool: return Require(t == DType::kBool && a == t, "any and all reduce bool");
+      case OpClass::kReduceArg: return Require(t == DType::kI64 && IsComputeType(a), "argmax gives the i64 index");
       default: return Fail("unknown operation class");
     }
   }

@@ -36,9 +36,7 @@ bool SameLayout(const Dims& sizes, const Dims& a, const Dims& b) {
   return true;
 }
 
-bool SameDType(const Inferred& want, DType found) {
-  return want.default_dtype ? IsFloat(found) : want.dtype == found;
-}
+bool SameDType(const Inferred& want, DType found) { return want.default_dtype ? IsFloat(found) : want.dtype == found; }
 
 /// ResolveSizes where the elements do not divide as polynomials. Dims that the view splits or merges are found by what
 /// they were, from the back, and tied part by part, so that only those of the -1 have something to divide.
@@ -80,8 +78,7 @@ DType PromoteTypes(DType a, DType b) {
   if (a == b) return a;
   const int category_a = CategoryOf(a), category_b = CategoryOf(b);
   if (category_a == 3 || category_b == 3) {
-    const bool wide = a == DType::kC128 || b == DType::kC128 || a == DType::kF64 ||
-                      b == DType::kF64;
+    const bool wide = a == DType::kC128 || b == DType::kC128 || a == DType::kF64 || b == DType::kF64;
     return wide ? DType::kC128 : DType::kC64;
   }
   if (category_a != category_b) return category_a > category_b ? a : b;
@@ -116,8 +113,7 @@ DType ResultType(std::span<const PromoteOperand> operands) {
     return high;
   };
   const std::optional<DType> result = combine(
-      by_kind[PromoteOperand::kTensor],
-      combine(by_kind[PromoteOperand::kZeroDim], by_kind[PromoteOperand::kNumber]));
+      by_kind[PromoteOperand::kTensor], combine(by_kind[PromoteOperand::kZeroDim], by_kind[PromoteOperand::kNumber]));
   return result.value_or(DType::kF32);
 }
 
@@ -180,8 +176,7 @@ std::optional<Dims> ViewStrides(const Type& operand, const Dims& wanted) {
   // split into the same chunks.
   for (size_t from = type.sizes.size(); from-- > 0;) {
     chunk = chunk * type.sizes[from];
-    const bool ends = from == 0 || (!type.sizes[from - 1].is_one() &&
-                                    type.strides[from - 1] != chunk * chunk_stride);
+    const bool ends = from == 0 || (!type.sizes[from - 1].is_one() && type.strides[from - 1] != chunk * chunk_stride);
     if (!ends) continue;
     Dim filled = 1;
     while (to > 0 && (filled != chunk || sizes[to - 1].is_one())) {
@@ -213,22 +208,20 @@ Status CheckTypes(const Graph& graph, const Node& node) {
   const std::optional<std::vector<Inferred>> want = Infer(graph, node);
   if (!want) return {};
   if (want->size() != node.results.size()) {
-    return Error(Code::kInternal, fmt::format("{} has {} results, inference says {}", node.op,
-                                              node.results.size(), want->size()));
+    return Error(Code::kInternal,
+                 fmt::format("{} has {} results, inference says {}", node.op, node.results.size(), want->size()));
   }
   for (size_t i = 0; i < want->size(); ++i) {
     const Inferred& rule = (*want)[i];
     const Type& type = graph.type(node.results[i]);
     if (!SameDType(rule, type.dtype) || rule.sizes != type.sizes) {
       return Error(Code::kInternal,
-                   fmt::format("result {} of {} is {}{}, inference says {}{}", i, node.op,
-                               guards::NameOf(type.dtype), SizesText(type.sizes),
-                               guards::NameOf(rule.dtype), SizesText(rule.sizes)));
+                   fmt::format("result {} of {} is {}{}, inference says {}{}", i, node.op, guards::NameOf(type.dtype),
+                               SizesText(type.sizes), guards::NameOf(rule.dtype), SizesText(rule.sizes)));
     }
     if (rule.strides && !SameLayout(type.sizes, *rule.strides, type.strides)) {
-      return Error(Code::kInternal, fmt::format("result {} of {} has strides {}, a view has {}", i,
-                                                node.op, SizesText(type.strides),
-                                                SizesText(*rule.strides)));
+      return Error(Code::kInternal, fmt::format("result {} of {} has strides {}, a view has {}", i, node.op,
+                                                SizesText(type.strides), SizesText(*rule.strides)));
     }
   }
   return {};

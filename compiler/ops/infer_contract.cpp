@@ -188,8 +188,8 @@ bool InferConv(const Call& call, Results& results) {
   for (size_t i = 0; i < spatial; ++i) {
     Dim& size = sizes[sizes.size() - spatial + i];
     const Dim stride = SpatialAt(call, 3, i, 1);
-    const Dim span = size + Dim(2) * SpatialAt(call, 4, i, 0) -
-                     SpatialAt(call, 5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
+    const Dim span =
+        size + Dim(2) * SpatialAt(call, 4, i, 0) - SpatialAt(call, 5, i, 1) * (weight->sizes[2 + i] - Dim(1)) - Dim(1);
     const bool is_too_small = span.is_const() && span.const_value() < 0;
     const std::optional<Dim> steps = is_too_small ? std::nullopt : FloorQuotient(span, stride);
     if (!steps) return false;
@@ -250,8 +250,10 @@ bool InferSelfAttention(const Call& call, Results& results) {
   const auto heads = call.DimAt(4);
   const bool is_mean = call.BoolAt(11).value_or(true);
   if (!is_mean && !heads) return false;
-  return Push(type.dtype, is_mean ? Dims{type.sizes[0], type.sizes[1], type.sizes[1]}
-                                  : Dims{type.sizes[0], *heads, type.sizes[1], type.sizes[1]}, results);
+  return Push(type.dtype,
+              is_mean ? Dims{type.sizes[0], type.sizes[1], type.sizes[1]}
+                      : Dims{type.sizes[0], *heads, type.sizes[1], type.sizes[1]},
+              results);
 }
 
 bool InferAttention(const Call& call, Results& results) {

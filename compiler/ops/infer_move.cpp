@@ -354,15 +354,13 @@ bool InferZerosLike(const Call& call, Results& results) {
 bool InferNewFull(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   std::optional<Dims> sizes = call.DimsAt(1);
-  return type && sizes &&
-         Push(call.DTypeAt(3).value_or(type->dtype), std::move(*sizes), results);
+  return type && sizes && Push(call.DTypeAt(3).value_or(type->dtype), std::move(*sizes), results);
 }
 
 bool InferNewZeros(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   std::optional<Dims> sizes = call.DimsAt(1);
-  return type && sizes &&
-         Push(call.DTypeAt(2).value_or(type->dtype), std::move(*sizes), results);
+  return type && sizes && Push(call.DTypeAt(2).value_or(type->dtype), std::move(*sizes), results);
 }
 
 bool InferScalarTensor(const Call& call, Results& results) { return Create(call, 1, {}, results); }

@@ -16,8 +16,7 @@ class Promotion {
   /// Takes argument `i`, a tensor or a scalar.
   bool Add(size_t i) {
     if (const Type* type = call_.TypeAt(i)) {
-      operands_.push_back({type->dtype, type->sizes.empty() ? PromoteOperand::kZeroDim
-                                                            : PromoteOperand::kTensor});
+      operands_.push_back({type->dtype, type->sizes.empty() ? PromoteOperand::kZeroDim : PromoteOperand::kTensor});
       return AddSizes(*type);
     }
     const std::optional<Number> number = call_.ScalarAt(i);
@@ -90,9 +89,7 @@ bool InferAbs(const Call& call, Results& results) {
   return true;
 }
 
-bool InferAngle(const Call& call, Results& results) {
-  return InferAbs(call, results) && IsFloat(results[0].dtype);
-}
+bool InferAngle(const Call& call, Results& results) { return InferAbs(call, results) && IsFloat(results[0].dtype); }
 
 bool InferPolar(const Call& call, Results& results) {
   const Type *length = call.TypeAt(0), *angle = call.TypeAt(1);

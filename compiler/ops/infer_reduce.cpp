@@ -138,9 +138,7 @@ bool InferMaxDim(const Call& call, Results& results) {
   return InferReduceSame(call, results) && PushReduced(call, 1, 2, DType::kI64, results);
 }
 
-bool InferArgMax(const Call& call, Results& results) {
-  return PushReduced(call, 1, 2, DType::kI64, results);
-}
+bool InferArgMax(const Call& call, Results& results) { return PushReduced(call, 1, 2, DType::kI64, results); }
 
 bool InferAnyAll(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
@@ -181,8 +179,7 @@ bool InferRmsNorm(const Call& call, Results& results) {
   const Type* type = call.TypeAt(0);
   const Type* weight = call.TypeAt(2);
   if (!type) return false;
-  results.push_back({weight ? PromoteTypes(type->dtype, weight->dtype) : type->dtype,
-                     type->sizes});
+  results.push_back({weight ? PromoteTypes(type->dtype, weight->dtype) : type->dtype, type->sizes});
   return true;
 }
 

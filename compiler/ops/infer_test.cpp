@@ -100,16 +100,18 @@ TEST(Infer, AgreesWithWhatEagerMakes) {
   EXPECT_TRUE(Accepts("aten.conv2d(%m, %k, none, [2, 2], [1, 1], [1, 1], 1) : f32[2, 4, 4, 4]"));
   EXPECT_FALSE(Accepts("aten.conv2d(%m, %k, none, [2, 2], [1, 1], [1, 1], 1) : f32[2, 4, 5, 4]"));
   EXPECT_TRUE(Accepts("aten.arange.start_step(5, 0, -2, none, none, none, none) : i64[3]"));
-  EXPECT_TRUE(Accepts("aten.slice.Tensor(%x, 1, -2, 9223372036854775807, 2) : f32[2, 1] "
-                      "strides [3, 2]"));
+  EXPECT_TRUE(
+      Accepts("aten.slice.Tensor(%x, 1, -2, 9223372036854775807, 2) : f32[2, 1] "
+              "strides [3, 2]"));
   EXPECT_TRUE(Accepts("aten.einsum(\"ij,kj->ik\", [%x, %w], none) : f32[2, 5]"));
   EXPECT_FALSE(Accepts("aten.einsum(\"ij,kj->ki\", [%x, %w], none) : f32[2, 5]"));
   EXPECT_TRUE(Accepts("aten.avg_pool2d(%m, [3, 3], [2, 2], [1, 1], true, true, none) : f32[2, 3, 5, 5]"));
   EXPECT_TRUE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 3, 3]"));
   EXPECT_FALSE(Accepts("aten.max_pool2d(%m, [2, 2], [3, 3], [1, 1], [1, 1], true) : f32[2, 3, 4, 4]"));
   EXPECT_TRUE(Accepts("aten.upsample_nearest2d.vec(%m, none, [1.5, 0.25]) : f32[2, 3, 12, 2]"));
-  EXPECT_TRUE(Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : "
-                      "f32[2, 4, 16, 16]"));
+  EXPECT_TRUE(
+      Accepts("aten.conv_transpose2d.input(%m, %t, none, [2, 2], [1, 1], [1, 1], 1, [1, 1]) : "
+              "f32[2, 4, 16, 16]"));
   const std::string attention =
       "%r, %a = aten._native_multi_head_attention(%s, %s, %s, 4, 2, %w, none, %w, none, none, true, ";
   EXPECT_TRUE(Accepts(attention + "true, none) : f32[2, 5, 4], f32[2, 5, 5]"));

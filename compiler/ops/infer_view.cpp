@@ -84,8 +84,7 @@ std::optional<Dim> Bound(const Dim& bound, const Dim& size) {
   return std::nullopt;
 }
 
-bool Sliced(const Type& type, size_t dim, const Dim& start, const Dim& end, int64_t step,
-            Results& results) {
+bool Sliced(const Type& type, size_t dim, const Dim& start, const Dim& end, int64_t step, Results& results) {
   Dims sizes = type.sizes, strides = type.strides;
   const Dim length = end - start;
   if (length.is_const()) {

@@ -24,8 +24,7 @@ constexpr OpInfo kOps[] = {
 /// Dropout and batch norm have effects only in training; argument 2 or 5 says which it is.
 bool IsEvaluationForm(const Node& node) {
   const size_t flag = node.op == "aten.batch_norm" ? 5 : 2;
-  if (node.op != "aten.batch_norm" && node.op != "aten.dropout" &&
-      node.op != "aten.feature_dropout") {
+  if (node.op != "aten.batch_norm" && node.op != "aten.dropout" && node.op != "aten.feature_dropout") {
     return false;
   }
   const bool* training = flag < node.args.size() ? std::get_if<bool>(&node.args[flag]) : nullptr;
@@ -35,9 +34,8 @@ bool IsEvaluationForm(const Node& node) {
 }  // namespace
 
 std::string_view NameOf(OpClass op_class) {
-  constexpr std::string_view kNames[] = {"pointwise", "view",        "reduction", "gather",
-                                         "shape",     "contraction", "attention", "creation",
-                                         "random",    "opaque"};
+  constexpr std::string_view kNames[] = {"pointwise",   "view",      "reduction", "gather", "shape",
+                                         "contraction", "attention", "creation",  "random", "opaque"};
   return kNames[static_cast<uint8_t>(op_class)];
 }
 
@@ -67,27 +65,22 @@ bool IsPure(const Node& node) {
 bool ChecksValues(const Graph& graph, const Node& node) {
   const OpInfo* op = FindOp(node.op);
   if (op == nullptr || op->op_class == OpClass::kGather) return true;
-  constexpr std::string_view kDivisions[] = {"aten.div.", "aten.floor_divide", "aten.remainder.",
-                                             "aten.fmod."};
-  const bool divides = std::ranges::any_of(
-      kDivisions, [&](std::string_view prefix) { return node.op.starts_with(prefix); });
-  return divides && node.results.size() == 1 &&
-         IsInteger(graph.value(node.results[0]).type.dtype);
+  constexpr std::string_view kDivisions[] = {"aten.div.", "aten.floor_divide", "aten.remainder.", "aten.fmod."};
+  const bool divides =
+      std::ranges::any_of(kDivisions, [&](std::string_view prefix) { return node.op.starts_with(prefix); });
+  return divides && node.results.size() == 1 && IsInteger(graph.value(node.results[0]).type.dtype);
 }
 
 bool MayAlias(const Node& node) {
   switch (ClassOf(node)) {
-    case OpClass::kView:
-      return true;
+    case OpClass::kView: return true;
     case OpClass::kOpaque:
       // A view that is not in the list would otherwise hide sharing from passes that write.
       return true;
     case OpClass::kPointwise:
-      return node.op == "aten.contiguous" || node.op.starts_with("aten.to.") ||
-             node.op == "aten.type_as" || node.op == "aten.dropout" ||
-             node.op == "aten.feature_dropout";
-    default:
-      return false;
+      return node.op == "aten.contiguous" || node.op.starts_with("aten.to.") || node.op == "aten.type_as" ||
+             node.op == "aten.dropout" || node.op == "aten.feature_dropout";
+    default: return false;
   }
 }
 

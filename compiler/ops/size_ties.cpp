@@ -35,9 +35,7 @@ Dim WholePart(const Dim& a, int64_t b) {
 SizeTies::SizeTies() : outer_(t_ties) { t_ties = this; }
 SizeTies::~SizeTies() { t_ties = outer_; }
 
-bool SameSize(const Dim& a, const Dim& b) {
-  return a == b || (t_ties != nullptr && t_ties->Tie(a, b));
-}
+bool SameSize(const Dim& a, const Dim& b) { return a == b || (t_ties != nullptr && t_ties->Tie(a, b)); }
 
 std::optional<Dim> FloorQuotient(const Dim& a, const Dim& b) {
   if (b.is_const() && b.const_value() < 1) return std::nullopt;

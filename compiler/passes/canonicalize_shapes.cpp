@@ -19,27 +19,47 @@ struct DimRule {
 
 const std::unordered_map<std::string_view, DimRule>& DimRules() {
   static const auto* const rules = new std::unordered_map<std::string_view, DimRule>{
-      {"aten.unsqueeze", {1, 1}},       {"aten.squeeze.dim", {1}},
-      {"aten.squeeze.dims", {1}},       {"aten.permute", {1}},
-      {"aten.select.int", {1}},         {"aten.unbind.int", {1}},
-      {"aten.slice.Tensor", {1}},       {"aten.narrow", {1}},
-      {"aten.split.Tensor", {2}},       {"aten.split.sizes", {2}},
-      {"aten.split_with_sizes", {2}},   {"aten.chunk", {2}},
-      {"aten.softmax.int", {1}},        {"aten._softmax", {1}},
-      {"aten.log_softmax.int", {1}},    {"aten._log_softmax", {1}},
-      {"aten.cumsum", {1}},             {"aten.argmax", {1}},
-      {"aten.argmin", {1}},             {"aten.max.dim", {1}},
-      {"aten.min.dim", {1}},            {"aten.any.dim", {1}},
-      {"aten.all.dim", {1}},            {"aten.sum.dim_IntList", {1}},
-      {"aten.mean.dim", {1}},           {"aten.var.correction", {1}},
-      {"aten.var.dim", {1}},            {"aten.amax", {1}},
-      {"aten.amin", {1}},               {"aten.logsumexp", {1}},
-      {"aten.index_select", {1}},       {"aten.gather", {1}},
-      {"aten.index_copy", {1}},         {"aten.index_add", {1}},
-      {"aten.scatter.src", {1}},        {"aten.scatter.value", {1}},
-      {"aten.slice_scatter", {2}},      {"aten.select_scatter", {2}},
+      {"aten.unsqueeze", {1, 1}},
+      {"aten.squeeze.dim", {1}},
+      {"aten.squeeze.dims", {1}},
+      {"aten.permute", {1}},
+      {"aten.select.int", {1}},
+      {"aten.unbind.int", {1}},
+      {"aten.slice.Tensor", {1}},
+      {"aten.narrow", {1}},
+      {"aten.split.Tensor", {2}},
+      {"aten.split.sizes", {2}},
+      {"aten.split_with_sizes", {2}},
+      {"aten.chunk", {2}},
+      {"aten.softmax.int", {1}},
+      {"aten._softmax", {1}},
+      {"aten.log_softmax.int", {1}},
+      {"aten._log_softmax", {1}},
+      {"aten.cumsum", {1}},
+      {"aten.argmax", {1}},
+      {"aten.argmin", {1}},
+      {"aten.max.dim", {1}},
+      {"aten.min.dim", {1}},
+      {"aten.any.dim", {1}},
+      {"aten.all.dim", {1}},
+      {"aten.sum.dim_IntList", {1}},
+      {"aten.mean.dim", {1}},
+      {"aten.var.correction", {1}},
+      {"aten.var.dim", {1}},
+      {"aten.amax", {1}},
+      {"aten.amin", {1}},
+      {"aten.logsumexp", {1}},
+      {"aten.index_select", {1}},
+      {"aten.gather", {1}},
+      {"aten.index_copy", {1}},
+      {"aten.index_add", {1}},
+      {"aten.scatter.src", {1}},
+      {"aten.scatter.value", {1}},
+      {"aten.slice_scatter", {2}},
+      {"aten.select_scatter", {2}},
       {"aten.repeat_interleave.self_int", {2}},
-      {"aten.transpose.int", {1}},      {"aten.flip", {1}},
+      {"aten.transpose.int", {1}},
+      {"aten.flip", {1}},
   };
   return *rules;
 }
@@ -125,8 +145,7 @@ bool NameSizes(const Graph& graph, Node& node) {
   const Type* type = call.TypeAt(0);
   const std::optional<int64_t> dim = call.IntAt(1);
   const std::optional<Dim> index = call.DimAt(2);
-  if (node.op == "aten.select.int" && type && dim && index && *dim >= 0 &&
-      static_cast<size_t>(*dim) < type->rank()) {
+  if (node.op == "aten.select.int" && type && dim && index && *dim >= 0 && static_cast<size_t>(*dim) < type->rank()) {
     return Assign(node.args[2], FromFront(*index, type->sizes[*dim]));
   }
   return false;

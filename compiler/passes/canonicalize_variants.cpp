@@ -79,9 +79,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"aten.split.sizes", "aten.split_with_sizes"},
 };
 
-const Type& ResultType(const Graph& graph, NodeId id) {
-  return graph.type(graph.node(id).results[0]);
-}
+const Type& ResultType(const Graph& graph, NodeId id) { return graph.type(graph.node(id).results[0]); }
 
 bool ScalarForm(Graph& graph, NodeId id) {
   Node& node = graph.node(id);
@@ -158,8 +156,7 @@ bool MaskedFill(Graph& graph, NodeId id) {
   const Call call(graph, node);
   const Type* type = call.TypeAt(0);
   if (!type || node.args.size() != 3) return false;
-  const PromoteOperand own{type->dtype,
-                           type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim};
+  const PromoteOperand own{type->dtype, type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim};
   PromoteOperand filler;
   Arg value = node.args[2];
   if (const Type* tensor = call.TypeAt(2)) {
@@ -177,9 +174,7 @@ bool MaskedFill(Graph& graph, NodeId id) {
   return true;
 }
 
-bool IsCpu(const Call& call, size_t at) {
-  return call.IsNone(at) || call.NameAt(at) == std::string_view("cpu");
-}
+bool IsCpu(const Call& call, size_t at) { return call.IsNone(at) || call.NameAt(at) == std::string_view("cpu"); }
 
 /// type_as, to.other, to.device and to.dtype_layout on the CPU are to.dtype; a copy that converts
 /// nothing is a clone.
@@ -233,8 +228,8 @@ bool Reshape(Graph& graph, NodeId id) {
   for (const Dim& stride : from->strides) is_fixed &= stride.is_const();
   for (const Dim& size : from->sizes) is_fixed &= size.is_const();
   if (strides || !is_fixed || !to.IsContiguous()) return false;
-  const ValueId copy = Insert(graph, id, "aten.clone", {source, Name("contiguous_format")},
-                              Type::Contiguous(from->dtype, from->sizes));
+  const ValueId copy =
+      Insert(graph, id, "aten.clone", {source, Name("contiguous_format")}, Type::Contiguous(from->dtype, from->sizes));
   Redefine(graph, id, "aten.view", {Ref{copy}, to.sizes});
   return true;
 }
@@ -337,8 +332,7 @@ bool Narrow(Graph& graph, NodeId id) {
   const Call call(graph, node);
   const auto start = call.DimAt(2), length = call.DimAt(3);
   if (!start || !length || (start->is_const() && start->const_value() < 0)) return false;
-  Redefine(graph, id, "aten.slice.Tensor",
-           {node.args[0], node.args[1], *start, *start + *length, Dim(1)});
+  Redefine(graph, id, "aten.slice.Tensor", {node.args[0], node.args[1], *start, *start + *length, Dim(1)});
   return true;
 }
 
@@ -403,12 +397,10 @@ bool Stack(Graph& graph, NodeId id) {
 /// A fill value as full() takes it, in the kind of the element type.
 std::optional<Arg> FillValue(const Number& number, DType dtype) {
   const Dim* integer = std::get_if<Dim>(&number.value);
-  if (integer && !integer->is_const()) return IsInteger(dtype) ? std::optional<Arg>(*integer)
-                                                               : std::nullopt;
-  const double value = integer ? static_cast<double>(integer->const_value())
-                       : std::holds_alternative<bool>(number.value)
-                           ? std::get<bool>(number.value)
-                           : std::get<double>(number.value);
+  if (integer && !integer->is_const()) return IsInteger(dtype) ? std::optional<Arg>(*integer) : std::nullopt;
+  const double value = integer                                      ? static_cast<double>(integer->const_value())
+                       : std::holds_alternative<bool>(number.value) ? std::get<bool>(number.value)
+                                                                    : std::get<double>(number.value);
   if (IsFloat(dtype)) return Arg(value);
   if (std::holds_alternative<double>(number.value) || IsComplex(dtype)) return std::nullopt;
   if (dtype == DType::kBool) return Arg(value != 0);
@@ -428,8 +420,7 @@ bool Creation(Graph& graph, NodeId id) {
   if (op == "aten.scalar_tensor") number = call.ScalarAt(0);
   const std::optional<Arg> value = number ? FillValue(*number, to.dtype) : std::nullopt;
   // Device and layout stand behind the element type.
-  const bool has_two = op == "aten.full" || op == "aten.full_like" ||
-                       op == "aten.new_zeros" || op == "aten.new_ones";
+  const bool has_two = op == "aten.full" || op == "aten.full_like" || op == "aten.new_zeros" || op == "aten.new_ones";
   const size_t dtype_at = op == "aten.new_full" ? 3 : has_two ? 2 : 1;
   if (!value || !IsCpu(call, dtype_at + 2) || call.BoolAt(dtype_at + 3).value_or(false)) {
     return false;
@@ -529,8 +520,7 @@ Result<bool> CanonicalizeVariants(Graph& graph) {
   bool changed = false;
   for (NodeId id : order) {
     const auto rewrite = Rewrites().find(graph.node(id).op);
-    if (rewrite == Rewrites().end() || graph.node(id).effects != kPure ||
-        graph.node(id).results.empty()) {
+    if (rewrite == Rewrites().end() || graph.node(id).effects != kPure || graph.node(id).results.empty()) {
       continue;
     }
     changed |= rewrite->second(graph, id);

@@ -69,8 +69,7 @@ bool DropNode(Graph& graph, NodeId id, const std::vector<bool>& escaping) {
   if (kind == Kind::kNone) return false;
   // A caller that gets the result must get its own tensor, and for a copy its own memory.
   if (kind == Kind::kCopy && escaping[result]) return false;
-  if (kind == Kind::kAlias && std::find(graph.outputs.begin(), graph.outputs.end(), result) !=
-                                  graph.outputs.end()) {
+  if (kind == Kind::kAlias && std::find(graph.outputs.begin(), graph.outputs.end(), result) != graph.outputs.end()) {
     return false;
   }
   ReplaceNode(graph, id, operand);

@@ -45,8 +45,8 @@ std::optional<Element> Convert(Element element, DType from, DType to) {
   if (IsFloat(to)) {
     if (IsFloat(from)) return Element{RoundFloat(to, element.f), 0};
     // One rounding to f32 (from which f16 and bf16 are rounded), not two.
-    return Element{to == DType::kF64 ? static_cast<double>(element.i)
-                                     : RoundFloat(to, static_cast<float>(element.i)), 0};
+    return Element{to == DType::kF64 ? static_cast<double>(element.i) : RoundFloat(to, static_cast<float>(element.i)),
+                   0};
   }
   if (!IsFloat(from)) return Element{0, WrapInteger(to, element.i)};
   if (to == DType::kBool) return Element{0, element.f != 0};
@@ -72,9 +72,8 @@ class Evaluator {
     if (op == "aten.cat") return Cat();
     if (op == "aten.tril" || op == "aten.triu") return Triangle(op == "aten.tril");
     if (op == "aten.cumsum") return Cumsum();
-    if (op == "aten.to.dtype" || op == "aten.clone" || op == "aten.contiguous" ||
-        op == "aten.neg" || op == "aten.abs" || op == "aten.logical_not" ||
-        op == "aten.bitwise_not") {
+    if (op == "aten.to.dtype" || op == "aten.clone" || op == "aten.contiguous" || op == "aten.neg" ||
+        op == "aten.abs" || op == "aten.logical_not" || op == "aten.bitwise_not") {
       return Unary();
     }
     if (IsReshape(op)) return Reshaped();
@@ -86,9 +85,9 @@ class Evaluator {
 
  private:
   static bool IsReshape(std::string_view op) {
-    return op == "aten.view" || op == "aten.reshape" || op == "aten.unsqueeze" ||
-           op == "aten.squeeze" || op == "aten.squeeze.dim" || op == "aten.squeeze.dims" ||
-           op == "aten.detach" || op == "aten.alias" || op == "aten.lift_fresh";
+    return op == "aten.view" || op == "aten.reshape" || op == "aten.unsqueeze" || op == "aten.squeeze" ||
+           op == "aten.squeeze.dim" || op == "aten.squeeze.dims" || op == "aten.detach" || op == "aten.alias" ||
+           op == "aten.lift_fresh";
   }
 
   const Known* Operand(size_t i) const {
@@ -162,8 +161,7 @@ class Evaluator {
   std::optional<Known> Arange() const {
     const bool only_end = node_.op == "aten.arange";
     const auto start = only_end ? std::optional<int64_t>(0) : call_.IntAt(0);
-    const auto step = node_.op == "aten.arange.start_step" ? call_.IntAt(2)
-                                                           : std::optional<int64_t>(1);
+    const auto step = node_.op == "aten.arange.start_step" ? call_.IntAt(2) : std::optional<int64_t>(1);
     std::optional<Known> result = Empty(false);
     if (!start || !step || !result || result->sizes.size() != 1) return std::nullopt;
     if (std::abs(static_cast<double>(*start)) > 1e9 || std::abs(static_cast<double>(*step)) > 1e9) {
@@ -186,9 +184,8 @@ class Evaluator {
       if (node_.op == "aten.neg") {
         element = {-element.f, static_cast<int64_t>(-static_cast<uint64_t>(element.i))};
       } else if (node_.op == "aten.abs") {
-        element = {std::abs(element.f), element.i < 0 ? static_cast<int64_t>(
-                                                            -static_cast<uint64_t>(element.i))
-                                                      : element.i};
+        element = {std::abs(element.f),
+                   element.i < 0 ? static_cast<int64_t>(-static_cast<uint64_t>(element.i)) : element.i};
       } else if (node_.op == "aten.logical_not") {
         Append(*result, {0, operand->is_float() ? element.f == 0 : element.i == 0});
         continue;
@@ -243,8 +240,8 @@ class Evaluator {
     const bool select = node_.op == "aten.select.int";
     if (!operand) return std::nullopt;
     if (operand->splat) return *operand;
-    if (!dim || *dim < 0 || *dim >= static_cast<int64_t>(operand->sizes.size()) || !start ||
-        *start < 0 || *start > operand->sizes[*dim] || (!select && call_.IntAt(4) != 1)) {
+    if (!dim || *dim < 0 || *dim >= static_cast<int64_t>(operand->sizes.size()) || !start || *start < 0 ||
+        *start > operand->sizes[*dim] || (!select && call_.IntAt(4) != 1)) {
       return std::nullopt;
     }
     return Gathered(*operand, [&](Sizes index) {
@@ -264,8 +261,7 @@ class Evaluator {
     std::vector<const Known*> parts;
     for (ValueId id : list->ids) {
       const Known* part = id == kNoValue ? nullptr : lookup_(id);
-      if (!part || part->splat || part->dtype != type_.dtype ||
-          *dim >= static_cast<int64_t>(part->sizes.size())) {
+      if (!part || part->splat || part->dtype != type_.dtype || *dim >= static_cast<int64_t>(part->sizes.size())) {
         return std::nullopt;
       }
       parts.push_back(part);
@@ -356,8 +352,7 @@ class Evaluator {
     const std::optional<Known> condition = Value(0), yes = Value(1), no = Value(2);
     if (!condition || !yes || !no || condition->dtype != DType::kBool) return std::nullopt;
     return Broadcasted({*condition, *yes, *no}, [&](const std::vector<Element>& e) {
-      return e[0].i ? Convert(e[1], yes->dtype, type_.dtype)
-                    : Convert(e[2], no->dtype, type_.dtype);
+      return e[0].i ? Convert(e[1], yes->dtype, type_.dtype) : Convert(e[2], no->dtype, type_.dtype);
     });
   }
 
@@ -367,9 +362,9 @@ class Evaluator {
     for (size_t i : {0, 1}) {
       const Type* type = call_.TypeAt(i);
       const DType number = (i ? b : a).is_float() ? DType::kF32 : (i ? b : a).dtype;
-      operands.push_back(type ? PromoteOperand{type->dtype, type->rank() ? PromoteOperand::kTensor
-                                                                         : PromoteOperand::kZeroDim}
-                              : PromoteOperand{number, PromoteOperand::kNumber});
+      operands.push_back(
+          type ? PromoteOperand{type->dtype, type->rank() ? PromoteOperand::kTensor : PromoteOperand::kZeroDim}
+               : PromoteOperand{number, PromoteOperand::kNumber});
     }
     return ResultType(operands);
   }
@@ -383,20 +378,43 @@ class Evaluator {
 };
 
 enum class BinaryOp : uint8_t {
-  kAdd, kSub, kMul, kDiv, kMin, kMax, kEq, kNe, kLt, kLe, kGt, kGe, kAnd, kOr, kXor,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMin,
+  kMax,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kXor,
 };
 
 std::optional<BinaryOp> BinaryOpOf(std::string_view op) {
   static const auto* const ops = new std::unordered_map<std::string_view, BinaryOp>{
-      {"aten.add.Tensor", BinaryOp::kAdd},         {"aten.sub.Tensor", BinaryOp::kSub},
-      {"aten.mul.Tensor", BinaryOp::kMul},         {"aten.div.Tensor", BinaryOp::kDiv},
-      {"aten.minimum", BinaryOp::kMin},            {"aten.maximum", BinaryOp::kMax},
-      {"aten.eq.Tensor", BinaryOp::kEq},           {"aten.ne.Tensor", BinaryOp::kNe},
-      {"aten.lt.Tensor", BinaryOp::kLt},           {"aten.le.Tensor", BinaryOp::kLe},
-      {"aten.gt.Tensor", BinaryOp::kGt},           {"aten.ge.Tensor", BinaryOp::kGe},
-      {"aten.logical_and", BinaryOp::kAnd},        {"aten.logical_or", BinaryOp::kOr},
-      {"aten.bitwise_and.Tensor", BinaryOp::kAnd}, {"aten.bitwise_or.Tensor", BinaryOp::kOr},
-      {"aten.bitwise_xor.Tensor", BinaryOp::kXor}, {"aten.logical_xor", BinaryOp::kXor},
+      {"aten.add.Tensor", BinaryOp::kAdd},
+      {"aten.sub.Tensor", BinaryOp::kSub},
+      {"aten.mul.Tensor", BinaryOp::kMul},
+      {"aten.div.Tensor", BinaryOp::kDiv},
+      {"aten.minimum", BinaryOp::kMin},
+      {"aten.maximum", BinaryOp::kMax},
+      {"aten.eq.Tensor", BinaryOp::kEq},
+      {"aten.ne.Tensor", BinaryOp::kNe},
+      {"aten.lt.Tensor", BinaryOp::kLt},
+      {"aten.le.Tensor", BinaryOp::kLe},
+      {"aten.gt.Tensor", BinaryOp::kGt},
+      {"aten.ge.Tensor", BinaryOp::kGe},
+      {"aten.logical_and", BinaryOp::kAnd},
+      {"aten.logical_or", BinaryOp::kOr},
+      {"aten.bitwise_and.Tensor", BinaryOp::kAnd},
+      {"aten.bitwise_or.Tensor", BinaryOp::kOr},
+      {"aten.bitwise_xor.Tensor", BinaryOp::kXor},
+      {"aten.logical_xor", BinaryOp::kXor},
   };
   const auto found = ops->find(op);
   return found == ops->end() ? std::nullopt : std::optional(found->second);

@@ -36,9 +36,7 @@ Values KnownValues(const Graph& graph) {
 /// The one element of equal elements, as full() takes it.
 std::optional<Arg> FillOf(const Known& known) {
   if (known.count() == 0) return std::nullopt;
-  const auto same_bits = [&known](double v) {
-    return std::memcmp(&v, &known.floats[0], sizeof v) == 0;
-  };
+  const auto same_bits = [&known](double v) { return std::memcmp(&v, &known.floats[0], sizeof v) == 0; };
   if (known.is_float()) {
     if (!std::all_of(known.floats.begin(), known.floats.end(), same_bits)) return std::nullopt;
     return Arg(known.floats[0]);
@@ -62,16 +60,14 @@ bool Materialize(Graph& graph, NodeId id, const Known& known, bool escapes) {
   }
   if (escapes && MayAlias(node)) return false;
   if (const std::optional<Arg> fill = FillOf(known)) {
-    Redefine(graph, id, "aten.full",
-             {type.sizes, *fill, DTypeArg{type.dtype}, None{}, Name("cpu"), None{}});
+    Redefine(graph, id, "aten.full", {type.sizes, *fill, DTypeArg{type.dtype}, None{}, Name("cpu"), None{}});
     return true;
   }
   // A caller must not be given the artifact's own bytes.
   if (escapes || known.splat || op_class == OpClass::kView) return false;
   std::string data = Encode(known);
   if (data.size() > kConstantBytesMax) return false;
-  const ValueId constant =
-      graph.AddInput(InputKind::kConstant, "folded", type, std::move(data));
+  const ValueId constant = graph.AddInput(InputKind::kConstant, "folded", type, std::move(data));
   ReplaceNode(graph, id, constant);
   return true;
 }
@@ -92,8 +88,7 @@ Result<bool> FoldConstants(Graph& graph) {
     bool is_needed = !IsPure(node);
     for (ValueId result : node.results) is_needed |= needed[result];
     if (!is_needed) continue;
-    const std::optional<Known>* value =
-        node.results.size() == 1 ? &known[node.results[0]] : nullptr;
+    const std::optional<Known>* value = node.results.size() == 1 ? &known[node.results[0]] : nullptr;
     if (value && *value && Materialize(graph, id, **value, escaping[node.results[0]])) {
       changed = true;
       continue;

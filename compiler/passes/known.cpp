@@ -70,32 +70,24 @@ void Store(std::string& out, T value) {
 
 double DecodeFloat(DType dtype, const char* at) {
   switch (dtype) {
-    case DType::kF16:
-      return DecodeHalf(Load<uint16_t>(at));
+    case DType::kF16: return DecodeHalf(Load<uint16_t>(at));
     case DType::kBF16: {
       const uint32_t bits = static_cast<uint32_t>(Load<uint16_t>(at)) << 16;
       return Load<float>(reinterpret_cast<const char*>(&bits));
     }
-    case DType::kF32:
-      return Load<float>(at);
-    default:
-      return Load<double>(at);
+    case DType::kF32: return Load<float>(at);
+    default: return Load<double>(at);
   }
 }
 
 int64_t DecodeInt(DType dtype, const char* at) {
   switch (dtype) {
     case DType::kBool:
-    case DType::kU8:
-      return Load<uint8_t>(at);
-    case DType::kI8:
-      return Load<int8_t>(at);
-    case DType::kI16:
-      return Load<int16_t>(at);
-    case DType::kI32:
-      return Load<int32_t>(at);
-    default:
-      return Load<int64_t>(at);
+    case DType::kU8: return Load<uint8_t>(at);
+    case DType::kI8: return Load<int8_t>(at);
+    case DType::kI16: return Load<int16_t>(at);
+    case DType::kI32: return Load<int32_t>(at);
+    default: return Load<int64_t>(at);
   }
 }
 
@@ -106,29 +98,20 @@ double RoundFloat(DType dtype, double value) {
     case DType::kF16:
       // Arithmetic is done in f32, so the narrow result is rounded from there.
       return RoundToFormat(static_cast<float>(value), kHalf);
-    case DType::kBF16:
-      return RoundToFormat(static_cast<float>(value), kBrain);
-    case DType::kF32:
-      return static_cast<float>(value);
-    default:
-      return value;
+    case DType::kBF16: return RoundToFormat(static_cast<float>(value), kBrain);
+    case DType::kF32: return static_cast<float>(value);
+    default: return value;
   }
 }
 
 int64_t WrapInteger(DType dtype, int64_t value) {
   switch (dtype) {
-    case DType::kBool:
-      return value != 0;
-    case DType::kU8:
-      return static_cast<uint8_t>(value);
-    case DType::kI8:
-      return static_cast<int8_t>(value);
-    case DType::kI16:
-      return static_cast<int16_t>(value);
-    case DType::kI32:
-      return static_cast<int32_t>(value);
-    default:
-      return value;
+    case DType::kBool: return value != 0;
+    case DType::kU8: return static_cast<uint8_t>(value);
+    case DType::kI8: return static_cast<int8_t>(value);
+    case DType::kI16: return static_cast<int16_t>(value);
+    case DType::kI32: return static_cast<int32_t>(value);
+    default: return value;
   }
 }
 
@@ -167,17 +150,10 @@ std::string Encode(const Known& known) {
   std::string out;
   for (double value : known.floats) {
     switch (known.dtype) {
-      case DType::kF16:
-        Store(out, EncodeHalf(value));
-        break;
-      case DType::kBF16:
-        Store(out, EncodeBrain(value));
-        break;
-      case DType::kF32:
-        Store(out, static_cast<float>(value));
-        break;
-      default:
-        Store(out, value);
+      case DType::kF16: Store(out, EncodeHalf(value)); break;
+      case DType::kBF16: Store(out, EncodeBrain(value)); break;
+      case DType::kF32: Store(out, static_cast<float>(value)); break;
+      default: Store(out, value);
     }
   }
   // Two's complement, so the low bytes are the narrow integer.

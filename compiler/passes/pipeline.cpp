@@ -20,8 +20,7 @@ Status Dump(const Graph& graph, const std::string& dir, size_t number, const std
   file.close();
   if (!file) {
     return Error(Code::kUnavailable,
-                 fmt::format("cannot write the dump {}; does the folder exist and is it writable?",
-                             path.string()));
+                 fmt::format("cannot write the dump {}; does the folder exist and is it writable?", path.string()));
   }
   return {};
 }
@@ -50,8 +49,7 @@ class Runner {
 
  private:
   bool IsDisabled(const std::string& name) const {
-    return std::find(options_.disabled.begin(), options_.disabled.end(), name) !=
-           options_.disabled.end();
+    return std::find(options_.disabled.begin(), options_.disabled.end(), name) != options_.disabled.end();
   }
 
   Result<bool> RunPass(const Pipeline::Entry& entry) {
@@ -77,10 +75,8 @@ class Runner {
     const bool differs = digest != digest_;
     digest_ = digest;
     if (differs == changed) return {};
-    return Error(Code::kInternal,
-                 fmt::format("pass {} says it changed {}, the graph's digest says {}", name,
-                             changed ? "the graph" : "nothing",
-                             differs ? "it did" : "it did not"));
+    return Error(Code::kInternal, fmt::format("pass {} says it changed {}, the graph's digest says {}", name,
+                                              changed ? "the graph" : "nothing", differs ? "it did" : "it did not"));
   }
 
   Graph& graph_;
@@ -95,8 +91,7 @@ Result<std::vector<PassRun>> Pipeline::Run(Graph& graph, const PipelineOptions& 
   const std::vector<std::string> names = Names();
   for (const std::string& name : options.disabled) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return Error(Code::kNotFound, fmt::format("no pass '{}' to disable; there are {}", name,
-                                                fmt::join(names, ", ")));
+      return Error(Code::kNotFound, fmt::format("no pass '{}' to disable; there are {}", name, fmt::join(names, ", ")));
     }
   }
   if (Status checked = Verify(graph); !checked) {

@@ -31,7 +31,10 @@ struct PipelineOptions {
 /// error (kInternal).
 class Pipeline {
  public:
-  struct Entry { std::string name; Pass pass; };
+  struct Entry {
+    std::string name;
+    Pass pass;
+  };
   void AddGroup(std::vector<Entry> group) { groups_.push_back(std::move(group)); }
   Result<std::vector<PassRun>> Run(Graph& graph, const PipelineOptions& options) const;
   std::vector<std::string> Names() const;

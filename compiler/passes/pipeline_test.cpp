@@ -18,8 +18,9 @@ namespace {
 using ::testing::HasSubstr;
 
 Graph SmallGraph() {
-  return *Parse("graph @f(%x: f32[4]) { %0 = aten.neg(%x) : f32[4] "
-                "%1 = aten.neg(%0) : f32[4] %2 = aten.silu(%1) : f32[4] return %2 }");
+  return *Parse(
+      "graph @f(%x: f32[4]) { %0 = aten.neg(%x) : f32[4] "
+      "%1 = aten.neg(%0) : f32[4] %2 = aten.silu(%1) : f32[4] return %2 }");
 }
 
 Result<std::vector<PassRun>> RunOne(Graph& graph, Pass pass) {

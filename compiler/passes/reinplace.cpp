@@ -10,11 +10,9 @@ namespace {
 
 /// Operators that write elements of operand 0 at places given by the others, and leave the rest.
 bool WritesPlaces(const Node& node) {
-  return node.op == "aten.index_copy" || node.op == "aten.index_put" ||
-         node.op == "aten.index_add" || node.op == "aten.slice_scatter" ||
-         node.op == "aten.select_scatter" || node.op == "aten.scatter.src" ||
-         node.op == "aten.scatter.value" || node.op == "aten.scatter_add" ||
-         node.op == "aten.index_fill.int_Scalar";
+  return node.op == "aten.index_copy" || node.op == "aten.index_put" || node.op == "aten.index_add" ||
+         node.op == "aten.slice_scatter" || node.op == "aten.select_scatter" || node.op == "aten.scatter.src" ||
+         node.op == "aten.scatter.value" || node.op == "aten.scatter_add" || node.op == "aten.index_fill.int_Scalar";
 }
 
 /// Which values may share memory with which, and where each is used last.
@@ -80,8 +78,7 @@ class Memory {
 
 /// The argument that holds `value` and that the node may overwrite with its result.
 std::optional<size_t> Overwritable(const Graph& graph, const Node& node, ValueId value) {
-  if (!IsPure(node) || node.results.size() != 1 || MayAlias(node) ||
-      graph.type(node.results[0]) != graph.type(value)) {
+  if (!IsPure(node) || node.results.size() != 1 || MayAlias(node) || graph.type(node.results[0]) != graph.type(value)) {
     return std::nullopt;
   }
   const bool anywhere = ClassOf(node) == OpClass::kPointwise;

@@ -82,8 +82,7 @@ bool Holds(DType wide, DType narrow) {
   if (IsFloat(narrow)) return IsFloat(wide) && PromoteTypes(wide, narrow) == wide;
   if (IsFloat(wide)) {
     // Bits of mantissa against bits of the integer.
-    const int mantissa = wide == DType::kF64 ? 53 : wide == DType::kF32 ? 24
-                         : wide == DType::kF16 ? 11 : 8;
+    const int mantissa = wide == DType::kF64 ? 53 : wide == DType::kF32 ? 24 : wide == DType::kF16 ? 11 : 8;
     return static_cast<int>(SizeOf(narrow)) * 8 <= mantissa;
   }
   return PromoteTypes(wide, narrow) == wide;

@@ -70,8 +70,7 @@ bool MergeSlices(Graph& graph, NodeId id) {
   if (!inner.TypeAt(0)) return false;
   const auto dim = outer.IntAt(1);
   const auto first = outer.DimAt(2), second = inner.DimAt(2);
-  if (!dim || *dim < 0 || inner.IntAt(1) != dim || outer.IntAt(4) != 1 || inner.IntAt(4) != 1 ||
-      !first || !second) {
+  if (!dim || *dim < 0 || inner.IntAt(1) != dim || outer.IntAt(4) != 1 || inner.IntAt(4) != 1 || !first || !second) {
     return false;
   }
   // Bounds from the end, or starts behind it, are clamped; they add up only when plain.
@@ -80,13 +79,11 @@ bool MergeSlices(Graph& graph, NodeId id) {
     return false;
   }
   const Dim size = graph.type(node.results[0]).sizes[*dim];
-  if (outer.DimAt(3) != *first + size ||
-      inner.DimAt(3) != *second + graph.type(below->results[0]).sizes[*dim]) {
+  if (outer.DimAt(3) != *first + size || inner.DimAt(3) != *second + graph.type(below->results[0]).sizes[*dim]) {
     return false;
   }
   const Dim start = *first + *second;
-  Redefine(graph, id, "aten.slice.Tensor",
-           {std::get<Ref>(below->args[0]), Dim(*dim), start, start + size, Dim(1)});
+  Redefine(graph, id, "aten.slice.Tensor", {std::get<Ref>(below->args[0]), Dim(*dim), start, start + size, Dim(1)});
   return true;
 }
 
@@ -104,12 +101,11 @@ bool SelectFromSlice(Graph& graph, NodeId id) {
   if (!dim || *dim < 0 || static_cast<size_t>(*dim) >= graph.type(below->results[0]).rank()) {
     return false;
   }
-  if (inner.IntAt(1) != dim || inner.IntAt(4) != 1 || !index || *index < 0 ||
-      !start || inner.DimAt(3) != *start + graph.type(below->results[0]).sizes[*dim]) {
+  if (inner.IntAt(1) != dim || inner.IntAt(4) != 1 || !index || *index < 0 || !start ||
+      inner.DimAt(3) != *start + graph.type(below->results[0]).sizes[*dim]) {
     return false;
   }
-  Redefine(graph, id, "aten.select.int",
-           {std::get<Ref>(below->args[0]), Dim(*dim), *start + Dim(*index)});
+  Redefine(graph, id, "aten.select.int", {std::get<Ref>(below->args[0]), Dim(*dim), *start + Dim(*index)});
   return true;
 }
 

@@ -25,8 +25,7 @@ bool IsBlasLayout(const Type& type) {
   }
   const int64_t rows = type.sizes[rank - 2].const_value(), columns = type.sizes[rank - 1].const_value();
   const int64_t row = type.strides[rank - 2].const_value(), column = type.strides[rank - 1].const_value();
-  return (column == 1 && row >= std::max<int64_t>(columns, 1)) ||
-         (row == 1 && column >= std::max<int64_t>(rows, 1));
+  return (column == 1 && row >= std::max<int64_t>(columns, 1)) || (row == 1 && column >= std::max<int64_t>(rows, 1));
 }
 
 /// The value whose copy `id` is, where the copy only made it contiguous.

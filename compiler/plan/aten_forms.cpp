@@ -68,9 +68,9 @@ constexpr std::array kOutForms = std::to_array<Form>({
     {"aten.where.self", "aten::where.self_out"},
 });
 
-constexpr std::array kDynamicShapes = std::to_array<std::string_view>({
-    "aten._unique2", "aten.bincount", "aten.index.Tensor", "aten.masked_select", "aten.nonzero",
-    "aten.repeat_interleave.Tensor", "aten.unique_consecutive", "aten.unique_dim"});
+constexpr std::array kDynamicShapes = std::to_array<std::string_view>(
+    {"aten._unique2", "aten.bincount", "aten.index.Tensor", "aten.masked_select", "aten.nonzero",
+     "aten.repeat_interleave.Tensor", "aten.unique_consecutive", "aten.unique_dim"});
 
 }  // namespace
 

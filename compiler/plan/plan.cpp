@@ -60,8 +60,7 @@ class Planner {
   }
 
   // A tensor over `storage`; equal windows are one value.
-  uint32_t AddValue(DType dtype, const Dims& sizes, const Dims& strides, const Dim& offset,
-                    uint32_t storage) {
+  uint32_t AddValue(DType dtype, const Dims& sizes, const Dims& strides, const Dim& offset, uint32_t storage) {
     std::vector<uint32_t> key = {static_cast<uint32_t>(dtype), storage, DimAt(offset)};
     for (const Dim& dim : sizes) key.push_back(DimAt(dim));
     for (const Dim& dim : strides) key.push_back(DimAt(dim));
@@ -90,17 +89,16 @@ class Planner {
     for (const SymbolSource& source : graph_.symbols) {
       // The plan counts the inputs of the call alone; the graph counts weights and constants too.
       const auto first = graph_.inputs.begin();
-      const auto before = std::count_if(first, first + source.input, [](const Input& input) {
-        return input.kind == InputKind::kInput;
-      });
+      const auto before = std::count_if(first, first + source.input,
+                                        [](const Input& input) { return input.kind == InputKind::kInput; });
       plan_.symbols.emplace_back(static_cast<uint32_t>(before), source.dim);
     }
     uint64_t constants_end = 0;
     for (const Input& input : graph_.inputs) {
       if (input.kind == InputKind::kConstant) {
         auto spec = std::make_unique<proto::ConstantSpecT>();
-        spec->value = AddOwner(input.value, proto::StorageKind::Constant,
-                               static_cast<uint32_t>(plan_.constants.size()));
+        spec->value =
+            AddOwner(input.value, proto::StorageKind::Constant, static_cast<uint32_t>(plan_.constants.size()));
         spec->offset = constants_end;
         spec->bytes = input.data.size();
         constants_end = (constants_end + input.data.size() + 63) / 64 * 64;
@@ -111,8 +109,7 @@ class Planner {
       auto& list = is_weight ? plan_.weights : plan_.inputs;
       auto spec = std::make_unique<proto::InputSpecT>();
       spec->name = input.name;
-      spec->value = AddOwner(input.value,
-                             is_weight ? proto::StorageKind::Weight : proto::StorageKind::Input,
+      spec->value = AddOwner(input.value, is_weight ? proto::StorageKind::Weight : proto::StorageKind::Input,
                              static_cast<uint32_t>(list.size()));
       list.push_back(std::move(spec));
     }
@@ -121,8 +118,7 @@ class Planner {
 
   Status DescribeKernels() {
     if (objects_.size() != fused_.kernels.size()) {
-      return Error(Code::kInternal, fmt::format("{} objects for {} kernels", objects_.size(),
-                                                fused_.kernels.size()));
+      return Error(Code::kInternal, fmt::format("{} objects for {} kernels", objects_.size(), fused_.kernels.size()));
     }
     for (size_t i = 0; i < fused_.kernels.size(); ++i) {
       const loop::Kernel& kernel = fused_.kernels[i];
@@ -162,8 +158,8 @@ class Planner {
     if (schedule_.inplace[value.def]) return bound_[id] = parent;
     const auto view = ViewOf(graph_, node, value.result);
     if (!view) return Error(Code::kInternal, fmt::format("{} is not a view", node.op));
-    bound_[id] = AddValue(value.type.dtype, value.type.sizes, view->strides,
-                          offsets_[parent] + view->offset, plan_.values[parent]->storage);
+    bound_[id] = AddValue(value.type.dtype, value.type.sizes, view->strides, offsets_[parent] + view->offset,
+                          plan_.values[parent]->storage);
     return bound_[id];
   }
 
@@ -275,8 +271,7 @@ class Planner {
     if (auto window = ScatteredWindow(node)) {
       const auto& source = std::get<Ref>(node.args[1]);
       const Type& type = graph_.type(source.id);
-      const uint32_t to = AddValue(type.dtype, type.sizes, window->strides,
-                                   offsets_[target] + window->offset,
+      const uint32_t to = AddValue(type.dtype, type.sizes, window->strides, offsets_[target] + window->offset,
                                    plan_.values[target]->storage);
       if (type.dtype == graph_.type(operand.id).dtype) {
         PushCopy(to, bound_[source.id]);
@@ -396,9 +391,8 @@ class Planner {
     const Type& right = graph_.type(product.right);
     uint32_t right_at = bound_[product.right];
     if (product.right_is_transposed) {
-      right_at = AddValue(right.dtype, {right.sizes[1], right.sizes[0]},
-                          {right.strides[1], right.strides[0]}, offsets_[right_at],
-                          plan_.values[right_at]->storage);
+      right_at = AddValue(right.dtype, {right.sizes[1], right.sizes[0]}, {right.strides[1], right.strides[0]},
+                          offsets_[right_at], plan_.values[right_at]->storage);
     }
     auto step = std::make_unique<proto::PlanStepT>();
     step->kind = proto::StepKind::Aten;
@@ -415,15 +409,12 @@ class Planner {
     return {};
   }
 
-  proto::StorageKind KindOf(uint32_t value) const {
-    return plan_.storages[plan_.values[value]->storage]->kind;
-  }
+  proto::StorageKind KindOf(uint32_t value) const { return plan_.storages[plan_.values[value]->storage]->kind; }
 
   // A copy of `value` in memory of its own.
   uint32_t CopyOf(uint32_t value, const Type& type, proto::StorageKind kind) {
     const Dim bytes = type.Extent() * Dim(static_cast<int64_t>(SizeOf(type.dtype)));
-    const uint32_t copy =
-        AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
+    const uint32_t copy = AddValue(type.dtype, type.sizes, type.strides, Dim(0), AddStorage(kind, 0, bytes));
     PushCopy(EachOnce(copy, type), EachOnce(value, type));
     return copy;
   }
@@ -495,13 +486,16 @@ class Planner {
     }
     TRY_ASSIGN(const uint32_t other, ValueAt(with));
     if (value != kUnbound && plan_.values[value]->storage == plan_.values[other]->storage) return value;
-    return Error(Code::kUnsupported, "a result shares memory with an argument or another result by a view "
-                                     "that native code takes as a copy");
+    return Error(Code::kUnsupported,
+                 "a result shares memory with an argument or another result by a view "
+                 "that native code takes as a copy");
   }
 
   // Outputs that must survive the final writes are copied before them; then come the writes.
   Status Finish() {
-    struct Pending { uint32_t to, from; };
+    struct Pending {
+      uint32_t to, from;
+    };
     std::vector<Pending> writes;
     std::vector<uint32_t> written;
     for (const Write& write : graph_.writes) {
@@ -534,8 +528,7 @@ class Planner {
     }
     for (const Pending& write : writes) PushCopy(write.to, write.from);
     for (const uint32_t value : plan_.outputs) {
-      plan_.storages[plan_.values[value]->storage]->last_step =
-          static_cast<uint32_t>(plan_.steps.size());
+      plan_.storages[plan_.values[value]->storage]->last_step = static_cast<uint32_t>(plan_.steps.size());
     }
     for (auto& storage : plan_.storages) {
       if (storage->first_step == kUnbound) storage->first_step = 0;
@@ -581,8 +574,7 @@ class Planner {
 
 }  // namespace
 
-Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused,
-                                   std::span<const Object> objects) {
+Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused, std::span<const Object> objects) {
   return Planner(graph, fused, objects).Plan();
 }
 

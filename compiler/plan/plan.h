@@ -11,7 +11,6 @@ namespace ingot::compiler {
 
 /// The ordered steps, values and storages an executor walks (proto/artifact.fbs): which values
 /// share memory, which live in the arena and for how long, which are given to the caller.
-Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused,
-                                   std::span<const Object> objects);
+Result<proto::ManifestT> BuildPlan(const Graph& graph, const Fused& fused, std::span<const Object> objects);
 
 }  // namespace ingot::compiler

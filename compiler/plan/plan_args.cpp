@@ -48,54 +48,53 @@ std::unique_ptr<proto::PlanArgT> PlanArgs::Make(const Arg& arg) {
       out->floats = {std::get<double>(value.value)};
     }
   };
-  std::visit(
-      Overloaded{
-          [&](const None&) { out->kind = proto::ArgKind::None; },
-          [&](const Ref& ref) {
-            out->kind = proto::ArgKind::Value;
-            out->ints = {static_cast<int>(bound_[ref.id])};
-          },
-          number,
-          [&](bool flag) {
-            out->kind = proto::ArgKind::Bool;
-            out->ints = {flag ? 1 : 0};
-          },
-          [&](const Dim& dim) {
-            out->kind = proto::ArgKind::Int;
-            out->ints = {IntAt(dim)};
-          },
-          [&](double value) {
-            out->kind = proto::ArgKind::Float;
-            out->floats = {value};
-          },
-          [&](const Name& name) {
-            out->kind = proto::ArgKind::String;
-            out->text = name;
-          },
-          [&](const DTypeArg& dtype) {
-            out->kind = proto::ArgKind::DType;
-            out->ints = {static_cast<int>(dtype.dtype)};
-          },
-          [&](const RefList& list) {
-            out->kind = proto::ArgKind::ValueList;
-            for (const ValueId id : list.ids) {
-              out->ints.push_back(id == kNoValue ? -1 : static_cast<int>(bound_[id]));
-            }
-          },
-          [&](const Dims& dims) {
-            out->kind = proto::ArgKind::IntList;
-            for (const Dim& dim : dims) out->ints.push_back(IntAt(dim));
-          },
-          [&](const std::vector<double>& values) {
-            out->kind = proto::ArgKind::FloatList;
-            out->floats = values;
-          },
-          [&](const std::vector<bool>& flags) {
-            out->kind = proto::ArgKind::BoolList;
-            for (const bool flag : flags) out->ints.push_back(flag ? 1 : 0);
-          },
-      },
-      arg);
+  std::visit(Overloaded{
+                 [&](const None&) { out->kind = proto::ArgKind::None; },
+                 [&](const Ref& ref) {
+                   out->kind = proto::ArgKind::Value;
+                   out->ints = {static_cast<int>(bound_[ref.id])};
+                 },
+                 number,
+                 [&](bool flag) {
+                   out->kind = proto::ArgKind::Bool;
+                   out->ints = {flag ? 1 : 0};
+                 },
+                 [&](const Dim& dim) {
+                   out->kind = proto::ArgKind::Int;
+                   out->ints = {IntAt(dim)};
+                 },
+                 [&](double value) {
+                   out->kind = proto::ArgKind::Float;
+                   out->floats = {value};
+                 },
+                 [&](const Name& name) {
+                   out->kind = proto::ArgKind::String;
+                   out->text = name;
+                 },
+                 [&](const DTypeArg& dtype) {
+                   out->kind = proto::ArgKind::DType;
+                   out->ints = {static_cast<int>(dtype.dtype)};
+                 },
+                 [&](const RefList& list) {
+                   out->kind = proto::ArgKind::ValueList;
+                   for (const ValueId id : list.ids) {
+                     out->ints.push_back(id == kNoValue ? -1 : static_cast<int>(bound_[id]));
+                   }
+                 },
+                 [&](const Dims& dims) {
+                   out->kind = proto::ArgKind::IntList;
+                   for (const Dim& dim : dims) out->ints.push_back(IntAt(dim));
+                 },
+                 [&](const std::vector<double>& values) {
+                   out->kind = proto::ArgKind::FloatList;
+                   out->floats = values;
+                 },
+                 [&](const std::vector<bool>& flags) {
+                   out->kind = proto::ArgKind::BoolList;
+                   for (const bool flag : flags) out->ints.push_back(flag ? 1 : 0);
+                 },
+             },
+             arg);
   return out;
 }
 

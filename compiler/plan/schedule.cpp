@@ -58,9 +58,8 @@ class Scheduler {
   bool IsAliasStep(const Fused::Step& step) const {
     if (step.is_launch) return false;
     const Node& node = graph_.node(step.node);
-    return !node.results.empty() &&
-           std::all_of(node.results.begin(), node.results.end(),
-                       [&](ValueId id) { return schedule_.parent[id] != kNoValue; });
+    return !node.results.empty() && std::all_of(node.results.begin(), node.results.end(),
+                                                [&](ValueId id) { return schedule_.parent[id] != kNoValue; });
   }
 
   template <typename Fn>

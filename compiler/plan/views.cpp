@@ -21,9 +21,7 @@ struct Context {
     if (const auto* dim = std::get_if<Dim>(&node.args[arg])) return *dim;
     return std::nullopt;
   }
-  const Dims* List(size_t arg) const {
-    return arg < node.args.size() ? std::get_if<Dims>(&node.args[arg]) : nullptr;
-  }
+  const Dims* List(size_t arg) const { return arg < node.args.size() ? std::get_if<Dims>(&node.args[arg]) : nullptr; }
   // A dimension number; negative ones count from the end of `rank`.
   std::optional<size_t> Axis(size_t arg, size_t rank) const {
     const std::optional<Dim> dim = Int(arg);
@@ -110,8 +108,7 @@ std::optional<View> Select(const Context& c) {
   if (!axis || !index) return std::nullopt;
   Dims strides = c.from.strides;
   strides.erase(strides.begin() + static_cast<ptrdiff_t>(*axis));
-  return View{kNoValue, std::move(strides),
-              *index * c.from.strides[*axis]};
+  return View{kNoValue, std::move(strides), *index * c.from.strides[*axis]};
 }
 
 std::optional<View> Slice(const Context& c) {
@@ -129,8 +126,7 @@ std::optional<View> Narrow(const Context& c) {
   const auto axis = c.Axis(1, c.from.rank());
   const auto start = c.Int(2);
   if (!axis || !start) return std::nullopt;
-  return View{kNoValue, c.from.strides,
-              *start * c.from.strides[*axis]};
+  return View{kNoValue, c.from.strides, *start * c.from.strides[*axis]};
 }
 
 // split, split_with_sizes, chunk: each result begins where those before it end.

@@ -13,7 +13,7 @@ using cache::CircuitBreaker;
 
 std::vector<Series> One(double value) { return {{{}, value}}; }
 
-std::vector<Series> OfTables(const VerbCall& call, uint64_t cache::Totals::*member) {
+std::vector<Series> OfTables(const VerbCall& call, uint64_t cache::Totals::* member) {
   std::vector<Series> out;
   const auto totals = call.core.store.TotalsOf();
   for (size_t table = 0; table < totals.size(); ++table) {
@@ -43,10 +43,14 @@ std::vector<Series> OfLeases(const VerbCall& call) {
 std::string Escaped(std::string_view text, bool is_label) {
   std::string out;
   for (const char c : text) {
-    if (c == '\\') out += "\\\\";
-    else if (c == '\n') out += "\\n";
-    else if (c == '"' && is_label) out += "\\\"";
-    else out += c;
+    if (c == '\\')
+      out += "\\\\";
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '"' && is_label)
+      out += "\\\"";
+    else
+      out += c;
   }
   return out;
 }
@@ -112,8 +116,9 @@ const std::vector<StateMetric>& StateMetrics() {
       {"tier_state", "gauge", "a cluster tier's circuit breaker: 0 calls go through, 1 one call tries, 2 none is made",
        [](const VerbCall& call) {
          return OfTiers(call, [](const CircuitBreaker::Facts& facts) {
-           return facts.state == CircuitBreaker::State::kClosed ? 0.0
-                  : facts.state == CircuitBreaker::State::kTrying ? 1.0 : 2.0;
+           return facts.state == CircuitBreaker::State::kClosed   ? 0.0
+                  : facts.state == CircuitBreaker::State::kTrying ? 1.0
+                                                                  : 2.0;
          });
        }},
       {"tier_opened_total", "counter", "times that a cluster tier was left alone, since it failed",

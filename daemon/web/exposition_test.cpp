@@ -105,8 +105,10 @@ class Parser {
     std::map<double, double> buckets;
     double sum = -1, count = -1;
     for (const auto& [series, value] : family.series) {
-      if (series == name + "_sum") sum = value;
-      else if (series == name + "_count") count = value;
+      if (series == name + "_sum")
+        sum = value;
+      else if (series == name + "_count")
+        count = value;
       else {
         const std::string head = name + "_bucket{le=\"";
         ASSERT_TRUE(series.starts_with(head)) << series;

@@ -35,12 +35,9 @@ constexpr const char* kJson = "application/json";
 
 const std::vector<Route>& Routes() {
   static const std::vector<Route> routes = {
-      {"/api/overview", "overview", {}, {}},
-      {"/api/entries", "list", {"function", "key", "after"}, {"limit"}},
-      {"/api/entry", "inspect", {"key"}, {}},
-      {"/api/why-miss", "why-miss", {"key"}, {}},
-      {"/api/doctor", "doctor", {}, {}},
-      {"/api/text", "text", {"graph", "stage"}, {}},
+      {"/api/overview", "overview", {}, {}},  {"/api/entries", "list", {"function", "key", "after"}, {"limit"}},
+      {"/api/entry", "inspect", {"key"}, {}}, {"/api/why-miss", "why-miss", {"key"}, {}},
+      {"/api/doctor", "doctor", {}, {}},      {"/api/text", "text", {"graph", "stage"}, {}},
   };
   return routes;
 }
@@ -187,8 +184,9 @@ std::optional<HttpAnswer> Site::Refusal(const HttpRequest& request, const Target
       return Refuse(403, "this page is at localhost or 127.0.0.1, and under no other name (Host)");
     }
     if (!request.user || (*request.user != geteuid() && *request.user != 0)) {
-      return Refuse(403, "this daemon serves the programs of its own user alone; with web_token_file it serves whoever "
-                         "knows the token");
+      return Refuse(403,
+                    "this daemon serves the programs of its own user alone; with web_token_file it serves whoever "
+                    "knows the token");
     }
     return std::nullopt;
   }
@@ -237,13 +235,15 @@ asio::awaitable<HttpAnswer> Site::LogIn(HttpRequest request) {
     std::string page(kLoginHtml);
     constexpr std::string_view kHidden = " hidden>";
     if (const size_t place = page.find(kHidden); place != std::string::npos) page.replace(place, kHidden.size(), ">");
-    co_return HttpAnswer{.status = 401, .type = "text/html; charset=utf-8", .body = std::move(page),
+    co_return HttpAnswer{.status = 401,
+                         .type = "text/html; charset=utf-8",
+                         .body = std::move(page),
                          .headers = {{"WWW-Authenticate", "Bearer realm=\"ingot\""}}};
   }
   Result<std::string> name = logins_.Add();
   if (!name) co_return AnswerOf(name);
-  const std::string cookie = fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}", cookie_, *name,
-                                         core_.config.web_login_s_max);
+  const std::string cookie =
+      fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}", cookie_, *name, core_.config.web_login_s_max);
   co_return HttpAnswer{.status = 303, .body = "", .headers = {{"Location", "/"}, {"Set-Cookie", cookie}}};
 }
 

@@ -34,7 +34,7 @@ Result<std::string> ReadToken(const std::string& path) {
   };
   const proto::UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file) return wrong(fmt::format("cannot be read: {}", std::strerror(errno)));
-  struct stat facts {};
+  struct stat facts{};
   if (fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return wrong("is no file");
   if (facts.st_uid != geteuid() && facts.st_uid != 0) return wrong("belongs to another user");
   if ((facts.st_mode & 077) != 0) {
@@ -46,8 +46,10 @@ Result<std::string> ReadToken(const std::string& path) {
   std::string_view token(bytes.data(), static_cast<size_t>(got));
   if (token.ends_with('\n')) token.remove_suffix(1);
   if (token.size() < kTokenBytesMin || token.size() > kTokenBytesMax || !std::ranges::all_of(token, IsTokenCharacter)) {
-    return wrong(fmt::format("must hold one line of {} to {} characters of a-z, A-Z, 0-9 and -._~+/=; "
-                             "`openssl rand -hex 32` makes one", kTokenBytesMin, kTokenBytesMax));
+    return wrong(
+        fmt::format("must hold one line of {} to {} characters of a-z, A-Z, 0-9 and -._~+/=; "
+                    "`openssl rand -hex 32` makes one",
+                    kTokenBytesMin, kTokenBytesMax));
   }
   return std::string(token);
 }

@@ -44,8 +44,13 @@ Json SamplesJson(const Core& core) {
     requests.push_back(sample.requests);
     flights.push_back(sample.flights);
   }
-  return {{"period_s", core.config.web_sample_s}, {"when", when},         {"hits", hits},      {"misses", misses},
-          {"compiles", compiles},                 {"requests", requests}, {"flights", flights}};
+  return {{"period_s", core.config.web_sample_s},
+          {"when", when},
+          {"hits", hits},
+          {"misses", misses},
+          {"compiles", compiles},
+          {"requests", requests},
+          {"flights", flights}};
 }
 
 Json MissesJson(const Core& core) {
@@ -92,8 +97,6 @@ Task<Json> OverviewVerb(const VerbCall& call) {
                  {"newest_misses", MissesJson(core)}};
 }
 
-Task<Json> MetricsVerb(const VerbCall& call) {
-  co_return Json{{"text", web::Exposition(GlobalMetrics(), call)}};
-}
+Task<Json> MetricsVerb(const VerbCall& call) { co_return Json{{"text", web::Exposition(GlobalMetrics(), call)}}; }
 
 }  // namespace ingot::daemon

@@ -177,7 +177,8 @@ Status WebServer::Listen() {
   } else if (!s.wanted.address().is_loopback()) {
     return Error(Code::kInvalid,
                  fmt::format("web_listen: {} can be reached from other machines: set web_token_file, or listen on "
-                             "127.0.0.1", TextOf(s.wanted)));
+                             "127.0.0.1",
+                             TextOf(s.wanted)));
   }
   // Browsers send cookies to all ports of a host.
   s.site = std::make_unique<Site>(s.core, s.queries, std::move(token), fmt::format("ingot_{}", s.wanted.port()));
@@ -284,8 +285,10 @@ asio::awaitable<bool> WebServer::State::ServeOne(Connection& connection) {
   boost::system::error_code error;
   auto token = asio::redirect_error(asio::use_awaitable, error);
   if (connection.buffer.size() == 0) {
-    if (config.web_idle_s_max != 0) stream.expires_after(std::chrono::seconds(config.web_idle_s_max));
-    else stream.expires_never();
+    if (config.web_idle_s_max != 0)
+      stream.expires_after(std::chrono::seconds(config.web_idle_s_max));
+    else
+      stream.expires_never();
     const auto room = connection.buffer.prepare(kReadBytes);
     const size_t got = co_await stream.async_read_some(room, token);
     if (error) co_return false;

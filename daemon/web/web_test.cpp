@@ -221,10 +221,10 @@ TEST_F(WebTest, BoundsWhatARequestMayBe) {
 }
 
 TEST_F(WebTest, RefusesWhatIsNoRequest) {
-  for (const char* bytes : {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
-                            "GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
-                            "GET / HTTP/1.1\r\n: x\r\n\r\n", "\x16\x03\x01\x02\x01\x01\r\n\r\n",
-                            "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}) {
+  for (const char* bytes :
+       {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\nHost localhost\r\n\r\n",
+        "GET / HTTP/1.1\r\n: x\r\n\r\n", "\x16\x03\x01\x02\x01\x01\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}) {
     EXPECT_EQ(AskRaw(bytes).status, 400) << bytes;
   }
   ExpectAlive();

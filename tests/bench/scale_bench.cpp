@@ -144,8 +144,7 @@ Status MeasureStart(DaemonProcess& daemon, const Plan& plan) {
       if (forget) daemon.ForgetPages();
       const auto began = Steady::now();
       TRY_ASSIGN(const std::unique_ptr<Connection> connection, daemon.Connect());
-      TRY_ASSIGN(const client::LookupAnswer hit,
-                 connection->Lookup(plan.population.KeyOf(12'345 + round * 1'777)));
+      TRY_ASSIGN(const client::LookupAnswer hit, connection->Lookup(plan.population.KeyOf(12'345 + round * 1'777)));
       start_us.push_back(static_cast<float>(MillisSince(began) * 1e3));
       if (!hit.reply.found) return Error(Code::kInternal, "the first look-up found nothing: " + hit.reply.why);
       const auto asked = Steady::now();
@@ -261,11 +260,11 @@ void SayFlat(const std::string& what, const std::vector<Held>& samples) {
     if (samples[i].all_bytes() > most.all_bytes()) most = samples[i];
   }
   const double first = samples[from].all_bytes(), last = samples.back().all_bytes();
-  Say(what, fmt::format("{:.1f} MB after a fifth, {:.1f} MB at the end ({:+.1f} %), between {:.1f} and {:.1f} MB",
-                        first / 1e6, last / 1e6, (last / first - 1) * 100, least.all_bytes() / 1e6,
-                        most.all_bytes() / 1e6));
-  Say("  descriptors", fmt::format("{} after a fifth, {} at the end", samples[from].descriptors,
-                                   samples.back().descriptors));
+  Say(what,
+      fmt::format("{:.1f} MB after a fifth, {:.1f} MB at the end ({:+.1f} %), between {:.1f} and {:.1f} MB",
+                  first / 1e6, last / 1e6, (last / first - 1) * 100, least.all_bytes() / 1e6, most.all_bytes() / 1e6));
+  Say("  descriptors",
+      fmt::format("{} after a fifth, {} at the end", samples[from].descriptors, samples.back().descriptors));
   Say("  at the end", Describe(samples.back()));
 }
 

@@ -26,8 +26,8 @@ using Steady = std::chrono::steady_clock;
 using proto::MessageType;
 
 Buffer FrameOf(MessageType type, const Buffer& body) {
-  const auto head = proto::EncodeHeader({.type = static_cast<uint16_t>(type), .request = 1,
-                                         .length = static_cast<uint32_t>(body.size())});
+  const auto head = proto::EncodeHeader(
+      {.type = static_cast<uint16_t>(type), .request = 1, .length = static_cast<uint32_t>(body.size())});
   Buffer out(head.size() + body.size());
   std::ranges::copy(head, out.begin());
   std::ranges::copy(body, out.begin() + head.size());
@@ -72,8 +72,13 @@ class Client {
     while (true) {
       alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * proto::kFrameDescriptorsMax)];
       iovec part{in_.data() + have_, in_.size() - have_};
-      msghdr message{.msg_name = nullptr, .msg_namelen = 0, .msg_iov = &part, .msg_iovlen = 1, .msg_control = control,
-                     .msg_controllen = sizeof control, .msg_flags = 0};
+      msghdr message{.msg_name = nullptr,
+                     .msg_namelen = 0,
+                     .msg_iov = &part,
+                     .msg_iovlen = 1,
+                     .msg_control = control,
+                     .msg_controllen = sizeof control,
+                     .msg_flags = 0};
       const ssize_t got = recvmsg(fd(), &message, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return false;
@@ -198,16 +203,16 @@ Result<LoadResult> Run(const Load& load, const Population& population) {
 
 double Percentile(std::vector<float> values, double percent) {
   if (values.empty()) return 0;
-  const auto at = static_cast<long>(std::min<double>(static_cast<double>(values.size()) * percent / 100,
-                                                     static_cast<double>(values.size() - 1)));
+  const auto at = static_cast<long>(
+      std::min<double>(static_cast<double>(values.size()) * percent / 100, static_cast<double>(values.size() - 1)));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<size_t>(at)];
 }
 
 std::string Describe(const std::vector<float>& values) {
   return fmt::format("p50 {:8.1f} us, p99 {:8.1f} us, p99.9 {:8.1f} us, most {:9.1f} us, {} of them",
-                     Percentile(values, 50), Percentile(values, 99), Percentile(values, 99.9),
-                     Percentile(values, 100), values.size());
+                     Percentile(values, 50), Percentile(values, 99), Percentile(values, 99.9), Percentile(values, 100),
+                     values.size());
 }
 
 Status RunSession(const std::string& socket, const Population& population, uint64_t number) {

@@ -37,7 +37,7 @@ Held HeldBy(pid_t pid) {
   for (fs::directory_iterator at(ProcPath(pid, "fd"), gone), end; !gone && at != end; at.increment(gone)) {
     ++held.descriptors;
     std::error_code ignored;
-    struct stat facts {};
+    struct stat facts{};
     const bool is_memory = fs::read_symlink(at->path(), ignored).string().starts_with("/memfd:");
     if (is_memory && stat(at->path().c_str(), &facts) == 0) {
       held.memory_file_bytes += static_cast<uint64_t>(facts.st_blocks) * 512;

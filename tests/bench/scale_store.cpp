@@ -143,12 +143,12 @@ Status PutEntry(Store& store, const Population& population, uint64_t number, con
     graph.function = population.FunctionOf(number);
     cost_s += stored->compile_s;
     TRY(store.Put(Table::kGraphs, {stored->graph_key_low, stored->graph_key_high},
-                  proto::PackMessage<proto::GraphRecord>(graph), {.cost_s = stored->compile_s,
-                                                                  .expected = {}, .group = {}, .summary = {}}));
+                  proto::PackMessage<proto::GraphRecord>(graph),
+                  {.cost_s = stored->compile_s, .expected = {}, .group = {}, .summary = {}}));
   }
-  TRY(store.Put(Table::kEntries, key.ToDigest(), proto::PackMessage<proto::EntryRecord>(record),
-                {.cost_s = cost_s, .expected = {}, .group = daemon::FunctionOf(key),
-                 .summary = daemon::SummaryOf(key)}));
+  TRY(store.Put(
+      Table::kEntries, key.ToDigest(), proto::PackMessage<proto::EntryRecord>(record),
+      {.cost_s = cost_s, .expected = {}, .group = daemon::FunctionOf(key), .summary = daemon::SummaryOf(key)}));
   return {};
 }
 

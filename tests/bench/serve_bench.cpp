@@ -84,9 +84,8 @@ int Run(int calls) {
 
   const RecordKey key{Table::kEntries, DigestOf("key")};
   uint64_t version = 0;
-  Print("compare-and-set, 1 KB", calls, 0, [&](int) {
-    version = Must(runner.Await(index.CompareAndSet(key, version, Buffer(1024, 7), {}, soon())));
-  });
+  Print("compare-and-set, 1 KB", calls, 0,
+        [&](int) { version = Must(runner.Await(index.CompareAndSet(key, version, Buffer(1024, 7), {}, soon()))); });
   Print("get, 1 KB", calls, 0, [&](int) { Must(runner.Await(index.Get({key}, soon()))); });
   for (const size_t size : {size_t{1} << 20, size_t{64} << 20}) {
     const int times = size > (1u << 20) ? 10 : std::max(10, calls / 10);
@@ -106,9 +105,8 @@ int Run(int calls) {
     });
     std::vector<Digest> digests;
     for (const SealedRef& blob : all) digests.push_back(DigestOf(blob->bytes()));
-    Print(size > (1u << 20) ? "get blob, 64 MB" : "get blob, 1 MB", times, size, [&](int i) {
-      Must(runner.Await(blobs.Get(digests[static_cast<size_t>(i) % digests.size()], soon())));
-    });
+    Print(size > (1u << 20) ? "get blob, 64 MB" : "get blob, 1 MB", times, size,
+          [&](int i) { Must(runner.Await(blobs.Get(digests[static_cast<size_t>(i) % digests.size()], soon()))); });
   }
   return 0;
 }

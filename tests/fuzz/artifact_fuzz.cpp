@@ -31,8 +31,7 @@ void Check(Bytes file) {
   }
   const Buffer packed = PackArtifact(*view);
   const Result<ArtifactView> again = OpenArtifact(packed);
-  Ensure(again && AsText(again->manifest) == AsText(view->manifest) &&
-             AsText(again->code) == AsText(view->code) &&
+  Ensure(again && AsText(again->manifest) == AsText(view->manifest) && AsText(again->code) == AsText(view->code) &&
              AsText(again->constants) == AsText(view->constants),
          "packed again, the sections are the same");
   Ensure(PackArtifact(*again) == packed, "packing is stable");

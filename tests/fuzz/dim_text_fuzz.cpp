@@ -27,8 +27,7 @@ void CheckTwo(const Dim& a, const Dim& b) {
   if (a.terms().size() > kTermsMax || b.terms().size() > kTermsMax) return;
   Ensure(a * b == b * a && a + b == b + a && a - b + b == a, "sums and products commute");
   const auto quotient = (a * b).DivideExactly(b);
-  Ensure(!quotient || *quotient * b == a * b,
-         "a quotient is exact: (" + a.ToText() + ") * (" + b.ToText() + ")");
+  Ensure(!quotient || *quotient * b == a * b, "a quotient is exact: (" + a.ToText() + ") * (" + b.ToText() + ")");
 }
 
 }  // namespace

@@ -13,12 +13,10 @@ constexpr size_t kHeadBytes = 20, kDigestBytes = 32;
 
 void CheckArguments(const client::CallSignature& arguments) {
   const auto again = client::CallSignature::Parse(arguments.ToJson());
-  Ensure(again.has_value() && again->ToJson() == arguments.ToJson(),
-         "what parses prints and parses again");
+  Ensure(again.has_value() && again->ToJson() == arguments.ToJson(), "what parses prints and parses again");
   const auto tensors = arguments.Match(*again);
   Ensure(tensors && tensors->size() == arguments.tensor_count, "a call has its own structure");
-  for (uint32_t i = 0; i < tensors->size(); ++i)
-    Ensure((*tensors)[i] == i, "its tensors stand where they are");
+  for (uint32_t i = 0; i < tensors->size(); ++i) Ensure((*tensors)[i] == i, "its tensors stand where they are");
 }
 
 void Check(Bytes bytes) {
@@ -30,9 +28,8 @@ void Check(Bytes bytes) {
   for (const client::ExportedWeight& weight : file->weights) {
     size_t elements = 1;
     for (const int64_t size : weight.sizes) elements *= static_cast<size_t>(size);
-    Ensure(
-        !weight.file.empty() || elements * guards::SizeOf(weight.dtype) == weight.elements.size(),
-        "a weight inside is as large as its sizes say");
+    Ensure(!weight.file.empty() || elements * guards::SizeOf(weight.dtype) == weight.elements.size(),
+           "a weight inside is as large as its sizes say");
     Ensure(weight.strides.size() == weight.sizes.size(), "a weight has a stride for each size");
     parts += weight.elements.size();
   }
@@ -41,8 +38,7 @@ void Check(Bytes bytes) {
     CheckArguments(structure.arguments);
     for (const client::ExportedVariant& variant : structure.variants) {
       parts += variant.artifact.size();
-      for (const uint32_t number : variant.weights)
-        Ensure(number < file->weights.size(), "a weight is in the file");
+      for (const uint32_t number : variant.weights) Ensure(number < file->weights.size(), "a weight is in the file");
       const auto rule = client::SizeRule::Make(variant.proven, variant.range);
       if (!rule) continue;
       for (const std::vector<int64_t>& symbols : variant.proven) {
@@ -95,10 +91,8 @@ std::vector<Buffer> Seeds() {
   const std::string leaf = Variant(R"({"t":"leaf","i":0})", "[]"), list = Variant(R"({"t":"list","c":[]})", "[0]");
   const std::string far =
       R"({"path":"w","dtype":"float32","sizes":[2],"strides":[1],"file":"w.safetensors","tensor":"w","digest":"0"})";
-  return {Seed(leaf, "", Blob("artifact"), "artifact"),
-          Seed(list, far, Blob("artifact"), "artifact"),
-          Seed(list + "," + leaf, weight, Blob("a") + "," + Blob("b") + "," + Blob("8 bytes."),
-               "ab8 bytes.")};
+  return {Seed(leaf, "", Blob("artifact"), "artifact"), Seed(list, far, Blob("artifact"), "artifact"),
+          Seed(list + "," + leaf, weight, Blob("a") + "," + Blob("b") + "," + Blob("8 bytes."), "ab8 bytes.")};
 }
 
 }  // namespace ingot::fuzz

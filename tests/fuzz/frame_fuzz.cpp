@@ -25,8 +25,8 @@ struct Pair {
 };
 
 bool Same(const Frame& a, const Frame& b) {
-  return a.header.type == b.header.type && a.header.request == b.header.request &&
-         a.header.length == b.header.length && a.body == b.body;
+  return a.header.type == b.header.type && a.header.request == b.header.request && a.header.length == b.header.length &&
+         a.body == b.body;
 }
 
 void CheckFrame(const Frame& frame) {

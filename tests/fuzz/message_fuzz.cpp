@@ -48,11 +48,10 @@ void Check(Bytes body) {
 
 using namespace proto;  // NOLINT: the list of all tables
 constexpr void (*kChecks[])(Bytes) = {
-    Check<Lookup>,        Check<LookupReply>, Check<proto::Compile>, Check<CompileReply>,
-    Check<Query>,         Check<QueryReply>,  Check<Fetch>,          Check<FetchReply>,
-    Check<Hello>,         Check<HelloReply>,  Check<ErrorReply>,     Check<WorkerHello>,
-    Check<WorkerJob>,     Check<WorkerDone>,  Check<EntryRecord>,    Check<GraphRecord>,
-    Check<Tombstones>,    Check<WorkloadRecord>, Check<JobManifest>,
+    Check<Lookup>,      Check<LookupReply>, Check<proto::Compile>, Check<CompileReply>, Check<Query>,
+    Check<QueryReply>,  Check<Fetch>,       Check<FetchReply>,     Check<Hello>,        Check<HelloReply>,
+    Check<ErrorReply>,  Check<WorkerHello>, Check<WorkerJob>,      Check<WorkerDone>,   Check<EntryRecord>,
+    Check<GraphRecord>, Check<Tombstones>,  Check<WorkloadRecord>, Check<JobManifest>,
 };
 
 template <typename T>
@@ -65,11 +64,16 @@ Buffer Seed(size_t check, const typename T::NativeTableType& object) {
 }  // namespace
 
 std::vector<Buffer> Seeds() {
-  return {Seed<Lookup>(0, SmallLookup()),           Seed<LookupReply>(1, SmallLookupReply()),
-          Seed<proto::Compile>(2, SmallCompile()),  Seed<Query>(4, SmallQuery("list", "{}")),
-          Seed<HelloReply>(9, {}),                  Seed<WorkerJob>(12, SmallJob()),
-          Seed<WorkerDone>(13, {}),                 Seed<EntryRecord>(14, SmallEntry()),
-          Seed<GraphRecord>(15, SmallGraphRecord()), Seed<Tombstones>(16, SmallTombstones()),
+  return {Seed<Lookup>(0, SmallLookup()),
+          Seed<LookupReply>(1, SmallLookupReply()),
+          Seed<proto::Compile>(2, SmallCompile()),
+          Seed<Query>(4, SmallQuery("list", "{}")),
+          Seed<HelloReply>(9, {}),
+          Seed<WorkerJob>(12, SmallJob()),
+          Seed<WorkerDone>(13, {}),
+          Seed<EntryRecord>(14, SmallEntry()),
+          Seed<GraphRecord>(15, SmallGraphRecord()),
+          Seed<Tombstones>(16, SmallTombstones()),
           Seed<JobManifest>(18, SmallJobManifest())};
 }
 

@@ -17,8 +17,8 @@ namespace ingot::fuzz {
 
 inline std::unique_ptr<proto::EntryKeyT> SmallEntryKey(const std::string& function = "f") {
   auto key = std::make_unique<proto::EntryKeyT>();
-  for (const auto& [name, text] : {std::pair<std::string, std::string>{"function", function},
-                                   {"module_state", "SiLU"}}) {
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"function", function}, {"module_state", "SiLU"}}) {
     auto component = std::make_unique<proto::ComponentT>();
     component->name = name;
     component->items.push_back(std::make_unique<proto::ItemT>());

@@ -50,9 +50,21 @@ class Mutator {
 
   /// A number at which widths and signs end, over 1 to 8 bytes, aligned as fields are.
   void WriteInteger(Buffer& input) {
-    constexpr uint64_t kNumbers[] = {0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF,
-                                     0x80000000, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF,
-                                     0x8000000000000000, 0xFFFFFFFFFFFFFFFF};
+    constexpr uint64_t kNumbers[] = {0,
+                                     1,
+                                     2,
+                                     0x7F,
+                                     0x80,
+                                     0xFF,
+                                     0x7FFF,
+                                     0x8000,
+                                     0xFFFF,
+                                     0x7FFFFFFF,
+                                     0x80000000,
+                                     0xFFFFFFFF,
+                                     0x7FFFFFFFFFFFFFFF,
+                                     0x8000000000000000,
+                                     0xFFFFFFFFFFFFFFFF};
     const uint64_t number = kNumbers[Below(std::size(kNumbers))] + Below(3) - 1;
     const size_t width = size_t{1} << Below(4);
     if (input.size() < width) return;
@@ -62,9 +74,21 @@ class Mutator {
 
   /// The same for text: a run of digits becomes another number.
   void WriteDigits(Buffer& input) {
-    constexpr std::string_view kNumbers[] = {"0", "1", "-1", "64", "1023", "1024", "65535", "4294967295",
-                                             "9223372036854775807", "9223372036854775808",
-                                             "-9223372036854775808", "1e308", "nan", "-inf", "s0"};
+    constexpr std::string_view kNumbers[] = {"0",
+                                             "1",
+                                             "-1",
+                                             "64",
+                                             "1023",
+                                             "1024",
+                                             "65535",
+                                             "4294967295",
+                                             "9223372036854775807",
+                                             "9223372036854775808",
+                                             "-9223372036854775808",
+                                             "1e308",
+                                             "nan",
+                                             "-inf",
+                                             "s0"};
     const auto is_digit = [](uint8_t c) { return c >= '0' && c <= '9'; };
     auto first = std::find_if(input.begin() + Offset(input), input.end(), is_digit);
     const auto last = std::find_if_not(first, input.end(), is_digit);

@@ -30,9 +30,9 @@ Buffer SignedEnvelope() { return std::move(*SignProvenance(Key(), FakeProvenance
 
 /// One key that may write everything.
 const TrustPolicy& Policy() {
-  static const TrustPolicy policy = std::move(*TrustPolicy::Parse(
-      "version = 1\n[[domain]]\nname = \"all\"\n[[key]]\ndomains = [\"all\"]\npublic = \"" +
-      Key().public_key().ToLine() + "\"\n"));
+  static const TrustPolicy policy = std::move(
+      *TrustPolicy::Parse("version = 1\n[[domain]]\nname = \"all\"\n[[key]]\ndomains = [\"all\"]\npublic = \"" +
+                          Key().public_key().ToLine() + "\"\n"));
   return policy;
 }
 
@@ -79,8 +79,11 @@ std::vector<Buffer> Seeds() {
   later.minor = 1;
   later.later = {{20, {1, 2}}};
   const SigningKey next = FakeKey(2, "next");
-  return {std::move(*EncodeProvenance(FakeProvenance())), std::move(*EncodeProvenance(Provenance())),
-          std::move(*EncodeProvenance(later)), SignedEnvelope(), TextOf(Key().public_key().ToLine()),
+  return {std::move(*EncodeProvenance(FakeProvenance())),
+          std::move(*EncodeProvenance(Provenance())),
+          std::move(*EncodeProvenance(later)),
+          SignedEnvelope(),
+          TextOf(Key().public_key().ToLine()),
           TextOf(Rotation::Make(Key(), next, 10, 20)->ToLine())};
 }
 

@@ -31,9 +31,7 @@ class Daemon {
     if (fast) return CheckReply(*fast);
     daemon::Requests::WaitMaxMs(type, copy);
     std::promise<daemon::Reply> answer;
-    const bool started = requests_.Start(type, copy, [&](daemon::Reply reply) {
-      answer.set_value(std::move(reply));
-    });
+    const bool started = requests_.Start(type, copy, [&](daemon::Reply reply) { answer.set_value(std::move(reply)); });
     Ensure(started, "an idle daemon takes a request");
     CheckReply(answer.get_future().get());
   }
@@ -109,8 +107,8 @@ Buffer Verbs(std::initializer_list<const char*> verbs) {
 }  // namespace
 
 std::vector<Buffer> Seeds() {
-  return {Life(), Verbs({"list", "stats", "why-miss", "verify"}),
-          Verbs({"pin", "unpin", "evict", "why-miss", "retry"}), Verbs({"text", "config", "gc", "status"})};
+  return {Life(), Verbs({"list", "stats", "why-miss", "verify"}), Verbs({"pin", "unpin", "evict", "why-miss", "retry"}),
+          Verbs({"text", "config", "gc", "status"})};
 }
 
 }  // namespace ingot::fuzz

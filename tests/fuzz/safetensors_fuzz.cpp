@@ -13,11 +13,9 @@ void Check(Bytes bytes) {
   for (const auto& [name, tensor] : *tensors) {
     size_t elements = 1;
     for (const int64_t size : tensor.sizes) elements *= static_cast<size_t>(size);
-    Ensure(elements * guards::SizeOf(tensor.dtype) == tensor.elements.size(),
-           "a tensor is as large as its sizes say");
-    Ensure(tensor.elements.empty() ||
-               (tensor.elements.data() >= bytes.data() &&
-                tensor.elements.data() + tensor.elements.size() <= bytes.data() + bytes.size()),
+    Ensure(elements * guards::SizeOf(tensor.dtype) == tensor.elements.size(), "a tensor is as large as its sizes say");
+    Ensure(tensor.elements.empty() || (tensor.elements.data() >= bytes.data() &&
+                                       tensor.elements.data() + tensor.elements.size() <= bytes.data() + bytes.size()),
            "a tensor lies inside the file");
   }
 }
@@ -33,13 +31,11 @@ Buffer Seed(const std::string& header, std::string_view data) {
 }  // namespace
 
 std::vector<Buffer> Seeds() {
-  return {
-      Seed("{}", ""),
-      Seed(
-          R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
-          R"("b":{"dtype":"I8","shape":[3],"data_offsets":[8,11]},)"
-          R"("odd":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[11,12]}})",
-          "8 bytes.abcd")};
+  return {Seed("{}", ""),
+          Seed(R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+               R"("b":{"dtype":"I8","shape":[3],"data_offsets":[8,11]},)"
+               R"("odd":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[11,12]}})",
+               "8 bytes.abcd")};
 }
 
 }  // namespace ingot::fuzz

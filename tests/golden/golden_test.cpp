@@ -141,12 +141,11 @@ void RegisterCases(const fs::path& root) {
     ::testing::RegisterTest("Golden", TestName(file).c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [file]() -> ::testing::Test* { return new GoldenCase(file); });
     if (!file.filename().string().starts_with("keep_")) continue;
-    ::testing::RegisterTest("GoldenKeep", TestName(file).c_str(), nullptr, nullptr, __FILE__,
-                            __LINE__,
+    ::testing::RegisterTest("GoldenKeep", TestName(file).c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [file]() -> ::testing::Test* { return new KeepCase(file); });
   }
-  ::testing::RegisterTest("GoldenCoverage", "EveryPassHasBothKinds", nullptr, nullptr, __FILE__,
-                          __LINE__, [root]() -> ::testing::Test* { return new Coverage(root); });
+  ::testing::RegisterTest("GoldenCoverage", "EveryPassHasBothKinds", nullptr, nullptr, __FILE__, __LINE__,
+                          [root]() -> ::testing::Test* { return new Coverage(root); });
 }
 
 }  // namespace

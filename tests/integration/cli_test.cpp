@@ -44,16 +44,16 @@ class CliTest : public RealDaemonTest {
 
 TEST_F(CliTest, PrintsTheDocumentedJson) {
   const json status = Run("daemon status --json").Json();
-  for (const char* name : {"pid", "socket", "store", "store_state", "store_trouble", "version",
-                           "build", "uptime_s", "clients", "flights", "compiles_pending"}) {
+  for (const char* name : {"pid", "socket", "store", "store_state", "store_trouble", "version", "build", "uptime_s",
+                           "clients", "flights", "compiles_pending"}) {
     EXPECT_TRUE(status.contains(name)) << name;
   }
   EXPECT_TRUE(std::filesystem::equivalent(status["store"].get<std::string>(), dir_ + "/store"));
   EXPECT_EQ(Run("stats --json").Json()["compiles"], 2);
   const json list = Run("list --json").Json()["entries"];
   ASSERT_EQ(list.size(), 1u);
-  for (const char* name : {"key", "function", "variants", "bytes", "hits", "compile_s", "created",
-                           "last_use", "pinned", "rank", "target", "failed"}) {
+  for (const char* name : {"key", "function", "variants", "bytes", "hits", "compile_s", "created", "last_use", "pinned",
+                           "rank", "target", "failed"}) {
     EXPECT_TRUE(list[0].contains(name)) << name;
   }
   const std::string key = list[0]["key"];

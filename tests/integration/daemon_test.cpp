@@ -71,8 +71,7 @@ TEST_F(IntegrationTest, CompilesARecordingToAnArtifactThatOpens) {
   ASSERT_TRUE(hit && hit->reply.found);
   ASSERT_EQ(hit->files.size(), 1u);
   const proto::VariantT& variant = *hit->reply.variants.at(0);
-  EXPECT_TRUE(LoadedArtifact::Open(std::move(hit->files[0]),
-                                   {variant.artifact_low, variant.artifact_high}));
+  EXPECT_TRUE(LoadedArtifact::Open(std::move(hit->files[0]), {variant.artifact_low, variant.artifact_high}));
   EXPECT_EQ(Ask(*later, "stats")["compiles"], 0);
 }
 
@@ -221,8 +220,7 @@ TEST_F(IntegrationTest, TurnsTheDeathOfAWorkerIntoAnError) {
   killer.join();
   ASSERT_FALSE(crashed);
   EXPECT_EQ(crashed.error().code(), Code::kInternal);
-  EXPECT_NE(crashed.error().message().find("signal 9"), std::string::npos)
-      << crashed.error().message();
+  EXPECT_NE(crashed.error().message().find("signal 9"), std::string::npos) << crashed.error().message();
   auto remembered = connection->Compile(LongRequest("long"));
   ASSERT_FALSE(remembered);
   EXPECT_NE(remembered.error().message().find("failed earlier"), std::string::npos);

@@ -21,8 +21,7 @@ namespace ingot::testing {
 
 using nlohmann::json;
 
-inline std::unique_ptr<proto::EntryKeyT> KeyOf(const std::string& function,
-                                               const std::string& activation = "SiLU") {
+inline std::unique_ptr<proto::EntryKeyT> KeyOf(const std::string& function, const std::string& activation = "SiLU") {
   auto key = std::make_unique<proto::EntryKeyT>();
   const auto add = [&](const char* component, const char* item, const std::string& text) {
     auto part = std::make_unique<proto::ComponentT>();
@@ -89,8 +88,7 @@ class RealDaemonTest : public ::testing::Test {
     EXPECT_TRUE(connection) << connection.error().ToText();
     return connection ? std::move(connection).value() : nullptr;
   }
-  json Ask(client::Connection& connection, const std::string& verb,
-           const json& arguments = json::object()) const {
+  json Ask(client::Connection& connection, const std::string& verb, const json& arguments = json::object()) const {
     const auto answer = connection.Query(verb, arguments.dump());
     EXPECT_TRUE(answer) << verb << ": " << answer.error().ToText();
     return answer ? json::parse(*answer) : json();

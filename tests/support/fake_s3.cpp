@@ -268,10 +268,11 @@ Reply FakeS3::State::List(const Target& target) const {
       break;
     }
     ++count;
-    rows += fmt::format("<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&quot;{}&quot;</ETag>"
-                        "<Size>{}</Size></Contents>",
-                        at->first, TimeText(at->second.modified_s),
-                        at->second.tag.substr(1, at->second.tag.size() - 2), at->second.bytes.size());
+    rows += fmt::format(
+        "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>&quot;{}&quot;</ETag>"
+        "<Size>{}</Size></Contents>",
+        at->first, TimeText(at->second.modified_s), at->second.tag.substr(1, at->second.tag.size() - 2),
+        at->second.bytes.size());
   }
   return {200,
           {{"Content-Type", "application/xml"}},

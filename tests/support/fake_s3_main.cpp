@@ -7,9 +7,10 @@
 int main() {
   using ingot::testing::FakeS3;
   FakeS3 server;
-  std::printf("INGOT_S3_ENDPOINT=%s INGOT_S3_BUCKET=%s INGOT_S3_REGION=%s "
-              "AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s\n",
-              server.endpoint().c_str(), FakeS3::kBucket, FakeS3::kRegion, FakeS3::kAccessKey, FakeS3::kSecret);
+  std::printf(
+      "INGOT_S3_ENDPOINT=%s INGOT_S3_BUCKET=%s INGOT_S3_REGION=%s "
+      "AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s\n",
+      server.endpoint().c_str(), FakeS3::kBucket, FakeS3::kRegion, FakeS3::kAccessKey, FakeS3::kSecret);
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }

@@ -104,9 +104,9 @@ class FaultyDisk final : public rocksdb::FileSystemWrapper {
   }
 
   enum class Loss : uint8_t {
-    kUnsynced,   ///< all that was not synced
-    kPart,       ///< of names and of the end of each file, a random part stays
-    kTorn,       ///< as kPart, and the last page of what was not synced is zeros
+    kUnsynced,  ///< all that was not synced
+    kPart,  ///< of names and of the end of each file, a random part stays
+    kTorn,  ///< as kPart, and the last page of what was not synced is zeros
     kNewestLog,  ///< all that was not synced, but names and the end of the newest log
   };
   /// Puts the directory to what a loss of power at the first failed call left (or now, where none failed). Nobody may

@@ -28,12 +28,8 @@ inline RecordedArg V(uint32_t id) { return MakeArg(proto::ArgKind::Value, {id});
 inline RecordedArg I(int64_t value) { return MakeArg(proto::ArgKind::Int, {value}); }
 inline RecordedArg B(bool value) { return MakeArg(proto::ArgKind::Bool, {value}); }
 inline RecordedArg F(double value) { return MakeArg(proto::ArgKind::Float, {}, {value}); }
-inline RecordedArg IntList(Ints values) {
-  return MakeArg(proto::ArgKind::IntList, std::move(values));
-}
-inline RecordedArg ValueList(Ints ids) {
-  return MakeArg(proto::ArgKind::ValueList, std::move(ids));
-}
+inline RecordedArg IntList(Ints values) { return MakeArg(proto::ArgKind::IntList, std::move(values)); }
+inline RecordedArg ValueList(Ints ids) { return MakeArg(proto::ArgKind::ValueList, std::move(ids)); }
 inline RecordedArg DTypeOf(guards::DType dtype) {
   return MakeArg(proto::ArgKind::DType, {static_cast<int64_t>(dtype)});
 }
@@ -81,21 +77,17 @@ class RecordingBuilder {
   uint32_t ViewOf(uint32_t base, Ints sizes, Ints strides, int64_t offset = 0) {
     const proto::TensorMetaT& meta = *recording_.values[base];
     const uint32_t storage = meta.storage;
-    return Tensor(static_cast<guards::DType>(meta.dtype), std::move(sizes), std::move(strides),
-                  offset, storage);
+    return Tensor(static_cast<guards::DType>(meta.dtype), std::move(sizes), std::move(strides), offset, storage);
   }
 
   uint32_t Input(std::string name, guards::DType dtype, Ints sizes, Ints strides = {}) {
-    return Source(proto::SourceKind::Input, std::move(name),
-                  Fresh(dtype, std::move(sizes), std::move(strides)));
+    return Source(proto::SourceKind::Input, std::move(name), Fresh(dtype, std::move(sizes), std::move(strides)));
   }
   uint32_t Weight(std::string name, guards::DType dtype, Ints sizes, Ints strides = {}) {
-    return Source(proto::SourceKind::Weight, std::move(name),
-                  Fresh(dtype, std::move(sizes), std::move(strides)));
+    return Source(proto::SourceKind::Weight, std::move(name), Fresh(dtype, std::move(sizes), std::move(strides)));
   }
   uint32_t Constant(std::string name, guards::DType dtype, Ints sizes, std::string data) {
-    const uint32_t id = Source(proto::SourceKind::Constant, std::move(name),
-                               Fresh(dtype, std::move(sizes)));
+    const uint32_t id = Source(proto::SourceKind::Constant, std::move(name), Fresh(dtype, std::move(sizes)));
     recording_.sources.back()->data.assign(data.begin(), data.end());
     return id;
   }
@@ -110,8 +102,7 @@ class RecordingBuilder {
   }
 
   /// The step stays open for flags: `r.Step(...).is_random = true`.
-  proto::StepT& Step(std::string op, std::vector<RecordedArg> args,
-                     std::vector<RecordedArg> results) {
+  proto::StepT& Step(std::string op, std::vector<RecordedArg> args, std::vector<RecordedArg> results) {
     auto step = std::make_unique<proto::StepT>();
     step->op = std::move(op);
     step->args = std::move(args);
@@ -127,8 +118,7 @@ class RecordingBuilder {
     return step;
   }
   /// A step whose only result is a view of argument 0.
-  uint32_t View(std::string op, std::vector<RecordedArg> args, Ints sizes, Ints strides,
-                int64_t offset = 0) {
+  uint32_t View(std::string op, std::vector<RecordedArg> args, Ints sizes, Ints strides, int64_t offset = 0) {
     const uint32_t self = static_cast<uint32_t>(args[0]->ints[0]);
     const uint32_t id = ViewOf(self, std::move(sizes), std::move(strides), offset);
     Step(std::move(op), std::move(args), Args(V(id))).is_view = true;

@@ -56,8 +56,9 @@ class RedisServer {
   /// Comes back once it answers. Aborts when it does not.
   void Start() {
     ::unlink(socket().c_str());
-    std::vector<std::string> words = {"redis-server", "--unixsocket", socket(), "--save", "", "--appendonly", "no",
-                                      "--dir", dir_.path(), "--logfile", dir_ / "log"};
+    std::vector<std::string> words = {"redis-server", "--unixsocket", socket(), "--save",    "",
+                                      "--appendonly", "no",           "--dir",  dir_.path(), "--logfile",
+                                      dir_ / "log"};
     words.insert(words.end(), options_.begin(), options_.end());
     if (std::find(options_.begin(), options_.end(), "--port") == options_.end()) {
       words.insert(words.end(), {"--port", "0"});

@@ -49,20 +49,19 @@ inline bool IsRegister(RegisterHistory history) {
   };
   std::vector<Observed<Step>> steps;
   for (const auto& c : history) steps.push_back({{c.op, c.is_unknown}, c.called, c.returned, c.is_unknown});
-  return IsLinearizable<uint64_t, Step>(
-      steps, 0, [](const uint64_t& now, const Step& step) -> std::vector<uint64_t> {
-        const RegisterCall& call = step.call;
-        if (call.kind == RegisterCall::Kind::kGet) {
-          return (call.version == 0 ? 0 : call.value) == now ? std::vector{now} : std::vector<uint64_t>();
-        }
-        const bool is_delete = call.kind == RegisterCall::Kind::kDelete;
-        const bool fits = call.expected == now && (now != 0 || !is_delete);
-        const bool was_done = call.version != 0;
-        const uint64_t next = is_delete ? 0 : call.value;
-        if (step.is_unknown) return {fits ? next : now};
-        if (fits != was_done) return {};
-        return {fits ? next : now};
-      });
+  return IsLinearizable<uint64_t, Step>(steps, 0, [](const uint64_t& now, const Step& step) -> std::vector<uint64_t> {
+    const RegisterCall& call = step.call;
+    if (call.kind == RegisterCall::Kind::kGet) {
+      return (call.version == 0 ? 0 : call.value) == now ? std::vector{now} : std::vector<uint64_t>();
+    }
+    const bool is_delete = call.kind == RegisterCall::Kind::kDelete;
+    const bool fits = call.expected == now && (now != 0 || !is_delete);
+    const bool was_done = call.version != 0;
+    const uint64_t next = is_delete ? 0 : call.value;
+    if (step.is_unknown) return {fits ? next : now};
+    if (fits != was_done) return {};
+    return {fits ? next : now};
+  });
 }
 
 /// Reads, writes and deletes one record a few times and notes it.

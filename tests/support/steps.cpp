@@ -45,7 +45,7 @@ __attribute__((constructor)) void Begin() {
 
 /// Files that have a name, and sockets: neither what wakes a thread nor memory.
 bool IsSeen(int fd) {
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(fd, &facts) != 0) return false;
   return S_ISSOCK(facts.st_mode) || (S_ISREG(facts.st_mode) && facts.st_nlink != 0);
 }
@@ -76,12 +76,12 @@ void Step(const char* call, int fd) {
 }  // namespace
 
 // What these do is the C library's, by the same name.
-#define INGOT_STEP(result, name, parameters, arguments)                      \
-  extern "C" __attribute__((visibility("default"))) result name parameters { \
-    using Call = result(*) parameters;                                       \
+#define INGOT_STEP(result, name, parameters, arguments)                         \
+  extern "C" __attribute__((visibility("default"))) result name parameters {    \
+    using Call = result(*) parameters;                                          \
     static const auto next = reinterpret_cast<Call>(::dlsym(RTLD_NEXT, #name)); \
-    Step(#name, fd);                                                         \
-    return next arguments;                                                   \
+    Step(#name, fd);                                                            \
+    return next arguments;                                                      \
   }
 INGOT_STEP(ssize_t, write, (int fd, const void* bytes, size_t size), (fd, bytes, size))
 INGOT_STEP(ssize_t, writev, (int fd, const iovec* parts, int count), (fd, parts, count))

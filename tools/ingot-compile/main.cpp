@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ingot-compile: what `ingot compile` runs. A program of its own, because it alone of the command
 // line's verbs needs torch and the compiler, which take longer to load than the others to run.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -31,7 +31,9 @@ Json Report(const Arguments& arguments, const ProgramGraph& program, const proto
             const client::ExportedFile& file, double seconds) {
   Json symbols = Json::array();
   for (const GraphSymbol& symbol : program.symbols) {
-    symbols.push_back({{"name", symbol.archive_name}, {"place", symbol.place}, {"min", symbol.min},
+    symbols.push_back({{"name", symbol.archive_name},
+                       {"place", symbol.place},
+                       {"min", symbol.min},
                        {"max", symbol.max ? Json(*symbol.max) : Json()}});
   }
   uint64_t native = 0, aten = 0, weight_bytes = 0;
@@ -43,9 +45,15 @@ Json Report(const Arguments& arguments, const ProgramGraph& program, const proto
   }
   for (const client::ExportedWeight& weight : file.weights) weight_bytes += weight.elements.size();
   const client::ExportedVariant& variant = file.structures.front().variants.front();
-  return {{"file", arguments.output}, {"name", file.name}, {"symbols", symbols}, {"range", variant.range},
-          {"weights", file.weights.size()}, {"weight_bytes", weight_bytes},
-          {"artifact_bytes", variant.artifact.size()}, {"native_steps", native}, {"aten_steps", aten},
+  return {{"file", arguments.output},
+          {"name", file.name},
+          {"symbols", symbols},
+          {"range", variant.range},
+          {"weights", file.weights.size()},
+          {"weight_bytes", weight_bytes},
+          {"artifact_bytes", variant.artifact.size()},
+          {"native_steps", native},
+          {"aten_steps", aten},
           {"seconds", seconds}};
 }
 

@@ -113,8 +113,8 @@ class GraphMaker {
       if (ranges_[i].min == ranges_[i].max || !found[i].empty() || others[i].empty()) continue;
       const std::string& name = ranges_[i].name;
       return Error(Code::kUnsupported,
-                   fmt::format("'{}' is no size of an input by itself ({}); give it a value: --static {}=N",
-                               name, others[i], name));
+                   fmt::format("'{}' is no size of an input by itself ({}); give it a value: --static {}=N", name,
+                               others[i], name));
     }
     return {};
   }
@@ -220,7 +220,8 @@ class GraphMaker {
 Result<SizeChoice> SizeChoice::Parse(const std::string& text) {
   const auto bad = [&text] {
     return Error(Code::kInvalid, fmt::format("'{}': write NAME=SIZE or NAME=MIN..MAX, where NAME is an input and its "
-                                             "dimension (x.0)", text));
+                                             "dimension (x.0)",
+                                             text));
   };
   const size_t equals = text.find('=');
   if (equals == text.npos || equals == 0) return bad();

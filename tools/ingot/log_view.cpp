@@ -84,7 +84,7 @@ Status ReadOn(int fd, const std::string& path, Lines& lines) {
 }
 
 bool IsSameFile(int fd, const std::string& path) {
-  struct stat open_file {}, named {};
+  struct stat open_file{}, named{};
   if (stat(path.c_str(), &named) != 0) return true;  // Between two names: we stay until there is another.
   return fstat(fd, &open_file) == 0 && open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
@@ -124,7 +124,7 @@ Status ShowLogFile(const std::string& path, const LogView& view) {
       if (proto::UniqueFd next = open_log()) fd = std::move(next);
       continue;
     }
-    struct stat facts {};
+    struct stat facts{};
     // Cut short in place: what is there now is new.
     if (fstat(fd.get(), &facts) == 0 && facts.st_size < lseek(fd.get(), 0, SEEK_CUR)) lseek(fd.get(), 0, SEEK_SET);
     if (std::fflush(stdout) != 0) return {};  // Nobody reads any more.

@@ -54,10 +54,10 @@ std::string StoreLine(const Json& now) {
   const auto store = now.find("store");
   if (store == now.end() || !store->is_object()) return "";
   const uint64_t bytes = NumberIn(*store, "bytes"), bytes_max = NumberIn(*store, "bytes_max");
-  std::string out = fmt::format("store     {}{}  {} entries\n", BytesText(bytes),
-                                bytes_max == 0 ? "" : fmt::format(" of {}  {}", BytesText(bytes_max),
-                                                                  BarText(bytes, bytes_max, 20)),
-                                NumberIn(*store, "entries"));
+  std::string out =
+      fmt::format("store     {}{}  {} entries\n", BytesText(bytes),
+                  bytes_max == 0 ? "" : fmt::format(" of {}  {}", BytesText(bytes_max), BarText(bytes, bytes_max, 20)),
+                  NumberIn(*store, "entries"));
   const std::string trouble = TextIn(*store, "trouble");
   if (!trouble.empty()) out += "          " + Painted(Paint::kBad, trouble) + "\n";
   return out;
@@ -94,8 +94,10 @@ std::string TopFrame(const Json& now, const std::optional<Json>& before, double 
 Result<Json> OverviewOf(Session& session) {
   TRY_ASSIGN(Json overview, session.Ask("status"));
   TRY_ASSIGN(const Json stats, session.Ask("stats"));
-  for (const auto& [name, counter] : {std::pair{"hits", "entry_hits"}, {"misses", "entry_misses"},
-                                      {"compiles", "compiles"}, {"compile_failures", "compile_failures"}}) {
+  for (const auto& [name, counter] : {std::pair{"hits", "entry_hits"},
+                                      {"misses", "entry_misses"},
+                                      {"compiles", "compiles"},
+                                      {"compile_failures", "compile_failures"}}) {
     overview[name] = NumberIn(stats, counter);
   }
   return overview;

@@ -39,8 +39,13 @@ Result<uint64_t> SecondsOf(const std::string& text, const std::string& option) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string unit(end, text.data() + text.size());
   std::erase(unit, ' ');
-  for (const auto& [name, seconds] : {std::pair<const char*, uint64_t>{"", 1}, {"s", 1}, {"m", 60}, {"min", 60},
-                                      {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}}) {
+  for (const auto& [name, seconds] : {std::pair<const char*, uint64_t>{"", 1},
+                                      {"s", 1},
+                                      {"m", 60},
+                                      {"min", 60},
+                                      {"h", 3600},
+                                      {"d", 86400},
+                                      {"w", 7 * 86400}}) {
     if (error == std::errc() && unit == name && value < (1ull << 40)) return value * seconds;
   }
   return Error(Code::kInvalid, fmt::format("{} {}: say how long, as 90s, 15m, 2h or 3d", option, text));

@@ -35,8 +35,8 @@ std::unique_ptr<proto::EntryKeyT> KeyOf(const std::string& key) {
 }  // namespace
 
 const char* NameOf(Cause cause) {
-  constexpr const char* kNames[kCauses] = {
-      "holder_died", "shard_lost", "partition", "blobs_away", "too_large", "slow", "other"};
+  constexpr const char* kNames[kCauses] = {"holder_died", "shard_lost", "partition", "blobs_away",
+                                           "too_large",   "slow",       "other"};
   return kNames[static_cast<size_t>(cause)];
 }
 
@@ -62,12 +62,18 @@ void IdleCompilers::Count(const std::string& graph) {
   const double now = fleet_.world.time.seconds();
   const Scenario& scenario = fleet_.world.scenario;
   Cause cause = Cause::kOther;
-  if (work.holder_died && work.finished == 0) cause = Cause::kHolderDied;
-  else if (home.is_lost || home.was_lost) cause = Cause::kShardLost;
-  else if ((home.is_cut_off || place_->is_cut) && now >= scenario.cut_s) cause = Cause::kCut;
-  else if (!scenario.has_blobs) cause = Cause::kTooLarge;
-  else if (now >= scenario.blobs_lost_s) cause = Cause::kBlobsAway;
-  else if (scenario.shards_slow > 0) cause = Cause::kSlow;
+  if (work.holder_died && work.finished == 0)
+    cause = Cause::kHolderDied;
+  else if (home.is_lost || home.was_lost)
+    cause = Cause::kShardLost;
+  else if ((home.is_cut_off || place_->is_cut) && now >= scenario.cut_s)
+    cause = Cause::kCut;
+  else if (!scenario.has_blobs)
+    cause = Cause::kTooLarge;
+  else if (now >= scenario.blobs_lost_s)
+    cause = Cause::kBlobsAway;
+  else if (scenario.shards_slow > 0)
+    cause = Cause::kSlow;
   ++ledger.again[static_cast<size_t>(cause)];
 }
 
@@ -134,8 +140,10 @@ Node::Node(Fleet& fleet, size_t number, bool is_cut, std::shared_ptr<cache::Memo
   }
   daemon::ClusterParts parts;
   parts.index = std::make_shared<cache::ShardedIndex>(std::move(shards), clock_);
-  if (world.scenario.has_blobs) parts.blobs = std::make_shared<BlobLink>(world, place_);
-  else parts.blobs = std::make_shared<SmallBlobs>(world, parts.index, fleet.config.cluster_index_blob_bytes_max);
+  if (world.scenario.has_blobs)
+    parts.blobs = std::make_shared<BlobLink>(world, place_);
+  else
+    parts.blobs = std::make_shared<SmallBlobs>(world, parts.index, fleet.config.cluster_index_blob_bytes_max);
   parts.key = fleet.key;
   parts.host = place_->name;
   cache::Trust::Options trust;
@@ -169,8 +177,8 @@ boost::asio::awaitable<void> Node::Use(std::shared_ptr<Node> self, std::string k
   const daemon::Reply found = co_await self->lookup_->Lookup(std::move(body), soon);
   if (!self->is_alive()) co_return;
   fleet.seen.added_s.push_back(std::chrono::duration<float>(SteadyNow() - asked).count());
-  const auto* reply = found.type == proto::MessageType::LookupReply
-                          ? proto::ReadMessage<proto::LookupReply>(*found.body) : nullptr;
+  const auto* reply =
+      found.type == proto::MessageType::LookupReply ? proto::ReadMessage<proto::LookupReply>(*found.body) : nullptr;
   if (reply != nullptr && reply->found()) {
     ++fleet.seen.hits;
     fleet.seen.ready_s.push_back(std::chrono::duration<float>(SteadyNow() - asked).count());

@@ -166,8 +166,8 @@ void Simulation::Plan() {
     world_.time.In(Seconds(world_.chance.Unit() * scenario_.start_s), [this, node] { Begin(node, nullptr); });
     if (scenario_.waves == 0) continue;
     const auto wave = static_cast<double>(node % scenario_.waves);
-    const double at = scenario_.first_wave_s + wave * scenario_.wave_gap_s +
-                      world_.chance.Unit() * scenario_.wave_start_s;
+    const double at =
+        scenario_.first_wave_s + wave * scenario_.wave_gap_s + world_.chance.Unit() * scenario_.wave_start_s;
     world_.time.In(Seconds(at), [this, node] {
       keys_[node] = KeysOf(node, 2);
       Restart(node);

@@ -53,9 +53,7 @@ class VirtualTime final : public SimulatedTime {
     SteadyTime time;
     uint64_t number;
     std::function<void()> then;
-    bool operator<(const Event& other) const {
-      return std::pair(time, number) > std::pair(other.time, other.number);
-    }
+    bool operator<(const Event& other) const { return std::pair(time, number) > std::pair(other.time, other.number); }
   };
   // One thread: nothing is locked.
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE};

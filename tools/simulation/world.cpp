@@ -96,9 +96,7 @@ bool World::Reaches(const Place& place, const Server& server) const {
   return !server.is_lost && !(place.is_cut && server.is_cut_off);
 }
 
-Server& World::Home(const Digest& key) {
-  return *servers[cache::RendezvousOrder(server_names, key, 1).front()];
-}
+Server& World::Home(const Digest& key) { return *servers[cache::RendezvousOrder(server_names, key, 1).front()]; }
 
 Task<void> Link::There(Until until) {
   CO_TRY(until.Check());

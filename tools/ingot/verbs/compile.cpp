@@ -18,8 +18,8 @@ Status RunCompile(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) list.push_back(const_cast<char*>(argument.c_str()));
   list.push_back(nullptr);
   execv(program.c_str(), list.data());
-  return Error(Code::kUnavailable, fmt::format("start {}, which is installed beside this program: {}", program,
-                                               std::strerror(errno)));
+  return Error(Code::kUnavailable,
+               fmt::format("start {}, which is installed beside this program: {}", program, std::strerror(errno)));
 }
 
 }  // namespace ingot::tools

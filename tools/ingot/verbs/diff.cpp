@@ -8,9 +8,7 @@
 namespace ingot::tools {
 namespace {
 
-std::string Short(const Json& side, const char* name) {
-  return side[name].get<std::string>().substr(0, 12);
-}
+std::string Short(const Json& side, const char* name) { return side[name].get<std::string>().substr(0, 12); }
 
 void PrintSide(const char* sign, const Json& side) {
   const std::string graph = Short(side, "graph");
@@ -28,13 +26,11 @@ void PrintGraph(const Json& graph) {
     const std::string text = graph[name].get<std::string>();
     return text.empty() ? "(absent)" : text;
   };
-  fmt::print("graph {}\n- {}\n+ {}\n", graph["place"].get<std::string>(), line("stored"),
-             line("asked"));
+  fmt::print("graph {}\n- {}\n+ {}\n", graph["place"].get<std::string>(), line("stored"), line("asked"));
 }
 
 Status RunDiff(Session& session, const Arguments& arguments) {
-  TRY_ASSIGN(const Json answer,
-             session.Ask("diff", {{"a", arguments.Text("a")}, {"b", arguments.Text("b")}}));
+  TRY_ASSIGN(const Json answer, session.Ask("diff", {{"a", arguments.Text("a")}, {"b", arguments.Text("b")}}));
   if (PrintedJson(arguments, answer)) return {};
   PrintSide("-", answer["a"]);
   PrintSide("+", answer["b"]);

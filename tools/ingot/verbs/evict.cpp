@@ -24,7 +24,8 @@ Verb EvictVerb() {
           "Removes one entry and the artifacts that no other entry names",
           {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
-          RunEvict, true};
+          RunEvict,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -49,7 +49,8 @@ Verb ExportVerb() {
            {"-o,--output", "The bundle to write", Parameter::kRequired, values::kFile},
            {"unsigned", "Nobody vouches for it: others must say --allow-unsigned", Parameter::kFlag}},
           true,
-          RunExport, true};
+          RunExport,
+          true};
 }
 
 }  // namespace ingot::tools

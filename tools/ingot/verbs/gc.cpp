@@ -45,7 +45,8 @@ Verb GcVerb() {
           "Removes what no entry names and what is over the limits",
           {{"dry-run", "Only says what would go, and why", Parameter::kFlag}},
           true,
-          RunGc, true};
+          RunGc,
+          true};
 }
 
 }  // namespace ingot::tools

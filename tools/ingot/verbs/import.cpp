@@ -30,12 +30,13 @@ Status RunImport(Session& session, const Arguments& arguments) {
   if (!std::filesystem::exists(file, failed)) return Error(Code::kNotFound, fmt::format("no file {}", file.string()));
   const bool is_dry = arguments.Flag("dry-run"), allows_unsigned = arguments.Flag("allow-unsigned");
   if (allows_unsigned && !arguments.json) {
-    fmt::print(stderr, "ingot: --allow-unsigned: nobody vouches for this code but you; it will run in every program of "
-                       "yours that asks for it\n");
+    fmt::print(stderr,
+               "ingot: --allow-unsigned: nobody vouches for this code but you; it will run in every program of "
+               "yours that asks for it\n");
   }
-  TRY_ASSIGN(const Json answer, session.AskLong("import", {{"file", file.string()},
-                                                           {"dry_run", is_dry},
-                                                           {"allow_unsigned", allows_unsigned}}));
+  TRY_ASSIGN(
+      const Json answer,
+      session.AskLong("import", {{"file", file.string()}, {"dry_run", is_dry}, {"allow_unsigned", allows_unsigned}}));
   const auto refused = answer["refused"].get<uint64_t>();
   if (!PrintedJson(arguments, answer)) {
     if (is_dry || refused != 0) PrintRows(answer["rows"]);
@@ -45,7 +46,8 @@ Status RunImport(Session& session, const Arguments& arguments) {
   const auto graphs_refused = answer["graphs_refused"].get<uint64_t>();
   if (refused == 0 && graphs_refused != 0) {
     return Error(Code::kHalfDone, fmt::format("{} records of graphs were refused, for the reasons in the daemon's log "
-                                              "(`ingot daemon log`); the entries have come", graphs_refused));
+                                              "(`ingot daemon log`); the entries have come",
+                                              graphs_refused));
   }
   if (refused == 0) return {};
   const bool all = refused == answer["entries"].get<uint64_t>();
@@ -64,7 +66,8 @@ Verb ImportVerb() {
            {"dry-run", "Only lists what would come", Parameter::kFlag},
            {"allow-unsigned", "Also takes what nobody has signed: you vouch for it", Parameter::kFlag}},
           true,
-          RunImport, true};
+          RunImport,
+          true};
 }
 
 }  // namespace ingot::tools

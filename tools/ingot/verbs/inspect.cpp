@@ -42,13 +42,11 @@ void PrintProvenance(const Json& variants) {
     }
     const Json& made = variant["provenance"];
     const auto number = [&](const char* name) { return made.value(name, uint64_t{0}); };
-    table.Add({artifact, std::to_string(number("native_steps")),
-               std::to_string(number("aten_steps")), std::to_string(number("copy_steps")),
-               std::to_string(number("kernels")), std::to_string(number("special_kernels")),
-               std::to_string(number("proof_kernels")),
-               fmt::format("{}/{}", number("fused_nodes"), number("nodes")),
-               BytesText(number("arena_bytes")), BytesText(number("code_bytes")),
-               BytesText(number("constant_bytes")), made.value("target", "")});
+    table.Add({artifact, std::to_string(number("native_steps")), std::to_string(number("aten_steps")),
+               std::to_string(number("copy_steps")), std::to_string(number("kernels")),
+               std::to_string(number("special_kernels")), std::to_string(number("proof_kernels")),
+               fmt::format("{}/{}", number("fused_nodes"), number("nodes")), BytesText(number("arena_bytes")),
+               BytesText(number("code_bytes")), BytesText(number("constant_bytes")), made.value("target", "")});
     for (const Json& proof : made.value("proofs", Json::array())) {
       const std::string why = Text(proof, "skipped");
       if (!why.empty()) troubles += fmt::format("{}  no proof of {}: {}\n", artifact, Text(proof, "kernel"), why);
@@ -62,8 +60,7 @@ void PrintComponents(const Json& components) {
   Table table({"component", "item", "digest", "value"});
   for (const Json& component : components) {
     for (const Json& item : component["items"]) {
-      table.Add({Text(component, "name"), Text(item, "name"), Text(item, "digest").substr(0, 12),
-                 Text(item, "text")});
+      table.Add({Text(component, "name"), Text(item, "name"), Text(item, "digest").substr(0, 12), Text(item, "text")});
     }
   }
   table.Print();
@@ -100,12 +97,11 @@ void PrintDependencies(const Json& variants) {
 Status RunInspect(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("inspect", {{"key", arguments.Text("key")}}));
   if (PrintedJson(arguments, answer)) return {};
-  fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"),
-             Text(answer, "function"), Text(answer, "hits"));
+  fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"), Text(answer, "function"),
+             Text(answer, "hits"));
   if (answer.contains("failure")) {
     const Json& failure = answer["failure"];
-    fmt::print("{} {}\n\n", failure["quarantined"].get<bool>() ? "quarantined" : "failed  ",
-               Text(failure, "text"));
+    fmt::print("{} {}\n\n", failure["quarantined"].get<bool>() ? "quarantined" : "failed  ", Text(failure, "text"));
   }
   if (answer.contains("in_parts")) {
     fmt::print("in parts {}\n\n", Text(answer, "in_parts"));

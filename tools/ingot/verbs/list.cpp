@@ -31,9 +31,9 @@ struct Order {
   const char* field;
   bool most_first;
 };
-constexpr Order kOrders[] = {{"used", "last_use", true},      {"created", "created", true}, {"size", "bytes", true},
-                             {"cost", "compile_s", true},     {"hits", "hits", true},
-                             {"function", "function", false}, {"key", "key", false}};
+constexpr Order kOrders[] = {{"used", "last_use", true},  {"created", "created", true}, {"size", "bytes", true},
+                             {"cost", "compile_s", true}, {"hits", "hits", true},       {"function", "function", false},
+                             {"key", "key", false}};
 
 void Sort(std::vector<Json>& entries, const std::string& by, bool reverse) {
   const Order* order = &kOrders[0];
@@ -73,17 +73,20 @@ Status ListEntries(Session& session, const Arguments& arguments) {
   }
   const bool is_wide = form == "wide";
   const int64_t now = std::time(nullptr);
-  std::vector<std::string> headings = {"key", "function", "variants#", "bytes#", "hits#", "compile#", "last use",
-                                       "rank", "state"};
+  std::vector<std::string> headings = {"key",      "function", "variants#", "bytes#", "hits#",
+                                       "compile#", "last use", "rank",      "state"};
   if (is_wide) headings.insert(headings.end(), {"created", "target"});
   Table table(std::move(headings));
   for (const Json& entry : entries) {
     const std::string key = entry["key"].get<std::string>();
     std::vector<std::string> cells = {Painted(Paint::kName, is_wide ? key : key.substr(0, 12)),
-                                      Printable(entry["function"].get<std::string>()), entry["variants"].dump(),
-                                      BytesText(entry["bytes"].get<uint64_t>()), entry["hits"].dump(),
+                                      Printable(entry["function"].get<std::string>()),
+                                      entry["variants"].dump(),
+                                      BytesText(entry["bytes"].get<uint64_t>()),
+                                      entry["hits"].dump(),
                                       fmt::format("{:.2f} s", entry["compile_s"].get<double>()),
-                                      AgeText(entry["last_use"].get<int64_t>(), now), entry["rank"].get<std::string>(),
+                                      AgeText(entry["last_use"].get<int64_t>(), now),
+                                      entry["rank"].get<std::string>(),
                                       StateOf(entry)};
     if (is_wide) {
       cells.push_back(AgeText(entry["created"].get<int64_t>(), now));

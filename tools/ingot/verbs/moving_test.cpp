@@ -342,12 +342,14 @@ TEST_F(ShellTest, BashCompletesVerbsOptionsAndWhatIsStored) {
 
 TEST_F(ShellTest, ZshCompletes) {
   if (!Has("zsh")) GTEST_SKIP() << "no zsh on this machine";
-  const Ran ran = Shell("zsh -f", "autoload -Uz compinit; compinit -u -D\nsource <(ingot completion zsh)\n"
-                                  "_describe() { print -l -- ${(P)argv[-1]} }\n"
-                                  "words=(ingot daemon st) CURRENT=3\n_ingot\nprint $_comps[ingot]\n");
-  EXPECT_EQ(ran.out, "start:Starts the daemon if it does not run\n"
-                     "stop:Stops the daemon once it has answered what it has\n"
-                     "status:What the running daemon is\n_ingot\n");
+  const Ran ran = Shell("zsh -f",
+                        "autoload -Uz compinit; compinit -u -D\nsource <(ingot completion zsh)\n"
+                        "_describe() { print -l -- ${(P)argv[-1]} }\n"
+                        "words=(ingot daemon st) CURRENT=3\n_ingot\nprint $_comps[ingot]\n");
+  EXPECT_EQ(ran.out,
+            "start:Starts the daemon if it does not run\n"
+            "stop:Stops the daemon once it has answered what it has\n"
+            "status:What the running daemon is\n_ingot\n");
 }
 
 TEST_F(ShellTest, FishCompletes) {

@@ -24,7 +24,8 @@ Verb PinVerb() {
           "Keeps one entry from being evicted",
           {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
-          RunPin, true};
+          RunPin,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -58,7 +58,8 @@ Verb PrefetchVerb() {
           "Brings what a manifest names from the cluster, and its artifacts into memory",
           {{"manifest", "The manifest", Parameter::kRequired, values::kFile}},
           true,
-          RunPrefetch, true};
+          RunPrefetch,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -19,7 +19,9 @@ Status RunRanks(Session& session, const Arguments& arguments) {
     const Json& artifacts = rank["artifacts"];
     table.Add({key, rank["rank"].get<std::string>(),
                artifacts.empty() ? "" : artifacts.back().get<std::string>().substr(0, 12),
-               rank["key"] == asked ? "" : same ? "same" : "differ"});
+               rank["key"] == asked ? ""
+               : same               ? "same"
+                                    : "differ"});
     for (const char* field : {"key_difference", "graph_difference"}) {
       const std::string text = rank[field].get<std::string>();
       if (!text.empty()) differences += fmt::format("{}  {}\n", key, text);

@@ -23,7 +23,8 @@ Verb RetryVerb() {
           "Forgets that a compile failed: the next request tries again",
           {{"key", "Entry key, graph key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
-          RunRetry, true};
+          RunRetry,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -67,8 +67,8 @@ Status RunSync(Session& session, const Arguments& arguments) {
   const bool pushes = arguments.Flag("push") || !arguments.Flag("pull");
   const bool pulls = arguments.Flag("pull") || !arguments.Flag("push");
   const std::string function = arguments.Text("--function");
-  TRY_ASSIGN(const uint64_t patience_s, SecondsOf(arguments.Text("--patience").empty() ? "30s"
-                                                  : arguments.Text("--patience"), "--patience"));
+  TRY_ASSIGN(const uint64_t patience_s,
+             SecondsOf(arguments.Text("--patience").empty() ? "30s" : arguments.Text("--patience"), "--patience"));
   Json answer = Json::object();
   Pushed pushed;
   if (pushes) {
@@ -105,15 +105,16 @@ Status RunSync(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Verb SyncVerb() {
-  return {"sync",
-          "Gives local entries to the cluster and brings what others have shared there",
-          {{"push", "Only gives", Parameter::kFlag},
-           {"pull", "Only brings", Parameter::kFlag},
-           {"--function", "Entries of this function alone", Parameter::kOptional, values::kFunction},
-           {"--patience", "How long nothing may be sent before it gives up (30s)", Parameter::kOptional,
-            values::kTime}},
-          true,
-          RunSync, true};
+  return {
+      "sync",
+      "Gives local entries to the cluster and brings what others have shared there",
+      {{"push", "Only gives", Parameter::kFlag},
+       {"pull", "Only brings", Parameter::kFlag},
+       {"--function", "Entries of this function alone", Parameter::kOptional, values::kFunction},
+       {"--patience", "How long nothing may be sent before it gives up (30s)", Parameter::kOptional, values::kTime}},
+      true,
+      RunSync,
+      true};
 }
 
 }  // namespace ingot::tools

@@ -7,8 +7,8 @@ namespace ingot::tools {
 namespace {
 
 Status RunText(Session& session, const Arguments& arguments) {
-  TRY_ASSIGN(const Json answer, session.Ask("text", {{"graph", arguments.Text("key")},
-                                                     {"stage", arguments.Text("stage")}}));
+  TRY_ASSIGN(const Json answer,
+             session.Ask("text", {{"graph", arguments.Text("key")}, {"stage", arguments.Text("stage")}}));
   if (PrintedJson(arguments, answer)) return {};
   std::fputs(answer["text"].get_ref<const std::string&>().c_str(), stdout);
   return {};

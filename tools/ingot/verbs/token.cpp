@@ -35,7 +35,9 @@ Json GrantJson(const TokenGrant& grant, int64_t now_s) {
           {"scopes", cache::ScopesText(grant.scopes)},
           {"audience", grant.audience},
           {"expires", grant.expires_s},
-          {"state", grant.is_revoked ? "revoked" : is_over ? "expired" : "good"}};
+          {"state", grant.is_revoked ? "revoked"
+                    : is_over        ? "expired"
+                                     : "good"}};
 }
 
 Status RunNewToken(Session& /*session*/, const Arguments& arguments) {
@@ -58,8 +60,8 @@ Status RunNewToken(Session& /*session*/, const Arguments& arguments) {
   const Status added = cache::EditTokens(path, [&](std::vector<TokenGrant>& grants) -> Status {
     for (const TokenGrant& other : grants) {
       if (other.name != token.grant.name || other.is_revoked) continue;
-      return Error(Code::kInvalid, fmt::format("there is a token of that name: {}; revoke it, or take another name",
-                                               other.id()));
+      return Error(Code::kInvalid,
+                   fmt::format("there is a token of that name: {}; revoke it, or take another name", other.id()));
     }
     grants.push_back(token.grant);
     return {};
@@ -125,15 +127,18 @@ Status RunRevokeToken(Session& /*session*/, const Arguments& arguments) {
 std::vector<Verb> TokenVerbs() {
   const Parameter file = {"--file", "The server's file of tokens (serve_tokens)", Parameter::kOptional};
   return {
-      {"new", "Makes a token for another daemon; the server keeps its hash alone",
+      {"new",
+       "Makes a token for another daemon; the server keeps its hash alone",
        {{"name", "Who will have it"},
         {"--audience", "serve_name of the server it is for; '*': of any", Parameter::kRequired},
         {"--out", "File that the token is written to, mode 0600", Parameter::kRequired},
         {"--scope", "Some of read, write, admin, with commas between (read,write)", Parameter::kOptional},
-        {"--days", "Days until it expires; 0 = never (90)", Parameter::kOptional}, file}, true, RunNewToken},
+        {"--days", "Days until it expires; 0 = never (90)", Parameter::kOptional},
+        file},
+       true,
+       RunNewToken},
       {"list", "Tokens of a server", {file}, true, RunListTokens},
-      {"revoke", "Lets nobody in any more who shows it",
-       {{"token", "Its id or name"}, file}, true, RunRevokeToken},
+      {"revoke", "Lets nobody in any more who shows it", {{"token", "Its id or name"}, file}, true, RunRevokeToken},
   };
 }
 

@@ -34,8 +34,10 @@ class TokenVerbTest : public testing::Test {
   };
   /// Runs `ingot token ...` on the test's file of tokens.
   Answer Token(const std::string& arguments) {
-    const std::string command = fmt::format("env -u XDG_CONFIG_HOME -u INGOT_CONFIG HOME={} {} token {} --file {} 2>&1 "
-                                            "</dev/null", dir_.path(), INGOT_PROGRAM, arguments, tokens());
+    const std::string command = fmt::format(
+        "env -u XDG_CONFIG_HOME -u INGOT_CONFIG HOME={} {} token {} --file {} 2>&1 "
+        "</dev/null",
+        dir_.path(), INGOT_PROGRAM, arguments, tokens());
     Answer out;
     FILE* const pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) return out;
@@ -76,7 +78,7 @@ class TokenVerbTest : public testing::Test {
   }
   std::string tokens() const { return dir_ / "tokens"; }
   static mode_t ModeOf(const std::string& path) {
-    struct stat found {};
+    struct stat found{};
     return stat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
   }
   static std::string TextOf(const std::string& path) {

@@ -21,7 +21,7 @@ volatile std::sig_atomic_t is_over = 0;
 class Screen {
  public:
   Screen() {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) { is_over = 1; };
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
@@ -57,8 +57,8 @@ Status RunTop(Session& session, const Arguments& arguments) {
     std::fputs(TopFrame(now, std::nullopt, 0, 0).c_str(), stdout);
     return {};
   }
-  TRY_ASSIGN(const uint64_t every_s, SecondsOf(arguments.Text("--every").empty() ? "1" : arguments.Text("--every"),
-                                               "--every"));
+  TRY_ASSIGN(const uint64_t every_s,
+             SecondsOf(arguments.Text("--every").empty() ? "1" : arguments.Text("--every"), "--every"));
   const Screen screen;
   std::optional<Json> before;
   auto then = Steady::now();

@@ -75,9 +75,7 @@ void AddRange(Json& json, const TimeRange& range) {
   json["until"] = range.until_s == TimeRange().until_s ? Json() : Json(range.until_s);
 }
 
-Json KeyJson(const PublicKey& key) {
-  return {{"name", key.name}, {"id", key.id().ToHex()}, {"public", key.ToLine()}};
-}
+Json KeyJson(const PublicKey& key) { return {{"name", key.name}, {"id", key.id().ToHex()}, {"public", key.ToLine()}}; }
 
 Json RevocationJson(const Revocation& revocation) {
   Json json = {{"key", revocation.key ? revocation.key->ToHex() : ""},
@@ -137,8 +135,8 @@ Result<std::string> LineOf(const std::string& given) {
   if (given.starts_with("ingot-")) return given;
   TRY_ASSIGN(const std::string start, StartOf(given, kPrivateWord.size()));
   if (start == kPrivateWord) {
-    return Error(Code::kInvalid, fmt::format("{} is a private key: add the line that `ingot trust show {}` prints",
-                                             given, given));
+    return Error(Code::kInvalid,
+                 fmt::format("{} is a private key: add the line that `ingot trust show {}` prints", given, given));
   }
   TRY_ASSIGN(const Buffer text, RealFilesystem().Read(given, 4096));
   return std::string(AsText(text));
@@ -171,7 +169,10 @@ Status RunList(Session& /*session*/, const Arguments& arguments) {
   TRY_ASSIGN(const std::string path, TrustPath(arguments));
   TRY_ASSIGN(const std::string text, cache::ReadTrustText(path));
   TRY_ASSIGN(const TrustPolicy policy, TrustPolicy::Parse(text));
-  Json answer = {{"file", path}, {"keys", Json::array()}, {"domains", Json::array()}, {"revocations", Json::array()},
+  Json answer = {{"file", path},
+                 {"keys", Json::array()},
+                 {"domains", Json::array()},
+                 {"revocations", Json::array()},
                  {"warnings", policy.warnings()}};
   Table keys({"key", "id", "domains", "built", "state"});
   Table domains({"domain", "functions", "groups", "targets", "takes"});
@@ -195,8 +196,11 @@ Status RunList(Session& /*session*/, const Arguments& arguments) {
   };
   for (const cache::Domain& domain : policy.domains()) {
     const int64_t days = domain.age_max_s.value_or(0) / 86'400;
-    answer["domains"].push_back({{"name", domain.name}, {"functions", domain.functions}, {"groups", domain.groups},
-                                 {"targets", domain.targets}, {"this_host_only", domain.this_host_only},
+    answer["domains"].push_back({{"name", domain.name},
+                                 {"functions", domain.functions},
+                                 {"groups", domain.groups},
+                                 {"targets", domain.targets},
+                                 {"this_host_only", domain.this_host_only},
                                  {"age_max_days", days}});
     domains.Add({domain.name, patterns(domain.functions), patterns(domain.groups), patterns(domain.targets),
                  fmt::format("{}{}", domain.this_host_only ? "this host only" : "its keys",
@@ -363,7 +367,8 @@ Status RunCheck(Session& /*session*/, const Arguments& arguments) {
     judgement = JudgeArtifact(std::move(judgement), bytes);
   }
   const std::string_view verdict = NameOf(judgement.verdict);
-  Json answer = {{"verdict", verdict}, {"text", judgement.text},
+  Json answer = {{"verdict", verdict},
+                 {"text", judgement.text},
                  {"provenance", judgement.provenance ? ProvenanceJson(*judgement.provenance) : Json()}};
   if (!PrintedJson(arguments, answer) && judgement.trusted()) fmt::print("{}: {}\n", verdict, judgement.text);
   if (judgement.trusted()) return {};
@@ -399,34 +404,53 @@ std::vector<Verb> TrustVerbs() {
   const Parameter from = {"--from", "From this time on: 2026-01-31, or 2026-01-31T12:00:00Z", Parameter::kOptional};
   const Parameter until = {"--until", "Before this time", Parameter::kOptional};
   return {
-      {"keygen", "Makes a private key and prints its public line",
-       {{"name", "What people call the key"}, private_key}, true, RunKeygen},
-      {"add", "Trusts a public key, or the key that a rotation brings",
+      {"keygen",
+       "Makes a private key and prints its public line",
+       {{"name", "What people call the key"}, private_key},
+       true,
+       RunKeygen},
+      {"add",
+       "Trusts a public key, or the key that a rotation brings",
        {{"key", "The line, or a file that holds it"},
         {"--domain", "Domains it may write, by comma; made where they are not there (all)", Parameter::kOptional},
         {"--functions", "Patterns of the functions of a new domain, by comma (all)", Parameter::kOptional},
-        from, until, file}, true, RunAdd},
+        from,
+        until,
+        file},
+       true,
+       RunAdd},
       {"list", "Keys, domains and revocations", {file}, true, RunList},
-      {"revoke", "Serves nothing any more that fits all that is given",
+      {"revoke",
+       "Serves nothing any more that fits all that is given",
        {{"--key", "Name or id of a key", Parameter::kOptional},
         {"--host", "What the builder calls its machine", Parameter::kOptional},
         {"--artifact", "Digest or SHA-256 of an artifact", Parameter::kOptional},
         {"--graph", "Graph key", Parameter::kOptional},
-        from, until,
-        {"--reason", "Why, for people", Parameter::kOptional}, file}, true, RunRevoke},
+        from,
+        until,
+        {"--reason", "Why, for people", Parameter::kOptional},
+        file},
+       true,
+       RunRevoke},
       {"recall", "Takes what is revoked out of this machine's store and the shared tiers", {}, true, RunRecall},
-      {"rotate", "Makes a key that follows the private key, and prints what readers add",
+      {"rotate",
+       "Makes a key that follows the private key, and prints what readers add",
        {{"name", "What people call the new key"},
         {"--from", "When the new key begins (now)", Parameter::kOptional},
         {"--old-until", "When the old key ends (30 days later)", Parameter::kOptional},
         {"--new-private-key", "File of the new key (NAME.key beside the old one)", Parameter::kOptional},
-        private_key}, true, RunRotate},
-      {"show", "What an envelope, a key or a rotation says",
-       {{"file", "The file, or the line"}}, true, RunShow},
-      {"check", "Judges an envelope by the trust file",
+        private_key},
+       true,
+       RunRotate},
+      {"show", "What an envelope, a key or a rotation says", {{"file", "The file, or the line"}}, true, RunShow},
+      {"check",
+       "Judges an envelope by the trust file",
        {{"envelope", "File of the envelope"},
-        {"--artifact", "File of the artifact that it is for", Parameter::kOptional}, file, private_key},
-       true, RunCheck},
+        {"--artifact", "File of the artifact that it is for", Parameter::kOptional},
+        file,
+        private_key},
+       true,
+       RunCheck},
   };
 }
 

@@ -52,8 +52,8 @@ class TrustVerbTest : public testing::Test {
   }
   std::string Write(const std::string& name, Bytes bytes) {
     const std::string path = dir_ / name;
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()),
-                                                static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
   std::string Read(const std::string& path) {
@@ -120,8 +120,12 @@ TEST_F(TrustVerbTest, NeverShowsAPrivateKey) {
   std::string word, secret;
   words >> word >> secret;
   ASSERT_EQ(secret.size(), 44u);
-  const std::vector<std::string> commands = {"show " + path,  "show --json " + path, "add " + path,
-                                             "rotate ci-2",   "check " + path,       "keygen ci",
+  const std::vector<std::string> commands = {"show " + path,
+                                             "show --json " + path,
+                                             "add " + path,
+                                             "rotate ci-2",
+                                             "check " + path,
+                                             "keygen ci",
                                              "keygen other --private-key " + path};
   for (const std::string& arguments : commands) {
     all += Trust(arguments).text;
@@ -159,8 +163,10 @@ TEST_F(TrustVerbTest, DomainsAndTimesAreOptions) {
   const std::string file = dir_ / "t.toml";
   const std::string line = FakeKey(1, "ci").public_key().ToLine(), other = FakeKey(2, "team").public_key().ToLine();
   ASSERT_EQ(Trust(fmt::format("add '{}' --file {}", line, file)).status, 0);
-  const Answer added = Trust(fmt::format("add '{}' --domain prod --functions 'prod.*,live.*' --from 2026-01-01 --until "
-                                         "2027-01-01T00:00:00Z --file {}", other, file));
+  const Answer added =
+      Trust(fmt::format("add '{}' --domain prod --functions 'prod.*,live.*' --from 2026-01-01 --until "
+                        "2027-01-01T00:00:00Z --file {}",
+                        other, file));
   ASSERT_EQ(added.status, 0) << added.text;
   const Json list = TrustJson("list --file " + file);
   EXPECT_EQ(list["domains"][0]["name"], "prod");

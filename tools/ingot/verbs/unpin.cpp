@@ -24,7 +24,8 @@ Verb UnpinVerb() {
           "Lets one entry be evicted again",
           {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
           true,
-          RunUnpin, true};
+          RunUnpin,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -10,8 +10,7 @@ namespace ingot::tools {
 namespace {
 
 Status RunVerify(Session& session, const Arguments& arguments) {
-  TRY_ASSIGN(const Json answer,
-             session.Ask("verify", {{"recompile", arguments.Flag("recompile")}}));
+  TRY_ASSIGN(const Json answer, session.Ask("verify", {{"recompile", arguments.Flag("recompile")}}));
   const Json& problems = answer["problems"];
   if (!PrintedJson(arguments, answer)) {
     fmt::print("checked {} values, {}; compiled {} again\n", answer["checked"].dump(),
@@ -34,7 +33,8 @@ Verb VerifyVerb() {
           "Reads every stored value and checks it against its digest",
           {{"recompile", "Also compile every graph again and compare the bytes", Parameter::kFlag}},
           true,
-          RunVerify, true};
+          RunVerify,
+          true};
 }
 
 }  // namespace ingot::tools

@@ -101,7 +101,8 @@ Verb WarmVerb() {
           "Compiles what f.save_capture() saved, without the program",
           {{"file", "Capture file", Parameter::kRequired, values::kFile}},
           true,
-          RunWarm, true};
+          RunWarm,
+          true};
 }
 
 }  // namespace ingot::tools
