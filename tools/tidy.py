@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines; and what ruff and mypy find in Python.
+"""Layout rules that a machine judges well: dependency directions, library fences, dead files, long lines, format of C++; and what ruff and mypy find in Python.
 
 usage: .venv/bin/python tools/tidy.py        prints each breach as file:line: rule, exits 1 when there is one
 """
@@ -208,10 +208,18 @@ def check_python() -> "list[str]":
     return found
 
 
+def check_format(files: "list[str]") -> "list[str]":
+    """C++ is as clang-format writes it (.clang-format); `.venv/bin/clang-format -i FILE` does."""
+    sources = [file for file in files if file.endswith((".h", ".cpp", ".c"))]
+    program = pathlib.Path(sys.executable).with_name("clang-format")
+    done = subprocess.run([program, "--dry-run", "-Werror", "--ferror-limit=1", *sources], cwd=ROOT, capture_output=True, text=True)
+    return [line for line in done.stderr.splitlines() if ": error: " in line]
+
+
 def main() -> int:
     files = tracked()
     texts = {f: (ROOT / f).read_text(errors="replace") for f in files if pathlib.Path(f).suffix in (*LINE_MAX, ".txt", ".cmake", ".def")}
-    found = check_dead(files, texts) + check_types(texts) + check_python()
+    found = check_dead(files, texts) + check_types(texts) + check_python() + check_format(files)
     for file, text in texts.items():
         for check in (check_directions, check_fences, check_lines, check_marks, check_errors, check_waits, check_descriptors, check_tables, check_license):
             found += check(file, text)
