@@ -52,10 +52,4 @@ Result<Buffer> BytesOfBase64(std::string_view text, size_t bytes_max) {
   return out;
 }
 
-Sha256 Sha256Of(Bytes bytes) {
-  Sha256 out;
-  crypto_hash_sha256(out.bytes.data(), bytes.data(), bytes.size());
-  return out;
-}
-
 }  // namespace ingot::cache

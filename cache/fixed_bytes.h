@@ -37,8 +37,4 @@ struct FixedBytes {
   }
 };
 
-/// SHA-256 of a byte string: names content where somebody could gain by making another content of that name.
-struct Sha256 : FixedBytes<Sha256, 32> {};
-Sha256 Sha256Of(Bytes bytes);
-
 }  // namespace ingot::cache

@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "cache/fixed_bytes.h"
+#include "cache/sha256.h"
 
 namespace ingot::cache {
 

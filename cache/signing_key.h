@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "cache/fixed_bytes.h"
+#include "cache/sha256.h"
 
 namespace ingot::cache {
 

@@ -40,7 +40,7 @@ FENCES = {
     "Asio": (r"boost/asio", ("cache/", "daemon/", "client/", "tools/simulation/")),
     "Beast": (r"boost/beast", ("daemon/web/",)),
     "hiredis": (r"hiredis/", ("cache/redis_protocol",)),
-    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/certificate", "cache/payload_hash", "cache/redis_scripts", "cache/transport")),
+    "OpenSSL": (r"(openssl/|boost/asio/ssl)", ("cache/certificate", "cache/payload_hash", "cache/redis_scripts", "cache/sha256", "cache/transport")),
     "jemalloc": (r"jemalloc/", ("daemon/heap",)),
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
