@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ class ShardedBlobs final : public BlobStore {
   Task<bool> Put(Digest digest, SealedRef blob, double cost_s, Until until) override;
   Task<std::vector<bool>> Has(std::vector<Digest> digests, Until until) override;
   Task<bool> Delete(Digest digest, Until until) override;
+  std::optional<CircuitBreaker::Facts> breaker() const override { return shards_.breakers(); }
   std::string Describe() const override { return shards_.Describe(); }
 
   /// A blob may take as long as its caller has time for.

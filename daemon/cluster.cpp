@@ -63,9 +63,8 @@ Cluster::Cluster(const Config& config, const Clock& clock, Artifacts& artifacts,
       artifacts_(artifacts),
       entries_(entries),
       parts_(std::move(parts)),
-      index_has_breakers_(parts_.index != nullptr && parts_.index->breaker()),
-      index_breaker_(BreakerLimitsOf(config), clock),
-      blobs_breaker_(BreakerLimitsOf(config), clock),
+      index_{parts_.index != nullptr && parts_.index->breaker(), {BreakerLimitsOf(config), clock}},
+      blobs_{parts_.blobs != nullptr && parts_.blobs->breaker(), {BreakerLimitsOf(config), clock}},
       missed_(config.cluster_misses_max, config.cluster_misses_max) {}
 
 Until Cluster::BlobCall(const Until& until, double cost_s) const {
@@ -74,31 +73,25 @@ Until Cluster::BlobCall(const Until& until, double cost_s) const {
   return until.AtMost(std::clamp(cost, std::min(least, most), most));
 }
 
-/// A call through a breaker: refused at once while it is open.
+/// A call of a tier: refused at once while its breaker is open. Where it has breakers of its own, one server that is
+/// away stops no call of the others.
 template <typename T>
-Task<T> Cluster::ByBreaker(cache::CircuitBreaker& breaker, Task<T> call) {
-  if (!breaker.Allow()) {
+Task<T> Cluster::By(Tier& tier, Task<T> call) {
+  if (!tier.has_breakers && !tier.breaker.Allow()) {
     GlobalMetrics().Add(Counter::cluster_refused);
     co_return Error(Code::kUnavailable,
-                    "the tier failed of late and is left alone for a while: " + breaker.facts().why);
+                    "the tier failed of late and is left alone for a while: " + tier.breaker.facts().why);
   }
   Result<T> result = co_await std::move(call);
-  if (result || !IsTrouble(result.error())) {
-    const bool gave_up = !result && result.error().code() == Code::kCancelled;
-    gave_up ? breaker.GaveUp() : breaker.Succeeded();
-    co_return result;
+  const bool is_trouble = !result && IsTrouble(result.error());
+  if (is_trouble) GlobalMetrics().Add(Counter::cluster_errors);
+  if (tier.has_breakers) co_return result;
+  const bool gave_up = !result && result.error().code() == Code::kCancelled;
+  if (is_trouble) {
+    tier.breaker.Failed(result.error().ToText());
+  } else {
+    gave_up ? tier.breaker.GaveUp() : tier.breaker.Succeeded();
   }
-  GlobalMetrics().Add(Counter::cluster_errors);
-  breaker.Failed(result.error().ToText());
-  co_return result;
-}
-
-/// A call of the index, which may have breakers of its own: one server that is away stops no call of the others.
-template <typename T>
-Task<T> Cluster::ByIndex(Task<T> call) {
-  if (!index_has_breakers_) co_return co_await ByBreaker(index_breaker_, std::move(call));
-  Result<T> result = co_await std::move(call);
-  if (!result && IsTrouble(result.error())) GlobalMetrics().Add(Counter::cluster_errors);
   co_return result;
 }
 
@@ -106,8 +99,7 @@ Task<cache::SealedRef> Cluster::FetchBlob(Digest digest, double cost_s, Until un
   Result<cache::SealedRef> here = co_await artifacts_.Get(digest, until);
   if (here) co_return here;
   if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
-  Result<cache::SealedRef> there =
-      co_await ByBreaker(blobs_breaker_, parts_.blobs->Get(digest, BlobCall(until, cost_s)));
+  Result<cache::SealedRef> there = co_await By(blobs_, parts_.blobs->Get(digest, BlobCall(until, cost_s)));
   if (there) GlobalMetrics().Add(Counter::cluster_blobs_read);
   co_return there;
 }
@@ -148,7 +140,7 @@ Task<bool> Cluster::FetchEntryOf(Digest entry, Until until) {
   if (parts_.index == nullptr) co_return false;
   const TimeScope time(Timer::cluster_lookup);
   std::vector<RecordKey> keys = {{Table::kEntries, entry}};
-  CO_TRY_ASSIGN(std::vector<Record> records, co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
+  CO_TRY_ASSIGN(std::vector<Record> records, co_await By(index_, parts_.index->Get(std::move(keys), IndexCall(until))));
   const Buffer value = std::move(records.front().value);
   const auto* shared = records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(value) : nullptr;
   if (shared == nullptr || shared->variants() == nullptr) {
@@ -164,8 +156,8 @@ Task<cache::RecordPage> Cluster::ListEntries(std::string function, std::string a
   if (parts_.index == nullptr) co_return NoTier("shared index");
   std::optional<std::string> group;
   if (!function.empty()) group = function.substr(0, cache::kGroupBytesMax);
-  co_return co_await ByIndex(
-      parts_.index->List(Table::kEntries, std::move(group), std::move(after), limit, IndexCall(until)));
+  co_return co_await By(
+      index_, parts_.index->List(Table::kEntries, std::move(group), std::move(after), limit, IndexCall(until)));
 }
 
 /// Puts what a shared record says, as far as it is trusted, into the local entry.
@@ -215,7 +207,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
   if (parts_.index == nullptr) co_return none;
   std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
   CO_TRY_ASSIGN(const std::vector<Record> records,
-                co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
+                co_await By(index_, parts_.index->Get(std::move(keys), IndexCall(until))));
   if (!records.front().exists()) co_return none;
   const auto* shared = proto::ReadMessage<proto::ClusterGraph>(records.front().value);
   if (shared == nullptr) co_return none;
@@ -243,7 +235,7 @@ Task<std::optional<proto::GraphRecordT>> Cluster::FetchGraph(Digest graph_key, s
 Task<Lease> Cluster::Acquire(Digest graph_key, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
   std::string holder = parts_.host;
-  co_return co_await ByIndex(parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), IndexCall(until)));
+  co_return co_await By(index_, parts_.index->Acquire(graph_key, std::move(holder), lease_ttl(), IndexCall(until)));
 }
 
 Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
@@ -255,19 +247,20 @@ Task<Lease> Cluster::WaitFor(Digest graph_key, Lease held, Until until) {
 
 Task<bool> Cluster::Renew(Digest graph_key, uint64_t fence, std::string progress, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByIndex(parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(), IndexCall(until)));
+  co_return co_await By(index_,
+                        parts_.index->Renew(graph_key, fence, std::move(progress), lease_ttl(), IndexCall(until)));
 }
 
 Task<void> Cluster::Release(Digest graph_key, uint64_t fence, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByIndex(parts_.index->Release(graph_key, fence, IndexCall(until)));
+  co_return co_await By(index_, parts_.index->Release(graph_key, fence, IndexCall(until)));
 }
 
 Task<void> Cluster::PutBlob(Digest digest, double cost_s, Until until) {
   if (parts_.blobs == nullptr) co_return NoTier("store of blobs");
   CO_TRY_ASSIGN(cache::SealedRef file, co_await artifacts_.Get(digest, until));
   const std::chrono::milliseconds most(config_.cluster_blob_ms_max);
-  CO_TRY(co_await ByBreaker(blobs_breaker_, parts_.blobs->Put(digest, std::move(file), cost_s, until.AtMost(most))));
+  CO_TRY(co_await By(blobs_, parts_.blobs->Put(digest, std::move(file), cost_s, until.AtMost(most))));
   GlobalMetrics().Add(Counter::cluster_blobs_written);
   co_return Status();
 }
@@ -296,7 +289,7 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     std::vector<RecordKey> keys = {{Table::kGraphs, graph_key}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
+                  co_await By(index_, parts_.index->Get(std::move(keys), IndexCall(until))));
     // Who was late adds nothing, unless all there is so far is a failure.
     const auto* there =
         records.front().exists() ? proto::ReadMessage<proto::ClusterGraph>(records.front().value) : nullptr;
@@ -306,8 +299,8 @@ Task<void> Cluster::PublishGraph(Digest graph_key, proto::GraphRecordT record, s
     cache::RecordFacts facts;
     facts.cost_s = record.compile_s;
     CO_TRY_ASSIGN(const uint64_t version,
-                  co_await ByIndex(parts_.index->CompareAndSet(name, records.front().version, value, std::move(facts),
-                                                               IndexCall(until))));
+                  co_await By(index_, parts_.index->CompareAndSet(name, records.front().version, value,
+                                                                  std::move(facts), IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
@@ -337,7 +330,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
   if (parts_.index == nullptr || parts_.key == nullptr) co_return Status();
   std::vector<RecordKey> names = {{Table::kEntries, entry->digest}};
   CO_TRY_ASSIGN(const std::vector<Record> known,
-                co_await ByIndex(parts_.index->Get(std::move(names), IndexCall(until))));
+                co_await By(index_, parts_.index->Get(std::move(names), IndexCall(until))));
   const auto* said = known.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(known.front().value) : nullptr;
   // Of many machines that were waiting for one compile, the first says what it came to.
   if (said != nullptr && IsSaid(*said, *entry)) co_return Status();
@@ -376,7 +369,7 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     std::vector<RecordKey> keys = {{Table::kEntries, entry->digest}};
     const RecordKey name = keys.front();
     CO_TRY_ASSIGN(const std::vector<Record> records,
-                  co_await ByIndex(parts_.index->Get(std::move(keys), IndexCall(until))));
+                  co_await By(index_, parts_.index->Get(std::move(keys), IndexCall(until))));
     proto::ClusterEntryT shared;
     const auto* there =
         records.front().exists() ? proto::ReadMessage<proto::ClusterEntry>(records.front().value) : nullptr;
@@ -399,8 +392,8 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
     facts.group = entry->function.substr(0, cache::kGroupBytesMax);
     Buffer value = proto::PackMessage<proto::ClusterEntry>(shared);
     CO_TRY_ASSIGN(const uint64_t version,
-                  co_await ByIndex(parts_.index->CompareAndSet(name, records.front().version, std::move(value),
-                                                               std::move(facts), IndexCall(until))));
+                  co_await By(index_, parts_.index->CompareAndSet(name, records.front().version, std::move(value),
+                                                                  std::move(facts), IndexCall(until))));
     if (version != 0) break;
   }
   GlobalMetrics().Add(Counter::cluster_writes);
@@ -409,14 +402,14 @@ Task<void> Cluster::PublishEntry(EntryRef entry, std::string identity, std::stri
 
 Task<proto::JobManifestT> Cluster::FetchJob(Digest name, Until until) {
   if (parts_.index == nullptr) co_return NoTier("shared index");
-  co_return co_await ByBreaker(index_breaker_, ReadJobManifest(*parts_.index, name, IndexCall(until)));
+  co_return co_await By(index_, ReadJobManifest(*parts_.index, name, IndexCall(until)));
 }
 
 Task<bool> Cluster::PublishJob(Digest name, proto::JobManifestT used, Until until) {
   if (!can_write()) co_return false;
   const size_t entries_max = config_.cluster_prefetch_entries_max;
-  co_return co_await ByBreaker(index_breaker_, PutJobManifest(*parts_.index, name, std::move(used), entries_max,
-                                                              clock_.now_s(), IndexCall(until)));
+  co_return co_await By(
+      index_, PutJobManifest(*parts_.index, name, std::move(used), entries_max, clock_.now_s(), IndexCall(until)));
 }
 
 Task<cache::Removed> Cluster::RemoveRevoked(Until until) {
@@ -437,8 +430,8 @@ Cluster::Facts Cluster::facts() const {
   facts.host = parts_.host;
   facts.index = parts_.index->Describe();
   facts.blobs = parts_.blobs == nullptr ? "none" : parts_.blobs->Describe();
-  facts.index_breaker = parts_.index->breaker().value_or(index_breaker_.facts());
-  facts.blobs_breaker = blobs_breaker_.facts();
+  facts.index_breaker = parts_.index->breaker().value_or(index_.breaker.facts());
+  facts.blobs_breaker = BlobsBreaker();
   if (const Status refreshed = parts_.trust->Refresh(); !refreshed) facts.trust_trouble = refreshed.error().ToText();
   facts.can_write = parts_.key != nullptr;
   return facts;

@@ -53,7 +53,7 @@ class Cluster {
   bool can_write() const { return is_shared() && parts_.key != nullptr; }
   /// Whether bytes come from there, as far as is known.
   bool has_blobs() const {
-    return parts_.blobs != nullptr && blobs_breaker_.facts().state == cache::CircuitBreaker::State::kClosed;
+    return parts_.blobs != nullptr && BlobsBreaker().state == cache::CircuitBreaker::State::kClosed;
   }
 
   /// Takes what others know of an entry into the local store. True when something came; false is the normal miss,
@@ -115,10 +115,16 @@ class Cluster {
   }
   /// The same for bytes. Reading never takes longer than making them again, which costs `cost_s`.
   Until BlobCall(const Until& until, double cost_s) const;
+  struct Tier {
+    const bool has_breakers;  ///< Of its own, one for each server; the one here is not used.
+    cache::CircuitBreaker breaker;
+  };
   template <typename T>
-  Task<T> ByBreaker(cache::CircuitBreaker& breaker, Task<T> call);
-  template <typename T>
-  Task<T> ByIndex(Task<T> call);
+  Task<T> By(Tier& tier, Task<T> call);
+  cache::CircuitBreaker::Facts BlobsBreaker() const {
+    const auto own = parts_.blobs == nullptr ? std::nullopt : parts_.blobs->breaker();
+    return own ? *own : blobs_.breaker.facts();
+  }
   /// The blob, from here or from there.
   Task<cache::SealedRef> FetchBlob(Digest digest, double cost_s, Until until);
   Task<void> Bring(ClaimedVariant& claimed, Until until);
@@ -132,9 +138,8 @@ class Cluster {
   Artifacts& artifacts_;
   Entries& entries_;
   const ClusterParts parts_;
-  const bool index_has_breakers_;
-  cache::CircuitBreaker index_breaker_;
-  cache::CircuitBreaker blobs_breaker_;
+  Tier index_;
+  Tier blobs_;
   Mutex mutex_;
   /// Entries that nobody had, with the steady time until which nobody is asked again.
   Lru<int64_t> missed_ GUARDED_BY(mutex_);

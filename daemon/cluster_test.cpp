@@ -15,6 +15,7 @@
 #include "cache/local_blobs.h"
 #include "cache/local_index.h"
 #include "cache/rendezvous.h"
+#include "cache/sharded_blobs.h"
 #include "cache/sharded_index.h"
 #include "daemon/convert.h"
 #include "daemon/test_server.h"
@@ -603,6 +604,47 @@ TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
   EXPECT_EQ(Count(Counter::cluster_refused), refused);
   EXPECT_EQ(cluster.facts().index_breaker.state, cache::CircuitBreaker::State::kClosed);
   EXPECT_EQ(cluster.facts().index_breaker.opened, 1u) << "that of one server";
+}
+
+/// A store of blobs that is gone.
+class GoneBlobs final : public cache::BlobStore {
+ public:
+  Task<cache::SealedRef> Get(Digest, Until) override { co_return Gone(); }
+  Task<bool> Put(Digest, cache::SealedRef, double, Until) override { co_return Gone(); }
+  Task<std::vector<bool>> Has(std::vector<Digest>, Until) override { co_return Gone(); }
+  Task<bool> Delete(Digest, Until) override { co_return Gone(); }
+  std::string Describe() const override { return "gone"; }
+
+ private:
+  static Error Gone() { return Error(Code::kUnavailable, "the store is gone"); }
+};
+
+TEST_F(ClusterTest, StoresThatAreGoneStopNoReadOfTheOthers) {
+  const std::vector<std::string> names = {"s0", "s1", "s2", "s3"};
+  std::vector<cache::BlobShard> shards;
+  for (size_t i = 0; i < 3; ++i) shards.push_back({names[i], std::make_shared<GoneBlobs>()});
+  shards.push_back({names[3], std::shared_ptr<cache::BlobStore>(&blobs_, [](cache::BlobStore*) {})});
+  cache::ShardedBlobs all(std::move(shards), SystemClock());
+  tier_ = &all;
+  const auto a = Start("a");
+  Cluster& cluster = a->core().cluster;
+  // One that all places are gone of, and one that the last store has.
+  std::string lost, kept;
+  for (int i = 0; lost.empty() || kept.empty(); ++i) {
+    const std::string text = "text " + std::to_string(i);
+    const bool is_lost = cache::RendezvousOrder(names, DigestOf(text), 4).back() == 3;
+    (is_lost ? lost : kept) = text;
+  }
+  ASSERT_TRUE(RunTask(blobs_.Put(DigestOf(kept), *cache::SealedFile::Copy(AsBytes(kept)), 1, Until::Done())));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(RunTask(cluster.TextOf(DigestOf(lost), 1, Until::Done())));
+    // As far apart as failures are that a breaker counts.
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  EXPECT_TRUE(cluster.has_blobs());
+  const auto found = RunTask(cluster.TextOf(DigestOf(kept), 1, Until::Done()));
+  ASSERT_TRUE(found) << found.error().ToText();
+  EXPECT_EQ(*found, kept);
 }
 
 TEST_F(ClusterTest, WhatIsRevokedIsTakenBackHereAndInTheCluster) {
