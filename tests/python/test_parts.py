@@ -135,9 +135,14 @@ def test_what_python_between_raises_is_raised_and_the_profiler_is_free_again(ing
 
 
 @torch.no_grad()
-def test_under_a_profiler_a_program_stays_whole(ingot):
-    model, events = Reader(22), []
-    step, inputs = ingot.compile(model), torch.randn(30, 3, 22)
+@pytest.mark.parametrize("is_given_up_there", [False, True])
+def test_under_a_profiler_a_program_stays_whole(ingot, is_given_up_there):
+    width = 41 if is_given_up_there else 22
+    model, events = Reader(width), []
+    step, inputs = ingot.compile(model), torch.randn(30, 3, width)
+    if is_given_up_there:
+        step(inputs[0])
+        assert step.wait(60)
     sys.setprofile(lambda frame, event, _: events.append(event) if not events else None)
     try:
         found = [step(x) for x in inputs]

@@ -123,7 +123,7 @@ class Engine:
                 if name in ("unsupported", "failed"):
                     return self._fall_back_from(name, detail, args, kwargs)
         shape = self._shapes.get(number)
-        if shape is not None and shape.eager_reason is not None:
+        if shape is not None and shape.eager_reason is not None and shape.parts is not None:  # None: it comes apart yet.
             shape.fruitless += 1
             if shape.fruitless >= _FRUITLESS_MAX and self.config.on_unsupported != "error":
                 self.site._refuse(shape.key)  # No variant's state has come back for long.
