@@ -8,23 +8,12 @@
 
 namespace ingot::cache {
 
-void LeaseTable::Wake(const Digest& key) {
-  std::vector<WaiterRef> woken;
-  {
-    MutexLock lock(mutex_);
-    woken = waiters_.Take(key);
-  }
-  for (const WaiterRef& waiter : woken) waiter->Wake();
-}
-
 void LeaseTable::Sweep() {
-  const auto size = [this]() REQUIRES(mutex_) { return leases_.size() + waiters_.size(); };
   // At the limit each time, so that leases that have ended keep nobody from one.
-  if (size() < sweep_at_ && leases_.size() < leases_max_) return;
+  if (leases_.size() < sweep_at_ && leases_.size() < leases_max_) return;
   const SteadyTime now = SteadyNow();
   std::erase_if(leases_, [now](const auto& lease) { return lease.second.ends <= now; });
-  waiters_.Sweep();
-  sweep_at_ = std::max(kSweepMin, 2 * size());
+  sweep_at_ = std::max(kSweepMin, 2 * leases_.size());
 }
 
 Lease LeaseTable::LeaseOf(const Digest& key) {
@@ -52,7 +41,7 @@ Task<Lease> LeaseTable::Acquire(Digest key, std::string holder, std::chrono::mil
     mine = {next_fence_++, std::move(holder), "", SteadyNow() + ttl};
     leases_[key] = mine;
   }
-  Wake(key);
+  waiters_.Wake(key);
   co_return Lease{mine.fence, mine.holder, mine.progress, ttl, true};
 }
 
@@ -68,7 +57,7 @@ Task<bool> LeaseTable::Renew(Digest key, uint64_t fence, std::string progress, s
     if (held.progress == progress) co_return true;
     held.progress = std::move(progress);
   }
-  Wake(key);
+  waiters_.Wake(key);
   co_return true;
 }
 
@@ -79,7 +68,7 @@ Task<void> LeaseTable::Release(Digest key, uint64_t fence, Until until) {
     if (LeaseOf(key).fence != fence) co_return Status();
     leases_.erase(key);
   }
-  Wake(key);
+  waiters_.Wake(key);
   co_return Status();
 }
 
@@ -91,7 +80,6 @@ Task<Lease> LeaseTable::Watch(Digest key, uint64_t fence, std::string progress, 
       MutexLock lock(mutex_);
       held = LeaseOf(key);
       if (held.fence != fence || held.progress != progress) co_return held;
-      Sweep();
       waiter = waiters_.Enlist(key);
     }
     // The end of a lease is a change as well.

@@ -42,8 +42,7 @@ class LeaseTable {
 
   /// What holds now; a lease that has ended is forgotten.
   Lease LeaseOf(const Digest& key) REQUIRES(mutex_);
-  void Wake(const Digest& key);
-  /// Forgets leases that have ended and waiters that are gone, each time that there are twice as many as the last time.
+  /// Forgets leases that have ended, each time that there are twice as many as the last time.
   void Sweep() REQUIRES(mutex_);
 
   const size_t leases_max_;
@@ -51,7 +50,7 @@ class LeaseTable {
   std::unordered_map<Digest, Held> leases_ GUARDED_BY(mutex_);
   uint64_t next_fence_ GUARDED_BY(mutex_);
   size_t sweep_at_ GUARDED_BY(mutex_) = kSweepMin;
-  Waiters waiters_ GUARDED_BY(mutex_);
+  Waiters waiters_;
 };
 
 }  // namespace ingot::cache

@@ -8,6 +8,7 @@
 #include "cache/row.h"
 
 namespace ingot::cache {
+
 Result<Record> LocalIndex::ReadRecord(const RecordKey& key) {
   Result<Value> value = store_.Get(key.table, key.digest);
   if (value) return Record{std::move(value->bytes), value->version};
@@ -32,14 +33,14 @@ Task<uint64_t> LocalIndex::CompareAndSet(RecordKey key, uint64_t expected, Buffe
   CO_TRY(CheckRecord(value, facts));
   const PutOptions options{facts.cost_s, expected, std::move(facts.group), std::move(facts.summary), facts.is_durable};
   CO_TRY_ASSIGN(const uint64_t version, store_.Put(key.table, key.digest, value, options));
-  if (version != 0) Wake(key.digest);
+  if (version != 0) waiters_.Wake(key.digest);
   co_return version;
 }
 
 Task<bool> LocalIndex::CompareAndDelete(RecordKey key, uint64_t expected, Until until) {
   CO_TRY(until.Check());
   CO_TRY_ASSIGN(const bool deleted, store_.Delete(key.table, key.digest, expected));
-  if (deleted) Wake(key.digest);
+  if (deleted) waiters_.Wake(key.digest);
   co_return deleted;
 }
 
@@ -86,30 +87,10 @@ Task<Index::GroupPage> LocalIndex::Groups(Table table, std::string after, size_t
   co_return out;
 }
 
-void LocalIndex::Wake(const Digest& key) {
-  std::vector<WaiterRef> woken;
-  {
-    MutexLock lock(mutex_);
-    woken = waiters_.Take(key);
-  }
-  for (const WaiterRef& waiter : woken) waiter->Wake();
-}
-
-void LocalIndex::Sweep() {
-  if (waiters_.size() < sweep_at_) return;
-  waiters_.Sweep();
-  sweep_at_ = std::max(kSweepMin, 2 * waiters_.size());
-}
-
 Task<Record> LocalIndex::Changed(RecordKey key, uint64_t seen, Until until) {
   while (true) {
-    WaiterRef waiter;
-    {
-      // Before the record is read: what is written after that wakes it.
-      MutexLock lock(mutex_);
-      Sweep();
-      waiter = waiters_.Enlist(key.digest);
-    }
+    // Before the record is read: what is written after that wakes it.
+    const WaiterRef waiter = waiters_.Enlist(key.digest);
     CO_TRY_ASSIGN(Record record, ReadRecord(key));
     if (record.version != seen) co_return record;
     CO_TRY(co_await Waiter::Wait(waiter, until));

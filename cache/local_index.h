@@ -40,18 +40,11 @@ class LocalIndex final : public Index {
   std::string Describe() const override { return store_.Describe(); }
 
  private:
-  static constexpr size_t kSweepMin = 1024;
-
   Result<Record> ReadRecord(const RecordKey& key);
-  void Wake(const Digest& key);
-  /// Forgets waiters that are gone, each time that there are twice as many as the last time.
-  void Sweep() REQUIRES(mutex_);
 
   Store& store_;
   LeaseTable leases_;
-  Mutex mutex_;
-  size_t sweep_at_ GUARDED_BY(mutex_) = kSweepMin;
-  Waiters waiters_ GUARDED_BY(mutex_);
+  Waiters waiters_;
 };
 
 }  // namespace ingot::cache
