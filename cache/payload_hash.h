@@ -7,9 +7,7 @@
 
 namespace ingot::cache {
 
-/// What an S3 request says of its body. Not names of ours: those are Digests.
-std::string Sha256Hex(Bytes bytes);
-std::string Sha256Base64(Bytes bytes);
+/// What an S3 server without SHA-256 is told of a body. No name of ours.
 std::string Md5Base64(Bytes bytes);
 
 }  // namespace ingot::cache

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "cache/fixed_bytes.h"
 #include "cache/sha256.h"
 
 namespace ingot::cache {

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cache/payload_hash.h"
 #include "cache/s3_xml.h"
+#include "cache/sha256.h"
 #include "cache/waiter.h"
 
 namespace ingot::cache {
@@ -130,7 +131,7 @@ HttpRequest S3Client::Signed(const S3Request& asked) const {
   request.body_bytes_max = asked.answer_bytes_max;
   request.place = asked.place;
   request.fields.emplace_back("x-amz-content-sha256",
-                              asked.body_sha256.empty() ? Sha256Hex(asked.body) : asked.body_sha256);
+                              asked.body_sha256.empty() ? Sha256Of(asked.body).ToHex() : asked.body_sha256);
   MutexLock lock(mutex_);
   request.signature = HttpSignature{options_.region, "s3", credentials_.access_key, credentials_.secret};
   if (!credentials_.token.empty()) request.fields.emplace_back("x-amz-security-token", credentials_.token);
@@ -260,7 +261,7 @@ Error S3Client::ErrorOf(const S3Request& asked, const HttpResponse& response) co
 void S3Client::SendUnheard(const S3Request& request) { http_->SendUnheard(Signed(request), kUnheardMax); }
 
 std::vector<std::pair<std::string, std::string>> S3Client::ChecksumFields(Bytes body) const {
-  if (sends_sha256_) return {{"x-amz-checksum-sha256", Sha256Base64(body)}};
+  if (sends_sha256_) return {{"x-amz-checksum-sha256", Base64Of(Sha256Of(body).view())}};
   if (sends_md5_) return {{"Content-MD5", Md5Base64(body)}};
   return {};
 }
@@ -428,12 +429,12 @@ Task<S3Abilities> S3Client::Check(Until until) {
 
   S3Request wrong = put;
   const std::string other = "ingot checks what this server can dO";
-  wrong.body_sha256 = Sha256Hex(AsBytes(other));
+  wrong.body_sha256 = Sha256Of(AsBytes(other)).ToHex();
   Result<HttpResponse> hash = co_await Send(wrong, until);
   CO_TRY(until.Check());
   out.checks_signed_hash = hash && hash->head.status >= 400 && hash->head.status < 500;
   wrong = put;
-  wrong.fields.emplace_back("x-amz-checksum-sha256", Sha256Base64(AsBytes(other)));
+  wrong.fields.emplace_back("x-amz-checksum-sha256", Base64Of(Sha256Of(AsBytes(other)).view()));
   Result<HttpResponse> sha256 = co_await Send(wrong, until);
   CO_TRY(until.Check());
   out.checks_sha256 = sha256 && sha256->head.status == 400;
@@ -444,7 +445,7 @@ Task<S3Abilities> S3Client::Check(Until until) {
   out.checks_md5 = md5 && md5->head.status == 400;
   // A right one must be taken, or it is of no use.
   S3Request right = put;
-  right.fields.emplace_back("x-amz-checksum-sha256", Sha256Base64(put.body));
+  right.fields.emplace_back("x-amz-checksum-sha256", Base64Of(Sha256Of(put.body).view()));
   Result<HttpResponse> taken = co_await Send(right, until);
   CO_TRY(until.Check());
   const bool takes_sha256 = taken && taken->head.is_success();
