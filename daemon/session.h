@@ -42,13 +42,17 @@ struct SessionShare {
   /// Whether there is room for a request of so many bytes, of which its session holds some already. Each session may
   /// always have its part of what all may.
   bool HasRoomFor(uint64_t bytes, uint64_t held) const {
-    return bytes <= config.requests_bytes_max / std::max<uint64_t>(1, config.sessions_max) ||
-           held_bytes - held + bytes <= config.requests_bytes_max;
+    return HasRoom(bytes, held_bytes - held, config.requests_bytes_max);
   }
   /// The same for a reply of so many bytes to a session that has left some unread.
   bool HasRoomForReply(uint64_t bytes, uint64_t unread) const {
-    return unread + bytes <= config.unread_bytes_max / std::max<uint64_t>(1, config.sessions_max) ||
-           unread_bytes + bytes <= config.unread_bytes_max;
+    return HasRoom(unread + bytes, unread_bytes - unread, config.unread_bytes_max);
+  }
+
+ private:
+  /// For so many bytes of one session beside those of the others.
+  bool HasRoom(uint64_t own, uint64_t others, uint64_t bytes_max) const {
+    return own <= bytes_max / std::max<uint64_t>(1, config.sessions_max) || others + own <= bytes_max;
   }
 };
 
