@@ -65,7 +65,7 @@ std::string Connection::daemon_socket() const {
 }
 
 Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
-  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(socket));
+  TRY_ASSIGN(std::shared_ptr<Channel> channel, Channel::Connect(socket, options_.hello_ms_max));
   proto::HelloT hello;
   hello.version = proto::Version();
   hello.build = options_.build;
@@ -74,7 +74,7 @@ Result<std::shared_ptr<Channel>> Connection::Greet(const std::string& socket) {
   const Buffer body = proto::PackMessage<proto::Hello>(hello);
   Result<proto::Frame> frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   for (int i = 1; i < kConnectionsMax && !frame && channel->parted(); ++i) {
-    TRY_ASSIGN(channel, Channel::Connect(socket));
+    TRY_ASSIGN(channel, Channel::Connect(socket, options_.hello_ms_max));
     frame = channel->Call(MessageType::Hello, body, options_.hello_ms_max);
   }
   proto::HelloReplyT reply;
