@@ -9,36 +9,33 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace ingot::cache {
-namespace {
-
-Result<void*> MapForReading(int fd, uint64_t bytes) {
-  if (bytes == 0) return static_cast<void*>(nullptr);
-  void* at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
-  if (at == MAP_FAILED) return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
-  return at;
-}
-
-}  // namespace
 
 Result<SealedRoom> SealedRoom::Make(uint64_t bytes) {
-  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory("ingot-artifact", bytes));
-  void* at = nullptr;
-  if (bytes != 0) {
-    at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED) {
-      return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
-    }
+  SealedRoom room(bytes);
+  if (bytes <= kCopiedBytesMax) {
+    room.copied_.reset(new (std::nothrow) uint8_t[bytes]);
+    if (room.copied_ == nullptr) return Error(Code::kExhausted, fmt::format("no memory for {} bytes", bytes));
+    return room;
   }
-  return SealedRoom(std::move(fd), at, bytes);
+  TRY_ASSIGN(room.fd_, proto::MakeMemory("ingot-artifact", bytes));
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, room.fd_.get(), 0);
+  if (at == MAP_FAILED) return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
+  room.at_ = at;
+  return room;
 }
 
 SealedRoom::SealedRoom(SealedRoom&& other) noexcept
-    : fd_(std::move(other.fd_)), at_(std::exchange(other.at_, nullptr)), size_(other.size_) {}
+    : copied_(std::move(other.copied_)),
+      fd_(std::move(other.fd_)),
+      at_(std::exchange(other.at_, nullptr)),
+      size_(other.size_) {}
 
 SealedRoom& SealedRoom::operator=(SealedRoom&& other) noexcept {
+  std::swap(copied_, other.copied_);
   std::swap(fd_, other.fd_);
   std::swap(at_, other.at_);
   std::swap(size_, other.size_);
@@ -50,17 +47,16 @@ SealedRoom::~SealedRoom() {
 }
 
 Result<SealedRef> SealedRoom::Seal() && {
+  if (copied_ != nullptr) return SealedFile::Copy(Bytes(copied_.get(), size_));
   // A seal against writing is refused while somebody can write.
-  if (at_ != nullptr) munmap(std::exchange(at_, nullptr), size_);
+  munmap(std::exchange(at_, nullptr), size_);
   TRY(proto::SealMemory(fd_.get()));
-  TRY_ASSIGN(void* const at, MapForReading(fd_.get(), size_));
-  return SealedRef(new SealedFile(std::move(fd_), at, size_));
+  return SealedRef(new SealedFile(std::move(fd_), size_));
 }
 
 Result<SealedRef> SealedFile::Copy(Bytes bytes) {
-  TRY_ASSIGN(SealedRoom room, SealedRoom::Make(bytes.size()));
-  if (!bytes.empty()) std::memcpy(room.data(), bytes.data(), bytes.size());
-  return std::move(room).Seal();
+  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeSealedMemory("ingot-artifact", bytes));
+  return SealedRef(new SealedFile(std::move(fd), bytes.size()));
 }
 
 Result<SealedRef> SealedFile::Adopt(proto::UniqueFd fd, uint64_t bytes) {
@@ -69,12 +65,26 @@ Result<SealedRef> SealedFile::Adopt(proto::UniqueFd fd, uint64_t bytes) {
   if (fstat(fd.get(), &facts) != 0 || static_cast<uint64_t>(facts.st_size) != bytes || bytes == 0) {
     return Error(Code::kCorrupt, fmt::format("a memory file announced with {} bytes has another size", bytes));
   }
-  TRY_ASSIGN(void* const at, MapForReading(fd.get(), bytes));
-  return SealedRef(new SealedFile(std::move(fd), at, bytes));
+  return SealedRef(new SealedFile(std::move(fd), bytes));
+}
+
+Bytes SealedFile::bytes() const {
+  if (size_ == 0) return {};
+  void* at = at_.load(std::memory_order_acquire);
+  if (at == nullptr) {
+    void* const mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_.get(), 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    if (at_.compare_exchange_strong(at, mapped, std::memory_order_acq_rel)) {
+      at = mapped;
+    } else {
+      munmap(mapped, size_);
+    }
+  }
+  return {static_cast<const uint8_t*>(at), size_};
 }
 
 SealedFile::~SealedFile() {
-  if (at_ != nullptr) munmap(at_, size_);
+  if (void* const at = at_.load(std::memory_order_relaxed)) munmap(at, size_);
 }
 
 }  // namespace ingot::cache

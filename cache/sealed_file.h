@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "base/bytes.h"
@@ -10,7 +11,8 @@
 
 namespace ingot::cache {
 
-/// Bytes in sealed memory: one physical copy that this process reads and all clients map. Immutable. Thread-safe.
+/// Bytes in sealed memory: one physical copy that all clients map. Mapped here where this process reads them: most are
+/// only handed on, and a process of many threads pays for each mapping that comes or goes. Immutable. Thread-safe.
 class SealedFile {
  public:
   static Result<std::shared_ptr<const SealedFile>> Copy(Bytes bytes);
@@ -20,17 +22,18 @@ class SealedFile {
   SealedFile(const SealedFile&) = delete;
   SealedFile& operator=(const SealedFile&) = delete;
 
-  Bytes bytes() const { return {static_cast<const uint8_t*>(at_), size_}; }
+  /// Throws std::bad_alloc where the process may map no more.
+  Bytes bytes() const;
   uint64_t size() const { return size_; }
   /// For SCM_RIGHTS; stays open while this lives.
   int fd() const { return fd_.get(); }
 
  private:
   friend class SealedRoom;
-  SealedFile(proto::UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
+  SealedFile(proto::UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
 
   const proto::UniqueFd fd_;
-  void* const at_;
+  mutable std::atomic<void*> at_{nullptr};
   const uint64_t size_;
 };
 using SealedRef = std::shared_ptr<const SealedFile>;
@@ -38,21 +41,24 @@ using SealedRef = std::shared_ptr<const SealedFile>;
 /// Memory that is filled and then sealed. Thread-compatible.
 class SealedRoom {
  public:
-  /// kExhausted: memory, descriptors.
+  /// So many bytes are copied when they are sealed; only what is larger is filled where it stays.
+  static constexpr uint64_t kCopiedBytesMax = 256 << 10;
+
+  /// kExhausted, as of Seal: memory, descriptors.
   static Result<SealedRoom> Make(uint64_t bytes);
   SealedRoom(SealedRoom&& other) noexcept;
   SealedRoom& operator=(SealedRoom&& other) noexcept;
   ~SealedRoom();
-  /// nullptr where there are no bytes.
-  uint8_t* data() { return static_cast<uint8_t*>(at_); }
+  uint8_t* data() { return at_ == nullptr ? copied_.get() : static_cast<uint8_t*>(at_); }
   uint64_t size() const { return size_; }
   Result<SealedRef> Seal() &&;
 
  private:
-  SealedRoom(proto::UniqueFd fd, void* at, uint64_t size) : fd_(std::move(fd)), at_(at), size_(size) {}
+  explicit SealedRoom(uint64_t size) : size_(size) {}
 
+  std::unique_ptr<uint8_t[]> copied_;
   proto::UniqueFd fd_;
-  void* at_;
+  void* at_ = nullptr;
   uint64_t size_;
 };
 

@@ -66,8 +66,8 @@ struct Config {
   uint64_t proven_max = 4096;
   uint64_t gears_max = 100;
   uint64_t entries_cached_max = 4096;
-  uint64_t artifacts_cached_max = 512;
-  uint64_t artifacts_cached_bytes_max = 1024ull << 20;
+  uint64_t artifacts_cached_max = 1024;
+  uint64_t artifacts_cached_bytes_max = 128ull << 20;
   uint64_t why_relatives_max = 1024;
   uint64_t why_candidates_max = 32;
   uint64_t negative_retry_s = 3600;
