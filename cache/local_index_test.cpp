@@ -63,7 +63,7 @@ class ShardedWorld final : public IndexWorld {
       stores_.push_back(std::make_unique<MemoryStore>());
       shards.push_back({"shard" + std::to_string(i), std::make_shared<LocalIndex>(*stores_.back())});
     }
-    for (auto& client : clients_) client = std::make_unique<ShardedIndex>(shards, SystemClock());
+    for (auto& client : clients_) client = std::make_unique<ShardedIndex>(shards, SystemClock(), PatientShards());
   }
   Index& client(size_t which) override { return *clients_[which % 3]; }
 

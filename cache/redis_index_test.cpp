@@ -36,7 +36,7 @@ class RedisWorld final : public IndexWorld {
         all.push_back({name, std::move(index).value()});
       }
       client.index = all.front().port;
-      if (shards > 1) client.index = std::make_shared<ShardedIndex>(std::move(all), SystemClock());
+      if (shards > 1) client.index = std::make_shared<ShardedIndex>(std::move(all), SystemClock(), PatientShards());
     }
   }
   Index& client(size_t which) override { return *clients_[which % 3].index; }

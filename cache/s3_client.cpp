@@ -18,7 +18,6 @@
 namespace ingot::cache {
 namespace {
 
-constexpr size_t kPartsMax = 10'000;
 constexpr size_t kListBytesMax = 4u << 20;
 constexpr size_t kNamesOnAPage = 1000;
 constexpr std::chrono::seconds kUnheardMax{10};
