@@ -17,13 +17,16 @@ SealedRef Artifacts::Peek(const Digest& digest) {
 }
 
 std::shared_ptr<const Lru<SealedRef>::Kept> Artifacts::PeekKept(const Digest& digest) {
-  MutexLock lock(mutex_);
-  return open_.FindKept(digest);
+  if (!mutex_.TryLock()) return nullptr;
+  auto found = open_.FindKept(digest);
+  mutex_.Unlock();
+  return found;
 }
 
 SealedRef Artifacts::Keep(const Digest& digest, SealedRef file) {
+  Lru<SealedRef>::Gone gone;
   MutexLock lock(mutex_);
-  open_.Put(digest, file, file->size());
+  gone = open_.Put(digest, file, file->size());
   return file;
 }
 
@@ -54,8 +57,9 @@ Task<SealedRef> Artifacts::Take(Digest digest, SealedRef file, double cost_s, Un
 }
 
 void Artifacts::Forget(const Digest& digest) {
+  Lru<SealedRef>::Gone gone;
   MutexLock lock(mutex_);
-  open_.Erase(digest);
+  gone = open_.Erase(digest);
 }
 
 Task<std::string> Artifacts::ConditionsOf(Digest digest, Until until) {

@@ -24,7 +24,7 @@ class Artifacts {
 
   /// nullptr unless it is open.
   SealedRef Peek(const Digest& digest);
-  /// As Peek, for who looks again later.
+  /// As Peek, for who looks again later and waits for nobody: nullptr also where another thread is at it just then.
   std::shared_ptr<const Lru<SealedRef>::Kept> PeekKept(const Digest& digest);
   /// kNotFound: gone; kCorrupt: damaged, and in quarantine.
   Task<SealedRef> Get(Digest digest, Until until);

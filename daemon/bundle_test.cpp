@@ -54,22 +54,8 @@ class Box {
       parts.host = name;
     }
     core_ = std::make_unique<Core>(config_, store_, graphs_, compilers_, SystemClock(), std::move(parts));
-    const proto::Endpoint endpoint{dir_, dir_ + "/s"};
-    server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = endpoint});
-    EXPECT_TRUE(server_->Listen());
-    thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
-    client::ConnectionOptions connect;
-    connect.store_dir = dir_;
-    connect.socket = dir_ + "/s";
-    connect.start = false;
-    auto connection = client::Connection::Open(connect);
-    EXPECT_TRUE(connection) << connection.error().ToText();
-    client_ = std::move(connection).value();
-  }
-  ~Box() {
-    client_.reset();
-    server_->Stop();
-    thread_.join();
+    server_ = std::make_unique<RunningServer>(*core_, proto::Endpoint{dir_, dir_ + "/s"});
+    client_ = server_->Connect();
   }
 
   Result<json> Ask(const std::string& verb, const json& arguments) {
@@ -99,8 +85,7 @@ class Box {
   FakeGraphs graphs_;
   FakeCompilers compilers_;
   std::unique_ptr<Core> core_;
-  std::unique_ptr<Server> server_;
-  std::thread thread_;
+  std::unique_ptr<RunningServer> server_;
   std::unique_ptr<client::Connection> client_;
 };
 

@@ -27,6 +27,7 @@
 #include "daemon/check_tiers.h"
 #include "daemon/config.h"
 #include "daemon/core.h"
+#include "daemon/descriptors.h"
 #include "daemon/detach.h"
 #include "daemon/late_store.h"
 #include "daemon/place.h"
@@ -215,6 +216,9 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
     if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;
     config.descriptors_reserved += config.serve_sessions_max;
   }
+  config.artifacts_cached_max = ArtifactsWithin(config, RaiseDescriptorLimit());
+  // Before there are threads.
+  MakeRoomForDescriptors(config);
   WorkerPool workers(config, config.worker);
   LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
   // A cluster that cannot be used never stops anybody's program either.

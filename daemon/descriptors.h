@@ -10,6 +10,13 @@ namespace ingot::daemon {
 /// Raises the process's limit of open files as far as it may; the limit then.
 uint64_t RaiseDescriptorLimit();
 
+/// Lets the kernel make its table large enough for all that this configuration may open. Each time that it grows while
+/// the process has several threads, whoever opens something waits for 10 ms and longer, and all others with him.
+void MakeRoomForDescriptors(const Config& config);
+
+/// How many artifacts may be kept as memory files: `artifacts_cached_max`, or half of what `limit` open files allow.
+uint64_t ArtifactsWithin(const Config& config, uint64_t limit);
+
 /// How many sessions find a descriptor beside the store's files, the workers' sockets, the web page's connections and
 /// the artifacts kept as memory files: `sessions_max`, or less where `limit` open files do not hold as many, at least
 /// one.

@@ -68,8 +68,10 @@ EntryRef Entries::Peek(const Digest& digest) {
 }
 
 std::shared_ptr<const Lru<EntryRef>::Kept> Entries::PeekKept(const Digest& digest) {
-  MutexLock lock(mutex_);
-  return recent_.FindKept(digest);
+  if (!mutex_.TryLock()) return nullptr;
+  auto found = recent_.FindKept(digest);
+  mutex_.Unlock();
+  return found;
 }
 
 EntryRef Entries::Make(const Digest& digest, proto::EntryRecordT record, uint64_t version) const {
@@ -118,10 +120,11 @@ Task<EntryRef> Entries::Get(Digest digest, Until until) {
   if (EntryRef recent = Peek(digest)) co_return recent;
   CO_TRY_ASSIGN(Read read, co_await ReadStored(digest, until));
   if (read.entry == nullptr) co_return Error(Code::kNotFound, "no value " + digest.ToHex() + " in entries");
+  Lru<EntryRef>::Gone gone;
   MutexLock lock(mutex_);
   // An update may have been faster than this read.
   if (EntryRef* newer = recent_.Find(digest)) co_return *newer;
-  recent_.Put(digest, read.entry, 1);
+  gone = recent_.Put(digest, read.entry, 1);
   co_return read.entry;
 }
 
@@ -159,11 +162,12 @@ Task<EntryRef> Entries::Write(Digest digest, EntryRef before, uint64_t version, 
     LogWarn("kept an entry record in memory only", {{"entry", digest.ToHex()}, {"reason", written.error()}});
   }
   EntryRef entry = Make(digest, std::move(record), written ? *written : version);
+  Lru<EntryRef>::Gone gone;
   MutexLock lock(mutex_);
   // Of two that could not be written the second must have seen the first.
   EntryRef* const found = recent_.Find(digest);
   if (!written && found != nullptr && *found != before) co_return EntryRef();
-  recent_.Put(digest, entry, 1);
+  gone = recent_.Put(digest, entry, 1);
   co_return entry;
 }
 
@@ -201,9 +205,10 @@ Task<EntryRef> Entries::ReadChangeWrite(Digest digest, const proto::EntryKeyT* k
     if (written != nullptr) co_return written;
     // Somebody was faster: what memory holds may be older than that.
     {
+      Lru<EntryRef>::Gone gone;
       MutexLock lock(mutex_);
       EntryRef* const found = recent_.Find(digest);
-      if (found != nullptr && *found == before) recent_.Erase(digest);
+      if (found != nullptr && *found == before) gone = recent_.Erase(digest);
     }
     before = Peek(digest);
   }
@@ -236,8 +241,9 @@ Task<bool> Entries::Delete(Digest digest, Until until) {
 }
 
 void Entries::Forget(const Digest& digest) {
+  Lru<EntryRef>::Gone gone;
   MutexLock lock(mutex_);
-  recent_.Erase(digest);
+  gone = recent_.Erase(digest);
 }
 
 Task<std::optional<Nearest>> Entries::NearestTo(cache::Key key, Until until) {

@@ -53,7 +53,7 @@ class Entries {
   Entries(cache::Index& index, const Config& config);
 
   EntryRef Peek(const Digest& digest);
-  /// As Peek, for who looks again later.
+  /// As Peek, for who looks again later and waits for nobody: nullptr also where another thread is at it just then.
   std::shared_ptr<const Lru<EntryRef>::Kept> PeekKept(const Digest& digest);
   /// kNotFound: absent; kCorrupt: what was stored cannot be read, and is gone.
   Task<EntryRef> Get(Digest digest, Until until);

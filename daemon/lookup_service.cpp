@@ -37,13 +37,11 @@ std::optional<Reply> LookupService::Fast(Bytes body, const JobRef& job) {
 }
 
 std::optional<ReadyAnswers::Answer> LookupService::FindInMemory(const Digest& request) {
-  Digest digest;
-  {
-    MutexLock lock(mutex_);
-    const Digest* seen = seen_.Find(request);
-    if (seen == nullptr) return std::nullopt;
-    digest = *seen;
-  }
+  if (!mutex_.TryLock()) return std::nullopt;
+  const Digest* const seen = seen_.Find(request);
+  const Digest digest = seen == nullptr ? Digest() : *seen;
+  mutex_.Unlock();
+  if (seen == nullptr) return std::nullopt;
   const ReadyAnswers::KeptEntry entry = core_.entries.PeekKept(digest);
   if (entry == nullptr || entry->value->artifacts.empty()) return std::nullopt;
   std::vector<ReadyAnswers::KeptFile> files;

@@ -28,7 +28,7 @@ class LookupService {
   static constexpr uint64_t kSeenMax = 16384;
   static constexpr uint64_t kReadyMax = 4096;
 
-  /// The answer to a request of these bytes, under the locks of what it is made of.
+  /// The answer to a request of these bytes, from what can be looked at without waiting for another thread.
   std::optional<ReadyAnswers::Answer> FindInMemory(const Digest& request);
   boost::asio::awaitable<Reply> Answer(const cache::Key& key, Digest digest, bool again, Until until);
   Reply Found(const Entry& entry, std::vector<SealedRef> files);

@@ -8,7 +8,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -29,18 +28,9 @@ int MakeEvent() {
 
 Mailbox::Mailbox(asio::io_context& io) : event_(io, MakeEvent()) {}
 
-Mailbox::~Mailbox() {
-  for (Node* node = TakeAll(); node != nullptr;) delete std::exchange(node, node->next);
-}
-
 void Mailbox::Post(std::function<void()> task) {
-  Node* before = last_.load(std::memory_order_relaxed);
-  Node* const node = new Node{std::move(task)};
-  do {
-    node->next = before;
-  } while (!last_.compare_exchange_weak(before, node, std::memory_order_acq_rel));
-  // From here on `node` may be gone. After the first the thread is awake, or will be: it takes all.
-  if (before != nullptr) return;
+  // After the first the thread is awake, or will be: it takes all.
+  if (!given_.Push(TaskStack::TaskOf(std::move(task)))) return;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(event_.native_handle(), &one, sizeof one);
 }
@@ -54,22 +44,8 @@ asio::awaitable<void> Mailbox::Run() {
     uint64_t count = 0;
     // Before the tasks are taken: a post after that writes again.
     [[maybe_unused]] const ssize_t got = read(event_.native_handle(), &count, sizeof count);
-    for (Node* node = TakeAll(); node != nullptr;) {
-      const std::unique_ptr<Node> done(std::exchange(node, node->next));
-      done->task();
-    }
+    for (TaskStack::Task* list = given_.TakeAll(); list != nullptr;) TaskStack::TakeFirst(list)->Run();
   }
-}
-
-Mailbox::Node* Mailbox::TakeAll() {
-  Node* first = nullptr;
-  for (Node* node = last_.exchange(nullptr, std::memory_order_acq_rel); node != nullptr;) {
-    Node* const next = node->next;
-    node->next = first;
-    first = node;
-    node = next;
-  }
-  return first;
 }
 
 }  // namespace ingot::daemon

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
+
+#include "daemon/task_stack.h"
 
 namespace ingot::daemon {
 
@@ -18,21 +19,13 @@ namespace ingot::daemon {
 class Mailbox {
  public:
   explicit Mailbox(boost::asio::io_context& io);
-  ~Mailbox();
 
   void Post(std::function<void()> task);
   /// Runs what is posted, on the context's thread.
   boost::asio::awaitable<void> Run();
 
  private:
-  struct Node {
-    std::function<void()> task;
-    Node* next = nullptr;
-  };
-  /// All that was posted, the first first.
-  Node* TakeAll();
-
-  std::atomic<Node*> last_{nullptr};
+  TaskStack given_;
   boost::asio::posix::stream_descriptor event_;
 };
 

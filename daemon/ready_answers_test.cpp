@@ -57,6 +57,7 @@ TEST_F(ReadyAnswersTest, ForgetsWhatMakesRoomForOthers) {
   for (uint64_t number = 10; number < 20; ++number) {
     Result<SealedRef> file = SealedFile::Copy(AsBytes("b"));
     files_.Put(DigestOfNumber(number), std::move(file).value(), 1);
+    files_.Find(DigestOfNumber(number));
   }
   EXPECT_FALSE(ready_.Find(request_));
 }

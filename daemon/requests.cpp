@@ -32,8 +32,8 @@ Requests::Requests(Core& core, QueryHooks hooks)
       lookups_(core),
       compiles_(core),
       queries_(core, std::move(hooks)),
-      reads_(core.config.pool_threads, core.config.pool_queue_max),
-      memory_(1, core.config.pool_queue_max),
+      reads_(core.config.pool_threads, core.config.pool_queue_max, AnswerSoon),
+      memory_(1, core.config.pool_queue_max, AnswerSoon),
       admin_(core.config.admin_threads, core.config.pool_queue_max, [] { GiveWay(kAdminNice); }),
       upkeep_(1, core.config.pool_queue_max, [] { GiveWay(kUpkeepNice); }) {}
 

@@ -375,7 +375,7 @@ TEST_F(ServerTest, DrainFinishesWhatItHasAndTakesNothingMore) {
   EXPECT_FALSE(client::Channel::Connect(socket_path()));
   compilers_->OpenGate();
   waiting.join();
-  thread_.join();
+  server_->Wait();
   EXPECT_EQ(Count(Counter::compiles), 1u);
 }
 

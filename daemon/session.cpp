@@ -25,6 +25,8 @@ using proto::MessageType;
 constexpr size_t kReadBytes = 16384;
 /// By so much the memory of a large frame grows: more would be cleared at once, and others wait for this thread.
 constexpr size_t kLargeStepBytes = 128 << 10;
+/// Written at a time of what is longer; others have their turns in between.
+constexpr size_t kWriteBytesMax = 256 << 10;
 constexpr auto kRetryAfter = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -375,7 +377,7 @@ void Session::Flush() {
     Outgoing& front = outgoing_.front();
     const Written written = WriteSome(front);
     if (written == Written::kDead) return Close();
-    if (written != Written::kSome) {
+    if (written != Written::kSome || front.sent < front.size()) {
       if (!unread_since_) unread_since_ = SteadyClock::now();
       waiting_to_write_ = true;
       const auto again = [self = shared_from_this()](const boost::system::error_code& error) {
@@ -383,7 +385,7 @@ void Session::Flush() {
         if (error) return self->Close();
         self->Flush();
       };
-      if (written == Written::kFull) {
+      if (written != Written::kLater) {
         socket_.async_wait(Socket::wait_write, again);
       } else {
         retry_.expires_after(kRetryAfter);
@@ -391,7 +393,6 @@ void Session::Flush() {
       }
       return Watch();
     }
-    if (front.sent < front.size()) continue;
     outgoing_bytes_ -= front.size();
     share_.unread_bytes -= front.size();
     outgoing_.pop_front();
@@ -411,7 +412,7 @@ Session::Written Session::WriteSome(Outgoing& out) {
   const size_t header_sent = std::min(out.sent, out.header.size());
   const size_t body_sent = out.sent - header_sent;
   iovec parts[2] = {{out.header.data() + header_sent, out.header.size() - header_sent},
-                    {const_cast<uint8_t*>(body.data()) + body_sent, body.size() - body_sent}};
+                    {const_cast<uint8_t*>(body.data()) + body_sent, std::min(body.size() - body_sent, kWriteBytesMax)}};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 2;

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -260,7 +262,7 @@ TEST_F(SessionTest, DrainEndsAVerbThatTakesLong) {
   while (client::Channel::Connect(socket_path())) std::this_thread::yield();
   compilers_->OpenGate();
   verifying.join();
-  thread_.join();
+  server_->Wait();
 }
 
 TEST_F(SessionTest, SaysThatAReplyIsTooLarge) {
@@ -438,10 +440,37 @@ TEST_F(SessionTest, ServesTheGoodAmongTheBad) {
   ExpectAlive();
 }
 
+/// Places in the kernel's table of this process's open files.
+uint64_t DescriptorPlaces() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  uint64_t places = 0;
+  while (status >> word && word != "FDSize:") continue;
+  status >> places;
+  return places;
+}
+
+TEST(MakeRoomForDescriptors, MakesItForAllThatMayBeOpen) {
+  Config config;
+  config.sessions_max = 3000;
+  EXPECT_LT(DescriptorPlaces(), 3000u);
+  MakeRoomForDescriptors(config);
+  EXPECT_GE(DescriptorPlaces(), std::min<uint64_t>(RaiseDescriptorLimit(), 3000));
+}
+
+TEST(ArtifactsWithin, LeaveHalfOfTheDescriptorsToOthers) {
+  Config config;
+  EXPECT_EQ(ArtifactsWithin(config, 1 << 20), config.artifacts_cached_max);
+  EXPECT_EQ(ArtifactsWithin(config, 1024), 512u);
+  config.artifacts_cached_max = 3;
+  EXPECT_EQ(ArtifactsWithin(config, 1024), 3u);
+}
+
 TEST(SessionsWithin, LeavesWhatOthersNeed) {
   Config config;
   config.workers = 2;
   EXPECT_EQ(SessionsWithin(config, 1 << 20), config.sessions_max);
+  config.artifacts_cached_max = ArtifactsWithin(config, 1024);
   const uint64_t some = SessionsWithin(config, 1024);
   EXPECT_GE(some, 50u);
   EXPECT_LE(some, 1024 - config.descriptors_reserved - config.artifacts_cached_max);

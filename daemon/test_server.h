@@ -70,6 +70,40 @@ inline void AddDependency(proto::CompileT& request, const std::string& kind, con
   added.low = digest;
 }
 
+/// A server that runs on a thread of its own for as long as it is there.
+class RunningServer {
+ public:
+  RunningServer(Core& core, proto::Endpoint endpoint)
+      : endpoint_(std::move(endpoint)), server_(core, ServerOptions{.endpoint = endpoint_}) {
+    const Status listens = server_.Listen();
+    EXPECT_TRUE(listens) << listens.error().ToText();
+    if (listens) thread_ = std::thread([this] { server_.Run(/*handle_signals=*/false); });
+  }
+  ~RunningServer() {
+    if (thread_.joinable()) server_.Stop();
+    Wait();
+  }
+
+  std::unique_ptr<client::Connection> Connect() const {
+    client::ConnectionOptions options;
+    options.store_dir = endpoint_.store_dir;
+    options.socket = endpoint_.socket;
+    options.start = false;
+    auto connection = client::Connection::Open(options);
+    EXPECT_TRUE(connection) << connection.error().ToText();
+    return connection ? std::move(connection).value() : nullptr;
+  }
+  /// Until it has ended, by itself or because somebody asked for it.
+  void Wait() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  const proto::Endpoint endpoint_;
+  Server server_;
+  std::thread thread_;
+};
+
 /// A daemon inside the test, with a fake compiler behind a real socket.
 class ServerTest : public testing::Test {
  protected:
@@ -84,28 +118,14 @@ class ServerTest : public testing::Test {
   void StartServer() {
     compilers_ = std::make_unique<FakeCompilers>();
     core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_, *clock_);
-    server_ = std::make_unique<Server>(*core_, ServerOptions{.endpoint = {dir_.path() + "/store", dir_.path() + "/s"}});
-    ASSERT_TRUE(server_->Listen());
-    thread_ = std::thread([this] { server_->Run(/*handle_signals=*/false); });
+    server_ = std::make_unique<RunningServer>(*core_, proto::Endpoint{dir_.path() + "/store", socket_path()});
   }
   void StopServer() {
-    if (thread_.joinable()) {
-      server_->Stop();
-      thread_.join();
-    }
     server_.reset();
     core_.reset();
     compilers_.reset();
   }
-  std::unique_ptr<client::Connection> Connect() {
-    client::ConnectionOptions options;
-    options.store_dir = dir_.path() + "/store";
-    options.socket = dir_.path() + "/s";
-    options.start = false;
-    auto connection = client::Connection::Open(options);
-    EXPECT_TRUE(connection) << connection.error().ToText();
-    return connection ? std::move(connection).value() : nullptr;
-  }
+  std::unique_ptr<client::Connection> Connect() { return server_->Connect(); }
   uint64_t Count(Counter counter) const { return GlobalMetrics().Get(counter); }
   std::string socket_path() const { return dir_.path() + "/s"; }
 
@@ -116,8 +136,7 @@ class ServerTest : public testing::Test {
   std::unique_ptr<cache::MemoryStore> store_;
   std::unique_ptr<FakeCompilers> compilers_;
   std::unique_ptr<Core> core_;
-  std::unique_ptr<Server> server_;
-  std::thread thread_;
+  std::unique_ptr<RunningServer> server_;
 };
 
 }  // namespace ingot::daemon

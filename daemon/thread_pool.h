@@ -4,23 +4,24 @@
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <functional>
-#include <optional>
-
-#include "base/mutex.h"
+#include <memory>
 
 namespace ingot::daemon {
 
 /// A few threads for work that may block: disk, import, hashing. Coroutines run on them as well and take no thread
 /// while they wait. Thread-safe.
+///
+/// Not asio's: that one holds a lock while it wakes a thread, and wakes by a condition variable, where glibc before
+/// 2.41 has the waker wait for those woken before that have no processor yet. Here whoever gives work waits for nobody,
+/// and a task wakes one thread.
 class ThreadPool {
  public:
   /// `begin`, if there is one, is what each thread does first: it says how it is to be scheduled (priority.h). With
   /// `elsewhere` it has no threads: somebody else sees to what it is given, and Stop waits for nothing.
   ThreadPool(size_t threads, size_t queue_max, std::function<void()> begin = {},
              boost::asio::any_io_executor elsewhere = {});
-  ~ThreadPool() { Stop(); }
+  ~ThreadPool();
 
   /// False when the queue is full or the pool stops; the task is then not run.
   bool Post(std::function<void()> task);
@@ -32,15 +33,16 @@ class ThreadPool {
   void Stop();
 
  private:
-  void Start(size_t threads, std::function<void()> begin);
+  class Threads;
+  class Executor;
+
   bool Admit(bool bounded);
   void Launch(boost::asio::awaitable<void> work);
 
   const size_t queue_max_;
   std::atomic<size_t> queued_{0};
   std::atomic<bool> stopping_{false};
-  Mutex stop_mutex_;
-  std::optional<boost::asio::thread_pool> pool_;
+  std::unique_ptr<Threads> threads_;
   boost::asio::any_io_executor executor_;
 };
 
