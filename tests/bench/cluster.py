@@ -68,9 +68,9 @@ print(json.dumps({"eager_s": sorted(eager_s)[len(eager_s) // 2], "first_s": took
 OPEN: "list[Cluster]" = []
 
 
-def cluster(count: int, has_networks: bool = False, **settings: object):
+def cluster(count: int, has_networks: bool = False, is_direct: bool = False, **settings: object):
     folder = tempfile.TemporaryDirectory(prefix="ingot-cluster-")
-    found = Cluster(pathlib.Path(folder.name), has_networks=has_networks)
+    found = Cluster(pathlib.Path(folder.name), has_networks=has_networks, is_direct=is_direct)
     found.folder = folder
     OPEN.append(found)
     found.add(count, **settings)
@@ -84,7 +84,7 @@ def close(world: Cluster) -> None:
 
 def hit(rounds: int = 7) -> None:
     """A new machine's first call of MiniLM, which another has compiled."""
-    world = cluster(2)
+    world = cluster(2, is_direct=True)
     a, b = world.hosts
     cold = a.python(FIRST, "minilm", "ingot")
     world.shared()

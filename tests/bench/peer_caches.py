@@ -165,7 +165,7 @@ def main() -> None:
     options = parser.parse_args()
     for steps in (1, 24):
         with tempfile.TemporaryDirectory(prefix="ingot-peers-") as folder:
-            world = Cluster(pathlib.Path(folder), is_patient=True)
+            world = Cluster(pathlib.Path(folder), is_patient=True, is_direct=True)
             world.folder = pathlib.Path(folder)
             try:
                 both, size = ingot_row(world, "Redis, S3", *world.add(2), steps, options.rounds)

@@ -160,6 +160,10 @@ class Servers:
             return True
         wait_until("Redis listens", answers)
 
+    def places(self) -> "dict[str, object]":
+        """Settings of a daemon that speaks to them itself."""
+        return {"cluster_index": f"redis://127.0.0.1:{self.redis_port}", "cluster_blobs_endpoint": self.s3["INGOT_S3_ENDPOINT"]}
+
     def redis(self, *words: str) -> "list[str]":
         """The lines of an answer."""
         return subprocess.run(["redis-cli", "-p", str(self.redis_port), *words], check=True, capture_output=True, text=True).stdout.split()
@@ -352,11 +356,12 @@ class Caller:
 class Cluster:
     """Machines that trust each other."""
 
-    def __init__(self, folder: pathlib.Path, is_patient: bool = False, has_networks: bool = True) -> None:
+    def __init__(self, folder: pathlib.Path, is_patient: bool = False, has_networks: bool = True, is_direct: bool = False) -> None:
         """`is_patient`: look-ups wait as long as it takes, so that what is found does not depend on how busy the machine is.
-        `has_networks`: machines have networks of their own, where that can be."""
-        self._folder, self._is_patient = folder, is_patient
-        self._has_networks = has_networks and wire.can_be_made()
+        `has_networks`: machines have networks of their own, where that can be.
+        `is_direct`: nothing is between machines and servers, for who takes the time; no trouble can be made then."""
+        self._folder, self._is_patient, self._is_direct = folder, is_patient, is_direct
+        self._has_networks = has_networks and not is_direct and wire.can_be_made()
         self.servers = Servers(folder)
         self.hosts: "list[Host]" = []
 
@@ -367,7 +372,8 @@ class Cluster:
             folder = self._folder / name
             folder.mkdir(mode=0o700)
             patience = {"cluster_lookup_ms_max": 10_000} if self._is_patient else {}
-            added.append(Host(name, folder, self.servers, {**patience, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}, self._has_networks))
+            places = self.servers.places() if self._is_direct else {}
+            added.append(Host(name, folder, self.servers, {**patience, **places, **settings}, {"first_lookup_ms_max": 10_000} if self._is_patient else {}, self._has_networks))
             self.hosts.append(added[-1])
         first = self.hosts[0]
         for host in added:
