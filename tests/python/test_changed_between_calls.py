@@ -143,6 +143,8 @@ def test_prepared_sizes_wait_for_their_calls(ingot):
 
 def test_a_call_that_must_be_bound_anew_each_time_runs_eagerly_where_that_is_faster(ingot):
     net = Net()
+    # A store that knows several such values, as beside other tests: in an empty one there is one recording more.
+    run(ingot.compile(net, wait=True), net, lambda net, i: setattr(net, "slot", types.SimpleNamespace(v=i + 100)), 4)
     step = ingot.compile(net, wait=True)
     with counted(ingot) as seen:
         run(step, net, lambda net, i: setattr(net, "slot", types.SimpleNamespace(v=i + 2)), 90)
