@@ -10,8 +10,10 @@ namespace ingot::proto {
 
 /// The kind of a dependency row that says of two places that they lead to one object.
 inline constexpr std::string_view kSameObject = "same";
+/// And of one that says that they lead to two.
+inline constexpr std::string_view kApartObjects = "apart";
 
-/// How such a row, and one that says that they lead to two, names its places.
+/// How such rows name their places.
 inline std::string PlacePairText(std::string_view one, std::string_view other) {
   return std::string(one) + " is " + std::string(other);
 }

@@ -131,6 +131,7 @@ class Flattener {
   void Pointer(const void* pointer) { Raw(reinterpret_cast<uintptr_t>(pointer)); }
 
   void TensorValue(PyObject* value, const std::string& name) {
+    out_.parts.push_back(value);
     const at::Tensor& tensor = THPVariable_Unpack(value);
     if (!THPVariable_CheckExact(value)) out_.unsupported = "subclass";
     if (tensor.layout() != at::kStrided || tensor.is_nested()) {
@@ -184,6 +185,7 @@ class Flattener {
 
   void Sequence(PyObject* value, const std::string& name) {
     if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    out_.parts.push_back(value);
     PyObject** items = PySequence_Fast_ITEMS(value);
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
     Tag(PyTuple_Check(value) ? '(' : '[');
@@ -196,6 +198,7 @@ class Flattener {
 
   void Dict(PyObject* value, const std::string& name) {
     if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    out_.parts.push_back(value);
     Tag('{');
     Raw(static_cast<uint32_t>(PyDict_GET_SIZE(value)));
     Py_ssize_t at = 0;
@@ -224,6 +227,7 @@ class Flattener {
 
   void Dataclass(PyObject* value, PyObject* fields, const std::string& name) {
     if (++depth_ > kDepthMax) out_.unsupported = "nesting";
+    out_.parts.push_back(value);
     Tag('D');
     Pointer(Py_TYPE(value));
     if (HasOwnAttributes(value)) Tag('.');
@@ -291,6 +295,7 @@ void Arguments::Clear() {
   tensors.clear();
   numbers.clear();
   objects.clear();
+  parts.clear();
   names.clear();
   unsupported = nullptr;
 }

@@ -38,6 +38,8 @@ struct Arguments {
   std::deque<at::Tensor> numbers;
   /// What is neither tensor, number, string nor container: models, caches, configs.
   std::vector<PyObject*> objects;
+  /// The containers and tensors of which `shape` speaks, each as often as it occurs.
+  std::vector<PyObject*> parts;
   /// A path to each tensor for messages ("x", "kwargs['mask']"); filled on demand.
   std::vector<std::string> names;
   /// A reason why no recording can serve this call ("subclass MyTensor", "requires-grad x").

@@ -175,6 +175,10 @@ PyObject* Serve(std::vector<std::shared_ptr<BoundVariant>>& variants, Frame& fra
       fails_for_state("objects");
       continue;
     }
+    if (variant->ChangesAny(arguments.parts)) {
+      reason = "unsupported:changed-argument";
+      return nullptr;
+    }
     const bool asks = variant->policy().Asks();
     if (asks && !variant->StateHolds()) {
       fails_for_state("stale");
@@ -456,6 +460,7 @@ std::shared_ptr<BoundVariant> MakeVariant(const pybind11::dict& parts) {
     if (!path) throw std::invalid_argument(path.error().message());
     return std::move(path).value();
   };
+  for (py::handle object : parts["changes"]) variant->AddChanged(object.ptr());
   for (py::handle fetch : parts["fetches"]) variant->AddFetch(path_of(fetch));
   for (py::handle pair : parts["same"]) {
     const auto [one, other] = pair.cast<std::pair<py::object, py::object>>();

@@ -415,6 +415,11 @@ bool Callables::IsNative(PyObject* callable) {
          type == &PyWrapperDescr_Type || type == BoundSlotType() || type == &PyGetSetDescr_Type;
 }
 
+bool Callables::IsGetter(PyObject* value) {
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return name == "operator.attrgetter" || name == "operator.itemgetter";
+}
+
 std::string_view Callables::ShortNameOf(PyObject* callable) {
   if (PyCFunction_Check(callable)) return reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   const PyTypeObject* type = Py_TYPE(callable);

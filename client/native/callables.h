@@ -84,6 +84,8 @@ class Callables {
   bool IsMarkedPure(PyObject* callable) const { return marked_.contains(callable); }
 
   static bool IsNative(PyObject* callable);
+  /// operator.attrgetter and itemgetter, which look into what they are handed.
+  static bool IsGetter(PyObject* value);
   /// How the table names it.
   static std::string NameOf(PyObject* callable);
   /// The last part of it; nothing for what is neither a function nor a descriptor made in C.

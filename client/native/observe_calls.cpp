@@ -148,7 +148,7 @@ void Observer::Getters(const Arguments& arguments) {
     PyObject* getter = arguments.values[i];
     const std::string_view name = Py_TYPE(getter)->tp_name;
     if (name == "operator.methodcaller") return Refuse("call", "operator.methodcaller");
-    if (name != "operator.attrgetter" && name != "operator.itemgetter") continue;
+    if (!Callables::IsGetter(getter)) continue;
     for (size_t k = 0; k < arguments.count; ++k) {
       if (k == i) continue;
       PyObject* one = arguments.values[k];
@@ -234,8 +234,7 @@ int Observer::CallOther(PyObject* callable, const Arguments& arguments) {
     // What is called where there are no parts.
     if (IsModulePart(callable)) LoadAttribute(PyMethod_GET_SELF(wrapped), plain);
     return Call(wrapped, arguments);
-  } else if (name == "numpy.ufunc" || name == "operator.attrgetter" || name == "operator.itemgetter" ||
-             name == "operator.methodcaller") {
+  } else if (name == "numpy.ufunc" || Callables::IsGetter(callable) || name == "operator.methodcaller") {
     if (name == "operator.methodcaller") Refuse("call", std::string(name));
     DeepAll(arguments);
     const bool is_ufunc = name == "numpy.ufunc";
@@ -350,7 +349,7 @@ int Observer::CallType(PyTypeObject* type, const Arguments& arguments) {
   NoteType(object);
   if (!IsImmutable(meta)) {
     PyObject* found = LookUp(meta, call, object);
-    CalledFromClass(found);
+    CalledUnderName(meta, call, found);
     if (found != nullptr && PyFunction_Check(found)) {
       EnterFunction(found);
       return kNone;
@@ -401,7 +400,9 @@ void Observer::LookUpConstruction(PyTypeObject* type) {
     PyObject* found = LookUp(type, name, object);
     if (refused_ || found == nullptr) return;
     Bind(found);
-    CalledFromClass(found);
+    // Of classes that pybind11 made the table says it, whose functions share a name.
+    const bool is_known = PyInstanceMethod_Check(found) && Callables::Shared().EffectOfType(type) != Effect::kRefused;
+    if (!is_known) CalledFromClass(found);
     if (PyFunction_Check(found)) EnterFunction(found);
   }
   NoteAbstract(type);
@@ -497,13 +498,8 @@ int Observer::CallNative(PyObject* callable, const Arguments& given) {
   std::vector<PyObject*> bound;
   Arguments arguments = given;
   PyObject* self = SelfOf(callable);
-  PythonRef held;
-  if (Py_TYPE(callable) == BoundSlotType()) {
-    if (log_.IsOutside(callable)) Refuse("call", Callables::NameOf(callable) + ", bound before");
-    held = PythonRef(PyObject_GetAttrString(callable, "__self__"));
-    DropError();
-    self = held.get();
-  }
+  if (Py_TYPE(callable) == BoundSlotType() && log_.IsOutside(callable))
+    Refuse("call", Callables::NameOf(callable) + ", bound before");
   if (self != nullptr && !(PyType_Check(self) && PyCFunction_Check(callable))) {
     bound.push_back(self);
     bound.insert(bound.end(), given.values, given.values + given.count);
@@ -680,7 +676,7 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
       --locks_[PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : count > 0 ? values[0] : nullptr];
       break;
     case Effect::kLength:
-      if (count > 0) Length(values[0]);
+      if (count > 0) PyCFunction_Check(callable) ? Length(values[0]) : OwnLength(values[0]);
       break;
     case Effect::kTruth:
       if (count > 0) Truth(values[0]);

@@ -23,6 +23,11 @@ bool ChangesInPlace(PyTypeObject* type) {
 
 void Observer::Length(PyObject* value) {
   if (CodeOf(value, "__len__") == Code::kPython) return NoteSpecial(Py_TYPE(value), value);
+  OwnLength(value);
+}
+
+/// By a container's own method, whatever its class makes of it.
+void Observer::OwnLength(PyObject* value) {
   const auto number = log_.Find(value);
   if (number && IsContainer(value) && !PyAnySet_Check(value)) {
     NoteSpecial(Py_TYPE(value), value);
@@ -71,7 +76,7 @@ void Observer::Subscript(PyObject* container, PyObject* key) {
     static PyObject* const name = PyUnicode_InternFromString("__class_getitem__");
     NoteSpecial(Py_TYPE(container), container);
     auto* type = reinterpret_cast<PyTypeObject*>(container);
-    if (!IsImmutable(type)) CalledFromClass(LookUpInClass(type, name));
+    if (!IsImmutable(type)) CalledUnderName(type, name, LookUpInClass(type, name));
     return LoadFromType(type, name);
   }
   Operand(key);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the observer reads values, and what native code finds in their classes.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "client/native/callables.h"
@@ -58,6 +60,42 @@ bool IsCalledByOperations(PyObject* name) {
     return all;
   }();
   return PySet_Contains(names, name) == 1;
+}
+
+/// Whether what a class has under a special name is a value that is looked at, not called.
+bool IsLookedAt(PyObject* name, PyObject* found) {
+  constexpr std::array<std::string_view, 16> kNames = {"__doc__",
+                                                       "__dict__",
+                                                       "__weakref__",
+                                                       "__slots__",
+                                                       "__module__",
+                                                       "__name__",
+                                                       "__qualname__",
+                                                       "__annotations__",
+                                                       "__class__",
+                                                       "__wrapped__",
+                                                       "__signature__",
+                                                       "__match_args__",
+                                                       "__isabstractmethod__",
+                                                       "__array_interface__",
+                                                       "__cuda_array_interface__",
+                                                       "__abstractmethods__"};
+  // A slot of any other name holds what the program puts there.
+  if (PyObject_TypeCheck(found, &PyMemberDescr_Type)) return !IsCalledByOperations(name);
+  return std::ranges::find(kNames, ViewOf(name)) != kNames.end();
+}
+
+/// What a class has for its objects that says by itself what it is: functions, methods of types made in C, values.
+bool IsFunctionOfType(PyObject* value) {
+  return PyFunction_Check(value) || PyType_Check(value) || IsAtom(value) ||
+         (Callables::IsNative(value) && !PyCFunction_Check(value)) || PyObject_TypeCheck(value, &PyMemberDescr_Type);
+}
+
+/// Callables of types made in C that call no code of a program's but what the arguments bring, or code that shows
+/// itself.
+bool CallsNothing(PyObject* value) {
+  const std::string_view module = ModuleOf(Py_TYPE(value));
+  return PyWeakref_CheckRef(value) || module == "numpy" || module == "types" || CompiledTarget(value) != nullptr;
 }
 
 /// Whether native code with this effect reads no more than what its arguments hold, and changes nothing.
@@ -137,7 +175,7 @@ void Observer::NoteType(PyObject* instance) {
 /// Functions that C code calls for a value: `len(x)`, `x + y`, `x == y`.
 void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (IsImmutable(type)) return;
-  LookIntoSpecial(type);
+  LookIntoSpecial(type, instance);
   if (fresh_.contains(reinterpret_cast<PyObject*>(type))) return NoteOfBases(type, "special");
   if (Py_TYPE(instance) == type) NoteType(instance);
   auto number = TypeNumber(type);
@@ -150,8 +188,9 @@ void Observer::NoteSpecial(PyTypeObject* type, PyObject* instance) {
   if (number) log_.NoteField(*number, "special");
 }
 
-/// What lies under special names and is no function shows nothing when it is called.
-void Observer::LookIntoSpecial(PyTypeObject* type) {
+/// What lies under special names and is no function shows nothing when it is called. A path must lead to it, by which
+/// what it is bound to is read.
+void Observer::LookIntoSpecial(PyTypeObject* type, PyObject* instance) {
   const auto [known, fresh] = looked_into_.try_emplace(type, type->tp_version_tag);
   if (!fresh && known->second == type->tp_version_tag && type->tp_version_tag != 0) return;
   known->second = type->tp_version_tag;
@@ -161,11 +200,17 @@ void Observer::LookIntoSpecial(PyTypeObject* type) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(DictOf(base), &at, &key, &value);) {
       if (!PyUnicode_Check(key) || !IsSpecialName(ViewOf(key))) continue;
-      CalledFromClass(value);
+      if (!IsFunctionOfType(value)) LookUp(type, key, instance);
       // Those of PyTorch's own classes are operators and hooks of its dispatcher.
-      if (!IsTorchName(ModuleOf(base))) ReadsUnderName(type, key, value);
+      IsTorchName(ModuleOf(base)) ? CalledFromClass(value) : CalledUnderName(type, key, value);
     }
   }
+}
+
+/// What native code finds in a class under a name, and calls for one of its objects.
+void Observer::CalledUnderName(PyTypeObject* type, PyObject* name, PyObject* found) {
+  CalledFromClass(found);
+  ReadsUnderName(type, name, found);
 }
 
 /// Native code that a class has under a special name, other than what its native base has there, may do anything:
@@ -174,7 +219,7 @@ void Observer::ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* foun
   if (refused_ || found == nullptr || Py_TYPE(found) == &PyGetSetDescr_Type) return;
   const bool is_known = PyFunction_Check(found) || PyType_Check(found) || Callables::IsNative(found) ||
                         Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
-  if (!is_known && Py_TYPE(found)->tp_descr_get != nullptr && IsCalledByOperations(name)) {
+  if (!is_known && Py_TYPE(found)->tp_descr_get != nullptr && !IsLookedAt(name, found)) {
     Refuse("call",
            std::string(QualnameOf(type)) + "." + std::string(ViewOf(name)) + ", which is a " + Py_TYPE(found)->tp_name);
   }
@@ -202,6 +247,7 @@ void Observer::CalledFromClass(PyObject* found) {
   if (found == nullptr || refused_ || PyFunction_Check(found) || PyType_Check(found) || IsAtom(found)) return;
   const bool is_wrapper = Py_TYPE(found) == &PyStaticMethod_Type || Py_TYPE(found) == &PyClassMethod_Type;
   if (is_wrapper) {
+    if (const auto number = log_.Find(found)) log_.NoteField(*number, "wrapped");
     const PythonRef wrapped(PyObject_GetAttrString(found, "__func__"));
     DropError();
     return CalledFromClass(wrapped.get());
@@ -311,8 +357,10 @@ void Observer::State(PyObject* object) {
   if (IsAtom(object) || PyType_Check(object)) return;
   if (log_.IsArgument(object)) return RefuseArgument("argument-attribute", object, "all attributes of an argument");
   PyTypeObject* type = Py_TYPE(object);
-  for (const char* name : {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__new__"})
-    CalledFromClass(LookUp(type, name, object));
+  for (const char* name : {"__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__", "__new__"}) {
+    const PythonRef text(PyUnicode_InternFromString(name));
+    CalledUnderName(type, text.get(), LookUp(type, text.get(), object));
+  }
   // Which slots there are is kept with the class once it has been asked.
   if (PyObject* slots = LookUp(type, "__slotnames__", object)) Deep(slots);
   const auto number = log_.Find(object);
@@ -351,6 +399,8 @@ void Observer::Deep(PyObject* root) {
       return Refuse("argument-identity", "a list of arguments is held against another");
     if (IsAtom(value)) LookAt(value);
     if (IsAtom(value) || IsPlainTensor(value) || !met.insert(value).second) continue;
+    // A container of a program's class may be called as well.
+    if (!IsImmutable(Py_TYPE(value)) && IsContainer(value)) Callee(value);
     if (met.size() > kDeepMax)
       return Refuse("too-large",
                     "a value of more than " + std::to_string(kDeepMax) + " parts is handed to native code");
@@ -402,8 +452,10 @@ void Observer::Deep(PyObject* root) {
       DropError();
       for (Py_ssize_t i = 0; members && i < PyTuple_GET_SIZE(members.get()); ++i)
         waiting.push_back(PyTuple_GET_ITEM(members.get(), i));  // The union holds them.
-    } else {
+    } else if (!Callables::IsGetter(value)) {  // Getters() looks at those among arguments.
       Callee(value);
+    } else if (value != root) {
+      return Refuse("call", Callables::NameOf(value) + " in what is handed to native code");
     }
   }
 }
@@ -411,6 +463,12 @@ void Observer::Deep(PyObject* root) {
 /// What a function made in C is bound to, borrowed; null for one that is not.
 PyObject* Observer::SelfOf(PyObject* bound) {
   PyObject* self = PyCFunction_Check(bound) ? PyCFunction_GET_SELF(bound) : nullptr;
+  PythonRef of_slot;
+  if (Py_TYPE(bound) == BoundSlotType()) {
+    of_slot = PythonRef(PyObject_GetAttrString(bound, "__self__"));
+    DropError();
+    self = of_slot.get();  // Which it holds.
+  }
   if (self == nullptr || PyModule_Check(self)) return nullptr;
   if (const auto number = log_.Find(bound)) log_.NoteField(*number, "self");
   return self;
@@ -431,6 +489,11 @@ void Observer::Callee(PyObject* value) {
     TakeApart(value);
     return Callee(PyMethod_GET_FUNCTION(value));
   }
+  if (PyInstanceMethod_Check(value)) {  // A method of a class that pybind11 made.
+    PyObject* const function = PyInstanceMethod_GET_FUNCTION(value);
+    const bool is_known = Callables::IsNative(function) && Callables::Shared().EffectOf(function) != Effect::kRefused;
+    return is_known ? void() : Refuse("call", Callables::NameOf(function) + ", handed to native code");
+  }
   const std::string_view name = Py_TYPE(value)->tp_name;
   if (name.ends_with("_lru_cache_wrapper") || name == "operator.methodcaller" ||
       (Py_TYPE(value) == BoundSlotType() && log_.IsOutside(value)))
@@ -439,8 +502,9 @@ void Observer::Callee(PyObject* value) {
   if (!is_partial && !IsImmutable(Py_TYPE(value)) && !IsTensor(value)) {
     const Depth depth(*this);
     if (refused_) return;
+    static PyObject* const call = PyUnicode_InternFromString("__call__");
     NoteType(value);
-    return CalledFromClass(LookUp(Py_TYPE(value), "__call__", value));
+    return CalledUnderName(Py_TYPE(value), call, LookUp(Py_TYPE(value), call, value));
   }
   if (is_partial) {
     const Partial partial = TakeApartPartial(value);
@@ -449,7 +513,10 @@ void Observer::Callee(PyObject* value) {
     Deep(partial.named.get());
     return Callee(partial.function.get());
   }
-  if (!Callables::IsNative(value)) return;
+  if (!Callables::IsNative(value)) {
+    const bool may_call = PyCallable_Check(value) != 0 && !IsTensor(value) && !CallsNothing(value);
+    return may_call ? Refuse("call", Callables::NameOf(value) + ", handed to native code") : void();
+  }
   const Effect effect = Callables::Shared().EffectOf(value);
   if (effect == Effect::kOperator || effect == Effect::kLength)
     sizes_.GiveUp(Callables::NameOf(value) + ", handed to native code at " + Where());

@@ -25,17 +25,45 @@ PyObject* Interned(const char* text) {
   return name;
 }
 
-/// Changes with writes to a container: in Python 3.11 with each to a dict, else with those that make it longer or
-/// shorter. 0 for what is no container.
+/// Of the objects that a container has, by address: in their order, those of a set in any.
+class AddressHash {
+ public:
+  void Add(const void* address) { hash_ = (hash_ ^ Mixed(address)) * 0x9E3779B97F4A7C15ull; }
+  void AddUnordered(const void* address) { hash_ += Mixed(address); }
+  /// Never 0.
+  uint64_t Finish() const { return hash_ | 1; }
+
+ private:
+  static uint64_t Mixed(const void* address) {
+    const uint64_t h = reinterpret_cast<uintptr_t>(address) * 0xC2B2AE3D27D4EB4Full;
+    return h ^ (h >> 29);
+  }
+  uint64_t hash_ = 0;
+};
+
+/// Changes with every write to a container that puts another object in, takes one out or moves one. 0 for what is no
+/// container that can change.
 uint64_t MarkOf(PyObject* object) {
+  if (PyTuple_Check(object)) return 0;
+  AddressHash hash;
+  if (PyDict_Check(object)) {
 #if PY_VERSION_HEX < 0x030C0000
-  if (PyDict_Check(object)) return reinterpret_cast<PyDictObject*>(object)->ma_version_tag;
+    return reinterpret_cast<PyDictObject*>(object)->ma_version_tag;
 #else
-  if (PyDict_Check(object)) return static_cast<uint64_t>(PyDict_GET_SIZE(object)) + 1;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &value);) hash.Add(key), hash.Add(value);
+    return hash.Finish();
 #endif
-  if (PyList_Check(object)) return static_cast<uint64_t>(PyList_GET_SIZE(object)) + 1;
-  if (PyAnySet_Check(object)) return static_cast<uint64_t>(PySet_GET_SIZE(object)) + 1;
-  return 0;
+  }
+  if (PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) hash.Add(PyList_GET_ITEM(object, i));
+    return hash.Finish();
+  }
+  if (PyAnySet_Check(object)) {
+    for (PyObject* member : TableOf(object)) hash.AddUnordered(member);
+    return hash.Finish();
+  }
+  return IsDeque(object) ? MarkOf(ElementsOf(object).get()) : 0;
 }
 
 }  // namespace
@@ -53,6 +81,10 @@ std::string ObservedLog::Line::ToText() const {
   if (code == nullptr) return {};
   const std::string_view file = ViewOf(code->co_filename);
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(PyCode_Addr2Line(code, position));
+}
+
+void ObservedLog::Begin() {
+  for (Object& object : objects_) object.mark = MarkOf(object.value.get());
 }
 
 ObservedLog::Number ObservedLog::AddRoot(PyObject* object, std::string path) {
@@ -119,8 +151,8 @@ void ObservedLog::NoteRead(Number holder, Reading reading, PyObject* key) {
   if (IsWritten(place, key)) return;
   if (!seen_.insert(place).second) return;
   // Warnings and the recording itself put things into modules; what a program does there are instructions.
-  if (place.reading != reading && objects_[holder].mark == 0 && !PyModule_Check(object))
-    objects_[holder].mark = MarkOf(dict);
+  if (place.reading != reading && objects_[holder].attributes == 0 && !PyModule_Check(object))
+    objects_[holder].attributes = MarkOf(dict);
   Add(holder, reading, key, Look(object, reading, key));
 }
 
@@ -188,16 +220,22 @@ bool ObservedLog::LiesUnder(Number number, Number above) const {
 void ObservedLog::CheckChanges() {
   if (!RepeatWrites()) return;
   for (Number number = 0; number < objects_.size() && problem_.empty(); ++number) {
-    const uint64_t mark = std::exchange(objects_[number].mark, 0);
-    PyObject* value = objects_[number].value.get();
-    if (mark == 0 || value == nullptr) continue;
-    if (MarkOf(value) == 0) value = OwnDict(value);
-    if (value == nullptr || MarkOf(value) == mark) continue;
-    if (!copies_.contains(value) && value != PyImport_GetModuleDict()) SetUnseen(number);
+    PyObject* const value = objects_[number].value.get();
+    if (value == nullptr || value == PyImport_GetModuleDict()) continue;
+    PyObject* const dict = objects_[number].attributes == 0 ? nullptr : OwnDict(value);
+    if (!copies_.contains(value)) CheckIsAsMet(number, value);
+    if (dict != nullptr && !copies_.contains(dict)) CheckIsAsMet(number, dict);
   }
   for (const auto& [container, kept] : copies_) {
     if (problem_.empty() && !IsAsRepeated(container, kept)) SetUnseen(kept.holder);
   }
+}
+
+/// Whether an object that is a container, or the dict of its attributes, is what it was when it was first read.
+void ObservedLog::CheckIsAsMet(Number number, PyObject* container) {
+  const Object& object = objects_[number];
+  const uint64_t mark = container == object.value.get() ? object.mark : object.attributes;
+  if (mark != 0 && MarkOf(container) != mark) SetUnseen(number);
 }
 
 void ObservedLog::SetUnseen(Number number) {
@@ -436,6 +474,9 @@ void ObservedLog::CheckGoes(PyObject* value) {
 void ObservedLog::KeepBefore(Number holder, PyObject* container) {
   const auto [it, fresh] = copies_.try_emplace(container, Kept{PythonRef(), holder});
   if (!fresh) return;
+  for (const auto number : {std::optional(holder), Find(container)}) {
+    if (number) CheckIsAsMet(*number, container);
+  }
   it->second.copy = CopyOf(container);
   if (!it->second.copy && problem_.empty()) problem_ = PathOf(holder) + " cannot be copied";
 }
@@ -455,10 +496,17 @@ void ObservedLog::ChangeAll(Number holder) {
   }
 }
 
+/// Whether it has the attributes of an argument.
+bool ObservedLog::IsOfArgument(PyObject* dict) const {
+  return dict != nullptr && PyDict_Check(dict) &&
+         std::ranges::any_of(arguments_, [dict](PyObject* one) { return OwnDict(one) == dict; });
+}
+
 /// Another call may be given another object.
 void ObservedLog::CheckIsNoArgument(Number holder) {
-  if (IsArgument(At(holder)) && problem_.empty())
-    problem_ = PathOf(holder) + ", which is an argument as well, was changed";
+  PyObject* const object = At(holder);
+  const bool is_argument = IsArgument(object) || IsArgument(OwnDict(object)) || IsOfArgument(object);
+  if (is_argument && problem_.empty()) problem_ = PathOf(holder) + ", which is an argument as well, was changed";
 }
 
 void ObservedLog::NoteWrite(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value) {

@@ -54,6 +54,9 @@ class ObservedLog {
   void set_line(Line line) { line_ = line; }
   const Line& line() const { return line_; }
 
+  /// The run begins: what lies in roots may have been exchanged for what stands for it.
+  void Begin();
+
   /// Makes an object outside. `path` is the text of a path that leads to it.
   Number AddRoot(PyObject* object, std::string path);
   /// An argument's own structure, which the call's shape holds: read freely, never written.
@@ -134,8 +137,8 @@ class ObservedLog {
   /// Why the log cannot stand for the run; the first reason.
   const std::string& problem() const { return problem_; }
   /// When the run has ended: does the noted writes again, to copies from before. A container that has become another
-  /// than its copy is a problem, and so is one that has changed and of which no write was noted; the dict of an
-  /// object's attributes is one too. The copies are of no use from then on.
+  /// than its copy is a problem, and so is one that has changed and of which no write was noted, or that had changed
+  /// before the first that was; the dict of an object's attributes is one too. The copies are of no use from then on.
   void CheckChanges();
   /// After the run: as problem(), with what only the whole of it tells.
   std::string ProblemOfAll() const;
@@ -144,7 +147,8 @@ class ObservedLog {
   static bool IsOwnAbsence(const Read& read) { return read.reading == Reading::kAttribute && read.seen.is_absent(); }
   struct Object {
     PythonRef value;
-    uint64_t mark = 0;  ///< MarkOf() it, or its attributes, when it was met
+    uint64_t mark = 0;  ///< MarkOf() it when it was met
+    uint64_t attributes = 0;  ///< MarkOf() their dict when one of them was first read; 0: none was
     mutable std::string path;  ///< empty: not yet put into words
     Number parent = 0;
     bool is_named = false;  ///< by a path that is its own
@@ -174,11 +178,13 @@ class ObservedLog {
     Number holder;
   };
   void KeepBefore(Number holder, PyObject* container);
+  void CheckIsAsMet(Number number, PyObject* container);
   void ChangeAll(Number holder);
   bool RepeatWrites();
   bool IsAsRepeated(PyObject* container, const Kept& kept) const;
   void SetUnseen(Number number);
   void CheckIsNoArgument(Number holder);
+  bool IsOfArgument(PyObject* dict) const;
   void CheckGoes(PyObject* value);
 
   std::vector<Object> objects_;
@@ -188,7 +194,7 @@ class ObservedLog {
   /// Written entries by container: values of keys, compared by equality.
   boost::unordered_flat_map<const void*, PythonRef> written_;  ///< container -> set of keys
   boost::unordered_flat_map<PyObject*, Kept> copies_;  ///< of what was written, attributes' dicts as well
-  boost::unordered_flat_set<PyObject*> changed_;       ///< lists, and what methods have changed: read as a whole
+  boost::unordered_flat_set<PyObject*> changed_;  ///< lists, and what methods have changed: read as a whole
   boost::unordered_flat_set<PyObject*> fetched_;
   std::vector<Read> reads_;
   std::vector<Digest> digests_;

@@ -106,6 +106,7 @@ Observer::Observer(std::string own) : own_(std::move(own)), trace_(*this), impor
 
 Status Observer::Start(PyObject* target, uint64_t instructions_max) {
   instructions_max_ = instructions_max;
+  log_.Begin();
   while (PyObject* const wrapped = CompiledTarget(target)) target = wrapped;
   PyObject* const function = PyMethod_Check(target) ? PyMethod_GET_FUNCTION(target) : target;
   if (PyFunction_Check(function)) {

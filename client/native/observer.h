@@ -182,16 +182,18 @@ class Observer final : private InstructionListener {
   void DeepCompared(PyObject* value);
   void Callee(PyObject* value);
   void NoteSpecial(PyTypeObject* type, PyObject* instance);
-  void LookIntoSpecial(PyTypeObject* type);
+  void LookIntoSpecial(PyTypeObject* type, PyObject* instance);
   void ReadsUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
   enum class Code { kNative, kPython };
   Code CodeOf(PyObject* object, const char* name);
   void CalledFromClass(PyObject* found);
+  void CalledUnderName(PyTypeObject* type, PyObject* name, PyObject* found);
   void Write(Number holder, Reading reading, PyObject* key, const char* name, PyObject* value);
   bool IsGuardedElsewhere(PyObject* value, const char* what);
 
   // observe_containers.cpp
   void Length(PyObject* value);
+  void OwnLength(PyObject* value);
   void Truth(PyObject* value);
   void Contains(PyObject* container, PyObject* item);
   void Subscript(PyObject* container, PyObject* key);

@@ -32,15 +32,17 @@ PlacePartition::PlacePartition(const Record& record) {
   }
 }
 
-void PlacePartition::AddRoot(PyObject* object, std::string_view name) {
-  if (const auto known = Find(object)) return Join(name, *known);
+std::optional<std::string_view> PlacePartition::AddRoot(PyObject* object, std::string_view name) {
+  if (const auto known = Find(object)) return Named(*known) == Named(name) ? std::nullopt : known;
   places_.emplace(object, name);
+  return std::nullopt;
 }
 
 std::optional<std::string_view> PlacePartition::Add(PyObject* object, std::string_view where) {
   if (object == nullptr || !MayMeet(object)) return std::nullopt;
-  if (const auto known = Find(object)) return Named(*known) == Named(where) ? std::nullopt : known;
-  places_.emplace(object, where);
+  const size_t before = places_.size();
+  if (const auto other = AddRoot(object, where)) return other;
+  if (places_.size() == before) return std::nullopt;
   // An address must stay its own as long as others are compared with it.
   held_.push_back(PythonRef::Borrow(object));
   return std::nullopt;

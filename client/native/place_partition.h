@@ -28,8 +28,9 @@ class PlacePartition {
   /// Goes on from another, which stays what it is and lives longer.
   explicit PlacePartition(const PlacePartition* below) : below_(below) {}
 
-  /// What paths begin with: a name that lives as long as this. Roots that are one object are the same.
-  void AddRoot(PyObject* object, std::string_view name);
+  /// What paths begin with: a name that lives as long as this. Another root or place that leads to the object and
+  /// should not, or nothing.
+  std::optional<std::string_view> AddRoot(PyObject* object, std::string_view name);
   /// Another place that leads to the object and should not, or nothing. `where` lives as long as this.
   std::optional<std::string_view> Add(PyObject* object, std::string_view where);
   /// For Python's collector of cycles: each reference that this owns, once.

@@ -15,7 +15,12 @@ std::optional<RecordDifference> RecordCheck::FirstDifference() {
     }
   }
   PlacePartition all = relies ? PlacePartition(&standing_->places_) : PlacePartition(record_);
-  for (const auto& [name, root] : reader_.roots()) all.AddRoot(root, name);
+  for (const auto& [name, root] : reader_.roots()) {
+    if (const auto other = all.AddRoot(root, name)) {
+      const std::string both = proto::PlacePairText(name, *other);
+      return RecordDifference{{std::string(proto::kApartObjects), both, DigestOf(both), {}}, "one object"};
+    }
+  }
   places_ = &all;
   if (relies) {
     for (const size_t row : record_.of_objects()) {
@@ -35,7 +40,7 @@ std::optional<RecordDifference> RecordCheck::FirstDifference() {
 
 std::optional<RecordDifference> RecordCheck::Compare(const RecordRow& row, bool is_of_process) {
   if (row.kind == "opaque" || row.kind == "custom_op") return std::nullopt;
-  if (row.kind == "same" || row.kind == "apart") return ComparePair(row);
+  if (row.kind == proto::kSameObject || row.kind == proto::kApartObjects) return ComparePair(row);
   const auto place = reader_.PlaceOf(row.where);
   if (!place) return RecordDifference{row, std::nullopt};
   const Seen seen = Look(place->holder.get(), place->step.reading, place->step.key.get());

@@ -84,6 +84,20 @@ bool BoundVariant::ObjectsMatch(const std::vector<PyObject*>& objects) const {
   return true;
 }
 
+bool BoundVariant::ChangesAny(const std::vector<PyObject*>& parts) const {
+  // A dict of attributes that does not exist yet is none that is changed: none is made in every call.
+  const auto has_attributes = [](PyObject* part, PyObject* dict) {
+    PyObject* const* place = _PyObject_GetDictPtr(part);
+    return place != nullptr && *place == dict;
+  };
+  return std::ranges::any_of(changed_, [&](PyObject* changed) {
+    PyObject* const dict = OwnDict(changed);
+    return std::ranges::any_of(parts, [&](PyObject* part) {
+      return part == changed || part == dict || (PyDict_Check(changed) && has_attributes(part, changed));
+    });
+  });
+}
+
 bool BoundVariant::Fetch(const std::vector<PyObject*>& objects, RunInputs& inputs) const {
   for (const ObjectPath& path : fetches_) {
     PyObject* found = path.Follow(objects);

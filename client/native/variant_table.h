@@ -43,6 +43,8 @@ class BoundVariant {
   const std::shared_ptr<const Standing>& standing() const { return standing_; }
   /// Held weakly where the type allows it: a KV cache must be free to go, and what is watched inside it goes too.
   static void AddObject(const std::shared_ptr<BoundVariant>& variant, PyObject* object);
+  /// A call stores something in it; the outputs hold it.
+  void AddChanged(PyObject* object) { changed_.push_back(object); }
   void AddFetch(ObjectPath path) { fetches_.push_back(std::move(path)); }
   /// Both lead to one object, which is fetched by one of them.
   void AddSame(ObjectPath one, ObjectPath other) { same_.emplace_back(std::move(one), std::move(other)); }
@@ -60,6 +62,8 @@ class BoundVariant {
   void set_range(guards::Ranges range) { range_ = std::move(range); }
 
   bool ObjectsMatch(const std::vector<PyObject*>& objects) const;
+  /// Whether a part of the call's arguments is what this stores something in: it would be read as it was before.
+  bool ChangesAny(const std::vector<PyObject*>& parts) const;
   /// Nothing that is watched has changed. Needs ObjectsMatch().
   bool StateHolds() const { return watch_ != nullptr && watch_->Holds() && standing_->Holds(); }
   /// Forgets what is watched: an object it was bound to is gone.
@@ -93,6 +97,7 @@ class BoundVariant {
   std::vector<ObjectPath> fetches_;
   std::vector<std::pair<ObjectPath, ObjectPath>> same_;
   std::vector<PyObject*> objects_;  ///< weak references, or the objects themselves
+  std::vector<PyObject*> changed_;  ///< borrowed
   std::vector<at::Tensor> weights_;
   std::vector<int64_t> untracked_;            ///< ascending
   std::vector<std::vector<int64_t>> proven_;  ///< sorted

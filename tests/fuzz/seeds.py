@@ -29,15 +29,16 @@ def differs(a: typing.Any, b: typing.Any) -> bool:
 
 
 def run(check: Check, doc: "str | None") -> None:
-    """For as many seconds as the command line says, or one seed; ends the process with 1 where something is wrong."""
+    """For as many seconds as the command line says, from a seed that the time or it says, or one seed; ends the process with 1 where something is wrong."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=float, default=60)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, help="this one alone")
+    parser.add_argument("--first", type=int, default=int(time.time()), help="the first of as many as the time allows")
     options = parser.parse_args()
     logging.getLogger("ingot").setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as store:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as store:
         os.environ["INGOT_STORE_DIR"] = store
-        began, seed, programs, wrong, served, called = time.monotonic(), options.seed or int(time.time()), 0, 0, 0, 0
+        began, seed, programs, wrong, served, called = time.monotonic(), options.seed or options.first, 0, 0, 0, 0
         while time.monotonic() - began < options.seconds and (options.seed is None or programs == 0):
             what, calls, native = check(seed)
             programs, served, called = programs + 1, served + native, called + calls

@@ -4,6 +4,7 @@
 import collections
 import dataclasses
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -198,3 +199,10 @@ def test_the_next_process_knows(store, tmp_path):
         assert done.returncode == 0, done.stderr
         counts.append(tuple(map(int, done.stdout.split())))
     assert counts[-1] == (6, 0), counts
+
+
+def test_generated_aliases():
+    fuzzer = pathlib.Path(__file__).parent.parent / "fuzz" / "aliases"
+    done = subprocess.run([sys.executable, str(fuzzer), "6"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert ", 0 wrong, " in done.stdout and " 0 native calls" not in done.stdout

@@ -22,7 +22,7 @@ from collections import *
 
 def _fuzzer():
     """With its own modules: those of other fuzzers have the same names."""
-    names = ("generate", "statements", "seeds")
+    names = ("generate", "methods", "statements", "seeds", "sides")
     others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     sys.path[:0] = [str(FUZZER), str(FUZZER.parent)]
     spec = importlib.util.spec_from_file_location("classes_fuzzer", FUZZER / "__main__.py")
@@ -57,7 +57,7 @@ def _outcome(call, arguments):
 def test_found(ingot, tmp_path, name):
     path = tmp_path / f"found_{abs(hash(name))}.py"
     path.write_text(PRELUDE + FOUND[name])
-    sides = fuzzer.Side(path.read_text(), path), fuzzer.Side(path.read_text(), path)
+    sides = fuzzer.sides.Side(path.read_text(), path), fuzzer.sides.Side(path.read_text(), path)
     sides[1].call = ingot.compile(sides[1].scope["f"], wait=True)
     for i in range(len(sides[0].scope.get("calls", range(6)))):
         seen = []
@@ -65,7 +65,7 @@ def test_found(ingot, tmp_path, name):
             side.change(side.scope["calls"][i][0] if "calls" in side.scope else "")
             if "prep" in side.scope:
                 side.scope["prep"](i)
-            arguments, look = _arguments(side, i), fuzzer.Look(path.stem)
+            arguments, look = _arguments(side, i), fuzzer.sides.Look(path.stem)
             outcome = look.at(_outcome(side.call, arguments))
             names = [one for one in side.scope if not one.startswith("__") and one not in ("calls", "args", "prep", "state", "f")]
             seen.append([outcome, look.at(list(arguments)), *((one, look.at(side.scope[one])) for one in names)])

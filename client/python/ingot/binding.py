@@ -168,8 +168,9 @@ class Variant:
     def parts(self, roots: paths.Roots, guards: str) -> "dict[str, typing.Any]":
         """What the call site installs (client/native/call_site.cpp MakeVariant)."""
         outputs = tree.decode(self.signature["outputs"], roots)
-        if self.signature["writes"]:
-            outputs = effects.replayed(outputs, self.signature["writes"], roots)
+        changed = effects.holders(self.signature["writes"], roots)
+        if changed:
+            outputs = effects.replayed(outputs, self.signature["writes"], changed, roots)
         fetches = [path for path in self.signature["inputs"] if path is not None]
         same = [tuple(where.split(" is ", 1)) for _, where, _, _ in self.record.of_kind("same")] if fetches else []
         provenance = self.artifact.provenance()
@@ -177,8 +178,8 @@ class Variant:
         self._watch, self._standing, self._known_standing = None, None, standing.weak()
         return {"program": self.program, "outputs": outputs, "leaf_count": provenance["outputs"],
                 "input_count": len(self.signature["inputs"]), "watch": watch, "standing": standing,
-                "objects": list(roots.objects), "fetches": fetches, "roots": roots.named() if fetches else {},
-                "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
+                "objects": list(roots.objects), "changes": list(changed.values()), "fetches": fetches,
+                "roots": roots.named() if fetches else {}, "same": [pair for pair in same if not set(fetches).isdisjoint(pair)],
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",

@@ -55,7 +55,13 @@ def _operation(name: str, holder: typing.Any) -> "typing.Callable[..., typing.An
     return functools.partial(getattr(_OWNERS[owner_name], method), holder)
 
 
-def replayed(outputs: "tuple[typing.Any, ...]", writes: "list[dict[str, typing.Any]]", roots: paths.Roots) -> "tuple[typing.Any, ...]":
-    """The result's tree with the operations done behind it."""
-    operations = [(_operation(write["n"], paths.resolve(write["h"], roots)), len(write["v"])) for write in writes]
+def holders(writes: "list[dict[str, typing.Any]]", roots: paths.Roots) -> "dict[paths.Path, typing.Any]":
+    """What the operations change, by path."""
+    return {path: paths.resolve(path, roots) for path in sorted({write["h"] for write in writes})}
+
+
+def replayed(outputs: "tuple[typing.Any, ...]", writes: "list[dict[str, typing.Any]]", changed: "dict[paths.Path, typing.Any]",
+             roots: paths.Roots) -> "tuple[typing.Any, ...]":
+    """The result's tree with the operations done behind it, to ``changed`` of holders()."""
+    operations = [(_operation(write["n"], changed[write["h"]]), len(write["v"])) for write in writes]
     return ("then", operations, [outputs, *(tree.decode(value, roots) for write in writes for value in write["v"])])

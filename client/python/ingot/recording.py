@@ -80,6 +80,7 @@ _ADVICE = {
     "forward-mode": "; leave the level of forward-mode differentiation before the call",
     "device": "; only CPU tensors are served",
     "call": "; move the call out of the function, or say ingot.mark_pure of it if it depends on its arguments alone",
+    "changed-argument": "; the function stores something in an argument that it reaches by itself as well: pass a copy",
     "side-effect": "; return the value instead of storing it",
     "volatile": "; keep it in a tensor, or outside of the function",
     "traced": "; without the debugger it is compiled",

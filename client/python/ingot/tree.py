@@ -103,14 +103,14 @@ class Encoder:
             return {"t": "float", "v": value.hex() if math.isfinite(value) else repr(value)}
         if kinds.is_a(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
             return {"t": type(value).__name__, "v": str(value)}
-        path = self._path_of(value)
         if kinds.is_a(value, type) and "<locals>" not in value.__qualname__:
             return {"t": "class", **_class_name(value)}
-        if path is not None:
-            return {"t": "path", "p": path}
-        if self._is_argument(value):
+        if self._is_argument(value):  # Whatever else leads to it: another call may be given another.
             self.touched = value
             raise errors.Unsupported(f"it holds an argument's own {type(value).__name__}; build a new one")
+        path = self._path_of(value)
+        if path is not None:
+            return {"t": "path", "p": path}
         known = self._shared.get(id(value))
         if known is not None and not known[1]:
             raise errors.Unsupported(f"a {type(value).__name__} contains itself")

@@ -87,7 +87,7 @@ def closing(start):
     return inner
 
 H, TL, CV, INNER, PART = Holder(), threading.local(), contextvars.ContextVar("CV", default=2), closing(1), functools.partial(add, k=2)
-H.a, H.l, TL.a = 1, [1, 2], 3
+H.a, H.l, TL.a, P0, T0 = 1, [1, 2], 3, Point(1, 2), torch.ones(4)
 """
 CLASSES = """
 def make():
@@ -147,7 +147,9 @@ FIELDS = ["class Field(dict):\n    __get__, __set__ = dict.get, dict.__setitem__
 EFFECTS = ["pass", "pass", "LOG.append(len(args))", "LOG.append(len(args))", "COUNT = COUNT + 1", "H.a = 4", "D['noted'] = len(args)"]
 ARGUMENTS = [["Point(1, 2)", "extra(Point(1, 2), z=3)", "Point(2, 2, [1])"], ["Pair(1, 2)", "extra(Pair(1, 2), z=1)", "Pair(1, [3])"], ["[1, 2]", "[1, 2, 3]", "L"],
              ["{'k': 1}", "{'k': 1, 'z': 2}", "D", "Own(k=1, q=2)"], ["torch.ones(4)", "extra(torch.ones(4), z=1)", "extra(torch.ones(4), z=2)"],
-             ["o", "p", "make()"], ["o", "make()"]]
+             ["o", "p", "make()"], ["make()", "make()", "o", "H"], ["[1, 2]", "[1, 2]", "L", "L", "H.l"], ["{'k': 1, 'm': [2]}", "D", "D", "vars(H)"],
+             ["Point(1, 2)", "Point(1, 2)", "P0"], ["torch.ones(4)", "T0"]]
+"""The first is that of most calls; others are what the program reaches by itself, too."""
 
 
 class Writer:
@@ -205,7 +207,9 @@ class Writer:
             text = pick.choice(USES[pick.choice(self._drawn or ["__setattr__"])])
         elif text == "{write}":
             text = pick.choice(WRITES[pick.choice(["any", self._content if self._content in WRITES else "any"])])
-        text = self._fill(text.replace("{special}", pick.choice(self._drawn or ["__len__"])), o, "o").replace("x.shape[0]", "2")
+        # A dict finds a key whose hash has changed, or does not, as its address has it.
+        special = [name for name in self._drawn if name != "__hash__"] or ["__len__"]
+        text = self._fill(text.replace("{special}", pick.choice(special)), o, "o").replace("x.shape[0]", "2")
         return "x, y, out, T = torch.ones(2, 4), torch.ones(2, 4), [], [1, 2]; " * ("T" in text or "y" in text or "out" in text) + text.removeprefix("?")
 
     def _classes(self) -> str:
