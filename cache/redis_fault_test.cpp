@@ -411,6 +411,23 @@ TEST_F(RedisFaultTest, RecordsEndWithTheirTimeAndLeaveTheListings) {
   EXPECT_EQ(server.Ask("KEYS ingot:[tgs]:*"), "*0\r\n");
 }
 
+// A listing that ends a millisecond after its records would name what is gone.
+TEST_F(RedisFaultTest, RecordsAndTheirListingsEndInOneMillisecond) {
+  RedisServer server;
+  Client client(server.url(),
+                [](RedisIndexOptions& o) { o.ttl[static_cast<size_t>(Table::kEntries)] = std::chrono::hours(1); });
+  for (int i = 0; i < 200; ++i) {
+    RecordFacts facts;
+    facts.group = "g" + std::to_string(i);
+    const RecordKey key = KeyOf(std::to_string(i));
+    ASSERT_TRUE(Set(client, key, 0, "x", facts));
+    const std::string ends = server.Ask("PEXPIRETIME ingot:r:entries:" + key.digest.ToHex());
+    EXPECT_GT(ends.size(), std::string(":1\r\n").size());
+    EXPECT_EQ(server.Ask("PEXPIRETIME ingot:t:entries"), ends);
+    EXPECT_EQ(server.Ask("PEXPIRETIME ingot:s:entries"), ends);
+  }
+}
+
 TEST_F(RedisFaultTest, EvictedRecordsAreMissesAndLeaveTheListings) {
   RedisServer server;
   Client client(server.url());

@@ -10,7 +10,7 @@ namespace ingot::cache {
 namespace {
 
 // A number larger than all before: microseconds of the server's clock, or one more than the last where that is more.
-// Below 2^53 for 200 years, so that Lua's numbers hold it.
+// Below 2^53 for 200 years, so that Lua's numbers hold it. With the second and the millisecond it was read in.
 const std::string kStamp = R"(
 local function stamp(counter)
   local t = redis.call('TIME')
@@ -18,7 +18,7 @@ local function stamp(counter)
   local last = tonumber(redis.call('GET', counter) or '0') or 0
   local text = string.format('%.0f', math.max(last + 1, now))
   redis.call('SET', counter, text)
-  return text, t[1]
+  return text, t[1], t[1] * 1000 + math.floor(t[2] / 1000)
 end
 )";
 
@@ -35,12 +35,13 @@ end
 
 // KEYS: record, counter. ARGV: prefix, table, digest, expected version, value, its digest, cost, digest of the group
 // or '', group, summary, time to live in ms.
-// Where records end by themselves, a new one looks at two others of its listings: they shrink as fast as they grow.
+// Where records end by themselves, their listings end in the same millisecond: PEXPIRE would read the clock again for
+// each. A new record looks at two others of its listings: they shrink as fast as they grow.
 const std::string kSet = R"(
 local r, p, t, m, g = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[8]
 local was = redis.call('HMGET', r, 'n', 'g')
 if (was[1] or '0') ~= ARGV[4] then return {r, '0'} end
-local n, now = stamp(KEYS[2])
+local n, now, ms = stamp(KEYS[2])
 if was[2] and was[2] ~= '' and was[2] ~= g then ungroup(p, t, was[2], m) end
 redis.call('HSET', r, 'n', n, 'v', ARGV[5], 'd', ARGV[6], 'k', ARGV[7], 'g', g, 'x', ARGV[9], 's', ARGV[10],
            'c', now, 'b', string.format('%d', #ARGV[5]))
@@ -54,8 +55,9 @@ if g ~= '' then
 end
 local ttl = tonumber(ARGV[11])
 if ttl > 0 then
-  redis.call('PEXPIRE', r, ARGV[11])
-  for _, z in ipairs(lists) do redis.call('PEXPIRE', z, ARGV[11]) end
+  local ends = string.format('%.0f', ms + ttl)
+  redis.call('PEXPIREAT', r, ends)
+  for _, z in ipairs(lists) do redis.call('PEXPIREAT', z, ends) end
 else
   redis.call('PERSIST', r)
   for _, z in ipairs(lists) do redis.call('PERSIST', z) end
