@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/local_blobs.h"
 
+#include <optional>
+
 namespace ingot::cache {
 namespace {
 
-/// Memory that a store fills: known in size only once its record is read.
-Result<SealedRef> ReadSealed(Store& store, const Digest& digest) {
-  std::optional<SealedRoom> room;
-  TRY(store.Read(Table::kArtifacts, digest, [&](uint64_t bytes) -> Result<uint8_t*> {
-    room.reset();
-    TRY_ASSIGN(room, SealedRoom::Make(bytes));
-    return room->data();
-  }));
-  return std::move(*room).Seal();
-}
+/// From the store's pages to those that clients map, in one copy.
+struct SealedSink final : Sink {
+  Status Begin(uint64_t) override {
+    TRY_ASSIGN(writer, SealedWriter::Make());
+    return {};
+  }
+  Status Add(Bytes piece) override { return writer->Add(piece); }
+  std::optional<SealedWriter> writer;
+};
 
 }  // namespace
 
 Task<SealedRef> LocalBlobs::Get(Digest digest, Until until) {
   CO_TRY(until.Check());
-  co_return ReadSealed(store_, digest);
+  SealedSink sink;
+  CO_TRY(store_.Read(Table::kArtifacts, digest, sink));
+  co_return std::move(*sink.writer).Seal();
 }
 
 Task<bool> LocalBlobs::Put(Digest digest, SealedRef blob, double cost_s, Until until) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "cache/row.h"
 
@@ -33,7 +32,7 @@ void MemoryStore::Link(Rows& rows, const Digest& key, const Row& row) {
   group.rows.insert({row.stat.created, key});
 }
 
-Result<uint64_t> MemoryStore::Read(Table table, const Digest& key, const Room& room) {
+Result<uint64_t> MemoryStore::Read(Table table, const Digest& key, Sink& sink) {
   std::shared_ptr<const Buffer> value;
   uint64_t version = 0;
   {
@@ -43,8 +42,8 @@ Result<uint64_t> MemoryStore::Read(Table table, const Digest& key, const Room& r
     value = found->second.value;
     version = found->second.stat.version;
   }
-  TRY_ASSIGN(uint8_t* const to, room(value->size()));
-  if (!value->empty()) std::memcpy(to, value->data(), value->size());
+  TRY(sink.Begin(value->size()));
+  TRY(sink.Add(*value));
   return version;
 }
 

@@ -26,7 +26,7 @@ class MemoryStore : public Store {
  public:
   explicit MemoryStore(const MemoryStoreOptions& options = {}) : options_(options) {}
 
-  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override;
+  Result<uint64_t> Read(Table table, const Digest& key, Sink& sink) override;
   Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override;
   Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override;
   Result<Stat> StatOf(Table table, const Digest& key) override;

@@ -73,8 +73,8 @@ class DirStore final : public Store {
   DirStore(StoreDir dir, std::unique_ptr<Store> store, const StoreOptions& options)
       : options_(options), dir_(std::move(dir)), store_(std::move(store)) {}
 
-  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override {
-    return On([&](Store& store) { return store.Read(table, key, room); });
+  Result<uint64_t> Read(Table table, const Digest& key, Sink& sink) override {
+    return On([&](Store& store) { return store.Read(table, key, sink); });
   }
   Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override {
     return Change([&](Store& store) { return store.Put(table, key, value, options); });

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <list>
 #include <optional>
 #include <random>
@@ -55,7 +54,7 @@ class RocksStore final : public Store {
   /// Removes the chunks of writes that did not commit, and counts damage reports.
   Status Recover();
 
-  Result<uint64_t> Read(Table table, const Digest& key, const Room& room) override;
+  Result<uint64_t> Read(Table table, const Digest& key, Sink& sink) override;
   Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) override;
   Result<bool> Delete(Table table, const Digest& key, std::optional<uint64_t> expected) override;
   Result<Stat> StatOf(Table table, const Digest& key) override;
@@ -123,8 +122,8 @@ class RocksStore final : public Store {
   Status Erase(Table table, const Digest& key, const Result<FactsRow>& facts, const RowChange* also, uint64_t opening);
   Status Commit(Changes& changes, bool sync);
   /// Reads once; `row` tells which write was read, also when its bytes turn out damaged.
-  Status ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row);
-  Status ReadChunks(Table table, const Digest& key, const CommitRow& row, uint8_t* to);
+  Status ReadValue(Table table, const Digest& key, Sink& sink, CommitRow& row);
+  Status ReadChunks(Table table, const Digest& key, const CommitRow& row, const std::function<Status(Bytes)>& use);
   Error Quarantine(Table table, const Digest& key, const CommitRow& row, const Error& error);
   void AddUse(Table table, const Digest& key, Stat& stat) REQUIRES(touch_mutex_);
   /// Of a whole page at once: whoever is kept from the processor while he has the lock keeps it from others.
@@ -407,16 +406,16 @@ Result<uint64_t> RocksStore::PutLocked(Table table, const Digest& key, Bytes val
   return std::move(written).error();
 }
 
-Result<uint64_t> RocksStore::Read(Table table, const Digest& key, const Room& room) {
+Result<uint64_t> RocksStore::Read(Table table, const Digest& key, Sink& sink) {
   TimeScope timed(Timer::store_read, *options_.metrics, *options_.clock);
   CommitRow row;
-  Status read = ReadValue(table, key, room, row);
+  Status read = ReadValue(table, key, sink, row);
   // A writer may have replaced the value between the read of its record and of its chunks, so
   // damage counts only when a look without writers finds it too.
   if (!read && read.error().code() == Code::kCorrupt) {
     MutexLock lock(MutexOf(key));
     row = {};
-    read = ReadValue(table, key, room, row);
+    read = ReadValue(table, key, sink, row);
     if (!read && read.error().code() == Code::kCorrupt) return Quarantine(table, key, row, read.error());
   }
   TRY(std::move(read));
@@ -424,8 +423,12 @@ Result<uint64_t> RocksStore::Read(Table table, const Digest& key, const Room& ro
   return row.write_id;
 }
 
-Status RocksStore::ReadValue(Table table, const Digest& key, const Room& room, CommitRow& row) {
-  uint8_t* to = nullptr;
+Status RocksStore::ReadValue(Table table, const Digest& key, Sink& sink, CommitRow& row) {
+  Hasher hasher;
+  const auto use = [&](Bytes piece) -> Status {
+    hasher.Add(piece);
+    return sink.Add(piece);
+  };
   Status read = db_->Read(FamilyOf(table), RowKey(key), [&](Bytes bytes) -> Status {
     TRY_ASSIGN(row, DecodeCommitRow(bytes));
     if (row.bytes > options_.value_bytes_max) {
@@ -434,22 +437,22 @@ Status RocksStore::ReadValue(Table table, const Digest& key, const Room& room, C
     if (table == Table::kArtifacts && row.digest != key) {
       return Error(Code::kCorrupt, fmt::format("the record names bytes whose digest is {}", row.digest.ToHex()));
     }
-    TRY_ASSIGN(to, room(row.bytes));
-    if (row.chunks == 0 && row.bytes != 0) std::memcpy(to, bytes.data() + kCommitRowBytes, row.bytes);
-    return {};
+    TRY(sink.Begin(row.bytes));
+    return row.chunks == 0 ? use(bytes.subspan(kCommitRowBytes)) : Status();
   });
   if (!read) {
     if (read.error().code() != Code::kNotFound) return read;
     return Error(Code::kNotFound, fmt::format("no value {} in {}", key.ToHex(), NameOf(table)));
   }
-  if (row.chunks > 0) TRY(ReadChunks(table, key, row, to));
-  if (DigestOf(Bytes(to, row.bytes)) != row.digest) {
+  if (row.chunks > 0) TRY(ReadChunks(table, key, row, use));
+  if (hasher.Finish() != row.digest) {
     return Error(Code::kCorrupt, fmt::format("the {} bytes do not match the digest written with them", row.bytes));
   }
   return {};
 }
 
-Status RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& row, uint8_t* to) {
+Status RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& row,
+                              const std::function<Status(Bytes)>& use) {
   uint64_t have = 0;
   for (uint32_t index = 0; index < row.chunks; ++index) {
     const std::string chunk_key = ChunkKey(table, key, row.write_id, index);
@@ -457,9 +460,8 @@ Status RocksStore::ReadChunks(Table table, const Digest& key, const CommitRow& r
       if (chunk.size() > row.bytes - have) {
         return Error(Code::kCorrupt, fmt::format("chunk {} has {} bytes", index, chunk.size()));
       }
-      std::memcpy(to + have, chunk.data(), chunk.size());
       have += chunk.size();
-      return {};
+      return use(chunk);
     });
     if (!read && read.error().code() == Code::kNotFound) {
       return Error(Code::kCorrupt, fmt::format("chunk {} of {} is missing", index, row.chunks));

@@ -13,29 +13,40 @@
 #include <utility>
 
 namespace ingot::cache {
+namespace {
+
+constexpr char kName[] = "ingot-artifact";
+
+}  // namespace
+
+Result<SealedWriter> SealedWriter::Make() {
+  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory(kName, 0));
+  return SealedWriter(std::move(fd));
+}
+
+Status SealedWriter::Add(Bytes bytes) {
+  TRY(proto::AppendToMemory(fd_.get(), bytes));
+  size_ += bytes.size();
+  return {};
+}
+
+Result<SealedRef> SealedWriter::Seal() && {
+  TRY(proto::SealMemory(fd_.get()));
+  return SealedRef(new SealedFile(std::move(fd_), size_));
+}
 
 Result<SealedRoom> SealedRoom::Make(uint64_t bytes) {
-  SealedRoom room(bytes);
-  if (bytes <= kCopiedBytesMax) {
-    room.copied_.reset(new (std::nothrow) uint8_t[bytes]);
-    if (room.copied_ == nullptr) return Error(Code::kExhausted, fmt::format("no memory for {} bytes", bytes));
-    return room;
-  }
-  TRY_ASSIGN(room.fd_, proto::MakeMemory("ingot-artifact", bytes));
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, room.fd_.get(), 0);
+  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeMemory(kName, bytes));
+  if (bytes == 0) return SealedRoom(std::move(fd), nullptr, 0);
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at == MAP_FAILED) return Error(Code::kExhausted, fmt::format("map {} bytes: {}", bytes, std::strerror(errno)));
-  room.at_ = at;
-  return room;
+  return SealedRoom(std::move(fd), at, bytes);
 }
 
 SealedRoom::SealedRoom(SealedRoom&& other) noexcept
-    : copied_(std::move(other.copied_)),
-      fd_(std::move(other.fd_)),
-      at_(std::exchange(other.at_, nullptr)),
-      size_(other.size_) {}
+    : fd_(std::move(other.fd_)), at_(std::exchange(other.at_, nullptr)), size_(other.size_) {}
 
 SealedRoom& SealedRoom::operator=(SealedRoom&& other) noexcept {
-  std::swap(copied_, other.copied_);
   std::swap(fd_, other.fd_);
   std::swap(at_, other.at_);
   std::swap(size_, other.size_);
@@ -47,16 +58,16 @@ SealedRoom::~SealedRoom() {
 }
 
 Result<SealedRef> SealedRoom::Seal() && {
-  if (copied_ != nullptr) return SealedFile::Copy(Bytes(copied_.get(), size_));
   // A seal against writing is refused while somebody can write.
-  munmap(std::exchange(at_, nullptr), size_);
+  if (at_ != nullptr) munmap(std::exchange(at_, nullptr), size_);
   TRY(proto::SealMemory(fd_.get()));
   return SealedRef(new SealedFile(std::move(fd_), size_));
 }
 
 Result<SealedRef> SealedFile::Copy(Bytes bytes) {
-  TRY_ASSIGN(proto::UniqueFd fd, proto::MakeSealedMemory("ingot-artifact", bytes));
-  return SealedRef(new SealedFile(std::move(fd), bytes.size()));
+  TRY_ASSIGN(SealedWriter writer, SealedWriter::Make());
+  TRY(writer.Add(bytes));
+  return std::move(writer).Seal();
 }
 
 Result<SealedRef> SealedFile::Adopt(proto::UniqueFd fd, uint64_t bytes) {

@@ -16,7 +16,7 @@
 namespace ingot::cache {
 namespace {
 
-constexpr uint64_t kSizes[] = {0, 1, 4096, SealedRoom::kCopiedBytesMax, SealedRoom::kCopiedBytesMax + 1, 3 << 20};
+constexpr uint64_t kSizes[] = {0, 1, 4096, 4097, 3 << 20};
 
 Buffer Pattern(uint64_t bytes) {
   Buffer out(bytes);
@@ -52,8 +52,24 @@ TEST(SealedFile, HoldsWhatItsRoomWasFilledWith) {
     ASSERT_TRUE(room) << room.error().ToText();
     EXPECT_EQ(room->size(), size);
     SealedRoom moved = std::move(room).value();
-    std::copy(bytes.begin(), bytes.end(), moved.data());
+    if (size != 0) std::copy(bytes.begin(), bytes.end(), moved.data());
     const Result<SealedRef> file = std::move(moved).Seal();
+    ASSERT_TRUE(file) << file.error().ToText();
+    ExpectSealed(**file, bytes);
+  }
+}
+
+TEST(SealedFile, HoldsWhatWasWrittenInPieces) {
+  for (const uint64_t size : kSizes) {
+    SCOPED_TRACE(size);
+    const Buffer bytes = Pattern(size);
+    Result<SealedWriter> writer = SealedWriter::Make();
+    ASSERT_TRUE(writer) << writer.error().ToText();
+    for (size_t done = 0; done < size; done += 1000) {
+      ASSERT_TRUE(writer->Add(Bytes(bytes).subspan(done, std::min<size_t>(1000, size - done))));
+    }
+    EXPECT_EQ(Mapped(), 0u);
+    const Result<SealedRef> file = std::move(*writer).Seal();
     ASSERT_TRUE(file) << file.error().ToText();
     ExpectSealed(**file, bytes);
   }
@@ -76,7 +92,7 @@ TEST(SealedFile, CopiesAndAdopts) {
 
 TEST(SealedFile, IsMappedOnceItIsReadAndNoLongerThanItLives) {
   ASSERT_EQ(Mapped(), 0u);
-  for (const uint64_t size : {uint64_t{100}, SealedRoom::kCopiedBytesMax + 1}) {
+  for (const uint64_t size : {100, 1 << 20}) {
     Result<SealedRoom> room = SealedRoom::Make(size);
     ASSERT_TRUE(room);
     std::fill_n(room->data(), size, uint8_t{7});

@@ -16,12 +16,20 @@ std::string_view NameOf(Table table) {
 }
 
 Result<Value> Store::Get(Table table, const Digest& key) {
-  Value value;
-  TRY_ASSIGN(value.version, Read(table, key, [&](uint64_t bytes) -> Result<uint8_t*> {
-               value.bytes.resize(bytes);
-               return value.bytes.data();
-             }));
-  return value;
+  struct BufferSink final : Sink {
+    Status Begin(uint64_t size) override {
+      bytes.clear();
+      bytes.reserve(size);
+      return {};
+    }
+    Status Add(Bytes piece) override {
+      bytes.insert(bytes.end(), piece.begin(), piece.end());
+      return {};
+    }
+    Buffer bytes;
+  } sink;
+  TRY_ASSIGN(const uint64_t version, Read(table, key, sink));
+  return Value{std::move(sink.bytes), version};
 }
 
 Result<std::string> DigestCursor(std::string_view hex) {

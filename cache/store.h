@@ -89,6 +89,16 @@ struct Damage {
   std::string reason;
 };
 
+/// What a value is read into.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// So many bytes come. What came before counts for nothing: a writer replaced that value while it was read.
+  virtual Status Begin(uint64_t bytes) = 0;
+  /// The next of them, valid until it returns.
+  virtual Status Add(Bytes piece) = 0;
+};
+
 /// The values of one machine: the engine under the local ports (cache/local_index.h, cache/local_blobs.h) and under
 /// upkeep (cache/evict.h).
 ///
@@ -101,10 +111,8 @@ struct Damage {
 class Store {
  public:
   virtual ~Store() = default;
-  /// Reads into the room that `room` gives for so many bytes; it may be asked again when a writer replaced the value
-  /// meanwhile. Returns the version.
-  using Room = std::function<Result<uint8_t*>(uint64_t bytes)>;
-  virtual Result<uint64_t> Read(Table table, const Digest& key, const Room& room) = 0;
+  /// Reads into `sink`, and returns the version. Where it fails, what the sink was given counts for nothing.
+  virtual Result<uint64_t> Read(Table table, const Digest& key, Sink& sink) = 0;
   /// The new version; 0, and nothing is written, where the value is not as `expected`.
   virtual Result<uint64_t> Put(Table table, const Digest& key, Bytes value, const PutOptions& options) = 0;
   /// False where its version is not `expected`. A loss of power may undo it until something is written.

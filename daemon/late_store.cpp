@@ -68,10 +68,10 @@ Store* LateStore::ForReading() {
   return open != nullptr || fresh_ ? open : &Wait();
 }
 
-Result<uint64_t> LateStore::Read(Table table, const Digest& key, const Room& room) {
+Result<uint64_t> LateStore::Read(Table table, const Digest& key, cache::Sink& sink) {
   Store* const store = ForReading();
   if (store == nullptr) return Absent(table, key);
-  return store->Read(table, key, room);
+  return store->Read(table, key, sink);
 }
 
 Result<uint64_t> LateStore::Put(Table table, const Digest& key, Bytes value, const cache::PutOptions& options) {

@@ -32,7 +32,7 @@ class LateStore final : public cache::Store {
   /// call may wait for the store any more.
   void Join();
 
-  Result<uint64_t> Read(cache::Table table, const Digest& key, const Room& room) override;
+  Result<uint64_t> Read(cache::Table table, const Digest& key, cache::Sink& sink) override;
   Result<uint64_t> Put(cache::Table table, const Digest& key, Bytes value, const cache::PutOptions& options) override;
   Result<bool> Delete(cache::Table table, const Digest& key, std::optional<uint64_t> expected) override;
   Result<cache::Stat> StatOf(cache::Table table, const Digest& key) override;

@@ -220,15 +220,19 @@ Status SealMemory(int fd) {
   return {};
 }
 
-Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
-  TRY_ASSIGN(UniqueFd fd, MakeMemory(name, 0));
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t wrote = write(fd.get(), bytes.data() + done, bytes.size() - done);
+Status AppendToMemory(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = write(fd, bytes.data(), bytes.size());
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) return SystemError(Code::kExhausted, "write to a memory file");
-    done += static_cast<size_t>(wrote);
+    bytes = bytes.subspan(static_cast<size_t>(wrote));
   }
+  return {};
+}
+
+Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes) {
+  TRY_ASSIGN(UniqueFd fd, MakeMemory(name, 0));
+  TRY(AppendToMemory(fd.get(), bytes));
   TRY(SealMemory(fd.get()));
   return fd;
 }

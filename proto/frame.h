@@ -69,6 +69,8 @@ Result<Frame> ReceiveFrame(int socket, Deadline deadline, uint32_t bytes_max = k
 Result<UniqueFd> MakeMemory(const char* name, uint64_t bytes);
 /// Nobody writes, grows or shrinks it from here on. kInternal while it is mapped for writing.
 Status SealMemory(int fd);
+/// Writes on where the last ended. kExhausted: memory.
+Status AppendToMemory(int fd, Bytes bytes);
 /// A memory file with these bytes, sealed against writing, growing and shrinking.
 Result<UniqueFd> MakeSealedMemory(const char* name, Bytes bytes);
 /// kIncompatible unless `fd` is sealed as above: otherwise its owner could change mapped code.
