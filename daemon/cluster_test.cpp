@@ -121,7 +121,7 @@ TEST_F(ClusterTest, AServerThatIsSilentStopsNoCallOfTheOthers) {
   const auto first = std::make_shared<ShakyIndex>(index_);
   const auto second = std::make_shared<ShakyIndex>(other_index);
   cache::ShardLimits options;
-  options.answer_max = std::chrono::milliseconds(50);
+  options.answer_max = std::chrono::milliseconds(300);
   const std::vector<std::string> names = {"first", "second"};
   cache::ShardedIndex both({{names[0], first}, {names[1], second}}, SystemClock(), options);
   place_ = &both;

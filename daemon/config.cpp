@@ -42,7 +42,7 @@ constexpr ConfigField kFields[] = {
      &Config::session_write_s_max},
     {"session_requests_max", "unanswered requests of one connection", &Config::session_requests_max},
     {"descriptors_reserved",
-     "open files kept for the store; sessions_max is lowered where the limit of open files "
+     "open files kept for logs, locks and the like; sessions_max is lowered where the limit of open files "
      "does not hold both",
      &Config::descriptors_reserved},
     {"request_bytes_max", "bytes of one request", &Config::request_bytes_max},
@@ -227,7 +227,9 @@ constexpr ConfigField kFields[] = {
      &Config::store_disk_free_bytes_min},
     {"store_block_cache_bytes", "bytes of the database's blocks kept in memory", &Config::store_block_cache_bytes},
     {"store_write_buffer_bytes", "bytes of rows not yet in files of the database", &Config::store_write_buffer_bytes},
-    {"store_files_open_max", "files of the database kept open", &Config::store_files_open_max},
+    {"store_files_open_max",
+     "files of the database kept open; at most a quarter of what the limit of open files allows",
+     &Config::store_files_open_max},
     {"store_touches_max", "values whose uses are written at once", &Config::store_touches_max},
     {"store_damages_max", "reports of damaged values kept", &Config::store_damages_max},
     {"store_asides_max", "unreadable databases kept beside the store", &Config::store_asides_max},

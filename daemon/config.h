@@ -37,7 +37,7 @@ struct Config {
   uint64_t session_read_s_max = 30;
   uint64_t session_write_s_max = 30;
   uint64_t session_requests_max = 64;
-  uint64_t descriptors_reserved = 384;
+  uint64_t descriptors_reserved = 128;
   uint64_t request_bytes_max = 256u << 20;
   uint64_t requests_bytes_max = 1024u << 20;
   uint64_t replies_bytes_max = 64u << 20;
@@ -81,7 +81,7 @@ struct Config {
   uint64_t store_disk_free_bytes_min = 256u << 20;
   uint64_t store_block_cache_bytes = 32u << 20;
   uint64_t store_write_buffer_bytes = 8u << 20;
-  uint64_t store_files_open_max = 256;
+  uint64_t store_files_open_max = 1024;
   uint64_t store_touches_max = 4096;
   uint64_t store_damages_max = 1000;
   uint64_t store_asides_max = 2;

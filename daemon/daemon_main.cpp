@@ -216,7 +216,7 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
     if (config.SourceOf("idle_exit_s") == "default") config.idle_exit_s = 0;
     config.descriptors_reserved += config.serve_sessions_max;
   }
-  config.artifacts_cached_max = ArtifactsWithin(config, RaiseDescriptorLimit());
+  KeepWithin(config, RaiseDescriptorLimit());
   // Before there are threads.
   MakeRoomForDescriptors(config);
   WorkerPool workers(config, config.worker);

@@ -17,8 +17,9 @@ constexpr uint64_t kWorkerDescriptors = 6;
 /// Beside the sessions.
 uint64_t OthersOf(const Config& config) {
   const uint64_t workers = config.workers != 0 ? config.workers : std::max(1u, std::thread::hardware_concurrency());
-  return config.descriptors_reserved + config.artifacts_cached_max + kWorkerDescriptors * workers +
-         config.sessions_reserved + (config.web_listen.empty() ? 0 : config.web_connections_max);
+  return config.descriptors_reserved + config.store_files_open_max + config.artifacts_cached_max +
+         kWorkerDescriptors * workers + config.sessions_reserved +
+         (config.web_listen.empty() ? 0 : config.web_connections_max);
 }
 
 }  // namespace
@@ -41,8 +42,9 @@ void MakeRoomForDescriptors(const Config& config) {
   if (any >= 0) close(any);
 }
 
-uint64_t ArtifactsWithin(const Config& config, uint64_t limit) {
-  return std::min<uint64_t>(config.artifacts_cached_max, limit / 2);
+void KeepWithin(Config& config, uint64_t limit) {
+  config.artifacts_cached_max = std::min<uint64_t>(config.artifacts_cached_max, limit / 2);
+  config.store_files_open_max = std::min<uint64_t>(config.store_files_open_max, limit / 4);
 }
 
 uint64_t SessionsWithin(const Config& config, uint64_t limit) {

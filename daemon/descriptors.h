@@ -14,8 +14,9 @@ uint64_t RaiseDescriptorLimit();
 /// the process has several threads, whoever opens something waits for 10 ms and longer, and all others with him.
 void MakeRoomForDescriptors(const Config& config);
 
-/// How many artifacts may be kept as memory files: `artifacts_cached_max`, or half of what `limit` open files allow.
-uint64_t ArtifactsWithin(const Config& config, uint64_t limit);
+/// Lowers what is kept open where `limit` open files do not hold it: artifacts as memory files to half of them, the
+/// database's files to a quarter.
+void KeepWithin(Config& config, uint64_t limit);
 
 /// How many sessions find a descriptor beside the store's files, the workers' sockets, the web page's connections and
 /// the artifacts kept as memory files: `sessions_max`, or less where `limit` open files do not hold as many, at least

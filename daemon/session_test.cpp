@@ -458,22 +458,29 @@ TEST(MakeRoomForDescriptors, MakesItForAllThatMayBeOpen) {
   EXPECT_GE(DescriptorPlaces(), std::min<uint64_t>(RaiseDescriptorLimit(), 3000));
 }
 
-TEST(ArtifactsWithin, LeaveHalfOfTheDescriptorsToOthers) {
+TEST(KeepWithin, LeavesAQuarterOfTheDescriptorsToOthers) {
+  const Config usual;
   Config config;
-  EXPECT_EQ(ArtifactsWithin(config, 1 << 20), config.artifacts_cached_max);
-  EXPECT_EQ(ArtifactsWithin(config, 1024), 512u);
-  config.artifacts_cached_max = 3;
-  EXPECT_EQ(ArtifactsWithin(config, 1024), 3u);
+  KeepWithin(config, 1 << 20);
+  EXPECT_EQ(config.artifacts_cached_max, usual.artifacts_cached_max);
+  EXPECT_EQ(config.store_files_open_max, usual.store_files_open_max);
+  KeepWithin(config, 1024);
+  EXPECT_EQ(config.artifacts_cached_max, 512u);
+  EXPECT_EQ(config.store_files_open_max, 256u);
+  config.artifacts_cached_max = config.store_files_open_max = 3;
+  KeepWithin(config, 1024);
+  EXPECT_EQ(config.artifacts_cached_max, 3u);
+  EXPECT_EQ(config.store_files_open_max, 3u);
 }
 
 TEST(SessionsWithin, LeavesWhatOthersNeed) {
   Config config;
   config.workers = 2;
   EXPECT_EQ(SessionsWithin(config, 1 << 20), config.sessions_max);
-  config.artifacts_cached_max = ArtifactsWithin(config, 1024);
+  KeepWithin(config, 1024);
   const uint64_t some = SessionsWithin(config, 1024);
   EXPECT_GE(some, 50u);
-  EXPECT_LE(some, 1024 - config.descriptors_reserved - config.artifacts_cached_max);
+  EXPECT_LE(some, 1024 - config.store_files_open_max - config.artifacts_cached_max);
   EXPECT_EQ(SessionsWithin(config, 100), 1u);
 }
 
