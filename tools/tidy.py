@@ -110,7 +110,7 @@ def check_errors(file: str, text: str) -> "list[str]":
 # What GCC 12 destroys twice: closures and braced aggregates that are temporaries of a co_await, and what is passed where one
 # stands in a condition (cache/task.h).
 AWAIT_IN_CONDITION = re.compile(r"\b(if|while|for|switch) \((?:[^()\n]|\([^()\n]*\))*= *co_await|\b(if|while|switch) \(\W*co_await|[?:] *\*?co_await")
-AWAIT_OF_TEMPORARY = re.compile(r"co_await[^;]*?(?:[(,]\s*\[[&=\w, ]*\] ?\(|[(,]\s*[A-Za-z_:]+\{|[(,]\s*\{\}[,)])")
+AWAIT_OF_TEMPORARY = re.compile(r"co_await[^;]*?(?:[(,]\s*\[[^\]\n]*\]\s*[({]|[(,]\s*[A-Za-z_:]+\{|[(,]\s*\{\}[,)])")
 
 
 def check_waits(file: str, text: str) -> "list[str]":
