@@ -181,7 +181,7 @@ void Observer::LoadUncached(PyObject* object, PyObject* name) {
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   if (!IsImmutable(type)) {
     PyObject* general = LookUp(type, getattribute, object);
-    if (general != nullptr && PyFunction_Check(general)) return;  // A frame of its own.
+    if (general != nullptr && PyFunction_Check(general)) return FallsBack(object);  // A frame of its own.
     PyObject* hook = LookUpInClass(type, getattr);
     const bool is_plain = general != nullptr && Py_TYPE(general) == &PyWrapperDescr_Type &&
                           (reinterpret_cast<PyDescrObject*>(general)->d_type == &PyBaseObject_Type ||
@@ -225,11 +225,14 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
         Getter(object, name);
       }
       if (!IsImmutable(type)) CheckField(object, name);
+      if (!Look(object, Reading::kSlot, name).object) LoadMissing(object, name, has_hook);
     } else if (PyObject_TypeCheck(found, &PyGetSetDescr_Type)) {
       Getter(object, name);
+      if (!IsNamed(name, "__dict__") && !IsNamed(name, "__class__")) FallsBack(object);
     } else {
       Bind(found, object);
       if (std::string_view(Py_TYPE(found)->tp_name).ends_with("_tuplegetter") && number) log_.NoteWhole(*number);
+      FallsBack(object);
     }
     return;
   }
@@ -238,7 +241,16 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   if (number && dict != nullptr) log_.NoteRead(*number, Reading::kAttribute, name);
   if (is_there || HasOwnAttributes(object)) CheckField(object, name);
   if (is_there) return;
-  if (found != nullptr) return Bind(found, object);
+  if (found == nullptr) return LoadMissing(object, name, has_hook);
+  Bind(found, object);
+  const bool may_raise = Py_TYPE(found)->tp_descr_get != nullptr && !PyFunction_Check(found) &&
+                         !Callables::IsNative(found) && !PyObject_TypeCheck(found, &PyStaticMethod_Type);
+  if (may_raise) FallsBack(object);
+}
+
+/// What neither object nor class has.
+void Observer::LoadMissing(PyObject* object, PyObject* name, bool has_hook) {
+  PyTypeObject* type = Py_TYPE(object);
   static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   if (!has_hook) {
     LookUp(type, getattr, object);
@@ -247,6 +259,16 @@ void Observer::LoadGeneric(PyObject* object, PyObject* name, bool has_hook) {
   PyObject* hook = LookUp(type, getattr, object);
   if (hook == nullptr || !Callables::IsNative(hook)) return LookUpSpecial(object, "__getattr__");
   CallFromClass(hook, object, {&name, 1, nullptr});  // `__getattr__ = dict.__getitem__`
+}
+
+/// A getter that raises AttributeError sends whoever reads to `__getattr__`, and that it will raise is known to nobody
+/// before. The frame of a function shows itself; of what another hook does there would be no word.
+void Observer::FallsBack(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
+  if (IsImmutable(type) || LookUpInClass(type, getattr) == nullptr) return;
+  if (!PyFunction_Check(LookUp(type, getattr, object)))
+    Refuse("call", TextOf(type, getattr) + ", which is no function");
 }
 
 /// Of an argument, whatever else leads to it in this call, the shape says the fields of a dataclass, and whether there
@@ -327,7 +349,10 @@ void Observer::LoadFromType(PyTypeObject* type, PyObject* name) {
   const bool is_native_getter = of_meta != nullptr && (PyObject_TypeCheck(of_meta, &PyGetSetDescr_Type) ||
                                                        PyObject_TypeCheck(of_meta, &PyMemberDescr_Type));
   if (is_native_getter) return LoadPartOfType(type, name);
-  if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) return Bind(of_meta);
+  if (of_meta != nullptr && Py_TYPE(of_meta)->tp_descr_set != nullptr) {
+    Bind(of_meta);
+    return FallsBack(object);
+  }
   PyObject* found = LookUp(type, name, object);
   NoteProtocol(found);
   if (refused_) return;

@@ -754,7 +754,8 @@ int Observer::CallByEffect(PyObject* callable, const Arguments& arguments) {
     case Effect::kOwnDict: {
       if (count == 0) break;
       if (PyType_Check(values[0])) Refuse("class-dict", "vars of a class");
-      AllAttributes(values[0]);
+      static PyObject* const dict = PyUnicode_InternFromString("__dict__");
+      LoadAttribute(values[0], dict);  // Where the class has none of these, it is asked as for any other name.
       break;
     }
     case Effect::kGlobals: {

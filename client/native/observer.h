@@ -151,6 +151,8 @@ class Observer final : private InstructionListener {
   void LoadUncached(PyObject* object, PyObject* name);
   bool IsCached(PyObject* object, PyObject* name);
   void LoadGeneric(PyObject* object, PyObject* name, bool has_hook);
+  void LoadMissing(PyObject* object, PyObject* name, bool has_hook);
+  void FallsBack(PyObject* object);
   void LoadFromModule(PyObject* module, PyObject* name);
   void LoadFromType(PyTypeObject* type, PyObject* name);
   void LoadPartOfType(PyTypeObject* type, PyObject* name);

@@ -26,7 +26,7 @@ USES = {
     "__bool__": ["?bool(o)", "?not o", "y = y + 1 if o else y", "?(o or 3) is o"],
     "__missing__": ["?o['zz']", "?operator.itemgetter('zz')(o)", "?'{{zz}}'.format_map(o)", "?o.get('zz')"],
     "__setattr__": ["o.{n} = {v}", "setattr(o, '{n}', {v})", "o.{n} = T; T.append(4)"],
-    "__getattr__": ["?o.zz", "?getattr(o, 'zz', 3)", "?hasattr(o, 'zz')"],
+    "__getattr__": ["?o.zz", "?getattr(o, 'zz', 3)", "?hasattr(o, 'zz')", "?o.z", "?hasattr(o, 'z')", "?vars(o)"],
     "__delattr__": ["del o.{n}", "delattr(o, '{n}')"],
     "w": ["?o.w", "o.w = {v}", "del o.w", "?getattr(o, 'w', 3)", "?hasattr(o, 'w')", "?operator.attrgetter('w')(o)"]}
 """What calls a special method; ``w``: a descriptor."""
