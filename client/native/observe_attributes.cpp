@@ -314,12 +314,25 @@ void Observer::Bind(PyObject* found, PyObject* object) {
   }
 }
 
+/// A property of a module's class, or another descriptor that is no function's: what modules themselves have is read
+/// otherwise, and what `__get__` does that is a function shows itself.
+void Observer::BindToModule(PyObject* found, PyObject* module) {
+  if (found == nullptr || Py_TYPE(found)->tp_descr_get == nullptr) return;
+  static PyObject* const name = PyUnicode_InternFromString("__get__");
+  PyObject* const get = LookUpInClass(Py_TYPE(found), name);
+  const bool is_of_modules =
+      PyObject_TypeCheck(found, &PyGetSetDescr_Type) || PyObject_TypeCheck(found, &PyMemberDescr_Type);
+  if (is_of_modules || (get != nullptr && PyFunction_Check(get))) return;
+  Bind(found, module);
+  FallsBack(module);
+}
+
 void Observer::LoadFromModule(PyObject* module, PyObject* name) {
   PyTypeObject* type = Py_TYPE(module);
   const auto number = ModuleNumber(module);
   if (!number) return;
   log_.NoteField(*number, "type");
-  if (type != &PyModule_Type) LookUp(type, name, module);
+  if (type != &PyModule_Type) BindToModule(LookUp(type, name, module), module);
   log_.NoteRead(*number, Reading::kAttribute, name);
   PyObject* dict = PyModule_GetDict(module);
   if (PyDict_GetItemWithError(dict, name) != nullptr) return;

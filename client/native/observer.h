@@ -154,6 +154,7 @@ class Observer final : private InstructionListener {
   void LoadMissing(PyObject* object, PyObject* name, bool has_hook);
   void FallsBack(PyObject* object);
   void LoadFromModule(PyObject* module, PyObject* name);
+  void BindToModule(PyObject* found, PyObject* module);
   void LoadFromType(PyTypeObject* type, PyObject* name);
   void LoadPartOfType(PyTypeObject* type, PyObject* name);
   void LoadFromSuper(PyObject* object, PyObject* name);
