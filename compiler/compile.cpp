@@ -37,18 +37,25 @@ class Stopwatch {
 };
 
 // What code of a level may use; features beyond it are in the key but not needed to run.
-std::vector<std::string> FeaturesOf(const Target& target) {
+std::vector<std::string> FeaturesOf(const Target& target, std::span<const Object> objects) {
   std::vector<std::string> features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt"};
   if (target.level == "x86-64-v4") {
     features.insert(features.end(), {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"});
   }
+  for (const Object& object : objects) features.insert(features.end(), object.features.begin(), object.features.end());
   std::sort(features.begin(), features.end());
+  features.erase(std::unique(features.begin(), features.end()), features.end());
   return features;
 }
 
-bool RunsHere(const Target& target) {
+bool RunsHere(const Target& target, std::span<const Object> objects) {
   const Result<Target> host = Target::Host();
-  return host && (host->level == target.level || host->level == "x86-64-v4");
+  if (!host || (host->level != target.level && host->level != "x86-64-v4")) return false;
+  return std::ranges::all_of(objects, [&](const Object& object) {
+    return std::ranges::all_of(object.features, [&](const std::string& feature) {
+      return std::ranges::binary_search(host->features, feature);
+    });
+  });
 }
 
 // Constants in the order of the plan, each where its spec says.
@@ -103,8 +110,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   plan.abi = INGOT_KERNEL_ABI_VERSION;
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;
-  if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target);
-  if (options.prove && !objects.empty() && RunsHere(options.target)) {
+  if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
+  if (options.prove && !objects.empty() && RunsHere(options.target, objects)) {
     const Stopwatch proof;
     TRY_ASSIGN(const ProofReport report,
                ProveKernels(fused.kernels, objects,

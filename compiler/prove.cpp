@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "compiler/jit/jit.h"
@@ -26,6 +27,7 @@ constexpr int64_t kParamBytesMaxForLoops = 8 << 20;
 // Of each parameter, from its beginning and from its end: where the sampled rows read and write.
 constexpr int64_t kFilledBytesMax = 1 << 17;
 constexpr int64_t kRowsAtEnd = 2;
+constexpr int64_t kColumnsAtEnd = 4;
 // Values of a kernel's first symbol, the others follow: nothing but the rest of a vector, and, once every kernel has
 // had its turn, whole vectors.
 constexpr int64_t kSizes[] = {3, 131};
@@ -124,27 +126,38 @@ std::vector<Rows> SampleOf(int64_t rows) {
 // One kernel with its inputs, as the interpreter and as machine code see them.
 class Trial {
  public:
-  Trial(const loop::Kernel& kernel, int64_t size, uint64_t seed) : kernel_(kernel), random_(seed) {
+  Trial(const loop::Kernel& kernel, const LaunchShape& launch, int64_t size, uint64_t seed)
+      : kernel_(kernel), launch_(launch), random_(seed) {
     for (uint16_t i = 0; i < kernel.symbol_count; ++i) symbols_.push_back(size + 2 * i);
     rows_ = guards::Product(kernel.rows).Eval(symbols_);
-    sample_ = SampleOf(rows_);
+    if (launch.tiled.empty()) {
+      for (const Rows& rows : SampleOf(rows_)) samples_.push_back({rows, loop::kAllColumns});
+      tasks_ = SampleOf(rows_);
+    } else {
+      SampleTiles();
+    }
   }
 
   int64_t rows() const { return rows_; }
   int64_t sampled() const {
     int64_t count = 0;
-    for (const auto& [begin, end] : sample_) count += end - begin;
+    for (const Sample& sample : samples_) count += sample.rows.second - sample.rows.first;
     return count;
   }
 
   /// Interpreted instructions of the trial.
   uint64_t Work() const {
-    int64_t row = 0;
-    for (const loop::Block& block : kernel_.blocks) {
-      const int64_t extent = block.is_loop ? block.extent.Eval(symbols_) : 1;
-      row += std::max<int64_t>(0, extent) * static_cast<int64_t>(block.insts.size());
+    int64_t work = 0;
+    for (const Sample& sample : samples_) {
+      for (const loop::Block& block : kernel_.blocks) {
+        int64_t extent = block.is_loop ? block.extent.Eval(symbols_) : 1;
+        if (block.is_loop) extent = std::min(extent, sample.columns.second) - sample.columns.first;
+        if (block.is_contraction()) extent *= block.depth.Eval(symbols_);
+        work += (sample.rows.second - sample.rows.first) * std::max<int64_t>(0, extent) *
+                static_cast<int64_t>(block.insts.size());
+      }
     }
-    return static_cast<uint64_t>(std::max<int64_t>(0, sampled() * row));
+    return static_cast<uint64_t>(std::max<int64_t>(0, work));
   }
 
   /// False when the kernel cannot be tried with these sizes.
@@ -160,23 +173,25 @@ class Trial {
       Fill(param.dtype, 0, front);
       Fill(param.dtype, std::max(front, elements - front), elements);
     }
+    initial_.resize(bytes_.size());
     return rows_ > 0;
   }
 
   /// False when the interpreter refuses: sizes that do not go together, or an index out of range.
   bool Interpret() {
-    for (const auto& [begin, end] : sample_) {
-      if (!loop::Interpret(kernel_, Pointers(expected_), symbols_, begin, end)) return false;
-      if (!loop::Interpret(kernel_, Pointers(nudged_), symbols_, begin, end)) return false;
+    if (!launch_.tiled.empty()) KeepInitial();
+    for (const auto& [rows, columns] : samples_) {
+      if (!loop::Interpret(kernel_, Pointers(expected_), symbols_, rows.first, rows.second, columns)) return false;
+      if (!loop::Interpret(kernel_, Pointers(nudged_), symbols_, rows.first, rows.second, columns)) return false;
     }
     return true;
   }
 
   Status RunAndCompare(IngotKernel entry, std::span<const loop::Exactness> exactness) {
-    const int64_t scratch_bytes = ScratchBytes(kernel_).Eval(symbols_);
+    const int64_t scratch_bytes = launch_.scratch_bytes.Eval(symbols_);
     const Memory scratch = Zeros(static_cast<size_t>(std::max<int64_t>(0, scratch_bytes)));
     const std::vector<void*> buffers = Pointers(found_);
-    for (const auto& [begin, end] : sample_) {
+    for (const auto& [begin, end] : tasks_) {
       const IngotCallFrame frame = {buffers.data(), symbols_.data(), begin, end, scratch.get()};
       if (const int32_t status = entry(&frame); status != INGOT_KERNEL_OK) {
         return Error(Code::kInternal, fmt::format("machine code gave status {}", status));
@@ -189,6 +204,54 @@ class Trial {
   }
 
  private:
+  /// Rows and columns of each that the interpreter computes.
+  struct Sample {
+    Rows rows;
+    loop::Columns columns;
+  };
+
+  /// Of the first and the last task: the first and the last row, of these the first and the last columns.
+  void SampleTiles() {
+    const int64_t tasks = launch_.Tasks(symbols_);
+    if (tasks < 1 || rows_ < 1) return;
+    const auto& tiled = launch_.tiled;
+    const bool has_rows = !kernel_.rows.empty();
+    const int64_t height = has_rows ? kernel_.rows.back().Eval(symbols_) : 1;
+    const int64_t tile = has_rows ? tiled[0].tile : 1;
+    const bool tiles_columns = tiled.size() > (has_rows ? 1 : 0);
+    const auto add = [&](int64_t first, int64_t last, int64_t first_column, int64_t end_column) {
+      for (const int64_t row : std::set<int64_t>{first, last}) {
+        if (!tiles_columns) {
+          samples_.push_back({{row, row + 1}, loop::kAllColumns});
+          continue;
+        }
+        const int64_t middle = std::min(end_column, first_column + kColumnsAtEnd);
+        samples_.push_back({{row, row + 1}, {first_column, middle}});
+        samples_.push_back({{row, row + 1}, {std::max(middle, end_column - kColumnsAtEnd), end_column}});
+      }
+    };
+    const int64_t width = tiles_columns ? tiled.back().extent.Eval(symbols_) : 0;
+    const int64_t piece = tiles_columns ? tiled.back().tile : 1;
+    add(0, std::min(tile, height) - 1, 0, std::min(piece, width));
+    tasks_.push_back({0, 1});
+    if (tasks == 1) return;
+    add(rows_ - 1 - (height - 1) % tile, rows_ - 1, (width - 1) / piece * piece, width);
+    tasks_.push_back({tasks - 1, tasks});
+  }
+
+  void KeepInitial() {
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      if (kernel_.params[i].mode == loop::ParamMode::kIn) continue;
+      initial_[i].assign(expected_[i].get(), expected_[i].get() + bytes_[i]);
+    }
+  }
+
+  /// Whether the interpreter left the element alone: tiles are computed whole, of which it samples.
+  bool IsLeftAlone(size_t param, int64_t at, int64_t bytes) const {
+    return !initial_[param].empty() && std::memcmp(initial_[param].data() + at, expected_[param].get() + at,
+                                                   static_cast<size_t>(bytes)) == 0;
+  }
+
   static std::vector<void*> Pointers(const std::vector<Memory>& memory) {
     std::vector<void*> pointers;
     for (const Memory& one : memory) pointers.push_back(one.get());
@@ -234,7 +297,7 @@ class Trial {
         at += kComparedAtOnce - size;
         continue;
       }
-      if (IsSame(param, at, size) || IsClose(param, at, exactness)) continue;
+      if (IsSame(param, at, size) || IsLeftAlone(param, at, size) || IsClose(param, at, exactness)) continue;
       if (different++ == 0) first = at;
     }
     if (different == 0) return {};
@@ -248,25 +311,28 @@ class Trial {
   }
 
   const loop::Kernel& kernel_;
+  const LaunchShape& launch_;
   Random random_;
   std::vector<int64_t> symbols_;
-  std::vector<Rows> sample_;
+  std::vector<Sample> samples_;
+  std::vector<Rows> tasks_;  // What machine code runs.
   int64_t rows_ = 0;
   std::vector<int64_t> bytes_;
   std::vector<Memory> expected_, found_, nudged_;
+  std::vector<std::vector<uint8_t>> initial_;  // What tiled kernels write to, as it was.
 };
 
 using Entry = std::function<Result<IngotKernel>()>;
 
 /// Tries the kernel at one size, and notes in `proof` what was run or why nothing was. An error: machine code gave
 /// something else than the interpreter.
-Status ProveAt(const loop::Kernel& kernel, int64_t size, const Entry& entry, uint64_t& work_left, KernelProof& proof) {
+Status ProveAt(const loop::Kernel& kernel, const LaunchShape& launch, int64_t size, const Entry& entry, uint64_t& work_left, KernelProof& proof) {
   const uint64_t seed = loop::KernelDigest(kernel).low;
   const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
   const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
   Status last;
   for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-    Trial trial(kernel, size, seed + one);
+    Trial trial(kernel, launch, size, seed + one);
     const uint64_t work = trial.Work();
     if (work > work_left) {
       proof.skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
@@ -306,7 +372,7 @@ Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels, std::spa
         TRY_ASSIGN(entries[i], jit->Find(objects[i].symbol));
         return entries[i];
       };
-      if (Status held = ProveAt(kernels[i], size, entry, work_max, report.kernels[i]); !held) {
+      if (Status held = ProveAt(kernels[i], objects[i].launch, size, entry, work_max, report.kernels[i]); !held) {
         return std::move(held).error().Wrap(fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
       }
     }

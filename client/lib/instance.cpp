@@ -184,6 +184,10 @@ Status Instance::PrepareLaunch(const proto::PlanStep& step, Launch& launch) {
   const proto::Kernel& kernel = *image_->manifest->kernels()->Get(number);
   launch.kernel = image_->artifact->kernel(number);
   launch.rows = image_->dims[kernel.rows()].Eval(launch.symbols);
+  for (uint32_t i = 0; kernel.tiled() != nullptr && i < kernel.tiled()->size(); ++i) {
+    const proto::TiledDim& tiled = *kernel.tiled()->Get(i);
+    launch.rows *= (image_->dims[tiled.extent()].Eval(launch.symbols) + tiled.tile() - 1) / tiled.tile();
+  }
   launch.scratch_bytes = AlignUp(image_->dims[kernel.scratch_bytes()].Eval(launch.symbols));
   const int64_t row_elements = image_->dims[kernel.row_elements()].Eval(launch.symbols);
   if (launch.rows < 0 || launch.scratch_bytes < 0 || launch.scratch_bytes > int64_t{1} << 40) {

@@ -61,7 +61,7 @@ class Instance {
   /// One kernel launch.
   struct Launch {
     IngotKernel kernel = nullptr;
-    int64_t rows = 0;
+    int64_t rows = 0;  // tasks: the range of a call frame
     int64_t grain = 0;
     int64_t scratch_bytes = 0;  // of each thread
     std::vector<int64_t> symbols;

@@ -149,6 +149,10 @@ class Checker {
       TRY(In(kernel.rows(), dims_, "rows"));
       TRY(In(kernel.scratch_bytes(), dims_, "scratch"));
       TRY(In(kernel.row_elements(), dims_, "row elements"));
+      for (size_t k = 0; k < SizeOf(kernel.tiled()); ++k) {
+        TRY(In(kernel.tiled()->Get(k)->extent(), dims_, "tiled dim"));
+        if (kernel.tiled()->Get(k)->tile() == 0) return Corrupt("tile of kernel", i);
+      }
       for (size_t k = 0; k < SizeOf(kernel.specials()); ++k) {
         const proto::SpecialKernel& special = *kernel.specials()->Get(k);
         TRY(In(special.kernel(), SizeOf(m_.kernels()), "special kernel"));

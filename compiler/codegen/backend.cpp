@@ -90,10 +90,6 @@ Backend::Loan::~Loan() {
 }
 
 Result<Backend::Loan> Backend::Borrow(const std::string& level) {
-  if (level != "x86-64-v3" && level != "x86-64-v4") {
-    return Error(Code::kUnsupported,
-                 "no code generation for target level \"" + level + "\"; use x86-64-v3 or x86-64-v4");
-  }
   {
     Shelf& shelf = TheShelf();
     const MutexLock lock(shelf.mutex);
@@ -108,7 +104,6 @@ Result<Backend::Loan> Backend::Borrow(const std::string& level) {
   InitializeTarget();
   std::unique_ptr<Backend> backend(new Backend);
   backend->level_ = level;
-  backend->unit_ = level == "x86-64-v4" ? VectorUnit{64, true} : VectorUnit{32, false};
   std::string error;
   backend->machine_ = MakeMachine(level, error);
   if (backend->machine_ == nullptr) return Error(Code::kInternal, "LLVM: " + error);

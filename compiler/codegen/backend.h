@@ -35,7 +35,6 @@ class Backend {
   static Result<Loan> Borrow(const std::string& level);
   ~Backend();
 
-  const VectorUnit& unit() const { return unit_; }
   /// Sets triple and layout; call before lowering into `module`.
   void Prepare(llvm::Module& module) const;
   /// The few passes that pay for themselves on code that is already vector code.
@@ -47,7 +46,6 @@ class Backend {
   Backend() = default;
 
   std::string level_;
-  VectorUnit unit_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   std::unique_ptr<Passes> passes_;
 };

@@ -14,6 +14,8 @@
 #include "compiler/codegen/backend.h"
 #include "compiler/codegen/columns.h"
 #include "compiler/codegen/lower_kernel.h"
+#include "compiler/codegen/tiles.h"
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
 
 namespace ingot::compiler {
@@ -22,10 +24,21 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 8;
+constexpr int kLoweringVersion = 9;
 
 std::string SymbolOf(const loop::Kernel& kernel) {
   return "ingot_k_" + loop::KernelDigest(kernel).ToHex().substr(0, 16);
+}
+
+/// The unit without what this kernel has no use for: code asks for no more than it needs.
+codegen::VectorUnit UsedOf(const loop::Kernel& kernel, codegen::VectorUnit unit) {
+  const auto has_pairs = [&](const loop::Block& block) {
+    const auto form = loop::ContractionOf(kernel, block);
+    return form && kernel.insts[form->left].dtype == guards::DType::kBF16 &&
+           kernel.insts[form->right].dtype == guards::DType::kBF16;
+  };
+  unit.dots_bf16 = unit.dots_bf16 && std::ranges::any_of(kernel.blocks, has_pairs);
+  return unit;
 }
 
 /// A module holding the optimised kernel.
@@ -33,7 +46,8 @@ Status BuildModule(const loop::Kernel& kernel, const std::string& symbol, const 
                    codegen::Backend& backend, llvm::Module& module) {
   TRY(loop::Verify(kernel));
   backend.Prepare(module);
-  TRY(codegen::LowerKernel(kernel, symbol, backend.unit(), target.checks_accesses, module));
+  TRY_ASSIGN(const codegen::VectorUnit unit, codegen::UnitOf(target));
+  TRY(codegen::LowerKernel(kernel, symbol, UsedOf(kernel, unit), target.checks_accesses, module));
   std::string problem;
   llvm::raw_string_ostream stream(problem);
   if (llvm::verifyModule(module, &stream)) {
@@ -45,17 +59,43 @@ Status BuildModule(const loop::Kernel& kernel, const std::string& symbol, const 
 
 }  // namespace
 
-guards::Dim ScratchBytes(const loop::Kernel& kernel) {
-  Dim total;
-  for (const loop::RowBuffer& buffer : kernel.row_buffers) {
-    const Dim bytes = codegen::RowBufferBytes(kernel, buffer);
+int64_t LaunchShape::Tasks(std::span<const int64_t> symbols) const {
+  int64_t count = tasks.Eval(symbols);
+  for (const Tiled& one : tiled) count *= (one.extent.Eval(symbols) + one.tile - 1) / one.tile;
+  return count;
+}
+
+Result<LaunchShape> LaunchOf(const loop::Kernel& kernel, const Target& target) {
+  TRY_ASSIGN(const codegen::VectorUnit unit, codegen::UnitOf(target));
+  const loop::Schedule schedule = codegen::ScheduleOf(kernel, unit);
+  const bool is_tiled = !schedule.contractions.empty();
+  LaunchShape shape;
+  for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) {
+    const Dim bytes = is_tiled ? codegen::TileBytes(kernel, schedule, b, unit)
+                               : codegen::RowBufferBytes(kernel, kernel.row_buffers[b]);
     // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
-    total = total + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63));
+    shape.scratch_bytes =
+        shape.scratch_bytes + (bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63));
   }
-  return total;
+  std::span<const Dim> rows = kernel.rows;
+  if (is_tiled && !rows.empty()) {
+    shape.tiled.push_back({rows.back(), schedule.row_tile});
+    rows = rows.first(rows.size() - 1);
+  }
+  shape.tasks = guards::Product(rows);
+  for (const loop::Block& block : kernel.blocks) {
+    const Dim columns = is_tiled && schedule.column_tile != 0 ? Dim(schedule.column_tile) : block.extent;
+    if (is_tiled && schedule.column_tile != 0 && block.is_loop && shape.tiled.size() < (kernel.rows.empty() ? 1 : 2)) {
+      shape.tiled.push_back({block.extent, schedule.column_tile});
+    }
+    const Dim elements = block.is_loop ? columns : Dim(1);
+    shape.task_elements = shape.task_elements + (block.is_contraction() ? elements * block.depth : elements);
+  }
+  return shape;
 }
 
 Result<Object> GenerateObject(const loop::Kernel& kernel, const Target& target) {
+  TRY_ASSIGN(const codegen::VectorUnit unit, codegen::UnitOf(target));
   TRY_ASSIGN(const codegen::Backend::Loan backend, codegen::Backend::Borrow(target.level));
   llvm::LLVMContext context;
   llvm::Module module("ingot", context);
@@ -63,8 +103,8 @@ Result<Object> GenerateObject(const loop::Kernel& kernel, const Target& target) 
   object.symbol = SymbolOf(kernel);
   TRY(BuildModule(kernel, object.symbol, target, *backend.operator->(), module));
   TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
-  const Dim scratch = ScratchBytes(kernel);
-  if (scratch.is_const()) object.scratch_bytes = static_cast<size_t>(scratch.const_value());
+  TRY_ASSIGN(object.launch, LaunchOf(kernel, target));
+  if (UsedOf(kernel, unit).dots_bf16) object.features.emplace_back("avx512_bf16");
   return object;
 }
 
@@ -91,7 +131,13 @@ Result<std::vector<Object>> GenerateObjects(std::span<const loop::Kernel> kernel
   return objects;
 }
 
+Result<std::string> DescribeSchedule(const loop::Kernel& kernel, const Target& target) {
+  TRY_ASSIGN(const codegen::VectorUnit unit, codegen::UnitOf(target));
+  return loop::Print(codegen::ScheduleOf(kernel, unit));
+}
+
 Result<std::string> GenerateText(const loop::Kernel& kernel, const Target& target, bool assembly) {
+  TRY(codegen::UnitOf(target));
   TRY_ASSIGN(const codegen::Backend::Loan backend, codegen::Backend::Borrow(target.level));
   llvm::LLVMContext context;
   llvm::Module module("ingot", context);

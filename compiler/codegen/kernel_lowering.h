@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "compiler/codegen/builder.h"
 #include "compiler/codegen/columns.h"
 #include "compiler/codegen/lower_kernel.h"
 #include "compiler/codegen/scalar_ops.h"
+#include "compiler/codegen/tiles.h"
 
 namespace ingot::compiler::codegen {
 
@@ -56,7 +58,8 @@ class KernelLowering {
   const loop::Inst& At(loop::Id id) const { return kernel_.insts[id]; }
 
   // lower_loop.cpp: one vector loop.
-  Status LowerLoop(const loop::Block& block);
+  /// `first`, `end`: the j of a task; null where it is the whole loop.
+  Status LowerLoop(const loop::Block& block, Value* first = nullptr, Value* end = nullptr);
   void FindVarying(const loop::Block& block);
   void ChooseWidths(const loop::Block& block);
   Status PrepareLoop(const loop::Block& block);
@@ -111,6 +114,26 @@ class KernelLowering {
   }
   bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
+  // lower_contract.cpp: tiles of rows and columns.
+  struct Contract;
+  Value* CeilDiv(Value* value, int64_t by);
+  Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
+  Status LowerTask();
+  Status LowerRowsOfTask(std::span<const loop::Block> blocks);
+  Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                            Value* end_k);
+  Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                              Value* end_k);
+  Value* ContractLoad(const loop::Inst& load, Value* at, unsigned count, Value* mask, guards::DType sum);
+  Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
+  std::vector<Value*> Lines(const loop::Inst& load, Value* base, Value* first, Value* end, unsigned count,
+                            const guards::Dim& coef);
+  const guards::Dim& RowCoef(const loop::Index& index) const;
+  void StoreSums(const Contract& c, Value* sums, Value* row, unsigned copy, Value* column, unsigned ahead,
+                 Value* first_k);
+
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
   void UpdateReduction(Accumulator& accumulator, unsigned copy);
@@ -132,6 +155,7 @@ class KernelLowering {
 
   const loop::Kernel& kernel_;
   const VectorUnit unit_;
+  const loop::Schedule schedule_;
   const bool checks_accesses_;
   llvm::Function* function_;
   Builder prologue_;                     ///< Runs once for each call: frame, sizes.
@@ -146,6 +170,13 @@ class KernelLowering {
   Value* stage_indices_ = nullptr;
   const loop::Block* prefetch_loop_ = nullptr;  ///< Fetches what the next row reads first.
   std::vector<loop::Id> prefetched_;            ///< Loads of the first loop.
+
+  // Of the task being lowered, in kernels with contractions.
+  Value* first_row_ = nullptr;
+  Value* end_row_ = nullptr;
+  Value* first_column_ = nullptr;
+  Value* end_column_ = nullptr;       ///< Null where a task has all columns.
+  std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
 
   // Of the loop being lowered.
   std::vector<bool> varying_;

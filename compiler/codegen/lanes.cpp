@@ -10,6 +10,11 @@ namespace ingot::compiler::codegen {
 guards::Dims LaneExtents(const loop::Kernel& kernel) {
   if (FoldsColumns(kernel)) return {kernel.rows.back()};
   guards::Dims extents;
+  // How many rows there are decides what registers hold of a product of matrices.
+  if (std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) {
+    if (!kernel.rows.empty()) extents.push_back(kernel.rows.back());
+    return extents;
+  }
   for (const loop::Block& block : kernel.blocks) {
     if (block.is_loop) extents.push_back(block.extent);
   }

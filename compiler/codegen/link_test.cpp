@@ -201,12 +201,13 @@ TEST(TargetFromFlags, FindsLevelFour) {
   EXPECT_EQ(target->level, "x86-64-v4");
 }
 
-TEST(ScratchBytes, RoundsEachRowBufferUp) {
+TEST(LaunchOf, RoundsEachRowBufferUp) {
   loop::Kernel kernel;
+  const auto scratch = [&] { return LaunchOf(kernel, kV3)->scratch_bytes; };
   kernel.row_buffers = {{DType::kF32, Dim(17)}, {DType::kBool, Dim(1)}};
-  EXPECT_EQ(ScratchBytes(kernel), Dim(128 + 64));
+  EXPECT_EQ(scratch(), Dim(128 + 64));
   kernel.row_buffers.push_back({DType::kF64, Dim::Symbol(0)});
-  EXPECT_EQ(ScratchBytes(kernel), Dim(192 + 63) + Dim(8) * Dim::Symbol(0));
+  EXPECT_EQ(scratch(), Dim(192 + 63) + Dim(8) * Dim::Symbol(0));
 }
 
 }  // namespace

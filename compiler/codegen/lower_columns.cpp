@@ -33,7 +33,7 @@ int Preference(const loop::Index& index) {
 }  // namespace
 
 bool FoldsColumns(const loop::Kernel& kernel) {
-  if (kernel.rows.empty()) return false;
+  if (kernel.rows.empty() || std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) return false;
   const guards::Dim& rows = kernel.rows.back();
   if (rows.is_const() && rows.const_value() < 2) return false;
   const bool is_narrow = rows.is_const() && rows.const_value() < kRowsMin;

@@ -20,6 +20,7 @@ KernelLowering::KernelLowering(const loop::Kernel& kernel, const VectorUnit& uni
                                llvm::Function* function)
     : kernel_(kernel),
       unit_(unit),
+      schedule_(ScheduleOf(kernel, unit)),
       checks_accesses_(checks_accesses),
       function_(function),
       prologue_(function->getContext()),
@@ -100,7 +101,10 @@ Status KernelLowering::Run() {
   Value* scratch = FrameField(offsetof(IngotCallFrame, scratch), pointer);
   for (const loop::RowBuffer& buffer : kernel_.row_buffers) {
     buffers_.push_back(scratch);
-    Value* bytes = Evaluate(RowBufferBytes(kernel_, buffer));
+    const Dim room = schedule_.contractions.empty()
+                         ? RowBufferBytes(kernel_, buffer)
+                         : TileBytes(kernel_, schedule_, static_cast<uint32_t>(&buffer - kernel_.row_buffers.data()), unit_);
+    Value* bytes = Evaluate(room);
     bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
@@ -118,7 +122,9 @@ Status KernelLowering::Run() {
   code_.SetInsertPoint(start);
   code_.CreateCondBr(code_.CreateICmpSLT(begin, end), decode, done);
   code_.SetInsertPoint(decode);
-  if (FoldsColumns(kernel_)) {
+  if (!schedule_.contractions.empty()) {
+    TRY(LowerTasks(begin, end, done));
+  } else if (FoldsColumns(kernel_)) {
     TRY(LowerChunks(begin, end, done));
   } else {
     TRY(LowerRows(begin, end, done));
@@ -276,6 +282,7 @@ Status LowerKernel(const loop::Kernel& kernel, const std::string& symbol, const 
   const std::string bits = std::to_string(8 * unit.bytes);
   function->addFnAttr("prefer-vector-width", bits);
   function->addFnAttr("min-legal-vector-width", bits);
+  if (unit.dots_bf16) function->addFnAttr("target-features", "+avx512bf16");
   function->addParamAttr(0, llvm::Attribute::NoAlias);
   function->addParamAttr(0, llvm::Attribute::ReadOnly);
   function->addParamAttr(0, llvm::Attribute::NonNull);

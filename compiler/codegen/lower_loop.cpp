@@ -102,16 +102,17 @@ Status KernelLowering::PrepareLoop(const loop::Block& block) {
   return {};
 }
 
-Status KernelLowering::LowerLoop(const loop::Block& block) {
+Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* end) {
   FindVarying(block);
   ChooseWidths(block);
   vectors_.assign(unroll_, std::vector<Value*>(kernel_.insts.size()));
-  const bool is_const = block.extent.is_const();
+  const bool is_const = block.extent.is_const() && first == nullptr;
   const int64_t count = is_const ? std::max<int64_t>(block.extent.const_value(), 0) : 0;
   const int64_t step = int64_t{lanes_} * unroll_;
   Accumulators accumulators = StartReductions(block);
   if (NeedsChains(block, step)) StartTotals(accumulators);
-  Value* extent = is_const ? code_.I64(count) : Evaluate(block.extent);
+  if (first == nullptr) first = code_.I64(0);
+  Value* extent = end != nullptr ? end : is_const ? code_.I64(count) : Evaluate(block.extent);
   if (is_const && count == 0) {
     MergeCopies(accumulators);
     for (const Accumulator& a : accumulators) FinishReduction(a);
@@ -123,13 +124,13 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
   const Accumulators identities = accumulators;
   if (!is_const) {
     llvm::BasicBlock* prepare = code_.NewBlock("loop.prepare");
-    code_.CreateCondBr(code_.CreateICmpSGT(extent, code_.I64(0)), prepare, after);
+    code_.CreateCondBr(code_.CreateICmpSGT(extent, first), prepare, after);
     code_.SetInsertPoint(prepare);
   }
   TRY(PrepareLoop(block));
-  Value* main_end = code_.CreateAnd(extent, code_.I64(-step));
+  Value* main_end = code_.CreateAdd(first, code_.CreateAnd(code_.CreateSub(extent, first), code_.I64(-step)));
   if (!is_const || count >= step) {
-    TRY(EmitRange(block, code_.I64(0), main_end, false, is_const && count < 2 * step, accumulators));
+    TRY(EmitRange(block, first, main_end, false, is_const && count < 2 * step, accumulators));
   }
   MergeCopies(accumulators);
   if (!is_const || count % step != 0) {
@@ -139,15 +140,15 @@ Status KernelLowering::LowerLoop(const loop::Block& block) {
     EndChains(std::move(rest), accumulators);
   }
   if (!is_const) {
-    llvm::BasicBlock* end = code_.GetInsertBlock();
+    llvm::BasicBlock* last = code_.GetInsertBlock();
     code_.CreateBr(after);
-    after->moveAfter(end);
+    after->moveAfter(last);
     code_.SetInsertPoint(after);
     for (size_t r = 0; r < accumulators.size(); ++r) {
       for (size_t p = 0; p < accumulators[r].parts.size(); ++p) {
         llvm::PHINode* phi = code_.CreatePHI(accumulators[r].parts[p]->getType(), 2);
         phi->addIncoming(identities[r].parts[p], before);
-        phi->addIncoming(accumulators[r].parts[p], end);
+        phi->addIncoming(accumulators[r].parts[p], last);
         accumulators[r].parts[p] = phi;
       }
     }

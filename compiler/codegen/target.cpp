@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "compiler/codegen/cpu_flags.h"
+#include "compiler/codegen/lower_kernel.h"
 #include "compiler/compile.h"
 
 namespace ingot::compiler {
@@ -72,6 +73,16 @@ Result<Target> TargetFromFlags(std::string_view flags_text) {
   }
   target.level = HasAll(target.features, kLevel4) ? "x86-64-v4" : "x86-64-v3";
   return target;
+}
+
+Result<codegen::VectorUnit> codegen::UnitOf(const Target& target) {
+  if (target.level == "x86-64-v3") return VectorUnit{32, false, false};
+  if (target.level == "x86-64-v4") {
+    const bool dots_bf16 = std::ranges::find(target.features, "avx512_bf16") != target.features.end();
+    return VectorUnit{64, true, dots_bf16};
+  }
+  return Error(Code::kUnsupported,
+               "no code generation for target level \"" + target.level + "\"; use x86-64-v3 or x86-64-v4");
 }
 
 Result<Target> Target::Host() {

@@ -54,7 +54,7 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
       continue;
     }
     const auto var = WholeVar(at[k]);
-    if (!var || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
+    if (!var || *var == kDepth || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
     used[*var] = true;
   }
   bool all = true, kept = true, folded = false;
@@ -72,6 +72,8 @@ bool Domain::HasGathered(CoordsId id) const {
   return std::any_of(coords_[id].begin(), coords_[id].end(), [](const Affine& a) { return !a.gathered.empty(); });
 }
 
+bool Domain::NeedsMemory(CoordsId id) const { return HasGathered(id) || Uses(id, kDepth); }
+
 bool Domain::Uses(CoordsId id, uint16_t var) const {
   for (const Affine& a : coords_[id]) {
     for (const auto& [v, coef] : a.vars) {
@@ -85,6 +87,7 @@ bool Domain::Split(const Affine& index, const Dim& size, Affine& quotient, Affin
   if (size.is_zero()) return false;
   Dim highest;
   for (const auto& [var, coef] : index.vars) {
+    if (var == kDepth) return false;
     if (auto q = coef.DivideExactly(size)) {
       quotient.AddScaled(Affine{Dim(), {{var, *q}}, {}}, Dim(1));
       continue;
@@ -165,9 +168,10 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
       continue;
     }
     const auto var = WholeVar(at[k]);
-    if (!var || kept[*var] || !(shape_.extents[*var] == sizes[k])) return std::nullopt;
+    if (!var || *var == kDepth || kept[*var] || !(shape_.extents[*var] == sizes[k])) return std::nullopt;
     kept[*var] = true;
   }
+  if (!folded.empty() && shape_.column != kDepth) return std::nullopt;
   if (!has_reduced() && !folded.empty()) {
     Dims open;
     for (size_t v = 0; v < kept.size(); ++v) {
@@ -233,6 +237,13 @@ std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, s
       auto result = ReduceCoords(sizes, e.reduced, coords_[id]);
       if (!result) return std::nullopt;
       return Intern(std::move(*result));
+    }
+    case ExprKind::kContract: {
+      if (has_reduced() || !IsOwn(id, e.sizes)) return std::nullopt;
+      const auto column = WholeVar(coords_[id].back());
+      if (!column || (shape_.column != kDepth && shape_.column != *column)) return std::nullopt;
+      shape_.column = *column;
+      return Intern(ContractionArg(e, arg, coords_[id]));
     }
     default: return id;
   }

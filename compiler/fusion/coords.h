@@ -21,6 +21,8 @@ class Domain {
   struct Shape {
     Dims extents;
     std::vector<bool> reduced;
+    /// The variable along the columns of its contractions, which fold nothing then; kDepth: there are none.
+    uint16_t column = kDepth;
     bool operator==(const Shape&) const = default;
   };
   const Shape& shape() const { return shape_; }
@@ -37,6 +39,8 @@ class Domain {
   /// by the group.
   bool IsOwn(CoordsId id, const Dims& sizes) const;
   bool HasGathered(CoordsId id) const;
+  /// Only values in memory can be asked for there: what is gathered, or summed over by a contraction.
+  bool NeedsMemory(CoordsId id) const;
   /// The coordinates use variable `var`.
   bool Uses(CoordsId id, uint16_t var) const;
 

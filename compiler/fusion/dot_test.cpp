@@ -30,7 +30,7 @@ size_t CountOf(const std::string& text, std::string_view part) {
 constexpr std::string_view kTwoKernels = R"(graph @f(%x: f32[4, 8], %w: f32[8, 8] weight "layer.weight") {
   %a = aten.silu(%x) : f32[4, 8]
   %b = aten.neg(%a) : f32[4, 8]
-  %c = aten.mm(%b, %w) : f32[4, 8]
+  %c = aten.linalg_solve(%b, %w) : f32[4, 8]
   %d = aten.relu(%c) : f32[4, 8]
   return %d
 })";
@@ -51,7 +51,7 @@ TEST(ToDot, DrawsKernelsAsClusters) {
     k1_0 [class=op, label="silu\nf32[4, 8]", tooltip="aten.silu"]
     k1_1 [class=op, label="neg\nf32[4, 8]", tooltip="aten.neg"]
   }
-  n2 [class=aten, label="mm\nf32[4, 8]", tooltip="aten.mm: no rule for this operator"]
+  n2 [class=aten, label="linalg_solve\nf32[4, 8]", tooltip="aten.linalg_solve: no rule for this operator"]
   subgraph cluster_0 {
     class=kernel
     style="rounded,dashed"

@@ -38,10 +38,11 @@ class Emitter {
   }
 
   Result<Draft> Run() {
-    OrderVars();
     for (const Group::Store& store : group_.stores) {
       Walk(lowered_.ExprOf(store.value), store.at);
     }
+    OrderVars();
+    EmitContractions();
     const size_t loops = LoopCount();
     draft_.kernel.blocks.resize(2 * loops + 1);
     for (size_t b = 0; b < draft_.kernel.blocks.size(); b += 2) {
@@ -58,6 +59,7 @@ class Emitter {
     StoreAll(true, loops);
     if (draft_.kernel.params.size() > kParamsMax) Fail("too many parameters");
     if (!failure_.empty()) return Error(Code::kUnsupported, failure_);
+    draft_.kernel.blocks.insert(draft_.kernel.blocks.begin(), contractions_.begin(), contractions_.end());
     draft_.has_reduced = group_.domain.has_reduced();
     return std::move(draft_);
   }
@@ -100,8 +102,12 @@ class Emitter {
     order_.resize(count);
     std::iota(order_.begin(), order_.end(), uint16_t{0});
     const bool has_reduced = group_.domain.has_reduced();
+    // Rows that share the right operand of a product come last, and its columns are j.
+    const std::vector<bool> parts = VarsOfRightOperands();
     std::stable_sort(order_.begin(), order_.end(), [&](uint16_t a, uint16_t b) {
       if (shape.reduced[a] != shape.reduced[b]) return !shape.reduced[a];
+      if ((a == shape.column) != (b == shape.column)) return b == shape.column;
+      if (parts[a] != parts[b]) return bool(parts[a]);
       return !shape.reduced[a] && stride[a] > stride[b];
     });
     position_.resize(count);
@@ -112,7 +118,20 @@ class Emitter {
     const auto folded = std::count(shape.reduced.begin(), shape.reduced.end(), true);
     draft_.row_vars = count - (has_reduced ? folded : (count > 0 ? 1 : 0));
   }
-  bool IsRowVar(uint16_t var) const { return position_[var] < draft_.row_vars; }
+  /// Which variables the right operands of the group's products depend on.
+  std::vector<bool> VarsOfRightOperands() const {
+    std::vector<bool> vars(group_.domain.shape().extents.size());
+    for (const auto& [id, at] : contracted_) {
+      for (const Affine& entry : ContractionArg(pool_[id], 1, group_.domain.at(at))) {
+        for (const auto& [var, coef] : entry.vars) {
+          if (var != kDepth) vars[var] = true;
+        }
+      }
+    }
+    return vars;
+  }
+
+  bool IsRowVar(uint16_t var) const { return var != kDepth && position_[var] < draft_.row_vars; }
   bool IsRowCoords(CoordsId at) const {
     for (const Affine& a : group_.domain.at(at)) {
       for (const auto& [var, coef] : a.vars) {
@@ -127,7 +146,7 @@ class Emitter {
   /// The expression a leaf stands for inside this group, or kNoExpr where it is loaded.
   ExprId Inlined(ValueId value, CoordsId at) {
     const Value& v = graph_.value(value);
-    if (v.def == kNoNode || !members_.count(v.def) || group_.domain.HasGathered(at)) return kNoExpr;
+    if (v.def == kNoNode || !members_.count(v.def) || group_.domain.NeedsMemory(at)) return kNoExpr;
     const ExprId root = lowered_.ExprOf(value);
     const Expr& e = pool_[root];
     const bool is_view = lowered_.aliases[value].root != value;
@@ -165,6 +184,7 @@ class Emitter {
       }
       depth = std::max(depth, Walk(e.args[k], *arg));
     }
+    if (e.kind == ExprKind::kContract) contracted_.emplace_back(id, at);
     if (IsFold(e, pool_)) {
       ++depth;
       folds_.push_back({id, at, depth});
@@ -197,7 +217,7 @@ class Emitter {
       slot = slot.is_zero() ? scaled(d) : slot + scaled(d);
     };
     add(index.offset, a.offset);
-    for (const auto& [var, coef] : a.vars) add(index.coefs[position_[var]], coef);
+    for (const auto& [var, coef] : a.vars) add(var == kDepth ? index.coefs.back() : index.coefs[position_[var]], coef);
     for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, scaled(coef)});
   }
   bool IsRowIndex(const Index& index) const {
@@ -280,6 +300,60 @@ class Emitter {
     return static_cast<uint32_t>(buffers.size() - 1);
   }
 
+  // Contractions: blocks before all others, whose results are read from row buffers.
+
+  void EmitContractions() {
+    for (const auto& [id, at] : contracted_) {
+      const Expr& e = pool_[id];
+      loop::Block block;
+      block.depth = e.size;
+      block.extent = draft_.extents.empty() ? Dim(1) : draft_.extents.back();
+      block.into = static_cast<uint32_t>(draft_.kernel.row_buffers.size());
+      std::vector<Id> factors;
+      for (size_t arg = 0; arg < e.args.size(); ++arg) factors.push_back(Factor(e, arg, at, block));
+      if (!failure_.empty()) return;
+      AddTo(block, Inst{.op = ScalarOp::kReduceDot, .dtype = e.dtype, .args = std::move(factors)});
+      draft_.kernel.row_buffers.push_back({e.dtype, block.extent});
+      product_of_[{id, at}] = block.into;
+      contractions_.push_back(std::move(block));
+    }
+  }
+
+  Id Factor(const Expr& e, size_t arg, CoordsId at, loop::Block& block) {
+    const Expr& operand = pool_[e.args[arg]];
+    const auto place = group_.domain.ArgCoords(pool_, e, arg, at);
+    if (operand.kind != ExprKind::kValue || !place) return Fail("a product of something else than values");
+    const Alias& alias = lowered_.aliases[operand.value];
+    const DType dtype = graph_.type(operand.value).dtype;
+    Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
+    load.index.offset = alias.offset;
+    load.index.coefs.resize(draft_.extents.size() + 1);
+    const Coords& coords = group_.domain.at(*place);
+    for (size_t k = 0; k < coords.size(); ++k) AddAffine(load.index, coords[k], alias.strides[k]);
+    load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
+    const Id raw = AddTo(block, std::move(load));
+    return dtype == e.dtype ? raw : AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = e.dtype, .args = {raw}});
+  }
+
+  Id AddTo(loop::Block& block, Inst inst) {
+    const Id id = static_cast<Id>(draft_.kernel.insts.size());
+    is_row_.push_back(false);
+    is_load_.push_back(inst.op == ScalarOp::kLoad);
+    cost_.push_back(0);
+    block.insts.push_back(id);
+    draft_.kernel.insts.push_back(std::move(inst));
+    return id;
+  }
+
+  Id EmitProduct(const Expr& e, CoordsId at) {
+    const auto product = product_of_.find({static_cast<ExprId>(&e - &pool_[0]), at});
+    if (product == product_of_.end()) return Fail("a product is used before it is made");
+    Inst load{.op = ScalarOp::kLoad, .dtype = e.dtype};
+    load.index = BufferIndex();
+    load.buffer = kRowBuffer + product->second;
+    return Append(std::move(load));
+  }
+
   Id Load(ValueId value, CoordsId at, Id predicate) {
     const Alias& alias = lowered_.aliases[value];
     const DType dtype = graph_.type(value).dtype;
@@ -354,6 +428,7 @@ class Emitter {
       case ExprKind::kRegion: return EmitRegion(e, at, predicate);
       case ExprKind::kGather: return EmitGather(e, at, predicate);
       case ExprKind::kReduce: return EmitTrivialFold(e, at, predicate);
+      case ExprKind::kContract: return EmitProduct(e, at);
     }
     return kNone;
   }
@@ -560,6 +635,9 @@ class Emitter {
   std::vector<size_t> position_;     // Loop position of each variable.
   std::map<std::pair<ExprId, CoordsId>, size_t> depth_;
   std::vector<Fold> folds_;
+  std::vector<std::pair<ExprId, CoordsId>> contracted_;
+  std::vector<loop::Block> contractions_;
+  std::map<std::pair<ExprId, CoordsId>, uint32_t> product_of_;  // The row buffer of each.
   size_t stage_ = 1;
   std::vector<bool> is_row_, is_load_;
   std::vector<unsigned> cost_;

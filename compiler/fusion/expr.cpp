@@ -36,6 +36,15 @@ Coords ApplyMap(const Coords& map, const Coords& at) {
   return result;
 }
 
+Coords ContractionArg(const Expr& e, size_t arg, const Coords& at) {
+  Coords result;
+  for (const Affine& entry : arg == 0 ? e.map : e.right) {
+    Affine& out = result.emplace_back(Affine::Of(entry.offset));
+    for (const auto& [dim, coef] : entry.vars) out.AddScaled(dim == kDepth ? Affine::Var(kDepth) : at[dim], coef);
+  }
+  return result;
+}
+
 ExprPool::ExprPool(const Graph& graph) : graph_(graph), values_(graph.value_count(), kNoExpr) {
   exprs_.reserve(graph.value_count() * 4);
 }
@@ -180,6 +189,16 @@ ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCh
   e.args.insert(e.args.end(), indices.begin(), indices.end());
   e.check = check;
   e.map = std::move(map);
+  return Add(std::move(e));
+}
+
+ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, Dim depth, Coords left_map,
+                          Coords right_map) {
+  Expr e{.kind = ExprKind::kContract, .op = ScalarOp::kReduceDot, .dtype = dtype, .sizes = std::move(sizes)};
+  e.args = {left, right};
+  e.size = std::move(depth);
+  e.map = std::move(left_map);
+  e.right = std::move(right_map);
   return Add(std::move(e));
 }
 

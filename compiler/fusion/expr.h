@@ -15,6 +15,9 @@ using loop::ScalarOp;
 using ExprId = uint32_t;
 inline constexpr ExprId kNoExpr = ~0u;
 
+/// The variable that a contraction sums over: it is no variable of a group.
+inline constexpr uint16_t kDepth = UINT16_MAX;
+
 /// One coordinate: offset + sum(coef * variable) + sum(coef * gathered value). Variables are the
 /// dims of a result inside an Expr's map, and the loop variables of a group elsewhere.
 struct Affine {
@@ -43,6 +46,7 @@ enum class ExprKind : uint8_t {
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
+  kContract, ///< sum over kDepth of args[0] at `map` times args[1] at `right`, of dims and kDepth
 };
 
 /// One tensor-valued expression inside the lowering of a node. f16 and bf16 are computed as f32.
@@ -56,8 +60,9 @@ struct Expr {
   ValueId value = kNoValue;
   double imm_f = 0;
   int64_t imm_i = 0;
-  Dim size, start;
+  Dim size, start;        ///< kContract: `size` steps of kDepth
   Coords map;
+  Coords right;           ///< kContract
   uint32_t axis = 0;
   std::vector<bool> reduced;
   loop::IndexCheck check = loop::IndexCheck::kNone;
@@ -91,6 +96,8 @@ class ExprPool {
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
+  /// Products of elements of two values, added up in `dtype`.
+  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, Dim depth, Coords left_map, Coords right_map);
 
  private:
   ExprId Add(Expr expr);
@@ -99,6 +106,9 @@ class ExprPool {
   std::vector<Expr> exprs_;
   std::vector<ExprId> values_;
 };
+
+/// Coordinates of args[arg] of a contraction from those of its result.
+Coords ContractionArg(const Expr& e, size_t arg, const Coords& at);
 
 /// Coordinates of args[0] of a view, gather or the like, from those of its result.
 Coords ApplyMap(const Coords& map, const Coords& at);

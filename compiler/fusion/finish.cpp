@@ -126,7 +126,7 @@ class Finisher {
       const std::vector<Id>& insts = kernel.blocks[b].insts;
       for (size_t i = insts.size(); i-- > 0;) {
         Inst& inst = kernel.insts[insts[i]];
-        if (inst.op == ScalarOp::kStore) live[insts[i]] = true;
+        if (inst.op == ScalarOp::kStore || inst.op == ScalarOp::kReduceDot) live[insts[i]] = true;
         if (live[insts[i]]) ForEachUse(inst, [&](Id id) { live[id] = true; });
       }
     }
@@ -162,6 +162,7 @@ class Finisher {
     for (Dim& dim : kernel.rows) fn(dim);
     for (loop::Block& block : kernel.blocks) {
       fn(block.extent);
+      fn(block.depth);
       for (Id id : block.insts) {
         Inst& inst = kernel.insts[id];
         fn(inst.size);

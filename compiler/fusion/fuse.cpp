@@ -11,6 +11,7 @@
 #include "compiler/fusion/emit.h"
 #include "compiler/fusion/group.h"
 #include "compiler/loop/bounds.h"
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/ops.h"
 
@@ -108,6 +109,12 @@ class Scheduler {
     TRY_ASSIGN(loop::Kernel kernel, fusion::Finish(std::move(draft), launch.symbols));
     kernel.name = NameOf(group);
     TRY(loop::Verify(kernel));
+    for (const loop::Block& block : kernel.blocks) {
+      if (!block.is_contraction()) continue;
+      const auto contraction = loop::ContractionOf(kernel, block);
+      if (contraction && loop::HasLanes(kernel, *contraction)) continue;
+      return Error(Code::kUnsupported, "the operands of a product lie in memory as no vector reads them");
+    }
     TRY(loop::ProveBounds(kernel));
     return kernel;
   }

@@ -34,7 +34,8 @@ bool IsExpensive(ScalarOp op) {
 void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
   const Expr& e = pool[id];
   if (e.kind == ExprKind::kValue) ++weight.leaves;
-  if (e.kind == ExprKind::kReduce) weight.has_reduce = true;
+  if (e.kind == ExprKind::kReduce || e.kind == ExprKind::kContract) weight.has_reduce = true;
+  weight.is_expensive = weight.is_expensive || e.kind == ExprKind::kContract;
   if (e.kind == ExprKind::kMap) {
     ++weight.ops;
     weight.is_expensive = weight.is_expensive || IsExpensive(e.op);
@@ -219,7 +220,7 @@ class Grouper {
     for (const Leaf& leaf : leaves) {
       AddLoad(group, leaf.value);
       if (graph_.value(leaf.value).def == kNoNode) continue;
-      if (group.domain.HasGathered(leaf.at)) {
+      if (group.domain.NeedsMemory(leaf.at)) {
         AddUnique(external_[lowered_.aliases[leaf.value].root], unit);
         continue;
       }

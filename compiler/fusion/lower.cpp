@@ -7,7 +7,9 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-std::array<const RuleTable*, 4> Tables() { return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules()}; }
+std::array<const RuleTable*, 5> Tables() {
+  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules(), &ContractRules()};
+}
 
 LowerFn FindRule(std::string_view op) {
   for (const RuleTable* table : Tables()) {

@@ -46,6 +46,7 @@ const RuleTable& PointwiseRules();
 const RuleTable& ViewRules();
 const RuleTable& MoveRules();
 const RuleTable& ReduceRules();
+const RuleTable& ContractRules();
 
 /// Every operator that has a rule, sorted.
 std::vector<std::string_view> ListRules();

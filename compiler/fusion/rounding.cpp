@@ -61,6 +61,8 @@ class Finder {
       return;
     }
     const bool is_operation = e.kind == ExprKind::kMap || e.kind == ExprKind::kReduce;
+    // Sums of many products: nobody's last digit is another's.
+    if (e.kind == ExprKind::kContract) counts = false;
     counts |= is_operation && loop::IsDiscrete(e.op, pool_[e.args[0]].dtype, e.dtype);
     for (const ExprId arg : e.args) Visit(arg, counts);
   }

@@ -112,10 +112,11 @@ class CompiledKernel {
     if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }
+  int64_t Tasks(const std::vector<int64_t>& symbols) const { return launch_.Tasks(symbols); }
   int32_t Run(const std::vector<void*>& buffers, const std::vector<int64_t>& symbols, int64_t row_begin,
               int64_t row_end) const {
     if (entry_ == nullptr) return -1;
-    std::vector<uint8_t> scratch(scratch_bytes_.Eval(symbols) + 64);
+    std::vector<uint8_t> scratch(launch_.scratch_bytes.Eval(symbols) + 64);
     void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
     const IngotCallFrame frame = {buffers.data(), symbols.data(), row_begin, row_end, aligned};
     return entry_(&frame);
@@ -123,15 +124,15 @@ class CompiledKernel {
 
  private:
   Status Compile(const loop::Kernel& kernel, const Target& target) {
-    scratch_bytes_ = ScratchBytes(kernel);
     TRY_ASSIGN(const Object object, GenerateObject(kernel, target));
+    launch_ = object.launch;
     TRY_ASSIGN(jit_, Jit::Create());
     TRY(jit_->Add(object));
     TRY_ASSIGN(entry_, jit_->Find(object.symbol));
     return {};
   }
   std::string level_;
-  guards::Dim scratch_bytes_;
+  LaunchShape launch_;
   std::unique_ptr<Jit> jit_;
   IngotKernel entry_ = nullptr;
 };

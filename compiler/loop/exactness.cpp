@@ -35,6 +35,7 @@ std::vector<Exactness> FindExactness(const Kernel& kernel) {
       if (inst.op == ScalarOp::kLoad) Join(value, buffers[inst.buffer]);
       if (inst.op == ScalarOp::kStore) Join(buffers[inst.buffer], value);
     }
+    if (block.is_contraction()) Join(buffers[kernel.params.size() + block.into], values[block.insts.back()]);
   }
   buffers.resize(kernel.params.size());
   return buffers;

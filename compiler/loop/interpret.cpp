@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/loop/interpret.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -56,8 +57,8 @@ bool IsBetter(ScalarOp op, DType t, Scalar candidate, Scalar best) {
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols)
-      : kernel_(kernel), buffers_(buffers), symbols_(symbols) {}
+  Interpreter(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols, Columns columns)
+      : kernel_(kernel), buffers_(buffers), symbols_(symbols), columns_(columns) {}
 
   Status Run(int64_t row_begin, int64_t row_end) {
     TRY(Prepare(row_begin, row_end));
@@ -93,9 +94,10 @@ class Interpreter {
     for (const RowBuffer& b : kernel_.row_buffers) TRY(AddRowBuffer(b));
     for (const Block& block : kernel_.blocks) {
       extents_.push_back(block.is_loop ? block.extent.Eval(symbols_) : 1);
+      depths_.push_back(block.depth.Eval(symbols_));
     }
     for (const Inst& inst : kernel_.insts) indices_.push_back(Flatten(inst.index));
-    vars_.assign(rows_.size() + 1, 0);
+    vars_.assign(rows_.size() + 2, 0);
     values_.assign(kernel_.insts.size(), Scalar());
     accumulators_.assign(kernel_.insts.size(), Accumulator());
     return {};
@@ -123,25 +125,51 @@ class Interpreter {
     return flat;
   }
 
+  int64_t& J() { return vars_[rows_.size()]; }
+
+  /// What a contraction leaves in its row buffer.
+  Status Contract(size_t number) {
+    const Block& block = kernel_.blocks[number];
+    const Id dot = block.insts.back();
+    const DType dtype = kernel_.insts[dot].dtype;
+    std::vector<char>& into = scratch_[block.into];
+    const auto size = static_cast<int64_t>(guards::SizeOf(dtype));
+    for (int64_t j = columns_.first; j < std::min(columns_.second, extents_[number]); ++j) {
+      J() = j;
+      accumulators_[dot] = {Identity(ScalarOp::kReduceSum, dtype), 0, 0, true};
+      for (vars_.back() = 0; vars_.back() < depths_[number]; ++vars_.back()) {
+        for (Id id : block.insts) TRY(RunInst(id));
+      }
+      WriteElement(into.data() + j * size, dtype, Total(dot));
+    }
+    vars_.back() = 0;
+    return {};
+  }
+
+  Scalar Total(Id id) {
+    Accumulator& acc = accumulators_[id];
+    if (!std::isnan(acc.errors)) acc.value.f += acc.errors;
+    const DType type = kernel_.insts[id].dtype;
+    const bool is_arg = TraitsOf(kernel_.insts[id].op).cls == OpClass::kReduceArg;
+    return is_arg ? Scalar{0, acc.at} : CastScalar(acc.value, type, type);
+  }
+
   Status RunBlock(size_t number) {
     const Block& block = kernel_.blocks[number];
+    if (block.is_contraction()) return Contract(number);
     for (Id id : block.insts) {
       const Inst& inst = kernel_.insts[id];
       if (!IsReduce(inst.op)) continue;
       const DType from = kernel_.insts[inst.args[0]].dtype;
       accumulators_[id] = {Identity(inst.op, from), 0, 0, true};
     }
-    for (int64_t j = 0; j < extents_[number]; ++j) {
-      vars_.back() = j;
+    const auto [first, end] = block.is_loop ? columns_ : Columns{0, 1};
+    for (int64_t j = first; j < std::min(end, extents_[number]); ++j) {
+      J() = j;
       for (Id id : block.insts) TRY(RunInst(id));
     }
     for (Id id : block.insts) {
-      if (!IsReduce(kernel_.insts[id].op)) continue;
-      Accumulator& acc = accumulators_[id];
-      if (!std::isnan(acc.errors)) acc.value.f += acc.errors;
-      const DType type = kernel_.insts[id].dtype;
-      const bool is_arg = TraitsOf(kernel_.insts[id].op).cls == OpClass::kReduceArg;
-      values_[id] = is_arg ? Scalar{0, acc.at} : CastScalar(acc.value, type, type);
+      if (IsReduce(kernel_.insts[id].op)) values_[id] = Total(id);
     }
     return {};
   }
@@ -195,7 +223,8 @@ class Interpreter {
       case OpClass::kCast: return RunCast(id, inst);
       case OpClass::kReduce:
       case OpClass::kReduceBool:
-      case OpClass::kReduceArg: Combine(id, inst); return {};
+      case OpClass::kReduceArg:
+      case OpClass::kReduceDot: Combine(id, inst); return {};
       default: break;
     }
     Scalar args[3];
@@ -223,22 +252,27 @@ class Interpreter {
     constexpr ScalarOp kSteps[] = {ScalarOp::kAdd, ScalarOp::kMul, ScalarOp::kMax, ScalarOp::kMin,
                                    ScalarOp::kOr,  ScalarOp::kAnd, ScalarOp::kMax};
     Accumulator& acc = accumulators_[id];
-    const Scalar next = values_[inst.args[0]];
+    Scalar next = values_[inst.args[0]];
     const DType from = kernel_.insts[inst.args[0]].dtype;
     if (TraitsOf(inst.op).cls == OpClass::kReduceArg) {
       if (acc.is_empty || IsBetter(inst.op, from, next, acc.value)) {
         acc.value = next;
-        acc.at = vars_.back();
+        acc.at = J();
       }
       acc.is_empty = false;
       return;
     }
     if (inst.op == ScalarOp::kReduceMaxNumber && std::isnan(next.f)) return;
-    const size_t step = static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
     const DType type = from == DType::kF32 ? DType::kF64 : from;
+    const bool is_dot = inst.op == ScalarOp::kReduceDot;
+    if (is_dot) {
+      const Scalar factors[] = {next, values_[inst.args[1]]};
+      next = EvalScalar(ScalarOp::kMul, type, factors);
+    }
+    const size_t step = is_dot ? 0 : static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
     const Scalar args[] = {acc.value, next};
     const Scalar combined = EvalScalar(kSteps[step], type, args);
-    if (inst.op == ScalarOp::kReduceSum) {
+    if (is_dot || inst.op == ScalarOp::kReduceSum) {
       const double rest = combined.f - acc.value.f;
       acc.errors += (acc.value.f - (combined.f - rest)) + (next.f - rest);
     }
@@ -248,11 +282,12 @@ class Interpreter {
   const Kernel& kernel_;
   std::span<void* const> buffers_;
   std::span<const int64_t> symbols_;
-  std::vector<int64_t> rows_, elements_, extents_;
+  const Columns columns_;
+  std::vector<int64_t> rows_, elements_, extents_, depths_;
   std::vector<FlatIndex> indices_;
   std::vector<std::vector<char>> scratch_;
   int64_t scratch_bytes_left_ = kScratchBytesMax;
-  std::vector<int64_t> vars_;  // Row variables, then j.
+  std::vector<int64_t> vars_;  // Row variables, then j, then k.
   std::vector<Scalar> values_;
   std::vector<Accumulator> accumulators_;
 };
@@ -260,8 +295,8 @@ class Interpreter {
 }  // namespace
 
 Status Interpret(const Kernel& kernel, std::span<void* const> buffers, std::span<const int64_t> symbols,
-                 int64_t row_begin, int64_t row_end) {
-  return Interpreter(kernel, buffers, symbols).Run(row_begin, row_end);
+                 int64_t row_begin, int64_t row_end, Columns columns) {
+  return Interpreter(kernel, buffers, symbols, columns).Run(row_begin, row_end);
 }
 
 }  // namespace ingot::compiler::loop

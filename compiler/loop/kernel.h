@@ -78,6 +78,8 @@ enum class ScalarOp : uint8_t {
   kReduceMaxNumber,              ///< the greatest that is not NaN; -inf where all are
   kReduceArgMax,
   kReduceArgMin,  ///< i64 index of the first extreme; NaN wins as in torch
+  /// Sum of a * b over k: the end of a contraction (Block::into).
+  kReduceDot,
 };
 
 /// A position in the kernel's value list.
@@ -85,10 +87,10 @@ using Id = uint32_t;
 inline constexpr Id kNone = ~0u;
 
 /// offset + sum(coef[k] * loop var k) + sum(coef * loaded value): an element offset into a buffer
-/// (not bytes), or the value of kIndex. Loop vars are the row dims i0.. then the vector var j.
+/// (not bytes), or the value of kIndex. Loop vars are the row dims i0.., then j, and in a contraction k.
 struct Index {
   Dim offset;
-  Dims coefs;                         ///< one for each row dim, then one for j
+  Dims coefs;                         ///< one for each row dim, then one for j; in a contraction then one for k
   struct Gathered {
     Id value;
     Dim coef;
@@ -124,10 +126,18 @@ struct Inst {
 /// Blocks of a row run in order; an instruction may use results of its own block, of earlier
 /// scalar blocks, and row scalars reduced by earlier loops. Elementwise results of an earlier
 /// loop cross over only through a row buffer or an output buffer.
+///
+/// A loop with `into` is a contraction: for each j the instructions run for k in [0, depth), and the
+/// last of them, a kReduceDot, ends up at [j] of that row buffer. Its operands are loads, casts and
+/// what else says how elements are decoded.
 struct Block {
   bool is_loop = true;
   Dim extent;
   std::vector<Id> insts;
+  Dim depth = {};        ///< extent of k, contractions only
+  uint32_t into = kNone; ///< row buffer (a position in Kernel::row_buffers) that a contraction fills
+
+  bool is_contraction() const { return into != kNone; }
 };
 
 enum class ParamMode : uint8_t { kIn, kOut, kInOut };

@@ -68,13 +68,14 @@ constexpr OpTraits kOps[] = {
     {ScalarOp::kReduceMaxNumber, "reduce_max_number", 1, OpClass::kReduce},
     {ScalarOp::kReduceArgMax, "reduce_argmax", 1, OpClass::kReduceArg, Digits::kDiscrete},
     {ScalarOp::kReduceArgMin, "reduce_argmin", 1, OpClass::kReduceArg, Digits::kDiscrete},
+    {ScalarOp::kReduceDot, "reduce_dot", 2, OpClass::kReduceDot, Digits::kRounded},
 };
 
 constexpr bool InEnumOrder() {
   for (size_t i = 0; i < std::size(kOps); ++i) {
     if (static_cast<size_t>(kOps[i].op) != i) return false;
   }
-  return std::size(kOps) == static_cast<size_t>(ScalarOp::kReduceArgMin) + 1;
+  return std::size(kOps) == static_cast<size_t>(ScalarOp::kReduceDot) + 1;
 }
 static_assert(InEnumOrder());
 

@@ -25,6 +25,7 @@ enum class OpClass : uint8_t {
   kReduce,      ///< As kArith.
   kReduceBool,
   kReduceArg,   ///< i64 result.
+  kReduceDot,   ///< As kArith: two operands of the result's type.
 };
 
 /// How an operation on floats treats digits (integers are exact and nothing is close to them).

@@ -169,6 +169,15 @@ class Parser {
     Block block;
     if (Accept("row")) {
       block.is_loop = false;
+    } else if (Accept("contract")) {
+      TRY(Expect("["));
+      TRY_ASSIGN(block.extent, DimUntil(","));
+      TRY(Expect(","));
+      TRY_ASSIGN(block.depth, DimUntil("]"));
+      TRY(Expect("]"));
+      TRY(Expect("into"));
+      TRY_ASSIGN(block.into, Number("b"));
+      if (block.into >= kernel_.row_buffers.size()) return Fail("a row buffer that is declared above");
     } else {
       TRY(Expect("loop"));
       TRY(Expect("["));
@@ -176,6 +185,7 @@ class Parser {
       TRY(Expect("]"));
     }
     TRY(Expect("{"));
+    in_contraction_ = block.is_contraction();
     while (!Accept("}")) {
       const Id id = static_cast<Id>(kernel_.insts.size());
       TRY_ASSIGN(Inst inst, ParseInst(id));
@@ -284,7 +294,7 @@ class Parser {
   }
 
   Status ParseIndex(Index& index) {
-    index.coefs.assign(kernel_.rows.size() + 1, Dim());
+    index.coefs.assign(kernel_.rows.size() + (in_contraction_ ? 2 : 1), Dim());
     TRY(Expect("["));
     do {
       TRY(ParseTerm(index));
@@ -292,7 +302,7 @@ class Parser {
     return Expect("]");
   }
 
-  /// [coef '*'] ('i'N | 'j' | '%'N), or a coefficient alone, which is the offset.
+  /// [coef '*'] ('i'N | 'j' | 'k' | '%'N), or a coefficient alone, which is the offset.
   Status ParseTerm(Index& index) {
     SkipSpace();
     Dim coef = 1;
@@ -310,8 +320,13 @@ class Parser {
       }
       SkipSpace();
     }
+    const size_t j = kernel_.rows.size();
     if (Accept("j")) {
-      index.coefs.back() = index.coefs.back() + coef;
+      index.coefs[j] = index.coefs[j] + coef;
+      return {};
+    }
+    if (in_contraction_ && Accept("k")) {
+      index.coefs[j + 1] = index.coefs[j + 1] + coef;
       return {};
     }
     if (at_ < text_.size() && text_[at_] == '%') {
@@ -327,6 +342,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  bool in_contraction_ = false;  // The block that is being read is one: indices have k.
   Kernel kernel_;
 };
 

@@ -40,7 +40,9 @@ class Printer {
   std::back_insert_iterator<std::string> Out() { return std::back_inserter(text_); }
 
   void PrintBlock(const Block& block) {
-    if (block.is_loop) {
+    if (block.is_contraction()) {
+      fmt::format_to(Out(), "  contract [{}, {}] into b{} {{\n", block.extent.ToText(), block.depth.ToText(), block.into);
+    } else if (block.is_loop) {
       fmt::format_to(Out(), "  loop [{}] {{\n", block.extent.ToText());
     } else {
       text_ += "  row {\n";
@@ -131,7 +133,7 @@ class Printer {
       if (k < kernel_.rows.size()) {
         fmt::format_to(Out(), "i{}", k);
       } else {
-        text_ += 'j';
+        text_ += k == kernel_.rows.size() ? 'j' : 'k';
       }
     }
     for (const Index::Gathered& g : index.gathered) {

@@ -14,7 +14,10 @@ Kernel Substitute(Kernel kernel, std::span<const Dim> by) {
   for (Param& param : kernel.params) substitute(param.elements);
   for (RowBuffer& buffer : kernel.row_buffers) substitute(buffer.extent);
   for (Dim& extent : kernel.rows) substitute(extent);
-  for (Block& block : kernel.blocks) substitute(block.extent);
+  for (Block& block : kernel.blocks) {
+    substitute(block.extent);
+    substitute(block.depth);
+  }
   for (Inst& inst : kernel.insts) {
     substitute(inst.size);
     substitute(inst.check_dim);

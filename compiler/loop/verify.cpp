@@ -24,6 +24,7 @@ class Verifier {
     size_t seen = 0;
     for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
       TRY(CheckDim(Current().extent));
+      TRY(CheckContraction());
       for (Id id : Current().insts) {
         at_ = id;
         if (id >= kernel_.insts.size()) return Fail("block names an instruction that is not there");
@@ -55,6 +56,24 @@ class Verifier {
     return Fail("complex buffers are not supported");
   }
 
+  /// Only what code is made for: no memory is written but `into`, nothing is folded but by the last instruction.
+  Status CheckContraction() {
+    const Block& block = Current();
+    at_ = kNone;
+    if (!block.is_contraction()) return Require(block.depth.is_zero(), "a depth outside a contraction");
+    TRY(CheckDim(block.depth));
+    if (!block.is_loop) return Fail("a contraction is a loop");
+    if (block.into >= kernel_.row_buffers.size()) return Fail("a contraction into a row buffer that is not there");
+    if (block.insts.empty() || block.insts.back() >= kernel_.insts.size()) return Fail("a contraction of nothing");
+    const RowBuffer& into = kernel_.row_buffers[block.into];
+    const Inst& last = kernel_.insts[block.insts.back()];
+    if (last.op != ScalarOp::kReduceDot) return Fail("a contraction ends with reduce_dot");
+    if (into.dtype != last.dtype || !(into.extent == block.extent)) {
+      return Fail("the row buffer of a contraction has its extent and type");
+    }
+    return {};
+  }
+
   /// Own block, an earlier row block, or a reduction of an earlier loop.
   Status CheckUse(Id id) const {
     if (id >= kernel_.insts.size() || home_[id] == kNone) return Fail("operand is not yet defined");
@@ -64,6 +83,7 @@ class Verifier {
       if (is_reduce) return Fail("reduction is used before its loop ends");
       return {};
     }
+    if (kernel_.blocks[home_[id]].is_contraction()) return Fail("operand is part of a contraction");
     if (kernel_.blocks[home_[id]].is_loop && !is_reduce) {
       return Fail("operand is an elementwise result of another loop");
     }
@@ -72,7 +92,7 @@ class Verifier {
   DType TypeOf(Id id) const { return kernel_.insts[id].dtype; }
 
   Status CheckIndex(const Index& index) const {
-    if (index.coefs.size() != kernel_.rows.size() + 1) {
+    if (index.coefs.size() != kernel_.rows.size() + (Current().is_contraction() ? 2 : 1)) {
       return Fail("index has another number of coefficients than there are loop variables");
     }
     TRY(CheckDim(index.offset));
@@ -100,6 +120,15 @@ class Verifier {
     TRY(CheckDim(inst.check_dim));
     if (traits.cls >= OpClass::kReduce && !Current().is_loop) {
       return Fail("reduction outside a loop");
+    }
+    const bool is_dot = traits.cls == OpClass::kReduceDot;
+    if (Current().is_contraction()) {
+      if (traits.cls == OpClass::kStore) return Fail("a store in a contraction");
+      if (is_dot != (at_ == Current().insts.back()) || (IsReduce(inst.op) && !is_dot)) {
+        return Fail("a contraction folds by its last instruction");
+      }
+    } else if (is_dot) {
+      return Fail("reduce_dot outside a contraction");
     }
     switch (traits.cls) {
       case OpClass::kConst:
@@ -163,6 +192,7 @@ class Verifier {
         return Require(a == DType::kBool && TypeOf(inst.args[1]) == t,
                        "select of a bool and two values of the result's type");
       case OpClass::kReduceBool: return Require(t == DType::kBool && a == t, "any and all reduce bool");
+      case OpClass::kReduceDot: return Require(IsComputeType(t) && a == t, "products of one computing type");
       case OpClass::kReduceArg: return Require(t == DType::kI64 && IsComputeType(a), "argmax gives the i64 index");
       default: return Fail("unknown operation class");
     }

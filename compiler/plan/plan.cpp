@@ -127,13 +127,13 @@ class Planner {
       spec->symbol = objects_[i].symbol;
       spec->digest_low = digest.low;
       spec->digest_high = digest.high;
-      spec->rows = DimAt(guards::Product(kernel.rows));
-      spec->scratch_bytes = DimAt(ScratchBytes(kernel));
-      Dim elements(0);
-      for (const loop::Block& block : kernel.blocks) {
-        elements = elements + (block.is_loop ? block.extent : Dim(1));
+      const LaunchShape& launch = objects_[i].launch;
+      spec->rows = DimAt(launch.tasks);
+      for (const LaunchShape::Tiled& tiled : launch.tiled) {
+        spec->tiled.emplace_back(DimAt(tiled.extent), static_cast<uint32_t>(tiled.tile));
       }
-      spec->row_elements = DimAt(elements);
+      spec->scratch_bytes = DimAt(launch.scratch_bytes);
+      spec->row_elements = DimAt(launch.task_elements);
       if (i < fused_.deciding.size()) spec->deciding = fused_.deciding[i];
       plan_.kernels.push_back(std::move(spec));
     }
