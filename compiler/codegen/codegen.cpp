@@ -83,13 +83,18 @@ Result<LaunchShape> LaunchOf(const loop::Kernel& kernel, const Target& target) {
     rows = rows.first(rows.size() - 1);
   }
   shape.tasks = guards::Product(rows);
+  // Products work on what is in the cache once the first rows have been there.
+  constexpr int64_t kRowsOfOnePass = 8;
+  const bool is_known = is_tiled && !kernel.rows.empty() && kernel.rows.back().is_const();
+  const int64_t height = is_known ? std::min(schedule.row_tile, kernel.rows.back().const_value()) : schedule.row_tile;
+  const int64_t passes = (height + kRowsOfOnePass - 1) / kRowsOfOnePass;
   for (const loop::Block& block : kernel.blocks) {
     const Dim columns = is_tiled && schedule.column_tile != 0 ? Dim(schedule.column_tile) : block.extent;
     if (is_tiled && schedule.column_tile != 0 && block.is_loop && shape.tiled.size() < (kernel.rows.empty() ? 1 : 2)) {
       shape.tiled.push_back({block.extent, schedule.column_tile});
     }
     const Dim elements = block.is_loop ? columns : Dim(1);
-    shape.task_elements = shape.task_elements + (block.is_contraction() ? elements * block.depth : elements);
+    shape.task_elements = shape.task_elements + (block.is_contraction() ? elements * block.depth * Dim(passes) : elements);
   }
   return shape;
 }

@@ -119,7 +119,9 @@ class KernelLowering {
   Value* CeilDiv(Value* value, int64_t by);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
-  Status LowerRowsOfTask(std::span<const loop::Block> blocks);
+  Status LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later);
+  Value* ScalarSlot(loop::Id id, Value* row);
+  std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
   Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                             Value* end_k);
@@ -129,8 +131,8 @@ class KernelLowering {
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Lines(const loop::Inst& load, Value* base, Value* first, Value* end, unsigned count,
-                            const guards::Dim& coef);
-  const guards::Dim& RowCoef(const loop::Index& index) const;
+                            Value* step);
+  std::vector<Value*> LinesOfRows(const Contract& c, Value* row);
   void StoreSums(const Contract& c, Value* sums, Value* row, unsigned copy, Value* column, unsigned ahead,
                  Value* first_k);
 
@@ -177,6 +179,7 @@ class KernelLowering {
   Value* first_column_ = nullptr;
   Value* end_column_ = nullptr;       ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
+  std::map<loop::Id, Value*> scalar_slots_;
 
   // Of the loop being lowered.
   std::vector<bool> varying_;

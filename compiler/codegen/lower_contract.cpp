@@ -105,15 +105,52 @@ Status KernelLowering::LowerTask() {
     }
     size_t end = b;
     while (end < kernel_.blocks.size() && !kernel_.blocks[end].is_contraction()) ++end;
-    TRY(LowerRowsOfTask(std::span(kernel_.blocks).subspan(b, end - b)));
+    const std::span all(kernel_.blocks);
+    TRY(LowerRowsOfTask(all.subspan(b, end - b), all.subspan(end)));
     b = end;
   }
   return {};
 }
 
-/// Blocks between contractions, row by row.
-Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks) {
+/// Where a scalar of a row waits for blocks behind the next contraction: one place for each row of a task.
+Value* KernelLowering::ScalarSlot(Id id, Value* row) {
+  llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
+  Value*& slots = scalar_slots_[id];
+  if (slots == nullptr) {
+    slots = prologue_.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(schedule_.row_tile)));
+  }
+  return code_.CreateGEP(memory, slots, {code_.CreateSub(row, first_row_)});
+}
+
+/// Scalars that `blocks` use and others have made.
+std::vector<Id> KernelLowering::ScalarsFromOutside(std::span<const loop::Block> blocks) const {
+  std::vector<bool> own(kernel_.insts.size());
+  for (const loop::Block& block : blocks) {
+    for (const Id id : block.insts) own[id] = true;
+  }
+  std::vector<Id> found;
+  const auto use = [&](Id id) {
+    if (id != loop::kNone && !own[id] && std::ranges::find(found, id) == found.end()) found.push_back(id);
+  };
+  for (const loop::Block& block : blocks) {
+    for (const Id id : block.insts) {
+      for (const Id arg : At(id).args) use(arg);
+      use(At(id).predicate);
+      for (const loop::Index::Gathered& g : At(id).index.gathered) use(g.value);
+    }
+  }
+  return found;
+}
+
+/// Blocks between contractions, row by row; `later`: all blocks behind them.
+Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later) {
   Accumulators none;
+  const std::vector<Id> taken = ScalarsFromOutside(blocks);
+  const std::vector<Id> needed_later = ScalarsFromOutside(later);
+  const auto is_made_here = [&](Id id) {
+    return std::ranges::any_of(blocks,
+                               [&](const loop::Block& b) { return std::ranges::find(b.insts, id) != b.insts.end(); });
+  };
   return CountUp(first_row_, end_row_, 1, none, [&](Value* row, Accumulators&) -> Status {
     if (!row_vars_.empty()) row_vars_.back() = row;
     // Row buffers are addressed by j, of which a task has its own part.
@@ -124,6 +161,10 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks) {
       const size_t number = kernel_.params.size() + b;
       buffers_[number] = code_.CreateGEP(code_.MemoryTypeOf(kernel_.row_buffers[b].dtype), task_buffers_[number], {at});
     }
+    for (const Id id : taken) {
+      llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
+      scalars_[id] = FromMemory(code_.CreateLoad(memory, ScalarSlot(id, row)), At(id).dtype);
+    }
     for (const loop::Block& block : blocks) {
       if (block.is_loop) {
         TRY(LowerLoop(block, first_column_, end_column_));
@@ -131,12 +172,17 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks) {
       }
       for (const Id id : block.insts) TRY(EmitScalar(id));
     }
+    for (const Id id : needed_later) {
+      if (is_made_here(id)) code_.CreateStore(ToMemory(scalars_[id], At(id).dtype), ScalarSlot(id, row));
+    }
     return {};
   });
 }
 
 /// As CheckedVector, for `count` elements.
 Value* KernelLowering::CheckedLanes(const Inst& load, Value* at, unsigned count, Value* mask) {
+  // Row buffers lie elsewhere for each row of a task.
+  if (IsRowBuffer(load)) return at;
   if (count == 1) return Checked(load, at);
   const unsigned saved = std::exchange(lanes_, count);
   at = CheckedVector(load, at, mask);
@@ -209,7 +255,7 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
     }
     return code_.CreateGEP(code_.MemoryTypeOf(load.dtype), Buffer(load.buffer), {at});
   };
-  c.left_at = base(c.left);
+  c.left_at = IsRowBuffer(c.left) ? task_buffers_[c.left.buffer] : base(c.left);
   c.right_at = base(c.right);
   c.into = task_buffers_[number];
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
@@ -236,7 +282,7 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
 
 /// Addresses of the elements at k = 0 of `count` rows (or columns) from `first` on; those behind the last are the last.
 std::vector<Value*> KernelLowering::Lines(const Inst& load, Value* base, Value* first, Value* end, unsigned count,
-                                          const guards::Dim& coef) {
+                                          Value* step) {
   std::vector<Value*> lines;
   for (unsigned i = 0; i < count; ++i) {
     Value* at = first;
@@ -244,15 +290,22 @@ std::vector<Value*> KernelLowering::Lines(const Inst& load, Value* base, Value* 
       at = code_.CreateAdd(first, code_.I64(i));
       at = code_.Binary(llvm::Intrinsic::smin, at, code_.CreateSub(end, code_.I64(1)));
     }
-    Value* offset = code_.CreateMul(at, Evaluate(coef));
+    Value* offset = code_.CreateMul(at, step);
     lines.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), base, {offset}));
   }
   return lines;
 }
 
-const guards::Dim& KernelLowering::RowCoef(const loop::Index& index) const {
-  static const guards::Dim kZero;
-  return kernel_.rows.empty() ? kZero : index.coefs[kernel_.rows.size() - 1];
+/// The left operand's lines of the rows from `row` on.
+std::vector<Value*> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
+  if (IsRowBuffer(c.left)) {
+    const auto number = static_cast<uint32_t>(c.left.buffer - kernel_.params.size());
+    Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
+    Value* here = code_.CreateSub(row, first_row_);
+    return Lines(c.left, c.left_at, here, code_.CreateSub(end_row_, first_row_), c.tile.rows, stride);
+  }
+  const guards::Dim coef = kernel_.rows.empty() ? guards::Dim() : c.left.index.coefs[kernel_.rows.size() - 1];
+  return Lines(c.left, c.left_at, row, end_row_, c.tile.rows, Evaluate(coef));
 }
 
 /// Adds what earlier rounds of k left there, and stores.
@@ -275,9 +328,9 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, unsig
 Status KernelLowering::ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column,
                                           Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, columns = c.tile.columns;
-  const std::vector<Value*> left = Lines(c.left, c.left_at, row, end_row_, rows, RowCoef(c.left.index));
+  const std::vector<Value*> left = LinesOfRows(c, row);
   const std::vector<Value*> right =
-      Lines(c.right, c.right_at, column, end_column, columns, c.right.index.coefs[kernel_.rows.size()]);
+      Lines(c.right, c.right_at, column, end_column, columns, Evaluate(c.right.index.coefs[kernel_.rows.size()]));
   llvm::Type* vector = code_.TypeOf(c.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * columns, llvm::Constant::getNullValue(vector));
@@ -342,7 +395,7 @@ Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value
                                             Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t j = kernel_.rows.size();
-  const std::vector<Value*> left = Lines(c.left, c.left_at, row, end_row_, rows, RowCoef(c.left.index));
+  const std::vector<Value*> left = LinesOfRows(c, row);
   llvm::Type* right_type = code_.MemoryTypeOf(c.right.dtype);
   Value* right = code_.CreateGEP(right_type, c.right_at, {column});
   llvm::Type* vector = code_.TypeOf(c.sum, c.lanes);

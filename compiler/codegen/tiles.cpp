@@ -21,6 +21,9 @@ namespace {
 constexpr int64_t kDepthBytes = 4096;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
+// Of row buffers that hold all columns of each row of a task.
+constexpr int64_t kBufferBytes = 256 << 10;
+constexpr int64_t kTypicalColumns = 1024;
 constexpr int64_t kColumnTile = 48;
 // Of few rows: columns that are read once, from memory.
 constexpr int64_t kColumnTileOfFewRows = 32;
@@ -46,19 +49,11 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   if (along_depth) {
     tile.lanes = Lanes::kDepth;
     tile.depth = kDepthBytes / static_cast<int64_t>(SizeOf(right.dtype));
-    if (rows == 1) {
-      tile.rows = 1;
-      tile.columns = 8;
-    } else if (rows == 2) {
-      tile.rows = 2;
-      tile.columns = is_wide ? 8 : 4;
-    } else if (rows == 3) {
-      tile.rows = 3;
-      tile.columns = is_wide ? 8 : 4;
-    } else {
-      tile.rows = is_wide ? 6 : 3;
-      tile.columns = 4;
-    }
+    // As many sums as there are registers, less one row of factors and one more.
+    tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, rows == 5 ? 5 : 4));
+    if (!is_wide) tile.rows = std::min(tile.rows, 3U);
+    constexpr unsigned kColumns[] = {0, 8, 8, 8, 6, 5};
+    tile.columns = is_wide || tile.rows == 1 ? kColumns[tile.rows] : 4;
   } else {
     tile.lanes = Lanes::kColumns;
     tile.columns = is_wide ? 4 : 2;
@@ -101,6 +96,14 @@ loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit) {
     int64_t columns = is_few ? kColumnTileOfFewRows : kColumnTile;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
+  } else {
+    int64_t row_bytes = 0;
+    for (const loop::RowBuffer& buffer : kernel.row_buffers) {
+      const int64_t extent = buffer.extent.is_const() ? buffer.extent.const_value() : kTypicalColumns;
+      row_bytes += extent * static_cast<int64_t>(SizeOf(buffer.dtype));
+    }
+    const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
+    schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
   }
   return schedule;
 }

@@ -26,4 +26,7 @@ Result<Draft> EmitGroup(const Lowered& lowered, Group& group);
 /// first use; `symbols` receives the value of each over the graph's symbols.
 Result<loop::Kernel> Finish(Draft draft, Dims& symbols);
 
+/// Renumbers the symbols of a kernel over a graph's symbols by first use; `symbols` receives the value of each.
+void NumberSymbols(loop::Kernel& kernel, Dims& symbols);
+
 }  // namespace ingot::compiler::fusion

@@ -22,6 +22,57 @@ bool HasIndex(const Inst& inst) {
   return inst.op == ScalarOp::kIndex || inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore;
 }
 
+/// Gives the symbols of a kernel their numbers.
+class Numbering {
+ public:
+  Numbering(Kernel& kernel, Dims& symbols) : kernel_(kernel), symbols_(symbols) {}
+
+  void Run() {
+    symbols_.clear();
+    ForEachDim([&](const Dim& dim) { Note(dim); });
+    if (symbols_.empty()) return;
+    Dims by;
+    for (Id number : number_) by.push_back(number == kNone ? Dim() : Dim::Symbol(uint16_t(number)));
+    ForEachDim([&](Dim& dim) {
+      if (!dim.is_const()) dim = dim.Substitute(by);
+    });
+    kernel_.symbol_count = static_cast<uint16_t>(symbols_.size());
+  }
+
+ private:
+  void Note(const Dim& dim) {
+    for (const Dim::Term& term : dim.terms()) {
+      for (uint16_t symbol : term.symbols) {
+        if (symbol >= number_.size()) number_.resize(symbol + 1, kNone);
+        if (number_[symbol] != kNone) continue;
+        number_[symbol] = static_cast<Id>(symbols_.size());
+        symbols_.push_back(Dim::Symbol(symbol));
+      }
+    }
+  }
+  void ForEachDim(auto&& fn) {
+    for (Dim& dim : kernel_.rows) fn(dim);
+    for (loop::Block& block : kernel_.blocks) {
+      fn(block.extent);
+      fn(block.depth);
+      for (Id id : block.insts) {
+        Inst& inst = kernel_.insts[id];
+        fn(inst.size);
+        fn(inst.check_dim);
+        fn(inst.index.offset);
+        for (Dim& dim : inst.index.coefs) fn(dim);
+        for (Index::Gathered& g : inst.index.gathered) fn(g.coef);
+      }
+    }
+    for (loop::Param& param : kernel_.params) fn(param.elements);
+    for (loop::RowBuffer& buffer : kernel_.row_buffers) fn(buffer.extent);
+  }
+
+  Kernel& kernel_;
+  Dims& symbols_;
+  std::vector<Id> number_;
+};
+
 class Finisher {
  public:
   Finisher(Draft draft, Dims& symbols) : draft_(std::move(draft)), symbols_(symbols) {}
@@ -40,8 +91,9 @@ class Finisher {
     }
     if (!draft_.has_reduced && InnerVars() == 1 && draft_.kernel.row_buffers.empty()) ShapeInner();
     SetLoops();
+    AddSharedRow();
     DropUnused();
-    RenumberSymbols();
+    NumberSymbols(draft_.kernel, symbols_);
     return std::move(draft_.kernel);
   }
 
@@ -112,6 +164,24 @@ class Finisher {
     }
   }
 
+  /// Rows of a product share its right operand along the last row dim; where there is none, one of 1 is added.
+  void AddSharedRow() {
+    Kernel& kernel = draft_.kernel;
+    const size_t rows = kernel.rows.size();
+    const auto depends = [&](const loop::Block& block) {
+      if (!block.is_contraction() || rows == 0) return false;
+      const Inst& dot = kernel.insts[block.insts.back()];
+      const Inst& factor = kernel.insts[dot.args[1]];
+      const Inst& load = factor.op == ScalarOp::kLoad ? factor : kernel.insts[factor.args[0]];
+      return !load.index.coefs[rows - 1].is_zero();
+    };
+    if (!std::ranges::any_of(kernel.blocks, depends)) return;
+    kernel.rows.emplace_back(1);
+    for (Inst& inst : kernel.insts) {
+      if (HasIndex(inst)) inst.index.coefs.insert(inst.index.coefs.begin() + static_cast<ptrdiff_t>(rows), Dim());
+    }
+  }
+
   static void ForEachUse(Inst& inst, auto&& fn) {
     for (Id& arg : inst.args) fn(arg);
     for (Index::Gathered& g : inst.index.gathered) fn(g.value);
@@ -147,52 +217,13 @@ class Finisher {
     std::erase_if(kernel.blocks, [](const loop::Block& b) { return b.insts.empty(); });
   }
 
-  void Note(const Dim& dim) {
-    for (const Dim::Term& term : dim.terms()) {
-      for (uint16_t symbol : term.symbols) {
-        if (symbol >= number_.size()) number_.resize(symbol + 1, kNone);
-        if (number_[symbol] != kNone) continue;
-        number_[symbol] = static_cast<Id>(symbols_.size());
-        symbols_.push_back(Dim::Symbol(symbol));
-      }
-    }
-  }
-  void ForEachDim(auto&& fn) {
-    Kernel& kernel = draft_.kernel;
-    for (Dim& dim : kernel.rows) fn(dim);
-    for (loop::Block& block : kernel.blocks) {
-      fn(block.extent);
-      fn(block.depth);
-      for (Id id : block.insts) {
-        Inst& inst = kernel.insts[id];
-        fn(inst.size);
-        fn(inst.check_dim);
-        fn(inst.index.offset);
-        for (Dim& dim : inst.index.coefs) fn(dim);
-        for (Index::Gathered& g : inst.index.gathered) fn(g.coef);
-      }
-    }
-    for (loop::Param& param : kernel.params) fn(param.elements);
-    for (loop::RowBuffer& buffer : kernel.row_buffers) fn(buffer.extent);
-  }
-  void RenumberSymbols() {
-    symbols_.clear();
-    ForEachDim([&](const Dim& dim) { Note(dim); });
-    if (symbols_.empty()) return;
-    Dims by;
-    for (Id number : number_) by.push_back(number == kNone ? Dim() : Dim::Symbol(uint16_t(number)));
-    ForEachDim([&](Dim& dim) {
-      if (!dim.is_const()) dim = dim.Substitute(by);
-    });
-    draft_.kernel.symbol_count = static_cast<uint16_t>(symbols_.size());
-  }
-
   Draft draft_;
   Dims& symbols_;
-  std::vector<Id> number_;
 };
 
 }  // namespace
+
+void NumberSymbols(Kernel& kernel, Dims& symbols) { Numbering(kernel, symbols).Run(); }
 
 Result<Kernel> Finish(Draft draft, Dims& symbols) { return Finisher(std::move(draft), symbols).Run(); }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/fusion/attention.h"
 #include "compiler/fusion/emit.h"
 #include "compiler/fusion/group.h"
 #include "compiler/loop/bounds.h"
@@ -47,10 +48,11 @@ class Scheduler {
       Need(write.target);
     }
     AddUnusedChecks();
+    // What is needed may add launches and kernels.
     for (size_t i = 0; i < fused_.launches.size(); ++i) {
-      const loop::Kernel& kernel = fused_.kernels[fused_.launches[i].kernel];
-      for (size_t p = 0; p < kernel.params.size(); ++p) {
-        if (kernel.params[p].mode == loop::ParamMode::kIn) Need(fused_.launches[i].buffers[p]);
+      for (size_t p = 0; p < fused_.launches[i].buffers.size(); ++p) {
+        const loop::Param& param = fused_.kernels[fused_.launches[i].kernel].params[p];
+        if (param.mode == loop::ParamMode::kIn) Need(fused_.launches[i].buffers[p]);
       }
     }
     TRY(Order());
@@ -86,13 +88,7 @@ class Scheduler {
       for (NodeId id : group.members) reasons_[id] = kernel.error().message();
       return;
     }
-    const Digest digest = loop::KernelDigest(*kernel);
-    const auto [it, is_new] = kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
-    if (is_new) {
-      kernel->name = fmt::format("k{}_{}", it->second, kernel->name);
-      fused_.kernels.push_back(std::move(kernel).value());
-    }
-    launch.kernel = it->second;
+    launch.kernel = NumberOf(std::move(kernel).value());
     launch.nodes = group.members;
     std::sort(launch.nodes.begin(), launch.nodes.end(),
               [&](NodeId a, NodeId b) { return position_[a] < position_[b]; });
@@ -103,11 +99,26 @@ class Scheduler {
     fused_.launches.push_back(std::move(launch));
   }
 
+  uint32_t NumberOf(loop::Kernel kernel) {
+    const Digest digest = loop::KernelDigest(kernel);
+    const auto [it, is_new] = kernels_.try_emplace(digest, static_cast<uint32_t>(fused_.kernels.size()));
+    if (is_new) {
+      kernel.name = fmt::format("k{}_{}", it->second, kernel.name);
+      fused_.kernels.push_back(std::move(kernel));
+    }
+    return it->second;
+  }
+
   Result<loop::Kernel> MakeKernel(Group& group, Launch& launch) {
     TRY_ASSIGN(fusion::Draft draft, fusion::EmitGroup(lowered_, group));
     launch.buffers = draft.buffers;
     TRY_ASSIGN(loop::Kernel kernel, fusion::Finish(std::move(draft), launch.symbols));
     kernel.name = NameOf(group);
+    TRY(Check(kernel));
+    return kernel;
+  }
+
+  static Status Check(const loop::Kernel& kernel) {
     TRY(loop::Verify(kernel));
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
@@ -115,8 +126,18 @@ class Scheduler {
       if (contraction && loop::HasLanes(kernel, *contraction)) continue;
       return Error(Code::kUnsupported, "the operands of a product lie in memory as no vector reads them");
     }
-    TRY(loop::ProveBounds(kernel));
-    return kernel;
+    if (const auto proof = loop::ProveBounds(kernel); !proof) return proof.error();
+    return {};
+  }
+
+  /// Attention has a kernel to itself.
+  Result<loop::Kernel> MakeAttention(const Node& node, Launch& launch) {
+    TRY_ASSIGN(fusion::Attention made, fusion::MakeAttention(graph_, node));
+    launch.buffers = std::move(made.buffers);
+    fusion::NumberSymbols(made.kernel, launch.symbols);
+    made.kernel.name = "attention";
+    TRY(Check(made.kernel));
+    return std::move(made.kernel);
   }
 
   /// The operations of the group, for people.
@@ -139,6 +160,18 @@ class Scheduler {
     const size_t unit = units_.size();
     step_of_node_[id] = unit;
     units_.push_back({false, id, position_[id], {}, 0});
+    if (graph_.node(id).op == "aten.scaled_dot_product_attention" && graph_.node(id).effects == kPure) {
+      Launch launch;
+      if (auto kernel = MakeAttention(graph_.node(id), launch); kernel) {
+        launch.kernel = NumberOf(std::move(kernel).value());
+        launch.nodes = {id};
+        units_.back().is_launch = true;
+        units_.back().index = static_cast<uint32_t>(fused_.launches.size());
+        fused_.launches.push_back(std::move(launch));
+      } else {
+        reasons_[id] = kernel.error().message();
+      }
+    }
     for (ValueId r : graph_.node(id).results) {
       if (producer_[r] == kNone) producer_[r] = unit;
     }

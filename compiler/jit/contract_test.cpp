@@ -127,5 +127,81 @@ TEST(Contraction, FeedsFoldsAndWhatFollows) {
   }
 }
 
+// Attention as fusion makes it: the left operand of the second product is a row buffer, of every row of the task.
+TEST(Contraction, TakesRowBuffersOnTheLeft) {
+  for (const std::string_view type : {"f32", "bf16"}) {
+    const std::string text = fmt::format(R"(kernel attention symbols 2 {{
+  param p0: in {0}[256*s0]
+  param p1: in {0}[128*s1]
+  param p2: in {0}[128*s1]
+  param p3: in bool[s0*s1]
+  param p4: out {0}[256*s0]
+  buffer b0: f32[s1]
+  buffer b1: f32[64]
+  rows [2, 2, s0]
+  contract [s1, 64] into b0 {{
+    %0 = load p0 [(128*s0)*i0 + (64*s0)*i1 + 64*i2 + k] : {0}
+    %1 = cast %0 : f32
+    %2 = load p1 [(64*s1)*i0 + 64*j + k] : {0}
+    %3 = cast %2 : f32
+    %4 = reduce_dot %1, %3 : f32
+  }}
+  loop [s1] {{
+    %5 = load b0 [j] : f32
+    %6 = const 0.125 : f32
+    %7 = mul %5, %6 : f32
+    %8 = load p3 [(s1)*i2 + j] : bool
+    %9 = const -inf : f32
+    %10 = select %8, %7, %9 : f32
+    store b0 [j] = %10
+    %12 = reduce_max_number %10 : f32
+  }}
+  row {{
+    %13 = const -inf : f32
+    %14 = eq %12, %13 : bool
+    %15 = const 0 : f32
+    %16 = select %14, %15, %12 : f32
+  }}
+  loop [s1] {{
+    %17 = load b0 [j] : f32
+    %18 = sub %17, %16 : f32
+    %19 = exp %18 : f32
+    store b0 [j] = %19
+    %21 = reduce_sum %19 : f32
+  }}
+  contract [64, s1] into b1 {{
+    %22 = load b0 [k] : f32
+    %23 = load p2 [(64*s1)*i0 + j + 64*k] : {0}
+    %24 = cast %23 : f32
+    %25 = reduce_dot %22, %24 : f32
+  }}
+  row {{
+    %26 = const 0 : f32
+    %27 = eq %21, %26 : bool
+    %28 = recip %21 : f32
+    %29 = select %27, %26, %28 : f32
+  }}
+  loop [64] {{
+    %30 = load b1 [j] : f32
+    %31 = mul %30, %29 : f32
+    %32 = cast %31 : {0}
+    store p4 [(128*s0)*i0 + (64*s0)*i1 + 64*i2 + j] = %32
+  }}
+}}
+)",
+                                         type);
+    const auto kernel = loop::Parse(text);
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    const TestKernel test(*kernel);
+    const std::vector<int64_t> all[] = {{1, 1}, {3, 7}, {5, 130}, {67, 70}, {2, 0}, {0, 3}};
+    for (const std::vector<int64_t>& sizes : all) {
+      ExpectSameAsInterpreter(test, sizes, 5, false, 1e-4);
+      if (HasFailure()) return;
+    }
+    const Dim known[] = {Dim(9), Dim(40)};
+    ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 6, false, 1e-4);
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compiler

@@ -5,14 +5,14 @@ namespace ingot::compiler::loop {
 namespace {
 
 /// The load behind a value that is nothing but its cast.
-Id LoadBehind(const Kernel& kernel, Id id) {
+Id LoadBehind(const Kernel& kernel, Id id, bool may_be_row_buffer) {
   const Inst* inst = &kernel.insts[id];
   if (inst->op == ScalarOp::kCast && inst->check == IndexCheck::kNone) {
     id = inst->args[0];
     inst = &kernel.insts[id];
   }
   const bool is_plain = inst->op == ScalarOp::kLoad && inst->predicate == kNone && inst->index.gathered.empty() &&
-                        guards::IsFloat(inst->dtype) && inst->buffer < kernel.params.size();
+                        guards::IsFloat(inst->dtype) && (may_be_row_buffer || inst->buffer < kernel.params.size());
   return is_plain ? id : kNone;
 }
 
@@ -22,7 +22,7 @@ std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& bloc
   if (!block.is_contraction()) return std::nullopt;
   const Inst& dot = kernel.insts[block.insts.back()];
   if (dot.dtype != DType::kF32 && dot.dtype != DType::kF64) return std::nullopt;
-  const Contraction found{LoadBehind(kernel, dot.args[0]), LoadBehind(kernel, dot.args[1]), dot.dtype};
+  const Contraction found{LoadBehind(kernel, dot.args[0], true), LoadBehind(kernel, dot.args[1], false), dot.dtype};
   if (found.left == kNone || found.right == kNone) return std::nullopt;
   const size_t rows = kernel.rows.size();
   if (!kernel.insts[found.left].index.coefs[rows].is_zero()) return std::nullopt;

@@ -9,7 +9,7 @@ namespace ingot::compiler::loop {
 
 /// The common shape of a contraction: two loads, cast to the type in which products are added up.
 struct Contraction {
-  Id left = kNone;         ///< a load that does not depend on j
+  Id left = kNone;         ///< a load, of a row buffer too, that does not depend on j
   Id right = kNone;        ///< a load that does not depend on the last row dim, so that rows share it
   DType sum = DType::kF32; ///< f32 or f64
 };

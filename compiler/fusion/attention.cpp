@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/fusion/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/fusion/expr.h"
+#include "compiler/ops/call.h"
+
+namespace ingot::compiler::fusion {
+namespace {
+
+using loop::Block;
+using loop::Id;
+using loop::Index;
+using loop::Inst;
+
+/// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+class Maker {
+ public:
+  Maker(const Graph& graph, const Node& node) : graph_(graph), node_(node), call_(graph, node) {}
+
+  Result<Attention> Run() {
+    TRY(FindRows());
+    Kernel().row_buffers = {{DType::kF32, keys_}, {DType::kF32, width_}};
+    for (size_t arg = 0; arg < 3; ++arg) AddParam(call_.ValueAt(arg), loop::ParamMode::kIn);
+    const bool has_mask = !call_.IsNone(3);
+    if (has_mask) AddParam(call_.ValueAt(3), loop::ParamMode::kIn);
+    AddParam(node_.results[0], loop::ParamMode::kOut);
+    Scores();
+    Softmax(has_mask);
+    Values();
+    return std::move(made_);
+  }
+
+ private:
+  loop::Kernel& Kernel() { return made_.kernel; }
+  const Type& TypeOf(size_t arg) const { return *call_.TypeAt(arg); }
+  static Error No(const char* why) { return Error(Code::kUnsupported, why); }
+
+  /// One row for each query: the dims of the result but the last, those of size 1 left out, where heads that share
+  /// keys are a dim of their own.
+  Status FindRows() {
+    for (size_t arg = 0; arg < 3; ++arg) {
+      if (call_.TypeAt(arg) == nullptr) return No("attention of something else than tensors");
+    }
+    const Type& query = TypeOf(0);
+    const Type& result = graph_.type(node_.results[0]);
+    const size_t rank = query.rank();
+    if (node_.results.size() != 1 || rank < 3 || TypeOf(1).rank() != rank || TypeOf(2).rank() != rank) {
+      return No("attention of operands of different ranks");
+    }
+    const auto is_taken = [](DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; };
+    if (!is_taken(query.dtype) || TypeOf(1).dtype != query.dtype || TypeOf(2).dtype != query.dtype) {
+      return No("attention of these types");
+    }
+    if (call_.FloatAt(4).value_or(0) != 0) return No("attention with dropout");
+    causal_ = call_.BoolAt(5).value_or(false);
+    depth_ = query.sizes.back();
+    keys_ = TypeOf(1).sizes[rank - 2];
+    width_ = TypeOf(2).sizes.back();
+    if (!(TypeOf(1).sizes.back() == depth_) || !(TypeOf(2).sizes[rank - 2] == keys_)) return No("attention of these sizes");
+    if (!TypeOf(0).strides.back().is_one() || !TypeOf(1).strides.back().is_one() || !TypeOf(2).strides.back().is_one()) {
+      return No("attention of operands whose rows do not lie side by side");
+    }
+    if (!call_.IsNone(3) && !MaskIsTaken(result)) return No("attention under a mask of another type or shape");
+    if (call_.IsNone(6)) {
+      if (!depth_.is_const()) return No("attention whose scale depends on sizes");
+      scale_ = 1 / std::sqrt(static_cast<double>(depth_.const_value()));
+    } else if (const auto scale = call_.FloatAt(6)) {
+      scale_ = *scale;
+    } else {
+      return No("attention whose scale is no number");
+    }
+    for (size_t dim = 0; dim + 2 < rank; ++dim) TRY(AddRows(dim));
+    for (size_t dim = 0; dim + 2 < rank; ++dim) AddSharing(dim);
+    // The last row dim is one along which keys are shared, if only of one row.
+    if (!query.sizes[rank - 2].is_one() || places_.empty() || !places_.back().is_shared) {
+      places_.push_back({rank - 2, Dim(1), true});
+      Kernel().rows.push_back(query.sizes[rank - 2]);
+    }
+    return {};
+  }
+
+  bool MaskIsTaken(const Type& result) const {
+    const Type* mask = call_.TypeAt(3);
+    if (mask == nullptr || mask->rank() > result.rank()) return false;
+    if (mask->dtype != DType::kBool && mask->dtype != TypeOf(0).dtype && mask->dtype != DType::kF32) return false;
+    const size_t added = result.rank() - mask->rank();
+    for (size_t k = 0; k < mask->rank(); ++k) {
+      const Dim& size = added + k + 1 == result.rank() ? keys_ : result.sizes[added + k];
+      if (!(mask->sizes[k] == size) && !mask->sizes[k].is_one()) return false;
+    }
+    return true;
+  }
+
+  /// A dim of the rows: `dim` of the operands, of which the row variable counts steps of `step` (heads that share keys
+  /// lie side by side).
+  struct Place {
+    size_t dim;
+    Dim step;
+    bool is_shared;   ///< keys and values are the same all along it
+  };
+
+  Status AddRows(size_t dim) {
+    const Dim& heads = TypeOf(0).sizes[dim];
+    const Dim& key_heads = TypeOf(1).sizes[dim];
+    if (!(TypeOf(2).sizes[dim] == key_heads)) return No("attention of keys and values of different heads");
+    const auto sharing = heads.DivideExactly(key_heads);
+    if (!sharing || !sharing->is_const()) return No("attention of heads that do not divide");
+    if (!sharing->is_one() && !call_.BoolAt(7).value_or(false) && !key_heads.is_one()) return No("attention that expands");
+    if (key_heads.is_one()) return {};
+    places_.push_back({dim, *sharing, false});
+    Kernel().rows.push_back(key_heads);
+    return {};
+  }
+  void AddSharing(size_t dim) {
+    const auto sharing = TypeOf(0).sizes[dim].DivideExactly(TypeOf(1).sizes[dim]);
+    if (sharing->is_one()) return;
+    places_.push_back({dim, Dim(1), true});
+    Kernel().rows.push_back(*sharing);
+  }
+
+  // Instructions.
+
+  void AddParam(ValueId value, loop::ParamMode mode) {
+    const auto& known = made_.buffers;
+    const auto at = std::find(known.begin(), known.end(), value);
+    param_of_.push_back(static_cast<uint32_t>(at - known.begin()));
+    if (at != known.end()) return;
+    made_.buffers.push_back(value);
+    const Type& type = graph_.type(value);
+    Kernel().params.push_back({type.dtype, mode, type.Extent()});
+  }
+
+  Index NewIndex(bool has_depth = false) const {
+    Index index;
+    index.coefs.resize(made_.kernel.rows.size() + (has_depth ? 2 : 1));
+    return index;
+  }
+  /// An index into a tensor of the dims of the result (or the last of them), at this row.
+  Index RowIndex(const Type& type, bool is_key, bool has_depth = false) const {
+    Index index = NewIndex(has_depth);
+    const size_t rank = TypeOf(0).rank();
+    const size_t added = rank - type.rank();
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const Place& place = places_[i];
+      if (place.dim < added || (is_key && place.is_shared)) continue;
+      const size_t k = place.dim - added;
+      if (type.sizes[k].is_one()) continue;
+      index.coefs[i] = type.strides[k] * (is_key ? Dim(1) : place.step);
+    }
+    return index;
+  }
+
+  Id Add(Inst inst) {
+    const auto id = static_cast<Id>(Kernel().insts.size());
+    Kernel().insts.push_back(std::move(inst));
+    Kernel().blocks.back().insts.push_back(id);
+    return id;
+  }
+  Id Op(loop::ScalarOp op, DType dtype, std::vector<Id> args) {
+    return Add({.op = op, .dtype = dtype, .args = std::move(args)});
+  }
+  Id Float(double value) {
+    Inst inst{.op = loop::ScalarOp::kConst, .dtype = DType::kF32};
+    inst.imm_f = value;
+    return Add(std::move(inst));
+  }
+  Id Load(uint32_t buffer, DType dtype, Index index) {
+    Inst inst{.op = loop::ScalarOp::kLoad, .dtype = dtype};
+    inst.buffer = buffer;
+    inst.index = std::move(index);
+    const Id raw = Add(std::move(inst));
+    return dtype == DType::kF32 || dtype == DType::kBool ? raw : Op(loop::ScalarOp::kCast, DType::kF32, {raw});
+  }
+  void Store(uint32_t buffer, DType dtype, Index index, Id value) {
+    if (dtype != DType::kF32) value = Op(loop::ScalarOp::kCast, dtype, {value});
+    Inst inst{.op = loop::ScalarOp::kStore, .dtype = dtype, .args = {value}};
+    inst.buffer = buffer;
+    inst.index = std::move(index);
+    Add(std::move(inst));
+  }
+  void Begin(bool is_loop, const Dim& extent) { Kernel().blocks.push_back({is_loop, extent, {}}); }
+  uint32_t RowBuffer(uint32_t number) const { return static_cast<uint32_t>(made_.kernel.params.size()) + number; }
+  Index AtJ() const {
+    Index index = NewIndex();
+    index.coefs.back() = Dim(1);
+    return index;
+  }
+  Id Position(size_t variable) {
+    Inst inst{.op = loop::ScalarOp::kIndex, .dtype = DType::kI64};
+    inst.index = NewIndex();
+    inst.index.coefs[variable] = Dim(1);
+    return Add(std::move(inst));
+  }
+
+  /// b0[j] = query . key j
+  void Scores() {
+    Begin(true, keys_);
+    Kernel().blocks.back().depth = depth_;
+    Kernel().blocks.back().into = 0;
+    Index query = RowIndex(TypeOf(0), false, true);
+    query.coefs.back() = Dim(1);
+    Index key = RowIndex(TypeOf(1), true, true);
+    key.coefs[key.coefs.size() - 2] = TypeOf(1).strides[TypeOf(1).rank() - 2];
+    key.coefs.back() = Dim(1);
+    const Id a = Load(param_of_[0], TypeOf(0).dtype, std::move(query));
+    const Id b = Load(param_of_[1], TypeOf(1).dtype, std::move(key));
+    Op(loop::ScalarOp::kReduceDot, DType::kF32, {a, b});
+  }
+
+  /// b0[j] = e to the power of what it is below the greatest. A row of which nothing is left by the mask gives zeros.
+  void Softmax(bool has_mask) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    Begin(true, keys_);
+    Id score = Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), Float(scale_)});
+    if (has_mask) {
+      const Type& mask = TypeOf(3);
+      Index index = RowIndex(mask, false);
+      if (!mask.sizes.back().is_one()) index.coefs.back() = mask.strides.back();
+      const Id value = Load(param_of_[3], mask.dtype, std::move(index));
+      score = mask.dtype == DType::kBool ? Op(loop::ScalarOp::kSelect, DType::kF32, {value, score, Float(-kInf)})
+                                         : Op(loop::ScalarOp::kAdd, DType::kF32, {score, value});
+    }
+    if (causal_) {
+      Id row = loop::kNone;
+      for (size_t i = 0; i < places_.size(); ++i) {
+        if (places_[i].dim + 2 == TypeOf(0).rank()) row = Position(i);
+      }
+      if (row == loop::kNone) row = Add({.op = loop::ScalarOp::kConst, .dtype = DType::kI64});
+      const Id is_seen = Op(loop::ScalarOp::kLe, DType::kBool, {Position(Kernel().rows.size()), row});
+      score = Op(loop::ScalarOp::kSelect, DType::kF32, {is_seen, score, Float(-kInf)});
+    }
+    Store(RowBuffer(0), DType::kF32, AtJ(), score);
+    // A NaN reaches every result through the sum.
+    const Id greatest = Op(loop::ScalarOp::kReduceMaxNumber, DType::kF32, {score});
+    Begin(false, {});
+    const Id is_nothing = Op(loop::ScalarOp::kEq, DType::kBool, {greatest, Float(-kInf)});
+    const Id top = Op(loop::ScalarOp::kSelect, DType::kF32, {is_nothing, Float(0), greatest});
+    Begin(true, keys_);
+    const Id below = Op(loop::ScalarOp::kSub, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), top});
+    const Id grown = Op(loop::ScalarOp::kExp, DType::kF32, {below});
+    Store(RowBuffer(0), DType::kF32, AtJ(), grown);
+    sum_ = Op(loop::ScalarOp::kReduceSum, DType::kF32, {grown});
+  }
+
+  /// result[j] = sum over k of b0[k] * value k, over the sum of b0.
+  void Values() {
+    Begin(true, width_);
+    Kernel().blocks.back().depth = keys_;
+    Kernel().blocks.back().into = 1;
+    Index weight = NewIndex(true);
+    weight.coefs.back() = Dim(1);
+    Index value = RowIndex(TypeOf(2), true, true);
+    value.coefs[value.coefs.size() - 2] = Dim(1);
+    value.coefs.back() = TypeOf(2).strides[TypeOf(2).rank() - 2];
+    const Id a = Load(RowBuffer(0), DType::kF32, std::move(weight));
+    const Id b = Load(param_of_[2], TypeOf(2).dtype, std::move(value));
+    Op(loop::ScalarOp::kReduceDot, DType::kF32, {a, b});
+    Begin(false, {});
+    const Id zero = Float(0);
+    const Id is_nothing = Op(loop::ScalarOp::kEq, DType::kBool, {sum_, zero});
+    const Id factor =
+        Op(loop::ScalarOp::kSelect, DType::kF32, {is_nothing, zero, Op(loop::ScalarOp::kRecip, DType::kF32, {sum_})});
+    Begin(true, width_);
+    const Id scaled =
+        Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(1), DType::kF32, AtJ()), factor});
+    const Type& result = graph_.type(node_.results[0]);
+    Index index = RowIndex(result, false);
+    index.coefs.back() = result.strides.back();
+    Store(param_of_.back(), result.dtype, std::move(index), scaled);
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const Call call_;
+  Attention made_;
+  std::vector<Place> places_;
+  std::vector<uint32_t> param_of_;
+  Dim depth_, keys_, width_;
+  double scale_ = 1;
+  bool causal_ = false;
+  Id sum_ = loop::kNone;
+};
+
+}  // namespace
+
+Result<Attention> MakeAttention(const Graph& graph, const Node& node) { return Maker(graph, node).Run(); }
+
+}  // namespace ingot::compiler::fusion
