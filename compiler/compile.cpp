@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compiler/codegen/codegen.h"
 #include "compiler/conditions.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
@@ -14,6 +13,7 @@
 #include "compiler/plan/plan.h"
 #include "compiler/prove.h"
 #include "compiler/specialize.h"
+#include "compiler/targets/target.h"
 #include "kernels/abi.h"
 #include "proto/artifact_file.h"
 
@@ -37,7 +37,7 @@ class Stopwatch {
 };
 
 // What code of a level may use; features beyond it are in the key but not needed to run.
-std::vector<std::string> FeaturesOf(const Target& target, std::span<const Object> objects) {
+std::vector<std::string> FeaturesOf(const TargetSpec& target, std::span<const Object> objects) {
   std::vector<std::string> features = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "popcnt"};
   if (target.level == "x86-64-v4") {
     features.insert(features.end(), {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"});
@@ -48,9 +48,9 @@ std::vector<std::string> FeaturesOf(const Target& target, std::span<const Object
   return features;
 }
 
-bool RunsHere(const Target& target, std::span<const Object> objects) {
-  const Result<Target> host = Target::Host();
-  if (!host || (host->level != target.level && host->level != "x86-64-v4")) return false;
+bool HasFeatures(std::span<const Object> objects) {
+  const Result<TargetSpec> host = TargetSpec::Host();
+  if (!host) return false;
   return std::ranges::all_of(objects, [&](const Object& object) {
     return std::ranges::all_of(object.features, [&](const std::string& feature) {
       return std::ranges::binary_search(host->features, feature);
@@ -89,19 +89,20 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   pipeline.disabled = options.disabled_passes;
   pipeline.dump_dir = options.dump_dir;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
+  TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
   TRY_ASSIGN(Fused fused, Fuse(work));
-  TRY(Specialize(work, options.gears, fused));
+  TRY(Specialize(work, options.gears, *target, fused));
   TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch codegen;
-  TRY_ASSIGN(const std::vector<Object> objects, GenerateObjects(fused.kernels, options.target, options.threads));
+  TRY_ASSIGN(const std::vector<Object> objects, EmitAll(*target, fused.kernels, options.threads));
   artifact.seconds_codegen = codegen.Seconds();
 
   const Stopwatch link;
   Buffer code;
   if (!objects.empty()) {
-    TRY_ASSIGN(code, LinkShared(objects));
+    TRY_ASSIGN(code, target->Link(objects));
   }
   artifact.seconds_link = link.Seconds();
 
@@ -111,10 +112,11 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
-  if (options.prove && !objects.empty() && RunsHere(options.target, objects)) {
+  const bool runs_here = options.prove && !objects.empty() && HasFeatures(objects);
+  if (Result<std::unique_ptr<Runner>> runner = target->Load(); runs_here && runner) {
     const Stopwatch proof;
     TRY_ASSIGN(const ProofReport report,
-               ProveKernels(fused.kernels, objects,
+               ProveKernels(**runner, fused.kernels, objects,
                             (options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms) * kWorkInMillisecond));
     plan.provenance->proof_seed = report.seed;
     plan.provenance->proof_kernels = report.proved;
@@ -137,7 +139,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
 
 std::string CompilerIdentity() {
   std::string text = fmt::format("ingot compiler {}; abi {}; {}; passes", kCompilerVersion, INGOT_KERNEL_ABI_VERSION,
-                                 CodegenIdentity());
+                                 TargetsIdentity());
   for (const std::string& name : DefaultPipeline().Names()) text += " " + name;
   return text;
 }

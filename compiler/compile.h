@@ -8,22 +8,12 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "compiler/ir/graph.h"
+#include "compiler/targets/target_spec.h"
 
 namespace ingot::compiler {
 
-/// What machine code is made for.
-struct Target {
-  std::string level;                  ///< "x86-64-v3" (AVX2, FMA, F16C) or "x86-64-v4" (AVX-512)
-  std::vector<std::string> features;  ///< sorted, without tuning flags; part of the key
-  /// Every access compares itself with its buffer and ends the kernel where it lies outside: for
-  /// tests of the code that proves and makes accesses. Part of the key as a feature.
-  bool checks_accesses = false;
-  /// The machine this process runs on; kUnsupported below x86-64-v3.
-  static Result<Target> Host();
-};
-
 struct CompileOptions {
-  Target target;
+  TargetSpec target;
   std::vector<std::string> disabled_passes;
   std::string dump_dir;         ///< Empty = no dumps.
   unsigned threads = 0;         ///< Code generation threads; 0 = one for each core.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/explain.h"
 
-#include "compiler/codegen/codegen.h"
 #include "compiler/fusion/dot.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/loop/text.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/specialize.h"
+#include "compiler/targets/target.h"
 
 namespace ingot::compiler {
 
@@ -23,16 +23,22 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
   std::map<NodeId, std::string> reasons;
   TRY_ASSIGN(Fused fused, Fuse(work, &reasons));
   if (stage == Stage::kDot) return ToDot(work, fused, reasons);
-  TRY(Specialize(work, options.gears, fused));
+  TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
+  TRY(Specialize(work, options.gears, *target, fused));
   if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
   std::string text;
   for (const loop::Kernel& kernel : fused.kernels) {
-    if (!text.empty()) text += '\n';
+    if (!text.empty() && stage != Stage::kSchedule) text += '\n';
     if (stage == Stage::kLoop) {
       text += loop::Print(kernel);
       continue;
     }
-    TRY_ASSIGN(const std::string code, GenerateText(kernel, options.target, /*assembly=*/stage == Stage::kAsm));
+    const loop::Schedule schedule = target->Schedules(kernel).front();
+    if (stage == Stage::kSchedule) {
+      text += kernel.name + ": " + loop::Print(schedule) + "\n";
+      continue;
+    }
+    TRY_ASSIGN(const std::string code, target->Text(kernel, schedule, /*is_machine=*/stage == Stage::kAsm));
     text += code;
   }
   return text;

@@ -13,6 +13,7 @@ namespace ingot::compiler {
 enum class Stage : uint8_t {
   kOptimized,  ///< graph text after the passes
   kLoop,       ///< loop IR of each kernel after fusion
+  kSchedule,   ///< how the target walks the loops of each kernel
   kLlvm,       ///< LLVM IR of each kernel
   kAsm,        ///< assembly of each kernel
   kDot,        ///< a picture of the fused graph, for graphviz (compiler/fusion/dot.h)

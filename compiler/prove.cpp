@@ -7,18 +7,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <set>
 #include <utility>
 
-#include "compiler/jit/jit.h"
 #include "compiler/loop/exactness.h"
 #include "compiler/loop/interpret.h"
 #include "compiler/loop/scalar.h"
 #include "compiler/loop/text.h"
 
 namespace ingot::compiler {
+
+using guards::DType;
+
 namespace {
 
 // Of one parameter: all of it is compared. At the larger size, which is there for the loops, less will do.
@@ -126,11 +127,11 @@ std::vector<Rows> SampleOf(int64_t rows) {
 // One kernel with its inputs, as the interpreter and as machine code see them.
 class Trial {
  public:
-  Trial(const loop::Kernel& kernel, const LaunchShape& launch, int64_t size, uint64_t seed)
-      : kernel_(kernel), launch_(launch), random_(seed) {
+  Trial(const loop::Kernel& kernel, const Object& object, int64_t size, uint64_t seed)
+      : kernel_(kernel), object_(object), random_(seed) {
     for (uint16_t i = 0; i < kernel.symbol_count; ++i) symbols_.push_back(size + 2 * i);
     rows_ = guards::Product(kernel.rows).Eval(symbols_);
-    if (launch.tiled.empty()) {
+    if (!object.schedule.is_tiled()) {
       for (const Rows& rows : SampleOf(rows_)) samples_.push_back({rows, loop::kAllColumns});
       tasks_ = SampleOf(rows_);
     } else {
@@ -179,7 +180,7 @@ class Trial {
 
   /// False when the interpreter refuses: sizes that do not go together, or an index out of range.
   bool Interpret() {
-    if (!launch_.tiled.empty()) KeepInitial();
+    if (object_.schedule.is_tiled()) KeepInitial();
     for (const auto& [rows, columns] : samples_) {
       if (!loop::Interpret(kernel_, Pointers(expected_), symbols_, rows.first, rows.second, columns)) return false;
       if (!loop::Interpret(kernel_, Pointers(nudged_), symbols_, rows.first, rows.second, columns)) return false;
@@ -187,13 +188,14 @@ class Trial {
     return true;
   }
 
-  Status RunAndCompare(IngotKernel entry, std::span<const loop::Exactness> exactness) {
-    const int64_t scratch_bytes = launch_.scratch_bytes.Eval(symbols_);
+  Status RunAndCompare(Runner& runner, std::span<const loop::Exactness> exactness) {
+    const int64_t scratch_bytes = object_.launch.scratch_bytes.Eval(symbols_);
     const Memory scratch = Zeros(static_cast<size_t>(std::max<int64_t>(0, scratch_bytes)));
     const std::vector<void*> buffers = Pointers(found_);
     for (const auto& [begin, end] : tasks_) {
       const IngotCallFrame frame = {buffers.data(), symbols_.data(), begin, end, scratch.get()};
-      if (const int32_t status = entry(&frame); status != INGOT_KERNEL_OK) {
+      TRY_ASSIGN(const int32_t status, runner.Run(object_.symbol, frame));
+      if (status != INGOT_KERNEL_OK) {
         return Error(Code::kInternal, fmt::format("machine code gave status {}", status));
       }
     }
@@ -212,31 +214,22 @@ class Trial {
 
   /// Of the first and the last task: the first and the last row, of these the first and the last columns.
   void SampleTiles() {
-    const int64_t tasks = launch_.Tasks(symbols_);
+    const int64_t tasks = object_.launch.Tasks(symbols_);
     if (tasks < 1 || rows_ < 1) return;
-    const auto& tiled = launch_.tiled;
-    const bool has_rows = !kernel_.rows.empty();
-    const int64_t height = has_rows ? kernel_.rows.back().Eval(symbols_) : 1;
-    const int64_t tile = has_rows ? tiled[0].tile : 1;
-    const bool tiles_columns = tiled.size() > (has_rows ? 1 : 0);
-    const auto add = [&](int64_t first, int64_t last, int64_t first_column, int64_t end_column) {
-      for (const int64_t row : std::set<int64_t>{first, last}) {
-        if (!tiles_columns) {
-          samples_.push_back({{row, row + 1}, loop::kAllColumns});
-          continue;
-        }
-        const int64_t middle = std::min(end_column, first_column + kColumnsAtEnd);
-        samples_.push_back({{row, row + 1}, {first_column, middle}});
-        samples_.push_back({{row, row + 1}, {std::max(middle, end_column - kColumnsAtEnd), end_column}});
-      }
-    };
-    const int64_t width = tiles_columns ? tiled.back().extent.Eval(symbols_) : 0;
-    const int64_t piece = tiles_columns ? tiled.back().tile : 1;
-    add(0, std::min(tile, height) - 1, 0, std::min(piece, width));
-    tasks_.push_back({0, 1});
-    if (tasks == 1) return;
-    add(rows_ - 1 - (height - 1) % tile, rows_ - 1, (width - 1) / piece * piece, width);
-    tasks_.push_back({tasks - 1, tasks});
+    for (const int64_t task : std::set<int64_t>{0, tasks - 1}) {
+      const loop::Window window = loop::WindowOf(kernel_, object_.schedule, symbols_, task);
+      for (const int64_t row : std::set<int64_t>{window.row_begin, window.row_end - 1}) AddSample(row, window.columns);
+      tasks_.push_back({task, task + 1});
+    }
+  }
+  void AddSample(int64_t row, loop::Columns columns) {
+    if (columns == loop::kAllColumns) {
+      samples_.push_back({{row, row + 1}, columns});
+      return;
+    }
+    const int64_t middle = std::min(columns.second, columns.first + kColumnsAtEnd);
+    samples_.push_back({{row, row + 1}, {columns.first, middle}});
+    samples_.push_back({{row, row + 1}, {std::max(middle, columns.second - kColumnsAtEnd), columns.second}});
   }
 
   void KeepInitial() {
@@ -248,8 +241,8 @@ class Trial {
 
   /// Whether the interpreter left the element alone: tiles are computed whole, of which it samples.
   bool IsLeftAlone(size_t param, int64_t at, int64_t bytes) const {
-    return !initial_[param].empty() && std::memcmp(initial_[param].data() + at, expected_[param].get() + at,
-                                                   static_cast<size_t>(bytes)) == 0;
+    return !initial_[param].empty() &&
+           std::memcmp(initial_[param].data() + at, expected_[param].get() + at, static_cast<size_t>(bytes)) == 0;
   }
 
   static std::vector<void*> Pointers(const std::vector<Memory>& memory) {
@@ -311,7 +304,7 @@ class Trial {
   }
 
   const loop::Kernel& kernel_;
-  const LaunchShape& launch_;
+  const Object& object_;
   Random random_;
   std::vector<int64_t> symbols_;
   std::vector<Sample> samples_;
@@ -322,17 +315,16 @@ class Trial {
   std::vector<std::vector<uint8_t>> initial_;  // What tiled kernels write to, as it was.
 };
 
-using Entry = std::function<Result<IngotKernel>()>;
-
 /// Tries the kernel at one size, and notes in `proof` what was run or why nothing was. An error: machine code gave
 /// something else than the interpreter.
-Status ProveAt(const loop::Kernel& kernel, const LaunchShape& launch, int64_t size, const Entry& entry, uint64_t& work_left, KernelProof& proof) {
+Status ProveAt(const loop::Kernel& kernel, const Object& object, int64_t size, Runner& runner, bool& is_added,
+               uint64_t& work_left, KernelProof& proof) {
   const uint64_t seed = loop::KernelDigest(kernel).low;
   const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
   const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
   Status last;
   for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-    Trial trial(kernel, launch, size, seed + one);
+    Trial trial(kernel, object, size, seed + one);
     const uint64_t work = trial.Work();
     if (work > work_left) {
       proof.skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
@@ -343,8 +335,8 @@ Status ProveAt(const loop::Kernel& kernel, const LaunchShape& launch, int64_t si
       break;
     }
     work_left -= work;
-    TRY_ASSIGN(const IngotKernel code, entry());
-    last = trial.RunAndCompare(code, exactness);
+    if (!std::exchange(is_added, true)) TRY(runner.Add(object));
+    last = trial.RunAndCompare(runner, exactness);
     if (!last) continue;
     proof.rows = trial.rows();
     proof.rows_run = trial.sampled();
@@ -355,24 +347,18 @@ Status ProveAt(const loop::Kernel& kernel, const LaunchShape& launch, int64_t si
 
 }  // namespace
 
-Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels, std::span<const Object> objects,
+Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> kernels, std::span<const Object> objects,
                                  uint64_t work_max) {
   ProofReport report;
   if (kernels.empty()) return report;
-  TRY_ASSIGN(const std::unique_ptr<Jit> jit, Jit::Create());
   report.kernels.resize(kernels.size());
-  std::vector<IngotKernel> entries(kernels.size());
+  std::unique_ptr<bool[]> is_added(new bool[kernels.size()]());
   for (const int64_t size : kSizes) {
     for (size_t i = 0; i < kernels.size(); ++i) {
       // Without symbols every size is the same.
       if (kernels[i].symbol_count == 0 && size != kSizes[0]) continue;
-      const auto entry = [&]() -> Result<IngotKernel> {
-        if (entries[i] != nullptr) return entries[i];
-        TRY(jit->Add(objects[i]));
-        TRY_ASSIGN(entries[i], jit->Find(objects[i].symbol));
-        return entries[i];
-      };
-      if (Status held = ProveAt(kernels[i], objects[i].launch, size, entry, work_max, report.kernels[i]); !held) {
+      if (Status held = ProveAt(kernels[i], objects[i], size, runner, is_added[i], work_max, report.kernels[i]);
+          !held) {
         return std::move(held).error().Wrap(fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
       }
     }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compiler/codegen/codegen.h"
 #include "compiler/loop/kernel.h"
+#include "compiler/targets/target.h"
 
 namespace ingot::compiler {
 
@@ -28,7 +28,7 @@ struct ProofReport {
 /// element: equal where every implementation gives the same (loop/exactness.h), else within a tolerance of the result's
 /// type. `work_max` bounds interpreted instructions, so that the outcome depends on the kernels alone and not on the
 /// machine's mood. kInternal names the first kernel that differs.
-Result<ProofReport> ProveKernels(std::span<const loop::Kernel> kernels, std::span<const Object> objects,
+Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> kernels, std::span<const Object> objects,
                                  uint64_t work_max);
 
 }  // namespace ingot::compiler

@@ -24,9 +24,11 @@ loop::Kernel KernelOf(const std::string& text) {
 
 /// The proof of `claimed` by the code of `made`.
 Result<ProofReport> Prove(const loop::Kernel& claimed, const loop::Kernel& made, uint64_t work = kWork) {
-  TRY_ASSIGN(const Target target, Target::Host());
-  TRY_ASSIGN(const Object object, GenerateObject(made, target));
-  return ProveKernels({&claimed, 1}, {&object, 1}, work);
+  TRY_ASSIGN(const TargetSpec spec, TargetSpec::Host());
+  TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(spec));
+  TRY_ASSIGN(const Object object, target->Emit(made, target->Schedules(made).front()));
+  TRY_ASSIGN(const std::unique_ptr<Runner> runner, target->Load());
+  return ProveKernels(*runner, {&claimed, 1}, {&object, 1}, work);
 }
 
 /// out = x > bound, over f32[64, 256].

@@ -8,8 +8,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/codegen/columns.h"
-#include "compiler/codegen/lanes.h"
 #include "compiler/loop/bounds.h"
 #include "compiler/loop/substitute.h"
 #include "compiler/loop/text.h"
@@ -53,12 +51,12 @@ std::vector<double> SharesOf(const Graph& graph, const Fused& fused) {
 
 class Specializer {
  public:
-  Specializer(const Graph& graph, Fused& fused) : fused_(fused) {
+  Specializer(const Graph& graph, const Target& target, Fused& fused) : target_(target), fused_(fused) {
     const std::vector<double> shares = SharesOf(graph, fused);
     for (uint32_t i = 0; i < fused_.kernels.size(); ++i) {
       numbers_.emplace(loop::KernelDigest(fused_.kernels[i]), i);
       const bool is_worth_it = shares[i] >= kShareMin;
-      fused_.deciding.push_back(is_worth_it ? codegen::DecidingSymbols(fused_.kernels[i]) : std::vector<uint16_t>());
+      fused_.deciding.push_back(is_worth_it ? DecidingSymbols(target_, fused_.kernels[i]) : std::vector<uint16_t>());
     }
   }
 
@@ -72,7 +70,7 @@ class Specializer {
     if (!met_.emplace(launch.kernel, decided).second) return;
     // A copy: the list of kernels grows below.
     const loop::Kernel general = fused_.kernels[launch.kernel];
-    for (const Dim& extent : codegen::LaneExtents(general)) {
+    for (const Dim& extent : target_.ShortExtents(general)) {
       if (extent.Eval(values) > kShort) return;
     }
     Dims by;
@@ -84,7 +82,10 @@ class Specializer {
     // A gear at which a slice is longer than its tensor: the general code does not run there either.
     if (!loop::ProveBounds(special)) return;
     // Lanes that lie another way than in the general code need all sizes to be known to be sure of a gain.
-    if (codegen::FoldsColumns(special) != codegen::FoldsColumns(general) && special.symbol_count != 0) return;
+    const auto has_row_lanes = [&](const loop::Kernel& kernel) {
+      return target_.Schedules(kernel).front().row_lanes != 0;
+    };
+    if (has_row_lanes(special) != has_row_lanes(general) && special.symbol_count != 0) return;
     fused_.specials.push_back({launch.kernel, std::move(decided), NumberOf(std::move(special))});
   }
 
@@ -96,6 +97,7 @@ class Specializer {
     return at->second;
   }
 
+  const Target& target_;
   Fused& fused_;
   std::unordered_map<Digest, uint32_t> numbers_;
   std::set<std::pair<uint32_t, std::vector<int64_t>>> met_;
@@ -103,7 +105,7 @@ class Specializer {
 
 }  // namespace
 
-Status Specialize(const Graph& graph, std::span<const Gear> gears, Fused& fused) {
+Status Specialize(const Graph& graph, std::span<const Gear> gears, const Target& target, Fused& fused) {
   for (const Gear& gear : gears) {
     if (gear.size() != graph.symbols.size()) {
       return Error(Code::kInvalid,
@@ -113,7 +115,7 @@ Status Specialize(const Graph& graph, std::span<const Gear> gears, Fused& fused)
       return Error(Code::kInvalid, "a gear has sizes of 1 and more");
     }
   }
-  Specializer specializer(graph, fused);
+  Specializer specializer(graph, target, fused);
   for (const Gear& gear : gears) {
     for (const Launch& launch : fused.launches) specializer.Add(launch, gear);
   }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/targets/target.h"
 
 namespace ingot::compiler {
 
@@ -18,6 +19,6 @@ using Gear = std::vector<int64_t>;
 /// share of the graph's elements is left alone. Each distinct kernel is made once, for all gears and launches that
 /// need it.
 /// kInvalid: a gear with another number of values than the graph has symbols, or a value below 1.
-Status Specialize(const Graph& graph, std::span<const Gear> gears, Fused& fused);
+Status Specialize(const Graph& graph, std::span<const Gear> gears, const Target& target, Fused& fused);
 
 }  // namespace ingot::compiler

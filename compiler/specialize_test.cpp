@@ -29,12 +29,20 @@ Graph GraphOf(std::string_view text) {
   return *graph;
 }
 
+std::unique_ptr<Target> HostTarget() {
+  const auto spec = TargetSpec::Host();
+  EXPECT_TRUE(spec) << spec.error().ToText();
+  auto target = Target::Make(*spec);
+  EXPECT_TRUE(target) << target.error().ToText();
+  return std::move(*target);
+}
+
 /// The fused graph, with kernels for the gears.
 Fused Specialized(std::string_view text, const std::vector<Gear>& gears) {
   const Graph graph = GraphOf(text);
   auto fused = Fuse(graph);
   EXPECT_TRUE(fused) << fused.error().ToText();
-  const Status status = Specialize(graph, gears, *fused);
+  const Status status = Specialize(graph, gears, *HostTarget(), *fused);
   EXPECT_TRUE(status) << status.error().ToText();
   return *fused;
 }
@@ -111,12 +119,12 @@ TEST(Specialize, RefusesGearsThatAreNone) {
   auto fused = Fuse(graph);
   ASSERT_TRUE(fused);
   const std::vector<Gear> short_one = {{4}};
-  Status status = Specialize(graph, short_one, *fused);
+  Status status = Specialize(graph, short_one, *HostTarget(), *fused);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kInvalid);
   EXPECT_THAT(status.error().message(), HasSubstr("1 sizes for a graph of 2 symbols"));
   const std::vector<Gear> empty_one = {{4, 0}};
-  status = Specialize(graph, empty_one, *fused);
+  status = Specialize(graph, empty_one, *HostTarget(), *fused);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Code::kInvalid);
   EXPECT_EQ(fused->specials.size(), 0);
@@ -124,7 +132,7 @@ TEST(Specialize, RefusesGearsThatAreNone) {
 
 /// The manifest of a compile, proved.
 proto::ManifestT Manifest(const std::vector<Gear>& gears) {
-  auto target = Target::Host();
+  auto target = TargetSpec::Host();
   EXPECT_TRUE(target) << target.error().ToText();
   const auto artifact = Compile(GraphOf(kSoftmaxOfRows), {.target = *target, .gears = gears});
   EXPECT_TRUE(artifact) << artifact.error().ToText();

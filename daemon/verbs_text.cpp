@@ -19,6 +19,7 @@ constexpr std::pair<const char*, JobOutput> kStages[] = {
     {"llvm", JobOutput::Llvm},
     {"asm", JobOutput::Asm},
     {"dot", JobOutput::Dot},
+    {"schedule", JobOutput::Schedule},
 };
 
 /// JobOutput::Artifact stands for the graph as it was imported, which needs no job.

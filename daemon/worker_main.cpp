@@ -18,6 +18,7 @@ compiler::Stage StageOf(proto::JobOutput output) {
     case proto::JobOutput::Loop: return compiler::Stage::kLoop;
     case proto::JobOutput::Llvm: return compiler::Stage::kLlvm;
     case proto::JobOutput::Asm: return compiler::Stage::kAsm;
+    case proto::JobOutput::Schedule: return compiler::Stage::kSchedule;
     case proto::JobOutput::Dot: return compiler::Stage::kDot;
     default: return compiler::Stage::kOptimized;
   }
@@ -37,7 +38,7 @@ Result<std::vector<std::vector<int64_t>>> GearsOf(const proto::WorkerJob& job, s
   return gears;
 }
 
-Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Target& target) {
+Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::TargetSpec& target) {
   TRY_ASSIGN(const compiler::Graph graph, compiler::Parse(job.graph()->string_view()));
   compiler::CompileOptions options;
   options.target = target;
@@ -69,7 +70,7 @@ int Main(int count, char** values) {
     return static_cast<int>(arguments.error().code());
   }
   ConfineWorker(*arguments);
-  Result<compiler::Target> target = compiler::Target::Host();
+  Result<compiler::TargetSpec> target = compiler::TargetSpec::Host();
   if (!target) {
     fmt::print(stderr, "ingot-worker: {}\n", target.error().ToText());
     return static_cast<int>(target.error().code());

@@ -193,7 +193,7 @@ TEST(CollectivePlan, RefusesAGuardBehindACollective) {
     return %s
   })");
   ASSERT_TRUE(graph) << graph.error().ToText();
-  auto target = compiler::Target::Host();
+  auto target = compiler::TargetSpec::Host();
   ASSERT_TRUE(target);
   const auto artifact = compiler::Compile(*graph, {.target = *target});
   ASSERT_FALSE(artifact);

@@ -15,7 +15,7 @@ namespace ingot::client {
 /// An artifact of the graph in `text`, for this machine, through the whole compiler, with code of its own for `gears`.
 inline Buffer CompiledArtifact(std::string_view text, std::vector<std::vector<int64_t>> gears = {}) {
   auto graph = compiler::Parse(text);
-  auto target = compiler::Target::Host();
+  auto target = compiler::TargetSpec::Host();
   EXPECT_TRUE(graph) << graph.error().ToText();
   EXPECT_TRUE(target) << target.error().ToText();
   if (!graph || !target) return {};

@@ -5,21 +5,52 @@
 
 #include <algorithm>
 
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
 
 namespace ingot::compiler::loop {
 
 std::string Print(const Schedule& schedule) {
-  if (schedule.contractions.empty()) return {};
-  std::string text = fmt::format("tile i {}, j {}", schedule.row_tile,
-                                 schedule.column_tile == 0 ? "all" : std::to_string(schedule.column_tile));
+  std::string text;
+  const auto add = [&](std::string part) { text += (text.empty() ? "" : "; ") + std::move(part); };
+  const auto all_or = [](int64_t count) { return count == 0 ? std::string("all") : std::to_string(count); };
+  if (schedule.is_tiled()) add(fmt::format("tile i {}, j {}", schedule.row_tile, all_or(schedule.column_tile)));
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
     const ContractionSchedule& one = schedule.contractions[i];
-    text += fmt::format("; contract {}: lanes {}, registers {}x{}, depth {}", i,
-                        one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
-                        one.depth == 0 ? "all" : std::to_string(one.depth));
+    add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i,
+                    one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
+                    all_or(one.depth)));
+  }
+  if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
+  for (size_t i = 0; i < schedule.loops.size(); ++i) {
+    const LoopSchedule& one = schedule.loops[i];
+    add(fmt::format("loop {}: lanes j {}, unroll {}", i, one.lanes, one.unroll));
   }
   return text;
+}
+
+Status Check(const Kernel& kernel, const Schedule& schedule) {
+  const auto refuse = [&](std::string_view why) {
+    return Error(Code::kInternal, fmt::format("kernel {}: schedule \"{}\": {}", kernel.name, Print(schedule), why));
+  };
+  const auto contractions = std::ranges::count_if(kernel.blocks, &Block::is_contraction);
+  const auto loops = std::ranges::count_if(kernel.blocks, &Block::is_loop) - contractions;
+  if (static_cast<size_t>(contractions) != schedule.contractions.size())
+    return refuse("another number of contractions");
+  if (schedule.row_lanes == 0 && static_cast<size_t>(loops) != schedule.loops.size()) {
+    return refuse("another number of loops");
+  }
+  if (schedule.row_lanes != 0 && (schedule.is_tiled() || kernel.rows.empty())) return refuse("no rows side by side");
+  if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
+  if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
+  if (schedule.column_tile != 0 && !MayTileColumns(kernel)) return refuse("columns belong together");
+  for (const ContractionSchedule& one : schedule.contractions) {
+    if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
+  }
+  for (const LoopSchedule& one : schedule.loops) {
+    if (one.lanes == 0 || one.unroll == 0) return refuse("vectors of nothing");
+  }
+  return {};
 }
 
 bool MayTileColumns(const Kernel& kernel) {
@@ -30,8 +61,41 @@ bool MayTileColumns(const Kernel& kernel) {
     extent = &block.extent;
     const auto folds = [&](Id id) { return IsReduce(kernel.insts[id].op); };
     if (!block.is_contraction() && std::ranges::any_of(block.insts, folds)) return false;
+    // What a contraction reads of a row buffer, it reads all along k.
+    const auto reads_row_buffer = [&](Id id) {
+      return kernel.insts[id].op == ScalarOp::kLoad && kernel.insts[id].buffer >= kernel.params.size();
+    };
+    if (block.is_contraction() && std::ranges::any_of(block.insts, reads_row_buffer)) return false;
   }
   return extent != nullptr;
+}
+
+Dim ColumnsOf(const Kernel& kernel) {
+  const auto first = std::ranges::find_if(kernel.blocks, &Block::is_loop);
+  return first == kernel.blocks.end() ? Dim(1) : first->extent;
+}
+
+Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task) {
+  if (!schedule.is_tiled()) return {task, task + 1, kAllColumns};
+  const auto pieces = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
+  const auto piece = [](int64_t number, int64_t tile, int64_t extent) {
+    return std::pair(number * tile, std::min((number + 1) * tile, extent));
+  };
+  Window window;
+  int64_t rest = task;
+  const int64_t height = kernel.rows.empty() ? 1 : kernel.rows.back().Eval(symbols);
+  const int64_t row_tiles = pieces(height, schedule.row_tile);
+  const auto [first, last] = piece(rest % row_tiles, schedule.row_tile, height);
+  rest /= row_tiles;
+  if (schedule.column_tile != 0) {
+    const int64_t width = ColumnsOf(kernel).Eval(symbols);
+    const int64_t column_tiles = pieces(width, schedule.column_tile);
+    window.columns = piece(rest % column_tiles, schedule.column_tile, width);
+    rest /= column_tiles;
+  }
+  window.row_begin = rest * height + first;
+  window.row_end = rest * height + last;
+  return window;
 }
 
 }  // namespace ingot::compiler::loop

@@ -2,14 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "compiler/loop/interpret.h"
 #include "compiler/loop/kernel.h"
 
 namespace ingot::compiler::loop {
 
-/// How one contraction is computed: what a register holds, and how much of it at a time.
+/// How one loop over j runs: elements in a vector, vectors side by side.
+struct LoopSchedule {
+  unsigned lanes = 1;
+  unsigned unroll = 1;
+  bool operator==(const LoopSchedule&) const = default;
+};
+
+/// How one contraction is computed: what registers hold, and how much of it at a time.
 struct ContractionSchedule {
   /// Which variable runs along the lanes of a vector.
   enum class Lanes : uint8_t {
@@ -20,20 +30,43 @@ struct ContractionSchedule {
   unsigned rows = 1;      ///< of the result, kept in registers together
   unsigned columns = 1;   ///< the same, in elements (kDepth) or in vectors (kColumns)
   int64_t depth = 0;      ///< steps of k before the next columns have their turn; 0 = all
+  bool operator==(const ContractionSchedule&) const = default;
 };
 
-/// How the loops of a kernel are walked: the order of its scalar operations, never their meaning. A
-/// kernel without contractions has rows as tasks and leaves the rest to the target.
+/// How the loops of a kernel are walked: in which order and in which pieces, never what they compute.
 struct Schedule {
-  int64_t row_tile = 1;     ///< neighbouring points of the last row dim that one task computes
-  int64_t column_tile = 0;  ///< values of j that one task computes; 0 = all
+  unsigned row_lanes = 0;           ///< vectors run along the last row dim, with so many lanes; 0: along j
+  std::vector<LoopSchedule> loops;  ///< one for each loop that is no contraction, in the order of the blocks
+  int64_t row_tile = 1;             ///< neighbouring points of the last row dim that one task computes
+  int64_t column_tile = 0;          ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
+
+  /// Whether tasks are tiles of rows and columns, as in kernels with contractions; otherwise they are rows.
+  bool is_tiled() const { return !contractions.empty(); }
+  bool operator==(const Schedule&) const = default;
 };
 
-/// "tile i 64, j 48; contract 0: lanes k, registers 4x6, depth 1024". Empty where nothing is tiled.
+/// "tile i 64, j 48; contract 0: lanes k, registers 4x6, depth 1024; loop 0: lanes j 16, unroll 4".
 std::string Print(const Schedule& schedule);
 
-/// Whether the columns of a kernel may be computed by different tasks: nothing is folded over j.
+/// kInternal names what the schedule says that this kernel cannot be walked by.
+Status Check(const Kernel& kernel, const Schedule& schedule);
+
+/// Whether the columns of a kernel may be computed by different tasks: nothing is folded over j, and all
+/// loops count the same columns.
 bool MayTileColumns(const Kernel& kernel);
+
+/// The extent of the kernel's first loop: its columns.
+Dim ColumnsOf(const Kernel& kernel);
+
+/// What one task computes. Rows are counted over all row dims, as in Interpret.
+struct Window {
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  Columns columns = kAllColumns;
+};
+
+/// The pieces of a kernel, by number: tiles of the last row dim first, then of columns, then the other row dims.
+Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task);
 
 }  // namespace ingot::compiler::loop

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/result.h"
-#include "compiler/codegen/codegen.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/graph.h"
+#include "compiler/targets/target.h"
 #include "proto/artifact_generated.h"
 
 namespace ingot::compiler {

@@ -28,7 +28,7 @@ constexpr std::string_view kTemplate = R"(graph @template(%x: f32[4, s0], %i: i6
 Buffer Compiled(std::string_view text) {
   const auto graph = compiler::Parse(text);
   Ensure(graph.has_value(), graph ? "" : graph.error().ToText());
-  auto target = compiler::Target::Host();
+  auto target = compiler::TargetSpec::Host();
   Ensure(target.has_value(), target ? "" : target.error().ToText());
   auto artifact = compiler::Compile(*graph, {.target = *std::move(target), .threads = 1, .prove = false});
   Ensure(artifact.has_value(), artifact ? "" : artifact.error().ToText());

@@ -78,7 +78,7 @@ Status Run(const Arguments& arguments) {
   if (!program) return std::move(program).error().Wrap(arguments.archive);
 
   compiler::CompileOptions options;
-  TRY_ASSIGN(options.target, compiler::Target::Host());
+  TRY_ASSIGN(options.target, compiler::TargetSpec::Host());
   TRY_ASSIGN(const compiler::Artifact artifact, compiler::Compile(program->graph, options));
   TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact.bytes));
   const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/targets/target.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "compiler/targets/reference/reference_target.h"
+#include "compiler/targets/x86/x86_target.h"
+
+namespace ingot::compiler {
+
+using guards::Dim;
+
+Result<std::unique_ptr<Target>> Target::Make(const TargetSpec& spec) {
+  if (spec.level == reference::kLevel) return reference::MakeTarget();
+  if (spec.level.starts_with("x86-64-v")) return x86::MakeTarget(spec);
+  return Error(Code::kUnsupported,
+               "no code generation for target level \"" + spec.level + "\"; use x86-64-v3, x86-64-v4 or reference");
+}
+
+std::string TargetsIdentity() { return x86::Identity(); }
+
+Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads) {
+  std::vector<std::optional<Result<Object>>> results(kernels.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < kernels.size(); i = next++) {
+      results[i] = target.Emit(kernels[i], target.Schedules(kernels[i]).front());
+    }
+  };
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  const size_t helpers = std::min<size_t>(threads, kernels.size());
+  std::vector<std::thread> pool;
+  for (size_t i = 1; i < helpers; ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  std::vector<Object> objects;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (!*results[i]) return std::move(*results[i]).error().Wrap("kernel " + kernels[i].name);
+    objects.push_back(std::move(*results[i]).value());
+  }
+  return objects;
+}
+
+std::vector<uint16_t> DecidingSymbols(const Target& target, const loop::Kernel& kernel) {
+  std::vector<uint16_t> found;
+  for (const Dim& extent : target.ShortExtents(kernel)) {
+    for (const Dim::Term& term : extent.terms()) found.insert(found.end(), term.symbols.begin(), term.symbols.end());
+  }
+  std::ranges::sort(found);
+  const auto repeated = std::ranges::unique(found);
+  found.erase(repeated.begin(), repeated.end());
+  return found;
+}
+
+}  // namespace ingot::compiler

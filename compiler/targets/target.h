@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "compiler/loop/kernel.h"
+#include "compiler/loop/schedule.h"
+#include "compiler/targets/launch_shape.h"
+#include "compiler/targets/target_spec.h"
+#include "kernels/abi.h"
+
+namespace ingot::compiler {
+
+/// Relocatable code of one kernel: exports `symbol`, imports nothing.
+struct Object {
+  std::string symbol;                 ///< "ingot_k_" + first 16 hex digits of the kernel digest
+  Buffer bytes;
+  loop::Schedule schedule;            ///< what the code was made of, beside the kernel
+  LaunchShape launch;
+  std::vector<std::string> features;  ///< of the machine, beyond its level
+};
+
+/// Objects in this process, where they can be called: for the proof and for timing. Belongs to one thread.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  virtual Status Add(const Object& object) = 0;
+  /// The kernel's status (kernels/abi.h). kNotFound: no object that was added exports the symbol.
+  virtual Result<int32_t> Run(const std::string& symbol, const IngotCallFrame& frame) = 0;
+};
+
+/// What is known of a machine beyond its name, for those who read schedules.
+struct TargetDescription {
+  std::string name;          ///< "x86-64-v4 avx512_bf16"
+  unsigned vector_bytes = 0; ///< of a register; 0: it has no vectors
+};
+
+/// A machine that kernels are made for. Nothing above it names one: fusion hands over loops, the plan launches tasks.
+/// Thread-safe, and deterministic: equal kernels, schedules and specs give equal bytes. docs/targets.md adds one.
+class Target {
+ public:
+  virtual ~Target() = default;
+  /// kUnsupported names the levels there are.
+  static Result<std::unique_ptr<Target>> Make(const TargetSpec& spec);
+
+  virtual TargetDescription Describe() const = 0;
+  /// Schedules for a kernel, the best first; one at least.
+  virtual std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const = 0;
+  /// kUnsupported names an operation that the target has no code for.
+  virtual Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const = 0;
+  /// What Emit makes, as text: what the code is made of, or (`is_machine`) the machine's own language.
+  virtual Result<std::string> Text(const loop::Kernel& kernel, const loop::Schedule& schedule,
+                                   bool is_machine) const = 0;
+  /// The section of an artifact that holds the objects.
+  virtual Result<Buffer> Link(std::span<const Object> objects) const = 0;
+  /// kUnsupported where this machine cannot run the target's code.
+  virtual Result<std::unique_ptr<Runner>> Load() const = 0;
+  /// The sizes of a kernel for which code of its own gains while they are short.
+  virtual guards::Dims ShortExtents(const loop::Kernel& kernel) const = 0;
+};
+
+/// Code by each kernel's best schedule, in the order of the kernels, on `threads` threads (0: one for each core).
+Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads);
+
+/// The symbols of a kernel whose values change what code can be made of it. Sorted.
+std::vector<uint16_t> DecidingSymbols(const Target& target, const loop::Kernel& kernel);
+
+/// The versions of everything that makes code: objects of equal kernels, specs and identities are equal.
+std::string TargetsIdentity();
+
+}  // namespace ingot::compiler

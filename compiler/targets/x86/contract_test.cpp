@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Contractions: tiles of rows and columns, ends of all of them, both ways along which vectors run.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compiler/loop/substitute.h"
+#include "compiler/targets/x86/compare.h"
+
+namespace ingot::compiler {
+namespace {
+
+using guards::Dim;
+using guards::DType;
+
+struct Product {
+  std::string name;
+  DType left = DType::kF32, right = DType::kF32, sum = DType::kF32, result = DType::kF32;
+  bool right_is_transposed = true;  ///< right[N, K] rather than right[K, N]
+};
+
+/// result[b, m, n] = relu(sum over k of left[b, m, k] * right[b, n, k] + bias[n]); b = s0, m = s1, n = s2, k = s3.
+std::string TextOf(const Product& p) {
+  const auto name = [](DType t) { return guards::NameOf(t); };
+  const auto load = [&](int number, int param, std::string_view index, DType t) {
+    return fmt::format("    %{} = load p{} [{}] : {}\n    %{} = cast %{} : {}\n", number, param, index, name(t),
+                       number + 1, number, name(p.sum));
+  };
+  std::string text = fmt::format(
+      "kernel product symbols 4 {{\n  param p0: in {}[s0*s1*s3]\n  param p1: in {}[s0*s2*s3]\n  param p2: in {}[s2]\n"
+      "  param p3: out {}[s0*s1*s2]\n  buffer b0: {}[s2]\n  rows [s0, s1]\n  contract [s2, s3] into b0 {{\n",
+      name(p.left), name(p.right), name(p.sum), name(p.result), name(p.sum));
+  text += load(0, 0, "(s1*s3)*i0 + (s3)*i1 + k", p.left);
+  text += load(2, 1, p.right_is_transposed ? "(s2*s3)*i0 + (s3)*j + k" : "(s2*s3)*i0 + j + (s2)*k", p.right);
+  text += fmt::format("    %4 = reduce_dot %1, %3 : {}\n  }}\n", name(p.sum));
+  text += fmt::format(
+      "  row {{\n    %5 = const 0 : {0}\n  }}\n  loop [s2] {{\n    %6 = load b0 [j] : {0}\n"
+      "    %7 = load p2 [j] : {0}\n    %8 = add %6, %7 : {0}\n    %9 = max %8, %5 : {0}\n    %10 = cast %9 : {1}\n"
+      "    store p3 [(s1*s2)*i0 + (s2)*i1 + j] = %10\n  }}\n}}\n",
+      name(p.sum), name(p.result));
+  return text;
+}
+
+class Contractions : public testing::TestWithParam<Product> {};
+
+TEST_P(Contractions, AgreeWithTheInterpreterAtSizesKnownLater) {
+  const auto kernel = loop::Parse(TextOf(GetParam()));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  const TestKernel test(*kernel);
+  constexpr int64_t kSizes[][4] = {{1, 1, 1, 1},    {1, 1, 8, 16},   {2, 3, 7, 5},    {1, 5, 33, 15},  {2, 64, 48, 32},
+                                   {1, 67, 50, 33}, {3, 1, 130, 64}, {1, 130, 9, 70}, {1, 7, 3, 1100}, {1, 2, 5, 2100},
+                                   {0, 3, 3, 3},    {2, 0, 3, 3},    {2, 3, 0, 3},    {1, 9, 20, 0}};
+  for (const auto& [b, m, n, k] : kSizes) {
+    ExpectSameAsInterpreter(test, {b, m, n, k}, 11 + m, k < 64, 1e-5 * static_cast<double>(k));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(Contractions, AgreeWithTheInterpreterAtSizesKnownBefore) {
+  const auto kernel = loop::Parse(TextOf(GetParam()));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  constexpr int64_t kSizes[][4] = {{1, 1, 64, 128}, {1, 1, 37, 2052}, {1, 2, 24, 48},  {2, 3, 40, 33},
+                                   {1, 4, 16, 64},  {1, 8, 96, 20},   {1, 66, 97, 64}, {1, 70, 4, 2500}};
+  for (const auto& [b, m, n, k] : kSizes) {
+    const Dim sizes[] = {Dim(b), Dim(m), Dim(n), Dim(k)};
+    ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, sizes)), {}, 3 + n, false,
+                            1e-5 * static_cast<double>(k));
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<Product> Products() {
+  std::vector<Product> all;
+  for (const bool transposed : {true, false}) {
+    const std::string_view way = transposed ? "AlongDepth" : "AlongColumns";
+    all.push_back({fmt::format("F32{}", way), DType::kF32, DType::kF32, DType::kF32, DType::kF32, transposed});
+    all.push_back({fmt::format("BF16{}", way), DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, transposed});
+    all.push_back({fmt::format("F16{}", way), DType::kF16, DType::kF16, DType::kF32, DType::kF16, transposed});
+    all.push_back({fmt::format("Mixed{}", way), DType::kF32, DType::kBF16, DType::kF32, DType::kF32, transposed});
+    all.push_back({fmt::format("F64{}", way), DType::kF64, DType::kF64, DType::kF64, DType::kF64, transposed});
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(All, Contractions, testing::ValuesIn(Products()),
+                         [](const auto& info) { return info.param.name; });
+
+// A softmax between two products: attention of one head over keys and values, with rows that share them.
+TEST(Contraction, FeedsFoldsAndWhatFollows) {
+  constexpr std::string_view kText = R"(kernel attention symbols 2 {
+  param p0: in f32[8*s0]
+  param p1: in f32[8*s1]
+  param p2: out f32[s0*s1]
+  buffer b0: f32[s1]
+  rows [s0]
+  contract [s1, 8] into b0 {
+    %0 = load p0 [8*i0 + k] : f32
+    %1 = load p1 [8*j + k] : f32
+    %2 = reduce_dot %0, %1 : f32
+  }
+  loop [s1] {
+    %3 = load b0 [j] : f32
+    %4 = reduce_max %3 : f32
+  }
+  loop [s1] {
+    %5 = load b0 [j] : f32
+    %6 = sub %5, %4 : f32
+    %7 = exp %6 : f32
+    %8 = reduce_sum %7 : f32
+  }
+  loop [s1] {
+    %9 = load b0 [j] : f32
+    %10 = sub %9, %4 : f32
+    %11 = exp %10 : f32
+    %12 = div %11, %8 : f32
+    store p2 [(s1)*i0 + j] = %12
+  }
+}
+)";
+  const auto kernel = loop::Parse(kText);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  EXPECT_EQ(loop::Print(*kernel), kText);
+  const TestKernel test(*kernel);
+  const std::vector<int64_t> all[] = {{1, 1}, {3, 70}, {67, 130}, {130, 5}};
+  for (const std::vector<int64_t>& sizes : all) {
+    ExpectSameAsInterpreter(test, sizes, 5, false, 1e-5);
+  }
+}
+
+// Attention as fusion makes it: the left operand of the second product is a row buffer, of every row of the task.
+TEST(Contraction, TakesRowBuffersOnTheLeft) {
+  for (const std::string_view type : {"f32", "bf16"}) {
+    const std::string text = fmt::format(R"(kernel attention symbols 2 {{
+  param p0: in {0}[256*s0]
+  param p1: in {0}[128*s1]
+  param p2: in {0}[128*s1]
+  param p3: in bool[s0*s1]
+  param p4: out {0}[256*s0]
+  buffer b0: f32[s1]
+  buffer b1: f32[64]
+  rows [2, 2, s0]
+  contract [s1, 64] into b0 {{
+    %0 = load p0 [(128*s0)*i0 + (64*s0)*i1 + 64*i2 + k] : {0}
+    %1 = cast %0 : f32
+    %2 = load p1 [(64*s1)*i0 + 64*j + k] : {0}
+    %3 = cast %2 : f32
+    %4 = reduce_dot %1, %3 : f32
+  }}
+  loop [s1] {{
+    %5 = load b0 [j] : f32
+    %6 = const 0.125 : f32
+    %7 = mul %5, %6 : f32
+    %8 = load p3 [(s1)*i2 + j] : bool
+    %9 = const -inf : f32
+    %10 = select %8, %7, %9 : f32
+    store b0 [j] = %10
+    %12 = reduce_max_number %10 : f32
+  }}
+  row {{
+    %13 = const -inf : f32
+    %14 = eq %12, %13 : bool
+    %15 = const 0 : f32
+    %16 = select %14, %15, %12 : f32
+  }}
+  loop [s1] {{
+    %17 = load b0 [j] : f32
+    %18 = sub %17, %16 : f32
+    %19 = exp %18 : f32
+    store b0 [j] = %19
+    %21 = reduce_sum %19 : f32
+  }}
+  contract [64, s1] into b1 {{
+    %22 = load b0 [k] : f32
+    %23 = load p2 [(64*s1)*i0 + j + 64*k] : {0}
+    %24 = cast %23 : f32
+    %25 = reduce_dot %22, %24 : f32
+  }}
+  row {{
+    %26 = const 0 : f32
+    %27 = eq %21, %26 : bool
+    %28 = recip %21 : f32
+    %29 = select %27, %26, %28 : f32
+  }}
+  loop [64] {{
+    %30 = load b1 [j] : f32
+    %31 = mul %30, %29 : f32
+    %32 = cast %31 : {0}
+    store p4 [(128*s0)*i0 + (64*s0)*i1 + 64*i2 + j] = %32
+  }}
+}}
+)",
+                                         type);
+    const auto kernel = loop::Parse(text);
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    const TestKernel test(*kernel);
+    const std::vector<int64_t> all[] = {{1, 1}, {3, 7}, {5, 130}, {67, 70}, {2, 0}, {0, 3}};
+    for (const std::vector<int64_t>& sizes : all) {
+      ExpectSameAsInterpreter(test, sizes, 5, false, 1e-4);
+      if (HasFailure()) return;
+    }
+    const Dim known[] = {Dim(9), Dim(40)};
+    ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 6, false, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::compiler

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/targets/x86/jit.h"
+
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+
+#include <mutex>
+
+namespace ingot::compiler::x86 {
+namespace {
+
+Error FromLlvm(llvm::Error error, Code code, const std::string& doing) {
+  return Error(code, doing + ": " + llvm::toString(std::move(error)));
+}
+
+}  // namespace
+
+struct Jit::State {
+  std::unique_ptr<llvm::orc::LLJIT> lljit;
+};
+
+Jit::Jit(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Jit::~Jit() = default;
+
+Result<std::unique_ptr<Jit>> Jit::Create() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+  auto lljit = llvm::orc::LLJITBuilder().create();
+  if (!lljit) return FromLlvm(lljit.takeError(), Code::kInternal, "creating the JIT");
+  auto state = std::make_unique<State>();
+  state->lljit = std::move(*lljit);
+  return std::unique_ptr<Jit>(new Jit(std::move(state)));
+}
+
+Status Jit::Add(const Object& object) {
+  auto bytes = llvm::MemoryBuffer::getMemBufferCopy(AsText(object.bytes), object.symbol);
+  if (llvm::Error error = state_->lljit->addObjectFile(std::move(bytes))) {
+    return FromLlvm(std::move(error), Code::kInvalid, "adding object " + object.symbol);
+  }
+  return {};
+}
+
+Result<int32_t> Jit::Run(const std::string& symbol, const IngotCallFrame& frame) {
+  IngotKernel& kernel = found_[symbol];
+  if (kernel == nullptr) {
+    TRY_ASSIGN(kernel, Find(symbol));
+  }
+  return kernel(&frame);
+}
+
+Result<IngotKernel> Jit::Find(const std::string& symbol) {
+  auto address = state_->lljit->lookup(symbol);
+  if (!address) return FromLlvm(address.takeError(), Code::kNotFound, "finding " + symbol);
+  return address->toPtr<IngotKernel>();
+}
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "compiler/targets/x86/builder.h"
+#include "compiler/targets/x86/lower_kernel.h"
+#include "compiler/targets/x86/scalar_ops.h"
+#include "compiler/targets/x86/schedules.h"
+
+namespace ingot::compiler::x86 {
+
+/// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
+/// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
+/// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
+class KernelLowering {
+ public:
+  KernelLowering(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit,
+                 bool checks_accesses, llvm::Function* function);
+  Status Run();
+
+ private:
+  using Value = llvm::Value;
+  /// Running values of one reduction: `unroll` copies of one or (arg reductions) two components. The
+  /// total of a sum's chains (lower_sum.cpp) is kept in f64: what f32 adds up, or f64 and its error.
+  struct Accumulator {
+    loop::Id id;
+    std::vector<Value*> parts;
+    bool is_total = false;
+  };
+  using Accumulators = std::vector<Accumulator>;
+  /// How the lanes of a vector access lie in memory.
+  enum class Pattern : uint8_t { kContiguous, kSame, kScattered };
+
+  // lower_kernel.cpp: prologue, rows, scalar blocks.
+  Value* Evaluate(const guards::Dim& dim);
+  Value* Buffer(uint32_t number);
+  Value* FrameField(unsigned offset, llvm::Type* type);
+  void DecodeFirstRow(Value* row, std::vector<Value*>& vars);
+  std::vector<Value*> NextRow(Value* next_row);
+  Status LowerRows(Value* begin, Value* end, llvm::BasicBlock* done);
+  Status LowerRowBody();
+  Value* InvariantIndex(const loop::Index& index);
+  Status EmitScalar(loop::Id id);
+  Value* ScalarLoad(const loop::Inst& inst);
+  void ScalarStore(const loop::Inst& inst);
+  Value* CheckedIndex(const loop::Inst& inst, Value* value, Value* mask);
+  Typed ScalarArg(loop::Id id) const { return {scalars_[id], kernel_.insts[id].dtype}; }
+  const loop::Inst& At(loop::Id id) const { return kernel_.insts[id]; }
+
+  // lower_loop.cpp: one vector loop.
+  /// `first`, `end`: the j of a task; null where it is the whole loop.
+  Status LowerLoop(const loop::Block& block, Value* first = nullptr, Value* end = nullptr);
+  void FindVarying(const loop::Block& block);
+  Status PrepareLoop(const loop::Block& block);
+  Status EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
+                   Accumulators& accumulators);
+  Status CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
+                 const std::function<Status(Value*, Accumulators&)>& body);
+  Status EmitBody(const loop::Block& block, Accumulators& accumulators);
+  Result<Value*> EmitVector(loop::Id id, unsigned copy);
+  Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
+  Value* VectorArg(loop::Id id, unsigned copy) { return varying_[id] ? vectors_[copy][id] : splats_[id]; }
+  Value* LaneNumbers(llvm::Type* integer);
+
+  // lower_memory.cpp: vector accesses.
+  Pattern PatternOf(const loop::Inst& inst) const;
+  Value* MaskFor(const loop::Inst& inst, unsigned copy);
+  Value* VectorLoad(loop::Id id, unsigned copy);
+  Value* MaskedLoad(loop::Id id, unsigned copy, Value* mask);
+  void VectorStore(loop::Id id, unsigned copy);
+  void MaskedStore(loop::Id id, unsigned copy, Value* value, Value* mask);
+  Value* LanePointer(loop::Id id, unsigned copy, Value* lane, Value* indices);
+  Value* ScatterIndices(loop::Id id, unsigned copy);
+  Value* ContiguousPointer(loop::Id id, unsigned copy, Value* mask);
+
+  // check_access.cpp: code that leaves the kernel where an access would leave its buffer, if asked for.
+  /// `at`, the address of one element.
+  Value* Checked(const loop::Inst& inst, Value* at);
+  /// `at`, the address of the first of lanes_ elements, of which `mask` says which are accessed (null: all).
+  Value* CheckedVector(const loop::Inst& inst, Value* at, Value* mask);
+  void LeaveWhere(Value* outside);
+  Value* ElementAt(const loop::Inst& inst, Value* at);
+  Value* ElementsOf(const loop::Inst& inst);
+
+  void PlanPrefetch();
+  bool IsPrefetchable(const loop::Inst& inst) const;
+  void EmitPrefetches();
+  Value* ToMemory(Value* value, guards::DType dtype);
+  Value* FromMemory(Value* value, guards::DType dtype);
+  template <typename Body>
+  void ForEachLane(Value* mask, Body body);
+  bool HasMaskedAccess(guards::DType dtype) const { return unit_.masks_any_width || guards::SizeOf(dtype) >= 4; }
+
+  // lower_columns.cpp: rows side by side in a vector.
+  Status LowerChunks(Value* begin, Value* end, llvm::BasicBlock* done);
+  Status LowerChunk(Value* mask);
+  Status LowerColumnLoop(const loop::Block& block);
+  Status EmitColumns(const loop::Block& block, Value* j, Accumulators& accumulators);
+  Status EmitColumn(loop::Id id);
+  /// What an index grows by from lane to lane.
+  const guards::Dim& LaneCoef(const loop::Index& index) const {
+    return index.coefs[index.coefs.size() - (column_ == nullptr ? 1 : 2)];
+  }
+  bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
+
+  // lower_contract.cpp: tiles of rows and columns.
+  struct Contract;
+  Value* CeilDiv(Value* value, int64_t by);
+  Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
+  Status LowerTask();
+  Status LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later);
+  Value* ScalarSlot(loop::Id id, Value* row);
+  std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
+  Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                            Value* end_k);
+  Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                              Value* end_k);
+  Value* ContractLoad(const loop::Inst& load, Value* at, unsigned count, Value* mask, guards::DType sum);
+  Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
+  std::vector<Value*> Lines(const loop::Inst& load, Value* base, Value* first, Value* end, unsigned count, Value* step);
+  std::vector<Value*> LinesOfRows(const Contract& c, Value* row);
+  void StoreSums(const Contract& c, Value* sums, Value* row, unsigned copy, Value* column, unsigned ahead,
+                 Value* first_k);
+
+  // lower_reduce.cpp
+  Accumulators StartReductions(const loop::Block& block);
+  void UpdateReduction(Accumulator& accumulator, unsigned copy);
+  void MergeCopies(Accumulators& accumulators);
+  void FinishReduction(Accumulator accumulator);
+  std::vector<Value*> CombineParts(const loop::Inst& inst, std::vector<Value*> a, std::vector<Value*> b);
+  Value* ReductionIdentity(const loop::Inst& inst);
+  void FoldLanes(Accumulator& accumulator);
+
+  // lower_sum.cpp: long sums of floats as chains.
+  bool SumsFloats(const loop::Inst& inst) const;
+  bool NeedsChains(const loop::Block& block, int64_t step) const;
+  void StartTotals(Accumulators& accumulators);
+  Accumulators StartChains(const Accumulators& totals);
+  void EndChains(Accumulators chains, Accumulators& totals);
+  Status CountUpInChains(Value* begin, Value* end, int64_t step, Accumulators& totals,
+                         const std::function<Status(Value*, Accumulators&)>& body);
+  Value* RoundTotal(const Accumulator& total);
+
+  const loop::Kernel& kernel_;
+  const VectorUnit unit_;
+  const loop::Schedule& schedule_;
+  const bool checks_accesses_;
+  llvm::Function* function_;
+  Builder prologue_;                     ///< Runs once for each call: frame, sizes.
+  Builder code_;
+  llvm::BasicBlock* fail_ = nullptr;
+  llvm::BasicBlock* outside_ = nullptr;
+  std::map<guards::Dim, Value*> dims_;
+  std::vector<Value*> buffers_;
+  std::vector<Value*> row_vars_;
+  std::vector<Value*> scalars_;       ///< By Id; null where varying or not yet emitted.
+  Value* stage_ = nullptr;            ///< Stack memory of one vector, for lane-wise access.
+  Value* stage_indices_ = nullptr;
+  const loop::Block* prefetch_loop_ = nullptr;  ///< Fetches what the next row reads first.
+  std::vector<loop::Id> prefetched_;            ///< Loads of the first loop.
+
+  // Of the task being lowered, in kernels with contractions.
+  Value* first_row_ = nullptr;
+  Value* end_row_ = nullptr;
+  Value* first_column_ = nullptr;
+  Value* end_column_ = nullptr;       ///< Null where a task has all columns.
+  std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
+  std::map<loop::Id, Value*> scalar_slots_;
+
+  // Of the loop being lowered.
+  std::vector<bool> varying_;
+  unsigned lanes_ = 8;
+  unsigned unroll_ = 1;
+  Value* j_ = nullptr;
+  Value* column_ = nullptr;           ///< j where the lanes are rows (lower_columns.cpp), else null.
+  Value* lane_mask_ = nullptr;        ///< Null where all lanes are active.
+  std::vector<Value*> bases_;         ///< Address (or value, for kIndex) at j = 0, by Id.
+  std::vector<Value*> splats_;
+  std::vector<std::vector<Value*>> vectors_;
+};
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/targets/x86/scalar_ops.h"
+
+#include "compiler/targets/x86/math.h"
+
+namespace ingot::compiler::x86 {
+namespace {
+
+using guards::DType;
+using llvm::Value;
+using llvm::Intrinsic::ID;
+using loop::ScalarOp;
+
+bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+bool IsUnsigned(DType t) { return t == DType::kU8 || t == DType::kBool; }
+
+Value* WidenHalf(Builder& code, Typed from) {
+  Value* v = from.value;
+  if (from.dtype == DType::kF16) {
+    v = code.CreateBitCast(v, Builder::Like(v, code.getHalfTy()));
+    return code.CreateFPExt(v, Builder::Like(v, code.getFloatTy()));
+  }
+  v = code.CreateZExt(v, Builder::Like(v, code.getInt32Ty()));
+  return code.CreateBitCast(code.CreateShl(v, code.I(v, 16)), Builder::Like(v, code.getFloatTy()));
+}
+
+Value* NarrowToHalf(Builder& code, Value* v, DType to) {
+  if (to == DType::kF16) {
+    v = code.CreateFPTrunc(v, Builder::Like(v, code.getHalfTy()));
+    return code.CreateBitCast(v, Builder::Like(v, code.getInt16Ty()));
+  }
+  // Round to nearest even by adding just under half of the last kept bit, plus that bit; a NaN
+  // must not be carried into infinity, so it is made quiet instead.
+  Value* bits = code.CreateBitCast(v, Builder::Like(v, code.getInt32Ty()));
+  Value* high = code.CreateLShr(bits, code.I(bits, 16));
+  Value* round = code.CreateAdd(code.CreateAnd(high, code.I(bits, 1)), code.I(bits, 0x7fff));
+  Value* rounded = code.CreateLShr(code.CreateAdd(bits, round), code.I(bits, 16));
+  Value* quiet = code.CreateOr(high, code.I(bits, 0x40));
+  Value* result = code.CreateSelect(code.IsNan(v), quiet, rounded);
+  return code.CreateTrunc(result, Builder::Like(v, code.getInt16Ty()));
+}
+
+/// What the hardware gives, out of range its minimum, as loop::CastScalar says; LLVM alone promises nothing there,
+/// least of all for constants. Narrow types are cut from an i32, which AVX2 converts to.
+Value* FloatToInteger(Builder& code, Value* v, DType to) {
+  const bool is_f64 = v->getType()->getScalarType()->isDoubleTy();
+  const bool is_wide = to == DType::kI64 || (to == DType::kU8 && is_f64);
+  llvm::Type* narrow = is_wide ? code.getInt64Ty() : code.getInt32Ty();
+  llvm::Type* direct = Builder::Like(v, narrow);
+  const double bound = is_wide ? 0x1p63 : 0x1p31;
+  Value* fits = code.CreateAnd(code.CreateFCmpOGE(v, code.F(v, -bound)), code.CreateFCmpOLT(v, code.F(v, bound)));
+  Value* result = code.CreateFPToSI(code.CreateSelect(fits, v, code.F(v, 0)), direct);
+  const llvm::APInt minimum = llvm::APInt::getSignedMinValue(direct->getScalarSizeInBits());
+  result = code.CreateSelect(fits, result, llvm::ConstantInt::get(direct, minimum));
+  return code.CreateTrunc(result, Builder::Like(v, code.TypeOf(to)));
+}
+
+/// Operands of an integer division that cannot trap: a zero divisor becomes 1, and so does -1,
+/// whose quotient (the negation, wrapping) is put in afterwards.
+struct SafeDivision {
+  Value* zero;
+  Value* minus_one;
+  Value* divisor;
+};
+
+SafeDivision MakeSafe(Builder& code, Value* b, bool is_unsigned) {
+  SafeDivision safe{code.CreateICmpEQ(b, code.I(b, 0)), nullptr, nullptr};
+  Value* replace = safe.zero;
+  if (!is_unsigned) {
+    safe.minus_one = code.CreateICmpEQ(b, code.I(b, -1));
+    replace = code.CreateOr(safe.zero, safe.minus_one);
+  }
+  safe.divisor = code.CreateSelect(replace, code.I(b, 1), b);
+  return safe;
+}
+
+Value* IntegerDivide(Builder& code, ScalarOp op, Value* a, Value* b, bool is_unsigned) {
+  const SafeDivision safe = MakeSafe(code, b, is_unsigned);
+  const bool is_rem = op == ScalarOp::kRem;
+  Value* d = safe.divisor;
+  Value* zero = code.I(a, 0);
+  if (is_unsigned) {
+    Value* result = is_rem ? code.CreateURem(a, d) : code.CreateUDiv(a, d);
+    return code.CreateSelect(safe.zero, zero, result);
+  }
+  Value* q = code.CreateSDiv(a, d);
+  Value* r = code.CreateSub(a, code.CreateMul(q, d));
+  Value* result = is_rem ? r : q;
+  if (op != ScalarOp::kDiv) {
+    Value* signs_differ = code.CreateICmpSLT(code.CreateXor(r, d), zero);
+    Value* adjust = code.CreateAnd(code.CreateICmpNE(r, zero), signs_differ);
+    Value* adjusted = is_rem ? code.CreateAdd(r, d) : code.CreateSub(q, code.I(a, 1));
+    result = code.CreateSelect(adjust, adjusted, result);
+  }
+  result = code.CreateSelect(safe.minus_one, is_rem ? zero : code.CreateNeg(a), result);
+  return code.CreateSelect(safe.zero, zero, result);
+}
+
+/// Square and multiply; a negative exponent leaves only powers of 1 and -1.
+Value* IntegerPower(Builder& code, Value* base, Value* exponent, bool is_unsigned) {
+  Value* one = code.I(base, 1);
+  Value* zero = code.I(base, 0);
+  llvm::BasicBlock* before = code.GetInsertBlock();
+  llvm::BasicBlock* body = code.NewBlock("power");
+  llvm::BasicBlock* after = code.NewBlock("power.after");
+  code.CreateBr(body);
+  code.SetInsertPoint(body);
+  llvm::PHINode* result = code.CreatePHI(base->getType(), 2);
+  llvm::PHINode* factor = code.CreatePHI(base->getType(), 2);
+  llvm::PHINode* rest = code.CreatePHI(base->getType(), 2);
+  Value* odd = code.CreateICmpNE(code.CreateAnd(rest, one), zero);
+  Value* next = code.CreateMul(result, code.CreateSelect(odd, factor, one));
+  Value* rest_next = code.CreateLShr(rest, one);
+  result->addIncoming(one, before);
+  result->addIncoming(next, body);
+  factor->addIncoming(base, before);
+  factor->addIncoming(code.CreateMul(factor, factor), body);
+  rest->addIncoming(exponent, before);
+  rest->addIncoming(rest_next, body);
+  code.CreateCondBr(code.AnyOf(code.CreateICmpNE(rest_next, zero)), body, after);
+  code.SetInsertPoint(after);
+  if (is_unsigned) return next;
+  Value* is_odd = code.CreateICmpNE(code.CreateAnd(exponent, one), zero);
+  Value* sign = code.CreateSelect(is_odd, code.I(base, -1), one);
+  Value* of_negative = code.CreateSelect(code.CreateICmpEQ(base, one), one, zero);
+  of_negative = code.CreateSelect(code.CreateICmpEQ(base, code.I(base, -1)), sign, of_negative);
+  return code.CreateSelect(code.CreateICmpSLT(exponent, zero), of_negative, next);
+}
+
+Value* IntegerShift(Builder& code, ScalarOp op, Value* a, Value* b, bool is_unsigned) {
+  Value* width = code.I(b, a->getType()->getScalarSizeInBits());
+  Value* in_range = code.CreateICmpULT(b, width);
+  Value* amount = code.CreateSelect(in_range, b, code.I(b, 0));
+  Value* zero = code.I(a, 0);
+  if (op == ScalarOp::kShl) return code.CreateSelect(in_range, code.CreateShl(a, amount), zero);
+  if (is_unsigned) return code.CreateSelect(in_range, code.CreateLShr(a, amount), zero);
+  Value* sign = code.CreateAShr(a, code.I(a, a->getType()->getScalarSizeInBits() - 1));
+  return code.CreateSelect(in_range, code.CreateAShr(a, amount), sign);
+}
+
+Value* IntegerSign(Builder& code, Value* a, bool is_unsigned) {
+  Value* positive = code.CreateZExt(code.CreateICmpNE(a, code.I(a, 0)), a->getType());
+  if (is_unsigned) return positive;
+  Value* negative = code.CreateICmpSLT(a, code.I(a, 0));
+  return code.CreateSelect(negative, code.I(a, -1), positive);
+}
+
+Value* EmitInteger(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b) {
+  const bool is_unsigned = IsUnsigned(dtype);
+  switch (op) {
+    case ScalarOp::kAdd: return code.CreateAdd(a, b);
+    case ScalarOp::kSub: return code.CreateSub(a, b);
+    case ScalarOp::kMul: return code.CreateMul(a, b);
+    case ScalarOp::kDiv:
+    case ScalarOp::kFloorDiv:
+    case ScalarOp::kRem: return IntegerDivide(code, op, a, b, is_unsigned);
+    case ScalarOp::kMin:
+    case ScalarOp::kMax: return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
+    case ScalarOp::kPow: return IntegerPower(code, a, b, is_unsigned);
+    case ScalarOp::kNeg: return code.CreateNeg(a);
+    case ScalarOp::kAbs:
+      return is_unsigned ? a : code.CreateSelect(code.CreateICmpSLT(a, code.I(a, 0)), code.CreateNeg(a), a);
+    case ScalarOp::kSign: return IntegerSign(code, a, is_unsigned);
+    case ScalarOp::kAnd: return code.CreateAnd(a, b);
+    case ScalarOp::kOr: return code.CreateOr(a, b);
+    case ScalarOp::kXor: return code.CreateXor(a, b);
+    case ScalarOp::kNot: return code.CreateNot(a);
+    case ScalarOp::kShl:
+    case ScalarOp::kShr: return IntegerShift(code, op, a, b, is_unsigned);
+    case ScalarOp::kFloor:
+    case ScalarOp::kCeil:
+    case ScalarOp::kRound:
+    case ScalarOp::kTrunc: return a;
+    case ScalarOp::kIsNan: return llvm::Constant::getNullValue(Builder::Like(a, code.getInt1Ty()));
+    default: return nullptr;
+  }
+}
+
+/// Python's modulo from C's, and the floored quotient that belongs to it, as torch computes them.
+Value* FloatFloored(Builder& code, ScalarOp op, Value* a, Value* b) {
+  Value* zero = code.F(a, 0);
+  Value* mod = EmitFmod(code, a, b);
+  Value* signs_differ = code.CreateXor(code.CreateFCmpOLT(b, zero), code.CreateFCmpOLT(mod, zero));
+  Value* adjust = code.CreateAnd(code.CreateFCmpONE(mod, zero), signs_differ);
+  if (op == ScalarOp::kRem) return code.CreateSelect(adjust, code.CreateFAdd(mod, b), mod);
+  Value* quotient = code.CreateFDiv(code.CreateFSub(a, mod), b);
+  quotient = code.CreateSelect(adjust, code.CreateFSub(quotient, code.F(a, 1)), quotient);
+  Value* floored = code.Unary(llvm::Intrinsic::floor, quotient);
+  Value* too_low = code.CreateFCmpOGT(code.CreateFSub(quotient, floored), code.F(a, 0.5));
+  floored = code.CreateSelect(too_low, code.CreateFAdd(floored, code.F(a, 1)), floored);
+  Value* exact = code.CreateFDiv(a, b);
+  Value* result = code.CreateSelect(code.CreateFCmpUNE(quotient, zero), floored, code.CopySign(zero, exact));
+  return code.CreateSelect(code.CreateFCmpOEQ(b, zero), exact, result);
+}
+
+/// 0 for NaN and both zeros, as torch gives.
+Value* FloatSign(Builder& code, Value* a) {
+  Value* zero = code.F(a, 0);
+  Value* result = code.CreateSelect(code.CreateFCmpOGT(a, zero), code.F(a, 1), zero);
+  return code.CreateSelect(code.CreateFCmpOLT(a, zero), code.F(a, -1), result);
+}
+
+bool IsConstant(const Value* v, double expected) {
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(v);
+  if (constant == nullptr) return false;
+  if (v->getType()->isVectorTy()) constant = constant->getSplatValue();
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  return number != nullptr && number->isExactlyValue(expected);
+}
+
+Value* EmitFloat(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b, Value* c) {
+  switch (op) {
+    case ScalarOp::kAdd: return code.CreateFAdd(a, b);
+    case ScalarOp::kSub: return code.CreateFSub(a, b);
+    case ScalarOp::kMul: return code.CreateFMul(a, b);
+    case ScalarOp::kDiv: return code.CreateFDiv(a, b);
+    case ScalarOp::kFloorDiv:
+    case ScalarOp::kRem: return FloatFloored(code, op, a, b);
+    case ScalarOp::kMin:
+    case ScalarOp::kMax: return EmitExtreme(code, op == ScalarOp::kMax, {a, dtype}, {b, dtype});
+    case ScalarOp::kFma: return code.Fma(a, b, c);
+    case ScalarOp::kNeg: return code.CreateFNeg(a);
+    case ScalarOp::kAbs: return code.Abs(a);
+    case ScalarOp::kSign: return FloatSign(code, a);
+    case ScalarOp::kSqrt: return code.Unary(llvm::Intrinsic::sqrt, a);
+    case ScalarOp::kRsqrt: return code.CreateFDiv(code.F(a, 1), code.Unary(llvm::Intrinsic::sqrt, a));
+    case ScalarOp::kRecip: return code.CreateFDiv(code.F(a, 1), a);
+    case ScalarOp::kFloor: return code.Unary(llvm::Intrinsic::floor, a);
+    case ScalarOp::kCeil: return code.Unary(llvm::Intrinsic::ceil, a);
+    case ScalarOp::kRound: return code.Unary(llvm::Intrinsic::roundeven, a);
+    case ScalarOp::kTrunc: return code.Unary(llvm::Intrinsic::trunc, a);
+    case ScalarOp::kIsNan: return code.IsNan(a);
+    case ScalarOp::kPow:
+      if (IsConstant(b, 2)) return code.CreateFMul(a, a);
+      return EmitMath(code, op, a, b);
+    default: return EmitMath(code, op, a, b);
+  }
+}
+
+Value* EmitCompare(Builder& code, ScalarOp op, DType dtype, Value* a, Value* b) {
+  using P = llvm::CmpInst::Predicate;
+  if (guards::IsFloat(dtype)) {
+    constexpr P kPredicates[] = {P::FCMP_OEQ, P::FCMP_UNE, P::FCMP_OLT, P::FCMP_OLE, P::FCMP_OGT, P::FCMP_OGE};
+    return code.CreateFCmp(kPredicates[int(op) - int(ScalarOp::kEq)], a, b);
+  }
+  constexpr P kSigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE, P::ICMP_SGT, P::ICMP_SGE};
+  constexpr P kUnsigned[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_ULT, P::ICMP_ULE, P::ICMP_UGT, P::ICMP_UGE};
+  const int at = int(op) - int(ScalarOp::kEq);
+  return code.CreateICmp(IsUnsigned(dtype) ? kUnsigned[at] : kSigned[at], a, b);
+}
+
+}  // namespace
+
+Value* EmitExtreme(Builder& code, bool is_max, Typed a, Typed b) {
+  if (!guards::IsFloat(a.dtype)) {
+    const bool is_unsigned = IsUnsigned(a.dtype);
+    const ID id = is_max ? (is_unsigned ? llvm::Intrinsic::umax : llvm::Intrinsic::smax)
+                         : (is_unsigned ? llvm::Intrinsic::umin : llvm::Intrinsic::smin);
+    return code.Binary(id, a.value, b.value);
+  }
+  // The first select is one maxps, which gives b where either is NaN; the second keeps a NaN in a.
+  Value* ordered = is_max ? code.CreateFCmpOGT(a.value, b.value) : code.CreateFCmpOLT(a.value, b.value);
+  Value* result = code.CreateSelect(ordered, a.value, b.value);
+  return code.CreateSelect(code.IsNan(a.value), a.value, result);
+}
+
+Value* EmitCast(Builder& code, Typed from, DType to) {
+  if (from.dtype == to) return from.value;
+  Value* v = from.value;
+  if (IsHalf(from.dtype)) {
+    return EmitCast(code, {WidenHalf(code, from), DType::kF32}, to);
+  }
+  if (to == DType::kBool) {
+    return guards::IsFloat(from.dtype) ? code.CreateFCmpUNE(v, code.F(v, 0)) : code.CreateICmpNE(v, code.I(v, 0));
+  }
+  if (IsHalf(to)) return NarrowToHalf(code, EmitCast(code, from, DType::kF32), to);
+  llvm::Type* type = Builder::Like(v, code.TypeOf(to));
+  if (guards::IsFloat(from.dtype)) {
+    return guards::IsFloat(to) ? code.CreateFPCast(v, type) : FloatToInteger(code, v, to);
+  }
+  if (guards::IsFloat(to)) {
+    return IsUnsigned(from.dtype) ? code.CreateUIToFP(v, type) : code.CreateSIToFP(v, type);
+  }
+  return code.CreateIntCast(v, type, !IsUnsigned(from.dtype));
+}
+
+Value* EmitConst(Builder& code, const loop::Inst& inst) {
+  if (IsHalf(inst.dtype)) {
+    Value* wide = llvm::ConstantFP::get(code.getFloatTy(), inst.imm_f);
+    return NarrowToHalf(code, wide, inst.dtype);
+  }
+  llvm::Type* type = code.TypeOf(inst.dtype);
+  if (guards::IsFloat(inst.dtype)) return llvm::ConstantFP::get(type, inst.imm_f);
+  const int64_t value = inst.dtype == DType::kBool ? inst.imm_i != 0 : inst.imm_i;
+  return code.CreateTrunc(code.getInt64(static_cast<uint64_t>(value)), type);
+}
+
+Value* EmitScalarOp(Builder& code, const loop::Inst& inst, std::span<const Typed> args) {
+  if (inst.op == ScalarOp::kCast) return EmitCast(code, args[0], inst.dtype);
+  if (inst.op == ScalarOp::kSelect) {
+    return code.CreateSelect(args[0].value, args[1].value, args[2].value);
+  }
+  // Half types compute in f32, as the language says they are only compared and tested here.
+  Value* values[3] = {};
+  DType dtype = args[0].dtype;
+  for (size_t i = 0; i < args.size() && i < 3; ++i) {
+    values[i] = IsHalf(dtype) ? WidenHalf(code, args[i]) : args[i].value;
+  }
+  const bool is_half = IsHalf(dtype);
+  if (is_half) dtype = DType::kF32;
+  if (inst.op >= ScalarOp::kEq && inst.op <= ScalarOp::kGe) {
+    return EmitCompare(code, inst.op, dtype, values[0], values[1]);
+  }
+  Value* result = guards::IsFloat(dtype) ? EmitFloat(code, inst.op, dtype, values[0], values[1], values[2])
+                                         : EmitInteger(code, inst.op, dtype, values[0], values[1]);
+  const bool narrow = is_half && result != nullptr && IsHalf(inst.dtype);
+  return narrow ? NarrowToHalf(code, result, inst.dtype) : result;
+}
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compiler/targets/x86/tiles.h"
+#include "compiler/targets/x86/widths.h"
+
+namespace ingot::compiler::x86 {
+
+/// The schedule of a kernel. Depends on the kernel and the unit alone.
+loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit);
+
+/// How many elements lie along the lanes of a kernel's vectors, one number for each of its vector loops; of products of
+/// matrices, how many rows there are, which decides what registers hold.
+guards::Dims LaneExtents(const loop::Kernel& kernel);
+
+/// Bytes of one row buffer, for all rows that are taken at a time; not rounded.
+guards::Dim RowBufferBytes(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
+                           const VectorUnit& unit);
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <llvm/IR/Module.h>
+
+#include "compiler/targets/x86/math.h"
+
+namespace ingot::compiler::x86 {
+namespace {
+
+using llvm::Value;
+
+// (sin(r) - r) / r^3 and (cos(r) - 1 + r^2/2) / r^4 over r^2, |r| <= pi/4.
+constexpr double kSin64[] = {-0x1.5555555555555p-3, 0x1.1111111110b24p-7,   -0x1.a01a019e624ddp-13,
+                             0x1.71de376ba953ep-19, -0x1.ae5fdebdb46ccp-26, 0x1.5dfb4dab326a3p-33};
+constexpr double kCos64[] = {0x1.5555555555555p-5,   -0x1.6c16c16c16920p-10, 0x1.a01a019f3dfa1p-16,
+                             -0x1.27e4fa0260ab4p-22, 0x1.1eeb52bddd77cp-29,  -0x1.906dd10512b22p-37};
+// pi/2 as a sum of three doubles.
+constexpr double kHalfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
+// Below this the multiple of pi/2 has at most 20 bits and three fused steps reduce exactly enough.
+constexpr double kFastLimit = 0x1p20;
+
+// 64 zero bits, then the bits of 2/pi after the point: enough for the largest double.
+constexpr uint64_t kTwoOverPi[] = {0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041,
+                                   0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e,
+                                   0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b,
+                                   0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+                                   0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+                                   0xf0cfbc209af4361d};
+
+/// x = n * pi/2 + r, of n only the low two bits matter.
+struct Quadrant {
+  Value* n;  // i64
+  Value* r;
+};
+
+Quadrant ReduceFast(Builder& code, Value* x) {
+  Value* magic = code.F(x, 0x1.8p52);
+  Value* shifted = code.Fma(x, code.F(x, 0x1.45f306dc9c883p-1), magic);
+  Value* minus_n = code.CreateFNeg(code.CreateFSub(shifted, magic));
+  Value* r = x;
+  for (const double part : kHalfPi) r = code.Fma(minus_n, code.F(x, part), r);
+  return {code.CreateBitCast(shifted, Builder::Like(x, code.getInt64Ty())), r};
+}
+
+/// Payne and Hanek's reduction of one finite |x| >= kFastLimit: the mantissa times that window of
+/// 192 bits of 2/pi which decides the product modulo 4.
+void EmitReduceLarge(Builder& code, llvm::GlobalVariable* table, Value* x) {
+  llvm::Type* i64 = code.getInt64Ty();
+  llvm::Type* i128 = code.getInt128Ty();
+  Value* bits = code.CreateBitCast(code.Abs(x), i64);
+  Value* exponent = code.CreateSub(code.CreateLShr(bits, code.I64(52)), code.I64(1075));
+  Value* mantissa = code.CreateOr(code.CreateAnd(bits, code.I64((int64_t{1} << 52) - 1)), code.I64(int64_t{1} << 52));
+  Value* position = code.CreateAdd(exponent, code.I64(62));
+  Value* word = code.CreateLShr(position, code.I64(6));
+  Value* shift = code.CreateAnd(position, code.I64(63));
+  Value* words[4];
+  for (int i = 0; i < 4; ++i) {
+    Value* at = code.CreateAdd(word, code.I64(i));
+    words[i] = code.CreateLoad(i64, code.CreateGEP(i64, table, {at}));
+  }
+  const auto window = [&](int i) -> Value* {
+    Value* w = code.CreateIntrinsic(llvm::Intrinsic::fshl, {i64}, {words[i], words[i + 1], shift});
+    return code.CreateZExt(w, i128);
+  };
+  Value* m = code.CreateZExt(mantissa, i128);
+  Value* s64 = llvm::ConstantInt::get(i128, 64);
+  Value* product = code.CreateShl(code.CreateMul(m, window(0)), s64);
+  product = code.CreateAdd(product, code.CreateMul(m, window(1)));
+  product = code.CreateAdd(product, code.CreateLShr(code.CreateMul(m, window(2)), s64));
+  // `product` is x * 2/pi in units of 2^-126, modulo 4.
+  Value* half = code.CreateShl(llvm::ConstantInt::get(i128, 1), llvm::ConstantInt::get(i128, 125));
+  Value* s126 = llvm::ConstantInt::get(i128, 126);
+  Value* n = code.CreateLShr(code.CreateAdd(product, half), s126);
+  Value* fraction = code.CreateSub(product, code.CreateShl(n, s126));
+  Value* negative = code.CreateICmpSLT(fraction, llvm::ConstantInt::get(i128, 0));
+  Value* size = code.CreateSelect(negative, code.CreateNeg(fraction), fraction);
+  // Leading zeros go first, so that a fraction close to 0 keeps 53 good bits.
+  Value* zeros = code.CreateIntrinsic(llvm::Intrinsic::ctlz, {i128}, {size, code.getFalse()});
+  Value* top = code.CreateTrunc(code.CreateLShr(code.CreateShl(size, zeros), s64), i64);
+  Value* number = code.CreateSIToFP(code.CreateLShr(top, code.I64(1)), code.getDoubleTy());
+  Value* scale_bits = code.CreateShl(code.CreateSub(code.I64(1023 - 61), code.CreateTrunc(zeros, i64)), code.I64(52));
+  Value* turns = code.CreateFMul(number, code.CreateBitCast(scale_bits, code.getDoubleTy()));
+  Value* r = code.Fma(turns, code.F(x, kHalfPi[0]), code.CreateFMul(turns, code.F(x, kHalfPi[1])));
+  Value* x_negative = code.CreateICmpSLT(code.CreateBitCast(x, i64), code.I64(0));
+  r = code.CreateSelect(code.CreateXor(negative, x_negative), code.CreateFNeg(r), r);
+  Value* n64 = code.CreateTrunc(n, i64);
+  n64 = code.CreateSelect(x_negative, code.CreateNeg(n64), n64);
+  Value* result = llvm::PoisonValue::get(llvm::StructType::get(code.getDoubleTy(), i64));
+  result = code.CreateInsertValue(result, r, {0});
+  code.CreateRet(code.CreateInsertValue(result, n64, {1}));
+}
+
+/// The internal function { r, n } reduce_large(x), made once for each module. It is cold, and not
+/// inlined so that the fast path stays small.
+llvm::Function* ReduceLarge(Builder& code) {
+  llvm::Module* module = code.GetInsertBlock()->getModule();
+  constexpr const char* kName = "reduce_large";
+  if (llvm::Function* existing = module->getFunction(kName)) return existing;
+  llvm::Constant* words =
+      llvm::ConstantDataArray::get(code.getContext(), llvm::ArrayRef<uint64_t>(kTwoOverPi, std::size(kTwoOverPi)));
+  auto* table = new llvm::GlobalVariable(*module, words->getType(), true, llvm::GlobalValue::PrivateLinkage, words,
+                                         "two_over_pi");
+  auto* type =
+      llvm::FunctionType::get(llvm::StructType::get(code.getDoubleTy(), static_cast<llvm::Type*>(code.getInt64Ty())),
+                              {code.getDoubleTy()}, false);
+  auto* function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, kName, module);
+  const llvm::Function* caller = code.GetInsertBlock()->getParent();
+  function->addFnAttrs(llvm::AttrBuilder(code.getContext(), caller->getAttributes().getFnAttrs()));
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::Cold);
+  Builder body(code.getContext());
+  body.SetInsertPoint(llvm::BasicBlock::Create(code.getContext(), "entry", function));
+  EmitReduceLarge(body, table, function->getArg(0));
+  return function;
+}
+
+/// Replaces the lanes of `fast` whose |x| is large; branches over it where there are none.
+Quadrant FixLarge(Builder& code, Value* x, Quadrant fast) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Value* ax = code.Abs(x);
+  Value* large =
+      code.CreateAnd(code.CreateFCmpOGE(ax, code.F(x, kFastLimit)), code.CreateFCmpOLT(ax, code.F(x, infinity)));
+  llvm::BasicBlock* before = code.GetInsertBlock();
+  llvm::BasicBlock* fix = code.NewBlock("large");
+  llvm::BasicBlock* after = code.NewBlock("large.after");
+  code.CreateCondBr(code.AnyOf(large), fix, after);
+  code.SetInsertPoint(fix);
+  llvm::Function* reduce = ReduceLarge(code);
+  Value* r = fast.r;
+  Value* n = fast.n;
+  const unsigned lanes = Builder::LanesOf(x);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    const bool vector = x->getType()->isVectorTy();
+    const auto at = [&](Value* v) { return vector ? code.CreateExtractElement(v, lane) : v; };
+    const auto put = [&](Value* v, Value* element) {
+      return vector ? code.CreateInsertElement(v, element, lane) : element;
+    };
+    // Lanes that are not large are reduced as 2^20 and their result dropped: no branch needed.
+    Value* argument = code.CreateSelect(at(large), at(x), llvm::ConstantFP::get(code.getDoubleTy(), kFastLimit));
+    Value* both = code.CreateCall(reduce, {argument});
+    r = put(r, code.CreateSelect(at(large), code.CreateExtractValue(both, {0}), at(r)));
+    n = put(n, code.CreateSelect(at(large), code.CreateExtractValue(both, {1}), at(n)));
+  }
+  llvm::BasicBlock* fix_end = code.GetInsertBlock();
+  code.CreateBr(after);
+  code.SetInsertPoint(after);
+  const auto merge = [&](Value* a, Value* b) {
+    llvm::PHINode* phi = code.CreatePHI(a->getType(), 2);
+    phi->addIncoming(a, before);
+    phi->addIncoming(b, fix_end);
+    return phi;
+  };
+  return {merge(fast.n, n), merge(fast.r, r)};
+}
+
+}  // namespace
+
+Value* EmitSinCos64(Builder& code, bool cosine, Value* x) {
+  const Quadrant reduced = FixLarge(code, x, ReduceFast(code, x));
+  Value* r = reduced.r;
+  Value* z = code.CreateFMul(r, r);
+  Value* sine = code.Fma(code.CreateFMul(z, r), code.Polynomial(z, kSin64), r);
+  // 1 - z/2 is rounded once and its error added back with the small terms.
+  Value* half = code.CreateFMul(z, code.F(x, 0.5));
+  Value* one = code.F(x, 1);
+  Value* w = code.CreateFSub(one, half);
+  Value* lost = code.CreateFSub(code.CreateFSub(one, w), half);
+  Value* tail = code.Fma(code.CreateFMul(z, z), code.Polynomial(z, kCos64), lost);
+  Value* cosine_value = code.CreateFAdd(w, tail);
+
+  Value* n = cosine ? code.CreateAdd(reduced.n, code.I(reduced.n, 1)) : reduced.n;
+  Value* is_odd = code.CreateICmpNE(code.CreateAnd(n, code.I(n, 1)), code.I(n, 0));
+  Value* result = code.CreateSelect(is_odd, cosine_value, sine);
+  Value* sign = code.CreateShl(code.CreateAnd(n, code.I(n, 2)), code.I(n, 62));
+  Value* signed_bits = code.CreateXor(code.CreateBitCast(result, n->getType()), sign);
+  result = code.CreateBitCast(signed_bits, x->getType());
+  if (!cosine) {  // The reduction of -0 gives +0.
+    result = code.CreateSelect(code.CreateFCmpOEQ(x, code.F(x, 0)), x, result);
+  }
+  // Infinity minus itself is NaN.
+  Value* infinite = code.CreateFCmpOEQ(code.Abs(x), code.F(x, std::numeric_limits<double>::infinity()));
+  Value* nan = code.F(x, std::numeric_limits<double>::quiet_NaN());
+  return code.CreateSelect(infinite, nan, result);
+}
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How contractions are cut up. Registers hold a tile of the result; the panel of the right operand
+// that goes with it (its columns by `depth`) stays in the first cache while the rows of the task
+// pass by, and those stay in the second one.
+#include "compiler/targets/x86/tiles.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/loop/contraction.h"
+#include "compiler/loop/ops.h"
+
+namespace ingot::compiler::x86 {
+
+using Lanes = loop::ContractionSchedule::Lanes;
+
+namespace {
+
+// Of one row of a panel: eight of them and as many of the other side are half the first cache.
+constexpr int64_t kDepthBytes = 4096;
+// Rows of a task where there are many: they fill half the second cache.
+constexpr int64_t kRowTile = 64;
+// Of row buffers that hold all columns of each row of a task.
+constexpr int64_t kBufferBytes = 256 << 10;
+constexpr int64_t kTypicalColumns = 1024;
+constexpr int64_t kColumnTile = 48;
+// Of few rows: columns that are read once, from memory.
+constexpr int64_t kColumnTileOfFewRows = 32;
+constexpr int64_t kFewRows = 8;
+// Rows of a matrix that are read side by side where a vector runs along them.
+constexpr int64_t kStreams = 16;
+constexpr int64_t kColumnBytesOfFewRows = 1024;
+
+/// Rows of the kernel's last dim; 0 where it is not known.
+int64_t KnownRows(const loop::Kernel& kernel) {
+  if (kernel.rows.empty()) return 1;
+  return kernel.rows.back().is_const() ? std::max<int64_t>(1, kernel.rows.back().const_value()) : 0;
+}
+
+loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
+  loop::ContractionSchedule tile;
+  const auto form = *loop::ContractionOf(kernel, block);
+  const loop::Inst& right = kernel.insts[form.right];
+  const loop::Inst& left = kernel.insts[form.left];
+  const int64_t rows = KnownRows(kernel);
+  const bool is_wide = unit.bytes == 64;
+  const bool along_depth = left.index.coefs.back().is_one() && right.index.coefs.back().is_one();
+  if (along_depth) {
+    tile.lanes = Lanes::kDepth;
+    tile.depth = kDepthBytes / static_cast<int64_t>(SizeOf(right.dtype));
+    // As many sums as there are registers, less one row of factors and one more.
+    tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, rows == 5 ? 5 : 4));
+    if (!is_wide) tile.rows = std::min(tile.rows, 3U);
+    constexpr unsigned kColumns[] = {0, 8, 8, 8, 6, 5};
+    tile.columns = is_wide || tile.rows == 1 ? kColumns[tile.rows] : 4;
+  } else {
+    tile.lanes = Lanes::kColumns;
+    tile.columns = is_wide ? 4 : 2;
+    if (rows > 0 && rows < 4) {
+      tile.rows = static_cast<unsigned>(rows);
+      tile.depth = rows == 1 ? kStreams : 0;
+    } else {
+      tile.rows = is_wide ? 6 : 4;
+      tile.depth = 128;
+    }
+  }
+  // Wide sums take two registers for the elements of one.
+  if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
+  if (block.depth.is_const() && tile.depth >= block.depth.const_value()) tile.depth = 0;
+  return tile;
+}
+
+}  // namespace
+
+void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
+  int64_t row_step = 1, column_step = 1;
+  bool is_along_columns = false;
+  for (const loop::Block& block : kernel.blocks) {
+    if (!block.is_contraction()) continue;
+    const loop::ContractionSchedule tile = TileOf(kernel, block, unit);
+    const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
+    row_step = std::max<int64_t>(row_step, tile.rows);
+    const bool along_columns = tile.lanes == Lanes::kColumns;
+    column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
+    is_along_columns |= along_columns;
+    schedule.contractions.push_back(tile);
+  }
+  const int64_t rows = KnownRows(kernel);
+  schedule.row_tile = rows == 0 ? kRowTile : std::min(kRowTile, rows);
+  schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
+  if (loop::MayTileColumns(kernel)) {
+    const bool is_few = rows != 0 && rows <= kFewRows;
+    int64_t columns = is_few ? kColumnTileOfFewRows : kColumnTile;
+    if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
+    schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
+  } else {
+    int64_t row_bytes = 0;
+    for (const loop::RowBuffer& buffer : kernel.row_buffers) {
+      const int64_t extent = buffer.extent.is_const() ? buffer.extent.const_value() : kTypicalColumns;
+      row_bytes += extent * static_cast<int64_t>(SizeOf(buffer.dtype));
+    }
+    const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
+    schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
+  }
+}
+
+TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
+                        const VectorUnit& unit) {
+  const loop::RowBuffer& buffer = kernel.row_buffers[row_buffer];
+  TileBuffer tile{buffer.extent, schedule.row_tile};
+  if (schedule.column_tile != 0) tile.columns = schedule.column_tile;
+  // A register more: the last columns are stored whole.
+  const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(buffer.dtype));
+  tile.columns = tile.columns + guards::Dim(lanes * 4);
+  return tile;
+}
+
+}  // namespace ingot::compiler::x86

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "compiler/loop/kernel.h"
+#include "compiler/loop/schedule.h"
+#include "compiler/targets/x86/vector_unit.h"
+
+namespace ingot::compiler::x86 {
+
+/// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
+void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
+
+/// Memory of a row buffer under a schedule that tiles rows and columns.
+struct TileBuffer {
+  guards::Dim columns;    ///< elements from row to row; registers that reach beyond the last column included
+  int64_t rows = 1;
+};
+TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,
+                        const VectorUnit& unit);
+
+}  // namespace ingot::compiler::x86

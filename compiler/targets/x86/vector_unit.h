@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/result.h"
+#include "compiler/targets/target_spec.h"
+
+namespace ingot::compiler::x86 {
+
+/// What the vector unit offers.
+struct VectorUnit {
+  unsigned bytes = 32;              ///< Width of a register.
+  bool masks_any_width = false;     ///< Masked memory access of 8 and 16 bit elements too.
+  bool dots_bf16 = false;           ///< Sums of products of pairs of bf16 (AVX512_BF16).
+};
+
+/// kUnsupported for a level this compiler does not know.
+Result<VectorUnit> UnitOf(const TargetSpec& spec);
+
+}  // namespace ingot::compiler::x86

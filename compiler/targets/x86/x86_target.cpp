@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/targets/x86/x86_target.h"
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+
+#include "compiler/loop/contraction.h"
+#include "compiler/loop/text.h"
+#include "compiler/targets/x86/backend.h"
+#include "compiler/targets/x86/jit.h"
+#include "compiler/targets/x86/lower_kernel.h"
+#include "compiler/targets/x86/schedules.h"
+
+namespace ingot::compiler::x86 {
+namespace {
+
+using guards::Dim;
+
+/// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
+constexpr int kLoweringVersion = 9;
+
+/// The unit without what this kernel has no use for: code asks for no more than it needs.
+VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
+  const auto has_pairs = [&](const loop::Block& block) {
+    const auto form = loop::ContractionOf(kernel, block);
+    return form && kernel.insts[form->left].dtype == guards::DType::kBF16 &&
+           kernel.insts[form->right].dtype == guards::DType::kBF16;
+  };
+  unit.dots_bf16 = unit.dots_bf16 && std::ranges::any_of(kernel.blocks, has_pairs);
+  return unit;
+}
+
+class X86Target : public Target {
+ public:
+  X86Target(TargetSpec spec, VectorUnit unit) : spec_(std::move(spec)), unit_(unit) {}
+
+  TargetDescription Describe() const override {
+    return {spec_.level + (unit_.dots_bf16 ? " avx512_bf16" : ""), unit_.bytes};
+  }
+
+  std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const override {
+    return {ScheduleOf(kernel, unit_)};
+  }
+
+  Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const override {
+    TRY_ASSIGN(const Backend::Loan backend, Backend::Borrow(spec_.level));
+    llvm::LLVMContext context;
+    llvm::Module module("ingot", context);
+    TRY(Build(kernel, schedule, *backend.operator->(), module));
+    Object object;
+    object.symbol = SymbolOf(kernel);
+    TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
+    object.schedule = schedule;
+    object.launch = ShapeOf(kernel, schedule);
+    for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) {
+      const Dim bytes = RowBufferBytes(kernel, schedule, b, unit_);
+      // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
+      const Dim room = bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63);
+      object.launch.scratch_bytes = object.launch.scratch_bytes + room;
+    }
+    if (UsedOf(kernel, unit_).dots_bf16) object.features.emplace_back("avx512_bf16");
+    return object;
+  }
+
+  Result<std::string> Text(const loop::Kernel& kernel, const loop::Schedule& schedule, bool is_machine) const override {
+    TRY_ASSIGN(const Backend::Loan backend, Backend::Borrow(spec_.level));
+    llvm::LLVMContext context;
+    llvm::Module module("ingot", context);
+    TRY(Build(kernel, schedule, *backend.operator->(), module));
+    if (is_machine) {
+      TRY_ASSIGN(const Buffer text, backend->Emit(module, /*assembly=*/true));
+      return std::string(AsText(text));
+    }
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module.print(stream, nullptr);
+    return text;
+  }
+
+  Result<Buffer> Link(std::span<const Object> objects) const override { return LinkShared(objects); }
+
+  Result<std::unique_ptr<Runner>> Load() const override {
+    const Result<TargetSpec> host = TargetSpec::Host();
+    if (!host || (host->level != spec_.level && host->level != "x86-64-v4")) {
+      return Error(Code::kUnsupported, "this machine does not run " + spec_.level);
+    }
+    TRY_ASSIGN(std::unique_ptr<Jit> jit, Jit::Create());
+    return std::unique_ptr<Runner>(std::move(jit));
+  }
+
+  guards::Dims ShortExtents(const loop::Kernel& kernel) const override { return LaneExtents(kernel); }
+
+ private:
+  /// Puts the optimised kernel into `module`.
+  Status Build(const loop::Kernel& kernel, const loop::Schedule& schedule, Backend& backend,
+               llvm::Module& module) const {
+    TRY(loop::Verify(kernel));
+    TRY(loop::Check(kernel, schedule));
+    backend.Prepare(module);
+    TRY(LowerKernel(kernel, schedule, SymbolOf(kernel), UsedOf(kernel, unit_), spec_.checks_accesses, module));
+    std::string problem;
+    llvm::raw_string_ostream stream(problem);
+    if (llvm::verifyModule(module, &stream)) {
+      return Error(Code::kInternal, "lowering made invalid LLVM IR: " + problem);
+    }
+    backend.Optimize(module);
+    return {};
+  }
+
+  const TargetSpec spec_;
+  const VectorUnit unit_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Target>> MakeTarget(const TargetSpec& spec) {
+  TRY_ASSIGN(const VectorUnit unit, UnitOf(spec));
+  return std::unique_ptr<Target>(std::make_unique<X86Target>(spec, unit));
+}
+
+std::string Identity() { return "llvm " LLVM_VERSION_STRING " lowering " + std::to_string(kLoweringVersion); }
+
+}  // namespace ingot::compiler::x86
