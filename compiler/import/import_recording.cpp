@@ -153,7 +153,8 @@ class Importer {
         return Error(Code::kCorrupt, fmt::format("recording: output {} is no value", id));
       }
     }
-    TRY_ASSIGN(graph_.outputs, memories_.UseResults(std::vector<uint32_t>(ids.begin(), ids.end())));
+    TRY_ASSIGN(std::vector<ValueId> outputs, memories_.UseResults(std::vector<uint32_t>(ids.begin(), ids.end())));
+    graph_.SetOutputs(std::move(outputs));
     return {};
   }
 

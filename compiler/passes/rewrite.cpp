@@ -53,16 +53,6 @@ struct KeyWriter {
 
 }  // namespace
 
-std::vector<uint32_t> UseCounts(const Graph& graph) {
-  std::vector<uint32_t> counts(graph.value_count(), 0);
-  for (NodeId id : graph.order()) {
-    ForEachOperand(graph.node(id), [&counts](ValueId operand) { ++counts[operand]; });
-  }
-  for (ValueId output : graph.outputs) ++counts[output];
-  for (const Write& write : graph.writes) ++counts[write.value];
-  return counts;
-}
-
 std::vector<bool> EscapingValues(const Graph& graph) {
   std::vector<bool> escaping(graph.value_count(), false);
   for (ValueId output : graph.outputs) escaping[output] = true;
@@ -82,12 +72,6 @@ const Node* Definition(const Graph& graph, ValueId id) {
   if (id == kNoValue) return nullptr;
   const NodeId def = graph.value(id).def;
   return def == kNoNode ? nullptr : &graph.node(def);
-}
-
-void Redefine(Graph& graph, NodeId id, std::string op, std::vector<Arg> args) {
-  Node& node = graph.node(id);
-  node.op = std::move(op);
-  node.args = std::move(args);
 }
 
 void ReplaceNode(Graph& graph, NodeId id, ValueId to) {

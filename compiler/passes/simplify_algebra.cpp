@@ -105,10 +105,10 @@ bool SkipWideCast(Graph& graph, NodeId id) {
   // The detour made fresh memory; without it only a copy does.
   if (graph.type(node.results[0]).dtype == source->dtype) {
     args = {inner->args[0], None{}};
-    Redefine(graph, id, "aten.clone", std::move(args));
+    graph.Redefine(id, "aten.clone", std::move(args));
     return true;
   }
-  Redefine(graph, id, "aten.to.dtype", std::move(args));
+  graph.Redefine(id, "aten.to.dtype", std::move(args));
   return true;
 }
 
@@ -123,7 +123,7 @@ bool SquareByMul(Graph& graph, NodeId id) {
       type->dtype != graph.type(node.results[0]).dtype) {
     return false;
   }
-  Redefine(graph, id, "aten.mul.Tensor", {node.args[0], node.args[0]});
+  graph.Redefine(id, "aten.mul.Tensor", {node.args[0], node.args[0]});
   return true;
 }
 
