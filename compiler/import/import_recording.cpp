@@ -485,7 +485,7 @@ class Importer {
     for (uint32_t id : written) {
       const Type& type = recording_.meta(id).type;
       // A result with gaps would be allocated with gaps.
-      types.push_back(IsDense(type) ? type : Type::Contiguous(type.dtype, type.sizes));
+      types.push_back(type.IsDense() ? type : Type::Contiguous(type.dtype, type.sizes));
     }
     const NodeId id = graph_.AddNode(std::move(node), types);
     const std::optional<std::vector<Inferred>> inferred = Infer(graph_, graph_.node(id));

@@ -36,6 +36,20 @@ bool Type::IsContiguous() const {
   return true;
 }
 
+bool Type::IsDense() const {
+  if (Elements().is_zero()) return true;
+  std::vector<bool> is_seen(rank(), false);
+  Dim expected = 1;
+  for (size_t round = 0; round < rank(); ++round) {
+    for (size_t i = 0; i < rank(); ++i) {
+      if (is_seen[i] || sizes[i].is_one() || strides[i] != expected) continue;
+      is_seen[i] = true;
+      expected = expected * sizes[i];
+    }
+  }
+  return expected == Elements();
+}
+
 ValueId Graph::AddInput(InputKind kind, std::string name, Type type, std::string data) {
   const ValueId id = static_cast<ValueId>(values_.size());
   // `result` of a value without a node is its input number, which makes InputIndex quick.

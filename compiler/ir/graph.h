@@ -33,6 +33,7 @@ struct Type {
 
   static Type Contiguous(DType dtype, Dims sizes);
   bool IsContiguous() const;  ///< Row-major; strides of dims of size 1 do not matter.
+  bool IsDense() const;       ///< The dims, in some order, fill their extent without gaps or overlap.
   size_t rank() const { return sizes.size(); }
   Dim Elements() const { return guards::Product(sizes); }
   Dim Extent() const;         ///< Elements from the first to the last it addresses, gaps included.

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
@@ -226,9 +227,9 @@ bool Reshape(Graph& graph, NodeId id) {
   for (const Dim& stride : from->strides) is_fixed &= stride.is_const();
   for (const Dim& size : from->sizes) is_fixed &= size.is_const();
   if (strides || !is_fixed || !to.IsContiguous()) return false;
-  const ValueId copy =
-      Insert(graph, id, "aten.clone", {source, Name("contiguous_format")}, Type::Contiguous(from->dtype, from->sizes));
-  graph.Redefine(id, "aten.view", {Ref{copy}, to.sizes});
+  const Ref copy = GraphBuilder(graph, id).Typed("aten.clone", {source, Name("contiguous_format")},
+                                                 Type::Contiguous(from->dtype, from->sizes));
+  graph.Redefine(id, "aten.view", {copy, to.sizes});
   return true;
 }
 
@@ -249,20 +250,20 @@ bool ExpandEach(Graph& graph, NodeId id) {
   const bool is_grid = node.op != "aten.broadcast_tensors";
   if (is_grid && std::ranges::any_of(*types, [](const Type* type) { return type->rank() > 1; })) return false;
   const bool is_swapped = is_grid && types->size() > 1 && call.NameAt(1) == "xy";
+  GraphBuilder builder(graph, id);
   for (size_t i = 0; i < node.results.size(); ++i) {
     const Type type = graph.type(node.results[i]);
-    ValueId operand = operands->ids[i];
+    Ref operand{operands->ids[i]};
     if (is_grid) {
       // A line along the dim that has as many elements.
-      const Type& from = graph.type(operand);
+      const Type& from = graph.type(operand.id);
       const size_t dim = is_swapped && i < 2 ? 1 - i : i;
       Type line{from.dtype, Dims(type.rank(), Dim(1)), Dims(type.rank(), Dim(1))};
       line.sizes[dim] = from.Elements();
       line.strides = ViewStrides(from, line.sizes).value_or(line.strides);
-      operand = Insert(graph, id, "aten.view", {Ref{operand}, line.sizes}, line);
+      operand = builder.Typed("aten.view", {operand, line.sizes}, line);
     }
-    const ValueId value = Insert(graph, id, "aten.expand", {Ref{operand}, type.sizes, false}, type);
-    graph.ReplaceUses(node.results[i], value);
+    graph.ReplaceUses(node.results[i], builder.Typed("aten.expand", {operand, type.sizes, false}, type).id);
   }
   graph.RemoveNode(id);
   return true;
@@ -350,18 +351,19 @@ bool SplitParts(Graph& graph, NodeId id) {
   }
   const Arg at = Dim(static_cast<int64_t>(*dim));
   Dim start = 0;
+  GraphBuilder builder(graph, id);
   for (ValueId result : node.results) {
     const Type part = graph.type(result);
-    ValueId value;
+    Ref value;
     if (unbind) {
-      value = Insert(graph, id, "aten.select.int", {node.args[0], at, start}, part);
+      value = builder.Typed("aten.select.int", {node.args[0], at, start}, part);
       start = start + Dim(1);
     } else {
       const Dim end = start + part.sizes[*dim];
-      value = Insert(graph, id, "aten.slice.Tensor", {node.args[0], at, start, end, Dim(1)}, part);
+      value = builder.Typed("aten.slice.Tensor", {node.args[0], at, start, end, Dim(1)}, part);
       start = end;
     }
-    graph.ReplaceUses(result, value);
+    graph.ReplaceUses(result, value.id);
   }
   graph.RemoveNode(id);
   return true;
@@ -381,12 +383,13 @@ bool Stack(Graph& graph, NodeId id) {
   }
   const Arg at = Dim(static_cast<int64_t>(*dim));
   RefList wide;
+  GraphBuilder builder(graph, id);
   for (ValueId part : parts->ids) {
     Type type = graph.type(part);
     const Dim stride = *dim < type.rank() ? type.sizes[*dim] * type.strides[*dim] : Dim(1);
     type.sizes.insert(type.sizes.begin() + *dim, Dim(1));
     type.strides.insert(type.strides.begin() + *dim, stride);
-    wide.ids.push_back(Insert(graph, id, "aten.unsqueeze", {Ref{part}, at}, std::move(type)));
+    wide.ids.push_back(builder.Typed("aten.unsqueeze", {Ref{part}, at}, std::move(type)).id);
   }
   graph.Redefine(id, "aten.cat", {std::move(wide), at});
   return true;

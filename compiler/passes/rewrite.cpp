@@ -79,14 +79,6 @@ void ReplaceNode(Graph& graph, NodeId id, ValueId to) {
   graph.RemoveNode(id);
 }
 
-ValueId Insert(Graph& graph, NodeId before, std::string op, std::vector<Arg> args, Type type) {
-  Node node;
-  node.op = std::move(op);
-  node.args = std::move(args);
-  const NodeId id = graph.InsertBefore(before, std::move(node), {std::move(type)});
-  return graph.node(id).results[0];
-}
-
 std::string ExpressionKey(const Graph& graph, const Node& node) {
   std::string key;
   KeyWriter writer{key};

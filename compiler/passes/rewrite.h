@@ -21,9 +21,6 @@ const Node* Definition(const Graph& graph, ValueId id);
 /// Makes the uses of result 0 of `node` use `to` and takes the node out.
 void ReplaceNode(Graph& graph, NodeId id, ValueId to);
 
-/// A new node before `before`, with one result.
-ValueId Insert(Graph& graph, NodeId before, std::string op, std::vector<Arg> args, Type type);
-
 /// Bytes that are equal exactly for equal operations on equal operands; doubles by their bits.
 std::string ExpressionKey(const Graph& graph, const Node& node);
 
