@@ -192,6 +192,7 @@ class Graph {
 
   /// Nodes in the order in which they run. Linear after InsertBefore or RemoveNode, else free.
   const std::vector<NodeId>& order() const;
+  bool IsPlaced(NodeId id) const { return places_[id].is_taken; }
   const Node& node(NodeId id) const { return nodes_[id]; }
   Value& value(ValueId id) { return values_[id]; }
   const Value& value(ValueId id) const { return values_[id]; }
