@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
+#include "compiler/ir/verify.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
 #include "compiler/ops/schema.h"
@@ -100,6 +101,17 @@ std::optional<Dims> LayoutOf(const Graph& graph, const Node& node, const Inferre
 }
 
 }  // namespace
+
+Result<Ref> GraphBuilder::Constant(std::string name, DType dtype, Dims sizes, std::string bytes) {
+  Type type = Type::Contiguous(dtype, std::move(sizes));
+  const std::optional<uint64_t> wanted = ConstantBytes(type);
+  if (!wanted || *wanted != bytes.size()) {
+    return Error(Code::kInvalid,
+                 fmt::format("constant \"{}\" of {} has {} bytes, expected {}", name, Print(type), bytes.size(),
+                             wanted ? std::to_string(*wanted) : "sizes that are numbers"));
+  }
+  return Ref{graph_.AddInput(InputKind::kConstant, std::move(name), std::move(type), std::move(bytes))};
+}
 
 Result<std::vector<Type>> GraphBuilder::TypesOf(const Node& node) const {
   const OpInfo* op = FindOp(node.op);

@@ -27,6 +27,9 @@ class GraphBuilder {
   /// `before` must be in the graph's order as long as the builder is used.
   explicit GraphBuilder(Graph& graph, NodeId before = kNoNode) : graph_(graph), before_(before) {}
 
+  /// An input that the graph carries: elements row by row, little-endian. kInvalid where bytes are missing or left
+  /// over.
+  Result<Ref> Constant(std::string name, DType dtype, Dims sizes, std::string bytes);
   /// An operator of one result.
   Result<Ref> Op(std::string_view op, std::vector<Arg> args);
   /// An operator of any number of results.

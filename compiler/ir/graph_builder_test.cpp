@@ -118,6 +118,18 @@ TEST_F(GraphBuilderTest, InsertsBeforeANodeAndTakesTypesAsTheyAre) {
   EXPECT_EQ(graph_.order(), (std::vector<NodeId>{1, 2, 0}));
 }
 
+TEST_F(GraphBuilderTest, CarriesConstants) {
+  const Result<Ref> two = builder_.Constant("two", DType::kI16, {2}, std::string("\1\0\2\0", 4));
+  ASSERT_TRUE(two);
+  graph_.SetOutputs({Op("aten.neg", {*two}).id});
+  EXPECT_TRUE(Verify(graph_));
+  const Result<Ref> cut = builder_.Constant("cut", DType::kI16, {2}, "123");
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().code(), Code::kInvalid);
+  EXPECT_THAT(cut.error().message(), HasSubstr("constant \"cut\" of i16[2] has 3 bytes, expected 4"));
+  EXPECT_FALSE(builder_.Constant("open", DType::kI16, {Dim::Symbol(0)}, ""));
+}
+
 TEST_F(GraphBuilderTest, MarksWhatIsNotPure) {
   const Ref x = Input("x", {4});
   EXPECT_EQ(graph_.node(graph_.value(Op("aten.dropout", {x, 0.5, true}).id).def).effects, kRandom);
