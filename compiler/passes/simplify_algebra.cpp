@@ -50,6 +50,7 @@ Pattern Twice(const char* op) { return Op(op, {Op(op, {Tensor("x")})}); }
 /// Of two alike, the inner one has done it all.
 Pattern Again(const char* op) { return Op(op, {Op(op, {Tensor()}).As("x")}); }
 
+bool IsReal(const Type& type) { return !IsComplex(type.dtype); }
 bool IsExact(const Type& type) { return !IsFloat(type.dtype) && !IsComplex(type.dtype); }
 
 }  // namespace
@@ -62,14 +63,17 @@ const RewriteSet& AlgebraRewrites() {
        SkipWideCast},
       {"pow(x, 2)", Op("aten.pow.Tensor_Scalar", {Tensor("x"), Exactly(2)}), SquareByMul},
       {"pow(x, 1)", Op("aten.pow.Tensor_Scalar", {Tensor("x"), Filled(1)}), GiveBack},
-      {"x * 1", Op("aten.mul.Tensor", {Tensor("x"), Filled(1)}).Commutes(), GiveBack},
-      {"x / 1", Op("aten.div.Tensor", {Tensor("x"), Filled(1)}), GiveBack},
+      // A complex number times 1 is that of 1 + 0i: 0 times infinity is NaN. Zeros that are added have signs as well.
+      {"x * 1", Op("aten.mul.Tensor", {Tensor("x"), Filled(1)}).Commutes().Where("a real type", IsReal), GiveBack},
+      {"x / 1", Op("aten.div.Tensor", {Tensor("x"), Filled(1)}).Where("a real type", IsReal), GiveBack},
       // x + 0.0 turns -0.0 into 0.0, x + -0.0 and x - 0.0 change nothing.
-      {"x + -0.0", Op("aten.add.Tensor", {Tensor("x"), Filled(-0.0), ByDefault(1)}).Commutes(), GiveBack},
+      {"x + -0.0",
+       Op("aten.add.Tensor", {Tensor("x"), Filled(-0.0), ByDefault(1)}).Commutes().Where("a real type", IsReal),
+       GiveBack},
       {"x + 0",
        Op("aten.add.Tensor", {Tensor("x"), Filled(0), ByDefault(1)}).Commutes().Where("an integer type", IsExact),
        GiveBack},
-      {"x - 0", Op("aten.sub.Tensor", {Tensor("x"), Filled(0), ByDefault(1)}), GiveBack},
+      {"x - 0", Op("aten.sub.Tensor", {Tensor("x"), Filled(0), ByDefault(1)}).Where("a real type", IsReal), GiveBack},
       {"min(x, x)",
        Op({"aten.minimum", "aten.maximum", "aten.bitwise_and.Tensor", "aten.bitwise_or.Tensor"},
           {Tensor("x"), Tensor("x")}),
