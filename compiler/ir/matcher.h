@@ -23,7 +23,7 @@ class Match {
  private:
   friend class Matcher;
   struct Capture {
-    std::string_view name;  // of the pattern, which outlives the match
+    std::string name;
     ValueId value = kNoValue;
     std::optional<Number> number = std::nullopt;
   };
@@ -63,8 +63,9 @@ class Matcher {
  public:
   explicit Matcher(const Graph& graph) : graph_(graph) {}
 
-  /// `pattern` is a kNode and outlives what is returned.
+  /// `pattern` is a kNode, and is there as long as why() is asked for.
   std::optional<Match> At(NodeId root, const Pattern& pattern);
+  std::optional<Match> At(NodeId root, const Pattern&& pattern) = delete;
   /// Why the last At() found nothing.
   const Mismatch& why() const { return why_; }
 
