@@ -25,9 +25,9 @@ constexpr std::string_view kUsage =
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
     "--passes these are the passes of a CPU compile. --explain prints what becomes of each step instead:\n"
-    "the kernel it is part of, or why it stays with ATen. --list prints the names of the passes, --rules\n"
-    "the operators that can become part of a kernel. --lift reads a recording and prints the template it\n"
-    "makes by itself, its range and what fixed sizes.\n";
+    "the kernel it is part of, or why it stays with ATen, and which rewrites nearly took place there.\n"
+    "--list prints the names of the passes, --rules the operators that can become part of a kernel. --lift\n"
+    "reads a recording and prints the template it makes by itself, its range and what fixed sizes.\n";
 
 struct Options {
   std::vector<std::string> passes;
@@ -101,6 +101,7 @@ Result<compiler::Pipeline> PipelineOf(const Options& options) {
 Status Explain(const compiler::Graph& graph) {
   std::map<compiler::NodeId, std::string> reasons;
   TRY_ASSIGN(const compiler::Fused fused, compiler::Fuse(graph, &reasons));
+  TRY_ASSIGN(const std::vector<compiler::LeftAlone> left_alone, compiler::FindLeftAlone(graph));
   for (const compiler::NodeId id : graph.order()) {
     std::string fate;
     for (const compiler::Launch& launch : fused.launches) {
@@ -114,6 +115,10 @@ Status Explain(const compiler::Graph& graph) {
     if (fate.empty()) fate = "nobody reads it from memory";
     const std::string type = node.results.empty() ? "" : " : " + compiler::Print(graph.type(node.results[0]));
     std::cout << node.op << type << "\n    " << fate << "\n";
+    for (const compiler::LeftAlone& rewrite : left_alone) {
+      if (rewrite.node != id || !rewrite.is_near) continue;
+      std::cout << "    not " << rewrite.rewrite << ": " << rewrite.why << "\n";
+    }
   }
   return {};
 }

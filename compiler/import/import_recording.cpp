@@ -153,7 +153,8 @@ class Importer {
         return Error(Code::kCorrupt, fmt::format("recording: output {} is no value", id));
       }
     }
-    TRY_ASSIGN(graph_.outputs, memories_.UseResults(std::vector<uint32_t>(ids.begin(), ids.end())));
+    TRY_ASSIGN(std::vector<ValueId> outputs, memories_.UseResults(std::vector<uint32_t>(ids.begin(), ids.end())));
+    graph_.SetOutputs(std::move(outputs));
     return {};
   }
 
@@ -484,7 +485,7 @@ class Importer {
     for (uint32_t id : written) {
       const Type& type = recording_.meta(id).type;
       // A result with gaps would be allocated with gaps.
-      types.push_back(IsDense(type) ? type : Type::Contiguous(type.dtype, type.sizes));
+      types.push_back(type.IsDense() ? type : Type::Contiguous(type.dtype, type.sizes));
     }
     const NodeId id = graph_.AddNode(std::move(node), types);
     const std::optional<std::vector<Inferred>> inferred = Infer(graph_, graph_.node(id));

@@ -317,15 +317,16 @@ class Lifter {
   }
 
   Status AddNode(NodeId id) {
-    Node& node = out_.node(id);
-    if (node.op == "guard.shape") {
+    if (const Node& guard = out_.node(id); guard.op == "guard.shape") {
       // Sizes that depend on data are numbers, since no rule tells them; others follow.
-      auto* sizes = node.args.size() == 2 ? std::get_if<Dims>(&node.args[1]) : nullptr;
-      const auto* ref = sizes ? std::get_if<Ref>(&node.args[0]) : nullptr;
-      if (ref != nullptr) *sizes = out_.type(ref->id).sizes;
+      const bool has_sizes = guard.args.size() == 2 && std::holds_alternative<Dims>(guard.args[1]);
+      const auto* ref = has_sizes ? std::get_if<Ref>(&guard.args[0]) : nullptr;
+      if (ref != nullptr) out_.SetArg(id, 1, out_.type(ref->id).sizes);
       return {};
     }
+    Node node = out_.node(id);
     TRY(LiftArgs(node));
+    out_.SetArgs(id, node.args);
     if (node.op == "guard.equal") {
       // It was asked of a tensor of one element.
       const auto* ref = node.args.empty() ? nullptr : std::get_if<Ref>(&node.args[0]);

@@ -236,13 +236,15 @@ Status Memories::Settle(uint32_t memory) {
 }
 
 void Memories::AddFinalWrites() {
+  std::vector<compiler::Write> writes;
   for (size_t i = 0; i < sources_.size(); ++i) {
     const Cell& cell = cells_[sources_[i]];
     if (cell.view || graph_.inputs[i].kind == InputKind::kConstant) continue;
     if (cell.value != graph_.inputs[i].value) {
-      graph_.writes.push_back({graph_.inputs[i].value, cell.value});
+      writes.push_back({graph_.inputs[i].value, cell.value});
     }
   }
+  graph_.SetWrites(std::move(writes));
 }
 
 }  // namespace ingot::compiler

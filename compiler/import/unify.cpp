@@ -297,17 +297,21 @@ class Unifier {
 
   Status AddEnds() {
     if (a_.outputs.size() != b_.outputs.size()) return Differs("outputs differ in number");
+    std::vector<ValueId> outputs;
     for (size_t i = 0; i < a_.outputs.size(); ++i) {
       Result<ValueId> id = UnifyIds(a_.outputs[i], b_.outputs[i]);
       if (!id) return std::move(id).error().Wrap(fmt::format("output {}", i));
-      out_.outputs.push_back(*id);
+      outputs.push_back(*id);
     }
+    out_.SetOutputs(std::move(outputs));
     if (a_.writes.size() != b_.writes.size()) return Differs("writes differ in number");
+    std::vector<Write> writes;
     for (size_t i = 0; i < a_.writes.size(); ++i) {
       TRY_ASSIGN(const ValueId target, UnifyIds(a_.writes[i].target, b_.writes[i].target));
       TRY_ASSIGN(const ValueId value, UnifyIds(a_.writes[i].value, b_.writes[i].value));
-      out_.writes.push_back({target, value});
+      writes.push_back({target, value});
     }
+    out_.SetWrites(std::move(writes));
     return {};
   }
 
@@ -365,13 +369,15 @@ Graph Replaced(const Graph& graph_template, std::vector<SymbolSource> symbols, F
     for (Dim& dim : out.value(id).type.strides) set(dim);
   }
   for (NodeId id = 0; id < out.node_capacity(); ++id) {
-    for (Arg& arg : out.node(id).args) {
+    std::vector<Arg> args = out.node(id).args;
+    for (Arg& arg : args) {
       if (auto* dim = std::get_if<Dim>(&arg)) set(*dim);
       if (auto* dims = std::get_if<Dims>(&arg)) std::for_each(dims->begin(), dims->end(), set);
       if (auto* number = std::get_if<Number>(&arg)) {
         if (auto* dim = std::get_if<Dim>(&number->value)) set(*dim);
       }
     }
+    out.SetArgs(id, std::move(args));
   }
   return out;
 }

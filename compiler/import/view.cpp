@@ -218,16 +218,4 @@ bool HasInternalOverlap(const Type& type) {
   return false;
 }
 
-bool IsDense(const Type& type) {
-  if (type.Elements().is_zero()) return true;
-  if (HasInternalOverlap(type)) return false;
-  int64_t last = 0, elements = 1;
-  for (size_t i = 0; i < type.rank(); ++i) {
-    const int64_t size = type.sizes[i].const_value();
-    elements *= size;
-    last += type.strides[i].const_value() * (size - 1);
-  }
-  return last + 1 == elements;
-}
-
 }  // namespace ingot::compiler

@@ -46,7 +46,5 @@ Result<ValueId> Invert(Graph& graph, const TakenView& view, const Meta& parent_m
 
 /// Whether two indices may name the same element.
 bool HasInternalOverlap(const Type& type);
-/// Whether the elements fill their extent without gaps or overlap.
-bool IsDense(const Type& type);
 
 }  // namespace ingot::compiler

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <unordered_map>
+#include <vector>
 
 #include "compiler/ir/text.h"
 #include "guards/made_size.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kHeader = "ingot graph 1\n";
 /// Writes one graph as tagged little-endian fields; every list and string has its size in front.
 class Canonicalizer {
  public:
-  explicit Canonicalizer(const Graph& graph) : graph_(graph) {}
+  explicit Canonicalizer(const Graph& graph) : graph_(graph), numbers_(graph.value_count(), kNoValue) {}
 
   std::string Run() {
     out_ = kHeader;
@@ -50,15 +50,15 @@ class Canonicalizer {
   }
 
  private:
+  template <size_t size>
+  void Put(uint64_t value) {
+    char bytes[size];
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+    out_.append(bytes, size);
+  }
   void U8(uint8_t value) { out_ += static_cast<char>(value); }
-  void U32(size_t value) {
-    for (int shift = 0; shift < 32; shift += 8) U8(static_cast<uint8_t>(value >> shift));
-  }
-  void I64(int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      U8(static_cast<uint8_t>(static_cast<uint64_t>(value) >> shift));
-    }
-  }
+  void U32(size_t value) { Put<4>(value); }
+  void I64(int64_t value) { Put<8>(static_cast<uint64_t>(value)); }
   void F64(double value) {
     if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
     int64_t bits;
@@ -70,11 +70,10 @@ class Canonicalizer {
     out_ += text;
   }
 
-  void Define(ValueId id) { numbers_.emplace(id, static_cast<uint32_t>(numbers_.size())); }
-  void Use(ValueId id) {
-    const auto number = numbers_.find(id);
-    U32(number == numbers_.end() ? kNoValue : number->second);
+  void Define(ValueId id) {
+    if (id < numbers_.size() && numbers_[id] == kNoValue) numbers_[id] = defined_++;
   }
+  void Use(ValueId id) { U32(id < numbers_.size() ? numbers_[id] : kNoValue); }
 
   void PutDim(const Dim& dim) {
     U32(dim.terms().size());
@@ -137,7 +136,8 @@ class Canonicalizer {
 
   const Graph& graph_;
   std::string out_;
-  std::unordered_map<ValueId, uint32_t> numbers_;
+  std::vector<uint32_t> numbers_;  // of values, in order of definition
+  uint32_t defined_ = 0;
 };
 
 }  // namespace

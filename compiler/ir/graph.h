@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compiler/ir/use_lists.h"
 #include "guards/dim.h"
 #include "guards/dtype.h"
 
@@ -32,6 +33,7 @@ struct Type {
 
   static Type Contiguous(DType dtype, Dims sizes);
   bool IsContiguous() const;  ///< Row-major; strides of dims of size 1 do not matter.
+  bool IsDense() const;       ///< The dims, in some order, fill their extent without gaps or overlap.
   size_t rank() const { return sizes.size(); }
   Dim Elements() const { return guards::Product(sizes); }
   Dim Extent() const;         ///< Elements from the first to the last it addresses, gaps included.
@@ -134,49 +136,100 @@ struct SymbolSource {
   bool operator==(const SymbolSource&) const = default;
 };
 
+/// A list that everybody reads and only its graph changes.
+template <typename T>
+class GraphList {
+ public:
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+  size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  const T& operator[](size_t i) const { return items_[i]; }
+  operator const std::vector<T>&() const { return items_; }  // NOLINT
+
+ private:
+  friend class Graph;
+  std::vector<T> items_;
+};
+
 /// A captured program as data: functional SSA at the level the user wrote it.
 ///
 /// Views are pure operations whose result *may* share memory with their operand (the plan
 /// decides); in-place operations do not occur except as `Node::inplace` set by the reinplace
 /// pass. Order of inputs is the order of the recording's sources and never changes: callers
 /// bind by position. Outputs may repeat, and may be inputs.
-/// Thread-compatible. Text format: docs/format/ir.md.
+/// Whoever uses a value is known at any time: operands, outputs and writes change by the methods below and by nothing
+/// else, and each costs as much as what it changes. Only nodes in the order use anything.
+/// Thread-compatible; the first order() after InsertBefore or RemoveNode counts as a change.
+/// Text format: docs/format/ir.md.
 class Graph {
  public:
   std::string name = "forward";
   std::vector<Input> inputs;
   std::vector<SymbolSource> symbols;  ///< sources of s0, s1, ...
-  std::vector<ValueId> outputs;
-  std::vector<Write> writes;
+  GraphList<ValueId> outputs;
+  GraphList<Write> writes;
   /// Every f16 and bf16 result is rounded to its type, also where it never reaches memory (docs/numerics.md).
   bool eager_numerics = false;
 
   ValueId AddInput(InputKind kind, std::string name, Type type, std::string data = {});
+  void SetOutputs(std::vector<ValueId> values);
+  void SetWrites(std::vector<Write> values);
   /// Appends a node; result values are created from `types` in order.
   NodeId AddNode(Node node, std::vector<Type> types);
-  /// As AddNode, but placed directly before `before` in execution order.
+  /// As AddNode, but placed directly before `before`, a node in the order.
   NodeId InsertBefore(NodeId before, Node node, std::vector<Type> types);
   /// Takes the node out of the order; its results must be unused.
   void RemoveNode(NodeId id);
+
+  /// Operators and arguments change under the same results.
+  void Redefine(NodeId id, std::string op, std::vector<Arg> args);
+  void SetArgs(NodeId id, std::vector<Arg> args);
+  void SetArg(NodeId id, size_t i, Arg arg);
+  void SetInplace(NodeId id, int16_t operand) { nodes_[id].inplace = operand; }
+  /// All that use `from` use `to`; linear in the uses of `from`.
   void ReplaceUses(ValueId from, ValueId to);
 
-  const std::vector<NodeId>& order() const { return order_; }
-  Node& node(NodeId id) { return nodes_[id]; }
+  /// Nodes in the order in which they run. Linear after InsertBefore or RemoveNode, else free.
+  const std::vector<NodeId>& order() const;
+  bool IsPlaced(NodeId id) const { return places_[id].is_taken; }
   const Node& node(NodeId id) const { return nodes_[id]; }
   Value& value(ValueId id) { return values_[id]; }
   const Value& value(ValueId id) const { return values_[id]; }
   const Type& type(ValueId id) const { return values_[id].type; }
   size_t value_count() const { return values_.size(); }
   size_t node_capacity() const { return nodes_.size(); }
+  /// Who uses a value: operands of nodes in the order, outputs, and values (not targets) of writes.
+  UseLists::Range uses(ValueId id) const { return uses_.of(id); }
+  uint32_t use_count(ValueId id) const { return uses_.count(id); }
+  /// The value that is used there; kNoValue where an operand is absent.
+  ValueId OperandAt(const Use& use) const { return uses_.at(use); }
   /// Input index of a value, or -1.
   int InputIndex(ValueId id) const;
   /// Replaces the execution order; must be a permutation of a subset of nodes.
-  void SetOrder(std::vector<NodeId> order) { order_ = std::move(order); }
+  void SetOrder(std::vector<NodeId> order);
 
  private:
+  /// Neighbours in the order; whether the node stands there at all.
+  struct Place {
+    NodeId next = kNoNode, previous = kNoNode;
+    bool is_taken = false;
+  };
+
+  NodeId MakeNode(Node node, std::vector<Type> types);
+  /// Puts the node before another, or at the end before kNoNode.
+  void Insert(NodeId id, NodeId before);
+  void NoteOperands(NodeId id);
+  ValueId& PlaceOf(const Use& use);
+
   std::vector<Node> nodes_;
   std::vector<Value> values_;
-  std::vector<NodeId> order_;
+  UseLists uses_;
+  std::vector<Place> places_;
+  NodeId first_ = kNoNode, last_ = kNoNode;
+  /// The same as a list, made when somebody asks.
+  mutable std::vector<NodeId> order_;
+  mutable bool is_order_stale_ = false;
 };
 
 /// Calls `fn(ValueId)` for every tensor operand of `node`, list elements included.

@@ -103,18 +103,22 @@ class Parser {
 
   Status ReadBody() {
     while (!AtStatement("write") && !AtStatement("return")) TRY(ReadNode());
+    std::vector<Write> writes;
     while (in_.TakeWord("write")) {
       TRY_ASSIGN(const ValueId target, ReadValue());
       TRY(in_.Expect('='));
       TRY_ASSIGN(const ValueId value, ReadValue());
-      graph_.writes.push_back({target, value});
+      writes.push_back({target, value});
     }
+    graph_.SetWrites(std::move(writes));
     TRY(in_.ExpectWord("return"));
     if (in_.Peek() != '%') return {};
+    std::vector<ValueId> outputs;
     do {
       TRY_ASSIGN(const ValueId output, ReadValue());
-      graph_.outputs.push_back(output);
+      outputs.push_back(output);
     } while (in_.Take(','));
+    graph_.SetOutputs(std::move(outputs));
     return {};
   }
 

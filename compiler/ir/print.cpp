@@ -70,6 +70,35 @@ std::string DimsText(const Dims& dims) {
   return ListText(dims, [](const Dim& d) { return d.ToText(); });
 }
 
+/// `value_text` says what stands for a tensor.
+template <typename Fn>
+std::string ArgText(const Arg& arg, Fn&& value_text) {
+  struct Visitor {
+    Fn& value_text;
+    std::string operator()(const None&) const { return "none"; }
+    std::string operator()(const Ref& a) const { return value_text(a.id); }
+    std::string operator()(const Number& a) const { return "number " + std::visit(*this, a.value); }
+    std::string operator()(bool a) const { return a ? "true" : "false"; }
+    std::string operator()(const Dim& a) const { return a.ToText(); }
+    std::string operator()(double a) const { return DoubleText(a); }
+    std::string operator()(const Name& a) const { return Quote(a); }
+    std::string operator()(const DTypeArg& a) const { return "dtype " + std::string(guards::NameOf(a.dtype)); }
+    // An empty list does not show what it is a list of; integers need no word.
+    std::string operator()(const RefList& a) const {
+      return (a.ids.empty() ? "refs " : "") +
+             ListText(a.ids, [this](ValueId id) { return id == kNoValue ? "none" : value_text(id); });
+    }
+    std::string operator()(const Dims& a) const { return DimsText(a); }
+    std::string operator()(const std::vector<double>& a) const {
+      return (a.empty() ? "floats " : "") + ListText(a, DoubleText);
+    }
+    std::string operator()(const std::vector<bool>& a) const {
+      return (a.empty() ? "bools " : "") + ListText(a, [](bool b) { return std::string(b ? "true" : "false"); });
+    }
+  };
+  return std::visit(Visitor{value_text}, arg);
+}
+
 /// Prints one graph; knows the text of every value.
 class Printer {
  public:
@@ -164,7 +193,8 @@ class Printer {
 
   std::string NodeText(const Node& node) {
     std::string args;
-    for (size_t i = 0; i < node.args.size(); ++i) args += (i ? ", " : "") + ArgText(node.args[i]);
+    const auto value_text = [this](ValueId id) { return ValueText(id); };
+    for (size_t i = 0; i < node.args.size(); ++i) args += (i ? ", " : "") + ArgText(node.args[i], value_text);
     std::string results, types;
     for (size_t i = 0; i < node.results.size(); ++i) {
       names_[node.results[i]] = std::to_string(next_++);
@@ -184,33 +214,6 @@ class Printer {
     return out.empty() ? out : " {" + out + "}";
   }
 
-  std::string ArgText(const Arg& arg) const {
-    struct Visitor {
-      const Printer& p;
-      std::string operator()(const None&) const { return "none"; }
-      std::string operator()(const Ref& a) const { return p.ValueText(a.id); }
-      std::string operator()(const Number& a) const { return "number " + std::visit(*this, a.value); }
-      std::string operator()(bool a) const { return a ? "true" : "false"; }
-      std::string operator()(const Dim& a) const { return a.ToText(); }
-      std::string operator()(double a) const { return DoubleText(a); }
-      std::string operator()(const Name& a) const { return Quote(a); }
-      std::string operator()(const DTypeArg& a) const { return "dtype " + std::string(guards::NameOf(a.dtype)); }
-      // An empty list does not show what it is a list of; integers need no word.
-      std::string operator()(const RefList& a) const {
-        return (a.ids.empty() ? "refs " : "") +
-               ListText(a.ids, [this](ValueId id) { return id == kNoValue ? "none" : p.ValueText(id); });
-      }
-      std::string operator()(const Dims& a) const { return DimsText(a); }
-      std::string operator()(const std::vector<double>& a) const {
-        return (a.empty() ? "floats " : "") + ListText(a, DoubleText);
-      }
-      std::string operator()(const std::vector<bool>& a) const {
-        return (a.empty() ? "bools " : "") + ListText(a, [](bool b) { return std::string(b ? "true" : "false"); });
-      }
-    };
-    return std::visit(Visitor{*this}, arg);
-  }
-
   const Graph& graph_;
   std::unordered_map<ValueId, std::string> names_;
   uint32_t next_ = 0;
@@ -225,6 +228,11 @@ std::string Print(const Type& type) {
     out += " strides " + DimsText(type.strides);
   }
   return out;
+}
+
+std::string Describe(const Graph& graph, const Arg& arg) {
+  const auto type_text = [&graph](ValueId id) { return Print(graph.type(id)); };
+  return ArgText(arg, type_text);
 }
 
 std::string Print(const Graph& graph) { return Printer(graph).Run(); }

@@ -19,14 +19,16 @@ class Maker {
     for (int i = 0; i < inputs; ++i) AddInput();
     const int nodes = Pick(12);
     for (int i = 0; i < nodes; ++i) AddNode();
-    for (int i = Pick(3); i > 0 && graph_.value_count() > 0; --i) {
-      graph_.outputs.push_back(AnyValue());
-    }
+    std::vector<ValueId> outputs;
+    for (int i = Pick(3); i > 0 && graph_.value_count() > 0; --i) outputs.push_back(AnyValue());
+    graph_.SetOutputs(std::move(outputs));
+    std::vector<Write> writes;
     for (const Input& input : graph_.inputs) {
       if (input.kind != InputKind::kConstant && Pick(4) == 0) {
-        graph_.writes.push_back({input.value, input.value});
+        writes.push_back({input.value, input.value});
       }
     }
+    graph_.SetWrites(std::move(writes));
     return std::move(graph_);
   }
 

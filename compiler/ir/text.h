@@ -16,6 +16,9 @@ std::string Print(const Graph& graph);
 /// Text of a type: "f32[4, s0]", "f32[4, 16] strides [1, 4]".
 std::string Print(const Type& type);
 
+/// Text of an argument for people: tensors by their types, the rest as in a graph. Ids must be values of the graph.
+std::string Describe(const Graph& graph, const Arg& arg);
+
 /// kInvalid with line, column and what was expected. The result is verified.
 Result<Graph> Parse(std::string_view text);
 

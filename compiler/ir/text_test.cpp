@@ -56,7 +56,7 @@ TEST(Print, SurvivesAGraphThatDoesNotVerify) {
   Graph graph;
   graph.AddNode({"aten.silu", {Ref{77}}}, {Type::Contiguous(DType::kF32, {})});
   graph.symbols.push_back({5, 0});
-  graph.outputs.push_back(99);
+  graph.SetOutputs({99});
   EXPECT_THAT(Print(graph), HasSubstr("aten.silu(%undefined_77)"));
 }
 

@@ -34,6 +34,7 @@ class Verifier {
       if (Problem p = CheckNode(id, graph_.node(id))) return Violation{id, *p};
     }
     if (Problem p = CheckEnd()) return Violation{kNoNode, *p};
+    if (auto violation = CheckUses()) return violation;
     if (const auto fault = FindCommunicationFault(graph_)) {
       return Violation{fault->node, std::string(fault->rule)};
     }
@@ -190,6 +191,31 @@ class Verifier {
         return fmt::format("input \"{}\" of {} is written with {}", input.name, Print(to), Print(from));
       }
     }
+    return std::nullopt;
+  }
+
+  /// What the graph keeps of uses, against what stands there.
+  std::optional<Violation> CheckUses() const {
+    std::vector<uint32_t> counts(graph_.value_count(), 0);
+    bool is_noted = true;
+    const auto count = [&](uint32_t user, uint32_t operand, ValueId id) {
+      is_noted &= graph_.OperandAt({user, operand}) == id;
+      if (id != kNoValue) ++counts[id];
+    };
+    for (NodeId id : graph_.order()) {
+      uint32_t operand = 0;
+      for (const Arg& arg : graph_.node(id).args) {
+        if (const auto* ref = std::get_if<Ref>(&arg)) count(id, operand++, ref->id);
+        if (const auto* list = std::get_if<RefList>(&arg)) {
+          for (ValueId element : list->ids) count(id, operand++, element);
+        }
+      }
+      if (!is_noted) return Violation{id, "has operands that its graph has not noted"};
+    }
+    for (uint32_t i = 0; i < graph_.outputs.size(); ++i) count(Use::kOutputs, i, graph_.outputs[i]);
+    for (uint32_t i = 0; i < graph_.writes.size(); ++i) count(Use::kWrites, i, graph_.writes[i].value);
+    for (ValueId id = 0; is_noted && id < graph_.value_count(); ++id) is_noted = graph_.use_count(id) == counts[id];
+    if (!is_noted) return Violation{kNoNode, "uses are not those that the graph has noted"};
     return std::nullopt;
   }
 

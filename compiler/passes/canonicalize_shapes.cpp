@@ -72,37 +72,37 @@ bool WrapInt(Dim& dim, size_t rank) {
   return true;
 }
 
-bool WrapArg(Arg& arg, size_t rank) {
-  if (auto* dim = std::get_if<Dim>(&arg)) return WrapInt(*dim, rank);
+bool WrapArg(Graph& graph, NodeId id, size_t i, size_t rank) {
+  Arg arg = graph.node(id).args[i];
   bool changed = false;
+  if (auto* dim = std::get_if<Dim>(&arg)) changed = WrapInt(*dim, rank);
   if (auto* dims = std::get_if<Dims>(&arg)) {
     for (Dim& dim : *dims) changed |= WrapInt(dim, rank);
   }
+  if (changed) graph.SetArg(id, i, std::move(arg));
   return changed;
 }
 
-bool WrapDims(const Graph& graph, Node& node) {
+bool WrapDims(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
   if (node.op == "aten.cat" || node.op == "aten.stack") {
     const auto* list = node.args.empty() ? nullptr : std::get_if<RefList>(&node.args[0]);
     if (!list || node.args.size() < 2 || node.results.size() != 1) return false;
-    return WrapArg(node.args[1], graph.type(node.results[0]).rank());
+    return WrapArg(graph, id, 1, graph.type(node.results[0]).rank());
   }
   const auto rule = DimRules().find(node.op);
   if (rule == DimRules().end() || rule->second.arg >= node.args.size()) return false;
   const Type* type = Call(graph, node).TypeAt(0);
   if (!type) return false;
   const size_t rank = type->rank() + rule->second.added;
-  bool changed = WrapArg(node.args[rule->second.arg], rank);
-  if (node.op == "aten.transpose.int" && node.args.size() > 2) {
-    changed |= WrapArg(node.args[2], rank);
-  }
+  bool changed = WrapArg(graph, id, rule->second.arg, rank);
+  if (node.op == "aten.transpose.int" && node.args.size() > 2) changed |= WrapArg(graph, id, 2, rank);
   return changed;
 }
 
-template <typename T>
-bool Assign(Arg& arg, T value) {
-  if (const T* old = std::get_if<T>(&arg); old && *old == value) return false;
-  arg = std::move(value);
+bool Assign(Graph& graph, NodeId id, size_t i, Arg value) {
+  if (graph.node(id).args[i] == value) return false;
+  graph.SetArg(id, i, std::move(value));
   return true;
 }
 
@@ -111,7 +111,8 @@ Dim FromFront(const Dim& index, const Dim& size) {
   return index.is_const() && index.const_value() < 0 ? index + size : index;
 }
 
-bool BoundSlice(const Graph& graph, Node& node) {
+bool BoundSlice(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
   const Call call(graph, node);
   const Type* type = call.TypeAt(0);
   const std::optional<int64_t> dim = call.IntAt(1);
@@ -129,24 +130,25 @@ bool BoundSlice(const Graph& graph, Node& node) {
   }
   const Dim end = start + length;
   if (end.is_const() && end.const_value() < 0) return false;
-  const bool moved = Assign(node.args[2], start);
-  return Assign(node.args[3], end) || moved;
+  const bool moved = Assign(graph, id, 2, start);
+  return Assign(graph, id, 3, end) || moved;
 }
 
-bool NameSizes(const Graph& graph, Node& node) {
+bool NameSizes(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
   if (node.results.size() != 1 || node.args.size() < 2) return false;
   const Dims& sizes = graph.type(node.results[0]).sizes;
   if (node.op == "aten.view" || node.op == "aten.reshape" || node.op == "aten._unsafe_view" ||
       node.op == "aten.expand") {
-    return Assign(node.args[1], sizes);
+    return Assign(graph, id, 1, sizes);
   }
-  if (node.op == "aten.slice.Tensor") return BoundSlice(graph, node);
+  if (node.op == "aten.slice.Tensor") return BoundSlice(graph, id);
   const Call call(graph, node);
   const Type* type = call.TypeAt(0);
   const std::optional<int64_t> dim = call.IntAt(1);
   const std::optional<Dim> index = call.DimAt(2);
   if (node.op == "aten.select.int" && type && dim && index && *dim >= 0 && static_cast<size_t>(*dim) < type->rank()) {
-    return Assign(node.args[2], FromFront(*index, type->sizes[*dim]));
+    return Assign(graph, id, 2, FromFront(*index, type->sizes[*dim]));
   }
   return false;
 }
@@ -156,9 +158,8 @@ bool NameSizes(const Graph& graph, Node& node) {
 Result<bool> CanonicalizeShapes(Graph& graph) {
   bool changed = false;
   for (NodeId id : graph.order()) {
-    Node& node = graph.node(id);
-    changed |= WrapDims(graph, node);
-    changed |= NameSizes(graph, node);
+    changed |= WrapDims(graph, id);
+    changed |= NameSizes(graph, id);
   }
   return changed;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
+#include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
@@ -82,37 +84,34 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
 const Type& ResultType(const Graph& graph, NodeId id) { return graph.type(graph.node(id).results[0]); }
 
 bool ScalarForm(Graph& graph, NodeId id) {
-  Node& node = graph.node(id);
+  const Node& node = graph.node(id);
+  std::vector<Arg> args = node.args;
   const bool where = node.op.starts_with("aten.where.");
-  for (size_t i = where ? 1 : 0; i < std::min<size_t>(node.args.size(), where ? 3 : 2); ++i) {
-    if (std::holds_alternative<Ref>(node.args[i])) continue;
+  for (size_t i = where ? 1 : 0; i < std::min<size_t>(args.size(), where ? 3 : 2); ++i) {
+    if (std::holds_alternative<Ref>(args[i])) continue;
     const std::optional<Number> number = Call(graph, node).ScalarAt(i);
     if (!number) return false;
-    node.args[i] = *number;
+    args[i] = *number;
   }
-  for (const auto& [from, to] : kScalarForms) {
-    if (node.op == from) node.op = to;
-  }
+  const auto form = std::ranges::find(kScalarForms, node.op, [](const auto& pair) { return pair.first; });
+  graph.Redefine(id, std::string(form->second), std::move(args));
   return true;
 }
 
 bool Alias(Graph& graph, NodeId id) {
-  Node& node = graph.node(id);
-  for (const auto& [from, to] : kAliases) {
-    if (node.op != from) continue;
-    node.op = to;
-    return true;
-  }
-  return false;
+  const Node& node = graph.node(id);
+  const auto alias = std::ranges::find(kAliases, node.op, [](const auto& pair) { return pair.first; });
+  graph.Redefine(id, std::string(alias->second), node.args);
+  return true;
 }
 
 /// rsub(a, b, alpha) = b - alpha * a; only alpha 1 is a plain difference.
 bool ReverseSub(Graph& graph, NodeId id) {
-  Node& node = graph.node(id);
+  const Node& node = graph.node(id);
   const Call call(graph, node);
   if (node.args.size() < 2) return false;
   if (const auto alpha = call.ScalarAt(2); alpha && !IsNumber(*alpha, 1)) return false;
-  Redefine(graph, id, "aten.sub.Tensor", {node.args[1], node.args[0], Dim(1)});
+  graph.Redefine(id, "aten.sub.Tensor", {node.args[1], node.args[0], Dim(1)});
   return true;
 }
 
@@ -120,14 +119,14 @@ bool DivWithoutRounding(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const Call call(graph, node);
   if (node.args.size() < 2 || !call.IsNone(2)) return false;
-  Redefine(graph, id, "aten.div.Tensor", {node.args[0], node.args[1]});
+  graph.Redefine(id, "aten.div.Tensor", {node.args[0], node.args[1]});
   return true;
 }
 
 bool FloorDivide(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   if (node.args.size() != 2) return false;
-  Redefine(graph, id, "aten.div.Tensor_mode", {node.args[0], node.args[1], Name("floor")});
+  graph.Redefine(id, "aten.div.Tensor_mode", {node.args[0], node.args[1], Name("floor")});
   return true;
 }
 
@@ -136,7 +135,7 @@ bool Square(Graph& graph, NodeId id) {
   const Type* type = Call(graph, node).TypeAt(0);
   // pow(bool, 2) is an integer, mul of bools is a bool.
   if (!type || ResultType(graph, id).dtype != type->dtype) return false;
-  Redefine(graph, id, "aten.mul.Tensor", {node.args[0], node.args[0]});
+  graph.Redefine(id, "aten.mul.Tensor", {node.args[0], node.args[0]});
   return true;
 }
 
@@ -145,7 +144,7 @@ bool ClampOneSide(Graph& graph, NodeId id) {
   if (node.args.size() != 2) return false;
   std::vector<Arg> args = {node.args[0], None{}, None{}};
   args[node.op == "aten.clamp_min" ? 1 : 2] = node.args[1];
-  Redefine(graph, id, "aten.clamp", std::move(args));
+  graph.Redefine(id, "aten.clamp", std::move(args));
   return true;
 }
 
@@ -170,7 +169,7 @@ bool MaskedFill(Graph& graph, NodeId id) {
   }
   const PromoteOperand both[] = {own, filler};
   if (ingot::compiler::ResultType(both) != type->dtype) return false;
-  Redefine(graph, id, "aten.where.self", {node.args[1], std::move(value), node.args[0]});
+  graph.Redefine(id, "aten.where.self", {node.args[1], std::move(value), node.args[0]});
   return true;
 }
 
@@ -201,10 +200,10 @@ bool Cast(Graph& graph, NodeId id) {
   const Arg format = call.IsNone(format_at) ? Arg(None{}) : node.args[format_at];
   const DType to = ResultType(graph, id).dtype;
   if (to == from->dtype && copies) {
-    Redefine(graph, id, "aten.clone", {node.args[0], format});
+    graph.Redefine(id, "aten.clone", {node.args[0], format});
   } else {
     // A conversion copies by itself, so the flag has nothing left to say.
-    Redefine(graph, id, "aten.to.dtype", {node.args[0], DTypeArg{to}, false, false, format});
+    graph.Redefine(id, "aten.to.dtype", {node.args[0], DTypeArg{to}, false, false, format});
   }
   return true;
 }
@@ -220,7 +219,7 @@ bool Reshape(Graph& graph, NodeId id) {
   const std::optional<Dims> strides = ViewStrides(*from, to.sizes);
   Type viewed{to.dtype, to.sizes, strides.value_or(Dims{})};
   if (strides && (viewed == to || (viewed.IsContiguous() && to.IsContiguous()))) {
-    Redefine(graph, id, "aten.view", {source, to.sizes});
+    graph.Redefine(id, "aten.view", {source, to.sizes});
     return true;
   }
   // With symbols, no strides may also mean that nobody knows.
@@ -228,16 +227,16 @@ bool Reshape(Graph& graph, NodeId id) {
   for (const Dim& stride : from->strides) is_fixed &= stride.is_const();
   for (const Dim& size : from->sizes) is_fixed &= size.is_const();
   if (strides || !is_fixed || !to.IsContiguous()) return false;
-  const ValueId copy =
-      Insert(graph, id, "aten.clone", {source, Name("contiguous_format")}, Type::Contiguous(from->dtype, from->sizes));
-  Redefine(graph, id, "aten.view", {Ref{copy}, to.sizes});
+  const Ref copy = GraphBuilder(graph, id).Typed("aten.clone", {source, Name("contiguous_format")},
+                                                 Type::Contiguous(from->dtype, from->sizes));
+  graph.Redefine(id, "aten.view", {copy, to.sizes});
   return true;
 }
 
 bool Expand(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   if (!Call(graph, node).TypeAt(0)) return false;
-  Redefine(graph, id, "aten.expand", {node.args[0], ResultType(graph, id).sizes, false});
+  graph.Redefine(id, "aten.expand", {node.args[0], ResultType(graph, id).sizes, false});
   return true;
 }
 
@@ -251,20 +250,20 @@ bool ExpandEach(Graph& graph, NodeId id) {
   const bool is_grid = node.op != "aten.broadcast_tensors";
   if (is_grid && std::ranges::any_of(*types, [](const Type* type) { return type->rank() > 1; })) return false;
   const bool is_swapped = is_grid && types->size() > 1 && call.NameAt(1) == "xy";
+  GraphBuilder builder(graph, id);
   for (size_t i = 0; i < node.results.size(); ++i) {
     const Type type = graph.type(node.results[i]);
-    ValueId operand = operands->ids[i];
+    Ref operand{operands->ids[i]};
     if (is_grid) {
       // A line along the dim that has as many elements.
-      const Type& from = graph.type(operand);
+      const Type& from = graph.type(operand.id);
       const size_t dim = is_swapped && i < 2 ? 1 - i : i;
       Type line{from.dtype, Dims(type.rank(), Dim(1)), Dims(type.rank(), Dim(1))};
       line.sizes[dim] = from.Elements();
       line.strides = ViewStrides(from, line.sizes).value_or(line.strides);
-      operand = Insert(graph, id, "aten.view", {Ref{operand}, line.sizes}, line);
+      operand = builder.Typed("aten.view", {operand, line.sizes}, line);
     }
-    const ValueId value = Insert(graph, id, "aten.expand", {Ref{operand}, type.sizes, false}, type);
-    graph.ReplaceUses(node.results[i], value);
+    graph.ReplaceUses(node.results[i], builder.Typed("aten.expand", {operand, type.sizes, false}, type).id);
   }
   graph.RemoveNode(id);
   return true;
@@ -277,13 +276,13 @@ bool Transpose(Graph& graph, NodeId id) {
   if (!type) return false;
   const int64_t rank = static_cast<int64_t>(type->rank());
   if (rank < 2) {
-    Redefine(graph, id, "aten.alias", {node.args[0]});
+    graph.Redefine(id, "aten.alias", {node.args[0]});
   } else if (rank == 2 || node.op == "aten.mT") {
-    Redefine(graph, id, "aten.transpose.int", {node.args[0], Dim(rank - 2), Dim(rank - 1)});
+    graph.Redefine(id, "aten.transpose.int", {node.args[0], Dim(rank - 2), Dim(rank - 1)});
   } else {
     Dims dims;
     for (int64_t i = rank; i-- > 0;) dims.push_back(Dim(i));
-    Redefine(graph, id, "aten.permute", {node.args[0], std::move(dims)});
+    graph.Redefine(id, "aten.permute", {node.args[0], std::move(dims)});
   }
   return true;
 }
@@ -300,7 +299,7 @@ bool Movedim(Graph& graph, NodeId id) {
   for (size_t dim = 0; dim < type->rank(); ++dim) dims.push_back(Dim(static_cast<int64_t>(dim)));
   dims.erase(dims.begin() + *i);
   dims.insert(dims.begin() + *j, Dim(static_cast<int64_t>(*i)));
-  Redefine(graph, id, "aten.permute", {node.args[0], std::move(dims)});
+  graph.Redefine(id, "aten.permute", {node.args[0], std::move(dims)});
   return true;
 }
 
@@ -314,7 +313,7 @@ bool ShortPermute(Graph& graph, NodeId id) {
     if (dims[i] != static_cast<int64_t>(i)) moved.push_back(static_cast<int64_t>(i));
   }
   if (moved.size() != 2) return false;
-  Redefine(graph, id, "aten.transpose.int", {node.args[0], Dim(moved[0]), Dim(moved[1])});
+  graph.Redefine(id, "aten.transpose.int", {node.args[0], Dim(moved[0]), Dim(moved[1])});
   return true;
 }
 
@@ -323,7 +322,7 @@ bool OrderedTranspose(Graph& graph, NodeId id) {
   const Call call(graph, graph.node(id));
   const auto a = call.IntAt(1), b = call.IntAt(2);
   if (!a || !b || *a < 0 || *b < 0 || *a <= *b) return false;
-  Redefine(graph, id, "aten.transpose.int", {graph.node(id).args[0], Dim(*b), Dim(*a)});
+  graph.Redefine(id, "aten.transpose.int", {graph.node(id).args[0], Dim(*b), Dim(*a)});
   return true;
 }
 
@@ -332,7 +331,7 @@ bool Narrow(Graph& graph, NodeId id) {
   const Call call(graph, node);
   const auto start = call.DimAt(2), length = call.DimAt(3);
   if (!start || !length || (start->is_const() && start->const_value() < 0)) return false;
-  Redefine(graph, id, "aten.slice.Tensor", {node.args[0], node.args[1], *start, *start + *length, Dim(1)});
+  graph.Redefine(id, "aten.slice.Tensor", {node.args[0], node.args[1], *start, *start + *length, Dim(1)});
   return true;
 }
 
@@ -352,18 +351,19 @@ bool SplitParts(Graph& graph, NodeId id) {
   }
   const Arg at = Dim(static_cast<int64_t>(*dim));
   Dim start = 0;
+  GraphBuilder builder(graph, id);
   for (ValueId result : node.results) {
     const Type part = graph.type(result);
-    ValueId value;
+    Ref value;
     if (unbind) {
-      value = Insert(graph, id, "aten.select.int", {node.args[0], at, start}, part);
+      value = builder.Typed("aten.select.int", {node.args[0], at, start}, part);
       start = start + Dim(1);
     } else {
       const Dim end = start + part.sizes[*dim];
-      value = Insert(graph, id, "aten.slice.Tensor", {node.args[0], at, start, end, Dim(1)}, part);
+      value = builder.Typed("aten.slice.Tensor", {node.args[0], at, start, end, Dim(1)}, part);
       start = end;
     }
-    graph.ReplaceUses(result, value);
+    graph.ReplaceUses(result, value.id);
   }
   graph.RemoveNode(id);
   return true;
@@ -383,14 +383,15 @@ bool Stack(Graph& graph, NodeId id) {
   }
   const Arg at = Dim(static_cast<int64_t>(*dim));
   RefList wide;
+  GraphBuilder builder(graph, id);
   for (ValueId part : parts->ids) {
     Type type = graph.type(part);
     const Dim stride = *dim < type.rank() ? type.sizes[*dim] * type.strides[*dim] : Dim(1);
     type.sizes.insert(type.sizes.begin() + *dim, Dim(1));
     type.strides.insert(type.strides.begin() + *dim, stride);
-    wide.ids.push_back(Insert(graph, id, "aten.unsqueeze", {Ref{part}, at}, std::move(type)));
+    wide.ids.push_back(builder.Typed("aten.unsqueeze", {Ref{part}, at}, std::move(type)).id);
   }
-  Redefine(graph, id, "aten.cat", {std::move(wide), at});
+  graph.Redefine(id, "aten.cat", {std::move(wide), at});
   return true;
 }
 
@@ -429,7 +430,7 @@ bool Creation(Graph& graph, NodeId id) {
   Node full{"aten.full", std::move(args), node.results};
   // By their bits: NaN is not equal to itself.
   if (ExpressionKey(graph, node) == ExpressionKey(graph, full)) return false;
-  Redefine(graph, id, full.op, std::move(full.args));
+  graph.Redefine(id, full.op, std::move(full.args));
   return true;
 }
 
@@ -438,8 +439,8 @@ bool PlainSoftmax(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const Call call(graph, node);
   if (node.args.size() != 3 || call.BoolAt(2) != false) return false;
-  Redefine(graph, id, node.op == "aten._softmax" ? "aten.softmax.int" : "aten.log_softmax.int",
-           {node.args[0], node.args[1], None{}});
+  graph.Redefine(id, node.op == "aten._softmax" ? "aten.softmax.int" : "aten.log_softmax.int",
+                 {node.args[0], node.args[1], None{}});
   return true;
 }
 
@@ -449,7 +450,7 @@ bool Contiguous(Graph& graph, NodeId id) {
   const Type* from = Call(graph, node).TypeAt(0);
   const Type& to = ResultType(graph, id);
   if (!from || from->IsContiguous() || !to.IsContiguous()) return false;
-  Redefine(graph, id, "aten.clone", {node.args[0], Name("contiguous_format")});
+  graph.Redefine(id, "aten.clone", {node.args[0], Name("contiguous_format")});
   return true;
 }
 

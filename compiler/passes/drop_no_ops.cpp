@@ -69,9 +69,8 @@ bool DropNode(Graph& graph, NodeId id, const std::vector<bool>& escaping) {
   if (kind == Kind::kNone) return false;
   // A caller that gets the result must get its own tensor, and for a copy its own memory.
   if (kind == Kind::kCopy && escaping[result]) return false;
-  if (kind == Kind::kAlias && std::find(graph.outputs.begin(), graph.outputs.end(), result) != graph.outputs.end()) {
-    return false;
-  }
+  const auto is_output = [](const Use& use) { return use.user == Use::kOutputs; };
+  if (kind == Kind::kAlias && std::ranges::any_of(graph.uses(result), is_output)) return false;
   ReplaceNode(graph, id, operand);
   return true;
 }
@@ -85,8 +84,10 @@ Result<bool> DropNoOps(Graph& graph) {
   for (NodeId id : order) changed |= DropNode(graph, id, escaping);
   // Writing an input's own content back changes nothing.
   const auto is_idle = [](const Write& write) { return write.target == write.value; };
-  changed |= std::erase_if(graph.writes, is_idle) > 0;
-  return changed;
+  std::vector<Write> writes = graph.writes;
+  if (std::erase_if(writes, is_idle) == 0) return changed;
+  graph.SetWrites(std::move(writes));
+  return true;
 }
 
 }  // namespace ingot::compiler

@@ -60,7 +60,7 @@ bool Materialize(Graph& graph, NodeId id, const Known& known, bool escapes) {
   }
   if (escapes && MayAlias(node)) return false;
   if (const std::optional<Arg> fill = FillOf(known)) {
-    Redefine(graph, id, "aten.full", {type.sizes, *fill, DTypeArg{type.dtype}, None{}, Name("cpu"), None{}});
+    graph.Redefine(id, "aten.full", {type.sizes, *fill, DTypeArg{type.dtype}, None{}, Name("cpu"), None{}});
     return true;
   }
   // A caller must not be given the artifact's own bytes.

@@ -6,6 +6,8 @@
 
 namespace ingot::compiler {
 
+class RewriteSet;
+
 // Every pass: true when it changed the graph. Types of graph outputs and of written values never
 // change, so callers see eager's sizes, dtypes and strides.
 
@@ -18,6 +20,7 @@ Result<bool> CanonicalizeVariants(Graph& graph);
 Result<bool> FoldConstants(Graph& graph);
 /// Arithmetic identities that hold bit for bit, -0.0 and NaN included.
 Result<bool> SimplifyAlgebra(Graph& graph);
+const RewriteSet& AlgebraRewrites();
 /// Chains of views become one view.
 Result<bool> SimplifyViews(Graph& graph);
 /// Nodes that give their operand back disappear.

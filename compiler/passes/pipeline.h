@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "compiler/ir/graph.h"
+#include "compiler/passes/rewrites.h"
 
 namespace ingot::compiler {
 
@@ -45,6 +46,9 @@ class Pipeline {
 
 /// The passes of every CPU compile, in order.
 Pipeline DefaultPipeline();
+
+/// The rewrites that do not take place in a graph as it is, with reasons; their sets are those of the passes.
+Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph);
 
 /// The pass of that name, for ingot-opt and golden tests; kNotFound lists the names.
 Result<Pass> FindPass(std::string_view name);

@@ -32,7 +32,7 @@ Result<std::vector<PassRun>> RunOne(Graph& graph, Pass pass) {
 TEST(Pipeline, RefusesAPassThatHidesItsChange) {
   Graph graph = SmallGraph();
   const auto runs = RunOne(graph, [](Graph& g) -> Result<bool> {
-    g.outputs.push_back(g.outputs[0]);
+    g.SetOutputs(std::vector<ValueId>(g.outputs.size() + 1, g.outputs[0]));
     return false;
   });
   ASSERT_FALSE(runs);
@@ -62,7 +62,7 @@ TEST(Pipeline, StopsAGroupAtItsBound) {
   int calls = 0;
   const Pass grow = [&calls](Graph& g) -> Result<bool> {
     ++calls;
-    g.outputs.push_back(g.outputs[0]);
+    g.SetOutputs(std::vector<ValueId>(g.outputs.size() + 1, g.outputs[0]));
     return true;
   };
   Pipeline pipeline;

@@ -36,6 +36,15 @@ Pipeline DefaultPipeline() {
   return pipeline;
 }
 
+Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
+  std::vector<LeftAlone> left_alone;
+  for (const RewriteSet* set : {&AlgebraRewrites()}) {
+    Graph copy = graph;
+    TRY(set->Run(copy, &left_alone));
+  }
+  return left_alone;
+}
+
 Result<Pass> FindPass(std::string_view name) {
   static const Pipeline::Entry kPasses[] = {
       {"canonicalize-shapes", CanonicalizeShapes},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <unordered_set>
+#include <vector>
 
 #include "compiler/ops/ops.h"
 #include "compiler/passes/passes.h"
@@ -15,6 +17,8 @@ bool WritesPlaces(const Node& node) {
          node.op == "aten.scatter.value" || node.op == "aten.scatter_add" || node.op == "aten.index_fill.int_Scalar";
 }
 
+using Aliases = std::unordered_set<ValueId>;
+
 /// Which values may share memory with which, and where each is used last.
 class Memory {
  public:
@@ -25,47 +29,42 @@ class Memory {
   size_t PositionOf(NodeId id) const { return position_[id]; }
 
   /// `root` and every value that may be a view of it.
-  std::vector<bool> AliasesOf(ValueId root) const {
-    std::vector<bool> aliases(graph_.value_count(), false);
-    aliases[root] = true;
-    for (NodeId id : graph_.order()) {
-      const Node& node = graph_.node(id);
-      if (!MayAlias(node)) continue;
-      bool shares = false;
-      ForEachOperand(node, [&](ValueId operand) { shares |= aliases[operand]; });
-      if (!shares) continue;
-      for (ValueId result : node.results) aliases[result] = true;
+  Aliases AliasesOf(ValueId root) const {
+    Aliases aliases = {root};
+    std::vector<ValueId> open = {root};
+    while (!open.empty()) {
+      const ValueId value = open.back();
+      open.pop_back();
+      for (const Use& use : graph_.uses(value)) {
+        if (!use.IsNode() || !MayAlias(graph_.node(use.user))) continue;
+        for (ValueId result : graph_.node(use.user).results) {
+          if (aliases.insert(result).second) open.push_back(result);
+        }
+      }
     }
     return aliases;
   }
 
   /// Some alias is read after `writer` has changed it, or by `writer` at other places than
   /// those it is writing.
-  bool IsReadLater(const std::vector<bool>& aliases, NodeId writer, size_t operand) const {
-    for (NodeId id : graph_.order()) {
-      if (position_[id] <= position_[writer]) continue;
-      bool reads = false;
-      ForEachOperand(graph_.node(id), [&](ValueId value) { reads |= aliases[value]; });
-      if (reads) return true;
-    }
-    for (ValueId output : graph_.outputs) {
-      if (aliases[output]) return true;
-    }
-    for (const Write& write : graph_.writes) {
-      if (aliases[write.value]) return true;
+  bool IsReadLater(const Aliases& aliases, NodeId writer, size_t operand) const {
+    for (ValueId alias : aliases) {
+      for (const Use& use : graph_.uses(alias)) {
+        if (!use.IsNode() || position_[use.user] > position_[writer]) return true;
+      }
     }
     return ReadsElsewhere(aliases, graph_.node(writer), operand);
   }
 
  private:
   /// Element by element, x op x may overwrite x; any other sharing may read what is overwritten.
-  static bool ReadsElsewhere(const std::vector<bool>& aliases, const Node& node, size_t operand) {
+  static bool ReadsElsewhere(const Aliases& aliases, const Node& node, size_t operand) {
     const ValueId own = std::get<Ref>(node.args[operand]).id;
     const bool pointwise = ClassOf(node) == OpClass::kPointwise;
     bool elsewhere = false;
     size_t times = 0;
     ForEachOperand(node, [&](ValueId value) {
-      if (!aliases[value]) return;
+      if (!aliases.contains(value)) return;
       times += value == own;
       elsewhere |= value != own;
     });
@@ -128,11 +127,10 @@ std::vector<Link> ChainOf(const Graph& graph, const Write& write) {
   return chain;
 }
 
-bool WriteInPlace(Graph& graph, const Write& write, size_t last_guard) {
+bool WriteInPlace(Graph& graph, const Write& write, const Memory& memory, size_t last_guard) {
   if (!IsPlain(graph.type(write.target))) return false;
   const std::vector<Link> chain = ChainOf(graph, write);
   if (chain.empty()) return false;
-  const Memory memory(graph);
   for (const Link& link : chain) {
     // A guard that fails must find every input as it was.
     if (memory.PositionOf(link.node) < last_guard) return false;
@@ -140,7 +138,7 @@ bool WriteInPlace(Graph& graph, const Write& write, size_t last_guard) {
     if (memory.IsReadLater(memory.AliasesOf(old), link.node, link.operand)) return false;
   }
   for (const Link& link : chain) {
-    graph.node(link.node).inplace = static_cast<int16_t>(link.operand);
+    graph.SetInplace(link.node, static_cast<int16_t>(link.operand));
   }
   return true;
 }
@@ -152,8 +150,9 @@ Result<bool> Reinplace(Graph& graph) {
   for (size_t i = 0; i < graph.order().size(); ++i) {
     if (graph.node(graph.order()[i]).effects & kGuard) last_guard = i + 1;
   }
+  const Memory memory(graph);
   bool changed = false;
-  for (const Write& write : graph.writes) changed |= WriteInPlace(graph, write, last_guard);
+  for (const Write& write : graph.writes) changed |= WriteInPlace(graph, write, memory, last_guard);
   return changed;
 }
 

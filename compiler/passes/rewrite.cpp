@@ -53,16 +53,6 @@ struct KeyWriter {
 
 }  // namespace
 
-std::vector<uint32_t> UseCounts(const Graph& graph) {
-  std::vector<uint32_t> counts(graph.value_count(), 0);
-  for (NodeId id : graph.order()) {
-    ForEachOperand(graph.node(id), [&counts](ValueId operand) { ++counts[operand]; });
-  }
-  for (ValueId output : graph.outputs) ++counts[output];
-  for (const Write& write : graph.writes) ++counts[write.value];
-  return counts;
-}
-
 std::vector<bool> EscapingValues(const Graph& graph) {
   std::vector<bool> escaping(graph.value_count(), false);
   for (ValueId output : graph.outputs) escaping[output] = true;
@@ -84,23 +74,9 @@ const Node* Definition(const Graph& graph, ValueId id) {
   return def == kNoNode ? nullptr : &graph.node(def);
 }
 
-void Redefine(Graph& graph, NodeId id, std::string op, std::vector<Arg> args) {
-  Node& node = graph.node(id);
-  node.op = std::move(op);
-  node.args = std::move(args);
-}
-
 void ReplaceNode(Graph& graph, NodeId id, ValueId to) {
   graph.ReplaceUses(graph.node(id).results[0], to);
   graph.RemoveNode(id);
-}
-
-ValueId Insert(Graph& graph, NodeId before, std::string op, std::vector<Arg> args, Type type) {
-  Node node;
-  node.op = std::move(op);
-  node.args = std::move(args);
-  const NodeId id = graph.InsertBefore(before, std::move(node), {std::move(type)});
-  return graph.node(id).results[0];
 }
 
 std::string ExpressionKey(const Graph& graph, const Node& node) {

@@ -10,9 +10,6 @@ namespace ingot::compiler {
 
 // What several passes need to know about a graph before they change it.
 
-/// How often each value is used: by nodes in order, outputs and writes.
-std::vector<uint32_t> UseCounts(const Graph& graph);
-
 /// Values whose memory a caller may hold after the run: outputs, written values, and everything
 /// they may be views of. Two of them must not become one, and none may become memory that
 /// outlives the run, unless eager shared it too.
@@ -21,15 +18,8 @@ std::vector<bool> EscapingValues(const Graph& graph);
 /// The node that defines `id`, or null for inputs and for kNoValue.
 const Node* Definition(const Graph& graph, ValueId id);
 
-/// Defines result 0 of `id` by `op(args)` instead, under the same value and type. Other results
-/// of the node must not exist.
-void Redefine(Graph& graph, NodeId id, std::string op, std::vector<Arg> args);
-
 /// Makes the uses of result 0 of `node` use `to` and takes the node out.
 void ReplaceNode(Graph& graph, NodeId id, ValueId to);
-
-/// A new node before `before`, with one result.
-ValueId Insert(Graph& graph, NodeId before, std::string op, std::vector<Arg> args, Type type);
 
 /// Bytes that are equal exactly for equal operations on equal operands; doubles by their bits.
 std::string ExpressionKey(const Graph& graph, const Node& node);

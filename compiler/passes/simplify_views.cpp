@@ -25,14 +25,14 @@ bool GivesLayout(const Type& from, const Type& to) {
 
 /// view(view(x)) => view(x); squeezes and unsqueezes are views with other names.
 bool MergeReshapes(Graph& graph, NodeId id) {
-  Node& node = graph.node(id);
+  const Node& node = graph.node(id);
   if (!IsReshape(node)) return false;
   const Node* inner = Definition(graph, Call(graph, node).ValueAt(0));
   if (!inner || !IsReshape(*inner) || !Call(graph, *inner).TypeAt(0)) return false;
   const Ref source = std::get<Ref>(inner->args[0]);
   const Type& type = graph.type(node.results[0]);
   if (!GivesLayout(graph.type(source.id), type)) return false;
-  Redefine(graph, id, "aten.view", {source, type.sizes});
+  graph.Redefine(id, "aten.view", {source, type.sizes});
   return true;
 }
 
@@ -52,9 +52,9 @@ bool MergePermutes(Graph& graph, NodeId id) {
     dims.push_back(Dim(from));
   }
   if (moved.size() == 2) {
-    Redefine(graph, id, "aten.transpose.int", {source, Dim(moved[0]), Dim(moved[1])});
+    graph.Redefine(id, "aten.transpose.int", {source, Dim(moved[0]), Dim(moved[1])});
   } else {
-    Redefine(graph, id, "aten.permute", {source, std::move(dims)});
+    graph.Redefine(id, "aten.permute", {source, std::move(dims)});
   }
   return true;
 }
@@ -83,7 +83,7 @@ bool MergeSlices(Graph& graph, NodeId id) {
     return false;
   }
   const Dim start = *first + *second;
-  Redefine(graph, id, "aten.slice.Tensor", {std::get<Ref>(below->args[0]), Dim(*dim), start, start + size, Dim(1)});
+  graph.Redefine(id, "aten.slice.Tensor", {std::get<Ref>(below->args[0]), Dim(*dim), start, start + size, Dim(1)});
   return true;
 }
 
@@ -105,7 +105,7 @@ bool SelectFromSlice(Graph& graph, NodeId id) {
       inner.DimAt(3) != *start + graph.type(below->results[0]).sizes[*dim]) {
     return false;
   }
-  Redefine(graph, id, "aten.select.int", {std::get<Ref>(below->args[0]), Dim(*dim), *start + Dim(*index)});
+  graph.Redefine(id, "aten.select.int", {std::get<Ref>(below->args[0]), Dim(*dim), *start + Dim(*index)});
   return true;
 }
 
@@ -118,7 +118,7 @@ bool MergeExpands(Graph& graph, NodeId id) {
   const Ref source = std::get<Ref>(below->args[0]);
   std::vector<Arg> args = node.args;
   args[0] = source;
-  Redefine(graph, id, "aten.expand", std::move(args));
+  graph.Redefine(id, "aten.expand", std::move(args));
   return true;
 }
 

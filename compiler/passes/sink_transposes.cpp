@@ -40,18 +40,17 @@ ValueId CopiedValue(const Graph& graph, ValueId id) {
 }  // namespace
 
 Result<bool> SinkTransposes(Graph& graph) {
-  const std::vector<uint32_t> uses = UseCounts(graph);
   bool changed = false;
   for (NodeId id : graph.order()) {
-    Node& node = graph.node(id);
+    const Node& node = graph.node(id);
     const auto [first, last] = MatrixOperands(node);
     for (size_t i = first; i < std::min(last, node.args.size()); ++i) {
-      Ref* ref = std::get_if<Ref>(&node.args[i]);
+      const Ref* ref = std::get_if<Ref>(&node.args[i]);
       // A copy that others need is made anyway, and dense rows read fastest.
-      if (!ref || uses[ref->id] != 1) continue;
+      if (!ref || graph.use_count(ref->id) != 1) continue;
       const ValueId source = CopiedValue(graph, ref->id);
       if (source == kNoValue || !IsBlasLayout(graph.type(source))) continue;
-      ref->id = source;
+      graph.SetArg(id, i, Ref{source});
       changed = true;
     }
   }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "compiler/ir/graph_builder.h"
 #include "compiler/ops/call.h"
 #include "compiler/ops/infer.h"
 #include "compiler/ops/ops.h"
@@ -123,19 +124,20 @@ void Rewrite(Graph& graph, NodeId id, const Fold& fold) {
     if (fold.roles[k] == Role::kKept) rest.push_back(size);
     partial.push_back(size);
   }
+  GraphBuilder builder(graph, id);
   const auto insert = [&](std::string op, std::vector<Arg> args, Dims sizes) {
-    return Insert(graph, id, std::move(op), std::move(args), Type::Contiguous(wide, std::move(sizes)));
+    return builder.Typed(std::move(op), std::move(args), Type::Contiguous(wide, std::move(sizes)));
   };
-  ValueId x = fold.operand;
-  if (fold.type != graph.type(x)) x = Insert(graph, id, "aten.view", {Ref{x}, fold.type.sizes}, fold.type);
-  x = insert("aten.sum.dim_IntList", {Ref{x}, first, false, DTypeArg{wide}}, std::move(partial));
-  x = insert("aten.sum.dim_IntList", {Ref{x}, second, false, None{}}, rest);
-  if (fold.is_mean) x = insert("aten.div.Tensor", {Ref{x}, Number{count}}, rest);
-  if (rest != result.sizes) x = insert("aten.view", {Ref{x}, result.sizes}, result.sizes);
+  Ref x{fold.operand};
+  if (fold.type != graph.type(x.id)) x = builder.Typed("aten.view", {x, fold.type.sizes}, fold.type);
+  x = insert("aten.sum.dim_IntList", {x, first, false, DTypeArg{wide}}, std::move(partial));
+  x = insert("aten.sum.dim_IntList", {x, second, false, None{}}, rest);
+  if (fold.is_mean) x = insert("aten.div.Tensor", {x, Number{count}}, rest);
+  if (rest != result.sizes) x = insert("aten.view", {x, result.sizes}, result.sizes);
   if (wide != result.dtype) {
-    x = Insert(graph, id, "aten.to.dtype", {Ref{x}, DTypeArg{result.dtype}, false, false, None{}}, result);
+    x = builder.Typed("aten.to.dtype", {x, DTypeArg{result.dtype}, false, false, None{}}, result);
   }
-  ReplaceNode(graph, id, x);
+  ReplaceNode(graph, id, x.id);
 }
 
 bool IsWorthwhile(const Graph& graph, NodeId id, const Fold& fold) {

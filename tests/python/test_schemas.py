@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compiler/ops says operators take is what this PyTorch says."""
+
+import pathlib
+import re
+
+import pytest
+import torch
+
+OPS = pathlib.Path(__file__).parents[2] / "compiler/ops"
+LINE = re.compile(r'^SCHEMA\("([^"]+)", "(.*)"\)$', re.MULTILINE)
+
+
+def parameters(schema):
+    """The parameters in the words of schemas.def."""
+    text = str(schema)
+    text = text[text.index("(") + 1 : text.rindex(") -> ")]
+    text = re.sub(r"\([a-z!|>\- *]+\)", "", text).replace("*, ", "").replace("SymInt", "int")
+    # What PyTorch prints as the number of an enumerator.
+    text = text.replace("MemoryFormat memory_format=0", "MemoryFormat memory_format=contiguous_format")
+    text = re.sub(r"(ScalarType\?? \w+)=4", r"\1=long", text)
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+@pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="schemas.def is of PyTorch 2.13")
+def test_schemas_are_those_of_pytorch():
+    found = {}
+    for schema in torch._C._jit_get_all_schemas():
+        name = schema.name.replace("::", ".") + (f".{schema.overload_name}" if schema.overload_name else "")
+        found[name] = parameters(schema)
+    written = dict(LINE.findall((OPS / "schemas.def").read_text()))
+    ops = re.findall(r'^OP\("([^"]+)"', (OPS / "ops.def").read_text(), re.MULTILINE)
+    missing = [f'SCHEMA("{op}", "{found[op]}")' for op in ops if op in found and written.get(op) != found[op]]
+    assert not missing, "in compiler/ops/schemas.def:\n" + "\n".join(missing)
+    assert set(written) <= set(ops)
