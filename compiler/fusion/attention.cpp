@@ -60,8 +60,10 @@ class Maker {
     depth_ = query.sizes.back();
     keys_ = TypeOf(1).sizes[rank - 2];
     width_ = TypeOf(2).sizes.back();
-    if (!(TypeOf(1).sizes.back() == depth_) || !(TypeOf(2).sizes[rank - 2] == keys_)) return No("attention of these sizes");
-    if (!TypeOf(0).strides.back().is_one() || !TypeOf(1).strides.back().is_one() || !TypeOf(2).strides.back().is_one()) {
+    if (!(TypeOf(1).sizes.back() == depth_) || !(TypeOf(2).sizes[rank - 2] == keys_))
+      return No("attention of these sizes");
+    if (!TypeOf(0).strides.back().is_one() || !TypeOf(1).strides.back().is_one() ||
+        !TypeOf(2).strides.back().is_one()) {
       return No("attention of operands whose rows do not lie side by side");
     }
     if (!call_.IsNone(3) && !MaskIsTaken(result)) return No("attention under a mask of another type or shape");
@@ -100,7 +102,7 @@ class Maker {
   struct Place {
     size_t dim;
     Dim step;
-    bool is_shared;   ///< keys and values are the same all along it
+    bool is_shared;  ///< keys and values are the same all along it
   };
 
   Status AddRows(size_t dim) {
@@ -109,7 +111,8 @@ class Maker {
     if (!(TypeOf(2).sizes[dim] == key_heads)) return No("attention of keys and values of different heads");
     const auto sharing = heads.DivideExactly(key_heads);
     if (!sharing || !sharing->is_const()) return No("attention of heads that do not divide");
-    if (!sharing->is_one() && !call_.BoolAt(7).value_or(false) && !key_heads.is_one()) return No("attention that expands");
+    if (!sharing->is_one() && !call_.BoolAt(7).value_or(false) && !key_heads.is_one())
+      return No("attention that expands");
     if (key_heads.is_one()) return {};
     places_.push_back({dim, *sharing, false});
     Kernel().rows.push_back(key_heads);
@@ -265,8 +268,7 @@ class Maker {
     const Id factor =
         Op(loop::ScalarOp::kSelect, DType::kF32, {is_nothing, zero, Op(loop::ScalarOp::kRecip, DType::kF32, {sum_})});
     Begin(true, width_);
-    const Id scaled =
-        Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(1), DType::kF32, AtJ()), factor});
+    const Id scaled = Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(1), DType::kF32, AtJ()), factor});
     const Type& result = graph_.type(node_.results[0]);
     Index index = RowIndex(result, false);
     index.coefs.back() = result.strides.back();

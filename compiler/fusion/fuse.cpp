@@ -160,7 +160,9 @@ class Scheduler {
     const size_t unit = units_.size();
     step_of_node_[id] = unit;
     units_.push_back({false, id, position_[id], {}, 0});
-    if (graph_.node(id).op == "aten.scaled_dot_product_attention" && graph_.node(id).effects == kPure) {
+    const bool is_attention =
+        graph_.node(id).op == "aten.scaled_dot_product_attention" && graph_.node(id).effects == kPure;
+    if (is_attention && !graph_.eager_numerics) {
       Launch launch;
       if (auto kernel = MakeAttention(graph_.node(id), launch); kernel) {
         launch.kernel = NumberOf(std::move(kernel).value());

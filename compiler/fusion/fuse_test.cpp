@@ -1239,7 +1239,8 @@ TEST_P(Attentions, AreOneKernel) {
       double sum = 0;
       for (int64_t t = 0; t < kKeys; ++t) {
         double score = 0;
-        for (int64_t d = 0; d < kDepth; ++d) score += q[(b * kRows + r) * kDepth + d] * k[(key_head * kKeys + t) * kDepth + d];
+        for (int64_t d = 0; d < kDepth; ++d)
+          score += q[(b * kRows + r) * kDepth + d] * k[(key_head * kKeys + t) * kDepth + d];
         score *= 0.5;
         if (mask != "none" && !is_bool) score += m[r * kKeys + t];
         const bool is_seen = !(is_bool && m[r * kKeys + t] == 0) && !(c.is_causal && t > r);
@@ -1255,15 +1256,15 @@ TEST_P(Attentions, AreOneKernel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Attentions,
-    testing::Values(AttentionCase{"Plain", "none", "0.0, false, none, false", 2, 2, false},
-                    AttentionCase{"Causal", "none", "0.0, true, none, false", 2, 2, true},
-                    AttentionCase{"Shared", "none", "0.0, false, 0.5, true", 4, 2, false},
-                    AttentionCase{"SharedByAll", "none", "0.0, false, none, true", 4, 1, false},
-                    AttentionCase{"Masked", "bool[3, 5]", "0.0, false, none, false", 2, 2, false},
-                    AttentionCase{"Biased", "f32[1, 1, 3, 5]", "0.0, false, none, true", 4, 2, false}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Attentions,
+                         testing::Values(AttentionCase{"Plain", "none", "0.0, false, none, false", 2, 2, false},
+                                         AttentionCase{"Causal", "none", "0.0, true, none, false", 2, 2, true},
+                                         AttentionCase{"Shared", "none", "0.0, false, 0.5, true", 4, 2, false},
+                                         AttentionCase{"SharedByAll", "none", "0.0, false, none, true", 4, 1, false},
+                                         AttentionCase{"Masked", "bool[3, 5]", "0.0, false, none, false", 2, 2, false},
+                                         AttentionCase{"Biased", "f32[1, 1, 3, 5]", "0.0, false, none, true", 4, 2,
+                                                       false}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Attention, StaysWhereItDrawsNumbers) {
   Program run(R"(graph @f(%q: f32[2, 3, 4], %k: f32[2, 5, 4], %v: f32[2, 5, 6]) {

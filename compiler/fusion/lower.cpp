@@ -58,6 +58,8 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   if (node.results.empty()) return rule.No("it has no result");
   const LowerFn lower = FindRule(node.op);
   if (!lower) return rule.No("no rule for this operator");
+  // Eager's products round in an order of their own.
+  if (graph.eager_numerics && ContractRules().contains(node.op)) return rule.No("numerics as eager's");
   for (ValueId id : node.results) {
     if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return rule.No("complex numbers");
   }

@@ -88,7 +88,7 @@ Results Addmm(const Rule& r) {
 
 const RuleTable& ContractRules() {
   static const RuleTable table = {
-      {"aten.linear", Linear}, {"aten.mm", Matmul},    {"aten.bmm", Matmul},
+      {"aten.linear", Linear}, {"aten.mm", Matmul},   {"aten.bmm", Matmul},
       {"aten.matmul", Matmul}, {"aten.addmm", Addmm}, {"aten.baddbmm", Addmm},
   };
   return table;

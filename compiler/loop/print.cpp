@@ -41,7 +41,8 @@ class Printer {
 
   void PrintBlock(const Block& block) {
     if (block.is_contraction()) {
-      fmt::format_to(Out(), "  contract [{}, {}] into b{} {{\n", block.extent.ToText(), block.depth.ToText(), block.into);
+      fmt::format_to(Out(), "  contract [{}, {}] into b{} {{\n", block.extent.ToText(), block.depth.ToText(),
+                     block.into);
     } else if (block.is_loop) {
       fmt::format_to(Out(), "  loop [{}] {{\n", block.extent.ToText());
     } else {
