@@ -2,6 +2,7 @@
 #include "kernels/arena_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -90,7 +91,7 @@ enum class Answer { kYes, kNo, kStopped };
 // can be made into such a one by letting blocks fall, so none is missed.
 class Pile {
  public:
-  explicit Pile(const Timeline& timeline)
+  Pile(const Timeline& timeline, uint64_t steps_max)
       : blocks_(timeline.blocks),
         loads_(timeline.sections),
         floors_(timeline.sections),
@@ -102,7 +103,7 @@ class Pile {
         blames_(blocks_.size()),
         ranks_(blocks_.size()),
         order_(blocks_.size()),
-        failed_(kFailedStates) {
+        failed_(std::bit_ceil(std::min(steps_max, kFailedStatesMax))) {
     for (const Block& block : blocks_) {
       for (uint32_t s = block.begin; s < block.end; ++s) loads_[s] += block.bytes;
     }
@@ -142,7 +143,7 @@ class Pile {
  private:
   static constexpr int64_t kNowhere = -1;
   static constexpr uint64_t kTrySteps = 1000;
-  static constexpr size_t kFailedStates = size_t{1} << 20;
+  static constexpr uint64_t kFailedStatesMax = uint64_t{1} << 20;
   static constexpr uint64_t kPreferences = 3;
   static constexpr uint64_t kBlame = 256;
 
@@ -372,7 +373,7 @@ class Pile {
       if (!Propagate(blocks, begin, end)) break;
       const uint64_t state = StateOf(blocks, begin, end);
       // Two states of one number would cost a layout that is missed, not a wrong one.
-      if (failed_[state % kFailedStates] == state) break;
+      if (failed_[state % failed_.size()] == state) break;
       if (start_state == 0) start_state = state;
       const Marks before = Here();
       const uint32_t i = Choose(blocks, begin, end);
@@ -398,7 +399,7 @@ class Pile {
       FindReaches(blocks);
       if (!Lift(blocks, i, level)) break;
     }
-    if (answer == Answer::kNo && start_state != 0) failed_[start_state % kFailedStates] = start_state;
+    if (answer == Answer::kNo && start_state != 0) failed_[start_state % failed_.size()] = start_state;
     Undo(start);
     return answer;
   }
@@ -436,7 +437,7 @@ ArenaSearch SearchArena(std::span<const Lifetime> lifetimes, uint64_t steps_max,
   const Timeline timeline = CutTime(lifetimes, alignment);
   if (timeline.blocks.size() > kArenaSearchBuffersMax) return found;
 
-  Pile pile(timeline);
+  Pile pile(timeline, steps_max);
   int64_t least = layout.bytes_min;  // no layout is smaller
   const auto fit = [&](int64_t capacity, uint64_t steps) {
     const Answer answer = pile.Fit(capacity, std::min(steps, steps_max - pile.steps()));

@@ -69,22 +69,49 @@ std::vector<Lifetime> RandomLifetimes(std::mt19937& random, size_t count, uint32
   return lifetimes;
 }
 
+// Up to `count` buffers that leave little of `capacity` bytes free at each step.
+std::vector<Lifetime> CrowdedLifetimes(std::mt19937& random, size_t count, uint32_t capacity, uint32_t steps) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int64_t> live(steps);
+  for (size_t i = 0; i < 3 * count && lifetimes.size() < count; ++i) {
+    const uint32_t first = random() % steps;
+    const uint32_t last = std::min<uint32_t>(steps - 1, first + random() % 4);
+    const int64_t bytes = 1 + random() % (capacity / 2 + 1);
+    if (*std::max_element(live.begin() + first, live.begin() + last + 1) > capacity - bytes) continue;
+    for (uint32_t step = first; step <= last; ++step) live[step] += bytes;
+    lifetimes.push_back({bytes, first, last});
+  }
+  return lifetimes;
+}
+
+void ExpectLeast(const std::vector<Lifetime>& lifetimes) {
+  const ArenaSearch found = SearchArena(lifetimes, 1'000'000, 1);
+  ExpectLayout(lifetimes, found.layout, 1);
+  EXPECT_TRUE(found.is_least);
+  EXPECT_EQ(found.layout.bytes, LeastBytes(lifetimes));
+}
+
 TEST(SearchArena, FindsTheLeastLayout) {
-  size_t improved = 0;
-  size_t above_peak = 0;
   std::mt19937 random(7);
-  for (int i = 0; i < 1500; ++i) {
+  size_t improved = 0;
+  for (uint32_t i = 0; i < 1500; ++i) {
     SCOPED_TRACE(i);
-    const auto lifetimes = RandomLifetimes(random, 5 + i % 3, 1 + i % 12, 6, 1 + i % 5);
-    const ArenaSearch found = SearchArena(lifetimes, 1'000'000, 1);
-    ExpectLayout(lifetimes, found.layout, 1);
-    EXPECT_TRUE(found.is_least);
-    EXPECT_EQ(found.layout.bytes, LeastBytes(lifetimes));
-    improved += found.layout.bytes < SolveArena(lifetimes, 1).bytes;
-    above_peak += found.layout.bytes > found.layout.bytes_min;
+    const auto lifetimes = i % 2 == 0 ? RandomLifetimes(random, 5 + i % 3, 1 + i % 12, 6, 1 + i % 5)
+                                      : CrowdedLifetimes(random, 7, 4 + i % 9, 4 + i % 6);
+    ExpectLeast(lifetimes);
+    improved += SearchArena(lifetimes, 1'000'000, 1).layout.bytes < SolveArena(lifetimes, 1).bytes;
   }
   EXPECT_GT(improved, 0u);
-  EXPECT_GT(above_peak, 0u);
+}
+
+TEST(SearchArena, KnowsThatThePeakIsNotEnough) {
+  for (const std::vector<Lifetime>& lifetimes :
+       {std::vector<Lifetime>{{1, 3, 5}, {2, 0, 2}, {1, 2, 4}, {1, 1, 3}, {2, 4, 6}, {2, 6, 6}, {2, 0, 0}, {1, 3, 3}},
+        {{4, 3, 4}, {4, 4, 4}, {2, 1, 3}, {1, 2, 4}, {3, 2, 2}, {2, 1, 2}, {1, 2, 3}, {5, 0, 1}}}) {
+    ExpectLeast(lifetimes);
+    const ArenaSearch found = SearchArena(lifetimes, 1'000'000, 1);
+    EXPECT_EQ(found.layout.bytes, found.layout.bytes_min + 1);
+  }
 }
 
 TEST(SearchArena, IsNoWorseThanGreedyAndRepeatable) {
