@@ -28,10 +28,13 @@ struct ArenaLayout {
 };
 
 /// Places buffers so that two alive at one step never overlap. Greedy with best-fit gaps, in several orders (size,
-/// time, size x lifetime, lifetime, busiest steps first); the smallest layout wins, the first that has only `bytes_min`
-/// ends it. O(n^2), below a millisecond for 500 buffers; deterministic. `alignment` is a power of two. Sizes that
-/// together exceed kArenaBytesMax are not placed: `bytes` and `bytes_min` are kArenaBytesMax then. The client solves it
-/// for each size of a template, the compiler for its report; kernels/arena_search.h finds smaller ones.
+/// time, size x lifetime, lifetime, busiest steps first); the smallest layout wins. Where none has only `bytes_min`,
+/// such a one is sought in few steps (kernels/arena_search.h), unless the buffers are many and live long.
+/// Deterministic; `alignment` is a power of two. O(n^2) and n times the lifetimes: 10 to 100 us for the plan of a
+/// transformer, below 1 ms for 450 buffers without a search, about 3 ms more at worst with one.
+///
+/// Sizes that together exceed kArenaBytesMax are not placed: `bytes` and `bytes_min` are kArenaBytesMax then.
+/// The client solves it for each size of a template, the compiler for its report.
 ArenaLayout SolveArena(std::span<const Lifetime> lifetimes, int64_t alignment = kArenaAlignment);
 
 }  // namespace ingot::kernels

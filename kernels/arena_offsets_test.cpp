@@ -80,6 +80,21 @@ TEST(SolveArena, IsSoundAndRepeatableOnRandomLifetimes) {
   }
 }
 
+TEST(SolveArena, WastesNothingOnALineOfTransformerBlocks) {
+  // Residuals that overlap in pairs, and a wide buffer amid each block: no greedy order finds the least layout.
+  const std::vector<Lifetime> block = {{384, 0, 4}, {384, 0, 1}, {1152, 1, 2}, {384, 2, 3}, {384, 3, 4},
+                                       {384, 4, 7}, {384, 4, 5}, {1536, 5, 6}, {384, 6, 7}};
+  std::vector<Lifetime> lifetimes;
+  for (uint32_t layer = 0; layer < 48; ++layer) {
+    for (const Lifetime& buffer : block) {
+      lifetimes.push_back({buffer.bytes, 7 * layer + buffer.first, 7 * layer + buffer.last});
+    }
+  }
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, layout.bytes_min);
+}
+
 TEST(SolveArena, TakesALastBeforeItsFirstForTheFirst) {
   const std::vector<Lifetime> lifetimes = {{64, 5, 3}, {64, 5, 5}, {64, 3, 4}};
   const ArenaLayout layout = SolveArena(lifetimes);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace ingot::kernels {
@@ -429,8 +430,9 @@ class Pile {
 
 }  // namespace
 
-ArenaSearch SearchArena(std::span<const Lifetime> lifetimes, uint64_t steps_max, int64_t alignment) {
-  ArenaSearch found{SolveArena(lifetimes, alignment)};
+ArenaSearch ImproveArena(std::span<const Lifetime> lifetimes, ArenaLayout layout_known, uint64_t steps_max,
+                         int64_t alignment) {
+  ArenaSearch found{std::move(layout_known)};
   ArenaLayout& layout = found.layout;
   found.is_least = layout.bytes == layout.bytes_min && layout.bytes < kArenaBytesMax;
   if (found.is_least || layout.bytes == kArenaBytesMax || steps_max == 0) return found;

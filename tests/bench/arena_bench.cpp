@@ -20,7 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Lines "id,lower,upper,size": a buffer of `size` bytes in steps [lower, upper).
+// Lines "id,lower,upper,size": a buffer of `size` bytes in steps [lower, upper). MiniMalloc's steps are cycles, of
+// which most change nothing: as in a plan, only those are kept at which something begins or ends.
 std::optional<std::vector<Lifetime>> Read(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -34,6 +35,20 @@ std::optional<std::vector<Lifetime>> Read(const std::filesystem::path& path) {
       return std::nullopt;
     }
     lifetimes.push_back({size, lower, upper - 1});
+  }
+  std::vector<uint32_t> times;
+  for (const Lifetime& lifetime : lifetimes) {
+    times.push_back(lifetime.first);
+    times.push_back(lifetime.last + 1);
+  }
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  const auto step = [&](uint32_t time) {
+    return static_cast<uint32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
+  };
+  for (Lifetime& lifetime : lifetimes) {
+    lifetime.first = step(lifetime.first);
+    lifetime.last = step(lifetime.last + 1) - 1;
   }
   return lifetimes;
 }
@@ -59,7 +74,7 @@ int Run(int argc, char** argv) {
     const ArenaLayout layout = SolveArena(*lifetimes, 1);
     const double solve_s = SecondsSince(began);
     began = Clock::now();
-    const ArenaSearch found = SearchArena(*lifetimes, steps_max, 1);
+    const ArenaSearch found = ImproveArena(*lifetimes, layout, steps_max, 1);
     const double search_s = SecondsSince(began);
     const double least = static_cast<double>(std::max<int64_t>(layout.bytes_min, 1));
     fmt::print("{:<16} {:>7} {:>12} {:>12} {:>6.3f} {:>9.6f} {:>12} {:>6.3f} {:>9} {:>9.3f}{}\n", path.stem().string(),
