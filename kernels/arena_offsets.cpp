@@ -4,88 +4,167 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
+
+#include "kernels/arena_search.h"
 
 namespace ingot::kernels {
 namespace {
 
-constexpr int64_t kAlignment = 64;
+// Buffers, times the steps that they live together: what the first steps of a search cost, here about 3 ms.
+constexpr double kQuickSearchWorkMax = 2e6;
 
-int64_t Aligned(int64_t bytes) { return (std::max<int64_t>(bytes, 0) + kAlignment - 1) / kAlignment * kAlignment; }
+// A buffer that has bytes; `bytes` are aligned.
+struct Block {
+  int64_t bytes = 0;
+  uint32_t first = 0;
+  uint32_t last = 0;
+  uint32_t lifetime = 0;
+};
 
-bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+struct PlacedBlock {
+  int64_t offset = 0;
+  int64_t end = 0;
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
 
-// Offset for `buffer` in the smallest gap left by the buffers alive with it; `placed` is sorted by
+// Offset for `block` in the smallest gap left by the blocks alive with it; `placed` is sorted by
 // offset. Behind the last of them when no gap is large enough.
-int64_t BestFit(std::span<const Lifetime> lifetimes, const std::vector<int64_t>& offsets,
-                const std::vector<uint32_t>& placed, uint32_t buffer) {
-  const int64_t need = Aligned(lifetimes[buffer].bytes);
+int64_t BestFit(const std::vector<PlacedBlock>& placed, const Block& block) {
   int64_t best = -1;
   int64_t best_gap = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
-  for (const uint32_t other : placed) {
-    if (!Meet(lifetimes[buffer], lifetimes[other])) continue;
-    const int64_t gap = offsets[other] - end;
-    if (gap >= need && gap < best_gap) {
+  for (const PlacedBlock& other : placed) {
+    if (other.first > block.last || other.last < block.first) continue;
+    const int64_t gap = other.offset - end;
+    if (gap >= block.bytes && gap < best_gap) {
       best = end;
       best_gap = gap;
     }
-    end = std::max(end, offsets[other] + Aligned(lifetimes[other].bytes));
+    end = std::max(end, other.end);
   }
   return best >= 0 ? best : end;
 }
 
-ArenaLayout Place(std::span<const Lifetime> lifetimes, const std::vector<uint32_t>& order) {
-  ArenaLayout layout;
-  layout.offsets.assign(lifetimes.size(), 0);
-  std::vector<uint32_t> placed;
+// Replaces `layout` where placing in `order` gives a smaller one; gives up once it cannot.
+void Place(const std::vector<Block>& blocks, const std::vector<uint32_t>& order, ArenaLayout& layout) {
+  std::vector<PlacedBlock> placed;
   placed.reserve(order.size());
-  for (const uint32_t buffer : order) {
-    if (lifetimes[buffer].bytes <= 0) continue;
-    const int64_t offset = BestFit(lifetimes, layout.offsets, placed, buffer);
-    layout.offsets[buffer] = offset;
-    layout.bytes = std::max(layout.bytes, offset + Aligned(lifetimes[buffer].bytes));
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](int64_t value, uint32_t other) { return value < layout.offsets[other]; });
-    placed.insert(at, buffer);
+  std::vector<int64_t> offsets(layout.offsets.size(), 0);
+  int64_t bytes = 0;
+  for (const uint32_t at : order) {
+    const Block& block = blocks[at];
+    const int64_t offset = BestFit(placed, block);
+    bytes = std::max(bytes, offset + block.bytes);
+    if (bytes >= layout.bytes) return;
+    offsets[block.lifetime] = offset;
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [](int64_t value, const PlacedBlock& other) { return value < other.offset; });
+    placed.insert(behind, {offset, offset + block.bytes, block.first, block.last});
   }
-  return layout;
+  layout.offsets = std::move(offsets);
+  layout.bytes = bytes;
 }
 
-int64_t PeakOfLiveBytes(std::span<const Lifetime> lifetimes) {
+// Live bytes from each step at which they change until the next.
+std::vector<std::pair<uint64_t, int64_t>> LiveBytes(const std::vector<Block>& blocks) {
   std::vector<std::pair<uint64_t, int64_t>> changes;
-  for (const Lifetime& lifetime : lifetimes) {
-    if (lifetime.bytes <= 0 || lifetime.last < lifetime.first) continue;
-    changes.emplace_back(lifetime.first, Aligned(lifetime.bytes));
-    changes.emplace_back(uint64_t{lifetime.last} + 1, -Aligned(lifetime.bytes));
+  changes.reserve(2 * blocks.size());
+  for (const Block& block : blocks) {
+    changes.emplace_back(block.first, block.bytes);
+    changes.emplace_back(uint64_t{block.last} + 1, -block.bytes);
   }
-  // Ends sort before beginnings of the same step: both bounds of a lifetime are inclusive.
   std::sort(changes.begin(), changes.end());
-  int64_t live = 0;
-  int64_t peak = 0;
-  for (const auto& [step, bytes] : changes) {
-    live += bytes;
-    peak = std::max(peak, live);
+  std::vector<std::pair<uint64_t, int64_t>> live;
+  int64_t bytes = 0;
+  for (const auto& [step, change] : changes) {
+    bytes += change;
+    if (live.empty() || live.back().first != step) live.emplace_back(step, bytes);
+    live.back().second = bytes;
   }
-  return peak;
+  return live;
+}
+
+// For each block the most bytes that are alive at one of its steps.
+std::vector<int64_t> PeakOfEach(const std::vector<Block>& blocks,
+                                const std::vector<std::pair<uint64_t, int64_t>>& live) {
+  std::vector<int64_t> peaks;
+  peaks.reserve(blocks.size());
+  for (const Block& block : blocks) {
+    int64_t peak = 0;
+    auto at = std::lower_bound(live.begin(), live.end(), std::pair<uint64_t, int64_t>{block.first, 0},
+                               [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (; at != live.end() && at->first <= block.last; ++at) peak = std::max(peak, at->second);
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+ArenaLayout PlaceGreedily(std::span<const Lifetime> lifetimes, int64_t alignment) {
+  ArenaLayout layout;
+  layout.offsets.assign(lifetimes.size(), 0);
+  std::vector<Block> blocks;
+  blocks.reserve(lifetimes.size());
+  int64_t total = 0;
+  for (uint32_t i = 0; i < lifetimes.size(); ++i) {
+    const Lifetime& lifetime = lifetimes[i];
+    if (lifetime.bytes <= 0) continue;
+    const int64_t bytes = (std::min(lifetime.bytes, kArenaBytesMax) + alignment - 1) / alignment * alignment;
+    total = bytes > kArenaBytesMax - total ? kArenaBytesMax : total + bytes;
+    blocks.push_back({bytes, lifetime.first, std::max(lifetime.first, lifetime.last), i});
+  }
+  layout.bytes = total;
+  layout.bytes_min = total;
+  if (total == 0 || total == kArenaBytesMax) return layout;
+
+  const auto live = LiveBytes(blocks);
+  layout.bytes_min = 0;
+  for (const auto& [step, bytes] : live) layout.bytes_min = std::max(layout.bytes_min, bytes);
+  // Side by side: sound, and what every order is compared with.
+  int64_t end = 0;
+  for (const Block& block : blocks) layout.offsets[block.lifetime] = std::exchange(end, end + block.bytes);
+
+  std::vector<uint32_t> order(blocks.size());
+  const auto try_order = [&](auto before) {
+    if (layout.bytes == layout.bytes_min) return;
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), before);
+    Place(blocks, order, layout);
+  };
+  const auto steps = [&](uint32_t i) { return static_cast<double>(blocks[i].last - blocks[i].first) + 1; };
+  const auto area = [&](uint32_t i) { return static_cast<double>(blocks[i].bytes) * steps(i); };
+  try_order([&](uint32_t a, uint32_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  try_order([&](uint32_t a, uint32_t b) {
+    if (blocks[a].first != blocks[b].first) return blocks[a].first < blocks[b].first;
+    return blocks[a].bytes > blocks[b].bytes;
+  });
+  try_order([&](uint32_t a, uint32_t b) { return area(a) > area(b); });
+  try_order([&](uint32_t a, uint32_t b) { return steps(a) > steps(b); });
+  if (layout.bytes == layout.bytes_min) return layout;
+  const std::vector<int64_t> peaks = PeakOfEach(blocks, live);
+  try_order([&](uint32_t a, uint32_t b) {
+    if (peaks[a] != peaks[b]) return peaks[a] > peaks[b];
+    return blocks[a].bytes > blocks[b].bytes;
+  });
+  try_order([&](uint32_t a, uint32_t b) {
+    if (peaks[a] != peaks[b]) return peaks[a] > peaks[b];
+    return steps(a) > steps(b);
+  });
+  return layout;
 }
 
 }  // namespace
 
-ArenaLayout SolveArena(std::span<const Lifetime> lifetimes) {
-  std::vector<uint32_t> by_size(lifetimes.size());
-  std::iota(by_size.begin(), by_size.end(), 0u);
-  std::vector<uint32_t> by_time = by_size;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](uint32_t a, uint32_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  std::stable_sort(by_time.begin(), by_time.end(), [&](uint32_t a, uint32_t b) {
-    if (lifetimes[a].first != lifetimes[b].first) return lifetimes[a].first < lifetimes[b].first;
-    return lifetimes[a].bytes > lifetimes[b].bytes;
-  });
-  ArenaLayout layout = Place(lifetimes, by_size);
-  ArenaLayout other = Place(lifetimes, by_time);
-  if (other.bytes < layout.bytes) layout = std::move(other);
-  layout.bytes_min = PeakOfLiveBytes(lifetimes);
-  return layout;
+ArenaLayout SolveArena(std::span<const Lifetime> lifetimes, int64_t alignment) {
+  ArenaLayout layout = PlaceGreedily(lifetimes, alignment);
+  if (layout.bytes == layout.bytes_min) return layout;
+  double lived = 0;
+  for (const Lifetime& lifetime : lifetimes) {
+    if (lifetime.last >= lifetime.first) lived += static_cast<double>(lifetime.last - lifetime.first) + 1;
+  }
+  if (static_cast<double>(lifetimes.size()) * lived > kQuickSearchWorkMax) return layout;
+  return ImproveArena(lifetimes, std::move(layout), lifetimes.size() + lifetimes.size() / 4, alignment).layout;
 }
 
 }  // namespace ingot::kernels

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 namespace ingot::kernels {
@@ -77,6 +78,57 @@ TEST(SolveArena, IsSoundAndRepeatableOnRandomLifetimes) {
     EXPECT_EQ(layout.offsets, SolveArena(lifetimes).offsets);
     EXPECT_LE(layout.bytes, 2 * layout.bytes_min);
   }
+}
+
+TEST(SolveArena, WastesNothingOnALineOfTransformerBlocks) {
+  // Residuals that overlap in pairs, and a wide buffer amid each block: no greedy order finds the least layout.
+  const std::vector<Lifetime> block = {{384, 0, 4}, {384, 0, 1}, {1152, 1, 2}, {384, 2, 3}, {384, 3, 4},
+                                       {384, 4, 7}, {384, 4, 5}, {1536, 5, 6}, {384, 6, 7}};
+  std::vector<Lifetime> lifetimes;
+  for (uint32_t layer = 0; layer < 48; ++layer) {
+    for (const Lifetime& buffer : block) {
+      lifetimes.push_back({buffer.bytes, 7 * layer + buffer.first, 7 * layer + buffer.last});
+    }
+  }
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, layout.bytes_min);
+}
+
+TEST(SolveArena, TakesALastBeforeItsFirstForTheFirst) {
+  const std::vector<Lifetime> lifetimes = {{64, 5, 3}, {64, 5, 5}, {64, 3, 4}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  EXPECT_NE(layout.offsets[0], layout.offsets[1]);
+  EXPECT_EQ(layout.bytes, 128);
+}
+
+TEST(SolveArena, AlignsAsAsked) {
+  const std::vector<Lifetime> lifetimes = {{3, 0, 1}, {5, 0, 1}};
+  EXPECT_EQ(SolveArena(lifetimes, 1).bytes, 8);
+  EXPECT_EQ(SolveArena(lifetimes, 4).bytes, 12);
+  EXPECT_EQ(SolveArena(lifetimes).bytes, 128);
+}
+
+TEST(SolveArena, DoesNotPlaceMoreThanAnyMachineHolds) {
+  const int64_t huge = std::numeric_limits<int64_t>::max();
+  for (const std::vector<Lifetime>& lifetimes :
+       {std::vector<Lifetime>{{huge, 0, 1}}, {{huge, 0, 1}, {huge, 0, 1}, {64, 0, 1}}, {{kArenaBytesMax, 0, 0}}}) {
+    const ArenaLayout layout = SolveArena(lifetimes);
+    EXPECT_EQ(layout.bytes, kArenaBytesMax);
+    EXPECT_EQ(layout.bytes_min, kArenaBytesMax);
+    EXPECT_EQ(layout.offsets, std::vector<int64_t>(lifetimes.size(), 0));
+  }
+  const std::vector<Lifetime> large = {{kArenaBytesMax / 4, 0, 1}, {kArenaBytesMax / 4, 1, 2}, {64, 0, 9}};
+  ExpectSound(large, SolveArena(large));
+  EXPECT_EQ(SolveArena(large).bytes, kArenaBytesMax / 2 + 64);
+}
+
+TEST(SolveArena, KnowsStepsUpToTheLast) {
+  const uint32_t end = std::numeric_limits<uint32_t>::max();
+  const std::vector<Lifetime> lifetimes = {{64, 0, end}, {64, end, end}, {64, 0, end - 1}};
+  const ArenaLayout layout = SolveArena(lifetimes);
+  ExpectSound(lifetimes, layout);
+  EXPECT_EQ(layout.bytes, 128);
 }
 
 }  // namespace
