@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "compiler/fusion/expr.h"
 #include "compiler/ops/call.h"
@@ -67,13 +68,11 @@ class Maker {
       return No("attention of operands whose rows do not lie side by side");
     }
     if (!call_.IsNone(3) && !MaskIsTaken(result)) return No("attention under a mask of another type or shape");
-    if (call_.IsNone(6)) {
-      if (!depth_.is_const()) return No("attention whose scale depends on sizes");
+    if (!call_.IsNone(6)) {
+      scale_ = call_.FloatAt(6);
+      if (!scale_) return No("attention whose scale is no number");
+    } else if (depth_.is_const()) {
       scale_ = 1 / std::sqrt(static_cast<double>(depth_.const_value()));
-    } else if (const auto scale = call_.FloatAt(6)) {
-      scale_ = *scale;
-    } else {
-      return No("attention whose scale is no number");
     }
     for (size_t dim = 0; dim + 2 < rank; ++dim) TRY(AddRows(dim));
     for (size_t dim = 0; dim + 2 < rank; ++dim) AddSharing(dim);
@@ -214,11 +213,20 @@ class Maker {
     Op(loop::ScalarOp::kReduceDot, DType::kF32, {a, b});
   }
 
+  Id Scale() {
+    if (scale_) return Float(*scale_);
+    Inst size{.op = loop::ScalarOp::kSize, .dtype = DType::kI64};
+    size.size = depth_;
+    return Op(loop::ScalarOp::kRsqrt, DType::kF32, {Op(loop::ScalarOp::kCast, DType::kF32, {Add(std::move(size))})});
+  }
+
   /// b0[j] = e to the power of what it is below the greatest. A row of which nothing is left by the mask gives zeros.
   void Softmax(bool has_mask) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
+    Begin(false, {});
+    const Id scale = Scale();
     Begin(true, keys_);
-    Id score = Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), Float(scale_)});
+    Id score = Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), scale});
     if (has_mask) {
       const Type& mask = TypeOf(3);
       Index index = RowIndex(mask, false);
@@ -282,7 +290,7 @@ class Maker {
   std::vector<Place> places_;
   std::vector<uint32_t> param_of_;
   Dim depth_, keys_, width_;
-  double scale_ = 1;
+  std::optional<double> scale_;  // 1 over the root of the depth, where that depends on sizes.
   bool causal_ = false;
   Id sum_ = loop::kNone;
 };

@@ -357,4 +357,24 @@ MIXED = [c for op, facts in (
     case("addcmul", lambda i: (i.x, i.y, i.x), FLOAT),
 ]
 
-FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW}
+
+def product(op: str, arguments: Arguments, label: str = "", **facts: typing.Any) -> Case:
+    return case(op, arguments, FLOAT, label, ulps=4, summed=True, **facts)
+
+
+PRODUCT = [
+    product("linear", lambda i: (i.x, i.y)),
+    product("linear", lambda i: (i.x, i.y, i.y[:, 0]) if i.y.shape[-1] else (i.x, i.y), "bias"),
+    product("linear", lambda i: (i.x.unsqueeze(0), i.y), "batch"),
+    product("mm", lambda i: (i.x, i.y.t())),
+    product("mm", lambda i: (i.x.t(), i.y), "along columns", left=("bfloat16",)),
+    product("bmm", lambda i: (i.x.unsqueeze(0), i.y.t().unsqueeze(0))),
+    product("matmul", lambda i: (i.x, i.y.t())),
+    product("matmul", lambda i: (i.x.unsqueeze(1).unsqueeze(1), i.y.t()), "broadcast"),
+    product("addmm", lambda i: (i.tame[:, :1], i.x, i.y.t()) if i.y.shape[-1] else (i.x @ i.y.t(), i.x, i.y.t())),
+    product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0.5, "alpha": 2}), "scaled"),
+    product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0}), "nothing added"),
+    product("baddbmm", lambda i: (i.one, i.x.unsqueeze(0), i.y.t().unsqueeze(0))),
+]
+
+FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT}

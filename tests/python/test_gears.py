@@ -201,7 +201,8 @@ def agree(step, fn, sizes):
     with torch.no_grad():
         for rows in sizes:
             x = torch.randn(rows, 300)
-            torch.testing.assert_close(step(x), fn(x))
+            # Sums of 300 products in another order.
+            torch.testing.assert_close(step(x), fn(x), rtol=1e-5, atol=1e-4)
 
 
 class MakesFunctions(torch.nn.Module):
