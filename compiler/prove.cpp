@@ -28,7 +28,7 @@ constexpr int64_t kParamBytesMaxForLoops = 8 << 20;
 // Of each parameter, from its beginning and from its end: where the sampled rows read and write.
 constexpr int64_t kFilledBytesMax = 1 << 17;
 constexpr int64_t kRowsAtEnd = 2;
-constexpr int64_t kColumnsAtEnd = 4;
+constexpr int64_t kColumnsAtEnd = 2;
 // Values of a kernel's first symbol, the others follow: nothing but the rest of a vector, and, once every kernel has
 // had its turn, whole vectors.
 constexpr int64_t kSizes[] = {3, 131};

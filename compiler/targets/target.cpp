@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -22,11 +24,23 @@ Result<std::unique_ptr<Target>> Target::Make(const TargetSpec& spec) {
 
 std::string TargetsIdentity() { return x86::Identity(); }
 
+// A contraction takes as long to make as so many instructions.
+constexpr size_t kInstsOfContraction = 100;
+
 Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads) {
   std::vector<std::optional<Result<Object>>> results(kernels.size());
+  // What takes longest first, so that threads end together.
+  std::vector<size_t> order(kernels.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto size_of = [&](size_t i) {
+    const auto contractions = std::ranges::count_if(kernels[i].blocks, &loop::Block::is_contraction);
+    return kernels[i].insts.size() + kInstsOfContraction * static_cast<size_t>(contractions);
+  };
+  std::ranges::stable_sort(order, std::greater<>(), size_of);
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < kernels.size(); i = next++) {
+    for (size_t at = next++; at < kernels.size(); at = next++) {
+      const size_t i = order[at];
       results[i] = target.Emit(kernels[i], target.Schedules(kernels[i]).front());
     }
   };

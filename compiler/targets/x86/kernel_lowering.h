@@ -58,8 +58,9 @@ class KernelLowering {
   Status PrepareLoop(const loop::Block& block);
   Status EmitRange(const loop::Block& block, Value* begin, Value* end, bool masked, bool once,
                    Accumulators& accumulators);
+  /// `at_least_once`: begin is known to be below end.
   Status CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
-                 const std::function<Status(Value*, Accumulators&)>& body);
+                 const std::function<Status(Value*, Accumulators&)>& body, bool at_least_once = false);
   Status EmitBody(const loop::Block& block, Accumulators& accumulators);
   Result<Value*> EmitVector(loop::Id id, unsigned copy);
   Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
@@ -125,8 +126,7 @@ class KernelLowering {
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Lines(const loop::Inst& load, Value* base, Value* first, Value* end, unsigned count, Value* step);
   std::vector<Value*> LinesOfRows(const Contract& c, Value* row);
-  void StoreSums(const Contract& c, Value* sums, Value* row, unsigned copy, Value* column, unsigned ahead,
-                 Value* first_k);
+  void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
@@ -172,6 +172,7 @@ class KernelLowering {
   Value* end_column_ = nullptr;       ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
   std::map<loop::Id, Value*> scalar_slots_;
+  std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
   // Of the loop being lowered.
   std::vector<bool> varying_;

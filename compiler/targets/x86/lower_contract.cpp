@@ -151,32 +151,36 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
     return std::ranges::any_of(blocks,
                                [&](const loop::Block& b) { return std::ranges::find(b.insts, id) != b.insts.end(); });
   };
-  return CountUp(first_row_, end_row_, 1, none, [&](Value* row, Accumulators&) -> Status {
-    if (!row_vars_.empty()) row_vars_.back() = row;
+  return CountUp(
+      first_row_, end_row_, 1, none,
+      [&](Value* row, Accumulators&) -> Status {
+        if (!row_vars_.empty()) row_vars_.back() = row;
     // Row buffers are addressed by j, of which a task has its own part.
-    for (size_t b = 0; b < kernel_.row_buffers.size(); ++b) {
-      const TileBuffer tile = TileBufferOf(kernel_, schedule_, static_cast<uint32_t>(b), unit_);
-      Value* at = code_.CreateMul(code_.CreateSub(row, first_row_), Evaluate(tile.columns));
-      at = code_.CreateSub(at, first_column_);
-      const size_t number = kernel_.params.size() + b;
-      buffers_[number] = code_.CreateGEP(code_.MemoryTypeOf(kernel_.row_buffers[b].dtype), task_buffers_[number], {at});
-    }
-    for (const Id id : taken) {
-      llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
-      scalars_[id] = FromMemory(code_.CreateLoad(memory, ScalarSlot(id, row)), At(id).dtype);
-    }
-    for (const loop::Block& block : blocks) {
-      if (block.is_loop) {
-        TRY(LowerLoop(block, first_column_, end_column_));
-        continue;
-      }
-      for (const Id id : block.insts) TRY(EmitScalar(id));
-    }
-    for (const Id id : needed_later) {
-      if (is_made_here(id)) code_.CreateStore(ToMemory(scalars_[id], At(id).dtype), ScalarSlot(id, row));
-    }
-    return {};
-  });
+        for (size_t b = 0; b < kernel_.row_buffers.size(); ++b) {
+          const TileBuffer tile = TileBufferOf(kernel_, schedule_, static_cast<uint32_t>(b), unit_);
+          Value* at = code_.CreateMul(code_.CreateSub(row, first_row_), Evaluate(tile.columns));
+          at = code_.CreateSub(at, first_column_);
+          const size_t number = kernel_.params.size() + b;
+          buffers_[number] =
+              code_.CreateGEP(code_.MemoryTypeOf(kernel_.row_buffers[b].dtype), task_buffers_[number], {at});
+        }
+        for (const Id id : taken) {
+          llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
+          scalars_[id] = FromMemory(code_.CreateLoad(memory, ScalarSlot(id, row)), At(id).dtype);
+        }
+        for (const loop::Block& block : blocks) {
+          if (block.is_loop) {
+            TRY(LowerLoop(block, first_column_, end_column_));
+            continue;
+          }
+          for (const Id id : block.insts) TRY(EmitScalar(id));
+        }
+        for (const Id id : needed_later) {
+          if (is_made_here(id)) code_.CreateStore(ToMemory(scalars_[id], At(id).dtype), ScalarSlot(id, row));
+        }
+        return {};
+      },
+      /*at_least_once=*/true);
 }
 
 /// As CheckedVector, for `count` elements.
@@ -263,12 +267,14 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   const auto panel = [&](Value* first_k, Value* end_k) {
-    return CountUp(first_column_, end_column, columns, none, [&](Value* column, Accumulators&) {
-      return CountUp(first_row_, end_row_, tile.rows, none, [&](Value* row, Accumulators&) {
+    const auto rows = [&](Value* column, Accumulators&) {
+      const auto tile_at = [&](Value* row, Accumulators&) {
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
-      });
-    });
+      };
+      return CountUp(first_row_, end_row_, tile.rows, none, tile_at, /*at_least_once=*/true);
+    };
+    return CountUp(first_column_, end_column, columns, none, rows, /*at_least_once=*/end_column_ != nullptr);
   };
   if (tile.depth == 0) return panel(code_.I64(0), depth);
   // Without any k there is one round all the same: it stores zeros.
@@ -308,9 +314,9 @@ std::vector<Value*> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
 }
 
 /// Adds what earlier rounds of k left there, and stores.
-void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, unsigned copy, Value* column, unsigned ahead,
+void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead,
                                Value* first_k) {
-  Value* line = code_.CreateAdd(code_.CreateSub(row, first_row_), code_.I64(copy));
+  Value* line = code_.CreateSub(row, first_row_);
   Value* at = code_.CreateAdd(code_.CreateMul(line, c.into_stride), code_.CreateSub(column, first_column_));
   at = code_.CreateAdd(at, code_.I64(ahead));
   Value* address = code_.CreateGEP(code_.TypeOf(c.sum), c.into, {at});
@@ -379,15 +385,38 @@ Status KernelLowering::ContractAlongDepth(const Contract& c, Value* row, Value* 
       return {};
     }));
   }
-  for (unsigned r = 0; r < rows; ++r) {
-    const auto first = sums[0].parts.begin() + ptrdiff_t{r} * columns;
-    Value* folded = FoldSums({first, first + columns}, c.lanes);
+  const auto finish = [&](std::vector<Value*> of_row, Value* at_row) {
+    Value* folded = FoldSums(std::move(of_row), c.lanes);
     std::vector<int> kept(columns);
     for (unsigned j = 0; j < columns; ++j) kept[j] = static_cast<int>(j);
     if (Builder::LanesOf(folded) != columns) folded = code_.CreateShuffleVector(folded, kept);
-    StoreSums(c, folded, row, r, column, 0, first_k);
+    StoreSums(c, folded, at_row, column, 0, first_k);
+  };
+  if (rows == 1) {
+    finish(sums[0].parts, row);
+    return {};
   }
-  return {};
+  // Row by row in a loop, by way of memory: LLVM takes more time for shuffles than for all else here.
+  Value*& stage = fold_stages_[vector];
+  constexpr uint64_t kSumsMax = 64;
+  if (stage == nullptr) {
+    llvm::AllocaInst* slots = prologue_.CreateAlloca(llvm::ArrayType::get(vector, kSumsMax));
+    slots->setAlignment(llvm::Align(64));
+    stage = slots;
+  }
+  for (size_t i = 0; i < sums[0].parts.size(); ++i) {
+    code_.CreateStore(sums[0].parts[i], code_.CreateConstGEP1_64(vector, stage, i));
+  }
+  Accumulators none;
+  return CountUp(code_.I64(0), code_.I64(rows), 1, none, [&](Value* r, Accumulators&) -> Status {
+    Value* line = code_.CreateGEP(vector, stage, {code_.CreateMul(r, code_.I64(columns))});
+    std::vector<Value*> of_row;
+    for (unsigned j = 0; j < columns; ++j) {
+      of_row.push_back(code_.CreateLoad(vector, code_.CreateConstGEP1_64(vector, line, j)));
+    }
+    finish(std::move(of_row), code_.CreateAdd(row, r));
+    return {};
+  });
 }
 
 Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column,
@@ -437,7 +466,8 @@ Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value
   TRY(multiply(is_even));
   for (unsigned r = 0; r < rows; ++r) {
     for (unsigned v = 0; v < vectors; ++v) {
-      StoreSums(c, sums[0].parts[size_t{r} * vectors + v], row, r, column, v * c.lanes, first_k);
+      Value* at_row = code_.CreateAdd(row, code_.I64(r));
+      StoreSums(c, sums[0].parts[size_t{r} * vectors + v], at_row, column, v * c.lanes, first_k);
     }
   }
   return {};

@@ -129,11 +129,20 @@ Status KernelLowering::EmitRange(const loop::Block& block, Value* begin, Value* 
 
 /// Runs the body for begin, begin + step, ... below end; `running` goes round the loop.
 Status KernelLowering::CountUp(Value* begin, Value* end, int64_t step, Accumulators& running,
-                               const std::function<Status(Value*, Accumulators&)>& body) {
+                               const std::function<Status(Value*, Accumulators&)>& body, bool at_least_once) {
+  Value* runs = code_.CreateICmpSLT(begin, end);
+  if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(runs)) {
+    if (known->isZero()) return {};
+    at_least_once = true;
+  }
   llvm::BasicBlock* before = code_.GetInsertBlock();
   llvm::BasicBlock* loop = code_.NewBlock("loop");
   llvm::BasicBlock* after = code_.NewBlock("loop.done");
-  code_.CreateCondBr(code_.CreateICmpSLT(begin, end), loop, after);
+  if (at_least_once) {
+    code_.CreateBr(loop);
+  } else {
+    code_.CreateCondBr(runs, loop, after);
+  }
   code_.SetInsertPoint(loop);
   llvm::PHINode* at = code_.CreatePHI(code_.getInt64Ty(), 2);
   at->addIncoming(begin, before);
@@ -158,6 +167,7 @@ Status KernelLowering::CountUp(Value* begin, Value* end, int64_t step, Accumulat
     for (size_t p = 0; p < running[r].parts.size(); ++p) {
       Value*& part = running[r].parts[p];
       phis[number++]->addIncoming(part, latch);
+      if (at_least_once) continue;
       llvm::PHINode* merged = code_.CreatePHI(part->getType(), 2);
       merged->addIncoming(initial[r].parts[p], before);
       merged->addIncoming(part, latch);
