@@ -146,7 +146,8 @@ class Emitter {
   /// The expression a leaf stands for inside this group, or kNoExpr where it is loaded.
   ExprId Inlined(ValueId value, CoordsId at) {
     const Value& v = graph_.value(value);
-    if (v.def == kNoNode || !members_.count(v.def) || group_.domain.NeedsMemory(at)) return kNoExpr;
+    if (v.def == kNoNode || !members_.count(v.def) || group_.domain.HasGathered(at)) return kNoExpr;
+    if (group_.domain.Uses(at, kDepth) && !lowered_.IsDecoded(value)) return kNoExpr;
     const ExprId root = lowered_.ExprOf(value);
     const Expr& e = pool_[root];
     const bool is_view = lowered_.aliases[value].root != value;
@@ -319,20 +320,61 @@ class Emitter {
     }
   }
 
+  /// args[arg] of `e` inside a contraction: what it reads, and what decodes that.
   Id Factor(const Expr& e, size_t arg, CoordsId at, loop::Block& block) {
-    const Expr& operand = pool_[e.args[arg]];
     const auto place = group_.domain.ArgCoords(pool_, e, arg, at);
-    if (operand.kind != ExprKind::kValue || !place) return Fail("a product of something else than values");
-    const Alias& alias = lowered_.aliases[operand.value];
-    const DType dtype = graph_.type(operand.value).dtype;
+    if (!place) return Fail("an index map the group cannot express");
+    const Expr& operand = pool_[e.args[arg]];
+    switch (operand.kind) {
+      case ExprKind::kValue: {
+        const ExprId inner = Inlined(operand.value, *place);
+        if (inner == kNoExpr) return FactorLoad(operand.value, *place, block);
+        return FactorOf(inner, *place, block);
+      }
+      default: return FactorOf(e.args[arg], *place, block);
+    }
+  }
+
+  Id FactorOf(ExprId id, CoordsId at, loop::Block& block) {
+    const Expr& e = pool_[id];
+    switch (e.kind) {
+      case ExprKind::kConst: {
+        Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
+        inst.imm_f = e.imm_f;
+        inst.imm_i = e.imm_i;
+        return AddTo(block, std::move(inst));
+      }
+      case ExprKind::kMap: {
+        std::vector<Id> args;
+        for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) args.push_back(Factor(e, k, at, block));
+        if (!failure_.empty()) return kNone;
+        return AddTo(block, Inst{.op = e.op, .dtype = e.dtype, .args = std::move(args)});
+      }
+      case ExprKind::kRound: {
+        const Id wide = Factor(e, 0, at, block);
+        if (wide == kNone) return kNone;
+        const Id narrow = AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = e.narrow, .args = {wide}});
+        return AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = DType::kF32, .args = {narrow}});
+      }
+      case ExprKind::kView:
+      case ExprKind::kReshape: return Factor(e, 0, at, block);
+      default: return Fail("a product of something else than values");
+    }
+  }
+
+  Id FactorLoad(ValueId value, CoordsId at, loop::Block& block) {
+    const Alias& alias = lowered_.aliases[value];
+    const DType dtype = graph_.type(value).dtype;
     Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
     load.index.offset = alias.offset;
     load.index.coefs.resize(draft_.extents.size() + 1);
-    const Coords& coords = group_.domain.at(*place);
+    const Coords& coords = group_.domain.at(at);
     for (size_t k = 0; k < coords.size(); ++k) AddAffine(load.index, coords[k], alias.strides[k]);
     load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
     const Id raw = AddTo(block, std::move(load));
-    return dtype == e.dtype ? raw : AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = e.dtype, .args = {raw}});
+    return dtype == ComputeType(dtype)
+               ? raw
+               : AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = ComputeType(dtype), .args = {raw}});
   }
 
   Id AddTo(loop::Block& block, Inst inst) {

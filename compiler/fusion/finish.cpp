@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 
 #include "compiler/fusion/emit.h"
 #include "compiler/loop/ops.h"
@@ -168,12 +169,13 @@ class Finisher {
   void AddSharedRow() {
     Kernel& kernel = draft_.kernel;
     const size_t rows = kernel.rows.size();
+    const std::function<bool(Id)> is_of_row = [&](Id id) {
+      const Inst& inst = kernel.insts[id];
+      if (inst.op == ScalarOp::kLoad) return !inst.index.coefs[rows - 1].is_zero();
+      return std::ranges::any_of(inst.args, is_of_row);
+    };
     const auto depends = [&](const loop::Block& block) {
-      if (!block.is_contraction() || rows == 0) return false;
-      const Inst& dot = kernel.insts[block.insts.back()];
-      const Inst& factor = kernel.insts[dot.args[1]];
-      const Inst& load = factor.op == ScalarOp::kLoad ? factor : kernel.insts[factor.args[0]];
-      return !load.index.coefs[rows - 1].is_zero();
+      return block.is_contraction() && rows > 0 && is_of_row(kernel.insts[block.insts.back()].args[1]);
     };
     if (!std::ranges::any_of(kernel.blocks, depends)) return;
     kernel.rows.emplace_back(1);

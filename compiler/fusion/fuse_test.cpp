@@ -1153,6 +1153,53 @@ TEST(Contract, ScaledAdditionsFollow) {
   EXPECT_EQ(run.Get(), (Values{15, 22, 29, 31, 38, 45}));
 }
 
+// Weights of 8 bits are never written out as floats.
+TEST(Contract, DecodesWeightsAsItReadsThem) {
+  Program run(R"(graph @f(%x: f32[3, 6], %w: i8[4, 6] weight "w", %s: f32[4, 1] weight "s") {
+  %0 = aten.to.dtype(%w, dtype f32, false, false, none) : f32[4, 6]
+  %1 = aten.mul.Tensor(%0, %s) : f32[4, 6]
+  %2 = aten.linear(%x, %1, none) : f32[3, 4]
+  return %2
+})");
+  EXPECT_EQ(run.launches(), 1u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u);
+  Values x, w;
+  for (int i = 0; i < 18; ++i) x.push_back((i * 7 % 11) / 4.0 - 1);
+  for (int i = 0; i < 24; ++i) w.push_back(i * 37 % 255 - 127);
+  const Values s = {0.5, 0.25, 2, 1};
+  run.Set(0, x), run.Set(1, w), run.Set(2, s);
+  ASSERT_TRUE(run.Go());
+  const Values got = run.Get();
+  for (int m = 0; m < 3; ++m) {
+    for (int n = 0; n < 4; ++n) {
+      double want = 0;
+      for (int k = 0; k < 6; ++k) want += x[6 * m + k] * w[6 * n + k] * s[n];
+      EXPECT_NEAR(got[4 * m + n], want, 1e-3);
+    }
+  }
+}
+
+TEST(Contract, DecodesThroughViews) {
+  Program run(R"(graph @f(%x: f32[3, 6], %w: i8[4, 6] weight "w") {
+  %0 = aten.to.dtype(%w, dtype f32, false, false, none) : f32[4, 6]
+  %1 = aten.t(%0) : f32[6, 4] strides [1, 6]
+  %2 = aten.mm(%x, %1) : f32[3, 4]
+  return %2
+})");
+  EXPECT_EQ(run.launches(), 1u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u) << run.KernelText();
+}
+
+// What is needed elsewhere as well is made once, and a cast that makes nothing smaller is no decoding.
+TEST(Contract, ReadsFromMemoryWhatOthersNeed) {
+  Program run(R"(graph @f(%x: f32[3, 6], %w: f32[4, 6] weight "w") {
+  %0 = aten.mul.Tensor(%w, number 2.0) : f32[4, 6]
+  %1 = aten.linear(%x, %0, none) : f32[3, 4]
+  return %1
+})");
+  EXPECT_EQ(run.launches(), 2u) << run.KernelText();
+}
+
 // Rows that are given out with other strides still share their right operand.
 TEST(Contract, RowsThatShareTheRightOperandComeLast) {
   Program run(R"(graph @f(%a: f32[3, 4, 5], %b: f32[3, 6, 5]) {

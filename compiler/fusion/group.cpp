@@ -7,6 +7,7 @@
 #include "compiler/fusion/reach.h"
 #include "compiler/fusion/rounding.h"
 #include "compiler/fusion/visited.h"
+#include "compiler/loop/ops.h"
 #include "compiler/ops/ops.h"
 
 namespace ingot::compiler::fusion {
@@ -42,6 +43,63 @@ void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
   }
   for (ExprId arg : e.args) Weigh(pool, arg, weight);
 }
+
+/// For comparison only: symbols count as a typical size.
+int64_t BytesOf(const Graph& graph, ValueId v) {
+  static const std::vector<int64_t> typical(256, 97);
+  const Type& type = graph.type(v);
+  return type.Elements().Eval(typical) * static_cast<int64_t>(guards::SizeOf(type.dtype));
+}
+
+/// Only arithmetic between values and constants.
+bool IsArithmetic(const ExprPool& pool, ExprId id) {
+  const Expr& e = pool[id];
+  if (e.kind == ExprKind::kValue || e.kind == ExprKind::kConst) return true;
+  const bool is_taken = e.kind == ExprKind::kRound || e.kind == ExprKind::kView ||
+                        (e.kind == ExprKind::kMap && loop::TraitsOf(e.op).cls != loop::OpClass::kCompare &&
+                         loop::TraitsOf(e.op).cls != loop::OpClass::kSelect);
+  return is_taken && std::ranges::all_of(e.args, [&](ExprId arg) { return IsArithmetic(pool, arg); });
+}
+
+/// Finds the nodes that decode: chains of them count from where they begin.
+class Decoders {
+ public:
+  explicit Decoders(const Lowered& lowered)
+      : lowered_(lowered), decodes_(lowered.graph.node_capacity()), chains_(lowered.graph.node_capacity()) {
+    for (const NodeId id : lowered.graph.order()) decodes_[id] = Decodes(id);
+  }
+  std::vector<bool> Take() { return std::move(decodes_); }
+
+ private:
+  struct Chain {
+    int64_t bytes = 0;  ///< read by its first nodes
+    size_t ops = 0;
+  };
+
+  bool Decodes(NodeId id) {
+    constexpr size_t kOpsMax = 8;
+    const Node& node = lowered_.graph.node(id);
+    if (lowered_.results[id].size() != 1 || lowered_.IsView(id)) return false;
+    const ExprId root = lowered_.results[id][0];
+    if (!guards::IsFloat(lowered_.pool[root].dtype) || !IsArithmetic(lowered_.pool, root)) return false;
+    Weight weight;
+    Weigh(lowered_.pool, root, weight);
+    if (weight.leaves == 0 || weight.is_expensive) return false;
+    Chain& chain = chains_[id];
+    chain.ops = weight.ops;
+    ForEachOperand(node, [&](ValueId v) {
+      const NodeId def = lowered_.graph.value(lowered_.aliases[v].root).def;
+      const bool goes_on = def != kNoNode && decodes_[def];
+      chain.bytes += goes_on ? chains_[def].bytes : BytesOf(lowered_.graph, v);
+      chain.ops += goes_on ? chains_[def].ops : 0;
+    });
+    return chain.ops <= kOpsMax && 3 * chain.bytes <= 2 * BytesOf(lowered_.graph, node.results[0]);
+  }
+
+  const Lowered& lowered_;
+  std::vector<bool> decodes_;
+  std::vector<Chain> chains_;
+};
 
 class Grouper {
  public:
@@ -220,7 +278,8 @@ class Grouper {
     for (const Leaf& leaf : leaves) {
       AddLoad(group, leaf.value);
       if (graph_.value(leaf.value).def == kNoNode) continue;
-      if (group.domain.NeedsMemory(leaf.at)) {
+      const bool is_decoded = !group.domain.HasGathered(leaf.at) && lowered_.IsDecoded(leaf.value);
+      if (group.domain.NeedsMemory(leaf.at) && !is_decoded) {
         AddUnique(external_[lowered_.aliases[leaf.value].root], unit);
         continue;
       }
@@ -333,17 +392,11 @@ class Grouper {
     Start(id, node, rest);
   }
 
-  int64_t BytesWritten(const Node& node) const { return BytesOf(node.results[0]); }
+  int64_t BytesWritten(const Node& node) const { return BytesOf(graph_, node.results[0]); }
   int64_t BytesRead(const Node& node) const {
     int64_t bytes = 0;
-    ForEachOperand(node, [&](ValueId v) { bytes += BytesOf(v); });
+    ForEachOperand(node, [&](ValueId v) { bytes += BytesOf(graph_, v); });
     return bytes;
-  }
-  /// For comparison only: symbols count as a typical size.
-  int64_t BytesOf(ValueId v) const {
-    static const std::vector<int64_t> typical(256, 97);
-    const Type& type = graph_.type(v);
-    return type.Elements().Eval(typical) * static_cast<int64_t>(guards::SizeOf(type.dtype));
   }
 
   bool JoinAll(NodeId id, const Node& node, const Weight& weight, const Wanted& wanted) {
@@ -508,6 +561,7 @@ Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity())
   for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id), why[id]);
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
+  decodes = Decoders(*this).Take();
 }
 
 bool Lowered::IsView(NodeId node) const {

@@ -29,6 +29,8 @@ struct Lowered {
   std::vector<Results> results;   ///< by node; empty = stays with ATen
   std::vector<std::string_view> why;   ///< by node: why it does
   std::vector<Alias> aliases;     ///< by value
+  /// By node: it makes few bytes many by little arithmetic, as dequantising does. Products do it as they read.
+  std::vector<bool> decodes;
 
   explicit Lowered(const Graph& graph);
   /// The expression of a value; kNoExpr for inputs and results of ATen nodes.
@@ -38,6 +40,11 @@ struct Lowered {
     return results[v.def][v.result];
   }
   bool IsView(NodeId node) const;
+  /// Whether a value, or the memory that it is a view of, comes from a node that decodes.
+  bool IsDecoded(ValueId value) const {
+    const NodeId def = graph.value(aliases[value].root).def;
+    return def != kNoNode && decodes[def];
+  }
 };
 
 /// Consumers first: every node joins the group that reads it at its own index, where no path

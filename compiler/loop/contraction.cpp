@@ -1,20 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/loop/contraction.h"
 
+#include <algorithm>
+
+#include "compiler/loop/ops.h"
+
 namespace ingot::compiler::loop {
 namespace {
 
-/// The load behind a value that is nothing but its cast.
-Id LoadBehind(const Kernel& kernel, Id id, bool may_be_row_buffer) {
-  const Inst* inst = &kernel.insts[id];
-  if (inst->op == ScalarOp::kCast && inst->check == IndexCheck::kNone) {
-    id = inst->args[0];
-    inst = &kernel.insts[id];
+/// Adds the loads behind `id`; false where it is made of something else than loads, constants and arithmetic.
+bool Collect(const Kernel& kernel, Id id, std::vector<Id>& loads) {
+  const Inst& inst = kernel.insts[id];
+  switch (TraitsOf(inst.op).cls) {
+    case OpClass::kConst: return true;
+    case OpClass::kLoad:
+      if (inst.predicate != kNone || !inst.index.gathered.empty()) return false;
+      if (std::ranges::find(loads, id) == loads.end()) loads.push_back(id);
+      return true;
+    case OpClass::kCast:
+      if (inst.check != IndexCheck::kNone) return false;
+      break;
+    case OpClass::kArith:
+    case OpClass::kFloatArith:
+    case OpClass::kIntArith:
+    case OpClass::kLogic: break;
+    default: return false;
   }
-  const bool is_plain = inst->op == ScalarOp::kLoad && inst->predicate == kNone && inst->index.gathered.empty() &&
-                        guards::IsFloat(inst->dtype) && (may_be_row_buffer || inst->buffer < kernel.params.size());
-  return is_plain ? id : kNone;
+  return std::ranges::all_of(inst.args, [&](Id arg) { return Collect(kernel, arg, loads); });
 }
+
+const Dim& Coef(const Kernel& kernel, Id load, size_t variable) { return kernel.insts[load].index.coefs[variable]; }
 
 }  // namespace
 
@@ -22,19 +37,46 @@ std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& bloc
   if (!block.is_contraction()) return std::nullopt;
   const Inst& dot = kernel.insts[block.insts.back()];
   if (dot.dtype != DType::kF32 && dot.dtype != DType::kF64) return std::nullopt;
-  const Contraction found{LoadBehind(kernel, dot.args[0], true), LoadBehind(kernel, dot.args[1], false), dot.dtype};
-  if (found.left == kNone || found.right == kNone) return std::nullopt;
+  Contraction found{{dot.args[0], {}}, {dot.args[1], {}}, dot.dtype};
+  for (Operand* operand : {&found.left, &found.right}) {
+    if (!Collect(kernel, operand->root, operand->loads) || operand->loads.empty()) return std::nullopt;
+  }
   const size_t rows = kernel.rows.size();
-  if (!kernel.insts[found.left].index.coefs[rows].is_zero()) return std::nullopt;
-  if (rows > 0 && !kernel.insts[found.right].index.coefs[rows - 1].is_zero()) return std::nullopt;
+  const auto is_of_columns = [&](Id load) { return !Coef(kernel, load, rows).is_zero(); };
+  const auto is_of_row = [&](Id load) {
+    return kernel.insts[load].buffer >= kernel.params.size() || (rows > 0 && !Coef(kernel, load, rows - 1).is_zero());
+  };
+  if (std::ranges::any_of(found.left.loads, is_of_columns)) return std::nullopt;
+  if (std::ranges::any_of(found.right.loads, is_of_row)) return std::nullopt;
   return found;
 }
 
-bool HasLanes(const Kernel& kernel, const Contraction& contraction) {
-  const Dims& left = kernel.insts[contraction.left].index.coefs;
-  const Dims& right = kernel.insts[contraction.right].index.coefs;
-  const size_t j = kernel.rows.size();
-  return (left[j + 1].is_one() && right[j + 1].is_one()) || right[j].is_one();
+bool RunsAlongDepth(const Kernel& kernel, const Contraction& contraction) {
+  const size_t k = kernel.rows.size() + 1;
+  for (const Operand* operand : {&contraction.left, &contraction.right}) {
+    bool depends = false;
+    for (const Id load : operand->loads) {
+      const Dim& coef = Coef(kernel, load, k);
+      if (!coef.is_zero() && !coef.is_one()) return false;
+      depends |= coef.is_one();
+    }
+    if (!depends) return false;
+  }
+  return true;
+}
+
+bool RunsAlongColumns(const Kernel& kernel, const Contraction& contraction) {
+  const auto fits = [&](Id load) {
+    const Dim& coef = Coef(kernel, load, kernel.rows.size());
+    return coef.is_zero() || coef.is_one();
+  };
+  return std::ranges::all_of(contraction.right.loads, fits);
+}
+
+Id PlainLoad(const Kernel& kernel, const Operand& operand) {
+  const Inst& root = kernel.insts[operand.root];
+  if (root.op == ScalarOp::kLoad) return operand.root;
+  return root.op == ScalarOp::kCast && kernel.insts[root.args[0]].op == ScalarOp::kLoad ? root.args[0] : kNone;
 }
 
 }  // namespace ingot::compiler::loop

@@ -2,23 +2,35 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "compiler/loop/kernel.h"
 
 namespace ingot::compiler::loop {
 
-/// The common shape of a contraction: two loads, cast to the type in which products are added up.
-struct Contraction {
-  Id left = kNone;         ///< a load, of a row buffer too, that does not depend on j
-  Id right = kNone;        ///< a load that does not depend on the last row dim, so that rows share it
-  DType sum = DType::kF32; ///< f32 or f64
+/// One operand of a contraction: a value made of loads by scalar operations, which decode it (casts, zero points,
+/// scales).
+struct Operand {
+  Id root = kNone;
+  std::vector<Id> loads;
 };
 
-/// Whether vectors can run along one of its variables: both operands lie side by side along k, or the
-/// right one along j.
-bool HasLanes(const Kernel& kernel, const Contraction& contraction);
+/// The shape of a contraction that can be computed in tiles.
+struct Contraction {
+  Operand left;   ///< does not depend on j; may read row buffers
+  Operand right;  ///< does not depend on the last row dim, so that rows share it
+  DType sum = DType::kF32;  ///< f32 or f64
+};
 
-/// nullopt: operands are decoded in another way, or depend on other variables.
+/// nullopt: an operand depends on other variables, on indices read from tensors, or on conditions.
 std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& block);
+
+/// Whether vectors can run along k: what depends on k lies side by side along it.
+bool RunsAlongDepth(const Kernel& kernel, const Contraction& contraction);
+/// Whether vectors can run along j: what the right operand reads lies side by side along it, or does not depend on it.
+bool RunsAlongColumns(const Kernel& kernel, const Contraction& contraction);
+
+/// The load of which `operand` is nothing but the cast, or itself; kNone where it is more than that.
+Id PlainLoad(const Kernel& kernel, const Operand& operand);
 
 }  // namespace ingot::compiler::loop

@@ -203,5 +203,48 @@ TEST(Contraction, TakesRowBuffersOnTheLeft) {
   }
 }
 
+// Weights of 8 bits: cast, zero point and scale of each column are part of the operand, in memory nowhere else.
+TEST(Contraction, DecodesItsOperands) {
+  for (const bool is_transposed : {true, false}) {
+    const std::string_view weight = is_transposed ? "(s2)*j + k" : "j + (s1)*k";
+    const std::string text = fmt::format(R"(kernel quantised symbols 3 {{
+  param p0: in bf16[s0*s2]
+  param p1: in i8[s1*s2]
+  param p2: in f32[s1]
+  param p3: in i8[s1]
+  param p4: out bf16[s0*s1]
+  buffer b0: f32[s1]
+  rows [s0]
+  contract [s1, s2] into b0 {{
+    %0 = load p0 [(s2)*i0 + k] : bf16
+    %1 = cast %0 : f32
+    %2 = load p1 [{}] : i8
+    %3 = cast %2 : f32
+    %4 = load p3 [j] : i8
+    %5 = cast %4 : f32
+    %6 = sub %3, %5 : f32
+    %7 = load p2 [j] : f32
+    %8 = mul %6, %7 : f32
+    %9 = reduce_dot %1, %8 : f32
+  }}
+  loop [s1] {{
+    %10 = load b0 [j] : f32
+    %11 = cast %10 : bf16
+    store p4 [(s1)*i0 + j] = %11
+  }}
+}}
+)",
+                                         weight);
+    const auto kernel = loop::Parse(text);
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    const TestKernel test(*kernel);
+    const std::vector<int64_t> all[] = {{1, 9, 33}, {5, 50, 70}, {66, 3, 1030}, {2, 4, 0}};
+    for (const std::vector<int64_t>& sizes : all) {
+      ExpectSameAsInterpreter(test, sizes, 8, false, 1e-3 * static_cast<double>(sizes[2]));
+      if (HasFailure()) return;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compiler

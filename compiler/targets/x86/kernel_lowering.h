@@ -121,11 +121,14 @@ class KernelLowering {
                             Value* end_k);
   Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                               Value* end_k);
-  Value* ContractLoad(const loop::Inst& load, Value* at, unsigned count, Value* mask, guards::DType sum);
+  Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* Decode(const loop::Operand& operand, unsigned count, Value* mask,
+                const std::function<Value*(size_t, const loop::Inst&)>& load);
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
-  std::vector<Value*> Lines(const loop::Inst& load, Value* base, Value* first, Value* end, unsigned count, Value* step);
-  std::vector<Value*> LinesOfRows(const Contract& c, Value* row);
+  std::vector<Value*> Neighbours(Value* first, Value* end, unsigned count);
+  std::vector<std::vector<Value*>> LinesOfRows(const Contract& c, Value* row);
+  std::vector<std::vector<Value*>> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
 
   // lower_reduce.cpp

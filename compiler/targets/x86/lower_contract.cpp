@@ -29,16 +29,14 @@ using Lanes = loop::ContractionSchedule::Lanes;
 struct KernelLowering::Contract {
   const loop::Block& block;
   const loop::ContractionSchedule& tile;
-  const Inst& left;
-  const Inst& right;
-  DType sum;
-  unsigned lanes;          ///< elements of `sum` in a register
-  unsigned step;           ///< of k, for one round of lanes along it
-  bool dots_pairs;         ///< products of bf16 are added up in pairs by one instruction
-  Value* left_at;          ///< address at row 0, k 0
-  Value* right_at;         ///< address at column 0, k 0
-  Value* into;             ///< address of the task's first row and column
-  Value* into_stride;      ///< elements from row to row
+  loop::Contraction form;
+  unsigned lanes = 1;             ///< elements of the sum in a register
+  unsigned step = 1;              ///< of k, for one round of lanes along it
+  bool dots_pairs = false;        ///< products of bf16 are added up in pairs by one instruction
+  std::vector<Value*> left_at;    ///< of each load, its address at row 0 and k 0
+  std::vector<Value*> right_at;   ///< the same at column 0
+  Value* into = nullptr;          ///< address of the task's first row and column
+  Value* into_stride = nullptr;   ///< elements from row to row
 };
 
 Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
@@ -194,15 +192,50 @@ Value* KernelLowering::CheckedLanes(const Inst& load, Value* at, unsigned count,
   return at;
 }
 
-/// Elements of a load as `sum`: `count` side by side from `at`, those of `mask` where there is one.
-Value* KernelLowering::ContractLoad(const Inst& load, Value* at, unsigned count, Value* mask, DType sum) {
+/// Elements of a load from `at` on, `count` side by side, those of `mask` where there is one.
+Value* KernelLowering::LoadSideBySide(const Inst& load, Value* at, unsigned count, Value* mask) {
   llvm::Type* memory = code_.MemoryTypeOf(load.dtype);
   if (count > 1) memory = code_.MemoryTypeOf(load.dtype, count);
   const llvm::Align align(guards::SizeOf(load.dtype));
   at = CheckedLanes(load, at, count, mask);
   Value* value = mask != nullptr ? code_.CreateMaskedLoad(memory, at, align, mask, llvm::Constant::getNullValue(memory))
                                  : static_cast<Value*>(code_.CreateAlignedLoad(memory, at, align));
-  return EmitCast(code_, {value, load.dtype}, sum);
+  return FromMemory(value, load.dtype);
+}
+
+/// The value of an operand, `count` lanes of it. `load(n, inst)` gives what its n-th load reads, one element or
+/// `count`.
+Value* KernelLowering::Decode(const loop::Operand& operand, unsigned count, Value* mask,
+                              const std::function<Value*(size_t, const Inst&)>& load) {
+  std::map<Id, Value*> values;
+  const std::function<Value*(Id)> value_of = [&](Id id) -> Value* {
+    if (const auto known = values.find(id); known != values.end()) return known->second;
+    const Inst& inst = At(id);
+    Value* value = nullptr;
+    if (inst.op == loop::ScalarOp::kLoad) {
+      const auto at = std::ranges::find(operand.loads, id) - operand.loads.begin();
+      value = load(static_cast<size_t>(at), inst);
+    } else if (inst.op == loop::ScalarOp::kConst) {
+      value = EmitConst(code_, inst);
+    } else {
+      std::vector<Typed> args;
+      bool is_vector = false;
+      for (const Id arg : inst.args) {
+        args.push_back({value_of(arg), At(arg).dtype});
+        is_vector |= args.back().value->getType()->isVectorTy();
+      }
+      for (Typed& arg : args) {
+        if (is_vector && !arg.value->getType()->isVectorTy()) arg.value = code_.Splat(arg.value, count);
+      }
+      value = EmitScalarOp(code_, inst, args);
+    }
+    return values[id] = value;
+  };
+  Value* value = value_of(operand.root);
+  if (count > 1 && !value->getType()->isVectorTy()) value = code_.Splat(value, count);
+  // What a mask leaves out decodes to anything.
+  if (mask == nullptr || loop::PlainLoad(kernel_, operand) != loop::kNone) return value;
+  return code_.CreateSelect(mask, value, llvm::Constant::getNullValue(value->getType()));
 }
 
 /// One vector with the sum over the lanes of each of `sums`, in order: pairs of vectors are folded
@@ -242,15 +275,16 @@ Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
 }
 
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
-  const auto form = loop::ContractionOf(kernel_, block);
-  if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of decoded operands");
+  auto form = loop::ContractionOf(kernel_, block);
+  if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
   const size_t number = kernel_.params.size() + block.into;
-  Contract c{block, tile, At(form->left), At(form->right), form->sum, 1, 1, false, nullptr, nullptr, nullptr, nullptr};
-  c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.sum));
-  c.dots_pairs =
-      unit_.dots_bf16 && c.left.dtype == DType::kBF16 && c.right.dtype == DType::kBF16 && tile.lanes == Lanes::kDepth;
+  Contract c{block, tile, std::move(*form)};
+  c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
+  c.dots_pairs = tile.lanes == Lanes::kDepth && DotsPairs(kernel_, c.form, unit_);
   c.step = tile.lanes == Lanes::kDepth ? c.lanes * (c.dots_pairs ? 2 : 1) : 1;
-  const auto base = [&](const Inst& load) {
+  const auto base = [&](Id id) {
+    const Inst& load = At(id);
+    if (IsRowBuffer(load)) return task_buffers_[load.buffer];
     Value* at = Evaluate(load.index.offset);
     for (size_t k = 0; k + 1 < row_vars_.size(); ++k) {
       if (load.index.coefs[k].is_zero()) continue;
@@ -258,8 +292,8 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
     }
     return code_.CreateGEP(code_.MemoryTypeOf(load.dtype), Buffer(load.buffer), {at});
   };
-  c.left_at = IsRowBuffer(c.left) ? task_buffers_[c.left.buffer] : base(c.left);
-  c.right_at = base(c.right);
+  for (const Id id : c.form.left.loads) c.left_at.push_back(base(id));
+  for (const Id id : c.form.right.loads) c.right_at.push_back(base(id));
   c.into = task_buffers_[number];
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
@@ -285,32 +319,51 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   });
 }
 
-/// Addresses of the elements at k = 0 of `count` rows (or columns) from `first` on; those behind the last are the last.
-std::vector<Value*> KernelLowering::Lines(const Inst& load, Value* base, Value* first, Value* end, unsigned count,
-                                          Value* step) {
-  std::vector<Value*> lines;
-  for (unsigned i = 0; i < count; ++i) {
-    Value* at = first;
-    if (i > 0) {
-      at = code_.CreateAdd(first, code_.I64(i));
-      at = code_.Binary(llvm::Intrinsic::smin, at, code_.CreateSub(end, code_.I64(1)));
+/// `first` and the `count` - 1 behind it; what lies behind the last is the last.
+std::vector<Value*> KernelLowering::Neighbours(Value* first, Value* end, unsigned count) {
+  std::vector<Value*> result = {first};
+  for (unsigned i = 1; i < count; ++i) {
+    Value* at = code_.CreateAdd(first, code_.I64(i));
+    result.push_back(code_.Binary(llvm::Intrinsic::smin, at, code_.CreateSub(end, code_.I64(1))));
+  }
+  return result;
+}
+
+/// For each row from `row` on, the addresses of the left operand's loads at k = 0.
+std::vector<std::vector<Value*>> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
+  std::vector<std::vector<Value*>> lines;
+  for (Value* at_row : Neighbours(row, end_row_, c.tile.rows)) {
+    std::vector<Value*>& line = lines.emplace_back();
+    for (size_t n = 0; n < c.left_at.size(); ++n) {
+      const Inst& load = At(c.form.left.loads[n]);
+      Value* offset = nullptr;
+      if (IsRowBuffer(load)) {
+        const auto number = static_cast<uint32_t>(load.buffer - kernel_.params.size());
+        Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
+        offset = code_.CreateMul(code_.CreateSub(at_row, first_row_), stride);
+      } else {
+        const size_t rows = kernel_.rows.size();
+        offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, Evaluate(load.index.coefs[rows - 1]));
+      }
+      line.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.left_at[n], {offset}));
     }
-    Value* offset = code_.CreateMul(at, step);
-    lines.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), base, {offset}));
   }
   return lines;
 }
 
-/// The left operand's lines of the rows from `row` on.
-std::vector<Value*> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
-  if (IsRowBuffer(c.left)) {
-    const auto number = static_cast<uint32_t>(c.left.buffer - kernel_.params.size());
-    Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
-    Value* here = code_.CreateSub(row, first_row_);
-    return Lines(c.left, c.left_at, here, code_.CreateSub(end_row_, first_row_), c.tile.rows, stride);
+/// For each of `count` columns from `column` on, the addresses of the right operand's loads at k = 0.
+std::vector<std::vector<Value*>> KernelLowering::LinesOfColumns(const Contract& c, Value* column, Value* end,
+                                                                unsigned count) {
+  std::vector<std::vector<Value*>> lines;
+  for (Value* at_column : Neighbours(column, end, count)) {
+    std::vector<Value*>& line = lines.emplace_back();
+    for (size_t n = 0; n < c.right_at.size(); ++n) {
+      const Inst& load = At(c.form.right.loads[n]);
+      Value* offset = code_.CreateMul(at_column, Evaluate(load.index.coefs[kernel_.rows.size()]));
+      line.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[n], {offset}));
+    }
   }
-  const guards::Dim coef = kernel_.rows.empty() ? guards::Dim() : c.left.index.coefs[kernel_.rows.size() - 1];
-  return Lines(c.left, c.left_at, row, end_row_, c.tile.rows, Evaluate(coef));
+  return lines;
 }
 
 /// Adds what earlier rounds of k left there, and stores.
@@ -319,8 +372,8 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
   Value* line = code_.CreateSub(row, first_row_);
   Value* at = code_.CreateAdd(code_.CreateMul(line, c.into_stride), code_.CreateSub(column, first_column_));
   at = code_.CreateAdd(at, code_.I64(ahead));
-  Value* address = code_.CreateGEP(code_.TypeOf(c.sum), c.into, {at});
-  const llvm::Align align(guards::SizeOf(c.sum));
+  Value* address = code_.CreateGEP(code_.TypeOf(c.form.sum), c.into, {at});
+  const llvm::Align align(guards::SizeOf(c.form.sum));
   if (c.tile.depth != 0) {
     Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
     Value* is_first = code_.CreateICmpEQ(first_k, code_.I64(0));
@@ -333,29 +386,30 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
 Status KernelLowering::ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column,
                                           Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, columns = c.tile.columns;
-  const std::vector<Value*> left = LinesOfRows(c, row);
-  const std::vector<Value*> right =
-      Lines(c.right, c.right_at, column, end_column, columns, Evaluate(c.right.index.coefs[kernel_.rows.size()]));
-  llvm::Type* vector = code_.TypeOf(c.sum, c.lanes);
+  const std::vector<std::vector<Value*>> left = LinesOfRows(c, row);
+  const std::vector<std::vector<Value*>> right = LinesOfColumns(c, column, end_column, columns);
+  const size_t depth_at = kernel_.rows.size() + 1;
+  llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * columns, llvm::Constant::getNullValue(vector));
   // `count` steps of k from `k` on, in one vector each.
   const auto multiply = [&](Value* k, Value* mask, Accumulators& running) {
-    const auto load = [&](const Inst& inst, Value* line) -> Value* {
-      Value* at = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line, {k});
-      if (!c.dots_pairs) return ContractLoad(inst, at, c.lanes, mask, c.sum);
-      llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
-      const llvm::Align align(2);
-      at = CheckedLanes(inst, at, c.step, mask);
-      if (mask == nullptr) return code_.CreateAlignedLoad(pairs, at, align);
-      llvm::Type* bits = llvm::FixedVectorType::get(code_.getInt16Ty(), c.step);
-      Value* value = code_.CreateMaskedLoad(bits, at, align, mask, llvm::Constant::getNullValue(bits));
-      return code_.CreateBitCast(value, pairs);
+    const auto load = [&](const loop::Operand& operand, const std::vector<Value*>& line) -> Value* {
+      if (c.dots_pairs) {
+        llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
+        const Inst& inst = At(operand.loads[0]);
+        Value* at = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line[0], {k});
+        return code_.CreateBitCast(LoadSideBySide(inst, at, c.step, mask), pairs);
+      }
+      return Decode(operand, c.lanes, mask, [&](size_t n, const Inst& inst) {
+        if (inst.index.coefs[depth_at].is_zero()) return LoadSideBySide(inst, line[n], 1, nullptr);
+        return LoadSideBySide(inst, code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line[n], {k}), c.lanes, mask);
+      });
     };
     std::vector<Value*> factors;
-    for (unsigned r = 0; r < rows; ++r) factors.push_back(load(c.left, left[r]));
+    for (unsigned r = 0; r < rows; ++r) factors.push_back(load(c.form.left, left[r]));
     for (unsigned j = 0; j < columns; ++j) {
-      Value* factor = load(c.right, right[j]);
+      Value* factor = load(c.form.right, right[j]);
       for (unsigned r = 0; r < rows; ++r) {
         Value*& sum = running[0].parts[size_t{r} * columns + j];
         if (c.dots_pairs) {
@@ -423,10 +477,9 @@ Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value
                                             Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t j = kernel_.rows.size();
-  const std::vector<Value*> left = LinesOfRows(c, row);
-  llvm::Type* right_type = code_.MemoryTypeOf(c.right.dtype);
-  Value* right = code_.CreateGEP(right_type, c.right_at, {column});
-  llvm::Type* vector = code_.TypeOf(c.sum, c.lanes);
+  const std::vector<std::vector<Value*>> left = LinesOfRows(c, row);
+  const std::vector<Value*> right = LinesOfColumns(c, column, end_column, 1)[0];
+  llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
   const auto multiply = [&](bool is_whole) {
@@ -442,16 +495,26 @@ Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value
       lanes_ = saved;
     }
     return CountUp(first_k, end_k, 1, sums, [&, masks](Value* k, Accumulators& running) -> Status {
-      Value* line = code_.CreateGEP(right_type, right, {code_.CreateMul(k, Evaluate(c.right.index.coefs[j + 1]))});
+      const auto along_k = [&](const Inst& inst, Value* line) {
+        const guards::Dim& coef = inst.index.coefs[j + 1];
+        if (coef.is_zero()) return line;
+        return code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line, {code_.CreateMul(k, Evaluate(coef))});
+      };
       std::vector<Value*> factors;
       for (unsigned v = 0; v < vectors; ++v) {
-        Value* at = code_.CreateConstGEP1_64(right_type, line, uint64_t{v} * c.lanes);
-        factors.push_back(ContractLoad(c.right, at, c.lanes, masks[v], c.sum));
+        factors.push_back(Decode(c.form.right, c.lanes, masks[v], [&](size_t n, const Inst& inst) {
+          Value* at = along_k(inst, right[n]);
+          if (inst.index.coefs[j].is_zero()) return LoadSideBySide(inst, at, 1, nullptr);
+          at = code_.CreateConstGEP1_64(code_.MemoryTypeOf(inst.dtype), at, uint64_t{v} * c.lanes);
+          return LoadSideBySide(inst, at, c.lanes, masks[v]);
+        }));
       }
       for (unsigned r = 0; r < rows; ++r) {
-        Value* at = code_.CreateMul(k, Evaluate(c.left.index.coefs[j + 1]));
-        at = code_.CreateGEP(code_.MemoryTypeOf(c.left.dtype), left[r], {at});
-        Value* factor = code_.Splat(ContractLoad(c.left, at, 1, nullptr, c.sum), c.lanes);
+        Value* factor = code_.Splat(Decode(c.form.left, 1, nullptr,
+                                           [&](size_t n, const Inst& inst) {
+                                             return LoadSideBySide(inst, along_k(inst, left[r][n]), 1, nullptr);
+                                           }),
+                                    c.lanes);
         for (unsigned v = 0; v < vectors; ++v) {
           Value*& sum = running[0].parts[size_t{r} * vectors + v];
           sum = code_.Fma(factor, factors[v], sum);

@@ -41,14 +41,13 @@ int64_t KnownRows(const loop::Kernel& kernel) {
 loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
-  const loop::Inst& right = kernel.insts[form.right];
-  const loop::Inst& left = kernel.insts[form.left];
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
-  const bool along_depth = left.index.coefs.back().is_one() && right.index.coefs.back().is_one();
-  if (along_depth) {
+  if (loop::RunsAlongDepth(kernel, form)) {
     tile.lanes = Lanes::kDepth;
-    tile.depth = kDepthBytes / static_cast<int64_t>(SizeOf(right.dtype));
+    size_t widest = 1;
+    for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
+    tile.depth = kDepthBytes / static_cast<int64_t>(widest);
     // As many sums as there are registers, less one row of factors and one more.
     tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, rows == 5 ? 5 : 4));
     if (!is_wide) tile.rows = std::min(tile.rows, 3U);
@@ -72,6 +71,13 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
 }
 
 }  // namespace
+
+bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const loop::Id left = loop::PlainLoad(kernel, contraction.left), right = loop::PlainLoad(kernel, contraction.right);
+  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone) return false;
+  const auto is_bf16 = [&](loop::Id id) { return kernel.insts[id].dtype == guards::DType::kBF16; };
+  return is_bf16(left) && is_bf16(right) && loop::RunsAlongDepth(kernel, contraction);
+}
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
   int64_t row_step = 1, column_step = 1;

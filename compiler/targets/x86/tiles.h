@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "compiler/loop/contraction.h"
 #include "compiler/loop/kernel.h"
 #include "compiler/loop/schedule.h"
 #include "compiler/targets/x86/vector_unit.h"
 
 namespace ingot::compiler::x86 {
+
+/// Whether products of bf16 are added up in pairs by one instruction, along k.
+bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);

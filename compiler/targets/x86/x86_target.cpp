@@ -27,8 +27,7 @@ constexpr int kLoweringVersion = 9;
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
   const auto has_pairs = [&](const loop::Block& block) {
     const auto form = loop::ContractionOf(kernel, block);
-    return form && kernel.insts[form->left].dtype == guards::DType::kBF16 &&
-           kernel.insts[form->right].dtype == guards::DType::kBF16;
+    return form && DotsPairs(kernel, *form, unit);
   };
   unit.dots_bf16 = unit.dots_bf16 && std::ranges::any_of(kernel.blocks, has_pairs);
   return unit;
