@@ -246,5 +246,44 @@ TEST(Contraction, DecodesItsOperands) {
   }
 }
 
+// Register tiles of different heights share a task: each ends within the room that the row buffers have.
+TEST(Contraction, TilesOfBothKindsShareATask) {
+  constexpr std::string_view kText = R"(kernel both symbols 3 {
+  param p0: in f32[s0*s2]
+  param p1: in f32[s1*s2]
+  param p2: in f32[s1*s2]
+  param p3: out f32[s0*s1]
+  buffer b0: f32[s1]
+  buffer b1: f32[s1]
+  rows [s0]
+  contract [s1, s2] into b0 {
+    %0 = load p0 [(s2)*i0 + k] : f32
+    %1 = load p1 [(s2)*j + k] : f32
+    %2 = reduce_dot %0, %1 : f32
+  }
+  contract [s1, s2] into b1 {
+    %3 = load p0 [(s2)*i0 + k] : f32
+    %4 = load p2 [j + (s1)*k] : f32
+    %5 = reduce_dot %3, %4 : f32
+  }
+  loop [s1] {
+    %6 = load b0 [j] : f32
+    %7 = load b1 [j] : f32
+    %8 = sub %6, %7 : f32
+    store p3 [(s1)*i0 + j] = %8
+  }
+}
+)";
+  const auto kernel = loop::Parse(kText);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  const TestKernel test(*kernel);
+  for (const int64_t rows : {1, 63, 64, 65, 66, 67, 131}) ExpectSameAsInterpreter(test, {rows, 100, 9}, 4, false, 1e-4);
+  for (int64_t rows = 1; rows < 80; ++rows) {
+    const Dim known[] = {Dim(rows), Dim(50), Dim(5)};
+    ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 4, false, 1e-4);
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compiler

@@ -372,6 +372,11 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
   Value* line = code_.CreateSub(row, first_row_);
   Value* at = code_.CreateAdd(code_.CreateMul(line, c.into_stride), code_.CreateSub(column, first_column_));
   at = code_.CreateAdd(at, code_.I64(ahead));
+  if (checks_accesses_) {
+    const TileBuffer tile = TileBufferOf(kernel_, schedule_, c.block.into, unit_);
+    Value* end = code_.CreateAdd(at, code_.I64(Builder::LanesOf(sums)));
+    LeaveWhere(code_.CreateICmpUGT(end, Evaluate(tile.columns * guards::Dim(tile.rows))));
+  }
   Value* address = code_.CreateGEP(code_.TypeOf(c.form.sum), c.into, {at});
   const llvm::Align align(guards::SizeOf(c.form.sum));
   if (c.tile.depth != 0) {

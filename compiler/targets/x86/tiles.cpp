@@ -86,7 +86,7 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     if (!block.is_contraction()) continue;
     const loop::ContractionSchedule tile = TileOf(kernel, block, unit);
     const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
-    row_step = std::max<int64_t>(row_step, tile.rows);
+    row_step = std::lcm(row_step, int64_t{tile.rows});
     const bool along_columns = tile.lanes == Lanes::kColumns;
     column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
     is_along_columns |= along_columns;
