@@ -90,7 +90,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   pipeline.dump_dir = options.dump_dir;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
-  TRY_ASSIGN(Fused fused, Fuse(work));
+  const auto takes_product = [&](DType dtype, const Dim& rows) { return target->TakesProduct(dtype, rows); };
+  TRY_ASSIGN(Fused fused, Fuse(work, nullptr, takes_product));
   TRY(Specialize(work, options.gears, *target, fused));
   TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
   artifact.seconds_passes = passes.Seconds();

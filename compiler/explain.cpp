@@ -20,10 +20,11 @@ Result<std::string> Explain(const Graph& graph, Stage stage, const CompileOption
   pipeline.disabled = options.disabled_passes;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
   if (stage == Stage::kOptimized) return Print(work);
-  std::map<NodeId, std::string> reasons;
-  TRY_ASSIGN(Fused fused, Fuse(work, &reasons));
-  if (stage == Stage::kDot) return ToDot(work, fused, reasons);
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
+  const auto takes_product = [&](DType dtype, const Dim& rows) { return target->TakesProduct(dtype, rows); };
+  std::map<NodeId, std::string> reasons;
+  TRY_ASSIGN(Fused fused, Fuse(work, &reasons, takes_product));
+  if (stage == Stage::kDot) return ToDot(work, fused, reasons);
   TRY(Specialize(work, options.gears, *target, fused));
   if (fused.kernels.empty()) return std::string("no kernels: every step calls an ATen operator\n");
   std::string text;

@@ -27,9 +27,9 @@ constexpr size_t kNone = ~size_t{0};
 /// Turns groups into launches and orders launches and the nodes that stay with ATen.
 class Scheduler {
  public:
-  explicit Scheduler(const Graph& graph)
+  Scheduler(const Graph& graph, const TakesProduct& takes_product)
       : graph_(graph),
-        lowered_(graph),
+        lowered_(graph, takes_product),
         producer_(graph.value_count(), kNone),
         step_of_node_(graph.node_capacity(), kNone),
         position_(graph.node_capacity(), 0),
@@ -285,8 +285,8 @@ class Scheduler {
 
 }  // namespace
 
-Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons) {
-  Scheduler scheduler(graph);
+Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons, const TakesProduct& takes_product) {
+  Scheduler scheduler(graph, takes_product);
   TRY_ASSIGN(Fused fused, scheduler.Run());
   if (reasons != nullptr) *reasons = scheduler.TakeReasons(fused);
   return fused;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,7 +46,10 @@ struct Fused {
 /// Groups nodes into kernels: pointwise, broadcast, cast, select, gather, cat/slice/pad and
 /// last-dimension reductions with their producers and consumers; views are index maps. Values
 /// written by a launch have the strides their Type says.
-/// `reasons` receives, for people, why each node that stays with ATen does.
-Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons = nullptr);
+/// `reasons` receives, for people, why each node that stays with ATen does. `takes_product` says which products of
+/// matrices, by element type and rows, become kernels; without it all that can.
+using TakesProduct = std::function<bool(DType dtype, const Dim& rows)>;
+Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons = nullptr,
+                   const TakesProduct& takes_product = {});
 
 }  // namespace ingot::compiler

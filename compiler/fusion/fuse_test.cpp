@@ -1213,6 +1213,21 @@ TEST(Contract, RowsThatShareTheRightOperandComeLast) {
   EXPECT_EQ(run.launches(), 1u) << run.KernelText();
 }
 
+TEST(Contract, LeavesProductsThatTheTargetDoesNotTake) {
+  const auto graph = Parse(R"(graph @f(%a: bf16[4, 5], %w: bf16[6, 5]) {
+  %0 = aten.linear(%a, %w, none) : bf16[4, 6]
+  return %0
+})");
+  ASSERT_TRUE(graph) << graph.error().ToText();
+  std::map<NodeId, std::string> reasons;
+  const auto left =
+      Fuse(*graph, &reasons, [](DType dtype, const Dim& rows) { return dtype != DType::kBF16 || rows == Dim(3); });
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->launches.size(), 0u);
+  EXPECT_EQ(reasons.begin()->second, "PyTorch's library multiplies these faster");
+  EXPECT_EQ(Fuse(*graph, nullptr, [](DType, const Dim& rows) { return rows == Dim(4); })->launches.size(), 1u);
+}
+
 // What a fold needs, and operands that no vector can read, stay as they are.
 TEST(Contract, LeavesWhatNoTileFits) {
   Program vectors(R"(graph @f(%a: f32[4, 5], %b: f32[5, 1]) {

@@ -557,8 +557,17 @@ class Grouper {
 
 }  // namespace
 
-Lowered::Lowered(const Graph& g) : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
-  for (NodeId id : g.order()) results[id] = LowerNode(pool, g.node(id), why[id]);
+Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
+    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
+  for (NodeId id : g.order()) {
+    results[id] = LowerNode(pool, g.node(id), why[id]);
+    if (results[id].empty() || !takes_product || !ContractRules().contains(g.node(id).op)) continue;
+    const Type& type = g.type(g.node(id).results[0]);
+    const Dim rows = type.rank() < 2 ? Dim(1) : type.sizes[type.rank() - 2];
+    if (takes_product(type.dtype, rows)) continue;
+    results[id].clear();
+    why[id] = "PyTorch's library multiplies these faster";
+  }
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
   decodes = Decoders(*this).Take();

@@ -6,6 +6,7 @@
 
 #include "compiler/fusion/alias.h"
 #include "compiler/fusion/coords.h"
+#include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower.h"
 
 namespace ingot::compiler::fusion {
@@ -32,7 +33,7 @@ struct Lowered {
   /// By node: it makes few bytes many by little arithmetic, as dequantising does. Products do it as they read.
   std::vector<bool> decodes;
 
-  explicit Lowered(const Graph& graph);
+  explicit Lowered(const Graph& graph, const TakesProduct& takes_product = {});
   /// The expression of a value; kNoExpr for inputs and results of ATen nodes.
   ExprId ExprOf(ValueId value) const {
     const Value& v = graph.value(value);

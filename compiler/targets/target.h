@@ -61,6 +61,8 @@ class Target {
   virtual Result<Buffer> Link(std::span<const Object> objects) const = 0;
   /// kUnsupported where this machine cannot run the target's code.
   virtual Result<std::unique_ptr<Runner>> Load() const = 0;
+  /// Whether code of this target multiplies matrices of these types at least about as fast as PyTorch's libraries do.
+  virtual bool TakesProduct(guards::DType dtype, const guards::Dim& rows) const = 0;
   /// The sizes of a kernel for which code of its own gains while they are short.
   virtual guards::Dims ShortExtents(const loop::Kernel& kernel) const = 0;
 };

@@ -127,6 +127,19 @@ TEST(Target, RefusesWhatNobodyKnows) {
   EXPECT_THAT(target.error().message(), HasSubstr("use x86-64-v3, x86-64-v4 or reference"));
 }
 
+// Where a library has hardware that no code here uses, products of many rows are its.
+TEST(Target, LeavesToLibrariesWhatTheyDoFaster) {
+  const auto plain = Target::Make({"x86-64-v4", {"avx512_bf16"}});
+  const auto tiles = Target::Make({"x86-64-v4", {"amx_bf16", "avx512_bf16"}});
+  ASSERT_TRUE(plain && tiles);
+  using guards::DType, guards::Dim;
+  EXPECT_TRUE((*plain)->TakesProduct(DType::kBF16, Dim(128)));
+  EXPECT_FALSE((*tiles)->TakesProduct(DType::kBF16, Dim(128)));
+  EXPECT_FALSE((*tiles)->TakesProduct(DType::kBF16, Dim::Symbol(0)));
+  EXPECT_TRUE((*tiles)->TakesProduct(DType::kBF16, Dim(1)));
+  EXPECT_TRUE((*tiles)->TakesProduct(DType::kF32, Dim(128)));
+}
+
 TEST(Target, RunsOnlyWhatItWasGiven) {
   const auto target = Target::Make({"reference", {}});
   ASSERT_TRUE(target);

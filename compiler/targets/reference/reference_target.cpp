@@ -86,6 +86,8 @@ class ReferenceTarget : public Target {
     return std::unique_ptr<Runner>(std::make_unique<Interpreter>());
   }
 
+  bool TakesProduct(guards::DType, const guards::Dim&) const override { return true; }
+
   guards::Dims ShortExtents(const loop::Kernel&) const override { return {}; }
 };
 
