@@ -125,25 +125,37 @@ def keys_and_gears(bench: Bench, seconds: float) -> None:
     print(tabulate(rows, headers=["model", "keys and gears", "value", "ratio"]), "\n", flush=True)
 
 
+def decode(bench: Bench, peers: bool) -> None:
+    rows = []
+    has_llama_cpp = all(importlib.util.find_spec(name) for name in ("llama_cpp", "gguf"))
+    for dtype, kind in (("float32", "f32"), ("bfloat16", "bf16")):
+        for batch in ("1", "4", "8"):
+            ways = ["eager", *(["inductor"] if peers else []), "ingot", "int8"]
+            found = {}
+            for way in ways:
+                bench.forget()
+                found[way] = bench.script("decode.py", dtype, batch, way)
+            if peers and has_llama_cpp and batch == "1":
+                found["llama.cpp"] = bench.script("decode.py", kind, batch, "llama.cpp")
+                found["llama.cpp q8_0"] = bench.script("decode.py", "q8_0", batch, "llama.cpp")
+            for way, run in found.items():
+                rows.append([f"{kind}, batch {batch}" if way == "eager" else "", way, f"{int(batch) / run['token_s']:.1f}",
+                             f"{run['weights'] / run['token_s'] / 1e9:.1f}", f"{found['ingot']['token_s'] / run['token_s']:.2f}"])
+    print(tabulate(rows, headers=["decode", "by", "tokens/s", "weights, GB/s", "of ingot's speed"]), "\n", flush=True)
+
+
+def program(name: str, *args: str) -> None:
+    done = subprocess.run([str(BIN / name), *args], capture_output=True, text=True)
+    print(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {name} failed")
+
+
 def daemon(bench: Bench) -> None:
     done = subprocess.run([str(BIN / "ingot-lookup-bench")], env=bench.env, capture_output=True, text=True)
     print(done.stdout + done.stderr)
     if done.returncode != 0:
         raise SystemExit("bench: the lookup benchmark failed")
-
-
-def guards() -> None:
-    done = subprocess.run([str(BIN / "ingot-guard-bench")], capture_output=True, text=True)
-    print(done.stdout + done.stderr)
-    if done.returncode != 0:
-        raise SystemExit("bench: the guard benchmark failed")
-
-
-def redis() -> None:
-    done = subprocess.run([str(BIN / "ingot-redis-bench")], capture_output=True, text=True)
-    print(done.stdout + done.stderr)
-    if done.returncode != 0:
-        raise SystemExit("bench: the Redis benchmark failed")
 
 
 def scale(quick: bool) -> None:
@@ -157,7 +169,7 @@ def scale(quick: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "keys", "daemon", "guards", "redis", "scale"],
+    parser.add_argument("--only", choices=["starts", "calls", "decode", "products", "arena", "keys", "daemon", "guards", "redis", "scale"],
                         help="scale, which runs only when it is named, fills a store of 4 GB below build/ and keeps it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
@@ -167,14 +179,20 @@ def main() -> None:
                 starts(bench, 1 if options.quick else 5, not options.quick)
             if options.only in (None, "calls"):
                 calls(bench, 2 if options.quick else 6, not options.quick)
+            if options.only in (None, "decode"):
+                decode(bench, not options.quick)
+            if options.only in (None, "products"):
+                program("ingot-contract-bench")
+            if options.only in (None, "arena"):
+                program("ingot-arena-bench")
             if options.only in (None, "keys"):
                 keys_and_gears(bench, 2 if options.quick else 6)
             if options.only in (None, "daemon"):
                 daemon(bench)
             if options.only in (None, "guards"):
-                guards()
+                program("ingot-guard-bench")
             if options.only in (None, "redis"):
-                redis()
+                program("ingot-redis-bench")
             if options.only == "scale":
                 scale(options.quick)
         finally:
