@@ -61,6 +61,8 @@ class Comparison {
   Id StoredValue(Id id) {
     const Inst& load = kernel_.insts[id];
     if (load.op != ScalarOp::kLoad || load.buffer < kernel_.params.size()) return id;
+    const auto fills = [&](const loop::Block& block) { return kernel_.params.size() + block.into == load.buffer; };
+    if (std::ranges::any_of(kernel_.blocks, [&](const auto& b) { return b.is_contraction() && fills(b); })) return id;
     Id result = id;
     for (const Inst& inst : kernel_.insts) {
       if (inst.op != ScalarOp::kStore || inst.buffer != load.buffer) continue;

@@ -56,13 +56,9 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   } else {
     tile.lanes = Lanes::kColumns;
     tile.columns = is_wide ? 4 : 2;
-    if (rows > 0 && rows < 4) {
-      tile.rows = static_cast<unsigned>(rows);
-      tile.depth = rows == 1 ? kStreams : 0;
-    } else {
-      tile.rows = is_wide ? 6 : 4;
-      tile.depth = 128;
-    }
+    const int64_t most = is_wide ? 6 : 4;
+    tile.rows = static_cast<unsigned>(rows == 0 ? most : std::min(rows, most));
+    tile.depth = rows == 1 ? kStreams : rows != 0 && rows < 4 ? 0 : 128;
   }
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
