@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-#define INGOT_KERNEL_ABI_VERSION 1
+/* 2: a range counts tasks, which may be tiles of rows and columns; 1: rows. */
+#define INGOT_KERNEL_ABI_VERSION 2
 
 /* What one call of a kernel sees. Everything is owned by the caller and constant during the call. */
 typedef struct IngotCallFrame {
@@ -16,7 +17,7 @@ typedef struct IngotCallFrame {
   void* const* buffers;
   /* Values of the kernel's symbols s0, s1, ... */
   const int64_t* symbols;
-  /* Half-open range of rows (flattened outer iteration space) this call computes. */
+  /* Half-open range of tasks this call computes: rows, or tiles of rows and columns (compiler/loop/schedule.h). */
   int64_t row_begin;
   int64_t row_end;
   /* 64-byte aligned memory of at least the kernel's scratch_bytes; contents undefined. */
@@ -31,7 +32,7 @@ enum {
   INGOT_KERNEL_ACCESS_OUT_OF_BOUNDS = 2,
 };
 
-/* Computes rows [row_begin, row_end). Reentrant: ranges of one kernel run on several threads. */
+/* Computes tasks [row_begin, row_end). Reentrant: ranges of one kernel run on several threads. */
 typedef int32_t (*IngotKernel)(const IngotCallFrame*);
 
 #ifdef __cplusplus

@@ -86,17 +86,22 @@ py::dict Provenance(const LoadedArtifact& artifact) {
   }
   out["special_kernels"] = specials;
   out["gains_by_gears"] = deciding != 0;
-  size_t kernel_steps = 0, aten_steps = 0, copies = 0;
+  size_t kernel_steps = 0, product_steps = 0, aten_steps = 0, copies = 0;
   // A program that only returns its inputs has no steps, and an empty vector may be absent.
   const auto* steps = manifest.steps();
   for (uint32_t i = 0; steps != nullptr && i < steps->size(); ++i) {
     const proto::PlanStep* step = steps->Get(i);
-    if (step->kind() == proto::StepKind::Kernel) ++kernel_steps;
+    if (step->kind() == proto::StepKind::Kernel) {
+      ++kernel_steps;
+      const auto* tiled = manifest.kernels()->Get(step->kernel())->tiled();
+      product_steps += tiled != nullptr && tiled->size() != 0;
+    }
     if (step->kind() == proto::StepKind::Aten) ++aten_steps;
     if (step->kind() == proto::StepKind::Copy) ++copies;
   }
   out["groups"] = manifest.groups();
   out["native_steps"] = kernel_steps;
+  out["product_steps"] = product_steps;
   out["aten_steps"] = aten_steps;
   out["copy_steps"] = copies;
   if (const proto::Provenance* p = manifest.provenance()) {

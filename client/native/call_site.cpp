@@ -115,8 +115,8 @@ PyObject* CallMiss(CallSite* self, const std::string& reason, PyObject* const* a
   return result;
 }
 
-/// Whether a run lasts long enough that giving up the GIL pays: operators of ATen may do anything, loops read as many
-/// elements as they are given (these take several microseconds).
+/// Whether a run lasts long enough that giving up the GIL pays: operators of ATen may do anything, products read
+/// weights of any size, loops as many elements as they are given (these take several microseconds).
 bool IsLong(const BoundVariant& variant, const at::Tensor* const* inputs, size_t count) {
   constexpr int64_t kElementsMin = 1 << 14;
   const auto is_large = [](const at::Tensor* input) { return input->numel() >= kElementsMin; };

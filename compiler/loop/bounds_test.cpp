@@ -54,6 +54,20 @@ TEST(Bounds, OfNumbersAreDecided) {
   EXPECT_EQ(read("(-1)*j + 6"), "unsupported: kernel k: load 0 of p0: may lie before 12 elements");
 }
 
+TEST(Bounds, OfContractionsReachAllOfTheirDepth) {
+  const auto read = [](const std::string& elements, const std::string& at) {
+    return BoundsOf(3, "  param p0: in f32[s0*s2]\n  param p1: in f32[" + elements +
+                           "]\n  param p2: out f32[s0*s1]\n  buffer b0: f32[s1]\n  rows [s0]\n"
+                           "  contract [s1, s2] into b0 {\n    %0 = load p0 [(s2)*i0 + k] : f32\n    %1 = load p1 [" +
+                           at + "] : f32\n    %2 = reduce_dot %0, %1 : f32\n  }\n  loop [s1] {\n" +
+                           "    %3 = load b0 [j] : f32\n    store p2 [(s1)*i0 + j] = %3\n  }\n");
+  };
+  EXPECT_EQ(read("s1*s2", "(s2)*j + k"), "");
+  EXPECT_EQ(read("s1*s2", "j + (s1)*k"), "");
+  EXPECT_EQ(read("s1*s2", "(s2)*j + k + 1"), "unsupported: kernel k: load 1 of p1: may lie behind s1*s2 elements");
+  EXPECT_EQ(read("s2", "j + k"), "-s1 + 1 >= 0");
+}
+
 TEST(Bounds, OfSlicesLeaveWhatTheSizesDecide) {
   const auto slice = [](const std::string& first, const std::string& length, const std::string& total) {
     return BoundsOf(2, "  param p0: in f32[4*s0]\n  param p1: out f32[" + total + "]\n  rows [4]\n  loop [" + length +

@@ -129,5 +129,52 @@ TEST(LoopVerify, RefusesBrokenRules) {
   }
 }
 
+std::string OneContraction(std::string_view body, std::string_view head = "contract [4, 2] into b0") {
+  return "kernel k symbols 0 {\n  param p0: in f32[8]\n  param p1: out f32[4]\n  buffer b0: f32[4]\n  rows []\n  " +
+         std::string(head) + " {\n" + std::string(body) + "  }\n}\n";
+}
+
+constexpr std::string_view kDot =
+    "    %0 = load p0 [2*j + k] : f32\n    %1 = load p0 [k] : f32\n    %2 = reduce_dot %0, %1 : f32\n";
+
+TEST(LoopText, ContractionsPrintAsTheyParse) {
+  const std::string text = OneContraction(kDot);
+  const auto kernel = Parse(text);
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  EXPECT_EQ(Print(*kernel), text);
+  for (size_t size = 0; size + 2 < text.size(); ++size) ASSERT_FALSE(Parse(text.substr(0, size))) << size;
+  std::string flipped = text;
+  for (size_t i = 0; i < 8 * flipped.size(); ++i) {
+    flipped[i / 8] ^= static_cast<char>(1 << (i % 8));
+    if (const auto other = Parse(flipped)) {
+      EXPECT_TRUE(Verify(*other));
+      EXPECT_TRUE(Parse(Print(*other)));
+    }
+    flipped[i / 8] ^= static_cast<char>(1 << (i % 8));
+  }
+}
+
+TEST(LoopVerify, RefusesBrokenContractions) {
+  const std::pair<std::string, std::string> cases[] = {
+      {OneContraction(""), "a contraction of nothing"},
+      {OneContraction("%0 = load p0 [k] : f32\n"), "ends with reduce_dot"},
+      {OneContraction(std::string(kDot) + "%3 = neg %1 : f32\n"), "ends with reduce_dot"},
+      {OneContraction("%0 = load p0 [k] : f32\nstore p1 [j] = %0\n%2 = reduce_dot %0, %0 : f32\n"), "a store"},
+      {OneContraction("%0 = load p0 [k] : f32\n%1 = reduce_sum %0 : f32\n%2 = reduce_dot %0, %0 : f32\n"),
+       "folds by its last instruction"},
+      {OneContraction(kDot, "contract [3, 2] into b0"), "its extent and type"},
+      {OneContraction(kDot, "contract [4, 2] into b1"), "declared above"},
+      {OneContraction(kDot, "loop [4]"), "expected i<number>"},
+      {OneContraction("%0 = load p0 [j] : f32\n%1 = reduce_dot %0, %0 : f32\n", "loop [4]"), "outside a contraction"},
+      {OneContraction(std::string(kDot) + "  }\n  loop [4] {\n%3 = neg %0 : f32\n"), "part of a contraction"},
+      {OneContraction(std::string(kDot) + "  }\n  loop [4] {\n%3 = neg %2 : f32\n"), "part of a contraction"},
+  };
+  for (const auto& [text, rule] : cases) {
+    const auto kernel = Parse(text);
+    ASSERT_FALSE(kernel) << text;
+    EXPECT_NE(kernel.error().message().find(rule), std::string::npos) << text << kernel.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compiler::loop

@@ -41,6 +41,8 @@ def test_layers_at_many_numbers_of_rows(ingot, dtype):
         assert ingot.stats()["native_calls"] == before + 1, step.report()
     assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
     assert "contract 0: lanes k" in step.as_text("schedule")
+    # Two products, as SiLU-mul is one: enough for the GIL to be given up, however small the inputs are.
+    assert {v["product_steps"] for v in step.variants} == {2}
 
 
 def attention(q, k, v, mask):

@@ -183,7 +183,7 @@ class Variant:
                 "weights": self._weights, "untracked": self.signature.get("untracked", []),
                 "makes_inference": self.signature.get("makes_inference", False), "proven": self.proven_here(),
                 "range": self.range if self._gears is None else "",
-                "guards": guards, "heavy": provenance["aten_steps"] > 0, "verifiable": self._is_verifiable()}
+                "guards": guards, "heavy": provenance["aten_steps"] + provenance["product_steps"] > 0, "verifiable": self._is_verifiable()}
 
 
 def _weight(path: paths.Path, roots: paths.Roots) -> torch.Tensor:
