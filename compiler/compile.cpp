@@ -109,7 +109,6 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
 
   TRY_ASSIGN(proto::ManifestT plan, BuildPlan(work, fused, objects));
   plan.conditions = conditions.ToText();
-  plan.abi = INGOT_KERNEL_ABI_VERSION;
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);

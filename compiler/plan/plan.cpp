@@ -12,6 +12,7 @@
 #include "compiler/plan/plan_args.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/views.h"
+#include "kernels/abi.h"
 #include "kernels/arena_offsets.h"
 
 namespace ingot::compiler {
@@ -28,6 +29,7 @@ class Planner {
 
   Result<proto::ManifestT> Plan() {
     plan_.name = graph_.name;
+    plan_.abi = INGOT_KERNEL_ABI_VERSION;
     bound_.assign(graph_.value_count(), kUnbound);
     schedule_ = MakeSchedule(graph_, fused_);
     for (const ValueId id : graph_.outputs) {
