@@ -113,7 +113,9 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   plan.provenance->target = options.target.level;
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
   const bool runs_here = options.prove && !objects.empty() && HasFeatures(objects);
-  if (Result<std::unique_ptr<Runner>> runner = target->Load(); runs_here && runner) {
+  // Loading takes time that nobody has who asks for no proof.
+  const auto load = [&] { return runs_here ? target->Load() : Result<std::unique_ptr<Runner>>(nullptr); };
+  if (Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
     const Stopwatch proof;
     TRY_ASSIGN(const ProofReport report,
                ProveKernels(**runner, fused.kernels, objects,

@@ -221,6 +221,18 @@ class Emitter {
     for (const auto& [var, coef] : a.vars) add(var == kDepth ? index.coefs.back() : index.coefs[position_[var]], coef);
     for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, scaled(coef)});
   }
+  /// Where the element at coordinates `at` of a value lies in the memory of its root.
+  void AddPlace(Index& index, const Alias& alias, CoordsId at) const {
+    index.offset = index.offset + alias.offset;
+    const Coords& coords = group_.domain.at(at);
+    for (size_t k = 0; k < coords.size(); ++k) AddAffine(index, coords[k], alias.strides[k]);
+  }
+  static Inst ConstantOf(const Expr& e) {
+    Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
+    inst.imm_f = e.imm_f;
+    inst.imm_i = e.imm_i;
+    return inst;
+  }
   bool IsRowIndex(const Index& index) const {
     for (size_t p = draft_.row_vars; p < index.coefs.size(); ++p) {
       if (!index.coefs[p].is_zero()) return false;
@@ -338,12 +350,7 @@ class Emitter {
   Id FactorOf(ExprId id, CoordsId at, loop::Block& block) {
     const Expr& e = pool_[id];
     switch (e.kind) {
-      case ExprKind::kConst: {
-        Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
-        inst.imm_f = e.imm_f;
-        inst.imm_i = e.imm_i;
-        return AddTo(block, std::move(inst));
-      }
+      case ExprKind::kConst: return AddTo(block, ConstantOf(e));
       case ExprKind::kMap: {
         std::vector<Id> args;
         for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) args.push_back(Factor(e, k, at, block));
@@ -366,10 +373,8 @@ class Emitter {
     const Alias& alias = lowered_.aliases[value];
     const DType dtype = graph_.type(value).dtype;
     Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
-    load.index.offset = alias.offset;
     load.index.coefs.resize(draft_.extents.size() + 1);
-    const Coords& coords = group_.domain.at(at);
-    for (size_t k = 0; k < coords.size(); ++k) AddAffine(load.index, coords[k], alias.strides[k]);
+    AddPlace(load.index, alias, at);
     load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
     const Id raw = AddTo(block, std::move(load));
     return dtype == ComputeType(dtype)
@@ -401,14 +406,12 @@ class Emitter {
     const DType dtype = graph_.type(value).dtype;
     Inst inst{.op = ScalarOp::kLoad, .dtype = dtype};
     inst.index = NewIndex();
-    inst.index.offset = alias.offset;
-    const Coords& coords = group_.domain.at(at);
-    for (size_t k = 0; k < coords.size(); ++k) AddAffine(inst.index, coords[k], alias.strides[k]);
+    AddPlace(inst.index, alias, at);
     inst.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
     if (draft_.kernel.params[inst.buffer].mode != loop::ParamMode::kIn) {
       return Fail("the group reads memory it writes");
     }
-    inst.predicate = IsRowIndex(inst.index) ? WhereNotEmpty(value, coords, predicate) : predicate;
+    inst.predicate = IsRowIndex(inst.index) ? WhereNotEmpty(value, group_.domain.at(at), predicate) : predicate;
     const Id raw = Append(std::move(inst));
     if (raw == kNone || ComputeType(dtype) == dtype) return raw;
     return AppendOp(ScalarOp::kCast, ComputeType(dtype), {raw});
@@ -448,12 +451,7 @@ class Emitter {
         const ExprId inner = Inlined(e.value, at);
         return inner == kNoExpr ? Load(e.value, at, predicate) : Emit(inner, at, predicate);
       }
-      case ExprKind::kConst: {
-        Inst inst{.op = ScalarOp::kConst, .dtype = e.dtype};
-        inst.imm_f = e.imm_f;
-        inst.imm_i = e.imm_i;
-        return Append(std::move(inst));
-      }
+      case ExprKind::kConst: return Append(ConstantOf(e));
       case ExprKind::kSize: return AppendSize(e.size);
       case ExprKind::kIota: return AppendIndex(ApplyMap(e.map, group_.domain.at(at))[0]);
       case ExprKind::kMap: {

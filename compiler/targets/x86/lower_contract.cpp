@@ -48,10 +48,7 @@ Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
 Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done) {
   llvm::Type* i64 = code_.getInt64Ty();
   Value* rows = kernel_.rows.empty() ? code_.I64(1) : Evaluate(kernel_.rows.back());
-  Value* columns = nullptr;
-  for (const loop::Block& block : kernel_.blocks) {
-    if (columns == nullptr && block.is_loop) columns = Evaluate(block.extent);
-  }
+  Value* columns = Evaluate(loop::ColumnsOf(kernel_));
   Value* row_tiles = CeilDiv(rows, schedule_.row_tile);
   const bool tiles_columns = schedule_.column_tile != 0;
   Value* column_tiles = tiles_columns ? CeilDiv(columns, schedule_.column_tile) : code_.I64(1);
