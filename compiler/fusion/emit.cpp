@@ -579,9 +579,7 @@ class Emitter {
       const Type& type = graph_.type(store.value);
       Id value = Emit(root, store.at, kNone);
       if (value == kNone) return;
-      if (ComputeType(type.dtype) != type.dtype) {
-        value = AppendOp(ScalarOp::kCast, type.dtype, {value});
-      }
+      if (ComputeType(type.dtype) != type.dtype) value = Narrow(value, type.dtype);
       Inst inst{.op = ScalarOp::kStore, .dtype = type.dtype, .args = {value}};
       inst.index = NewIndex();
       const Coords& coords = group_.domain.at(store.at);
@@ -593,6 +591,13 @@ class Emitter {
       }
       AppendStore(std::move(inst), row);
     }
+  }
+
+  /// The value as it lies in memory: what was widened from that type goes back as it was.
+  Id Narrow(Id value, DType dtype) {
+    const Inst& inst = draft_.kernel.insts[value];
+    const bool was_narrow = inst.op == ScalarOp::kCast && draft_.kernel.insts[inst.args[0]].dtype == dtype;
+    return was_narrow ? inst.args[0] : AppendOp(ScalarOp::kCast, dtype, {value});
   }
 
   /// A value that is the same for all j is still stored once for each j of a full result.

@@ -90,7 +90,10 @@ class Finisher {
       Merge(k - 1);
       --draft_.row_vars;
     }
-    if (!draft_.has_reduced && InnerVars() == 1 && draft_.kernel.row_buffers.empty()) ShapeInner();
+    if (!draft_.has_reduced && InnerVars() == 1 && draft_.kernel.row_buffers.empty()) {
+      ShapeInner();
+      OrderRows();
+    }
     SetLoops();
     AddSharedRow();
     DropUnused();
@@ -148,6 +151,31 @@ class Finisher {
     draft_.extents.back() = Dim(best);
     draft_.extents.insert(draft_.extents.end() - 1, Dim(extent / best));
     ++draft_.row_vars;
+  }
+
+  /// Where an access strides along j, the rows that lie side by side in its memory come last: tasks are tiles of those.
+  void OrderRows() {
+    const size_t last = draft_.row_vars - 1;
+    for (const Inst& inst : draft_.kernel.insts) {
+      if (draft_.row_vars < 2 || inst.index.coefs.empty() || !inst.index.gathered.empty()) continue;
+      const Dims& coefs = inst.index.coefs;
+      if (coefs.back().is_zero() || coefs.back().is_one() || coefs[last].is_one()) continue;
+      const auto rows = coefs.begin() + static_cast<ptrdiff_t>(draft_.row_vars);
+      const auto found = std::find_if(coefs.begin(), rows, [](const Dim& coef) { return coef.is_one(); });
+      if (found == rows) continue;
+      MoveLast(static_cast<size_t>(found - coefs.begin()));
+      return;
+    }
+  }
+  void MoveLast(size_t row) {
+    const auto move = [&](Dims& dims) {
+      const auto at = dims.begin() + static_cast<ptrdiff_t>(row);
+      std::rotate(at, at + 1, dims.begin() + static_cast<ptrdiff_t>(draft_.row_vars));
+    };
+    move(draft_.extents);
+    for (Inst& inst : draft_.kernel.insts) {
+      if (!inst.index.coefs.empty()) move(inst.index.coefs);
+    }
   }
 
   void SetLoops() {

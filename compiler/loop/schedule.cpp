@@ -2,6 +2,7 @@
 #include "compiler/loop/schedule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ std::string Print(const Schedule& schedule) {
                     one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
                     all_or(one.depth)));
   }
+  if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
   for (size_t i = 0; i < schedule.loops.size(); ++i) {
     const LoopSchedule& one = schedule.loops[i];
@@ -44,6 +46,12 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
   if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
   if (schedule.column_tile != 0 && !MayTileColumns(kernel)) return refuse("columns belong together");
+  if (!schedule.transposed.empty() && (contractions != 0 || schedule.column_tile == 0)) {
+    return refuse("squares of whole rows");
+  }
+  for (const Id access : schedule.transposed) {
+    if (!MayTranspose(kernel, access)) return refuse("neighbouring rows lie apart in memory");
+  }
   for (const ContractionSchedule& one : schedule.contractions) {
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
   }
@@ -68,6 +76,17 @@ bool MayTileColumns(const Kernel& kernel) {
     if (block.is_contraction() && std::ranges::any_of(block.insts, reads_row_buffer)) return false;
   }
   return extent != nullptr;
+}
+
+bool MayTranspose(const Kernel& kernel, Id access) {
+  if (access >= kernel.insts.size() || kernel.rows.empty()) return false;
+  const Inst& inst = kernel.insts[access];
+  if (inst.op != ScalarOp::kLoad && inst.op != ScalarOp::kStore) return false;
+  if (inst.buffer >= kernel.params.size() || inst.predicate != kNone || !inst.index.gathered.empty()) return false;
+  const ParamMode mode = inst.op == ScalarOp::kLoad ? ParamMode::kIn : ParamMode::kOut;
+  if (kernel.params[inst.buffer].mode != mode) return false;
+  const Dim& j = inst.index.coefs[kernel.rows.size()];
+  return inst.index.coefs[kernel.rows.size() - 1].is_one() && !j.is_zero() && !j.is_one();
 }
 
 Dim ColumnsOf(const Kernel& kernel) {

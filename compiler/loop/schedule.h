@@ -40,9 +40,10 @@ struct Schedule {
   int64_t row_tile = 1;             ///< neighbouring points of the last row dim that one task computes
   int64_t column_tile = 0;          ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
+  std::vector<Id> transposed;       ///< accesses that MayTranspose; a task moves their elements by squares
 
   /// Whether tasks are tiles of rows and columns, as in kernels with contractions; otherwise they are rows.
-  bool is_tiled() const { return !contractions.empty(); }
+  bool is_tiled() const { return !contractions.empty() || !transposed.empty(); }
   bool operator==(const Schedule&) const = default;
 };
 
@@ -55,6 +56,10 @@ Status Check(const Kernel& kernel, const Schedule& schedule);
 /// Whether the columns of a kernel may be computed by different tasks: nothing is folded over j, and all
 /// loops count the same columns.
 bool MayTileColumns(const Kernel& kernel);
+
+/// Whether what a load or store names lies side by side along the last row dim and apart along j, so that it can be
+/// moved by squares of rows and columns: a plain access of a parameter that the kernel reads or writes alone.
+bool MayTranspose(const Kernel& kernel, Id access);
 
 /// The extent of the kernel's first loop: its columns.
 Dim ColumnsOf(const Kernel& kernel);

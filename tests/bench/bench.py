@@ -144,6 +144,16 @@ def decode(bench: Bench, peers: bool) -> None:
     print(tabulate(rows, headers=["decode", "by", "tokens/s", "weights, GB/s", "of ingot's speed"]), "\n", flush=True)
 
 
+def memory(bench: Bench, seconds: float, peers: bool) -> None:
+    ways = ["memory", "ingot", "eager", *(["inductor"] if peers else [])]
+    rows = []
+    for title, run in bench.script("memory.py", str(seconds), *ways).items():
+        ratios = [f"{run[way]['median_s'] / run['ingot']['median_s']:.2f}" for way in ways if way != "ingot"]
+        rows.append([title, ms(run["ingot"]["median_s"]), f"{run['ingot']['gb_s']:.1f}", *ratios])
+    headers = ["kernel", "ingot, ms", "GB/s", *(f"{way} / ingot" for way in ways if way != "ingot")]
+    print(tabulate(rows, headers=headers), "\n", flush=True)
+
+
 def program(name: str, *args: str) -> None:
     done = subprocess.run([str(BIN / name), *args], capture_output=True, text=True)
     print(done.stdout + done.stderr)
@@ -169,7 +179,7 @@ def scale(quick: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no peers")
-    parser.add_argument("--only", choices=["starts", "calls", "decode", "products", "arena", "keys", "daemon", "guards", "redis", "scale"],
+    parser.add_argument("--only", choices=["starts", "calls", "decode", "memory", "products", "arena", "keys", "daemon", "guards", "redis", "scale"],
                         help="scale, which runs only when it is named, fills a store of 4 GB below build/ and keeps it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
@@ -181,6 +191,8 @@ def main() -> None:
                 calls(bench, 2 if options.quick else 6, not options.quick)
             if options.only in (None, "decode"):
                 decode(bench, not options.quick)
+            if options.only in (None, "memory"):
+                memory(bench, 0.2 if options.quick else 0.5, not options.quick)
             if options.only in (None, "products"):
                 program("ingot-contract-bench")
             if options.only in (None, "arena"):

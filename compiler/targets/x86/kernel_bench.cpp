@@ -50,6 +50,26 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
+    {"transpose", R"(kernel transpose symbols 0 {
+  param p0: in f32[2097152]
+  param p1: out f32[2097152]
+  rows [4096]
+  loop [512] {
+    %0 = load p0 [i0 + 4096*j] : f32
+    store p1 [512*i0 + j] = %0
+  }
+}
+)"},
+    {"transpose_bf16", R"(kernel transpose symbols 0 {
+  param p0: in bf16[2097152]
+  param p1: out bf16[2097152]
+  rows [4096]
+  loop [512] {
+    %0 = load p0 [i0 + 4096*j] : bf16
+    store p1 [512*i0 + j] = %0
+  }
+}
+)"},
     {"silu_mul", R"(kernel silu_mul symbols 0 {
   param p0: in f32[2097152]
   param p1: in f32[2097152]
@@ -230,7 +250,7 @@ constexpr Case kCases[] = {
 )"},
 };
 
-/// Least seconds of the whole kernel with its rows split between `threads` threads.
+/// Least seconds of the whole kernel with its tasks split between `threads` threads.
 double TimeThreads(const IngotKernel entry, const IngotCallFrame& frame, int threads, int rounds) {
   std::barrier gate(threads);
   double best = 1e9;
@@ -290,8 +310,7 @@ Status Run(const Case& c, const TargetSpec& target) {
   }
   std::vector<uint8_t> scratch(kScratchMax + 64);
   void* aligned = scratch.data() + (-reinterpret_cast<uintptr_t>(scratch.data()) & 63);
-  const int64_t rows = guards::Product(kernel.rows).Eval({});
-  const IngotCallFrame frame = {pointers.data(), nullptr, 0, rows, aligned};
+  const IngotCallFrame frame = {pointers.data(), nullptr, 0, object.launch.Tasks({}), aligned};
   const double run = Time(31, [&] { entry(&frame); });
   const double best = TimeBest(31, [&] { entry(&frame); });
   const double two = TimeThreads(entry, frame, 2, 101);

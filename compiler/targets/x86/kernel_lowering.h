@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <span>
@@ -113,6 +114,7 @@ class KernelLowering {
   Value* CeilDiv(Value* value, int64_t by);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
+  Status LowerBlocksOfTask();
   Status LowerRowsOfTask(std::span<const loop::Block> blocks, std::span<const loop::Block> later);
   Value* ScalarSlot(loop::Id id, Value* row);
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
@@ -130,6 +132,17 @@ class KernelLowering {
   std::vector<std::vector<Value*>> LinesOfRows(const Contract& c, Value* row);
   std::vector<std::vector<Value*>> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+
+  // lower_squares.cpp: accesses whose neighbours in memory are rows.
+  bool IsSquared(loop::Id id) const {
+    return std::ranges::find(schedule_.transposed, id) != schedule_.transposed.end();
+  }
+  Status MoveSquares(loop::Id id, loop::Id into = loop::kNone);
+  void MoveSquare(loop::Id id, loop::Id into, Value* row, Value* column);
+  loop::Id PlainStoreOf(loop::Id load) const;
+  Value* SquareElement(loop::Id id, Value* row, Value* column);
+  Value* ArrayElement(loop::Id id, Value* row, Value* column);
+  std::vector<Value*> Transpose(std::vector<Value*> vectors, size_t bytes);
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
@@ -175,6 +188,7 @@ class KernelLowering {
   Value* end_column_ = nullptr;       ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
   std::map<loop::Id, Value*> scalar_slots_;
+  std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
   // Of the loop being lowered.

@@ -91,6 +91,22 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
 }
 
 Status KernelLowering::LowerTask() {
+  if (!schedule_.transposed.empty()) {
+    const Id load = schedule_.transposed[0], into = PlainStoreOf(load);
+    if (into != loop::kNone) return MoveSquares(load, into);
+  }
+  const auto move = [&](loop::ScalarOp op) -> Status {
+    for (const Id access : schedule_.transposed) {
+      if (At(access).op == op) TRY(MoveSquares(access));
+    }
+    return {};
+  };
+  TRY(move(loop::ScalarOp::kLoad));
+  TRY(LowerBlocksOfTask());
+  return move(loop::ScalarOp::kStore);
+}
+
+Status KernelLowering::LowerBlocksOfTask() {
   size_t contraction = 0;
   for (size_t b = 0; b < kernel_.blocks.size();) {
     if (kernel_.blocks[b].is_contraction()) {

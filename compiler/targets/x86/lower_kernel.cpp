@@ -105,6 +105,11 @@ Status KernelLowering::Run() {
     bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
+  for (const Id access : schedule_.transposed) {
+    squares_[access] = scratch;
+    const int64_t bytes = SquareBytes(kernel_, schedule_, access);
+    scratch = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), scratch, static_cast<uint64_t>(bytes));
+  }
   const auto stage = [&](llvm::Type* element) {
     constexpr uint64_t kLanesMax = 64;
     llvm::AllocaInst* slot = prologue_.CreateAlloca(llvm::ArrayType::get(element, kLanesMax));

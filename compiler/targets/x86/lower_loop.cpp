@@ -37,7 +37,9 @@ Status KernelLowering::PrepareLoop(const loop::Block& block) {
     for (const Id arg : inst.args) splat(arg);
     splat(inst.predicate);
     if (inst.op == ScalarOp::kIndex) bases_[id] = InvariantIndex(inst.index);
-    if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
+    if (IsSquared(id)) {
+      bases_[id] = SquareElement(id, row_vars_.back(), code_.I64(0));
+    } else if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore) {
       bases_[id] = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), Buffer(inst.buffer), {InvariantIndex(inst.index)});
     }
   }

@@ -14,6 +14,7 @@ using loop::Inst;
 
 KernelLowering::Pattern KernelLowering::PatternOf(const Inst& inst) const {
   if (column_ != nullptr && IsRowBuffer(inst)) return Pattern::kContiguous;
+  if (IsSquared(static_cast<Id>(&inst - kernel_.insts.data()))) return Pattern::kContiguous;
   for (const loop::Index::Gathered& g : inst.index.gathered) {
     if (varying_[g.value]) return Pattern::kScattered;
   }
@@ -33,7 +34,7 @@ Value* KernelLowering::ContiguousPointer(Id id, unsigned copy, Value* mask) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
   Value* at = code_.CreateGEP(memory, bases_[id], {j_});
   if (copy != 0) at = code_.CreateConstGEP1_64(memory, at, uint64_t{copy} * lanes_);
-  return CheckedVector(At(id), at, mask);
+  return IsSquared(id) ? at : CheckedVector(At(id), at, mask);
 }
 
 /// Element numbers relative to the base, as a vector; null where they are affine in the lane.
@@ -51,13 +52,14 @@ Value* KernelLowering::LanePointer(Id id, unsigned copy, Value* lane, Value* ind
   Value* index = nullptr;
   if (indices == nullptr) {
     Value* j = code_.CreateAdd(j_, code_.CreateAdd(lane, code_.I64(int64_t{copy} * lanes_)));
-    index = code_.CreateMul(j, Evaluate(LaneCoef(inst.index)));
+    index = IsSquared(id) ? j : code_.CreateMul(j, Evaluate(LaneCoef(inst.index)));
   } else if (indices->getType()->isVectorTy()) {
     index = code_.CreateExtractElement(indices, lane);
   } else {
     index = code_.CreateLoad(i64, code_.CreateGEP(i64, indices, {lane}));
   }
-  return Checked(inst, code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index}));
+  Value* at = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), bases_[id], {index});
+  return IsSquared(id) ? at : Checked(inst, at);
 }
 
 namespace {

@@ -14,7 +14,11 @@ loop::Schedule ScheduleOf(const loop::Kernel& kernel, const VectorUnit& unit) {
   for (const loop::Block& block : kernel.blocks) {
     if (block.is_loop && !block.is_contraction()) schedule.loops.push_back(WidthsOf(kernel, block, unit));
   }
-  if (std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) AddTiles(kernel, unit, schedule);
+  if (std::ranges::any_of(kernel.blocks, &loop::Block::is_contraction)) {
+    AddTiles(kernel, unit, schedule);
+  } else {
+    AddSquares(kernel, unit, schedule);
+  }
   return schedule;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "compiler/targets/x86/squares.h"
 #include "compiler/targets/x86/tiles.h"
 #include "compiler/targets/x86/widths.h"
 

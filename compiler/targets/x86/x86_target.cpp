@@ -21,7 +21,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 9;
+constexpr int kLoweringVersion = 10;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
@@ -60,6 +60,9 @@ class X86Target : public Target {
       // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
       const Dim room = bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63);
       object.launch.scratch_bytes = object.launch.scratch_bytes + room;
+    }
+    for (const loop::Id access : schedule.transposed) {
+      object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
     }
     if (UsedOf(kernel, unit_).dots_bf16) object.features.emplace_back("avx512_bf16");
     return object;
