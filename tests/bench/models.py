@@ -52,6 +52,38 @@ def t5_encoder(batch: int = 1, tokens: int = 128):
     return First(T5EncoderModel(T5Config()).eval(), return_dict=False), (torch.randint(0, 32000, (batch, tokens)),)
 
 
+def vit(batch: int = 1):
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(0)
+    return First(ViTModel(ViTConfig(num_hidden_layers=6)).eval(), return_dict=False), (torch.randn(batch, 3, 224, 224),)
+
+
+class Residual(torch.nn.Module):
+    """Two convolutions of 3x3 and what goes around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = torch.nn.Sequential(torch.nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), torch.nn.BatchNorm2d(outputs), torch.nn.ReLU())
+        self.second = torch.nn.Sequential(torch.nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), torch.nn.BatchNorm2d(outputs))
+        self.around = torch.nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.around = torch.nn.Sequential(torch.nn.Conv2d(inputs, outputs, 1, stride, bias=False), torch.nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        return torch.relu(self.second(self.first(x)) + self.around(x))
+
+
+def resnet(batch: int = 1):
+    """ResNet-18."""
+    torch.manual_seed(0)
+    stem = [torch.nn.Conv2d(3, 64, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(64), torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1)]
+    widths = [64, 64, 128, 256, 512]
+    body = [Residual(widths[n] if first else widths[n + 1], widths[n + 1], 2 if first and n > 0 else 1) for n in range(4) for first in (True, False)]
+    head = [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(512, 1000)]
+    return torch.nn.Sequential(*stem, *body, *head).eval(), (torch.randn(batch, 3, 224, 224),)
+
+
 class Tiny(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -81,6 +113,11 @@ class RmsNorm(torch.nn.Module):
         return self.weight * (x * torch.rsqrt(variance + 1e-6))
 
 
+def _bf16(made):
+    model, args = made
+    return model.to(torch.bfloat16), args
+
+
 def _wide(module: torch.nn.Module, inputs: int, dtype: torch.dtype = torch.float32):
     torch.manual_seed(0)
     return module.eval().to(dtype), tuple(torch.randn(512, 4096, dtype=dtype) for _ in range(inputs))
@@ -91,6 +128,11 @@ MODELS = {
     "llama": llama,
     "gpt2": gpt2,
     "t5 encoder": t5_encoder,
+    "vit": vit,
+    "resnet": resnet,
+    "llama 512": lambda: llama(tokens=512),
+    "llama bf16": lambda: _bf16(llama()),
+    "llama 512 bf16": lambda: _bf16(llama(tokens=512)),
     "tiny": lambda: (Tiny().eval(), (torch.randn(4, 16), torch.randn(4, 16))),
     "swiglu": lambda: _wide(Swiglu(), 2),
     "swiglu bf16": lambda: _wide(Swiglu(), 2, torch.bfloat16),
