@@ -21,6 +21,10 @@ std::string Print(const Schedule& schedule) {
     add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i,
                     one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
                     all_or(one.depth)));
+    const ContractionSchedule::Turned& turned = one.turned;
+    if (turned.from == 0) continue;
+    text += fmt::format(", from {} rows turned over with registers {}x{}, depth {}", turned.from, turned.rows,
+                        turned.columns, all_or(turned.depth));
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
@@ -54,6 +58,7 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   }
   for (const ContractionSchedule& one : schedule.contractions) {
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
+    if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");
   }
   for (const LoopSchedule& one : schedule.loops) {
     if (one.lanes == 0 || one.unroll == 0) return refuse("vectors of nothing");

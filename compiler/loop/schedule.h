@@ -30,6 +30,16 @@ struct ContractionSchedule {
   unsigned rows = 1;      ///< of the result, kept in registers together
   unsigned columns = 1;   ///< the same, in elements (kDepth) or in vectors (kColumns)
   int64_t depth = 0;      ///< steps of k before the next columns have their turn; 0 = all
+
+  /// The way of tasks with many rows: columns of the right operand, which lie along k, are decoded and turned over,
+  /// those of a register tile at a time, and vectors run along j.
+  struct Turned {
+    int64_t from = 0;  ///< rows of a task that goes this way, at least; 0 = none does
+    unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
+    int64_t depth = 0;               ///< steps of k that are turned over at a time; 0 = all
+    bool operator==(const Turned&) const = default;
+  };
+  Turned turned;
   bool operator==(const ContractionSchedule&) const = default;
 };
 

@@ -61,7 +61,8 @@ TEST_P(Contractions, AgreeWithTheInterpreterAtSizesKnownBefore) {
   const auto kernel = loop::Parse(TextOf(GetParam()));
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   constexpr int64_t kSizes[][4] = {{1, 1, 64, 128}, {1, 1, 37, 2052}, {1, 2, 24, 48},  {2, 3, 40, 33},
-                                   {1, 4, 16, 64},  {1, 8, 96, 20},   {1, 66, 97, 64}, {1, 70, 4, 2500}};
+                                   {1, 4, 16, 64},  {1, 8, 96, 20},   {1, 66, 97, 64}, {1, 70, 4, 2500},
+                                   {1, 33, 70, 40}, {2, 17, 130, 30}, {1, 65, 3, 7}};
   for (const auto& [b, m, n, k] : kSizes) {
     const Dim sizes[] = {Dim(b), Dim(m), Dim(n), Dim(k)};
     ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, sizes)), {}, 3 + n, false,

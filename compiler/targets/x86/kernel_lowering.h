@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/loop/contraction.h"
 #include "compiler/targets/x86/builder.h"
 #include "compiler/targets/x86/lower_kernel.h"
 #include "compiler/targets/x86/scalar_ops.h"
@@ -109,8 +110,22 @@ class KernelLowering {
   }
   bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
-  // lower_contract.cpp: tiles of rows and columns.
-  struct Contract;
+  // lower_contract.cpp: tiles of rows and columns; lower_turned.cpp: columns that are turned over first.
+  /// One contraction while it is lowered.
+  struct Contract {
+    const loop::Block& block;
+    loop::ContractionSchedule tile;
+    bool is_turned = false;         ///< vectors run along j, of columns that were turned over
+    loop::Contraction form;
+    unsigned lanes = 1;             ///< elements of the sum in a register
+    unsigned step = 1;              ///< of k, for one round of lanes along it
+    bool dots_pairs = false;        ///< products of bf16 are added up in pairs by one instruction
+    std::vector<Value*> left_at;    ///< of each load, its address at row 0 and k 0
+    std::vector<Value*> right_at;   ///< the same at column 0
+    Value* into = nullptr;          ///< address of the task's first row and column
+    Value* into_stride = nullptr;   ///< elements from row to row
+    Value* panel = nullptr;  ///< columns that were turned over: those of a register tile for one k, then the next
+  };
   Value* CeilDiv(Value* value, int64_t by);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
@@ -119,10 +134,13 @@ class KernelLowering {
   Value* ScalarSlot(loop::Id id, Value* row);
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
+  Status LowerOneWay(Contract c);
   Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                             Value* end_k);
   Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
                               Value* end_k);
+  Status TurnColumns(const Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractTurned(const Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
   Value* Decode(const loop::Operand& operand, unsigned count, Value* mask,
                 const std::function<Value*(size_t, const loop::Inst&)>& load);
@@ -143,6 +161,7 @@ class KernelLowering {
   Value* SquareElement(loop::Id id, Value* row, Value* column);
   Value* ArrayElement(loop::Id id, Value* row, Value* column);
   std::vector<Value*> Transpose(std::vector<Value*> vectors, size_t bytes);
+  void TurnBlocks(std::span<Value*> vectors);
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
@@ -168,26 +187,27 @@ class KernelLowering {
   const loop::Schedule& schedule_;
   const bool checks_accesses_;
   llvm::Function* function_;
-  Builder prologue_;                     ///< Runs once for each call: frame, sizes.
+  Builder prologue_;  ///< Runs once for each call: frame, sizes.
   Builder code_;
   llvm::BasicBlock* fail_ = nullptr;
   llvm::BasicBlock* outside_ = nullptr;
   std::map<guards::Dim, Value*> dims_;
   std::vector<Value*> buffers_;
   std::vector<Value*> row_vars_;
-  std::vector<Value*> scalars_;       ///< By Id; null where varying or not yet emitted.
-  Value* stage_ = nullptr;            ///< Stack memory of one vector, for lane-wise access.
+  std::vector<Value*> scalars_;  ///< By Id; null where varying or not yet emitted.
+  Value* stage_ = nullptr;  ///< Stack memory of one vector, for lane-wise access.
   Value* stage_indices_ = nullptr;
   const loop::Block* prefetch_loop_ = nullptr;  ///< Fetches what the next row reads first.
-  std::vector<loop::Id> prefetched_;            ///< Loads of the first loop.
+  std::vector<loop::Id> prefetched_;  ///< Loads of the first loop.
 
   // Of the task being lowered, in kernels with contractions.
   Value* first_row_ = nullptr;
   Value* end_row_ = nullptr;
   Value* first_column_ = nullptr;
-  Value* end_column_ = nullptr;       ///< Null where a task has all columns.
+  Value* end_column_ = nullptr;  ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
   std::map<loop::Id, Value*> scalar_slots_;
+  std::map<const loop::Block*, Value*> panels_;  ///< Memory of the columns that a contraction has turned over.
   std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
@@ -196,9 +216,9 @@ class KernelLowering {
   unsigned lanes_ = 8;
   unsigned unroll_ = 1;
   Value* j_ = nullptr;
-  Value* column_ = nullptr;           ///< j where the lanes are rows (lower_columns.cpp), else null.
-  Value* lane_mask_ = nullptr;        ///< Null where all lanes are active.
-  std::vector<Value*> bases_;         ///< Address (or value, for kIndex) at j = 0, by Id.
+  Value* column_ = nullptr;  ///< j where the lanes are rows (lower_columns.cpp), else null.
+  Value* lane_mask_ = nullptr;  ///< Null where all lanes are active.
+  std::vector<Value*> bases_;  ///< Address (or value, for kIndex) at j = 0, by Id.
   std::vector<Value*> splats_;
   std::vector<std::vector<Value*>> vectors_;
 };

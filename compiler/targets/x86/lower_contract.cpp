@@ -25,20 +25,6 @@ using loop::Id;
 using loop::Inst;
 using Lanes = loop::ContractionSchedule::Lanes;
 
-/// One contraction while it is lowered.
-struct KernelLowering::Contract {
-  const loop::Block& block;
-  const loop::ContractionSchedule& tile;
-  loop::Contraction form;
-  unsigned lanes = 1;             ///< elements of the sum in a register
-  unsigned step = 1;              ///< of k, for one round of lanes along it
-  bool dots_pairs = false;        ///< products of bf16 are added up in pairs by one instruction
-  std::vector<Value*> left_at;    ///< of each load, its address at row 0 and k 0
-  std::vector<Value*> right_at;   ///< the same at column 0
-  Value* into = nullptr;          ///< address of the task's first row and column
-  Value* into_stride = nullptr;   ///< elements from row to row
-};
-
 Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
   return code_.CreateUDiv(code_.CreateAdd(value, code_.I64(by - 1)), code_.I64(by));
 }
@@ -290,11 +276,39 @@ Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
   auto form = loop::ContractionOf(kernel_, block);
   if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
+  const Contract straight{block, tile, false, *form};
+  Contract turned{block, tile, true, *form};
+  const loop::ContractionSchedule::Turned& way = tile.turned;
+  turned.tile = {Lanes::kColumns, way.rows, way.columns, way.depth};
+  if (way.from == 0) return LowerOneWay(straight);
+  if (way.from == 1) return LowerOneWay(turned);
+  llvm::BasicBlock* many = code_.NewBlock("rows.many");
+  llvm::BasicBlock* few = code_.NewBlock("rows.few");
+  llvm::BasicBlock* after = code_.NewBlock("rows.after");
+  Value* rows = code_.CreateSub(end_row_, first_row_);
+  code_.CreateCondBr(code_.CreateICmpSGE(rows, code_.I64(way.from)), many, few);
+  code_.SetInsertPoint(many);
+  TRY(LowerOneWay(turned));
+  code_.CreateBr(after);
+  few->moveAfter(code_.GetInsertBlock());
+  code_.SetInsertPoint(few);
+  TRY(LowerOneWay(straight));
+  code_.CreateBr(after);
+  after->moveAfter(code_.GetInsertBlock());
+  code_.SetInsertPoint(after);
+  return {};
+}
+
+Status KernelLowering::LowerOneWay(Contract c) {
+  const loop::Block& block = c.block;
+  const loop::ContractionSchedule& tile = c.tile;
   const size_t number = kernel_.params.size() + block.into;
-  Contract c{block, tile, std::move(*form)};
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
-  c.dots_pairs = tile.lanes == Lanes::kDepth && DotsPairs(kernel_, c.form, unit_);
-  c.step = tile.lanes == Lanes::kDepth ? c.lanes * (c.dots_pairs ? 2 : 1) : 1;
+  c.dots_pairs = DotsPairs(kernel_, c.form, unit_);
+  // A pair is one element of what was turned over, and the left operand is read in pairs.
+  if (c.is_turned) c.dots_pairs &= block.depth.is_const() && block.depth.const_value() % 2 == 0;
+  c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.dots_pairs ? 2 : 1);
+  c.panel = panels_[&block];
   const auto base = [&](Id id) {
     const Inst& load = At(id);
     if (IsRowBuffer(load)) return task_buffers_[load.buffer];
@@ -314,8 +328,10 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   const auto panel = [&](Value* first_k, Value* end_k) {
-    const auto rows = [&](Value* column, Accumulators&) {
+    const auto rows = [&](Value* column, Accumulators&) -> Status {
+      if (c.is_turned) TRY(TurnColumns(c, column, end_column, first_k, end_k));
       const auto tile_at = [&](Value* row, Accumulators&) {
+        if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };

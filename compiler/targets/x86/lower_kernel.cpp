@@ -105,6 +105,13 @@ Status KernelLowering::Run() {
     bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
+  size_t contraction = 0;
+  for (const loop::Block& block : kernel_.blocks) {
+    if (!block.is_contraction()) continue;
+    panels_[&block] = scratch;
+    Value* bytes = Evaluate(PanelBytes(block, schedule_.contractions[contraction++].turned, unit_));
+    scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
+  }
   for (const Id access : schedule_.transposed) {
     squares_[access] = scratch;
     const int64_t bytes = SquareBytes(kernel_, schedule_, access);

@@ -48,24 +48,29 @@ std::vector<Value*> KernelLowering::Transpose(std::vector<Value*> vectors, size_
       vectors[i + distance] = code_.CreateShuffleVector(a, b, second);
     }
   }
+  for (int first = 0; first < count; first += block) TurnBlocks(std::span(vectors).subspan(first, block));
+  return vectors;
+}
+
+/// Turns over each square block of as many lanes as there are vectors, in place.
+void KernelLowering::TurnBlocks(std::span<Value*> vectors) {
+  const auto block = static_cast<int>(vectors.size());
+  const auto lanes = static_cast<int>(Builder::LanesOf(vectors[0]));
   std::vector<int> low, high;
-  for (int lane = 0; lane < count; ++lane) {
-    const int in_block = lane % block, source = lane - in_block + in_block / 2 + (in_block % 2) * count;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const int in_block = lane % block, source = lane - in_block + in_block / 2 + (in_block % 2) * lanes;
     low.push_back(source);
     high.push_back(source + block / 2);
   }
   for (int stage = 1; stage < block; stage *= 2) {
-    std::vector<Value*> next(vectors.size());
-    for (int first = 0; first < count; first += block) {
-      for (int k = 0; k < block / 2; ++k) {
-        Value *a = vectors[first + k], *b = vectors[first + k + block / 2];
-        next[first + 2 * k] = code_.CreateShuffleVector(a, b, low);
-        next[first + 2 * k + 1] = code_.CreateShuffleVector(a, b, high);
-      }
+    std::vector<Value*> next;
+    for (int k = 0; k < block / 2; ++k) {
+      Value *a = vectors[k], *b = vectors[k + block / 2];
+      next.push_back(code_.CreateShuffleVector(a, b, low));
+      next.push_back(code_.CreateShuffleVector(a, b, high));
     }
-    vectors = std::move(next);
+    std::ranges::copy(next, vectors.begin());
   }
-  return vectors;
 }
 
 /// The store of a kernel that does nothing but turn over what `load` reads; kNone where it does more.

@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kDepthBytes = 4096;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
+// Where each task turns over what its rows share.
+constexpr int64_t kTurnedRowTile = 144;
 // Of row buffers that hold all columns of each row of a task.
 constexpr int64_t kBufferBytes = 256 << 10;
 constexpr int64_t kTypicalColumns = 1024;
@@ -31,6 +33,9 @@ constexpr int64_t kFewRows = 8;
 // Rows of a matrix that are read side by side where a vector runs along them.
 constexpr int64_t kStreams = 16;
 constexpr int64_t kColumnBytesOfFewRows = 1024;
+// Of columns that are turned over: 64 of them are half the second cache at most.
+constexpr int64_t kTurnedDepth = 256;
+constexpr int64_t kTurnedRowsMin = 16;
 
 /// Rows of the kernel's last dim; 0 where it is not known.
 int64_t KnownRows(const loop::Kernel& kernel) {
@@ -38,11 +43,31 @@ int64_t KnownRows(const loop::Kernel& kernel) {
   return kernel.rows.back().is_const() ? std::max<int64_t>(1, kernel.rows.back().const_value()) : 0;
 }
 
+/// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
+/// few rows is decoded again and again. Turning over costs as much as a few rows.
+loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block,
+                                           const loop::Contraction& form, const VectorUnit& unit) {
+  loop::ContractionSchedule::Turned turned;
+  if (!loop::RunsAlongDepth(kernel, form) || form.sum != guards::DType::kF32) return turned;
+  const int64_t rows = KnownRows(kernel);
+  if (rows != 0 && rows < kTurnedRowsMin) return turned;
+  const bool is_shallow = block.depth.is_const() && block.depth.const_value() <= kTurnedDepth;
+  const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
+  if (!is_shallow && !decodes && !DotsPairs(kernel, form, unit)) return turned;
+  // Known rows, and shallow sums of any, need no second way beside this one.
+  turned.from = is_shallow || rows != 0 ? 1 : kTurnedRowsMin;
+  turned.rows = unit.bytes == 64 ? 6 : 4;
+  turned.columns = unit.bytes == 64 ? 4 : 2;
+  turned.depth = is_shallow ? 0 : kTurnedDepth;
+  return turned;
+}
+
 loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
+  tile.turned = TurnedOf(kernel, block, form, unit);
   if (loop::RunsAlongDepth(kernel, form)) {
     tile.lanes = Lanes::kDepth;
     size_t widest = 1;
@@ -76,20 +101,28 @@ bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction,
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
-  int64_t row_step = 1, column_step = 1;
+  int64_t row_step = 1, column_step = 1, most_rows = kRowTile;
   bool is_along_columns = false;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;
     const loop::ContractionSchedule tile = TileOf(kernel, block, unit);
     const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
-    row_step = std::lcm(row_step, int64_t{tile.rows});
-    const bool along_columns = tile.lanes == Lanes::kColumns;
-    column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
-    is_along_columns |= along_columns;
+    if (tile.turned.from != 1) {
+      row_step = std::lcm(row_step, int64_t{tile.rows});
+      const bool along_columns = tile.lanes == Lanes::kColumns;
+      column_step = std::lcm(column_step, along_columns ? tile.columns * lanes : tile.columns);
+      is_along_columns |= along_columns;
+    }
+    if (tile.turned.from != 0) {
+      row_step = std::lcm(row_step, int64_t{tile.turned.rows});
+      column_step = std::lcm(column_step, tile.turned.columns * lanes);
+      is_along_columns = true;
+      most_rows = kTurnedRowTile;
+    }
     schedule.contractions.push_back(tile);
   }
   const int64_t rows = KnownRows(kernel);
-  schedule.row_tile = rows == 0 ? kRowTile : std::min(kRowTile, rows);
+  schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
@@ -105,6 +138,14 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
     schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
   }
+}
+
+guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,
+                       const VectorUnit& unit) {
+  if (turned.from == 0) return {};
+  const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
+  const guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depth;
+  return (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }
 
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,

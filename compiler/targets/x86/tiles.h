@@ -14,6 +14,10 @@ bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction,
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
 
+/// Bytes of the columns that are turned over together, in whole lines; 0 where none are.
+guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,
+                       const VectorUnit& unit);
+
 /// Memory of a row buffer under a schedule that tiles rows and columns.
 struct TileBuffer {
   guards::Dim columns;    ///< elements from row to row; registers that reach beyond the last column included

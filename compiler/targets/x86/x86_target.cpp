@@ -61,6 +61,12 @@ class X86Target : public Target {
       const Dim room = bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63);
       object.launch.scratch_bytes = object.launch.scratch_bytes + room;
     }
+    size_t contraction = 0;
+    for (const loop::Block& block : kernel.blocks) {
+      if (!block.is_contraction()) continue;
+      const Dim bytes = PanelBytes(block, schedule.contractions[contraction++].turned, unit_);
+      object.launch.scratch_bytes = object.launch.scratch_bytes + bytes;
+    }
     for (const loop::Id access : schedule.transposed) {
       object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
     }
