@@ -9,7 +9,7 @@ using Op = ScalarOp;
 Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
 /// A product of matrices, where vectors can run along its depth or its columns.
-ExprId Product(const Rule& r, size_t left, size_t right, Dim depth, Coords left_map, Coords right_map) {
+ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords left_map, Coords right_map) {
   const Type* a = r.call.TypeAt(left);
   const Type* b = r.call.TypeAt(right);
   const Type& result = r.result();
@@ -26,11 +26,11 @@ ExprId Product(const Rule& r, size_t left, size_t right, Dim depth, Coords left_
     return false;
   };
   const auto column = static_cast<uint16_t>(result.rank() - 1);
-  const bool along_depth = is_dense_along(*a, left_map, kDepth) && is_dense_along(*b, right_map, kDepth);
+  const bool along_depth = is_dense_along(*a, left_map, depth) && is_dense_along(*b, right_map, depth);
   // bf16 along columns would go through f32, twice as slow as ATen where there are many rows.
   const bool along_columns = result.dtype != DType::kBF16 && is_dense_along(*b, right_map, column);
   if (!along_depth && !along_columns) return kNoExpr;
-  return r.pool.Contract(sum, r.Tensor(left), r.Tensor(right), result.sizes, std::move(depth), std::move(left_map),
+  return r.pool.Contract(sum, r.Tensor(left), r.Tensor(right), result.sizes, depth, std::move(left_map),
                          std::move(right_map));
 }
 
@@ -42,8 +42,9 @@ Results Linear(const Rule& r) {
   const size_t rank = r.result().rank();
   Coords left;
   for (size_t k = 0; k + 1 < rank; ++k) left.push_back(At(k));
-  left.push_back(Affine::Var(kDepth));
-  const ExprId product = Product(r, 0, 1, w->sizes[1], std::move(left), {At(rank - 1), Affine::Var(kDepth)});
+  const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
+  left.push_back(Affine::Var(depth));
+  const ExprId product = Product(r, 0, 1, depth, std::move(left), {At(rank - 1), Affine::Var(depth)});
   if (r.call.IsNone(2)) return {product};
   return {r.pool.Map(Op::kAdd, {product, r.Operand(2, ComputeType(r.result().dtype))})};
 }
@@ -55,17 +56,18 @@ ExprId MatrixProduct(const Rule& r, size_t left) {
   const size_t rank = r.result().rank();
   if (!a || !b || a->rank() < 2 || b->rank() < 2 || rank < 2) return kNoExpr;
   if (a->rank() > rank || b->rank() > rank || std::max(a->rank(), b->rank()) != rank) return kNoExpr;
+  const uint16_t depth = r.pool.DepthVar(a->sizes.back());
   const auto map_of = [&](const Type& type, bool is_left) {
     Coords map;
     for (size_t k = 0; k + 2 < type.rank(); ++k) {
       // A batch of one goes with every other.
       map.push_back(type.sizes[k].is_one() ? Affine() : At(rank - type.rank() + k));
     }
-    map.push_back(is_left ? At(rank - 2) : Affine::Var(kDepth));
-    map.push_back(is_left ? Affine::Var(kDepth) : At(rank - 1));
+    map.push_back(is_left ? At(rank - 2) : Affine::Var(depth));
+    map.push_back(is_left ? Affine::Var(depth) : At(rank - 1));
     return map;
   };
-  return Product(r, left, left + 1, a->sizes.back(), map_of(*a, true), map_of(*b, false));
+  return Product(r, left, left + 1, depth, map_of(*a, true), map_of(*b, false));
 }
 
 Results Matmul(const Rule& r) { return {MatrixProduct(r, 0)}; }

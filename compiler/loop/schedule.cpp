@@ -17,8 +17,12 @@ std::string Print(const Schedule& schedule) {
   if (schedule.is_tiled()) add(fmt::format("tile i {}, j {}", schedule.row_tile, all_or(schedule.column_tile)));
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
     const ContractionSchedule& one = schedule.contractions[i];
-    add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i,
-                    one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
+    std::string lanes = one.lanes == ContractionSchedule::Lanes::kDepth ? "k" : "j";
+    if (one.lane_depth != 0) lanes += std::to_string(one.lane_depth);
+    for (unsigned k = 0; one.unrolled >> k != 0; ++k) {
+      if (one.unrolls(k)) lanes += fmt::format(", k{} unrolled", k);
+    }
+    add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i, lanes, one.rows, one.columns,
                     all_or(one.depth)));
   }
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
@@ -44,7 +48,17 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
   if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
   if (schedule.column_tile != 0 && !MayTileColumns(kernel)) return refuse("columns belong together");
-  for (const ContractionSchedule& one : schedule.contractions) {
+  size_t number = 0;
+  for (const Block& block : kernel.blocks) {
+    if (!block.is_contraction()) continue;
+    const ContractionSchedule& one = schedule.contractions[number++];
+    if (one.lane_depth >= block.depths.size()) return refuse("lanes along a k that is not there");
+    if (one.depth != 0 && block.depths.size() > 1) return refuse("pieces of a k that is several");
+    for (size_t k = 0; k < 32; ++k) {
+      if (!one.unrolls(k)) continue;
+      if (k >= block.depths.size() || !block.depths[k].is_const()) return refuse("unrolls a k of unknown extent");
+      if (one.lanes == ContractionSchedule::Lanes::kDepth && k == one.lane_depth) return refuse("unrolls its lanes");
+    }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
   }
   for (const LoopSchedule& one : schedule.loops) {

@@ -110,6 +110,8 @@ class KernelLowering {
 
   // lower_contract.cpp: tiles of rows and columns.
   struct Contract;
+  struct Line;
+  struct Factors;
   Value* CeilDiv(Value* value, int64_t by);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
@@ -117,19 +119,29 @@ class KernelLowering {
   Value* ScalarSlot(loop::Id id, Value* row);
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
-  Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
-                            Value* end_k);
-  Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
-                              Value* end_k);
-  Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
-  Value* Decode(const loop::Operand& operand, unsigned count, Value* mask,
-                const std::function<Value*(size_t, const loop::Inst&)>& load);
+  Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+
+  // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* LoadApart(const loop::Inst& load, Value* at, unsigned count, unsigned stride, Value* mask);
+  Value* AddressIn(const Contract& c, const loop::Inst& load, Value* line);
+  Value* PositionIn(const Contract& c, const loop::Inst& inst, const Line& line, size_t lane, unsigned count);
+  Value* LeafOf(const Contract& c, const loop::Operand& operand, loop::Id id, const Line& line, size_t lane,
+                unsigned count, Value* mask);
+  Value* DecodeAll(const Contract& c, std::span<const loop::Id> roots, const loop::Operand& operand, const Line& line,
+                   size_t lane, unsigned count, Value* mask);
+  Factors FactorsOf(const Contract& c, const loop::Operand& operand) const;
+  Status ForEachDepth(Contract& c, size_t depth, Accumulators& running,
+                      const std::function<Status(Accumulators&)>& body);
+  void ForEachUnrolled(Contract& c, const std::function<void()>& body);
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Neighbours(Value* first, Value* end, unsigned count);
-  std::vector<std::vector<Value*>> LinesOfRows(const Contract& c, Value* row);
-  std::vector<std::vector<Value*>> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
-  void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+  std::vector<Line> LinesOfRows(const Contract& c, Value* row);
+  std::vector<Line> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
+  static Line AheadOf(const Contract& c, Line line, unsigned vector);
 
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);

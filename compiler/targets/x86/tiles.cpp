@@ -31,6 +31,8 @@ constexpr int64_t kFewRows = 8;
 // Rows of a matrix that are read side by side where a vector runs along them.
 constexpr int64_t kStreams = 16;
 constexpr int64_t kColumnBytesOfFewRows = 1024;
+// Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
+constexpr int64_t kUnrolledMax = 4;
 
 /// Rows of the kernel's last dim; 0 where it is not known.
 int64_t KnownRows(const loop::Kernel& kernel) {
@@ -43,8 +45,10 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   const auto form = *loop::ContractionOf(kernel, block);
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
-  if (loop::RunsAlongDepth(kernel, form)) {
+  const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
+  if (depth_of_lanes) {
     tile.lanes = Lanes::kDepth;
+    tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
     tile.depth = kDepthBytes / static_cast<int64_t>(widest);
@@ -62,7 +66,22 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   }
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
-  if (block.depth.is_const() && tile.depth >= block.depth.const_value()) tile.depth = 0;
+  if (block.depths.size() > 1) {
+    // Operands in groups are of few bits: a panel of them is in the first cache as it is.
+    tile.depth = 0;
+    for (size_t k = 0; k < block.depths.size(); ++k) {
+      if (depth_of_lanes == k || !block.depths[k].is_const()) continue;
+      const int64_t extent = block.depths[k].const_value();
+      const bool shares = std::ranges::any_of(form.right.loads, [&](loop::Id load) {
+        const guards::Dims& coefs = kernel.insts[load].index.coefs;
+        const size_t lane = depth_of_lanes ? kernel.rows.size() + 1 + *depth_of_lanes : kernel.rows.size();
+        return coefs[kernel.rows.size() + 1 + k].is_zero() && !coefs[lane].is_zero();
+      });
+      if (shares && extent >= 1 && extent <= kUnrolledMax) tile.unrolled |= 1U << k;
+    }
+  } else if (block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
+    tile.depth = 0;
+  }
   return tile;
 }
 
@@ -70,9 +89,10 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
 
 bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
   const loop::Id left = loop::PlainLoad(kernel, contraction.left), right = loop::PlainLoad(kernel, contraction.right);
-  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone) return false;
+  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone || contraction.depths.size() != 1) return false;
   const auto is_bf16 = [&](loop::Id id) { return kernel.insts[id].dtype == guards::DType::kBF16; };
-  return is_bf16(left) && is_bf16(right) && loop::RunsAlongDepth(kernel, contraction);
+  const auto is_dense = [&](loop::Id id) { return kernel.insts[id].index.coefs[kernel.rows.size() + 1].is_one(); };
+  return is_bf16(left) && is_bf16(right) && is_dense(left) && is_dense(right);
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
