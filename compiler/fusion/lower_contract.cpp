@@ -14,9 +14,12 @@ ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords 
   const Type* b = r.call.TypeAt(right);
   const Type& result = r.result();
   const DType sum = ComputeType(result.dtype);
-  if (a->dtype != result.dtype || b->dtype != result.dtype || !(sum == DType::kF32 || sum == DType::kF64)) {
-    return kNoExpr;
-  }
+  const bool is_taken = sum == DType::kF32 || sum == DType::kF64 || sum == DType::kI32;
+  // Bytes may be multiplied into i32; whatever else differs from the result is PyTorch's matter.
+  const auto fits = [&](const Type& type) {
+    return type.dtype == result.dtype || (sum == DType::kI32 && type.dtype == DType::kI8);
+  };
+  if (!is_taken || !fits(*a) || !fits(*b)) return kNoExpr;
   // Without columns there is nothing to tile: ATen's own products of vectors do.
   if (result.rank() == 0 || result.sizes.back().is_one()) return kNoExpr;
   const auto is_dense_along = [](const Type& type, const Coords& map, uint16_t var) {
@@ -30,8 +33,8 @@ ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords 
   // bf16 along columns would go through f32, twice as slow as ATen where there are many rows.
   const bool along_columns = result.dtype != DType::kBF16 && is_dense_along(*b, right_map, column);
   if (!along_depth && !along_columns) return kNoExpr;
-  return r.pool.Contract(sum, r.Tensor(left), r.Tensor(right), result.sizes, depth, std::move(left_map),
-                         std::move(right_map));
+  return r.pool.Contract(sum, r.pool.Cast(r.Tensor(left), sum), r.pool.Cast(r.Tensor(right), sum), result.sizes, depth,
+                         std::move(left_map), std::move(right_map));
 }
 
 /// linear(x[..., K], w[N, K], b[N])
@@ -75,6 +78,7 @@ Results Matmul(const Rule& r) { return {MatrixProduct(r, 0)}; }
 /// addmm(c, a, b, *, beta, alpha) and baddbmm
 Results Addmm(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
+  if (!guards::IsFloat(t)) return {};
   const double beta = r.FloatAt(3, 1), alpha = r.FloatAt(4, 1);
   ExprPool& p = r.pool;
   ExprId product = MatrixProduct(r, 1);
@@ -90,8 +94,8 @@ Results Addmm(const Rule& r) {
 
 const RuleTable& ContractRules() {
   static const RuleTable table = {
-      {"aten.linear", Linear}, {"aten.mm", Matmul},   {"aten.bmm", Matmul},
-      {"aten.matmul", Matmul}, {"aten.addmm", Addmm}, {"aten.baddbmm", Addmm},
+      {"aten.linear", Linear}, {"aten.mm", Matmul},     {"aten.bmm", Matmul},     {"aten.matmul", Matmul},
+      {"aten.addmm", Addmm},   {"aten.baddbmm", Addmm}, {"aten._int_mm", Matmul},
   };
   return table;
 }

@@ -67,7 +67,7 @@ int64_t LanesAlong(const Kernel& kernel, const Contraction& contraction, size_t 
 std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& block) {
   if (!block.is_contraction()) return std::nullopt;
   const Inst& dot = kernel.insts[block.insts.back()];
-  if (dot.dtype != DType::kF32 && dot.dtype != DType::kF64) return std::nullopt;
+  if (dot.dtype != DType::kF32 && dot.dtype != DType::kF64 && dot.dtype != DType::kI32) return std::nullopt;
   Contraction found{{dot.args[0], {}, {}}, {dot.args[1], {}, {}}, dot.dtype, block.depths};
   for (Operand* operand : {&found.left, &found.right}) {
     if (!Collect(kernel, operand->root, *operand)) return std::nullopt;

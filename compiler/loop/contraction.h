@@ -20,7 +20,7 @@ struct Operand {
 struct Contraction {
   Operand left;   ///< does not depend on j; may read row buffers
   Operand right;  ///< does not depend on the last row dim, so that rows share it
-  DType sum = DType::kF32;  ///< f32 or f64
+  DType sum = DType::kF32;  ///< f32, f64 or i32
   Dims depths;              ///< of the block
 };
 

@@ -87,6 +87,41 @@ def test_it_is_close_to_the_float_model(ingot, kind, group_size, tolerance, zero
     assert (got - exact).abs().max() < tolerance * exact.abs().max()
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_activations_of_eight_bits(ingot, dtype):
+    torch.manual_seed(3)
+    model = Mlp().eval().to(dtype)
+    x = torch.randn(90, 64, dtype=dtype)
+    exact = model(x)
+    ingot.quantize_(model, "int8", activations="int8")
+    assert (model(x) - exact).abs().max() < 0.05 * exact.abs().max()
+    # One step: what is rounded twice may fall to either side in the second layer.
+    layer = torch.nn.Sequential(model.gate, torch.nn.ReLU())
+    step = ingot.compile(layer, wait=True)
+    for rows in (5, 1, 90):
+        step(x[:rows])
+        before = ingot.stats()["native_calls"]
+        want, got = layer(x[:rows]), step(x[:rows])
+        assert ingot.stats()["native_calls"] == before + 1, step.report()
+        assert (got.double() - want.double()).abs().max() <= 2 * torch.finfo(dtype).eps * want.abs().max()
+    assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
+    text = step.as_text("loop")
+    assert "reduce_dot" in text and re.search(r"reduce_dot .* : i32", text) and "out i32" not in text, text
+
+
+def test_products_of_integers_are_exact(ingot):
+    torch.manual_seed(4)
+    step = ingot.compile(lambda a, b: torch._int_mm(a, b), wait=True, on_unsupported="error")
+    for rows, columns, depth in ((1, 33, 64), (5, 40, 100), (70, 17, 33), (3, 64, 1000)):
+        for transposed in (True, False):
+            a = torch.randint(-128, 128, (rows, depth), dtype=torch.int8)
+            b = torch.randint(-128, 128, (columns, depth), dtype=torch.int8).t() if transposed else torch.randint(-128, 128, (depth, columns), dtype=torch.int8)
+            a[0], b[:, 0] = -128, -128
+            step(a, b)
+            assert torch.equal(step(a, b), a.int() @ b.int())
+    assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
+
+
 def test_zero_points_keep_weights_of_one_sign(ingot):
     torch.manual_seed(2)
     layer = torch.nn.Linear(64, 32, bias=False)
@@ -127,5 +162,10 @@ def test_wrong_arguments_are_named(ingot):
     for size in (0, -2, 7, 2.0, "32"):
         with pytest.raises(ingot.Invalid, match="group_size .*, it is an even number"):
             ingot.quantize_(Mlp(), "int4", group_size=size)
+    with pytest.raises(ingot.Invalid, match="activations 'int4', known: int8"):
+        ingot.quantize_(Mlp(), "int8", activations="int4")
+    for more in ({"kind": "int4"}, {"group_size": 32}, {"zero_points": True}):
+        with pytest.raises(ingot.Invalid, match="without groups and zero points"):
+            ingot.quantize_(Mlp(), **{"kind": "int8", **more}, activations="int8")
     with pytest.raises(ingot.Invalid, match="put it into a module"):
         ingot.quantize_(torch.nn.Linear(3, 4))

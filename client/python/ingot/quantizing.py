@@ -27,15 +27,17 @@ class QuantizedLinear(torch.nn.Module):
     ``weight``: of 8 bits int8 [out_features, groups, group_size], without groups [out_features, in_features]; of 4 bits uint8
     [out_features, groups, group_size / 2], whose byte i holds element i in its low half and element i + group_size / 2 in its high one.
     ``scale``: f32 [out_features, groups, 1], without groups [out_features]; ``zero``: of the weight's type and the scale's shape, or None (0;
-    of 4 bits 8). ``bias``: as before, or None. Native code reads the weight as it is and nothing wider; eager decodes it at each call.
+    of 4 bits 8). ``bias``: as before, or None. ``activations``: "int8" rounds each row of x to 255 levels and multiplies integers, exactly. Native code reads the weight as it is and nothing wider; eager decodes it at each call.
     """
 
     weight: torch.Tensor
     scale: torch.Tensor
     zero: "torch.Tensor | None"
 
-    def __init__(self, linear: torch.nn.Linear, kind: str = "int8", group_size: "int | None" = None, zero_points: bool = False) -> None:
+    def __init__(self, linear: torch.nn.Linear, kind: str = "int8", group_size: "int | None" = None, zero_points: bool = False,
+                 activations: "str | None" = None) -> None:
         super().__init__()
+        self.activations = activations
         self.in_features, self.out_features, self.kind = linear.in_features, linear.out_features, kind
         self.bits, self.group_size = KINDS[kind].bits, group_size
         weight = linear.weight.detach().float()
@@ -82,15 +84,27 @@ class QuantizedLinear(torch.nn.Module):
         return (wide * scale).reshape(self.out_features, self.in_features).to(dtype)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.activations is not None:
+            return self._with_integers(x)
         if self.group_size is not None or self.zero is not None:
             return torch.nn.functional.linear(x, self.decoded(x.dtype), self.bias)
         product = torch.nn.functional.linear(x, self.weight.to(x.dtype))
         scaled = product * self.scale.to(x.dtype)
         return scaled if self.bias is None else scaled + self.bias
 
+    def _with_integers(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        scale = _without_zeros(wide.abs().amax(-1, keepdim=True) / 127)
+        integers = (wide / scale).round().clamp(-127, 127).to(torch.int8)
+        sums = torch._int_mm(integers.reshape(-1, self.in_features), self.weight.t()).reshape(*x.shape[:-1], self.out_features)
+        product = sums.float() * (scale * self.scale)
+        return (product if self.bias is None else product + self.bias.float()).to(x.dtype)
+
     def extra_repr(self) -> str:
         groups = "" if self.group_size is None else f", group_size={self.group_size}"
         zeros = "" if self.zero is None else ", zero_points=True"
+        if self.activations is not None:
+            zeros += f", activations={self.activations}"
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, {self.kind}{groups}{zeros}"
 
 
@@ -100,12 +114,14 @@ def _without_zeros(scale: torch.Tensor) -> torch.Tensor:
 
 
 def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | None" = None, zero_points: bool = False,
+              activations: "str | None" = None,
               where: "typing.Callable[[str, torch.nn.Linear], bool] | None" = None) -> torch.nn.Module:
     """Replaces the linear layers of ``model``, in place, by layers with weights of few bits, and returns it.
 
     ``kind``: ``"int8"``, a scale for each output (a quarter of the memory of f32 weights, half of bf16), or ``"int4"``, a scale for each 64
     inputs of each output (an eighth and a bit). ``group_size``: inputs that share a scale, an even number; a layer whose inputs are no multiple of it stays
-    as it is, with a warning. ``zero_points``: a level for zero in each group, for weights that lie on one side of it. ``where(name, layer)``
+    as it is, with a warning. ``zero_points``: a level for zero in each group, for weights that lie on one side of it. ``activations="int8"``
+    rounds what is multiplied as well, each row to 255 levels of its own when it is there: of int8 without groups or zero points. ``where(name, layer)``
     says which layers; None means all. Layers of classes derived from ``torch.nn.Linear`` stay as they are, and so do embeddings: an output
     layer that shares its weight with one gets a copy of its own. Do it before the model is compiled: what has been compiled keeps its weights.
 
@@ -115,6 +131,10 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
         raise errors.Invalid(f"quantize_: kind {kind!r}, known: {', '.join(KINDS)}")
     if group_size is not None and (not isinstance(group_size, int) or group_size < 2 or group_size % 2):
         raise errors.Invalid(f"quantize_: group_size {group_size!r}, it is an even number such as 32, 64 or 128")
+    if activations not in (None, "int8"):
+        raise errors.Invalid(f"quantize_: activations {activations!r}, known: int8")
+    if activations is not None and (kind != "int8" or group_size is not None or zero_points):
+        raise errors.Invalid("quantize_: activations of int8 go with weights of int8 without groups and zero points")
     if type(model) is torch.nn.Linear:
         raise errors.Invalid("quantize_: the model is one linear layer; put it into a module (torch.nn.Sequential(layer))")
     size = group_size or KINDS[kind].group_size
@@ -126,7 +146,7 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
                 continue
             if id(layer) not in made:
                 fits = size is None or layer.in_features % size == 0
-                made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points) if fits else None
+                made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points, activations) if fits else None
                 if not fits:
                     warnings.warn(f"quantize_: {full} stays as it is: its {layer.in_features} inputs are no multiple of the group size {size}",
                                   stacklevel=2)

@@ -5,6 +5,7 @@
 
 #include "compiler/loop/contraction.h"
 #include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/tiles.h"
 
 namespace ingot::compiler::x86 {
 
@@ -27,7 +28,7 @@ struct KernelLowering::Contract {
   loop::Contraction form;
   unsigned lanes = 1;             ///< elements of the sum in a register
   unsigned step = 1;              ///< of the k along the lanes, for one round
-  bool dots_pairs = false;        ///< products of bf16 are added up in pairs by one instruction
+  Pairs pairs = Pairs::kNone;     ///< how products are added up
   std::vector<Value*> left_at;    ///< of each load, its address at row 0 where every k is 0
   std::vector<Value*> right_at;   ///< the same at column 0
   Value* into = nullptr;          ///< address of the task's first row and column

@@ -121,6 +121,7 @@ class KernelLowering {
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
 
   // lower_operands.cpp: what contractions read, and their loops over k.

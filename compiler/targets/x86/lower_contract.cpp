@@ -167,12 +167,12 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   const size_t number = kernel_.params.size() + block.into;
   Contract c{block, tile, std::move(*form)};
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
-  c.dots_pairs = tile.lanes == Lanes::kDepth && DotsPairs(kernel_, c.form, unit_);
-  c.step = tile.lanes == Lanes::kDepth ? c.lanes * (c.dots_pairs ? 2 : 1) : 1;
+  if (tile.lanes == Lanes::kDepth) c.pairs = PairsOf(kernel_, c.form, unit_);
+  c.step = tile.lanes == Lanes::kDepth ? c.lanes * (c.pairs != Pairs::kNone ? 2 : 1) : 1;
   c.ks.resize(block.depths.size());
   // Of one row the registers suffice for sums that are scaled as a whole.
   constexpr unsigned kScaledSumsMax = 8;
-  if (tile.lanes == Lanes::kDepth && !c.dots_pairs && tile.rows * tile.columns <= kScaledSumsMax) {
+  if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && tile.rows * tile.columns <= kScaledSumsMax) {
     c.left = FactorsOf(c, c.form.left);
     c.right = FactorsOf(c, c.form.right);
   } else {
@@ -233,9 +233,25 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
     Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
     Value* is_first = code_.CreateICmpEQ(first_k, code_.I64(0));
     Value* zero = llvm::Constant::getNullValue(sums->getType());
-    sums = code_.CreateFAdd(sums, code_.CreateSelect(is_first, zero, before));
+    sums = code_.Plus(sums, code_.CreateSelect(is_first, zero, before));
   }
   code_.CreateAlignedStore(sums, address, align);
+}
+
+/// `sum` and the product of two registers of factors, or of pairs of them.
+Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, Value* sum) {
+  using namespace llvm::Intrinsic;
+  switch (c.pairs) {
+    case Pairs::kNone: return code_.Fma(left, right, sum);
+    case Pairs::kBF16: return code_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, left, right});
+    case Pairs::kI16: break;
+  }
+  llvm::Type* pairs = llvm::FixedVectorType::get(code_.getInt16Ty(), c.step);
+  left = code_.CreateBitCast(left, pairs);
+  right = code_.CreateBitCast(right, pairs);
+  if (unit_.dots_i16) return code_.CreateIntrinsic(x86_avx512_vpdpwssd_512, {}, {sum, left, right});
+  const ID multiply = unit_.bytes == 64 ? x86_avx512_pmaddw_d_512 : x86_avx2_pmadd_wd;
+  return code_.CreateAdd(sum, code_.CreateIntrinsic(multiply, {}, {left, right}));
 }
 
 Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
@@ -250,10 +266,17 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
   // A vector of steps along the lanes, from where c.ks says.
   const auto multiply = [&](Value* mask, Accumulators& running) {
     const auto load = [&](const loop::Operand& operand, const Factors& factors, const Line& line) -> Value* {
-      if (!c.dots_pairs) return DecodeAll(c, factors.inner, operand, line, lane, c.lanes, mask);
-      const Inst& inst = At(operand.loads[0]);
-      llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
-      return code_.CreateBitCast(LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), c.step, mask), pairs);
+      if (c.pairs == Pairs::kNone) return DecodeAll(c, factors.inner, operand, line, lane, c.lanes, mask);
+      if (c.pairs == Pairs::kBF16) {
+        const Inst& inst = At(operand.loads[0]);
+        llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
+        return code_.CreateBitCast(LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), c.step, mask), pairs);
+      }
+      const Id narrow = At(operand.root).args[0];
+      Value* value = DecodeAll(c, std::span(&narrow, 1), operand, line, lane, c.step, mask);
+      llvm::Type* wide = code_.TypeOf(DType::kI16, c.step);
+      value = At(narrow).dtype == DType::kU8 ? code_.CreateZExt(value, wide) : code_.CreateSExt(value, wide);
+      return code_.CreateBitCast(value, vector);
     };
     std::vector<Value*> of_rows;
     for (const Line& line : left) of_rows.push_back(load(c.form.left, c.left, line));
@@ -261,11 +284,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
       Value* factor = load(c.form.right, c.right, right[j]);
       for (unsigned r = 0; r < rows; ++r) {
         Value*& sum = running[0].parts[size_t{r} * columns + j];
-        if (c.dots_pairs) {
-          sum = code_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {sum, of_rows[r], factor});
-        } else {
-          sum = code_.Fma(of_rows[r], factor, sum);
-        }
+        sum = AddProduct(c, of_rows[r], factor, sum);
       }
     }
   };
@@ -308,7 +327,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
       Value* of_column = scale_of(c.right, c.form.right, right[j]);
       for (unsigned r = 0; r < rows; ++r) {
         Value* scale = of_column == nullptr ? of_rows[r] : of_column;
-        if (of_column != nullptr && of_rows[r] != nullptr) scale = code_.CreateFMul(of_rows[r], of_column);
+        if (of_column != nullptr && of_rows[r] != nullptr) scale = code_.Times(of_rows[r], of_column);
         Value*& sum = running[0].parts[size_t{r} * columns + j];
         sum = code_.Fma(part[0].parts[size_t{r} * columns + j], code_.Splat(scale, c.lanes), sum);
       }

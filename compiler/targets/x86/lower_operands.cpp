@@ -135,7 +135,7 @@ Value* KernelLowering::DecodeAll(const Contract& c, std::span<const Id> roots, c
   for (const Id root : roots) {
     Value* value = value_of(root);
     if (count > 1 && !value->getType()->isVectorTy()) value = code_.Splat(value, count);
-    product = product == nullptr ? value : code_.CreateFMul(product, value);
+    product = product == nullptr ? value : code_.Times(product, value);
   }
   // What a mask leaves out decodes to anything.
   const bool is_plain = roots.size() == 1 && loop::PlainLoad(kernel_, operand) != loop::kNone;
@@ -207,7 +207,7 @@ Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
       }
     }
     Value* other = b == nullptr ? llvm::PoisonValue::get(a->getType()) : b;
-    return code_.CreateFAdd(code_.CreateShuffleVector(a, other, low), code_.CreateShuffleVector(a, other, high));
+    return code_.Plus(code_.CreateShuffleVector(a, other, low), code_.CreateShuffleVector(a, other, high));
   };
   while (sums.size() > 1) {
     std::vector<Value*> next;

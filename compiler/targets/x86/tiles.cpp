@@ -87,12 +87,27 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
 
 }  // namespace
 
-bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const auto depth = loop::DepthOfLanes(kernel, contraction);
+  if (!depth) return Pairs::kNone;
+  if (contraction.sum == guards::DType::kI32) {
+    const auto is_narrow = [&](const loop::Operand& operand) {
+      const loop::Inst& root = kernel.insts[operand.root];
+      if (root.op != loop::ScalarOp::kCast) return false;
+      const guards::DType from = kernel.insts[root.args[0]].dtype;
+      return from == guards::DType::kI8 || from == guards::DType::kU8;
+    };
+    return is_narrow(contraction.left) && is_narrow(contraction.right) ? Pairs::kI16 : Pairs::kNone;
+  }
   const loop::Id left = loop::PlainLoad(kernel, contraction.left), right = loop::PlainLoad(kernel, contraction.right);
-  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone || contraction.depths.size() != 1) return false;
-  const auto is_bf16 = [&](loop::Id id) { return kernel.insts[id].dtype == guards::DType::kBF16; };
-  const auto is_dense = [&](loop::Id id) { return kernel.insts[id].index.coefs[kernel.rows.size() + 1].is_one(); };
-  return is_bf16(left) && is_bf16(right) && is_dense(left) && is_dense(right);
+  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone || contraction.depths.size() != 1) {
+    return Pairs::kNone;
+  }
+  const auto is_taken = [&](loop::Id id) {
+    const loop::Inst& load = kernel.insts[id];
+    return load.dtype == guards::DType::kBF16 && load.index.coefs[kernel.rows.size() + 1].is_one();
+  };
+  return is_taken(left) && is_taken(right) ? Pairs::kBF16 : Pairs::kNone;
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
