@@ -153,7 +153,7 @@ class Trial {
       for (const loop::Block& block : kernel_.blocks) {
         int64_t extent = block.is_loop ? block.extent.Eval(symbols_) : 1;
         if (block.is_loop) extent = std::min(extent, sample.columns.second) - sample.columns.first;
-        if (block.is_contraction()) extent *= block.depth.Eval(symbols_);
+        if (block.is_contraction()) extent *= block.Depth().Eval(symbols_);
         work += (sample.rows.second - sample.rows.first) * std::max<int64_t>(0, extent) *
                 static_cast<int64_t>(block.insts.size());
       }

@@ -201,7 +201,7 @@ class Maker {
   /// b0[j] = query . key j
   void Scores() {
     Begin(true, keys_);
-    Kernel().blocks.back().depth = depth_;
+    Kernel().blocks.back().depths = {depth_};
     Kernel().blocks.back().into = 0;
     Index query = RowIndex(TypeOf(0), false, true);
     query.coefs.back() = Dim(1);
@@ -260,7 +260,7 @@ class Maker {
   /// result[j] = sum over k of b0[k] * value k, over the sum of b0.
   void Values() {
     Begin(true, width_);
-    Kernel().blocks.back().depth = keys_;
+    Kernel().blocks.back().depths = {keys_};
     Kernel().blocks.back().into = 1;
     Index weight = NewIndex(true);
     weight.coefs.back() = Dim(1);

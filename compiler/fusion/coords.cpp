@@ -54,7 +54,7 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
       continue;
     }
     const auto var = WholeVar(at[k]);
-    if (!var || *var == kDepth || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
+    if (!var || IsDepth(*var) || used[*var] || !(shape_.extents[*var] == sizes[k])) return false;
     used[*var] = true;
   }
   bool all = true, kept = true, folded = false;
@@ -72,7 +72,14 @@ bool Domain::HasGathered(CoordsId id) const {
   return std::any_of(coords_[id].begin(), coords_[id].end(), [](const Affine& a) { return !a.gathered.empty(); });
 }
 
-bool Domain::NeedsMemory(CoordsId id) const { return HasGathered(id) || Uses(id, kDepth); }
+bool Domain::NeedsMemory(CoordsId id) const { return HasGathered(id) || UsesDepth(id); }
+
+bool Domain::UsesDepth(CoordsId id) const {
+  for (const Affine& a : coords_[id]) {
+    if (std::ranges::any_of(a.vars, [](const auto& entry) { return IsDepth(entry.first); })) return true;
+  }
+  return false;
+}
 
 bool Domain::Uses(CoordsId id, uint16_t var) const {
   for (const Affine& a : coords_[id]) {
@@ -83,18 +90,18 @@ bool Domain::Uses(CoordsId id, uint16_t var) const {
   return false;
 }
 
-bool Domain::Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const {
+bool Domain::Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,
+                   DepthCut* wanted) const {
   if (size.is_zero()) return false;
   Dim highest;
   for (const auto& [var, coef] : index.vars) {
-    if (var == kDepth) return false;
     if (auto q = coef.DivideExactly(size)) {
       quotient.AddScaled(Affine{Dim(), {{var, *q}}, {}}, Dim(1));
       continue;
     }
     if (!IsNonNegative(coef)) return false;
     rest.AddScaled(Affine{Dim(), {{var, coef}}, {}}, Dim(1));
-    highest = highest + coef * (shape_.extents[var] - Dim(1));
+    highest = highest + coef * ((IsDepth(var) ? pool.DepthExtent(var) : shape_.extents[var]) - Dim(1));
   }
   for (const auto& [id, coef] : index.gathered) {
     const auto q = coef.DivideExactly(size);
@@ -110,10 +117,20 @@ bool Domain::Split(const Affine& index, const Dim& size, Affine& quotient, Affin
     return false;
   }
   const Dim slack = size - Dim(1) - highest - rest.offset;
-  return slack.is_const() && slack.const_value() >= 0;
+  if (slack.is_const() && slack.const_value() >= 0) return true;
+  if (wanted == nullptr) return false;
+  // A depth that reaches beyond `size` by itself: as much of it as fits would be a variable of its own.
+  for (const auto& [var, coef] : rest.vars) {
+    if (!IsDepth(var)) continue;
+    const auto inner = size.DivideExactly(coef);
+    if (!inner || inner->is_one() || *inner == pool.DepthExtent(var)) continue;
+    if (pool.DepthExtent(var).DivideExactly(*inner)) *wanted = {var, *inner};
+  }
+  return false;
 }
 
-std::optional<Coords> Domain::Reshaped(const Dims& from, const Dims& to, const Coords& at) const {
+std::optional<Coords> Domain::Reshaped(const ExprPool& pool, const Dims& from, const Dims& to, const Coords& at,
+                                       DepthCut* wanted) const {
   Coords result(to.size());
   size_t i = 0, o = 0;
   while (true) {
@@ -145,7 +162,7 @@ std::optional<Coords> Domain::Reshaped(const Dims& from, const Dims& to, const C
     for (size_t k = o_end; k-- > o + 1;) {
       if (to[k].is_one()) continue;
       Affine quotient, rest;
-      if (!Split(linear, to[k], quotient, rest)) return std::nullopt;
+      if (!Split(pool, linear, to[k], quotient, rest, wanted)) return std::nullopt;
       result[k] = std::move(rest);
       linear = std::move(quotient);
     }
@@ -168,10 +185,10 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
       continue;
     }
     const auto var = WholeVar(at[k]);
-    if (!var || *var == kDepth || kept[*var] || !(shape_.extents[*var] == sizes[k])) return std::nullopt;
+    if (!var || IsDepth(*var) || kept[*var] || !(shape_.extents[*var] == sizes[k])) return std::nullopt;
     kept[*var] = true;
   }
-  if (!folded.empty() && shape_.column != kDepth) return std::nullopt;
+  if (!folded.empty() && shape_.column != kNoVar) return std::nullopt;
   if (!has_reduced() && !folded.empty()) {
     Dims open;
     for (size_t v = 0; v < kept.size(); ++v) {
@@ -204,7 +221,8 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
   return result;
 }
 
-std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id) {
+std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id,
+                                          DepthCut* wanted) {
   const Dims& sizes = pool[e.args[arg]].sizes;
   switch (e.kind) {
     case ExprKind::kMap: {
@@ -219,7 +237,7 @@ std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, s
     case ExprKind::kView: return Intern(ApplyMap(e.map, coords_[id]));
     case ExprKind::kGather: return arg == 0 ? Intern(ApplyMap(e.map, coords_[id])) : id;
     case ExprKind::kReshape: {
-      auto result = Reshaped(e.sizes, sizes, coords_[id]);
+      auto result = Reshaped(pool, e.sizes, sizes, coords_[id], wanted);
       if (!result) return std::nullopt;
       return Intern(std::move(*result));
     }
@@ -241,7 +259,7 @@ std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, s
     case ExprKind::kContract: {
       if (has_reduced() || !IsOwn(id, e.sizes)) return std::nullopt;
       const auto column = WholeVar(coords_[id].back());
-      if (!column || (shape_.column != kDepth && shape_.column != *column)) return std::nullopt;
+      if (!column || (shape_.column != kNoVar && shape_.column != *column)) return std::nullopt;
       shape_.column = *column;
       return Intern(ContractionArg(e, arg, coords_[id]));
     }

@@ -21,8 +21,8 @@ class Domain {
   struct Shape {
     Dims extents;
     std::vector<bool> reduced;
-    /// The variable along the columns of its contractions, which fold nothing then; kDepth: there are none.
-    uint16_t column = kDepth;
+    /// The variable along the columns of its contractions, which fold nothing then; kNoVar: there are none.
+    uint16_t column = kNoVar;
     bool operator==(const Shape&) const = default;
   };
   const Shape& shape() const { return shape_; }
@@ -39,6 +39,7 @@ class Domain {
   /// by the group.
   bool IsOwn(CoordsId id, const Dims& sizes) const;
   bool HasGathered(CoordsId id) const;
+  bool UsesDepth(CoordsId id) const;
   /// Only values in memory can be asked for there: what is gathered, or summed over by a contraction.
   bool NeedsMemory(CoordsId id) const;
   /// The coordinates use variable `var`.
@@ -46,15 +47,22 @@ class Domain {
 
   /// Coordinates of args[arg] of `e` when the result is asked for at `at`. Not for the table of a
   /// gather in emission (which needs the loaded indices). A reduction chooses or checks the folded
-  /// variables. nullopt: this group cannot express it.
-  std::optional<CoordsId> ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId at);
+  /// variables. nullopt: this group cannot express it; where it could if a depth were two, `wanted` says which.
+  struct DepthCut {
+    uint16_t var = kNoVar;
+    Dim inner;
+  };
+  std::optional<CoordsId> ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId at,
+                                    DepthCut* wanted = nullptr);
   /// Coordinates in a tensor of sizes `to` that has the elements of one of sizes `from` in order.
-  std::optional<Coords> Reshaped(const Dims& from, const Dims& to, const Coords& at) const;
+  std::optional<Coords> Reshaped(const ExprPool& pool, const Dims& from, const Dims& to, const Coords& at,
+                                 DepthCut* wanted = nullptr) const;
 
  private:
   std::optional<Coords> ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced, const Coords& at);
   /// index = quotient * size + rest with 0 <= rest < size, where that can be shown.
-  bool Split(const Affine& index, const Dim& size, Affine& quotient, Affine& rest) const;
+  bool Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,
+             DepthCut* wanted) const;
 
   Shape shape_;
   std::vector<Coords> coords_;

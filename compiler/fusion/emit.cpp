@@ -124,14 +124,14 @@ class Emitter {
     for (const auto& [id, at] : contracted_) {
       for (const Affine& entry : ContractionArg(pool_[id], 1, group_.domain.at(at))) {
         for (const auto& [var, coef] : entry.vars) {
-          if (var != kDepth) vars[var] = true;
+          if (!IsDepth(var)) vars[var] = true;
         }
       }
     }
     return vars;
   }
 
-  bool IsRowVar(uint16_t var) const { return var != kDepth && position_[var] < draft_.row_vars; }
+  bool IsRowVar(uint16_t var) const { return !IsDepth(var) && position_[var] < draft_.row_vars; }
   bool IsRowCoords(CoordsId at) const {
     for (const Affine& a : group_.domain.at(at)) {
       for (const auto& [var, coef] : a.vars) {
@@ -147,7 +147,7 @@ class Emitter {
   ExprId Inlined(ValueId value, CoordsId at) {
     const Value& v = graph_.value(value);
     if (v.def == kNoNode || !members_.count(v.def) || group_.domain.HasGathered(at)) return kNoExpr;
-    if (group_.domain.Uses(at, kDepth) && !lowered_.IsDecoded(value)) return kNoExpr;
+    if (group_.domain.UsesDepth(at) && !lowered_.IsDecoded(value)) return kNoExpr;
     const ExprId root = lowered_.ExprOf(value);
     const Expr& e = pool_[root];
     const bool is_view = lowered_.aliases[value].root != value;
@@ -211,6 +211,12 @@ class Emitter {
     index.coefs.resize(draft_.extents.size());
     return index;
   }
+  /// Of a variable's coefficient: those of the contraction being emitted come last.
+  size_t PositionOf(uint16_t var) const {
+    if (!IsDepth(var)) return position_[var];
+    const auto at = std::ranges::find(depths_, var);
+    return draft_.extents.size() + static_cast<size_t>(at - depths_.begin());
+  }
   void AddAffine(Index& index, const Affine& a, const Dim& scale) const {
     const auto scaled = [&](const Dim& d) { return scale.is_one() ? d : (d.is_one() ? scale : d * scale); };
     const auto add = [&](Dim& slot, const Dim& d) {
@@ -218,7 +224,7 @@ class Emitter {
       slot = slot.is_zero() ? scaled(d) : slot + scaled(d);
     };
     add(index.offset, a.offset);
-    for (const auto& [var, coef] : a.vars) add(var == kDepth ? index.coefs.back() : index.coefs[position_[var]], coef);
+    for (const auto& [var, coef] : a.vars) add(index.coefs[PositionOf(var)], coef);
     for (const auto& [id, coef] : a.gathered) index.gathered.push_back({id, scaled(coef)});
   }
   /// Where the element at coordinates `at` of a value lies in the memory of its root.
@@ -319,7 +325,8 @@ class Emitter {
     for (const auto& [id, at] : contracted_) {
       const Expr& e = pool_[id];
       loop::Block block;
-      block.depth = e.size;
+      depths_ = e.depths;
+      for (const uint16_t var : depths_) block.depths.push_back(pool_.DepthExtent(var));
       block.extent = draft_.extents.empty() ? Dim(1) : draft_.extents.back();
       block.into = static_cast<uint32_t>(draft_.kernel.row_buffers.size());
       std::vector<Id> factors;
@@ -365,15 +372,50 @@ class Emitter {
       }
       case ExprKind::kView:
       case ExprKind::kReshape: return Factor(e, 0, at, block);
+      case ExprKind::kIota: {
+        return AddIndex(ApplyMap(e.map, group_.domain.at(at))[0], block);
+      }
+      case ExprKind::kSize: return AddSize(e.size, block);
+      case ExprKind::kRegion: return FactorRegion(e, at, block);
       default: return Fail("a product of something else than values");
     }
+  }
+
+  /// One of two, by position: what is stacked. Both are there everywhere.
+  Id FactorRegion(const Expr& e, CoordsId at, loop::Block& block) {
+    const Expr& inner = pool_[e.args[0]];
+    if (!inner.sizes[e.axis].is_one()) return Fail("a product of parts of other sizes than 1");
+    if (e.args.size() == 1) return Factor(e, 0, at, block);
+    const Affine position = group_.domain.at(at)[e.axis];
+    const Id is_first = AddTo(
+        block,
+        Inst{.op = ScalarOp::kEq, .dtype = DType::kBool, .args = {AddIndex(position, block), AddSize(e.start, block)}});
+    const Id first = Factor(e, 0, at, block), second = Factor(e, 1, at, block);
+    if (first == kNone || second == kNone) return kNone;
+    return AddTo(block, Inst{.op = ScalarOp::kSelect, .dtype = e.dtype, .args = {is_first, first, second}});
+  }
+
+  Id AddIndex(const Affine& a, loop::Block& block) {
+    Inst inst{.op = ScalarOp::kIndex, .dtype = DType::kI64};
+    inst.index.coefs.resize(draft_.extents.size() + depths_.size());
+    AddAffine(inst.index, a, Dim(1));
+    return AddTo(block, std::move(inst));
+  }
+  Id AddSize(const Dim& size, loop::Block& block) {
+    Inst inst{.op = size.is_const() ? ScalarOp::kConst : ScalarOp::kSize, .dtype = DType::kI64};
+    if (size.is_const()) {
+      inst.imm_i = size.const_value();
+    } else {
+      inst.size = size;
+    }
+    return AddTo(block, std::move(inst));
   }
 
   Id FactorLoad(ValueId value, CoordsId at, loop::Block& block) {
     const Alias& alias = lowered_.aliases[value];
     const DType dtype = graph_.type(value).dtype;
     Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
-    load.index.coefs.resize(draft_.extents.size() + 1);
+    load.index.coefs.resize(draft_.extents.size() + depths_.size());
     AddPlace(load.index, alias, at);
     load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
     const Id raw = AddTo(block, std::move(load));
@@ -383,6 +425,10 @@ class Emitter {
   }
 
   Id AddTo(loop::Block& block, Inst inst) {
+    // Elements that are packed together are read once.
+    for (const Id id : block.insts) {
+      if (IsSame(draft_.kernel.insts[id], inst)) return id;
+    }
     const Id id = static_cast<Id>(draft_.kernel.insts.size());
     is_row_.push_back(false);
     is_load_.push_back(inst.op == ScalarOp::kLoad);
@@ -682,6 +728,7 @@ class Emitter {
   std::vector<Fold> folds_;
   std::vector<std::pair<ExprId, CoordsId>> contracted_;
   std::vector<loop::Block> contractions_;
+  std::vector<uint16_t> depths_;     // Of the contraction being emitted.
   std::map<std::pair<ExprId, CoordsId>, uint32_t> product_of_;  // The row buffer of each.
   size_t stage_ = 1;
   std::vector<bool> is_row_, is_load_;

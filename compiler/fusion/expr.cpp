@@ -40,7 +40,7 @@ Coords ContractionArg(const Expr& e, size_t arg, const Coords& at) {
   Coords result;
   for (const Affine& entry : arg == 0 ? e.map : e.right) {
     Affine& out = result.emplace_back(Affine::Of(entry.offset));
-    for (const auto& [dim, coef] : entry.vars) out.AddScaled(dim == kDepth ? Affine::Var(kDepth) : at[dim], coef);
+    for (const auto& [dim, coef] : entry.vars) out.AddScaled(IsDepth(dim) ? Affine::Var(dim) : at[dim], coef);
   }
   return result;
 }
@@ -192,14 +192,50 @@ ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCh
   return Add(std::move(e));
 }
 
-ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, Dim depth, Coords left_map,
+ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
                           Coords right_map) {
   Expr e{.kind = ExprKind::kContract, .op = ScalarOp::kReduceDot, .dtype = dtype, .sizes = std::move(sizes)};
   e.args = {left, right};
-  e.size = std::move(depth);
+  e.depths = {depth};
   e.map = std::move(left_map);
   e.right = std::move(right_map);
   return Add(std::move(e));
+}
+
+uint16_t ExprPool::DepthVar(const Dim& extent, size_t nth) {
+  for (size_t i = 0; i < depth_extents_.size(); ++i) {
+    if (depth_extents_[i] == extent && nth-- == 0) return static_cast<uint16_t>(kFirstDepth + i);
+  }
+  depth_extents_.push_back(extent);
+  return static_cast<uint16_t>(kFirstDepth + depth_extents_.size() - 1);
+}
+
+void ExprPool::CutDepth(ExprId id, uint16_t var, const Dim& inner) {
+  Expr& e = exprs_[id];
+  const auto at = std::ranges::find(e.depths, var);
+  std::vector<uint16_t> taken = e.depths;
+  const auto fresh = [&](const Dim& extent) {
+    for (size_t nth = 0;; ++nth) {
+      const uint16_t made = DepthVar(extent, nth);
+      if (std::ranges::find(taken, made) != taken.end()) continue;
+      taken.push_back(made);
+      return made;
+    }
+  };
+  const uint16_t outer_var = fresh(*DepthExtent(var).DivideExactly(inner));
+  const uint16_t inner_var = fresh(inner);
+  Affine both = Affine::Var(inner_var);
+  both.AddScaled(Affine::Var(outer_var), inner);
+  for (Coords* coords : {&e.map, &e.right}) {
+    for (Affine& entry : *coords) {
+      Affine changed = Affine::Of(entry.offset);
+      changed.gathered = entry.gathered;
+      for (const auto& [v, coef] : entry.vars) changed.AddScaled(v == var ? both : Affine::Var(v), coef);
+      entry = std::move(changed);
+    }
+  }
+  *at = outer_var;
+  e.depths.insert(at + 1, inner_var);
 }
 
 ExprId ExprPool::Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced) {

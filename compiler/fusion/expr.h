@@ -15,8 +15,10 @@ using loop::ScalarOp;
 using ExprId = uint32_t;
 inline constexpr ExprId kNoExpr = ~0u;
 
-/// The variable that a contraction sums over: it is no variable of a group.
-inline constexpr uint16_t kDepth = UINT16_MAX;
+/// Variables from here on are those that contractions sum over (ExprPool::DepthVar): they are none of a group.
+inline constexpr uint16_t kFirstDepth = 0x8000;
+constexpr bool IsDepth(uint16_t var) { return var >= kFirstDepth; }
+inline constexpr uint16_t kNoVar = UINT16_MAX;
 
 /// One coordinate: offset + sum(coef * variable) + sum(coef * gathered value). Variables are the
 /// dims of a result inside an Expr's map, and the loop variables of a group elsewhere.
@@ -46,7 +48,7 @@ enum class ExprKind : uint8_t {
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
-  kContract, ///< sum over kDepth of args[0] at `map` times args[1] at `right`, of dims and kDepth
+  kContract, ///< sum over `depths` of args[0] at `map` times args[1] at `right`, of dims and depths
 };
 
 /// One tensor-valued expression inside the lowering of a node. f16 and bf16 are computed as f32.
@@ -60,9 +62,10 @@ struct Expr {
   ValueId value = kNoValue;
   double imm_f = 0;
   int64_t imm_i = 0;
-  Dim size, start;        ///< kContract: `size` steps of kDepth
+  Dim size, start;
   Coords map;
   Coords right;           ///< kContract
+  std::vector<uint16_t> depths;  ///< kContract: variables, outermost first
   uint32_t axis = 0;
   std::vector<bool> reduced;
   loop::IndexCheck check = loop::IndexCheck::kNone;
@@ -96,8 +99,15 @@ class ExprPool {
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
-  /// Products of elements of two values, added up in `dtype`.
-  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, Dim depth, Coords left_map, Coords right_map);
+  /// Products of elements of two values, added up over `depth` in `dtype`.
+  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
+                  Coords right_map);
+  /// A variable to sum over, of `extent`; the `nth` of those with this extent.
+  uint16_t DepthVar(const Dim& extent, size_t nth = 0);
+  const Dim& DepthExtent(uint16_t var) const { return depth_extents_[var - kFirstDepth]; }
+  /// Makes `var` of contraction `id` two variables, var = inner * outer variable + inner one; `inner` divides its
+  /// extent.
+  void CutDepth(ExprId id, uint16_t var, const Dim& inner);
 
  private:
   ExprId Add(Expr expr);
@@ -105,6 +115,7 @@ class ExprPool {
   const Graph& graph_;
   std::vector<Expr> exprs_;
   std::vector<ExprId> values_;
+  Dims depth_extents_;
 };
 
 /// Coordinates of args[arg] of a contraction from those of its result.

@@ -55,7 +55,7 @@ class Numbering {
     for (Dim& dim : kernel_.rows) fn(dim);
     for (loop::Block& block : kernel_.blocks) {
       fn(block.extent);
-      fn(block.depth);
+      for (Dim& depth : block.depths) fn(depth);
       for (Id id : block.insts) {
         Inst& inst = kernel_.insts[id];
         fn(inst.size);
@@ -199,7 +199,7 @@ class Finisher {
     const size_t rows = kernel.rows.size();
     const std::function<bool(Id)> is_of_row = [&](Id id) {
       const Inst& inst = kernel.insts[id];
-      if (inst.op == ScalarOp::kLoad) return !inst.index.coefs[rows - 1].is_zero();
+      if (HasIndex(inst)) return !inst.index.coefs[rows - 1].is_zero();
       return std::ranges::any_of(inst.args, is_of_row);
     };
     const auto depends = [&](const loop::Block& block) {

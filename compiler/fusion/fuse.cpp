@@ -123,7 +123,7 @@ class Scheduler {
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
       const auto contraction = loop::ContractionOf(kernel, block);
-      if (contraction && (loop::RunsAlongDepth(kernel, *contraction) || loop::RunsAlongColumns(kernel, *contraction))) {
+      if (contraction && (loop::DepthOfLanes(kernel, *contraction) || loop::RunsAlongColumns(kernel, *contraction))) {
         continue;
       }
       return Error(Code::kUnsupported, "the operands of a product lie in memory as no vector reads them");

@@ -51,11 +51,13 @@ int64_t BytesOf(const Graph& graph, ValueId v) {
   return type.Elements().Eval(typical) * static_cast<int64_t>(guards::SizeOf(type.dtype));
 }
 
-/// Only arithmetic between values and constants.
+/// Only arithmetic between values, positions and constants.
 bool IsArithmetic(const ExprPool& pool, ExprId id) {
   const Expr& e = pool[id];
   if (e.kind == ExprKind::kValue || e.kind == ExprKind::kConst) return true;
-  const bool is_taken = e.kind == ExprKind::kRound || e.kind == ExprKind::kView ||
+  const bool is_taken = e.kind == ExprKind::kRound || e.kind == ExprKind::kView || e.kind == ExprKind::kReshape ||
+                        e.kind == ExprKind::kIota || e.kind == ExprKind::kSize ||
+                        (e.kind == ExprKind::kRegion && pool[e.args[0]].sizes[e.axis].is_one()) ||
                         (e.kind == ExprKind::kMap && loop::TraitsOf(e.op).cls != loop::OpClass::kCompare &&
                          loop::TraitsOf(e.op).cls != loop::OpClass::kSelect);
   return is_taken && std::ranges::all_of(e.args, [&](ExprId arg) { return IsArithmetic(pool, arg); });
@@ -77,14 +79,14 @@ class Decoders {
   };
 
   bool Decodes(NodeId id) {
-    constexpr size_t kOpsMax = 8;
+    constexpr size_t kOpsMax = 12;
     const Node& node = lowered_.graph.node(id);
     if (lowered_.results[id].size() != 1 || lowered_.IsView(id)) return false;
     const ExprId root = lowered_.results[id][0];
-    if (!guards::IsFloat(lowered_.pool[root].dtype) || !IsArithmetic(lowered_.pool, root)) return false;
+    if (!IsArithmetic(lowered_.pool, root)) return false;
     Weight weight;
     Weigh(lowered_.pool, root, weight);
-    if (weight.leaves == 0 || weight.is_expensive) return false;
+    if (weight.is_expensive) return false;
     Chain& chain = chains_[id];
     chain.ops = weight.ops;
     ForEachOperand(node, [&](ValueId v) {
@@ -93,12 +95,60 @@ class Decoders {
       chain.bytes += goes_on ? chains_[def].bytes : BytesOf(lowered_.graph, v);
       chain.ops += goes_on ? chains_[def].ops : 0;
     });
-    return chain.ops <= kOpsMax && 3 * chain.bytes <= 2 * BytesOf(lowered_.graph, node.results[0]);
+    if (chain.ops > kOpsMax) return false;
+    // Integers are on the way: what is packed comes apart, or stays as it is.
+    const int64_t bytes = BytesOf(lowered_.graph, node.results[0]);
+    return guards::IsFloat(lowered_.pool[root].dtype) ? 3 * chain.bytes <= 2 * bytes : chain.bytes <= bytes;
   }
 
   const Lowered& lowered_;
   std::vector<bool> decodes_;
   std::vector<Chain> chains_;
+};
+
+/// Gives contractions as many variables to sum over as it takes to follow their operands to where those are decoded:
+/// weights in groups are reshaped behind their scales, and what lies in one byte behind its shifts.
+class DepthCutter {
+ public:
+  explicit DepthCutter(Lowered& lowered) : lowered_(lowered) {}
+
+  void Run() {
+    for (const NodeId id : lowered_.graph.order()) {
+      for (const ExprId root : lowered_.results[id]) Visit(root);
+    }
+  }
+
+ private:
+  void Visit(ExprId id) {
+    if (lowered_.pool[id].kind == ExprKind::kContract) return Cut(id);
+    for (size_t k = 0; k < lowered_.pool[id].args.size(); ++k) Visit(lowered_.pool[id].args[k]);
+  }
+
+  void Cut(ExprId id) {
+    constexpr int kCutsMax = 4;
+    for (int cuts = 0; cuts < kCutsMax; ++cuts) {
+      Domain domain(lowered_.pool[id].sizes);
+      Domain::DepthCut wanted;
+      if (Follow(domain, id, domain.identity(), wanted) || wanted.var == kNoVar) return;
+      lowered_.pool.CutDepth(id, wanted.var, wanted.inner);
+    }
+  }
+
+  /// False: what `id` reads at `at` cannot be said, though it may be with another variable.
+  bool Follow(Domain& domain, ExprId id, CoordsId at, Domain::DepthCut& wanted) const {
+    const Expr& e = lowered_.pool[id];
+    if (e.kind == ExprKind::kValue) {
+      if (!domain.UsesDepth(at) || !lowered_.IsDecoded(e.value)) return true;
+      return Follow(domain, lowered_.ExprOf(e.value), at, wanted);
+    }
+    for (size_t k = 0; k < e.args.size(); ++k) {
+      const auto place = domain.ArgCoords(lowered_.pool, e, k, at, &wanted);
+      if (!place || !Follow(domain, e.args[k], *place, wanted)) return false;
+    }
+    return true;
+  }
+
+  Lowered& lowered_;
 };
 
 class Grouper {
@@ -347,7 +397,8 @@ class Grouper {
     const bool is_hoisted =
         places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
     if (is_hoisted) return true;
-    return !weight.is_expensive && !weight.has_reduce && group.members.size() < kNotOwnMax * 2;
+    if (weight.is_expensive || weight.has_reduce) return false;
+    return lowered_.decodes[graph_.value(value).def] || group.members.size() < kNotOwnMax * 2;
   }
 
   bool IsLegal(size_t unit, const Wanted& wanted) const {
@@ -373,7 +424,10 @@ class Grouper {
     const bool is_constant = weight.leaves == 0 && !weight.has_reduce;
     const bool is_cheap = !weight.is_expensive && !weight.has_reduce && weight.ops <= 2 && weight.leaves <= 1 &&
                           BytesRead(node) <= BytesWritten(node);
-    const bool duplicate = is_constant || (is_cheap && !wanted.in_memory && wanted.groups.size() <= kDuplicatesMax);
+    // What products decode as they read never gets memory of its own.
+    const bool is_for_products = lowered_.decodes[id] && !wanted.in_memory && IsReadAlongDepth(node);
+    const bool duplicate =
+        is_constant || is_for_products || (is_cheap && !wanted.in_memory && wanted.groups.size() <= kDuplicatesMax);
     if (duplicate && !wanted.groups.empty() && JoinAll(id, node, weight, wanted)) {
       if (!wanted.in_memory) return;
       Wanted rest = wanted;
@@ -390,6 +444,11 @@ class Grouper {
       if (JoinOne(id, node, weight, rest, unit)) return;
     }
     Start(id, node, rest);
+  }
+
+  bool IsReadAlongDepth(const Node& node) const {
+    return std::ranges::any_of(requests_[node.results[0]],
+                               [&](const Request& r) { return groups_[r.unit]->domain.UsesDepth(r.at); });
   }
 
   int64_t BytesWritten(const Node& node) const { return BytesOf(graph_, node.results[0]); }
@@ -476,7 +535,7 @@ class Grouper {
     const Dims& from = lowered_.pool[root.args[0]].sizes;
     group = Group{Domain(from), {}, {}, {}};
     leaves.clear();
-    auto at = group.domain.Reshaped(from, root.sizes, group.domain.at(group.domain.identity()));
+    auto at = group.domain.Reshaped(lowered_.pool, from, root.sizes, group.domain.at(group.domain.identity()));
     if (!at) return false;
     const CoordsId coords = group.domain.Intern(std::move(*at));
     if (!Trace(group, lowered_.results[id][0], coords, kWhole, leaves)) return false;
@@ -571,6 +630,7 @@ Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
   RoundAsEager(*this, g.eager_numerics);
   aliases = FindAliases(g, pool, results);
   decodes = Decoders(*this).Take();
+  DepthCutter(*this).Run();
 }
 
 bool Lowered::IsView(NodeId node) const {

@@ -9,14 +9,17 @@ using Op = ScalarOp;
 Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
 /// A product of matrices, where vectors can run along its depth or its columns.
-ExprId Product(const Rule& r, size_t left, size_t right, Dim depth, Coords left_map, Coords right_map) {
+ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords left_map, Coords right_map) {
   const Type* a = r.call.TypeAt(left);
   const Type* b = r.call.TypeAt(right);
   const Type& result = r.result();
   const DType sum = ComputeType(result.dtype);
-  if (a->dtype != result.dtype || b->dtype != result.dtype || !(sum == DType::kF32 || sum == DType::kF64)) {
-    return kNoExpr;
-  }
+  const bool is_taken = sum == DType::kF32 || sum == DType::kF64 || sum == DType::kI32;
+  // Bytes may be multiplied into i32; whatever else differs from the result is PyTorch's matter.
+  const auto fits = [&](const Type& type) {
+    return type.dtype == result.dtype || (sum == DType::kI32 && type.dtype == DType::kI8);
+  };
+  if (!is_taken || !fits(*a) || !fits(*b)) return kNoExpr;
   // Without columns there is nothing to tile: ATen's own products of vectors do.
   if (result.rank() == 0 || result.sizes.back().is_one()) return kNoExpr;
   const auto is_dense_along = [](const Type& type, const Coords& map, uint16_t var) {
@@ -26,12 +29,12 @@ ExprId Product(const Rule& r, size_t left, size_t right, Dim depth, Coords left_
     return false;
   };
   const auto column = static_cast<uint16_t>(result.rank() - 1);
-  const bool along_depth = is_dense_along(*a, left_map, kDepth) && is_dense_along(*b, right_map, kDepth);
+  const bool along_depth = is_dense_along(*a, left_map, depth) && is_dense_along(*b, right_map, depth);
   // bf16 along columns would go through f32, twice as slow as ATen where there are many rows.
   const bool along_columns = result.dtype != DType::kBF16 && is_dense_along(*b, right_map, column);
   if (!along_depth && !along_columns) return kNoExpr;
-  return r.pool.Contract(sum, r.Tensor(left), r.Tensor(right), result.sizes, std::move(depth), std::move(left_map),
-                         std::move(right_map));
+  return r.pool.Contract(sum, r.pool.Cast(r.Tensor(left), sum), r.pool.Cast(r.Tensor(right), sum), result.sizes, depth,
+                         std::move(left_map), std::move(right_map));
 }
 
 /// linear(x[..., K], w[N, K], b[N])
@@ -42,8 +45,9 @@ Results Linear(const Rule& r) {
   const size_t rank = r.result().rank();
   Coords left;
   for (size_t k = 0; k + 1 < rank; ++k) left.push_back(At(k));
-  left.push_back(Affine::Var(kDepth));
-  const ExprId product = Product(r, 0, 1, w->sizes[1], std::move(left), {At(rank - 1), Affine::Var(kDepth)});
+  const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
+  left.push_back(Affine::Var(depth));
+  const ExprId product = Product(r, 0, 1, depth, std::move(left), {At(rank - 1), Affine::Var(depth)});
   if (r.call.IsNone(2)) return {product};
   return {r.pool.Map(Op::kAdd, {product, r.Operand(2, ComputeType(r.result().dtype))})};
 }
@@ -55,17 +59,18 @@ ExprId MatrixProduct(const Rule& r, size_t left) {
   const size_t rank = r.result().rank();
   if (!a || !b || a->rank() < 2 || b->rank() < 2 || rank < 2) return kNoExpr;
   if (a->rank() > rank || b->rank() > rank || std::max(a->rank(), b->rank()) != rank) return kNoExpr;
+  const uint16_t depth = r.pool.DepthVar(a->sizes.back());
   const auto map_of = [&](const Type& type, bool is_left) {
     Coords map;
     for (size_t k = 0; k + 2 < type.rank(); ++k) {
       // A batch of one goes with every other.
       map.push_back(type.sizes[k].is_one() ? Affine() : At(rank - type.rank() + k));
     }
-    map.push_back(is_left ? At(rank - 2) : Affine::Var(kDepth));
-    map.push_back(is_left ? Affine::Var(kDepth) : At(rank - 1));
+    map.push_back(is_left ? At(rank - 2) : Affine::Var(depth));
+    map.push_back(is_left ? Affine::Var(depth) : At(rank - 1));
     return map;
   };
-  return Product(r, left, left + 1, a->sizes.back(), map_of(*a, true), map_of(*b, false));
+  return Product(r, left, left + 1, depth, map_of(*a, true), map_of(*b, false));
 }
 
 Results Matmul(const Rule& r) { return {MatrixProduct(r, 0)}; }
@@ -73,6 +78,7 @@ Results Matmul(const Rule& r) { return {MatrixProduct(r, 0)}; }
 /// addmm(c, a, b, *, beta, alpha) and baddbmm
 Results Addmm(const Rule& r) {
   const DType t = ComputeType(r.result().dtype);
+  if (!guards::IsFloat(t)) return {};
   const double beta = r.FloatAt(3, 1), alpha = r.FloatAt(4, 1);
   ExprPool& p = r.pool;
   ExprId product = MatrixProduct(r, 1);
@@ -88,8 +94,8 @@ Results Addmm(const Rule& r) {
 
 const RuleTable& ContractRules() {
   static const RuleTable table = {
-      {"aten.linear", Linear}, {"aten.mm", Matmul},   {"aten.bmm", Matmul},
-      {"aten.matmul", Matmul}, {"aten.addmm", Addmm}, {"aten.baddbmm", Addmm},
+      {"aten.linear", Linear}, {"aten.mm", Matmul},     {"aten.bmm", Matmul},     {"aten.matmul", Matmul},
+      {"aten.addmm", Addmm},   {"aten.baddbmm", Addmm}, {"aten._int_mm", Matmul},
   };
   return table;
 }

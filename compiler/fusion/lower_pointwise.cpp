@@ -143,6 +143,14 @@ Results Bitwise(const Rule& r) {
   return {r.pool.Map(op, {r.Operand(0, t), r.Operand(1, t)})};
 }
 
+/// Amounts below 0 or beyond the width leave nothing but signs, as in torch.
+template <Op op>
+Results Shift(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (guards::IsFloat(t) || t == DType::kBool) return {};
+  return {r.pool.Map(op, {r.Operand(0, t), r.Operand(1, t)})};
+}
+
 Results IsNan(const Rule& r) {
   const ExprId x = r.Tensor(0);
   if (x == kNoExpr) return {};
@@ -396,6 +404,8 @@ const RuleTable& PointwiseRules() {
       {"aten.bitwise_xor.Scalar", Bitwise<Op::kXor>},
       {"aten.__and__.Tensor", Bitwise<Op::kAnd>},
       {"aten.__or__.Tensor", Bitwise<Op::kOr>},
+      {"aten.bitwise_left_shift.Tensor", Shift<Op::kShl>},
+      {"aten.bitwise_right_shift.Tensor", Shift<Op::kShr>},
       {"aten.where.self", Where},
       {"aten.where.ScalarSelf", Where},
       {"aten.where.ScalarOther", Where},

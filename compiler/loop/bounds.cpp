@@ -19,7 +19,7 @@ constexpr size_t kComparisonsMax = 8;
 // Ways to combine the comparisons above an access that are tried.
 constexpr int kTriesMax = 200;
 
-/// offset + sum(coef * variable). Variables are the row dims, then j, then k, then values read from tensors.
+/// offset + sum(coef * variable). Variables are the row dims, then j, then all k, then values read from tensors.
 struct Linear {
   Dim offset;
   std::map<size_t, Dim> coefs;
@@ -94,6 +94,12 @@ class Prover {
 
   size_t J() const { return kernel_.rows.size(); }
   size_t K() const { return J() + 1; }
+  /// The first variable that stands for a value read from a tensor.
+  size_t FirstValue() const {
+    size_t depths = 0;
+    for (const Block& block : kernel_.blocks) depths = std::max(depths, block.depths.size());
+    return K() + depths;
+  }
 
   /// False: a value is not checked to lie in a dimension.
   bool AddIndex(const Index& index, Linear& into) {
@@ -104,7 +110,7 @@ class Prover {
     for (const Index::Gathered& g : index.gathered) {
       const Inst& value = kernel_.insts[g.value];
       if (value.check == IndexCheck::kNone) return false;
-      const size_t variable = K() + 1 + g.value;
+      const size_t variable = FirstValue() + g.value;
       lasts_[variable] = sum_.Subtract(value.check_dim, Dim(1));
       AddTerm(into, variable, g.coef);
     }
@@ -163,7 +169,7 @@ class Prover {
       lasts_[k] = sum_.Subtract(kernel_.rows[k], Dim(1));
     }
     lasts_[J()] = block.is_loop ? sum_.Subtract(block.extent, Dim(1)) : Dim();
-    if (block.is_contraction()) lasts_[K()] = sum_.Subtract(block.depth, Dim(1));
+    for (size_t n = 0; n < block.depths.size(); ++n) lasts_[K() + n] = sum_.Subtract(block.depths[n], Dim(1));
     for (const auto& [variable, last] : lasts_) facts.Add(last);
     for (const Linear& comparison : comparisons) {
       if (comparison.coefs.empty()) facts.Add(comparison.offset);

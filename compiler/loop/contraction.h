@@ -13,20 +13,25 @@ namespace ingot::compiler::loop {
 struct Operand {
   Id root = kNone;
   std::vector<Id> loads;
+  std::vector<Id> indices;   ///< the positions that it is made of besides
 };
 
 /// The shape of a contraction that can be computed in tiles.
 struct Contraction {
   Operand left;   ///< does not depend on j; may read row buffers
   Operand right;  ///< does not depend on the last row dim, so that rows share it
-  DType sum = DType::kF32;  ///< f32 or f64
+  DType sum = DType::kF32;  ///< f32, f64 or i32
+  Dims depths;              ///< of the block
 };
 
 /// nullopt: an operand depends on other variables, on indices read from tensors, or on conditions.
 std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& block);
 
-/// Whether vectors can run along k: what depends on k lies side by side along it.
-bool RunsAlongDepth(const Kernel& kernel, const Contraction& contraction);
+/// The k along which vectors can run: what depends on it lies side by side there, or at a few elements' distance in
+/// what rows read, which columns share. nullopt: there is none.
+std::optional<size_t> DepthOfLanes(const Kernel& kernel, const Contraction& contraction);
+/// Whether `id`, a value of the contraction's block, depends on a loop variable, by its number in an index.
+bool DependsOn(const Kernel& kernel, Id id, size_t variable);
 /// Whether vectors can run along j: what the right operand reads lies side by side along it, or does not depend on it.
 bool RunsAlongColumns(const Kernel& kernel, const Contraction& contraction);
 

@@ -92,12 +92,15 @@ class Interpreter {
     }
     for (const Param& p : kernel_.params) elements_.push_back(p.elements.Eval(symbols_));
     for (const RowBuffer& b : kernel_.row_buffers) TRY(AddRowBuffer(b));
+    size_t most_depths = 0;
     for (const Block& block : kernel_.blocks) {
       extents_.push_back(block.is_loop ? block.extent.Eval(symbols_) : 1);
-      depths_.push_back(block.depth.Eval(symbols_));
+      std::vector<int64_t>& depths = depths_.emplace_back();
+      for (const Dim& depth : block.depths) depths.push_back(depth.Eval(symbols_));
+      most_depths = std::max(most_depths, depths.size());
     }
     for (const Inst& inst : kernel_.insts) indices_.push_back(Flatten(inst.index));
-    vars_.assign(rows_.size() + 2, 0);
+    vars_.assign(rows_.size() + 1 + most_depths, 0);
     values_.assign(kernel_.insts.size(), Scalar());
     accumulators_.assign(kernel_.insts.size(), Accumulator());
     return {};
@@ -137,12 +140,21 @@ class Interpreter {
     for (int64_t j = columns_.first; j < std::min(columns_.second, extents_[number]); ++j) {
       J() = j;
       accumulators_[dot] = {Identity(ScalarOp::kReduceSum, dtype), 0, 0, true};
-      for (vars_.back() = 0; vars_.back() < depths_[number]; ++vars_.back()) {
-        for (Id id : block.insts) TRY(RunInst(id));
-      }
+      TRY(ForEachK(block, depths_[number], 0));
       WriteElement(into.data() + j * size, dtype, Total(dot));
     }
-    vars_.back() = 0;
+    return {};
+  }
+
+  /// Runs a contraction for all values of its k from number `depth` on.
+  Status ForEachK(const Block& block, const std::vector<int64_t>& extents, size_t depth) {
+    if (depth == extents.size()) {
+      for (Id id : block.insts) TRY(RunInst(id));
+      return {};
+    }
+    int64_t& k = vars_[rows_.size() + 1 + depth];
+    for (k = 0; k < extents[depth]; ++k) TRY(ForEachK(block, extents, depth + 1));
+    k = 0;
     return {};
   }
 
@@ -283,11 +295,12 @@ class Interpreter {
   std::span<void* const> buffers_;
   std::span<const int64_t> symbols_;
   const Columns columns_;
-  std::vector<int64_t> rows_, elements_, extents_, depths_;
+  std::vector<int64_t> rows_, elements_, extents_;
+  std::vector<std::vector<int64_t>> depths_;  // By block.
   std::vector<FlatIndex> indices_;
   std::vector<std::vector<char>> scratch_;
   int64_t scratch_bytes_left_ = kScratchBytesMax;
-  std::vector<int64_t> vars_;  // Row variables, then j, then k.
+  std::vector<int64_t> vars_;  // Row variables, then j, then all k.
   std::vector<Scalar> values_;
   std::vector<Accumulator> accumulators_;
 };

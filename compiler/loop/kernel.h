@@ -87,22 +87,23 @@ using Id = uint32_t;
 inline constexpr Id kNone = ~0u;
 
 /// offset + sum(coef[k] * loop var k) + sum(coef * loaded value): an element offset into a buffer
-/// (not bytes), or the value of kIndex. Loop vars are the row dims i0.., then j, and in a contraction k.
+/// (not bytes), or the value of kIndex. Loop vars are the row dims i0.., then j, and in a contraction its k0, k1 and so
+/// on.
 struct Index {
   Dim offset;
-  Dims coefs;                         ///< one for each row dim, then one for j; in a contraction then one for k
+  Dims coefs;  ///< one for each row dim, then one for j; in a contraction then one for each k
   struct Gathered {
     Id value;
     Dim coef;
   };
-  std::vector<Gathered> gathered;     ///< i64 values; already checked, see IndexCheck
+  std::vector<Gathered> gathered;  ///< i64 values; already checked, see IndexCheck
 };
 
 /// What a cast to i64 does with an index read from a tensor, for a dimension of n elements. A value
 /// it refuses makes the kernel return INGOT_KERNEL_INDEX_OUT_OF_RANGE.
 enum class IndexCheck : uint8_t {
   kNone,
-  kWrap,    ///< takes [-n, n) and adds n to negative values
+  kWrap,  ///< takes [-n, n) and adds n to negative values
   kWithin,  ///< takes [0, n)
 };
 
@@ -113,13 +114,13 @@ struct Inst {
   std::vector<Id> args;
   double imm_f = 0;
   int64_t imm_i = 0;
-  Dim size;              ///< kSize
-  Index index;           ///< kIndex, kLoad, kStore
-  uint32_t buffer = 0;   ///< kLoad, kStore: parameter number (>= params.size(): row buffer)
+  Dim size;  ///< kSize
+  Index index;  ///< kIndex, kLoad, kStore
+  uint32_t buffer = 0;  ///< kLoad, kStore: parameter number (>= params.size(): row buffer)
   /// kLoad, kStore: bool value; where false nothing is accessed and a load gives 0. kNone = always.
   Id predicate = kNone;
   IndexCheck check = IndexCheck::kNone;  ///< kCast
-  Dim check_dim;         ///< the n of `check`, in elements
+  Dim check_dim;  ///< the n of `check`, in elements
 };
 
 /// One loop over j in [0, extent), or a block executed once for each row (is_loop false).
@@ -127,17 +128,20 @@ struct Inst {
 /// scalar blocks, and row scalars reduced by earlier loops. Elementwise results of an earlier
 /// loop cross over only through a row buffer or an output buffer.
 ///
-/// A loop with `into` is a contraction: for each j the instructions run for k in [0, depth), and the
+/// A loop with `into` is a contraction: for each j the instructions run for each k in [0, depth), and the
 /// last of them, a kReduceDot, ends up at [j] of that row buffer. Its operands are loads, casts and
-/// what else says how elements are decoded.
+/// what else says how elements are decoded. Where elements come in groups (a scale for 64 of them, two
+/// in one byte), k is several variables.
 struct Block {
   bool is_loop = true;
   Dim extent;
   std::vector<Id> insts;
-  Dim depth = {};        ///< extent of k, contractions only
-  uint32_t into = kNone; ///< row buffer (a position in Kernel::row_buffers) that a contraction fills
+  Dims depths = {};  ///< extents of k0, k1 and so on, contractions only
+  uint32_t into = kNone;  ///< row buffer (a position in Kernel::row_buffers) that a contraction fills
 
   bool is_contraction() const { return into != kNone; }
+  /// Terms of each sum of a contraction.
+  Dim Depth() const { return guards::Product(depths); }
 };
 
 enum class ParamMode : uint8_t { kIn, kOut, kInOut };
@@ -145,7 +149,7 @@ enum class ParamMode : uint8_t { kIn, kOut, kInOut };
 struct Param {
   DType dtype = DType::kF32;
   ParamMode mode = ParamMode::kIn;
-  Dim elements;     ///< size of the addressed range, for the interpreter's bounds checks
+  Dim elements;  ///< size of the addressed range, for the interpreter's bounds checks
 };
 
 /// A temporary of one row, in scratch: `extent` elements.
@@ -160,12 +164,12 @@ struct RowBuffer {
 /// Symbols are the kernel's own s0.., renumbered by first use so that equal kernels are equal
 /// text. Text format: docs/format/loop.md.
 struct Kernel {
-  std::string name = "kernel";   ///< Not part of identity.
+  std::string name = "kernel";  ///< Not part of identity.
   uint16_t symbol_count = 0;
   std::vector<Param> params;
   std::vector<RowBuffer> row_buffers;
   Dims rows;
-  std::vector<Inst> insts;       ///< all instructions of all blocks
+  std::vector<Inst> insts;  ///< all instructions of all blocks
   std::vector<Block> blocks;
 };
 

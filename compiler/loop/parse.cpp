@@ -173,7 +173,10 @@ class Parser {
       TRY(Expect("["));
       TRY_ASSIGN(block.extent, DimUntil(","));
       TRY(Expect(","));
-      TRY_ASSIGN(block.depth, DimUntil("]"));
+      do {
+        TRY_ASSIGN(Dim depth, DimUntil(",]"));
+        block.depths.push_back(std::move(depth));
+      } while (Accept(","));
       TRY(Expect("]"));
       TRY(Expect("into"));
       TRY_ASSIGN(block.into, Number("b"));
@@ -185,7 +188,7 @@ class Parser {
       TRY(Expect("]"));
     }
     TRY(Expect("{"));
-    in_contraction_ = block.is_contraction();
+    depths_ = block.depths.size();
     while (!Accept("}")) {
       const Id id = static_cast<Id>(kernel_.insts.size());
       TRY_ASSIGN(Inst inst, ParseInst(id));
@@ -294,7 +297,7 @@ class Parser {
   }
 
   Status ParseIndex(Index& index) {
-    index.coefs.assign(kernel_.rows.size() + (in_contraction_ ? 2 : 1), Dim());
+    index.coefs.assign(kernel_.rows.size() + 1 + depths_, Dim());
     TRY(Expect("["));
     do {
       TRY(ParseTerm(index));
@@ -302,7 +305,7 @@ class Parser {
     return Expect("]");
   }
 
-  /// [coef '*'] ('i'N | 'j' | 'k' | '%'N), or a coefficient alone, which is the offset.
+  /// [coef '*'] ('i'N | 'j' | 'k' | 'k'N | '%'N), or a coefficient alone, which is the offset.
   Status ParseTerm(Index& index) {
     SkipSpace();
     Dim coef = 1;
@@ -325,8 +328,14 @@ class Parser {
       index.coefs[j] = index.coefs[j] + coef;
       return {};
     }
-    if (in_contraction_ && Accept("k")) {
+    if (depths_ == 1 && Accept("k")) {
       index.coefs[j + 1] = index.coefs[j + 1] + coef;
+      return {};
+    }
+    if (depths_ > 1 && at_ < text_.size() && text_[at_] == 'k') {
+      TRY_ASSIGN(const uint32_t number, Number("k"));
+      if (number >= depths_) return Fail("one of the contraction's k");
+      index.coefs[j + 1 + number] = index.coefs[j + 1 + number] + coef;
       return {};
     }
     if (at_ < text_.size() && text_[at_] == '%') {
@@ -342,7 +351,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
-  bool in_contraction_ = false;  // The block that is being read is one: indices have k.
+  size_t depths_ = 0;  // Of the block that is being read: indices have so many k.
   Kernel kernel_;
 };
 

@@ -40,9 +40,11 @@ class Printer {
   std::back_insert_iterator<std::string> Out() { return std::back_inserter(text_); }
 
   void PrintBlock(const Block& block) {
+    has_many_k_ = block.depths.size() > 1;
     if (block.is_contraction()) {
-      fmt::format_to(Out(), "  contract [{}, {}] into b{} {{\n", block.extent.ToText(), block.depth.ToText(),
-                     block.into);
+      fmt::format_to(Out(), "  contract [{}", block.extent.ToText());
+      for (const Dim& depth : block.depths) fmt::format_to(Out(), ", {}", depth.ToText());
+      fmt::format_to(Out(), "] into b{} {{\n", block.into);
     } else if (block.is_loop) {
       fmt::format_to(Out(), "  loop [{}] {{\n", block.extent.ToText());
     } else {
@@ -135,6 +137,7 @@ class Printer {
         fmt::format_to(Out(), "i{}", k);
       } else {
         text_ += k == kernel_.rows.size() ? 'j' : 'k';
+        if (has_many_k_ && k > kernel_.rows.size()) fmt::format_to(Out(), "{}", k - kernel_.rows.size() - 1);
       }
     }
     for (const Index::Gathered& g : index.gathered) {
@@ -151,6 +154,7 @@ class Printer {
   const Kernel& kernel_;
   std::vector<Id> number_;
   Id next_ = 0;
+  bool has_many_k_ = false;  // Of the block being printed.
   std::string text_;
 };
 

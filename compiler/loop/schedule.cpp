@@ -18,8 +18,12 @@ std::string Print(const Schedule& schedule) {
   if (schedule.is_tiled()) add(fmt::format("tile i {}, j {}", schedule.row_tile, all_or(schedule.column_tile)));
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
     const ContractionSchedule& one = schedule.contractions[i];
-    add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i,
-                    one.lanes == ContractionSchedule::Lanes::kDepth ? 'k' : 'j', one.rows, one.columns,
+    std::string lanes = one.lanes == ContractionSchedule::Lanes::kDepth ? "k" : "j";
+    if (one.lane_depth != 0) lanes += std::to_string(one.lane_depth);
+    for (unsigned k = 0; one.unrolled >> k != 0; ++k) {
+      if (one.unrolls(k)) lanes += fmt::format(", k{} unrolled", k);
+    }
+    add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i, lanes, one.rows, one.columns,
                     all_or(one.depth)));
     const ContractionSchedule::Turned& turned = one.turned;
     if (turned.from == 0) continue;
@@ -56,7 +60,17 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   for (const Id access : schedule.transposed) {
     if (!MayTranspose(kernel, access)) return refuse("neighbouring rows lie apart in memory");
   }
-  for (const ContractionSchedule& one : schedule.contractions) {
+  size_t number = 0;
+  for (const Block& block : kernel.blocks) {
+    if (!block.is_contraction()) continue;
+    const ContractionSchedule& one = schedule.contractions[number++];
+    if (one.lane_depth >= block.depths.size()) return refuse("lanes along a k that is not there");
+    if (one.depth != 0 && block.depths.size() > 1) return refuse("pieces of a k that is several");
+    for (size_t k = 0; k < 32; ++k) {
+      if (!one.unrolls(k)) continue;
+      if (k >= block.depths.size() || !block.depths[k].is_const()) return refuse("unrolls a k of unknown extent");
+      if (one.lanes == ContractionSchedule::Lanes::kDepth && k == one.lane_depth) return refuse("unrolls its lanes");
+    }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
     if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");
   }

@@ -23,13 +23,18 @@ struct LoopSchedule {
 struct ContractionSchedule {
   /// Which variable runs along the lanes of a vector.
   enum class Lanes : uint8_t {
-    kDepth,    ///< k: both operands are vectors, and each element of the result is folded at the end
+    kDepth,    ///< a k: both operands are vectors, and each element of the result is folded at the end
     kColumns,  ///< j: one element of the left operand goes with a vector of the right one
   };
   Lanes lanes = Lanes::kDepth;
   unsigned rows = 1;      ///< of the result, kept in registers together
   unsigned columns = 1;   ///< the same, in elements (kDepth) or in vectors (kColumns)
   int64_t depth = 0;      ///< steps of k before the next columns have their turn; 0 = all
+  unsigned lane_depth = 0;  ///< kDepth: the number of the k along the lanes
+  /// One bit for each k whose few steps are taken side by side, on what was read once. The others are loops, the one
+  /// along the lanes innermost.
+  unsigned unrolled = 0;
+  bool unrolls(size_t depth) const { return (unrolled >> depth & 1U) != 0; }
 
   /// The way of tasks with many rows: columns of the right operand, which lie along k, are decoded and turned over,
   /// those of a register tile at a time, and vectors run along j.

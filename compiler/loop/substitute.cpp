@@ -16,7 +16,7 @@ Kernel Substitute(Kernel kernel, std::span<const Dim> by) {
   for (Dim& extent : kernel.rows) substitute(extent);
   for (Block& block : kernel.blocks) {
     substitute(block.extent);
-    substitute(block.depth);
+    for (Dim& depth : block.depths) substitute(depth);
   }
   for (Inst& inst : kernel.insts) {
     substitute(inst.size);

@@ -60,8 +60,10 @@ class Verifier {
   Status CheckContraction() {
     const Block& block = Current();
     at_ = kNone;
-    if (!block.is_contraction()) return Require(block.depth.is_zero(), "a depth outside a contraction");
-    TRY(CheckDim(block.depth));
+    if (!block.is_contraction()) return Require(block.depths.empty(), "a depth outside a contraction");
+    constexpr size_t kDepthsMax = 8;
+    if (block.depths.empty() || block.depths.size() > kDepthsMax) return Fail("a contraction has 1 to 8 depths");
+    for (const Dim& depth : block.depths) TRY(CheckDim(depth));
     if (!block.is_loop) return Fail("a contraction is a loop");
     if (block.into >= kernel_.row_buffers.size()) return Fail("a contraction into a row buffer that is not there");
     if (block.insts.empty() || block.insts.back() >= kernel_.insts.size()) return Fail("a contraction of nothing");
@@ -92,7 +94,7 @@ class Verifier {
   DType TypeOf(Id id) const { return kernel_.insts[id].dtype; }
 
   Status CheckIndex(const Index& index) const {
-    if (index.coefs.size() != kernel_.rows.size() + (Current().is_contraction() ? 2 : 1)) {
+    if (index.coefs.size() != kernel_.rows.size() + 1 + Current().depths.size()) {
       return Fail("index has another number of coefficients than there are loop variables");
     }
     TRY(CheckDim(index.offset));

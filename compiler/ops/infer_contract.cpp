@@ -62,6 +62,14 @@ bool InferMatmul(const Call& call, Results& results) {
   return sizes && Push(call.DTypeAt(2).value_or(a->dtype), std::move(*sizes), results);
 }
 
+bool InferIntMatmul(const Call& call, Results& results) {
+  const Type* a = call.TypeAt(0);
+  const Type* b = call.TypeAt(1);
+  if (!a || !b) return false;
+  std::optional<Dims> sizes = Product(a->sizes, b->sizes);
+  return sizes && Push(DType::kI32, std::move(*sizes), results);
+}
+
 bool InferAddmm(const Call& call, Results& results) {
   const Type* a = call.TypeAt(1);
   const Type* b = call.TypeAt(2);

@@ -78,6 +78,7 @@ bool InferLogSumExp(const Call& call, std::vector<Inferred>& results);
 bool InferMT(const Call& call, std::vector<Inferred>& results);
 bool InferMaskedFill(const Call& call, std::vector<Inferred>& results);
 bool InferMatmul(const Call& call, std::vector<Inferred>& results);
+bool InferIntMatmul(const Call& call, std::vector<Inferred>& results);
 bool InferMaxDim(const Call& call, std::vector<Inferred>& results);
 bool InferMaxPool(const Call& call, std::vector<Inferred>& results);
 bool InferMaxPoolIndices(const Call& call, std::vector<Inferred>& results);

@@ -38,7 +38,7 @@ LaunchShape ShapeOf(const loop::Kernel& kernel, const loop::Schedule& schedule) 
   const int64_t passes = (height + kRowsOfOnePass - 1) / kRowsOfOnePass;
   for (const loop::Block& block : kernel.blocks) {
     const Dim columns = !block.is_loop ? Dim(1) : tiles_columns ? Dim(schedule.column_tile) : block.extent;
-    Dim elements = block.is_contraction() ? columns * block.depth * Dim(passes) : columns;
+    Dim elements = block.is_contraction() ? columns * block.Depth() * Dim(passes) : columns;
     if (schedule.contractions.empty()) elements = elements * Dim(height);
     shape.task_elements = shape.task_elements + elements;
   }

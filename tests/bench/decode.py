@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoding token by token over a static cache: decode.py DTYPE BATCH WAY; prints one JSON line.
 
-WAY: eager, ingot, inductor, int8 (ingot on int8 weights), llama.cpp (where llama_cpp and gguf are installed; BATCH 1; DTYPE f32, bf16, q8_0).
+WAY: eager, ingot, inductor, int8 and int4 (ingot on such weights), llama.cpp (where llama_cpp and gguf are installed; BATCH 1; DTYPE f32, bf16,
+q8_0, q4_0).
 A Llama of 8 layers, hidden 1024, 16 heads, 4 of keys, vocabulary 32000, random weights. Weights are read once a token.
 """
 
@@ -31,8 +32,8 @@ def ours(dtype: str, batch: int, way: str) -> "dict[str, float]":
     config = LlamaConfig(hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
                          num_key_value_heads=KEY_HEADS, vocab_size=WORDS, max_position_embeddings=2048)
     model = LlamaForCausalLM(config).eval().to(getattr(torch, dtype))
-    if way == "int8":
-        ingot.quantize_(model)
+    if way in ("int8", "int4"):
+        ingot.quantize_(model, way)
     words = model.model.embed_tokens.weight
     weights = sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers())) - words.numel() * words.element_size()
     step = {"eager": lambda: model, "inductor": lambda: torch.compile(model)}.get(way, lambda: ingot.compile(model))()
@@ -56,8 +57,9 @@ def llama_cpp(kind: str) -> "dict[str, float]":
     import numpy as np
     from llama_cpp import Llama
 
-    types = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "q8_0": gguf.GGMLQuantizationType.Q8_0}
-    bytes_of = {"f32": 4, "bf16": 2, "q8_0": 34 / 32}[kind]
+    types = {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "q8_0": gguf.GGMLQuantizationType.Q8_0,
+             "q4_0": gguf.GGMLQuantizationType.Q4_0}
+    bytes_of = {"f32": 4, "bf16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}[kind]
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")

@@ -30,7 +30,9 @@ bool IsSmall(const Kernel& kernel, std::span<const int64_t> symbols) {
   }
   for (const Block& block : kernel.blocks) {
     if (block.is_loop && !IsSmall(block.extent, symbols, work)) return false;
-    if (block.is_contraction() && !IsSmall(block.depth, symbols, work)) return false;
+    for (const Dim& depth : block.depths) {
+      if (!IsSmall(depth, symbols, work)) return false;
+    }
   }
   for (const Param& param : kernel.params) {
     int64_t elements = kElementsMax;

@@ -1,68 +1,155 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of few bits for models that have none: :func:`ingot.quantize_`."""
 
+import dataclasses
 import typing
+import warnings
 
 import torch
 
 from ingot import errors
 
-KINDS = ("int8",)
-_LEVELS = 127   # of either sign, so that zero is one of them and the range is the same on both sides
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Integers of ``bits`` bits; ``group_size``: elements of one scale where nothing else is said, None: a whole row."""
+
+    bits: int
+    group_size: "int | None"
+
+
+KINDS = {"int8": Kind(8, None), "int4": Kind(4, 64)}
 
 
 class QuantizedLinear(torch.nn.Module):
-    """A linear layer whose weight is int8 with one scale for each output: ``y = (x @ weight.T) * scale + bias``.
+    """A linear layer whose weight is integers in groups of ``group_size`` along its rows, each ``(integer - zero) * scale``.
 
-    ``weight``: int8 [out_features, in_features], ``scale``: f32 [out_features], ``bias``: as before, or None. Native code reads the
-    int8 weight and nothing wider; eager converts it at each call.
+    ``weight``: of 8 bits int8 [out_features, groups, group_size], without groups [out_features, in_features]; of 4 bits uint8
+    [out_features, groups, group_size / 2], whose byte i holds element i in its low half and element i + group_size / 2 in its high one.
+    ``scale``: f32 [out_features, groups, 1], without groups [out_features]; ``zero``: of the weight's type and the scale's shape, or None (0;
+    of 4 bits 8). ``bias``: as before, or None. ``activations``: "int8" rounds each row of x to 255 levels and multiplies integers, exactly. Native code reads the weight as it is and nothing wider; eager decodes it at each call.
     """
 
     weight: torch.Tensor
     scale: torch.Tensor
+    zero: "torch.Tensor | None"
 
-    def __init__(self, linear: torch.nn.Linear) -> None:
+    def __init__(self, linear: torch.nn.Linear, kind: str = "int8", group_size: "int | None" = None, zero_points: bool = False,
+                 activations: "str | None" = None) -> None:
         super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.activations = activations
+        self.in_features, self.out_features, self.kind = linear.in_features, linear.out_features, kind
+        self.bits, self.group_size = KINDS[kind].bits, group_size
         weight = linear.weight.detach().float()
-        scale = weight.abs().amax(dim=1) / _LEVELS
-        # A row of zeros has any scale.
-        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-        self.register_buffer("weight", (weight / scale[:, None]).round().clamp(-_LEVELS, _LEVELS).to(torch.int8))
-        self.register_buffer("scale", scale)
+        if group_size is not None:
+            weight = weight.reshape(self.out_features, -1, group_size)
+        lowest, highest = (-128, 127) if self.bits == 8 else (0, 15)
+        if zero_points:
+            # Zero is one of the levels: what is zero stays so.
+            low, high = weight.amin(-1, keepdim=True).clamp(max=0), weight.amax(-1, keepdim=True).clamp(min=0)
+            scale = _without_zeros((high - low) / (highest - lowest))
+            zero = (lowest - low / scale).round().clamp(lowest, highest)
+        elif self.bits == 8:
+            lowest = -127   # The range is the same on both sides.
+            scale, zero = _without_zeros(weight.abs().amax(-1, keepdim=True) / highest), torch.zeros(())
+        else:
+            # The greatest of either sign is the level that has no opposite: a scale may be negative.
+            greatest = weight.gather(-1, weight.abs().argmax(-1, keepdim=True))
+            scale, zero = _without_zeros(greatest / -8), torch.full((), 8.0)
+        integers = (weight / scale + zero).round().clamp(lowest, highest)
+        dtype = torch.int8 if self.bits == 8 else torch.uint8
+        integers = integers.to(dtype)
+        if self.bits == 4:
+            low_half, high_half = integers.chunk(2, dim=-1)
+            integers = low_half | high_half << 4
+        sizes = scale.shape if group_size is not None else scale.shape[:-1]
+        self.register_buffer("weight", integers)
+        self.register_buffer("scale", scale.reshape(sizes))
+        self.register_buffer("zero", zero.to(dtype).reshape(sizes) if zero_points else None)
         self.bias = linear.bias
         self.train(linear.training)
 
+    def decoded(self, dtype: torch.dtype) -> torch.Tensor:
+        """The weight as ``dtype`` [out_features, in_features]."""
+        integers, scale, zero = self.weight, self.scale, self.zero
+        if self.bits == 4:
+            integers = torch.stack((integers & 15, integers >> 4), dim=-2).flatten(-2)
+        if self.group_size is None:
+            scale, zero = scale.unsqueeze(-1), None if zero is None else zero.unsqueeze(-1)
+        wide = integers.float()
+        if zero is not None:
+            wide = wide - zero.float()
+        elif self.bits == 4:
+            wide = wide - 8
+        return (wide * scale).reshape(self.out_features, self.in_features).to(dtype)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.activations is not None:
+            return self._with_integers(x)
+        if self.group_size is not None or self.zero is not None:
+            return torch.nn.functional.linear(x, self.decoded(x.dtype), self.bias)
         product = torch.nn.functional.linear(x, self.weight.to(x.dtype))
         scaled = product * self.scale.to(x.dtype)
         return scaled if self.bias is None else scaled + self.bias
 
+    def _with_integers(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        scale = _without_zeros(wide.abs().amax(-1, keepdim=True) / 127)
+        integers = (wide / scale).round().clamp(-127, 127).to(torch.int8)
+        sums = torch._int_mm(integers.reshape(-1, self.in_features), self.weight.t()).reshape(*x.shape[:-1], self.out_features)
+        product = sums.float() * (scale * self.scale)
+        return (product if self.bias is None else product + self.bias.float()).to(x.dtype)
+
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, int8"
+        groups = "" if self.group_size is None else f", group_size={self.group_size}"
+        zeros = "" if self.zero is None else ", zero_points=True"
+        if self.activations is not None:
+            zeros += f", activations={self.activations}"
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, {self.kind}{groups}{zeros}"
 
 
-def quantize_(model: torch.nn.Module, kind: str = "int8", *,
+def _without_zeros(scale: torch.Tensor) -> torch.Tensor:
+    """What is nothing but zeros has any scale."""
+    return torch.where(scale != 0, scale, torch.ones_like(scale))
+
+
+def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | None" = None, zero_points: bool = False,
+              activations: "str | None" = None,
               where: "typing.Callable[[str, torch.nn.Linear], bool] | None" = None) -> torch.nn.Module:
     """Replaces the linear layers of ``model``, in place, by layers with weights of few bits, and returns it.
 
-    ``kind``: ``"int8"``, a scale for each output (a quarter of the memory of f32 weights, half of bf16). ``where(name, layer)`` says which
-    layers; None means all. Layers of classes derived from ``torch.nn.Linear`` stay as they are, and so do embeddings: an output layer that
-    shares its weight with one gets a copy of its own. Do it before the model is compiled: what has been compiled keeps its weights.
+    ``kind``: ``"int8"``, a scale for each output (a quarter of the memory of f32 weights, half of bf16), or ``"int4"``, a scale for each 64
+    inputs of each output (an eighth and a bit). ``group_size``: inputs that share a scale, an even number; a layer whose inputs are no multiple of it stays
+    as it is, with a warning. ``zero_points``: a level for zero in each group, for weights that lie on one side of it. ``activations="int8"``
+    rounds what is multiplied as well, each row to 255 levels of its own when it is there: of int8 without groups or zero points. ``where(name, layer)``
+    says which layers; None means all. Layers of classes derived from ``torch.nn.Linear`` stay as they are, and so do embeddings: an output
+    layer that shares its weight with one gets a copy of its own. Do it before the model is compiled: what has been compiled keeps its weights.
 
-    :class:`ingot.Invalid`: another kind, or ``model`` is itself a linear layer, which nothing can replace.
+    :class:`ingot.Invalid`: another kind or group size, or ``model`` is itself a linear layer, which nothing can replace.
     """
     if kind not in KINDS:
         raise errors.Invalid(f"quantize_: kind {kind!r}, known: {', '.join(KINDS)}")
+    if group_size is not None and (not isinstance(group_size, int) or group_size < 2 or group_size % 2):
+        raise errors.Invalid(f"quantize_: group_size {group_size!r}, it is an even number such as 32, 64 or 128")
+    if activations not in (None, "int8"):
+        raise errors.Invalid(f"quantize_: activations {activations!r}, known: int8")
+    if activations is not None and (kind != "int8" or group_size is not None or zero_points):
+        raise errors.Invalid("quantize_: activations of int8 go with weights of int8 without groups and zero points")
     if type(model) is torch.nn.Linear:
         raise errors.Invalid("quantize_: the model is one linear layer; put it into a module (torch.nn.Sequential(layer))")
-    made: "dict[int, QuantizedLinear]" = {}   # Layers that occur at several places stay one.
+    size = group_size or KINDS[kind].group_size
+    made: "dict[int, QuantizedLinear | None]" = {}   # Layers that occur at several places stay one.
     for path, parent in list(model.named_modules()):
         for name, layer in list(parent._modules.items()):
             full = f"{path}.{name}" if path else name
             if type(layer) is not torch.nn.Linear or not layer.weight.is_floating_point() or (where is not None and not where(full, layer)):
                 continue
             if id(layer) not in made:
-                made[id(layer)] = QuantizedLinear(layer)
-            setattr(parent, name, made[id(layer)])
+                fits = size is None or layer.in_features % size == 0
+                made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points, activations) if fits else None
+                if not fits:
+                    warnings.warn(f"quantize_: {full} stays as it is: its {layer.in_features} inputs are no multiple of the group size {size}",
+                                  stacklevel=2)
+            if (quantized := made[id(layer)]) is not None:
+                setattr(parent, name, quantized)
     return model

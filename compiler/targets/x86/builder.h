@@ -31,7 +31,14 @@ class Builder : public llvm::IRBuilder<> {
   }
   Value* I64(int64_t value) { return getInt64(static_cast<uint64_t>(value)); }
 
-  Value* Fma(Value* a, Value* b, Value* c) { return CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c}); }
+  /// Sums and products of floats or integers.
+  Value* Plus(Value* a, Value* b) { return a->getType()->isFPOrFPVectorTy() ? CreateFAdd(a, b) : CreateAdd(a, b); }
+  Value* Times(Value* a, Value* b) { return a->getType()->isFPOrFPVectorTy() ? CreateFMul(a, b) : CreateMul(a, b); }
+  /// a * b + c, of floats rounded once.
+  Value* Fma(Value* a, Value* b, Value* c) {
+    if (!a->getType()->isFPOrFPVectorTy()) return CreateAdd(CreateMul(a, b), c);
+    return CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+  }
   Value* Unary(llvm::Intrinsic::ID id, Value* a) { return CreateIntrinsic(id, {a->getType()}, {a}); }
   Value* Binary(llvm::Intrinsic::ID id, Value* a, Value* b) { return CreateIntrinsic(id, {a->getType()}, {a, b}); }
   Value* Abs(Value* a) { return Unary(llvm::Intrinsic::fabs, a); }

@@ -94,9 +94,68 @@ double ReadBandwidth(const std::vector<uint8_t>& memory) {
 struct Case {
   int64_t m, n, k;
   bool is_bf16, is_transposed;
+  int bits = 0;           ///< of weights that are integers, in groups that have a scale each
+  int64_t group = 0;
+  bool has_zeros = false;
+
+  int64_t ElementBytes() const { return is_bf16 ? 2 : 4; }
+  int64_t WeightBytes() const { return bits == 0 ? n * k * ElementBytes() : n * k * bits / 8; }
+  int64_t Groups() const { return bits == 0 ? 0 : n * (k / group); }
+  std::string Name() const {
+    const std::string_view type = is_bf16 ? "bf16" : "f32";
+    if (bits == 0) return fmt::format("{} {}", type, is_transposed ? "nt" : "nn");
+    return fmt::format("{} int{} g{}{}", type, bits, group, has_zeros ? " zeros" : "");
+  }
 };
 
+/// The right operand of integers: [n, groups, group], or of 4 bits two halves of a group in one byte.
+std::string GroupedTextOf(const Case& c) {
+  const bool is_packed = c.bits == 4;
+  const int64_t groups = c.k / c.group, width = c.group * c.bits / 8;
+  std::string text = fmt::format("kernel product symbols 0 {{\n  param p0: in {0}[{1}]\n  param p1: in {2}[{3}]\n",
+                                 c.is_bf16 ? "bf16" : "f32", c.m * c.k, is_packed ? "u8" : "i8", c.WeightBytes());
+  text +=
+      fmt::format("  param p2: in f32[{0}]\n  param p3: in u8[{0}]\n  param p4: out {1}[{2}]\n  buffer b0: f32[{3}]\n",
+                  c.Groups(), c.is_bf16 ? "bf16" : "f32", c.m * c.n, c.n);
+  const std::string k =
+      is_packed ? fmt::format("{}*k0 + {}*k1 + k2", c.group, width) : fmt::format("{}*k0 + k1", c.group);
+  const std::string byte = fmt::format("{}*j + {}*k0 + {}", groups * width, width, is_packed ? "k2" : "k1");
+  text += fmt::format("  rows [{}]\n  contract [{}, {}, {}] into b0 {{\n", c.m, c.n, groups,
+                      is_packed ? fmt::format("2, {}", width) : std::to_string(width));
+  text +=
+      fmt::format("    %0 = load p0 [{}*i0 + {}] : {}\n    %1 = cast %0 : f32\n", c.k, k, c.is_bf16 ? "bf16" : "f32");
+  text += fmt::format("    %2 = load p1 [{}] : {}\n", byte, is_packed ? "u8" : "i8");
+  int next = 3;
+  if (is_packed) {
+    text +=
+        "    %3 = index [4*k1] : i64\n    %4 = cast %3 : u8\n    %5 = shr %2, %4 : u8\n    %6 = const 15 : u8\n"
+        "    %7 = and %5, %6 : u8\n";
+    next = 8;
+  }
+  text += fmt::format("    %{} = cast %{} : f32\n", next, next - 1);
+  const int value = next++;
+  int zero = next;
+  if (c.has_zeros) {
+    text += fmt::format("    %{} = load p3 [{}*j + k0] : u8\n    %{} = cast %{} : f32\n", next, groups, next + 1, next);
+    zero = next + 1;
+    next += 2;
+  } else {
+    text += fmt::format("    %{} = const {} : f32\n", next++, is_packed ? 8 : 0);
+  }
+  text += fmt::format(
+      "    %{0} = sub %{1}, %{2} : f32\n    %{3} = load p2 [{4}*j + k0] : f32\n    %{5} = mul %{0}, %{3} : f32\n"
+      "    %{6} = reduce_dot %1, %{5} : f32\n  }}\n",
+      next, value, zero, next + 1, groups, next + 2, next + 3);
+  next += 4;
+  text += fmt::format(
+      "  loop [{0}] {{\n    %{1} = load b0 [j] : f32\n    %{2} = cast %{1} : {3}\n"
+      "    store p4 [{0}*i0 + j] = %{2}\n  }}\n}}\n",
+      c.n, next, next + 1, c.is_bf16 ? "bf16" : "f32");
+  return text;
+}
+
 std::string TextOf(const Case& c) {
+  if (c.bits != 0) return GroupedTextOf(c);
   const std::string_view type = c.is_bf16 ? "bf16" : "f32";
   return fmt::format(R"(kernel product symbols 0 {{
   param p0: in {3}[{0}]
@@ -132,8 +191,8 @@ Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidt
   TRY_ASSIGN(const std::unique_ptr<x86::Jit> jit, x86::Jit::Create());
   TRY(jit->Add(object));
   TRY_ASSIGN(const IngotKernel entry, jit->Find(object.symbol));
-  const int64_t size = c.is_bf16 ? 2 : 4;
-  const auto weight_bytes = static_cast<size_t>(c.n * c.k * size);
+  const int64_t size = c.ElementBytes();
+  const auto weight_bytes = static_cast<size_t>(c.WeightBytes());
   const bool is_cold = c.m <= 16;
   const size_t copies = is_cold ? std::max<size_t>(1, kColdBytes / weight_bytes) : 1;
   const auto make = [](size_t bytes) {
@@ -143,6 +202,9 @@ Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidt
   };
   uint8_t* left = make(c.m * c.k * size);
   uint8_t* right = make(copies * weight_bytes);
+  const auto groups = static_cast<size_t>(c.Groups());
+  uint8_t* scales = make(copies * groups * 4 + 1);
+  uint8_t* zeros = make(copies * groups + 1);
   uint8_t* result = make(c.m * c.n * size);
   const int64_t tasks = object.launch.Tasks({});
   const auto scratch_bytes = static_cast<size_t>(object.launch.scratch_bytes.const_value());
@@ -151,25 +213,31 @@ Status Run(const Case& c, const TargetSpec& target, double peak, double bandwidt
   const int rounds = is_cold ? static_cast<int>(std::min<size_t>(copies, 64)) : 20;
   double total = 0;
   const double seconds = Best(rounds, [&](int thread, int round) {
-    void* buffers[] = {left, right + (round % copies) * weight_bytes, result};
+    const size_t copy = round % copies;
+    uint8_t* weight = right + copy * weight_bytes;
+    void* dense[] = {left, weight, result};
+    void* grouped[] = {left, weight, scales + copy * groups * 4, zeros + copy * groups, result};
+    void** buffers = c.bits == 0 ? dense : grouped;
     const IngotCallFrame frame = {buffers, nullptr, tasks * thread / kThreads, tasks * (thread + 1) / kThreads,
                                   scratch[thread]};
     entry(&frame);
   });
   static_cast<void>(total);
   const double flops = 2.0 * static_cast<double>(c.m * c.n * c.k) / seconds;
-  const double bytes = static_cast<double>(weight_bytes) / seconds;
+  const size_t all_bytes = weight_bytes + groups * (c.has_zeros ? 5 : 4);
+  const double bytes = static_cast<double>(all_bytes) / seconds;
   fmt::print(
-      "{:5}x{:5}x{:5} {} {}  {:7.3f} ms  {:6.0f} GFLOP/s ({:3.0f} %)  {:5.1f} GB/s ({:3.0f} %)  compile {:.1f} ms  "
+      "{:5}x{:5}x{:5} {:18}  {:7.3f} ms  {:6.0f} GFLOP/s ({:3.0f} %)  {:5.1f} GB/s ({:3.0f} %)  compile {:.1f} ms  "
       "{}\n",
-      c.m, c.n, c.k, c.is_bf16 ? "bf16" : "f32 ", c.is_transposed ? "nt" : "nn", 1e3 * seconds, 1e-9 * flops,
-      100 * flops / peak, 1e-9 * bytes, 100 * bytes / bandwidth, 1e3 * compile.count(), loop::Print(schedule));
+      c.m, c.n, c.k, c.Name(), 1e3 * seconds, 1e-9 * flops, 100 * flops / peak, 1e-9 * bytes, 100 * bytes / bandwidth,
+      1e3 * compile.count(), loop::Print(schedule));
   for (uint8_t* one : scratch) std::free(one);
-  for (uint8_t* one : {left, right, result}) std::free(one);
+  for (uint8_t* one : {left, right, scales, zeros, result}) std::free(one);
   return {};
 }
 
-Status RunAll() {
+/// `only_integers`: weights of few bits alone.
+Status RunAll(bool only_integers) {
   TRY_ASSIGN(const TargetSpec target, TargetSpec::Host());
   const auto has = [&](const char* feature) {
     return std::ranges::find(target.features, feature) != target.features.end();
@@ -185,7 +253,18 @@ Status RunAll() {
   fmt::print("{} threads: {:.0f} GFLOP/s f32, {:.0f} GFLOP/s bf16, {:.1f} GB/s read\n", kThreads, 1e-9 * f32,
              1e-9 * bf16, 1e-9 * bandwidth);
   const std::pair<int64_t, int64_t> kShapes[] = {{1024, 1024}, {2816, 1024}, {1024, 2816}, {32000, 1024}};
+  for (const int64_t m : {1, 8, 128}) {
+    for (const auto& [n, k] : kShapes) {
+      if (m > 1 && n != 2816) continue;
+      for (const int bits : {8, 4}) {
+        for (const int64_t group : {int64_t{32}, int64_t{64}, k})
+          TRY(Run({m, n, k, false, true, bits, group}, target, f32, bandwidth));
+        TRY(Run({m, n, k, true, true, bits, 64, true}, target, f32, bandwidth));
+      }
+    }
+  }
   for (const bool is_bf16 : {false, true}) {
+    if (only_integers) break;
     for (const bool is_transposed : {true, false}) {
       for (const int64_t m : {1, 4, 8, 128, 512}) {
         for (const auto& [n, k] : kShapes) {
@@ -201,8 +280,9 @@ Status RunAll() {
 }  // namespace
 }  // namespace ingot::compiler
 
-int main() {
-  const auto status = ingot::compiler::RunAll();
+/// ingot-contract-bench [integers]
+int main(int argc, char** argv) {
+  const auto status = ingot::compiler::RunAll(argc > 1 && std::string_view(argv[1]) == "integers");
   if (!status) fmt::print(stderr, "{}\n", status.error().ToText());
   return status ? 0 : 1;
 }

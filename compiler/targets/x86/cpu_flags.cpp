@@ -76,10 +76,12 @@ Result<TargetSpec> TargetFromFlags(std::string_view flags_text) {
 }
 
 Result<x86::VectorUnit> x86::UnitOf(const TargetSpec& target) {
-  if (target.level == "x86-64-v3") return VectorUnit{32, false, false};
+  if (target.level == "x86-64-v3") return VectorUnit{32};
   if (target.level == "x86-64-v4") {
-    const bool dots_bf16 = std::ranges::find(target.features, "avx512_bf16") != target.features.end();
-    return VectorUnit{64, true, dots_bf16};
+    const auto has = [&](const char* name) {
+      return std::ranges::find(target.features, name) != target.features.end();
+    };
+    return VectorUnit{64, true, has("avx512_bf16"), has("avx512_vnni")};
   }
   return Error(Code::kUnsupported,
                "no code generation for target level \"" + target.level + "\"; use x86-64-v3, x86-64-v4 or reference");

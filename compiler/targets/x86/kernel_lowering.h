@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "compiler/loop/contraction.h"
 #include "compiler/targets/x86/builder.h"
 #include "compiler/targets/x86/lower_kernel.h"
 #include "compiler/targets/x86/scalar_ops.h"
@@ -111,21 +110,9 @@ class KernelLowering {
   bool IsRowBuffer(const loop::Inst& inst) const { return inst.buffer >= kernel_.params.size(); }
 
   // lower_contract.cpp: tiles of rows and columns; lower_turned.cpp: columns that are turned over first.
-  /// One contraction while it is lowered.
-  struct Contract {
-    const loop::Block& block;
-    loop::ContractionSchedule tile;
-    bool is_turned = false;         ///< vectors run along j, of columns that were turned over
-    loop::Contraction form;
-    unsigned lanes = 1;             ///< elements of the sum in a register
-    unsigned step = 1;              ///< of k, for one round of lanes along it
-    bool dots_pairs = false;        ///< products of bf16 are added up in pairs by one instruction
-    std::vector<Value*> left_at;    ///< of each load, its address at row 0 and k 0
-    std::vector<Value*> right_at;   ///< the same at column 0
-    Value* into = nullptr;          ///< address of the task's first row and column
-    Value* into_stride = nullptr;   ///< elements from row to row
-    Value* panel = nullptr;  ///< columns that were turned over: those of a register tile for one k, then the next
-  };
+  struct Contract;
+  struct Line;
+  struct Factors;
   Value* CeilDiv(Value* value, int64_t by);
   Status LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done);
   Status LowerTask();
@@ -135,21 +122,32 @@ class KernelLowering {
   std::vector<loop::Id> ScalarsFromOutside(std::span<const loop::Block> blocks) const;
   Status LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile);
   Status LowerOneWay(Contract c);
-  Status ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
-                            Value* end_k);
-  Status ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
-                              Value* end_k);
-  Status TurnColumns(const Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
-  Status ContractTurned(const Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
-  Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
-  Value* Decode(const loop::Operand& operand, unsigned count, Value* mask,
-                const std::function<Value*(size_t, const loop::Inst&)>& load);
+  Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
+  void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+
+  // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
+  Value* LoadApart(const loop::Inst& load, Value* at, unsigned count, unsigned stride, Value* mask);
+  Value* AddressIn(const Contract& c, const loop::Inst& load, Value* line);
+  Value* PositionIn(const Contract& c, const loop::Inst& inst, const Line& line, size_t lane, unsigned count);
+  Value* LeafOf(const Contract& c, const loop::Operand& operand, loop::Id id, const Line& line, size_t lane,
+                unsigned count, Value* mask);
+  Value* DecodeAll(const Contract& c, std::span<const loop::Id> roots, const loop::Operand& operand, const Line& line,
+                   size_t lane, unsigned count, Value* mask);
+  Factors FactorsOf(const Contract& c, const loop::Operand& operand) const;
+  Status ForEachDepth(Contract& c, size_t depth, Accumulators& running,
+                      const std::function<Status(Accumulators&)>& body);
+  void ForEachUnrolled(Contract& c, const std::function<void()>& body);
   Value* FoldSums(std::vector<Value*> sums, unsigned lanes);
   std::vector<Value*> Neighbours(Value* first, Value* end, unsigned count);
-  std::vector<std::vector<Value*>> LinesOfRows(const Contract& c, Value* row);
-  std::vector<std::vector<Value*>> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
-  void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+  std::vector<Line> LinesOfRows(const Contract& c, Value* row);
+  std::vector<Line> LinesOfColumns(const Contract& c, Value* column, Value* end, unsigned count);
+  static Line AheadOf(const Contract& c, Line line, unsigned vector);
 
   // lower_squares.cpp: accesses whose neighbours in memory are rows.
   bool IsSquared(loop::Id id) const {

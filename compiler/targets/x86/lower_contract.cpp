@@ -9,13 +9,10 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
-#include <bit>
 #include <tuple>
 #include <utility>
 
-#include "compiler/loop/contraction.h"
-#include "compiler/loop/ops.h"
-#include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/contract.h"
 
 namespace ingot::compiler::x86 {
 
@@ -180,106 +177,12 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
       /*at_least_once=*/true);
 }
 
-/// As CheckedVector, for `count` elements.
-Value* KernelLowering::CheckedLanes(const Inst& load, Value* at, unsigned count, Value* mask) {
-  // Row buffers lie elsewhere for each row of a task.
-  if (IsRowBuffer(load)) return at;
-  if (count == 1) return Checked(load, at);
-  const unsigned saved = std::exchange(lanes_, count);
-  at = CheckedVector(load, at, mask);
-  lanes_ = saved;
-  return at;
-}
-
-/// Elements of a load from `at` on, `count` side by side, those of `mask` where there is one.
-Value* KernelLowering::LoadSideBySide(const Inst& load, Value* at, unsigned count, Value* mask) {
-  llvm::Type* memory = code_.MemoryTypeOf(load.dtype);
-  if (count > 1) memory = code_.MemoryTypeOf(load.dtype, count);
-  const llvm::Align align(guards::SizeOf(load.dtype));
-  at = CheckedLanes(load, at, count, mask);
-  Value* value = mask != nullptr ? code_.CreateMaskedLoad(memory, at, align, mask, llvm::Constant::getNullValue(memory))
-                                 : static_cast<Value*>(code_.CreateAlignedLoad(memory, at, align));
-  return FromMemory(value, load.dtype);
-}
-
-/// The value of an operand, `count` lanes of it. `load(n, inst)` gives what its n-th load reads, one element or
-/// `count`.
-Value* KernelLowering::Decode(const loop::Operand& operand, unsigned count, Value* mask,
-                              const std::function<Value*(size_t, const Inst&)>& load) {
-  std::map<Id, Value*> values;
-  const std::function<Value*(Id)> value_of = [&](Id id) -> Value* {
-    if (const auto known = values.find(id); known != values.end()) return known->second;
-    const Inst& inst = At(id);
-    Value* value = nullptr;
-    if (inst.op == loop::ScalarOp::kLoad) {
-      const auto at = std::ranges::find(operand.loads, id) - operand.loads.begin();
-      value = load(static_cast<size_t>(at), inst);
-    } else if (inst.op == loop::ScalarOp::kConst) {
-      value = EmitConst(code_, inst);
-    } else {
-      std::vector<Typed> args;
-      bool is_vector = false;
-      for (const Id arg : inst.args) {
-        args.push_back({value_of(arg), At(arg).dtype});
-        is_vector |= args.back().value->getType()->isVectorTy();
-      }
-      for (Typed& arg : args) {
-        if (is_vector && !arg.value->getType()->isVectorTy()) arg.value = code_.Splat(arg.value, count);
-      }
-      value = EmitScalarOp(code_, inst, args);
-    }
-    return values[id] = value;
-  };
-  Value* value = value_of(operand.root);
-  if (count > 1 && !value->getType()->isVectorTy()) value = code_.Splat(value, count);
-  // What a mask leaves out decodes to anything.
-  if (mask == nullptr || loop::PlainLoad(kernel_, operand) != loop::kNone) return value;
-  return code_.CreateSelect(mask, value, llvm::Constant::getNullValue(value->getType()));
-}
-
-/// One vector with the sum over the lanes of each of `sums`, in order: pairs of vectors are folded
-/// into one until one is left, so that each instruction works for several sums.
-Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
-  sums.resize(std::bit_ceil(sums.size()), nullptr);
-  unsigned segment = lanes;  // Lanes that belong to one sum.
-  const auto fold = [&](Value* a, Value* b) -> Value* {
-    const unsigned count = Builder::LanesOf(a);
-    std::vector<int> low, high;
-    for (unsigned source = 0; source < (b == nullptr ? 1U : 2U); ++source) {
-      for (unsigned first = 0; first < count; first += segment) {
-        for (unsigned i = 0; i < segment / 2; ++i) {
-          low.push_back(static_cast<int>(source * count + first + i));
-          high.push_back(static_cast<int>(source * count + first + segment / 2 + i));
-        }
-      }
-    }
-    Value* other = b == nullptr ? llvm::PoisonValue::get(a->getType()) : b;
-    return code_.CreateFAdd(code_.CreateShuffleVector(a, other, low), code_.CreateShuffleVector(a, other, high));
-  };
-  while (sums.size() > 1) {
-    std::vector<Value*> next;
-    for (size_t i = 0; i < sums.size(); i += 2) {
-      Value* zero = sums[i] == nullptr ? nullptr : llvm::Constant::getNullValue(sums[i]->getType());
-      next.push_back(sums[i] == nullptr ? nullptr : fold(sums[i], sums[i + 1] == nullptr ? zero : sums[i + 1]));
-    }
-    sums = std::move(next);
-    segment /= 2;
-  }
-  Value* result = sums[0];
-  while (segment > 1) {
-    result = fold(result, nullptr);
-    segment /= 2;
-  }
-  return result;
-}
-
 Status KernelLowering::LowerContraction(const loop::Block& block, const loop::ContractionSchedule& tile) {
   auto form = loop::ContractionOf(kernel_, block);
   if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
-  const Contract straight{block, tile, false, *form};
-  Contract turned{block, tile, true, *form};
+  const Contract straight{block, tile, *form};
   const loop::ContractionSchedule::Turned& way = tile.turned;
-  turned.tile = {Lanes::kColumns, way.rows, way.columns, way.depth};
+  Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth}, *form, true};
   if (way.from == 0) return LowerOneWay(straight);
   if (way.from == 1) return LowerOneWay(turned);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
@@ -304,11 +207,22 @@ Status KernelLowering::LowerOneWay(Contract c) {
   const loop::ContractionSchedule& tile = c.tile;
   const size_t number = kernel_.params.size() + block.into;
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
-  c.dots_pairs = DotsPairs(kernel_, c.form, unit_);
+  if (tile.lanes == Lanes::kDepth || c.is_turned) c.pairs = PairsOf(kernel_, c.form, unit_);
   // A pair is one element of what was turned over, and the left operand is read in pairs.
-  if (c.is_turned) c.dots_pairs &= block.depth.is_const() && block.depth.const_value() % 2 == 0;
-  c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.dots_pairs ? 2 : 1);
+  const guards::Dim& first_depth = block.depths[0];
+  if (c.is_turned && !(first_depth.is_const() && first_depth.const_value() % 2 == 0)) c.pairs = Pairs::kNone;
+  c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.pairs != Pairs::kNone ? 2 : 1);
   c.panel = panels_[&block];
+  c.ks.resize(block.depths.size());
+  // Of one row the registers suffice for sums that are scaled as a whole.
+  constexpr unsigned kScaledSumsMax = 8;
+  if (tile.lanes == Lanes::kDepth && c.pairs == Pairs::kNone && tile.rows * tile.columns <= kScaledSumsMax) {
+    c.left = FactorsOf(c, c.form.left);
+    c.right = FactorsOf(c, c.form.right);
+  } else {
+    c.left.inner = {c.form.left.root};
+    c.right.inner = {c.form.right.root};
+  }
   const auto base = [&](Id id) {
     const Inst& load = At(id);
     if (IsRowBuffer(load)) return task_buffers_[load.buffer];
@@ -324,7 +238,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.into = task_buffers_[number];
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
-  Value* depth = Evaluate(block.depth);
+  Value* depth = Evaluate(block.depths[tile.lane_depth]);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   const auto panel = [&](Value* first_k, Value* end_k) {
@@ -348,53 +262,6 @@ Status KernelLowering::LowerOneWay(Contract c) {
   });
 }
 
-/// `first` and the `count` - 1 behind it; what lies behind the last is the last.
-std::vector<Value*> KernelLowering::Neighbours(Value* first, Value* end, unsigned count) {
-  std::vector<Value*> result = {first};
-  for (unsigned i = 1; i < count; ++i) {
-    Value* at = code_.CreateAdd(first, code_.I64(i));
-    result.push_back(code_.Binary(llvm::Intrinsic::smin, at, code_.CreateSub(end, code_.I64(1))));
-  }
-  return result;
-}
-
-/// For each row from `row` on, the addresses of the left operand's loads at k = 0.
-std::vector<std::vector<Value*>> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
-  std::vector<std::vector<Value*>> lines;
-  for (Value* at_row : Neighbours(row, end_row_, c.tile.rows)) {
-    std::vector<Value*>& line = lines.emplace_back();
-    for (size_t n = 0; n < c.left_at.size(); ++n) {
-      const Inst& load = At(c.form.left.loads[n]);
-      Value* offset = nullptr;
-      if (IsRowBuffer(load)) {
-        const auto number = static_cast<uint32_t>(load.buffer - kernel_.params.size());
-        Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
-        offset = code_.CreateMul(code_.CreateSub(at_row, first_row_), stride);
-      } else {
-        const size_t rows = kernel_.rows.size();
-        offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, Evaluate(load.index.coefs[rows - 1]));
-      }
-      line.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.left_at[n], {offset}));
-    }
-  }
-  return lines;
-}
-
-/// For each of `count` columns from `column` on, the addresses of the right operand's loads at k = 0.
-std::vector<std::vector<Value*>> KernelLowering::LinesOfColumns(const Contract& c, Value* column, Value* end,
-                                                                unsigned count) {
-  std::vector<std::vector<Value*>> lines;
-  for (Value* at_column : Neighbours(column, end, count)) {
-    std::vector<Value*>& line = lines.emplace_back();
-    for (size_t n = 0; n < c.right_at.size(); ++n) {
-      const Inst& load = At(c.form.right.loads[n]);
-      Value* offset = code_.CreateMul(at_column, Evaluate(load.index.coefs[kernel_.rows.size()]));
-      line.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[n], {offset}));
-    }
-  }
-  return lines;
-}
-
 /// Adds what earlier rounds of k left there, and stores.
 void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead,
                                Value* first_k) {
@@ -412,67 +279,107 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
     Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
     Value* is_first = code_.CreateICmpEQ(first_k, code_.I64(0));
     Value* zero = llvm::Constant::getNullValue(sums->getType());
-    sums = code_.CreateFAdd(sums, code_.CreateSelect(is_first, zero, before));
+    sums = code_.Plus(sums, code_.CreateSelect(is_first, zero, before));
   }
   code_.CreateAlignedStore(sums, address, align);
 }
 
-Status KernelLowering::ContractAlongDepth(const Contract& c, Value* row, Value* column, Value* end_column,
-                                          Value* first_k, Value* end_k) {
+/// `sum` and the product of two registers of factors, or of pairs of them.
+Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, Value* sum) {
+  using namespace llvm::Intrinsic;
+  switch (c.pairs) {
+    case Pairs::kNone: return code_.Fma(left, right, sum);
+    case Pairs::kBF16: return code_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, left, right});
+    case Pairs::kI16: break;
+  }
+  llvm::Type* pairs = llvm::FixedVectorType::get(code_.getInt16Ty(), c.step);
+  left = code_.CreateBitCast(left, pairs);
+  right = code_.CreateBitCast(right, pairs);
+  if (unit_.dots_i16) return code_.CreateIntrinsic(x86_avx512_vpdpwssd_512, {}, {sum, left, right});
+  const ID multiply = unit_.bytes == 64 ? x86_avx512_pmaddw_d_512 : x86_avx2_pmadd_wd;
+  return code_.CreateAdd(sum, code_.CreateIntrinsic(multiply, {}, {left, right}));
+}
+
+Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                                          Value* end_k) {
   const unsigned rows = c.tile.rows, columns = c.tile.columns;
-  const std::vector<std::vector<Value*>> left = LinesOfRows(c, row);
-  const std::vector<std::vector<Value*>> right = LinesOfColumns(c, column, end_column, columns);
-  const size_t depth_at = kernel_.rows.size() + 1;
+  const std::vector<Line> left = LinesOfRows(c, row);
+  const std::vector<Line> right = LinesOfColumns(c, column, end_column, columns);
+  const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * columns, llvm::Constant::getNullValue(vector));
-  // `count` steps of k from `k` on, in one vector each.
-  const auto multiply = [&](Value* k, Value* mask, Accumulators& running) {
-    const auto load = [&](const loop::Operand& operand, const std::vector<Value*>& line) -> Value* {
-      if (c.dots_pairs) {
-        llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
+  // A vector of steps along the lanes, from where c.ks says.
+  const auto multiply = [&](Value* mask, Accumulators& running) {
+    const auto load = [&](const loop::Operand& operand, const Factors& factors, const Line& line) -> Value* {
+      if (c.pairs == Pairs::kNone) return DecodeAll(c, factors.inner, operand, line, lane, c.lanes, mask);
+      if (c.pairs == Pairs::kBF16) {
         const Inst& inst = At(operand.loads[0]);
-        Value* at = code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line[0], {k});
-        return code_.CreateBitCast(LoadSideBySide(inst, at, c.step, mask), pairs);
+        llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
+        return code_.CreateBitCast(LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), c.step, mask), pairs);
       }
-      return Decode(operand, c.lanes, mask, [&](size_t n, const Inst& inst) {
-        if (inst.index.coefs[depth_at].is_zero()) return LoadSideBySide(inst, line[n], 1, nullptr);
-        return LoadSideBySide(inst, code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line[n], {k}), c.lanes, mask);
-      });
+      const Id narrow = At(operand.root).args[0];
+      Value* value = DecodeAll(c, std::span(&narrow, 1), operand, line, lane, c.step, mask);
+      llvm::Type* wide = code_.TypeOf(DType::kI16, c.step);
+      value = At(narrow).dtype == DType::kU8 ? code_.CreateZExt(value, wide) : code_.CreateSExt(value, wide);
+      return code_.CreateBitCast(value, vector);
     };
-    std::vector<Value*> factors;
-    for (unsigned r = 0; r < rows; ++r) factors.push_back(load(c.form.left, left[r]));
+    std::vector<Value*> of_rows;
+    for (const Line& line : left) of_rows.push_back(load(c.form.left, c.left, line));
     for (unsigned j = 0; j < columns; ++j) {
-      Value* factor = load(c.form.right, right[j]);
+      Value* factor = load(c.form.right, c.right, right[j]);
       for (unsigned r = 0; r < rows; ++r) {
         Value*& sum = running[0].parts[size_t{r} * columns + j];
-        if (c.dots_pairs) {
-          sum = code_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {}, {sum, factors[r], factor});
-        } else {
-          sum = code_.Fma(factors[r], factor, sum);
-        }
+        sum = AddProduct(c, of_rows[r], factor, sum);
       }
     }
   };
   const int64_t step = c.step;
-  Value* whole = code_.CreateAdd(first_k, code_.CreateAnd(code_.CreateSub(end_k, first_k), code_.I64(-step)));
-  TRY(CountUp(first_k, whole, step, sums, [&](Value* k, Accumulators& running) -> Status {
-    multiply(k, nullptr, running);
-    return {};
-  }));
-  const bool is_even = c.block.depth.is_const() && c.block.depth.const_value() % step == 0;
-  if (!is_even) {
+  Value*& k = c.ks[c.tile.lane_depth];
+  const auto along_lanes = [&](Accumulators& running) -> Status {
+    Value* whole = code_.CreateAdd(first_k, code_.CreateAnd(code_.CreateSub(end_k, first_k), code_.I64(-step)));
+    TRY(CountUp(first_k, whole, step, running, [&](Value* at, Accumulators& here) -> Status {
+      k = at;
+      ForEachUnrolled(c, [&] { multiply(nullptr, here); });
+      return {};
+    }));
+    const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
+    if (depth.is_const() && depth.const_value() % step == 0) return {};
     // One round at most, which a loop says as well as a branch.
-    TRY(CountUp(whole, end_k, step, sums, [&](Value* k, Accumulators& running) -> Status {
+    return CountUp(whole, end_k, step, running, [&](Value* at, Accumulators& here) -> Status {
+      k = at;
       llvm::Type* narrow = code_.getInt32Ty();
-      Value* left_over = code_.CreateTrunc(code_.CreateSub(end_k, k), narrow);
+      Value* left_over = code_.CreateTrunc(code_.CreateSub(end_k, at), narrow);
       const unsigned saved = std::exchange(lanes_, c.step);
       Value* mask = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(left_over, c.step));
       lanes_ = saved;
-      multiply(k, mask, running);
+      ForEachUnrolled(c, [&] { multiply(mask, here); });
       return {};
-    }));
-  }
+    });
+  };
+  TRY(ForEachDepth(c, 0, sums, [&](Accumulators& running) -> Status {
+    if (c.left.outer.empty() && c.right.outer.empty()) return along_lanes(running);
+    // What is the same along the lanes scales their sum.
+    Accumulators part(1);
+    part[0].parts.assign(running[0].parts.size(), llvm::Constant::getNullValue(vector));
+    TRY(along_lanes(part));
+    k = nullptr;
+    const auto scale_of = [&](const Factors& factors, const loop::Operand& operand, const Line& line) -> Value* {
+      return factors.outer.empty() ? nullptr : DecodeAll(c, factors.outer, operand, line, lane, 1, nullptr);
+    };
+    std::vector<Value*> of_rows;
+    for (const Line& line : left) of_rows.push_back(scale_of(c.left, c.form.left, line));
+    for (unsigned j = 0; j < columns; ++j) {
+      Value* of_column = scale_of(c.right, c.form.right, right[j]);
+      for (unsigned r = 0; r < rows; ++r) {
+        Value* scale = of_column == nullptr ? of_rows[r] : of_column;
+        if (of_column != nullptr && of_rows[r] != nullptr) scale = code_.Times(of_rows[r], of_column);
+        Value*& sum = running[0].parts[size_t{r} * columns + j];
+        sum = code_.Fma(part[0].parts[size_t{r} * columns + j], code_.Splat(scale, c.lanes), sum);
+      }
+    }
+    return {};
+  }));
   const auto finish = [&](std::vector<Value*> of_row, Value* at_row) {
     Value* folded = FoldSums(std::move(of_row), c.lanes);
     std::vector<int> kept(columns);
@@ -507,60 +414,55 @@ Status KernelLowering::ContractAlongDepth(const Contract& c, Value* row, Value* 
   });
 }
 
-Status KernelLowering::ContractAlongColumns(const Contract& c, Value* row, Value* column, Value* end_column,
-                                            Value* first_k, Value* end_k) {
+Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k,
+                                            Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
-  const size_t j = kernel_.rows.size();
-  const std::vector<std::vector<Value*>> left = LinesOfRows(c, row);
-  const std::vector<Value*> right = LinesOfColumns(c, column, end_column, 1)[0];
+  const size_t lane = kernel_.rows.size();
+  const std::vector<Line> left = LinesOfRows(c, row);
+  const Line right = LinesOfColumns(c, column, end_column, 1)[0];
   llvm::Type* vector = code_.TypeOf(c.form.sum, c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
-  const auto multiply = [&](bool is_whole) {
-    std::vector<Value*> masks(vectors, nullptr);
-    if (!is_whole) {
-      llvm::Type* narrow = code_.getInt32Ty();
-      Value* left_over = code_.CreateTrunc(code_.CreateSub(end_column, column), narrow);
-      const unsigned saved = std::exchange(lanes_, c.lanes);
-      for (unsigned v = 0; v < vectors; ++v) {
-        Value* here = code_.CreateSub(left_over, code_.I(left_over, int64_t{v} * c.lanes));
-        masks[v] = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(here, c.lanes));
-      }
-      lanes_ = saved;
-    }
-    return CountUp(first_k, end_k, 1, sums, [&, masks](Value* k, Accumulators& running) -> Status {
-      const auto along_k = [&](const Inst& inst, Value* line) {
-        const guards::Dim& coef = inst.index.coefs[j + 1];
-        if (coef.is_zero()) return line;
-        return code_.CreateGEP(code_.MemoryTypeOf(inst.dtype), line, {code_.CreateMul(k, Evaluate(coef))});
-      };
-      std::vector<Value*> factors;
-      for (unsigned v = 0; v < vectors; ++v) {
-        factors.push_back(Decode(c.form.right, c.lanes, masks[v], [&](size_t n, const Inst& inst) {
-          Value* at = along_k(inst, right[n]);
-          if (inst.index.coefs[j].is_zero()) return LoadSideBySide(inst, at, 1, nullptr);
-          at = code_.CreateConstGEP1_64(code_.MemoryTypeOf(inst.dtype), at, uint64_t{v} * c.lanes);
-          return LoadSideBySide(inst, at, c.lanes, masks[v]);
-        }));
-      }
-      for (unsigned r = 0; r < rows; ++r) {
-        Value* factor = code_.Splat(Decode(c.form.left, 1, nullptr,
-                                           [&](size_t n, const Inst& inst) {
-                                             return LoadSideBySide(inst, along_k(inst, left[r][n]), 1, nullptr);
-                                           }),
-                                    c.lanes);
-        for (unsigned v = 0; v < vectors; ++v) {
-          Value*& sum = running[0].parts[size_t{r} * vectors + v];
-          sum = code_.Fma(factor, factors[v], sum);
-        }
-      }
-      return {};
-    });
-  };
+  std::vector<Value*> masks(vectors, nullptr);
   const int64_t step = int64_t{vectors} * c.lanes;
   const guards::Dim& extent = c.block.extent;
   const bool is_even = extent.is_const() && extent.const_value() % step == 0;
-  TRY(multiply(is_even));
+  if (!is_even) {
+    llvm::Type* narrow = code_.getInt32Ty();
+    Value* left_over = code_.CreateTrunc(code_.CreateSub(end_column, column), narrow);
+    const unsigned saved = std::exchange(lanes_, c.lanes);
+    for (unsigned v = 0; v < vectors; ++v) {
+      Value* here = code_.CreateSub(left_over, code_.I(left_over, int64_t{v} * c.lanes));
+      masks[v] = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(here, c.lanes));
+    }
+    lanes_ = saved;
+  }
+  const auto multiply = [&](Accumulators& running) {
+    std::vector<Value*> factors;
+    for (unsigned v = 0; v < vectors; ++v) {
+      factors.push_back(DecodeAll(c, c.right.inner, c.form.right, AheadOf(c, right, v), lane, c.lanes, masks[v]));
+    }
+    for (unsigned r = 0; r < rows; ++r) {
+      Value* factor = DecodeAll(c, c.left.inner, c.form.left, left[r], lane, 1, nullptr);
+      factor = code_.Splat(factor, c.lanes);
+      for (unsigned v = 0; v < vectors; ++v) {
+        Value*& sum = running[0].parts[size_t{r} * vectors + v];
+        sum = code_.Fma(factor, factors[v], sum);
+      }
+    }
+  };
+  const auto each = [&](Accumulators& running) -> Status {
+    ForEachUnrolled(c, [&] { multiply(running); });
+    return {};
+  };
+  if (c.ks.size() == 1) {
+    TRY(CountUp(first_k, end_k, 1, sums, [&](Value* k, Accumulators& running) {
+      c.ks[0] = k;
+      return each(running);
+    }));
+  } else {
+    TRY(ForEachDepth(c, 0, sums, each));
+  }
   for (unsigned r = 0; r < rows; ++r) {
     for (unsigned v = 0; v < vectors; ++v) {
       Value* at_row = code_.CreateAdd(row, code_.I64(r));

@@ -291,7 +291,10 @@ Status LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule, c
   const std::string bits = std::to_string(8 * unit.bytes);
   function->addFnAttr("prefer-vector-width", bits);
   function->addFnAttr("min-legal-vector-width", bits);
-  if (unit.dots_bf16) function->addFnAttr("target-features", "+avx512bf16");
+  std::string features;
+  if (unit.dots_bf16) features += "+avx512bf16";
+  if (unit.dots_i16) features += (features.empty() ? "" : ",") + std::string("+avx512vnni");
+  if (!features.empty()) function->addFnAttr("target-features", features);
   function->addParamAttr(0, llvm::Attribute::NoAlias);
   function->addParamAttr(0, llvm::Attribute::ReadOnly);
   function->addParamAttr(0, llvm::Attribute::NonNull);

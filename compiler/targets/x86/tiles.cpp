@@ -36,6 +36,8 @@ constexpr int64_t kColumnBytesOfFewRows = 1024;
 // Of columns that are turned over: 64 of them are half the second cache at most.
 constexpr int64_t kTurnedDepth = 256;
 constexpr int64_t kTurnedRowsMin = 16;
+// Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
+constexpr int64_t kUnrolledMax = 4;
 
 /// Rows of the kernel's last dim; 0 where it is not known.
 int64_t KnownRows(const loop::Kernel& kernel) {
@@ -48,12 +50,12 @@ int64_t KnownRows(const loop::Kernel& kernel) {
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block,
                                            const loop::Contraction& form, const VectorUnit& unit) {
   loop::ContractionSchedule::Turned turned;
-  if (!loop::RunsAlongDepth(kernel, form) || form.sum != guards::DType::kF32) return turned;
+  if (block.depths.size() != 1 || !loop::DepthOfLanes(kernel, form) || form.sum != guards::DType::kF32) return turned;
   const int64_t rows = KnownRows(kernel);
   if (rows != 0 && rows < kTurnedRowsMin) return turned;
-  const bool is_shallow = block.depth.is_const() && block.depth.const_value() <= kTurnedDepth;
+  const bool is_shallow = block.depths[0].is_const() && block.depths[0].const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
-  if (!is_shallow && !decodes && !DotsPairs(kernel, form, unit)) return turned;
+  if (!is_shallow && !decodes && PairsOf(kernel, form, unit) == Pairs::kNone) return turned;
   // Known rows, and shallow sums of any, need no second way beside this one.
   turned.from = is_shallow || rows != 0 ? 1 : kTurnedRowsMin;
   turned.rows = unit.bytes == 64 ? 6 : 4;
@@ -68,8 +70,10 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
   tile.turned = TurnedOf(kernel, block, form, unit);
-  if (loop::RunsAlongDepth(kernel, form)) {
+  const auto depth_of_lanes = loop::DepthOfLanes(kernel, form);
+  if (depth_of_lanes) {
     tile.lanes = Lanes::kDepth;
+    tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
     tile.depth = kDepthBytes / static_cast<int64_t>(widest);
@@ -87,17 +91,48 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
   }
   // Wide sums take two registers for the elements of one.
   if (form.sum == guards::DType::kF64 && tile.columns > 2) tile.columns /= 2;
-  if (block.depth.is_const() && tile.depth >= block.depth.const_value()) tile.depth = 0;
+  if (block.depths.size() > 1) {
+    // Operands in groups are of few bits: a panel of them is in the first cache as it is.
+    tile.depth = 0;
+    for (size_t k = 0; k < block.depths.size(); ++k) {
+      if (depth_of_lanes == k || !block.depths[k].is_const()) continue;
+      const int64_t extent = block.depths[k].const_value();
+      const bool shares = std::ranges::any_of(form.right.loads, [&](loop::Id load) {
+        const guards::Dims& coefs = kernel.insts[load].index.coefs;
+        const size_t lane = depth_of_lanes ? kernel.rows.size() + 1 + *depth_of_lanes : kernel.rows.size();
+        return coefs[kernel.rows.size() + 1 + k].is_zero() && !coefs[lane].is_zero();
+      });
+      if (shares && extent >= 1 && extent <= kUnrolledMax) tile.unrolled |= 1U << k;
+    }
+  } else if (block.depths[0].is_const() && tile.depth >= block.depths[0].const_value()) {
+    tile.depth = 0;
+  }
   return tile;
 }
 
 }  // namespace
 
-bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const auto depth = loop::DepthOfLanes(kernel, contraction);
+  if (!depth) return Pairs::kNone;
+  if (contraction.sum == guards::DType::kI32) {
+    const auto is_narrow = [&](const loop::Operand& operand) {
+      const loop::Inst& root = kernel.insts[operand.root];
+      if (root.op != loop::ScalarOp::kCast) return false;
+      const guards::DType from = kernel.insts[root.args[0]].dtype;
+      return from == guards::DType::kI8 || from == guards::DType::kU8;
+    };
+    return is_narrow(contraction.left) && is_narrow(contraction.right) ? Pairs::kI16 : Pairs::kNone;
+  }
   const loop::Id left = loop::PlainLoad(kernel, contraction.left), right = loop::PlainLoad(kernel, contraction.right);
-  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone) return false;
-  const auto is_bf16 = [&](loop::Id id) { return kernel.insts[id].dtype == guards::DType::kBF16; };
-  return is_bf16(left) && is_bf16(right) && loop::RunsAlongDepth(kernel, contraction);
+  if (!unit.dots_bf16 || left == loop::kNone || right == loop::kNone || contraction.depths.size() != 1) {
+    return Pairs::kNone;
+  }
+  const auto is_taken = [&](loop::Id id) {
+    const loop::Inst& load = kernel.insts[id];
+    return load.dtype == guards::DType::kBF16 && load.index.coefs[kernel.rows.size() + 1].is_one();
+  };
+  return is_taken(left) && is_taken(right) ? Pairs::kBF16 : Pairs::kNone;
 }
 
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
@@ -144,7 +179,7 @@ guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule
                        const VectorUnit& unit) {
   if (turned.from == 0) return {};
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  const guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depth;
+  const guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];
   return (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }
 

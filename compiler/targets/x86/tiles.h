@@ -8,8 +8,10 @@
 
 namespace ingot::compiler::x86 {
 
-/// Whether products of bf16 are added up in pairs by one instruction, along k.
-bool DotsPairs(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
+/// Products that are added up in pairs, along k: of bf16 by one instruction, and of i16, to which narrower integers are
+/// widened. Sums of integers are exact.
+enum class Pairs : uint8_t { kNone, kBF16, kI16 };
+Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
@@ -20,7 +22,7 @@ guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule
 
 /// Memory of a row buffer under a schedule that tiles rows and columns.
 struct TileBuffer {
-  guards::Dim columns;    ///< elements from row to row; registers that reach beyond the last column included
+  guards::Dim columns;  ///< elements from row to row; registers that reach beyond the last column included
   int64_t rows = 1;
 };
 TileBuffer TileBufferOf(const loop::Kernel& kernel, const loop::Schedule& schedule, uint32_t row_buffer,

@@ -25,11 +25,15 @@ constexpr int kLoweringVersion = 10;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
-  const auto has_pairs = [&](const loop::Block& block) {
+  bool has_bf16 = false, has_i16 = false;
+  for (const loop::Block& block : kernel.blocks) {
     const auto form = loop::ContractionOf(kernel, block);
-    return form && DotsPairs(kernel, *form, unit);
-  };
-  unit.dots_bf16 = unit.dots_bf16 && std::ranges::any_of(kernel.blocks, has_pairs);
+    const Pairs pairs = form ? PairsOf(kernel, *form, unit) : Pairs::kNone;
+    has_bf16 |= pairs == Pairs::kBF16;
+    has_i16 |= pairs == Pairs::kI16;
+  }
+  unit.dots_bf16 = unit.dots_bf16 && has_bf16;
+  unit.dots_i16 = unit.dots_i16 && has_i16;
   return unit;
 }
 
@@ -38,7 +42,8 @@ class X86Target : public Target {
   X86Target(TargetSpec spec, VectorUnit unit) : spec_(std::move(spec)), unit_(unit) {}
 
   TargetDescription Describe() const override {
-    return {spec_.level + (unit_.dots_bf16 ? " avx512_bf16" : ""), unit_.bytes};
+    return {spec_.level + (unit_.dots_bf16 ? " avx512_bf16" : "") + (unit_.dots_i16 ? " avx512_vnni" : ""),
+            unit_.bytes};
   }
 
   std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const override {
@@ -70,7 +75,9 @@ class X86Target : public Target {
     for (const loop::Id access : schedule.transposed) {
       object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
     }
-    if (UsedOf(kernel, unit_).dots_bf16) object.features.emplace_back("avx512_bf16");
+    const VectorUnit used = UsedOf(kernel, unit_);
+    if (used.dots_bf16) object.features.emplace_back("avx512_bf16");
+    if (used.dots_i16) object.features.emplace_back("avx512_vnni");
     return object;
   }
 

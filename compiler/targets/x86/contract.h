@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "compiler/loop/contraction.h"
+#include "compiler/targets/x86/kernel_lowering.h"
+#include "compiler/targets/x86/tiles.h"
+
+namespace ingot::compiler::x86 {
+
+/// One row of the left operand, or one column of the right one.
+struct KernelLowering::Line {
+  Value* at = nullptr;            ///< its number
+  std::vector<Value*> loads;      ///< of each load, its address where every k is 0
+  unsigned ahead = 0;             ///< columns from `at` on to the first lane
+};
+
+/// An operand as a product: `outer` is the same along the lanes and unrolled steps of k, `inner` is the rest.
+struct KernelLowering::Factors {
+  std::vector<loop::Id> inner, outer;
+};
+
+/// One contraction while it is lowered.
+struct KernelLowering::Contract {
+  const loop::Block& block;
+  loop::ContractionSchedule tile;
+  loop::Contraction form;
+  bool is_turned = false;         ///< vectors run along j, of columns that were turned over
+  unsigned lanes = 1;             ///< elements of the sum in a register
+  unsigned step = 1;              ///< of the k along the lanes, for one round
+  Pairs pairs = Pairs::kNone;     ///< how products are added up
+  std::vector<Value*> left_at;    ///< of each load, its address at row 0 where every k is 0
+  std::vector<Value*> right_at;   ///< the same at column 0
+  Value* into = nullptr;          ///< address of the task's first row and column
+  Value* into_stride = nullptr;   ///< elements from row to row
+  Value* panel = nullptr;  ///< columns that were turned over: those of a register tile for one k, then the next
+  Factors left = {}, right = {};
+  std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
+};
+
+}  // namespace ingot::compiler::x86

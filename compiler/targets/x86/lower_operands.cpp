@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operands of contractions: where they lie, how they are read and decoded, and the loops over k.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "compiler/loop/ops.h"
+#include "compiler/targets/x86/contract.h"
+
+namespace ingot::compiler::x86 {
+
+using llvm::Value;
+using loop::Id;
+using loop::Inst;
+using Lanes = loop::ContractionSchedule::Lanes;
+
+/// As CheckedVector, for `count` elements.
+Value* KernelLowering::CheckedLanes(const Inst& load, Value* at, unsigned count, Value* mask) {
+  // Row buffers lie elsewhere for each row of a task.
+  if (IsRowBuffer(load)) return at;
+  if (count == 1) return Checked(load, at);
+  const unsigned saved = std::exchange(lanes_, count);
+  at = CheckedVector(load, at, mask);
+  lanes_ = saved;
+  return at;
+}
+
+/// Elements of a load from `at` on, `count` side by side, those of `mask` where there is one.
+Value* KernelLowering::LoadSideBySide(const Inst& load, Value* at, unsigned count, Value* mask) {
+  llvm::Type* memory = code_.MemoryTypeOf(load.dtype);
+  if (count > 1) memory = code_.MemoryTypeOf(load.dtype, count);
+  const llvm::Align align(guards::SizeOf(load.dtype));
+  at = CheckedLanes(load, at, count, mask);
+  Value* value = mask != nullptr ? code_.CreateMaskedLoad(memory, at, align, mask, llvm::Constant::getNullValue(memory))
+                                 : static_cast<Value*>(code_.CreateAlignedLoad(memory, at, align));
+  return FromMemory(value, load.dtype);
+}
+
+/// `count` elements of a load from `at` on, `stride` apart, those of `mask` where there is one.
+Value* KernelLowering::LoadApart(const Inst& load, Value* at, unsigned count, unsigned stride, Value* mask) {
+  const unsigned wide = count * stride;
+  llvm::Type* memory = code_.MemoryTypeOf(load.dtype, wide);
+  Value* all = llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(code_.getInt1Ty(), count));
+  if (mask == nullptr) mask = all;
+  std::vector<int> spread(wide, static_cast<int>(count)), picked(count);
+  for (unsigned i = 0; i < count; ++i) {
+    spread[size_t{i} * stride] = static_cast<int>(i);
+    picked[i] = static_cast<int>(i * stride);
+  }
+  Value* which = code_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), spread);
+  at = CheckedLanes(load, at, wide, which);
+  const llvm::Align align(guards::SizeOf(load.dtype));
+  Value* value = code_.CreateMaskedLoad(memory, at, align, which, llvm::Constant::getNullValue(memory));
+  return FromMemory(code_.CreateShuffleVector(value, picked), load.dtype);
+}
+
+/// Where a load of `line` lies at c.ks.
+Value* KernelLowering::AddressIn(const Contract& c, const Inst& load, Value* line) {
+  Value* offset = nullptr;
+  for (size_t n = 0; n < c.ks.size(); ++n) {
+    const guards::Dim& coef = load.index.coefs[kernel_.rows.size() + 1 + n];
+    if (c.ks[n] == nullptr || coef.is_zero()) continue;
+    Value* part = coef.is_one() ? c.ks[n] : code_.CreateMul(c.ks[n], Evaluate(coef));
+    offset = offset == nullptr ? part : code_.CreateAdd(offset, part);
+  }
+  return offset == nullptr ? line : code_.CreateGEP(code_.MemoryTypeOf(load.dtype), line, {offset});
+}
+
+/// A position in `line` at c.ks, along `lane` one for each of `count` lanes.
+Value* KernelLowering::PositionIn(const Contract& c, const Inst& inst, const Line& line, size_t lane, unsigned count) {
+  const size_t rows = kernel_.rows.size();
+  Value* value = Evaluate(inst.index.offset);
+  const auto add = [&](Value* variable, const guards::Dim& coef) {
+    if (variable == nullptr || coef.is_zero()) return;
+    value = code_.CreateAdd(value, code_.CreateMul(variable, Evaluate(coef)));
+  };
+  for (size_t k = 0; k + 1 < rows; ++k) add(row_vars_[k], inst.index.coefs[k]);
+  // Only one of the two is there: rows have no columns, and columns are the same for all rows.
+  if (rows > 0) add(line.at, inst.index.coefs[rows - 1]);
+  add(code_.CreateAdd(line.at, code_.I64(line.ahead)), inst.index.coefs[rows]);
+  for (size_t n = 0; n < c.ks.size(); ++n) add(c.ks[n], inst.index.coefs[rows + 1 + n]);
+  const guards::Dim& coef = inst.index.coefs[lane];
+  if (count == 1 || coef.is_zero()) return value;
+  const unsigned saved = std::exchange(lanes_, count);
+  Value* numbers = LaneNumbers(code_.getInt64Ty());
+  lanes_ = saved;
+  return code_.CreateAdd(code_.Splat(value, count), code_.CreateMul(numbers, code_.Splat(Evaluate(coef), count)));
+}
+
+/// What a load or position of `line` gives at c.ks: one value, or `count` along `lane`.
+Value* KernelLowering::LeafOf(const Contract& c, const loop::Operand& operand, Id id, const Line& line, size_t lane,
+                              unsigned count, Value* mask) {
+  const Inst& inst = At(id);
+  if (inst.op == loop::ScalarOp::kIndex) return PositionIn(c, inst, line, lane, count);
+  const auto n = std::ranges::find(operand.loads, id) - operand.loads.begin();
+  Value* at = AddressIn(c, inst, line.loads[static_cast<size_t>(n)]);
+  const guards::Dim& coef = inst.index.coefs[lane];
+  if (count == 1 || coef.is_zero()) return LoadSideBySide(inst, at, 1, nullptr);
+  at = line.ahead == 0 ? at : code_.CreateConstGEP1_64(code_.MemoryTypeOf(inst.dtype), at, line.ahead);
+  return coef.is_one() ? LoadSideBySide(inst, at, count, mask)
+                       : LoadApart(inst, at, count, static_cast<unsigned>(coef.const_value()), mask);
+}
+
+/// The product of `roots`, values of an operand, in `line` at c.ks: one, or `count` lanes along `lane`.
+Value* KernelLowering::DecodeAll(const Contract& c, std::span<const Id> roots, const loop::Operand& operand,
+                                 const Line& line, size_t lane, unsigned count, Value* mask) {
+  std::map<Id, Value*> values;
+  const std::function<Value*(Id)> value_of = [&](Id id) -> Value* {
+    if (const auto known = values.find(id); known != values.end()) return known->second;
+    const Inst& inst = At(id);
+    Value* value = nullptr;
+    if (inst.op == loop::ScalarOp::kLoad || inst.op == loop::ScalarOp::kIndex) {
+      value = LeafOf(c, operand, id, line, lane, count, mask);
+    } else if (inst.op == loop::ScalarOp::kConst) {
+      value = EmitConst(code_, inst);
+    } else if (inst.op == loop::ScalarOp::kSize) {
+      value = Evaluate(inst.size);
+    } else {
+      std::vector<Typed> args;
+      bool is_vector = false;
+      for (const Id arg : inst.args) {
+        args.push_back({value_of(arg), At(arg).dtype});
+        is_vector |= args.back().value->getType()->isVectorTy();
+      }
+      for (Typed& arg : args) {
+        if (is_vector && !arg.value->getType()->isVectorTy()) arg.value = code_.Splat(arg.value, count);
+      }
+      value = EmitScalarOp(code_, inst, args);
+    }
+    return values[id] = value;
+  };
+  Value* product = nullptr;
+  for (const Id root : roots) {
+    Value* value = value_of(root);
+    if (count > 1 && !value->getType()->isVectorTy()) value = code_.Splat(value, count);
+    product = product == nullptr ? value : code_.Times(product, value);
+  }
+  // What a mask leaves out decodes to anything.
+  const bool is_plain = roots.size() == 1 && loop::PlainLoad(kernel_, operand) != loop::kNone;
+  if (mask == nullptr || is_plain) return product;
+  return code_.CreateSelect(mask, product, llvm::Constant::getNullValue(product->getType()));
+}
+
+/// Takes an operand apart into what depends on the lanes or an unrolled k, and what does not.
+KernelLowering::Factors KernelLowering::FactorsOf(const Contract& c, const loop::Operand& operand) const {
+  Factors factors;
+  const std::function<void(Id)> take = [&](Id id) {
+    const Inst& inst = At(id);
+    if (inst.op == loop::ScalarOp::kMul && inst.dtype == c.form.sum) {
+      for (const Id arg : inst.args) take(arg);
+      return;
+    }
+    bool depends = false;
+    for (size_t n = 0; n < c.form.depths.size(); ++n) {
+      const bool is_inner = n == c.tile.lane_depth || c.tile.unrolls(n);
+      depends |= is_inner && loop::DependsOn(kernel_, id, kernel_.rows.size() + 1 + n);
+    }
+    (depends ? factors.inner : factors.outer).push_back(id);
+  };
+  take(operand.root);
+  if (factors.inner.empty()) std::swap(factors.inner, factors.outer);
+  return factors;
+}
+
+/// Runs `body` for each value of the k from number `depth` on that are loops of their own.
+Status KernelLowering::ForEachDepth(Contract& c, size_t depth, Accumulators& running,
+                                    const std::function<Status(Accumulators&)>& body) {
+  if (depth == c.ks.size()) return body(running);
+  const bool is_lane = c.tile.lanes == Lanes::kDepth && depth == c.tile.lane_depth;
+  if (is_lane || c.tile.unrolls(depth)) return ForEachDepth(c, depth + 1, running, body);
+  return CountUp(code_.I64(0), Evaluate(c.form.depths[depth]), 1, running, [&](Value* k, Accumulators& here) {
+    c.ks[depth] = k;
+    return ForEachDepth(c, depth + 1, here, body);
+  });
+}
+
+/// Runs `body` for each combination of the k that are unrolled.
+void KernelLowering::ForEachUnrolled(Contract& c, const std::function<void()>& body) {
+  const std::function<void(size_t)> from = [&](size_t depth) {
+    if (depth == c.ks.size()) return body();
+    if (!c.tile.unrolls(depth)) return from(depth + 1);
+    for (int64_t k = 0; k < c.form.depths[depth].const_value(); ++k) {
+      c.ks[depth] = code_.I64(k);
+      from(depth + 1);
+    }
+    c.ks[depth] = nullptr;
+  };
+  from(0);
+}
+
+/// One vector with the sum over the lanes of each of `sums`, in order: pairs of vectors are folded
+/// into one until one is left, so that each instruction works for several sums.
+Value* KernelLowering::FoldSums(std::vector<Value*> sums, unsigned lanes) {
+  sums.resize(std::bit_ceil(sums.size()), nullptr);
+  unsigned segment = lanes;  // Lanes that belong to one sum.
+  const auto fold = [&](Value* a, Value* b) -> Value* {
+    const unsigned count = Builder::LanesOf(a);
+    std::vector<int> low, high;
+    for (unsigned source = 0; source < (b == nullptr ? 1U : 2U); ++source) {
+      for (unsigned first = 0; first < count; first += segment) {
+        for (unsigned i = 0; i < segment / 2; ++i) {
+          low.push_back(static_cast<int>(source * count + first + i));
+          high.push_back(static_cast<int>(source * count + first + segment / 2 + i));
+        }
+      }
+    }
+    Value* other = b == nullptr ? llvm::PoisonValue::get(a->getType()) : b;
+    return code_.Plus(code_.CreateShuffleVector(a, other, low), code_.CreateShuffleVector(a, other, high));
+  };
+  while (sums.size() > 1) {
+    std::vector<Value*> next;
+    for (size_t i = 0; i < sums.size(); i += 2) {
+      Value* zero = sums[i] == nullptr ? nullptr : llvm::Constant::getNullValue(sums[i]->getType());
+      next.push_back(sums[i] == nullptr ? nullptr : fold(sums[i], sums[i + 1] == nullptr ? zero : sums[i + 1]));
+    }
+    sums = std::move(next);
+    segment /= 2;
+  }
+  Value* result = sums[0];
+  while (segment > 1) {
+    result = fold(result, nullptr);
+    segment /= 2;
+  }
+  return result;
+}
+
+/// `first` and the `count` - 1 behind it; what lies behind the last is the last.
+std::vector<Value*> KernelLowering::Neighbours(Value* first, Value* end, unsigned count) {
+  std::vector<Value*> result = {first};
+  for (unsigned i = 1; i < count; ++i) {
+    Value* at = code_.CreateAdd(first, code_.I64(i));
+    result.push_back(code_.Binary(llvm::Intrinsic::smin, at, code_.CreateSub(end, code_.I64(1))));
+  }
+  return result;
+}
+
+/// Each row from `row` on, for the left operand.
+std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c, Value* row) {
+  std::vector<Line> lines;
+  for (Value* at_row : Neighbours(row, end_row_, c.tile.rows)) {
+    Line& line = lines.emplace_back(Line{at_row, {}});
+    for (size_t n = 0; n < c.left_at.size(); ++n) {
+      const Inst& load = At(c.form.left.loads[n]);
+      Value* offset = nullptr;
+      if (IsRowBuffer(load)) {
+        const auto number = static_cast<uint32_t>(load.buffer - kernel_.params.size());
+        Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
+        offset = code_.CreateMul(code_.CreateSub(at_row, first_row_), stride);
+      } else {
+        const size_t rows = kernel_.rows.size();
+        offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, Evaluate(load.index.coefs[rows - 1]));
+      }
+      line.loads.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.left_at[n], {offset}));
+    }
+  }
+  return lines;
+}
+
+/// Each of `count` columns from `column` on, for the right operand.
+std::vector<KernelLowering::Line> KernelLowering::LinesOfColumns(const Contract& c, Value* column, Value* end,
+                                                                 unsigned count) {
+  std::vector<Line> lines;
+  for (Value* at_column : Neighbours(column, end, count)) {
+    Line& line = lines.emplace_back(Line{at_column, {}});
+    for (size_t n = 0; n < c.right_at.size(); ++n) {
+      const Inst& load = At(c.form.right.loads[n]);
+      Value* offset = code_.CreateMul(at_column, Evaluate(load.index.coefs[kernel_.rows.size()]));
+      line.loads.push_back(code_.CreateGEP(code_.MemoryTypeOf(load.dtype), c.right_at[n], {offset}));
+    }
+  }
+  return lines;
+}
+
+/// The columns `vector` registers further on.
+KernelLowering::Line KernelLowering::AheadOf(const Contract& c, Line line, unsigned vector) {
+  line.ahead = vector * c.lanes;
+  return line;
+}
+
+}  // namespace ingot::compiler::x86
