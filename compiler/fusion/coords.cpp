@@ -68,6 +68,15 @@ bool Domain::IsOwn(CoordsId id, const Dims& sizes) const {
   return all || (kept && !folded);
 }
 
+bool Domain::FoldOthers(CoordsId id, const Dims& sizes) {
+  if (has_reduced() || shape_.column != kNoVar) return false;
+  const std::vector<bool> none = shape_.reduced;
+  for (size_t v = 0; v < shape_.reduced.size(); ++v) shape_.reduced[v] = !Uses(id, static_cast<uint16_t>(v));
+  if (has_reduced() && IsOwn(id, sizes)) return true;
+  shape_.reduced = none;
+  return false;
+}
+
 bool Domain::HasGathered(CoordsId id) const {
   return std::any_of(coords_[id].begin(), coords_[id].end(), [](const Affine& a) { return !a.gathered.empty(); });
 }

@@ -38,6 +38,9 @@ class Domain {
   /// they are all variables, or all that are not folded: a value at these coordinates can be stored
   /// by the group.
   bool IsOwn(CoordsId id, const Dims& sizes) const;
+  /// Folds the variables that these coordinates leave out, as a reduction does that has yet to come: a value of each
+  /// row is then the group's own. False: something is folded already, or the coordinates are not whole variables.
+  bool FoldOthers(CoordsId id, const Dims& sizes);
   bool HasGathered(CoordsId id) const;
   bool UsesDepth(CoordsId id) const;
   /// Only values in memory can be asked for there: what is gathered, or summed over by a contraction.

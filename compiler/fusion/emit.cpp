@@ -365,10 +365,8 @@ class Emitter {
         return AddTo(block, Inst{.op = e.op, .dtype = e.dtype, .args = std::move(args)});
       }
       case ExprKind::kRound: {
-        const Id wide = Factor(e, 0, at, block);
-        if (wide == kNone) return kNone;
-        const Id narrow = AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = e.narrow, .args = {wide}});
-        return AddTo(block, Inst{.op = ScalarOp::kCast, .dtype = DType::kF32, .args = {narrow}});
+        // Sums of many products: what is decoded for them stays as wide as it is.
+        return Factor(e, 0, at, block);
       }
       case ExprKind::kView:
       case ExprKind::kReshape: return Factor(e, 0, at, block);

@@ -2,6 +2,7 @@
 #include "compiler/fusion/group.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "compiler/fusion/alias.h"
 #include "compiler/fusion/reach.h"
@@ -486,8 +487,14 @@ class Grouper {
           std::any_of(requests_[r].begin(), requests_[r].end(), [&](const Request& q) { return q.unit != unit; });
       if (external_[r].empty() && !others) continue;
       const std::vector<CoordsId> places = PlacesIn(node, i, unit);
-      const auto own = std::find_if(places.begin(), places.end(),
-                                    [&](CoordsId at) { return group.domain.IsOwn(at, graph_.type(r).sizes); });
+      const auto is_own = [&](CoordsId at) { return group.domain.IsOwn(at, graph_.type(r).sizes); };
+      auto own = std::ranges::find_if(places, is_own);
+      // A value of each row, such as a scale, is met before the reduction that it is made from.
+      if (own == places.end() && places.size() == 1 && IsMadeOfRows(r) &&
+          group.domain.FoldOthers(places[0], graph_.type(r).sizes)) {
+        const auto holds = [&](const Group::Store& s) { return group.domain.IsOwn(s.at, graph_.type(s.value).sizes); };
+        if (std::ranges::all_of(group.stores, holds)) own = places.begin();
+      }
       if (own == places.end()) {
         group.domain.Restore(before);
         return false;
@@ -498,6 +505,22 @@ class Grouper {
     Connect(unit, wanted, true);
     Commit(unit, id, leaves);
     return true;
+  }
+
+  /// Whether a value comes, by a few steps, from a reduction with results of the same sizes.
+  bool IsMadeOfRows(ValueId value, int steps = 4) const {
+    const NodeId def = graph_.value(value).def;
+    if (def == kNoNode || steps == 0 || lowered_.results[def].empty()) return false;
+    const std::function<bool(ExprId)> folds = [&](ExprId id) {
+      const Expr& e = lowered_.pool[id];
+      return e.kind == ExprKind::kReduce || std::ranges::any_of(e.args, folds);
+    };
+    const Dims& sizes = graph_.type(value).sizes;
+    if (std::ranges::any_of(lowered_.results[def], folds)) return true;
+    bool found = false;
+    ForEachOperand(graph_.node(def),
+                   [&](ValueId v) { found |= graph_.type(v).sizes == sizes && IsMadeOfRows(v, steps - 1); });
+    return found;
   }
 
   /// A group of its own, over the node's elements.

@@ -7,8 +7,8 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-std::array<const RuleTable*, 5> Tables() {
-  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules(), &ContractRules()};
+std::array<const RuleTable*, 6> Tables() {
+  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules(), &ContractRules(), &QuantizeRules()};
 }
 
 LowerFn FindRule(std::string_view op) {

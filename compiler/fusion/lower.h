@@ -47,6 +47,7 @@ const RuleTable& ViewRules();
 const RuleTable& MoveRules();
 const RuleTable& ReduceRules();
 const RuleTable& ContractRules();
+const RuleTable& QuantizeRules();
 
 /// Every operator that has a rule, sorted.
 std::vector<std::string_view> ListRules();

@@ -256,7 +256,9 @@ class Importer {
     Node node{std::move(op), std::move(args)};
     node.step = call.number;
     if (call.raw->is_random()) node.effects |= kRandom;
-    if (call.raw->is_opaque() || IsCommunication(node.op)) node.effects |= kOpaque;
+    // Of other people's operators nothing is known, but for those of quantised graphs.
+    const bool is_known = FindOp(node.op) != nullptr && IsPure(node);
+    if ((call.raw->is_opaque() && !is_known) || IsCommunication(node.op)) node.effects |= kOpaque;
     node.eager_s = static_cast<float>(call.raw->eager_ns()) * 1e-9f;
     return node;
   }

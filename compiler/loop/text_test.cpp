@@ -137,8 +137,14 @@ std::string OneContraction(std::string_view body, std::string_view head = "contr
 constexpr std::string_view kDot =
     "    %0 = load p0 [2*j + k] : f32\n    %1 = load p0 [k] : f32\n    %2 = reduce_dot %0, %1 : f32\n";
 
-TEST(LoopText, ContractionsPrintAsTheyParse) {
-  const std::string text = OneContraction(kDot);
+constexpr std::string_view kNested =
+    "    %0 = load p0 [10*k0 + 5*k1 + k2] : f32\n    %1 = index [4*k1] : i64\n    %2 = cast %1 : f32\n"
+    "    %3 = reduce_dot %0, %2 : f32\n";
+
+class ContractionText : public testing::TestWithParam<std::string> {};
+
+TEST_P(ContractionText, PrintsAsItParses) {
+  const std::string& text = GetParam();
   const auto kernel = Parse(text);
   ASSERT_TRUE(kernel) << kernel.error().ToText();
   EXPECT_EQ(Print(*kernel), text);
@@ -154,6 +160,10 @@ TEST(LoopText, ContractionsPrintAsTheyParse) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(All, ContractionText,
+                         testing::Values(OneContraction(kDot),
+                                         OneContraction(kNested, "contract [4, 3, 2, 5] into b0")));
+
 TEST(LoopVerify, RefusesBrokenContractions) {
   const std::pair<std::string, std::string> cases[] = {
       {OneContraction(""), "a contraction of nothing"},
@@ -165,6 +175,12 @@ TEST(LoopVerify, RefusesBrokenContractions) {
       {OneContraction(kDot, "contract [3, 2] into b0"), "its extent and type"},
       {OneContraction(kDot, "contract [4, 2] into b1"), "declared above"},
       {OneContraction(kDot, "loop [4]"), "expected i<number>"},
+      {OneContraction(kDot, "contract [4, 2, 3] into b0"), "expected k<number>"},
+      {OneContraction(kNested, "contract [4, 3, 2] into b0"), "one of the contraction's k"},
+      {OneContraction(kDot, "contract [4] into b0"), "expected a size"},
+      {OneContraction("%0 = load p0 [k0] : f32\n%1 = reduce_dot %0, %0 : f32\n",
+                      "contract [4, 1, 1, 1, 1, 1, 1, 1, 1, 1] into b0"),
+       "has 1 to 8 depths"},
       {OneContraction("%0 = load p0 [j] : f32\n%1 = reduce_dot %0, %0 : f32\n", "loop [4]"), "outside a contraction"},
       {OneContraction(std::string(kDot) + "  }\n  loop [4] {\n%3 = neg %0 : f32\n"), "part of a contraction"},
       {OneContraction(std::string(kDot) + "  }\n  loop [4] {\n%3 = neg %2 : f32\n"), "part of a contraction"},

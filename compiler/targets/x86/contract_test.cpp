@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <tuple>
+#include <vector>
 
 #include "compiler/loop/substitute.h"
 #include "compiler/targets/x86/compare.h"
@@ -283,6 +285,81 @@ TEST(Contraction, TilesOfBothKindsShareATask) {
     const Dim known[] = {Dim(rows), Dim(50), Dim(5)};
     ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 4, false, 1e-4);
     if (HasFailure()) return;
+  }
+}
+
+/// Weights in `groups` of 2 * `half` elements, which share a byte as halves of the group, or as neighbours.
+std::string HalvesOf(int64_t rows, int64_t columns, int64_t groups, int64_t half, bool neighbours, bool has_zeros) {
+  const int64_t depth = groups * 2 * half;
+  std::string text = fmt::format(
+      "kernel halves symbols 0 {{\n  param p0: in f32[{}]\n  param p1: in u8[{}]\n  param p2: in f32[{}]\n"
+      "  param p3: in u8[{}]\n  param p4: out f32[{}]\n  buffer b0: f32[{}]\n  rows [{}]\n",
+      rows * depth, columns * groups * half, columns * groups, columns * groups, rows * columns, columns, rows);
+  text += fmt::format("  contract [{}, {}, 2, {}] into b0 {{\n    %0 = load p0 [{}*i0 + {}*k0 + {}] : f32\n", columns,
+                      groups, half, depth, 2 * half, neighbours ? "k1 + 2*k2" : fmt::format("{}*k1 + k2", half));
+  text += fmt::format("    %1 = index [4*k1] : i64\n    %2 = cast %1 : u8\n    %3 = load p1 [{}*j + {}*k0 + k2] : u8\n",
+                      groups * half, half);
+  text += "    %4 = shr %3, %2 : u8\n    %5 = const 15 : u8\n    %6 = and %4, %5 : u8\n    %7 = cast %6 : f32\n";
+  text += has_zeros ? fmt::format("    %8 = load p3 [{}*j + k0] : u8\n    %9 = cast %8 : f32\n", groups)
+                    : "    %8 = const 8 : u8\n    %9 = cast %8 : f32\n";
+  text += fmt::format(
+      "    %10 = sub %7, %9 : f32\n    %11 = load p2 [{0}*j + k0] : f32\n    %12 = mul %10, %11 : f32\n"
+      "    %13 = reduce_dot %0, %12 : f32\n  }}\n  loop [{1}] {{\n    %14 = load b0 [j] : f32\n"
+      "    store p4 [{1}*i0 + j] = %14\n  }}\n}}\n",
+      groups, columns);
+  return text;
+}
+
+TEST(Contraction, RunsOverGroupsAndPartsOfBytes) {
+  constexpr int64_t kSizes[][4] = {{1, 8, 3, 16},  {1, 37, 4, 20}, {2, 5, 1, 7},
+                                   {5, 33, 2, 32}, {70, 40, 3, 5}, {1, 9, 16, 1}};
+  for (const auto& [rows, columns, groups, half] : kSizes) {
+    for (const bool neighbours : {false, true}) {
+      const auto kernel = loop::Parse(HalvesOf(rows, columns, groups, half, neighbours, rows % 2 == 0));
+      ASSERT_TRUE(kernel) << kernel.error().ToText();
+      EXPECT_EQ(loop::Print(*kernel), HalvesOf(rows, columns, groups, half, neighbours, rows % 2 == 0));
+      ExpectSameAsInterpreter(TestKernel(*kernel), {}, 3 + rows, false, 1e-4 * static_cast<double>(groups * half));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+/// Sums of integers, along the depth or along the columns.
+std::string IntegersOf(bool along_depth) {
+  return fmt::format(R"(kernel integers symbols 3 {{
+  param p0: in i8[s0*s2]
+  param p1: in {0}[s1*s2]
+  param p2: out i32[s0*s1]
+  buffer b0: i32[s1]
+  rows [s0]
+  contract [s1, s2] into b0 {{
+    %0 = load p0 [(s2)*i0 + k] : i8
+    %1 = cast %0 : i32
+    %2 = load p1 [{1}] : {0}
+    %3 = cast %2 : i32
+    %4 = reduce_dot %1, %3 : i32
+  }}
+  loop [s1] {{
+    %5 = load b0 [j] : i32
+    store p2 [(s1)*i0 + j] = %5
+  }}
+}}
+)",
+                     along_depth ? "i8" : "u8", along_depth ? "(s2)*j + k" : "j + (s1)*k");
+}
+
+TEST(Contraction, AddsUpIntegersExactly) {
+  for (const bool along_depth : {true, false}) {
+    const auto kernel = loop::Parse(IntegersOf(along_depth));
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    const TestKernel test(*kernel);
+    for (const auto& [m, n, k] : {std::tuple{1, 33, 64}, {5, 40, 31}, {66, 17, 100}, {3, 64, 3000}, {2, 3, 0}}) {
+      const std::vector<int64_t> sizes = {m, n, k};
+      ExpectSameAsInterpreter(test, sizes, 9 + m, false, 0);
+      const Dim known[] = {Dim(m), Dim(n), Dim(k)};
+      if (k > 0) ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 9 + m, false, 0);
+      if (HasFailure()) return;
+    }
   }
 }
 

@@ -20,6 +20,13 @@ TYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float16, torch.floa
 Step = typing.Callable[..., torch.Tensor]
 
 
+def integers(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """A product of integers; what x is rounded to is far from where it would fall to either side."""
+    levels = (x.detach() * 4).round().clamp(-4, 4).to(torch.int8)
+    sums = torch._int_mm(levels.reshape(-1, x.shape[-1]), weight.t()).reshape(*x.shape[:-1], -1)
+    return sums.to(x.dtype) * (scale / 256)
+
+
 class Program:
     """Steps that each add one tensor to a list that begins with the arguments."""
 
@@ -68,7 +75,7 @@ class Program:
         return ("s", len(self.steps) - 1)
 
     def product(self, x: "tuple[str, int]", batch: "list[int]", k: int, n: int) -> "tuple[str, int]":
-        kind = self.pick.choice(("linear", "linear", "bias", "mm", "batched", "int8", "int8", "einsum"))
+        kind = self.pick.choice(("linear", "linear", "bias", "mm", "batched", "int8", "int8", "einsum", "groups", "groups", "halves", "halves", "integers"))
         if kind == "batched" and batch:
             return self.add("matmul", torch.matmul, x, self.argument([*batch, k, n]))
         if kind == "mm":
@@ -81,9 +88,41 @@ class Program:
             if self.pick.random() < 0.5:
                 return self.add("int8", lambda a, w, s: F.linear(a, w.to(a.dtype) * s), x, weight, scale)
             return self.add("int8 then scale", lambda a, w, s: F.linear(a, w.to(a.dtype)) * s.squeeze(1), x, weight, scale)
+        if kind in ("groups", "halves"):
+            return self.grouped(x, kind, k, n)
+        if kind == "integers" and x[0] == "a":   # What is computed may be rounded to either side.
+            weight, scale = self.integers([n, k], torch.int8), self.argument([n], plain=True)
+            return self.add("integers", integers, x, weight, scale)
         if kind == "bias":
             return self.add("linear", F.linear, x, self.argument([n, k]), self.argument([n], plain=True))
         return self.add("linear", F.linear, x, self.argument([n, k]))
+
+    def integers(self, sizes: "list[int]", dtype: torch.dtype) -> "tuple[str, int]":
+        self.arguments.append(torch.randint(*((-127, 128) if dtype == torch.int8 else (0, 256)), sizes, generator=self.generator, dtype=dtype))
+        return ("a", len(self.arguments) - 1)
+
+    def grouped(self, x: "tuple[str, int]", kind: str, k: int, n: int) -> "tuple[str, int]":
+        """Weights of 8 bits, or of 4 in the halves of bytes, with a scale and maybe a zero point for each group along the depth."""
+        halves = kind == "halves"
+        if halves and k % 2:
+            return self.add("linear", F.linear, x, self.argument([n, k]))
+        sizes = [size for size in range(2 if halves else 1, k + 1) if k % size == 0 and not (halves and size % 2)]
+        size = self.pick.choice(sizes)
+        groups, neighbours, zeros, rounds = k // size, self.pick.random() < 0.5, self.pick.random() < 0.5, self.pick.random() < 0.5
+        weight = self.integers([n, groups, size // 2] if halves else [n, groups, size], torch.uint8 if halves else torch.int8)
+        operands = [x, weight, self.argument([n, groups, 1], plain=True)]
+        if zeros:
+            operands.append(self.integers([n, groups, 1], torch.int8))
+
+        def step(a, w, s, *z):
+            if halves:
+                w = torch.stack((w & 15, w >> 4), -1 if neighbours else -2).flatten(-2)
+            # The exact answer is that of a weight which nothing rounds.
+            wide = w.to(a.dtype) if rounds else w.double()
+            wide = wide - (z[0].to(wide.dtype) if z else 8)
+            return F.linear(a, (wide * (s if rounds else s.double())).reshape(n, k).to(a.dtype))
+
+        return self.add(f"{kind} of {size}{', neighbours' * neighbours}{', zeros' * zeros}", step, *operands)
 
     def follow(self, y, shape, x, batch, k, n) -> "tuple[str, int]":
         kind = self.pick.choice(("silu", "gelu", "relu", "row", "column", "residual", "twice", "gate", "scale", "softmax", "norm", "sum"))
