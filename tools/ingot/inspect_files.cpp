@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kGraphviz = "dot";
 // People wait for it, and large graphs take long.
-constexpr daemon::web::PictureLimits kLimits{std::chrono::seconds(120), 256u << 20, 4u << 30};
+constexpr daemon::web::PictureLimits kLimits{std::chrono::seconds(120), 256u << 20, uint64_t{4} << 30};
 
 Status Write(const std::string& path, std::string_view text) {
   std::error_code failed;
