@@ -807,7 +807,7 @@ class Engine:
         return report.soundness(self._entries.values())
 
     def as_text(self, stage: str = "graph") -> str:
-        """The newest variant as text: ``graph``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm`` or ``asm``."""
+        """The newest variant as text: ``graph``, ``optimized``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm``, ``asm`` or ``dot``."""
         for entry in self._entries.values():
             for variant in entry.usable():
                 if stage == "guards":
