@@ -20,7 +20,7 @@
 namespace ingot::compiler {
 namespace {
 
-constexpr int kCompilerVersion = 8;
+constexpr int kCompilerVersion = 9;
 // Interpreted instructions in a millisecond, measured: turns the time box of the proof into a
 // bound that does not depend on the machine.
 constexpr uint64_t kWorkInMillisecond = 20'000;
@@ -89,12 +89,15 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   pipeline.disabled = options.disabled_passes;
   pipeline.dump_dir = options.dump_dir;
   if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
+  artifact.seconds_passes = passes.Seconds();
+
+  const Stopwatch fusion;
   TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
   const auto takes_product = [&](DType dtype, const Dim& rows) { return target->TakesProduct(dtype, rows); };
   TRY_ASSIGN(Fused fused, Fuse(work, nullptr, takes_product));
   TRY(Specialize(work, options.gears, *target, fused));
   TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
-  artifact.seconds_passes = passes.Seconds();
+  artifact.seconds_fusion = fusion.Seconds();
 
   const Stopwatch codegen;
   TRY_ASSIGN(const std::vector<Object> objects, EmitAll(*target, fused.kernels, options.threads));

@@ -28,7 +28,7 @@ struct CompileOptions {
 struct Artifact {
   Buffer bytes;
   Digest digest;
-  double seconds_passes = 0, seconds_codegen = 0, seconds_link = 0, seconds_proof = 0;
+  double seconds_passes = 0, seconds_fusion = 0, seconds_codegen = 0, seconds_link = 0, seconds_proof = 0;
 };
 
 /// Turns an imported graph into an artifact: passes, fusion, plan, code, link, proof.

@@ -386,6 +386,7 @@ Task<Landed> CompileService::Attempt(Request& request) {
         core_.store.Touch(cache::Table::kGraphs, candidate.graph_key);
         Landed landed{artifact, (*file)->size(), (*stored)->compile_s};
         landed.origin = OriginOf(**stored);
+        landed.stages = StagesOf(**stored);
         core_.flights.Land(candidate.graph_key, std::move(landed));
         is_landed = true;
       }
@@ -459,11 +460,12 @@ Task<Landed> CompileService::CompileAndPublish(Digest graph_key, CompileJob job,
   Landed landed;
   if (compiled) {
     record.compile_s = static_cast<float>(compiled->seconds);
+    record.stages = std::make_unique<proto::StageSeconds>(compiled->stages);
     cost.seconds = compiled->seconds;
     core_.forecast.Learn(cost);
     GlobalMetrics().Add(Counter::compiles);
     GlobalMetrics().AddTime(Timer::compile, static_cast<uint64_t>(compiled->seconds * 1e9));
-    landed = {compiled->digest, compiled->file->size(), record.compile_s};
+    landed = {compiled->digest, compiled->file->size(), record.compile_s, compiled->stages};
     const Result<SealedRef> published = co_await core_.artifacts.Publish(std::move(compiled).value(), until);
     if (!published) error = published.error();
   } else {
@@ -517,6 +519,7 @@ Task<Reply> CompileService::Serve(Request& request, const Landed& landed) {
   candidate.variant.artifact = landed.artifact;
   candidate.variant.artifact_bytes = landed.bytes;
   candidate.variant.compile_s = landed.compile_s;
+  candidate.variant.stages = landed.stages;
   candidate.variant.origin = landed.origin;
   CO_TRY_ASSIGN(candidate.variant.text,
                 co_await core_.artifacts.PutText(candidate.text, landed.compile_s, request.until));

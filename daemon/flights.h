@@ -16,6 +16,7 @@
 #include "base/until.h"
 #include "cache/waiter.h"
 #include "daemon/outlook.h"
+#include "proto/record_generated.h"
 
 namespace ingot::daemon {
 
@@ -24,6 +25,7 @@ struct Landed {
   Digest artifact;
   uint64_t bytes = 0;
   float compile_s = 0;
+  proto::StageSeconds stages;
   /// The envelope by which it came from another machine; null: it was made here.
   std::shared_ptr<const Buffer> origin = nullptr;
 };

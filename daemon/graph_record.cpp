@@ -26,6 +26,10 @@ std::shared_ptr<const Buffer> OriginOf(const proto::GraphRecordT& record) {
   return std::make_shared<const Buffer>(record.origin->envelope.begin(), record.origin->envelope.end());
 }
 
+proto::StageSeconds StagesOf(const proto::GraphRecordT& record) {
+  return record.stages ? *record.stages : proto::StageSeconds();
+}
+
 namespace {
 
 cache::Task<void> Put(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record, bool is_durable,

@@ -16,6 +16,8 @@ namespace ingot::daemon {
 cache::Task<std::optional<proto::GraphRecordT>> ReadGraphRecord(cache::Index& index, Digest graph_key, Until until);
 /// The envelope by which it came from another machine; null: it was made here.
 std::shared_ptr<const Buffer> OriginOf(const proto::GraphRecordT& record);
+/// Zeros where nobody has kept them.
+proto::StageSeconds StagesOf(const proto::GraphRecordT& record);
 /// Takes the place of what is there.
 cache::Task<void> PutGraphRecord(cache::Index& index, Digest graph_key, const proto::GraphRecordT& record, Until until);
 /// The same where an entry that names it is written later, and durably.

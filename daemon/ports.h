@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "cache/sealed_file.h"
 #include "proto/frame.h"
+#include "proto/record_generated.h"
 #include "proto/worker_generated.h"
 
 namespace ingot::daemon {
@@ -68,6 +69,7 @@ struct CompiledArtifact {
   Digest digest;
   cache::SealedRef file;
   double seconds = 0;
+  proto::StageSeconds stages;
 };
 
 /// One thing to know of the compilers' state, for `ingot doctor`.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/until.h"
 #include "cache/task.h"
 #include "cache/trust.h"
 

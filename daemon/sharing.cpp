@@ -112,6 +112,7 @@ boost::asio::awaitable<std::optional<Result<Landed>>> Sharing::Known(Digest grap
   if (known.failure) co_return std::optional<Result<Landed>>(Result<Landed>(ErrorOf(*known.failure)));
   Landed landed{{known.artifact_low, known.artifact_high}, known.artifact_bytes, known.compile_s};
   landed.origin = OriginOf(known);
+  landed.stages = StagesOf(known);
   co_return std::optional<Result<Landed>>(Result<Landed>(landed));
 }
 

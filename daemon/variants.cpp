@@ -109,6 +109,7 @@ void AddVariant(proto::EntryRecordT& record, const proto::CompileT& request, con
     target->graph_key_high = added.graph_key.high;
     target->gears = added.gears;
     target->compile_s = added.compile_s;
+    target->stages = std::make_unique<proto::StageSeconds>(added.stages);
     if (added.origin) AddOrigin(*target, *added.origin);
   }
   MergeDependencies(*target->variant, request.dependencies);

@@ -23,6 +23,7 @@ struct NewVariant {
   /// What `artifact` may hold code of its own for.
   std::vector<int64_t> gears;
   float compile_s = 0;
+  proto::StageSeconds stages;
   /// The envelope by which `artifact` came from another machine; null: it was made here.
   std::shared_ptr<const Buffer> origin;
   /// Template: symbol values that are proved, symbol_count each.

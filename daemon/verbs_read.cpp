@@ -122,6 +122,17 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
     proven.push_back(std::vector<int64_t>(variant.proven.begin() + static_cast<long>(at),
                                           variant.proven.begin() + static_cast<long>(at + count)));
   }
+  Json stages = Json::object();
+  if (stored.stages) {
+    const proto::StageSeconds& took = *stored.stages;
+    const std::pair<const char*, float> parts[] = {{"passes_s", took.passes()},
+                                                   {"fusion_s", took.fusion()},
+                                                   {"codegen_s", took.codegen()},
+                                                   {"link_s", took.link()},
+                                                   {"proof_s", took.proof()}};
+    // It may come from another machine, and be no time.
+    for (const auto& [name, seconds] : parts) stages[name] = seconds >= 0 && seconds < 1e6f ? seconds : 0.0f;
+  }
   Result<Json> provenance = co_await ProvenanceJson(core, ArtifactOf(variant), until);
   Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
               {"graph", GraphOf(variant).ToHex()},
@@ -129,6 +140,7 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
               {"artifact", ArtifactOf(variant).ToHex()},
               {"artifact_bytes", variant.artifact_bytes},
               {"compile_s", stored.compile_s},
+              {"stages", stages},
               {"created", stored.created},
               {"proven", proven},
               {"range", variant.range},

@@ -28,7 +28,8 @@ Result<JobOutput> StageOf(const std::string& name) {
   for (const auto& [stage, output] : kStages) {
     if (name == stage) return output;
   }
-  return Error(Code::kInvalid, fmt::format("no stage '{}'; there are graph, optimized, loop, llvm, asm and dot", name));
+  return Error(Code::kInvalid,
+               fmt::format("no stage '{}'; there are graph, optimized, loop, schedule, llvm, asm and dot", name));
 }
 
 /// Where the text of a graph is, and the gears it was compiled for.

@@ -96,6 +96,7 @@ Status Answer(int socket, uint32_t request, Result<WorkerOutput> output, const S
       done.artifact_high = output->digest.high;
       done.artifact_bytes = output->bytes.size();
       done.passes_s = static_cast<float>(output->passes_s);
+      done.fusion_s = static_cast<float>(output->fusion_s);
       done.codegen_s = static_cast<float>(output->codegen_s);
       done.link_s = static_cast<float>(output->link_s);
       done.proof_s = static_cast<float>(output->proof_s);

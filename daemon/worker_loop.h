@@ -13,7 +13,7 @@ namespace ingot::daemon {
 struct WorkerOutput {
   Buffer bytes;
   Digest digest;
-  double passes_s = 0, codegen_s = 0, link_s = 0, proof_s = 0;
+  double passes_s = 0, fusion_s = 0, codegen_s = 0, link_s = 0, proof_s = 0;
 };
 
 using WorkerBody = std::function<Result<WorkerOutput>(const proto::WorkerJob&)>;

@@ -57,6 +57,7 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   output.bytes = std::move(artifact.bytes);
   output.digest = artifact.digest;
   output.passes_s = artifact.seconds_passes;
+  output.fusion_s = artifact.seconds_fusion;
   output.codegen_s = artifact.seconds_codegen;
   output.link_s = artifact.seconds_link;
   output.proof_s = artifact.seconds_proof;

@@ -102,6 +102,8 @@ TEST(WorkerPool, CompilesInAProcessThatItKeeps) {
     ASSERT_TRUE(artifact) << artifact.error().ToText();
     EXPECT_EQ(artifact->digest, DigestOf("artifact of graph f 4"));
     EXPECT_EQ(artifact->seconds, 0.25);
+    EXPECT_EQ(artifact->stages.codegen(), 0.25f);
+    EXPECT_EQ(artifact->stages.link(), 0.0f);
     EXPECT_TRUE(proto::CheckSealed(artifact->file->fd()));
   }
   EXPECT_EQ(GlobalMetrics().Get(Counter::worker_starts), 1u);

@@ -273,8 +273,12 @@ Result<CompiledArtifact> WorkerProcess::ReadAnswer(proto::Frame frame) {
   };
   if (Status good = check(); !good) return Lose(Error(Code::kCorrupt, good.error().message()), "");
   // What is no time adds nothing to what the store thinks the artifact cost.
-  for (const float part : {done->passes_s(), done->codegen_s(), done->link_s(), done->proof_s()}) {
-    if (part > 0 && part < 1e6f) artifact.seconds += part;
+  const auto second = [](float part) { return part > 0 && part < 1e6f ? part : 0.0f; };
+  artifact.stages = {second(done->passes_s()), second(done->fusion_s()), second(done->codegen_s()),
+                     second(done->link_s()), second(done->proof_s())};
+  for (const float part : {artifact.stages.passes(), artifact.stages.fusion(), artifact.stages.codegen(),
+                           artifact.stages.link(), artifact.stages.proof()}) {
+    artifact.seconds += part;
   }
   return artifact;
 }

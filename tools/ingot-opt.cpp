@@ -4,17 +4,19 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/explain_steps.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lower.h"
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/targets/target.h"
 
 namespace ingot {
 namespace {
@@ -24,8 +26,8 @@ constexpr std::string_view kUsage =
     "       ingot-opt --lift FILE\n"
     "       ingot-opt --list | --rules\n"
     "Reads graph text from FILE or standard input and prints the graph after the passes; without\n"
-    "--passes these are the passes of a CPU compile. --explain prints what becomes of each step instead:\n"
-    "the kernel it is part of, or why it stays with ATen, and which rewrites nearly took place there.\n"
+    "--passes these are the passes of a CPU compile. --explain prints a table of what becomes of each step\n"
+    "instead: the kernel it is part of, or why it stays with ATen, and which rewrites nearly took place there.\n"
     "--list prints the names of the passes, --rules the operators that can become part of a kernel. --lift\n"
     "reads a recording and prints the template it makes by itself, its range and what fixed sizes.\n";
 
@@ -97,29 +99,18 @@ Result<compiler::Pipeline> PipelineOf(const Options& options) {
   return pipeline;
 }
 
-/// A line for each step: the kernel it is part of, or why it stays with ATen.
+/// With the products that this machine's code takes, where there is code for it.
 Status Explain(const compiler::Graph& graph) {
-  std::map<compiler::NodeId, std::string> reasons;
-  TRY_ASSIGN(const compiler::Fused fused, compiler::Fuse(graph, &reasons));
-  TRY_ASSIGN(const std::vector<compiler::LeftAlone> left_alone, compiler::FindLeftAlone(graph));
-  for (const compiler::NodeId id : graph.order()) {
-    std::string fate;
-    for (const compiler::Launch& launch : fused.launches) {
-      if (std::ranges::find(launch.nodes, id) == launch.nodes.end()) continue;
-      fate += (fate.empty() ? "kernel " : ", ") + fused.kernels[launch.kernel].name;
-    }
-    if (const auto reason = reasons.find(id); reason != reasons.end()) {
-      fate += (fate.empty() ? "ATen: " : "; ATen as well: ") + reason->second;
-    }
-    const compiler::Node& node = graph.node(id);
-    if (fate.empty()) fate = "nobody reads it from memory";
-    const std::string type = node.results.empty() ? "" : " : " + compiler::Print(graph.type(node.results[0]));
-    std::cout << node.op << type << "\n    " << fate << "\n";
-    for (const compiler::LeftAlone& rewrite : left_alone) {
-      if (rewrite.node != id || !rewrite.is_near) continue;
-      std::cout << "    not " << rewrite.rewrite << ": " << rewrite.why << "\n";
-    }
+  compiler::TakesProduct takes_product;
+  std::unique_ptr<compiler::Target> target;
+  if (auto spec = compiler::TargetSpec::Host()) {
+    if (auto made = compiler::Target::Make(*spec)) target = std::move(made).value();
   }
+  if (target != nullptr) {
+    takes_product = [&](compiler::DType dtype, const compiler::Dim& rows) { return target->TakesProduct(dtype, rows); };
+  }
+  TRY_ASSIGN(const std::string table, compiler::ExplainSteps(graph, takes_product));
+  std::cout << table;
   return {};
 }
 

@@ -4,6 +4,7 @@ include_guard(GLOBAL)
 ingot_library(ingot_artifact
   BUNDLED ${CMAKE_CURRENT_LIST_DIR}/cpu_features.cpp ${CMAKE_CURRENT_LIST_DIR}/elf_check.cpp
           ${CMAKE_CURRENT_LIST_DIR}/loaded_artifact.cpp ${CMAKE_CURRENT_LIST_DIR}/manifest_check.cpp
+          ${CMAKE_CURRENT_LIST_DIR}/named_code.cpp
   LINK ingot_guards ingot_proto ingot_base ${CMAKE_DL_LIBS})
 ingot_library(ingot_exported
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/call_signature.cpp ${CMAKE_CURRENT_LIST_DIR}/exported_file.cpp

@@ -31,20 +31,6 @@ bool IsContiguous(const std::vector<int64_t>& sizes, const std::vector<int64_t>&
   return true;
 }
 
-/// The number of the kernel that runs where `number` is asked for: itself, or the one made for these values.
-uint32_t KernelFor(const proto::Manifest& manifest, uint32_t number, const std::vector<int64_t>& symbols) {
-  const proto::Kernel& kernel = *manifest.kernels()->Get(number);
-  if (kernel.specials() == nullptr) return number;
-  for (const proto::SpecialKernel* special : *kernel.specials()) {
-    bool fits = true;
-    for (uint32_t i = 0; i < special->values()->size(); ++i) {
-      fits &= symbols[kernel.deciding()->Get(i)] == special->values()->Get(i);
-    }
-    if (fits) return special->kernel();
-  }
-  return number;
-}
-
 }  // namespace
 
 Arena::~Arena() { std::free(address_); }
@@ -180,7 +166,7 @@ Status Instance::PrepareLaunch(const proto::PlanStep& step, Launch& launch) {
   for (uint32_t i = 0; step.symbols() != nullptr && i < step.symbols()->size(); ++i) {
     launch.symbols.push_back(dims_[step.symbols()->Get(i)]);
   }
-  const uint32_t number = KernelFor(*image_->manifest, step.kernel(), launch.symbols);
+  const uint32_t number = image_->KernelFor(step.kernel(), launch.symbols);
   const proto::Kernel& kernel = *image_->manifest->kernels()->Get(number);
   launch.kernel = image_->artifact->kernel(number);
   launch.rows = image_->dims[kernel.rows()].Eval(launch.symbols);

@@ -43,9 +43,10 @@ class Instance {
   ~Instance();
 
   std::span<const int64_t> symbols() const { return symbols_; }
-  /// `check_values` false: value guards are not compared. Sizes that depend on data always are.
+  /// `check_values` false: value guards are not compared. Sizes that depend on data always are. `marks` receives when
+  /// each step begins, and when the last one has ended (MeasuredCall::marks).
   RunOutcome Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
-                 bool check_values = true);
+                 bool check_values = true, std::vector<int64_t>* marks = nullptr);
 
   uint64_t last_used = 0;  ///< for its lane
 
@@ -90,7 +91,8 @@ class Instance {
 
   void BeginCall(const at::Tensor* const* inputs);
   void EndCall();
-  Done RunSteps(std::string& why);
+  template <typename Mark>
+  Done RunSteps(std::string& why, Mark mark);
   RunOutcome Finish(Done done, std::vector<at::Tensor>& outputs);
   Done RunStep(uint32_t at, std::string& why);
   int32_t RunKernel(Launch& launch);
@@ -117,26 +119,26 @@ class Instance {
   std::shared_ptr<const PlanImage> image_;
   std::vector<int64_t> symbols_;
   std::vector<int64_t> dims_;
-  std::vector<Shape> shapes_;               // of each value
+  std::vector<Shape> shapes_;  // of each value
   std::vector<int64_t> storage_bytes_;
-  std::vector<uint8_t*> bases_;             // address of element 0 of each storage
-  std::vector<at::Tensor> owners_;          // Weight, Output, Returned: the tensor of a storage
-  std::vector<c10::Storage> borrowed_;      // Arena, Constant: storages over planned memory
-  std::vector<at::Tensor> tensors_;         // of each value, where one has been made
-  std::vector<bool> is_fixed_;              // the value's tensor outlives a call
-  std::vector<uint32_t> late_values_;       // values whose tensor was made for this call
+  std::vector<uint8_t*> bases_;  // address of element 0 of each storage
+  std::vector<at::Tensor> owners_;  // Weight, Output, Returned: the tensor of a storage
+  std::vector<c10::Storage> borrowed_;  // Arena, Constant: storages over planned memory
+  std::vector<at::Tensor> tensors_;  // of each value, where one has been made
+  std::vector<bool> is_fixed_;  // the value's tensor outlives a call
+  std::vector<uint32_t> late_values_;  // values whose tensor was made for this call
   std::vector<uint32_t> input_storages_, output_storages_, returned_storages_;
   const at::Tensor* const* inputs_ = nullptr;  // of the call in progress
   std::vector<Launch> launches_;
   std::vector<Call> calls_;
-  std::vector<uint32_t> index_of_step_;     // into launches_ or calls_
-  torch::jit::Stack stack_;                 // of the call in progress
+  std::vector<uint32_t> index_of_step_;  // into launches_ or calls_
+  torch::jit::Stack stack_;  // of the call in progress
   const uint8_t* arena_address_ = nullptr;
   int64_t arena_bytes_ = 0;
   uint8_t* scratch_ = nullptr;
   int scratch_slots_ = 1;
   bool wrote_ = false;
-  bool check_values_ = true;                // of the call in progress
+  bool check_values_ = true;  // of the call in progress
 };
 
 }  // namespace ingot::client

@@ -16,6 +16,7 @@
 #include "client/lib/generator_state.h"
 #include "client/lib/guard_table.h"
 #include "client/lib/instance.h"
+#include "client/lib/measurement.h"
 #include "client/lib/tensor_memory.h"
 
 namespace ingot::client {
@@ -101,7 +102,7 @@ void Instance::EachWritten(Visit visit) const {
 }
 
 RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs, std::string& why,
-                         bool check_values) {
+                         bool check_values, std::vector<int64_t>* marks) {
   check_values_ = check_values;
   wrote_ = false;
   Done done = Done::kNo;
@@ -114,7 +115,11 @@ RunOutcome Instance::Run(const at::Tensor* const* inputs, std::vector<at::Tensor
         TORCH_CHECK(!tensor.is_inference(), "an inference tensor is written outside of inference mode");
       });
     }
-    done = RunSteps(why);
+    if (marks == nullptr) [[likely]] {
+      done = RunSteps(why, [] {});
+    } else {
+      done = RunSteps(why, [marks] { marks->push_back(MeasuredCall::Now()); });
+    }
     const RunOutcome outcome = Finish(done, outputs);
     EndCall();
     if (drawn && outcome != RunOutcome::kServed) drawn->PutBack();
@@ -197,16 +202,19 @@ void Instance::BumpVersions() {
   });
 }
 
-Instance::Done Instance::RunSteps(std::string& why) {
+template <typename Mark>
+Instance::Done Instance::RunSteps(std::string& why, Mark mark) {
   std::optional<PlainDispatch> dispatch;
   if (image_->native_steps != image_->step_count()) dispatch.emplace();
   const auto count = static_cast<uint32_t>(image_->step_count());
   for (uint32_t at = 0; at < count; ++at) {
+    mark();
     if (image_->writes_visible[at]) wrote_ = true;
     const Done done = RunStep(at, why);
     if (done != Done::kYes) return done;
     for (const uint32_t storage : image_->frees[at]) Free(storage);
   }
+  mark();
   return Done::kYes;
 }
 

@@ -12,6 +12,7 @@
 #include "client/lib/cpu_features.h"
 #include "client/lib/elf_check.h"
 #include "client/lib/manifest_check.h"
+#include "client/lib/named_code.h"
 
 namespace ingot::client {
 
@@ -78,11 +79,33 @@ Status LoadedArtifact::Admit() const {
   return {};
 }
 
+bool LoadedArtifact::LinkKeptCode() {
+  const std::string directory = CodeDirectory();
+  if (directory.empty()) return false;
+  KernelNames names;
+  for (uint32_t i = 0; manifest_->kernels() != nullptr && i < manifest_->kernels()->size(); ++i) {
+    const proto::Kernel& kernel = *manifest_->kernels()->Get(i);
+    if (kernel.name() == nullptr) continue;
+    // Of two names of one address perf shows the longer.
+    const std::string symbol = kernel.symbol()->str();
+    names.emplace(symbol, kernel.name()->str() + "." + symbol);
+  }
+  const std::string function = manifest_->name() == nullptr ? "" : manifest_->name()->str();
+  const Result<std::string> path = KeepCode(directory, function, digest_, view_.code, names);
+  if (path) library_ = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ != nullptr) return true;
+  const std::string why = path ? dlerror() : path.error().message();
+  fmt::print(stderr, "ingot: INGOT_CODE_DIR={}: {}; perf and gdb will show no names of its kernels\n", directory, why);
+  return false;
+}
+
 Status LoadedArtifact::LinkCode() {
   if (view_.code.empty()) return {};
-  TRY_ASSIGN(code_, proto::MakeSealedMemory("ingot-code", view_.code));
-  const std::string path = fmt::format("/proc/self/fd/{}", code_.get());
-  library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!LinkKeptCode()) {
+    TRY_ASSIGN(code_, proto::MakeSealedMemory("ingot-code", view_.code));
+    const std::string path = fmt::format("/proc/self/fd/{}", code_.get());
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (library_ == nullptr) {
     return Error(Code::kIncompatible, fmt::format("artifact: the code cannot be loaded: {}", dlerror()));
   }

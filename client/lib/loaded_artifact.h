@@ -38,6 +38,8 @@ class LoadedArtifact {
   Status Load(int file, Digest expected);
   Status Admit() const;
   Status LinkCode();
+  /// Loads the code from a file in INGOT_CODE_DIR; false where that is not to be or cannot be.
+  bool LinkKeptCode();
 
   Bytes bytes_;
   Digest digest_;

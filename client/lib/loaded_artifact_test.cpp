@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lib/loaded_artifact.h"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
+#include <iterator>
+#include <map>
 
+#include "base/filesystem.h"
+#include "base/temp_dir.h"
 #include "client/lib/elf_check.h"
 #include "client/lib/manifest_check.h"
+#include "client/lib/named_code.h"
 #include "client/lib/test_artifacts.h"
 
 namespace ingot::client {
@@ -47,6 +55,122 @@ TEST(LoadedArtifact, KeepsArtifactsApart) {
   first->reset();
   auto third = LoadedArtifact::Open(Bytes(Whole()));
   ASSERT_TRUE(third) << third.error().ToText();
+}
+
+/// The names in a file's table of symbols for people, by address; empty where it has none.
+std::map<uint64_t, std::string> NamesIn(Bytes file) {
+  std::map<uint64_t, std::string> names;
+  Elf64_Ehdr header;
+  std::memcpy(&header, file.data(), sizeof header);
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  EXPECT_LE(header.e_shoff + sections.size() * sizeof(Elf64_Shdr), file.size());
+  std::memcpy(sections.data(), file.data() + header.e_shoff, sections.size() * sizeof(Elf64_Shdr));
+  for (const Elf64_Shdr& section : sections) {
+    if (section.sh_type != SHT_SYMTAB) continue;
+    const char* const texts = reinterpret_cast<const char*>(file.data()) + sections[section.sh_link].sh_offset;
+    for (size_t i = 1; i < section.sh_size / sizeof(Elf64_Sym); ++i) {
+      Elf64_Sym symbol;
+      std::memcpy(&symbol, file.data() + section.sh_offset + i * sizeof symbol, sizeof symbol);
+      names.emplace(symbol.st_value, texts + symbol.st_name);
+    }
+  }
+  return names;
+}
+
+Bytes CodeOf(const Buffer& artifact) { return proto::OpenArtifact(artifact)->code; }
+
+TEST(WithNames, GivesKernelsTheirNamesAndLoadsTheSame) {
+  const Bytes code = CodeOf(Whole());
+  const auto plan = proto::GetManifest(proto::OpenArtifact(Whole())->manifest.data());
+  const std::string symbol = plan->kernels()->Get(0)->symbol()->str();
+  EXPECT_EQ(plan->kernels()->Get(0)->name()->str(), "k0_silu_mul");
+  const Buffer named = WithNames(code, {{symbol, "k0_silu mul;\n"}});
+  ASSERT_TRUE(CheckSharedObject(named));
+  const auto names = NamesIn(named);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names.begin()->second, "k0_silu_mul__");
+  EXPECT_TRUE(NamesIn(code).empty());
+  // All that a loader looks at lies where it lay: only the header's words on sections have changed.
+  EXPECT_TRUE(std::equal(code.begin() + sizeof(Elf64_Ehdr), code.end(), named.begin() + sizeof(Elf64_Ehdr)));
+  EXPECT_EQ(NamesIn(WithNames(code, {})).begin()->second, symbol);
+  EXPECT_EQ(WithNames(named, {}), named) << "it has names already";
+}
+
+// It sees checked code alone, and must not rely on that.
+TEST(WithNames, SurvivesEveryDamageToItsHeaders) {
+  const Bytes code = CodeOf(Whole());
+  for (size_t size = 0; size < code.size(); size += size < 128 ? 1 : 13) {
+    EXPECT_GE(WithNames(code.first(size), {}).size(), size);
+  }
+  Elf64_Ehdr header;
+  std::memcpy(&header, code.data(), sizeof header);
+  Buffer damaged(code.begin(), code.end());
+  const auto flip = [&](size_t begin, size_t end) {
+    for (size_t at = begin; at < std::min(end, damaged.size()); ++at) {
+      for (int bit = 0; bit < 8; ++bit) {
+        damaged[at] ^= 1 << bit;
+        const Buffer named = WithNames(damaged, {});
+        EXPECT_TRUE(std::equal(damaged.begin() + sizeof header, damaged.end(), named.begin() + sizeof header));
+        damaged[at] ^= 1 << bit;
+      }
+    }
+  };
+  flip(0, sizeof header);
+  flip(header.e_shoff, damaged.size());
+}
+
+class KeptCode : public ::testing::Test {
+ protected:
+  void TearDown() override { unsetenv("INGOT_CODE_DIR"); }
+  static bool IsMapped(const std::string& path) {
+    std::ifstream maps("/proc/self/maps");
+    return std::string(std::istreambuf_iterator<char>(maps), {}).find(path) != std::string::npos;
+  }
+  TempDir dir_;
+};
+
+TEST_F(KeptCode, IsAFileWhereOneIsAskedFor) {
+  const std::string directory = dir_.path() + "/code";
+  setenv("INGOT_CODE_DIR", directory.c_str(), 1);
+  auto artifact = LoadedArtifact::Open(Bytes(Whole()));
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  EXPECT_NE((*artifact)->kernel(0), nullptr);
+  const auto files = RealFilesystem().List(directory);
+  ASSERT_TRUE(files);
+  ASSERT_EQ(files->size(), 1u);
+  EXPECT_EQ((*files)[0], "ingot-f-" + (*artifact)->digest().ToHex().substr(0, 16) + ".so");
+  EXPECT_TRUE(IsMapped(directory));
+  const Buffer kept = *RealFilesystem().Read(directory + "/" + (*files)[0], 1 << 20);
+  EXPECT_EQ(NamesIn(kept).begin()->second, "k0_silu_mul." + (*artifact)->manifest().kernels()->Get(0)->symbol()->str());
+  // A damaged one is written anew; another program of the process has the same.
+  artifact->reset();
+  ASSERT_TRUE(RealFilesystem().WriteAtomic(directory + "/" + (*files)[0], AsBytes("damaged")));
+  auto again = LoadedArtifact::Open(Bytes(Whole()));
+  ASSERT_TRUE(again) << again.error().ToText();
+  auto both = LoadedArtifact::Open(Bytes(Whole()));
+  ASSERT_TRUE(both) << both.error().ToText();
+  EXPECT_EQ((*both)->kernel(0), (*again)->kernel(0));
+  EXPECT_EQ(*RealFilesystem().Read(directory + "/" + (*files)[0], 1 << 20), kept);
+}
+
+TEST_F(KeptCode, IsMemoryWhereNoFileCanBe) {
+  std::ofstream(dir_.path() + "/file") << "no directory";
+  setenv("INGOT_CODE_DIR", (dir_.path() + "/file").c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  auto artifact = LoadedArtifact::Open(Bytes(Whole()));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("perf and gdb will show no names"));
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  EXPECT_NE((*artifact)->kernel(0), nullptr);
+}
+
+TEST_F(KeptCode, IsNotWrittenWhereOthersMayWrite) {
+  std::ofstream(dir_.path() + "/theirs") << "not empty";
+  chmod(dir_.path().c_str(), 0777);
+  setenv("INGOT_CODE_DIR", dir_.path().c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(LoadedArtifact::Open(Bytes(Whole())));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("INGOT_CODE_DIR"));
+  EXPECT_EQ(RealFilesystem().List(dir_.path())->size(), 1u);
 }
 
 TEST(LoadedArtifact, RejectsEveryTruncationOfTheHeaderAndManyOthers) {

@@ -149,6 +149,7 @@ class Checker {
       TRY(In(kernel.rows(), dims_, "rows"));
       TRY(In(kernel.scratch_bytes(), dims_, "scratch"));
       TRY(In(kernel.row_elements(), dims_, "row elements"));
+      TRY(CheckCost(kernel.cost()));
       for (size_t k = 0; k < SizeOf(kernel.tiled()); ++k) {
         TRY(In(kernel.tiled()->Get(k)->extent(), dims_, "tiled dim"));
         if (kernel.tiled()->Get(k)->tile() == 0) return Corrupt("tile of kernel", i);
@@ -158,6 +159,19 @@ class Checker {
         TRY(In(special.kernel(), SizeOf(m_.kernels()), "special kernel"));
         const size_t values = SizeOf(special.values());
         if (values == 0 || values != SizeOf(kernel.deciding())) return Corrupt("value of special kernel", k);
+      }
+    }
+    return {};
+  }
+
+  Status CheckCost(const proto::Cost* cost) {
+    if (cost == nullptr) return {};
+    if (cost->flops() >= 0) TRY(In(static_cast<uint32_t>(cost->flops()), dims_, "operation count"));
+    TRY(In(static_cast<uint64_t>(cost->dtype()), 12, "dtype"));
+    for (const auto* list : {cost->reads(), cost->writes()}) {
+      for (size_t i = 0; i < SizeOf(list); ++i) {
+        TRY(In(list->Get(static_cast<uint32_t>(i))->range(), dims_, "bytes"));
+        TRY(In(list->Get(static_cast<uint32_t>(i))->accessed(), dims_, "bytes"));
       }
     }
     return {};
@@ -199,6 +213,7 @@ class Checker {
     TRY(All(step.results(), values_, "result"));
     TRY(All(step.buffers(), values_, "buffer"));
     TRY(All(step.symbols(), dims_, "kernel symbol"));
+    TRY(CheckCost(step.cost()));
     const auto is_value = [&](size_t arg) {
       return SizeOf(step.args()) > arg && step.args()->Get(arg)->kind() == proto::ArgKind::Value;
     };

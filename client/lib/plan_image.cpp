@@ -31,6 +31,19 @@ void FindWholeValues(PlanImage& image) {
 
 }  // namespace
 
+uint32_t PlanImage::KernelFor(uint32_t number, std::span<const int64_t> symbols) const {
+  const proto::Kernel& kernel = *manifest->kernels()->Get(number);
+  if (kernel.specials() == nullptr) return number;
+  for (const proto::SpecialKernel* special : *kernel.specials()) {
+    bool fits = true;
+    for (uint32_t i = 0; i < special->values()->size(); ++i) {
+      fits &= symbols[kernel.deciding()->Get(i)] == special->values()->Get(i);
+    }
+    if (fits) return special->kernel();
+  }
+  return number;
+}
+
 Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact, ProcessGroups groups) {
   PlanImage image;
   image.groups = std::move(groups);

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -39,6 +40,10 @@ struct PlanImage {
   uint32_t aten_steps = 0;
   uint32_t value_guards = 0;
   bool may_draw = false;  ///< numbers of the default generator
+
+  /// The number of the kernel that runs where `number` is asked for: itself, or the one made for these values of its
+  /// symbols.
+  uint32_t KernelFor(uint32_t number, std::span<const int64_t> symbols) const;
 
   const proto::Value& value(uint32_t id) const { return *manifest->values()->Get(id); }
   const proto::Storage& storage(uint32_t id) const { return *manifest->storages()->Get(id); }

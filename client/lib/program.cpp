@@ -2,6 +2,7 @@
 #include "client/lib/program.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 #include "client/lib/guard_table.h"
 #include "client/lib/lane.h"
 #include "client/lib/made_inputs.h"
+#include "client/lib/measurement.h"
 #include "client/lib/tensor_memory.h"
 #include "guards/dim.h"
 #include "kernels/arena_offsets.h"
@@ -84,10 +86,18 @@ struct Program::State {
   }
   RunOutcome RunIn(Lane& lane, const at::Tensor* const* inputs, std::span<const int64_t> values,
                    std::vector<at::Tensor>& outputs, std::string& why, bool check_values);
+  RunOutcome Measure(Instance& instance, const at::Tensor* const* inputs, std::vector<at::Tensor>& outputs,
+                     std::string& why, bool check_values) const;
+
+  static uint64_t NextNumber() {
+    static std::atomic<uint64_t> last = 0;
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
 
   struct Symbol {
     uint32_t input, dim;
   };
+  const uint64_t number = NextNumber();
 
   MadeInputs made;
   std::shared_ptr<const PlanImage> image;
@@ -259,7 +269,22 @@ RunOutcome Program::State::RunIn(Lane& lane, const at::Tensor* const* inputs, st
     return instance.error().code() == Code::kInvalid ? RunOutcome::kGuardFailed : RunOutcome::kFailed;
   }
   if (!check_values) skipped_value_guards.fetch_add(image->value_guards, std::memory_order_relaxed);
+  if (Measurement::IsUnderWay()) [[unlikely]]
+    return Measure(**instance, inputs, outputs, why, check_values);
   return (*instance)->Run(inputs, outputs, why, check_values);
+}
+
+RunOutcome Program::State::Measure(Instance& instance, const at::Tensor* const* inputs,
+                                   std::vector<at::Tensor>& outputs, std::string& why, bool check_values) const {
+  MeasuredCall call;
+  call.thread = gettid();
+  call.symbols.assign(instance.symbols().begin(), instance.symbols().end());
+  call.marks.reserve(image->step_count() + 1);
+  call.begin_ns = MeasuredCall::Now();
+  const RunOutcome outcome = instance.Run(inputs, outputs, why, check_values, &call.marks);
+  call.end_ns = MeasuredCall::Now();
+  if (outcome == RunOutcome::kServed) Measurement::Add(number, image, call);
+  return outcome;
 }
 
 RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count, std::vector<at::Tensor>& outputs,
@@ -292,6 +317,7 @@ RunOutcome Program::Run(const at::Tensor* const* given, size_t given_count, std:
   return outcome;
 }
 
+uint64_t Program::number() const { return state_->number; }
 size_t Program::input_count() const { return state_->input_rules.size() - state_->made.size(); }
 size_t Program::symbol_count() const { return state_->symbols.size(); }
 bool Program::GroupsHold() const { return state_->image->groups.Hold(); }

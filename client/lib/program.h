@@ -56,6 +56,8 @@ class Program {
   RunOutcome Run(const at::Tensor* const* inputs, size_t count, std::vector<at::Tensor>& outputs, std::string& why,
                  bool check_values = true);
 
+  /// Tells programs of this process apart, those that are gone included.
+  uint64_t number() const;
   size_t input_count() const;
   size_t symbol_count() const;
   /// Whether the process groups it was bound to are still there.

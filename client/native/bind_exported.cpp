@@ -147,6 +147,16 @@ void BindExported(py::module_& m) {
       .def_property_readonly("outputs", Outputs,
                              "Of each argument structure: of each variant the result structure as JSON (tree.py).")
       .def_property_readonly("signatures", Signatures, "The argument structures for people.")
+      .def_property_readonly(
+          "programs",
+          [](const ExportedFunction& function) {
+            std::vector<uint64_t> numbers;
+            for (const ExportedFunction::Structure& structure : function.structures) {
+              for (const SizedProgram& program : structure.programs) numbers.push_back(program.program().number());
+            }
+            return numbers;
+          },
+          "Numbers of its programs.")
       .def("find", Find, py::arg("arguments"),
            "(number of the argument structure, where its tensors stand in the call)")
       .def("run", Run, py::arg("structure"), py::arg("inputs"),

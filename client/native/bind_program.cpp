@@ -214,6 +214,7 @@ void BindProgram(py::module_& m) {
       .def("accepts", Accepts)
       .def("explain", Explain)
       .def("run", RunOnce)
+      .def_property_readonly("number", &Program::number)
       .def_property_readonly("symbol_count", &Program::symbol_count)
       .def(
           "served_calls",

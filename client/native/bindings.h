@@ -37,6 +37,7 @@ void BindRecorder(pybind11::module_& m);
 void BindState(pybind11::module_& m);
 void BindGuards(pybind11::module_& m);
 void BindProgram(pybind11::module_& m);
+void BindMeasurement(pybind11::module_& m);
 void BindExported(pybind11::module_& m);
 void BindRecord(pybind11::module_& m);
 void BindConnection(pybind11::module_& m);

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_native, m) {
   BindRecorder(m);
   BindGuards(m);
   BindProgram(m);
+  BindMeasurement(m);
   BindExported(m);
   BindRecord(m);
   BindObserver(m);

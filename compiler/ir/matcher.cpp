@@ -79,6 +79,18 @@ const Number* Match::number(std::string_view name) const {
   return capture && capture->number ? &*capture->number : nullptr;
 }
 
+std::string_view NameOf(Mismatch::What what) {
+  switch (what) {
+    case Mismatch::What::kOperand: return "operand";
+    case Mismatch::What::kArity: return "arity";
+    case Mismatch::What::kImpure: return "impure";
+    case Mismatch::What::kUses: return "uses";
+    case Mismatch::What::kCondition: return "condition";
+    case Mismatch::What::kOther: return "other";
+  }
+  return "operand";
+}
+
 std::string Mismatch::ToText(const Graph& graph) const {
   if (node == kNoNode || !expected) return "";
   const std::string place = PlaceText(graph, *this), found = FoundText(graph, *this);

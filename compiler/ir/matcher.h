@@ -57,6 +57,9 @@ struct Mismatch {
   std::string ToText(const Graph& graph) const;
 };
 
+/// A stable name: "operand", "arity", "impure", "uses", "condition", "other".
+std::string_view NameOf(Mismatch::What what);
+
 /// Holds patterns against nodes of a graph that does not change meanwhile. A pattern without Commutes() takes time
 /// linear in itself; each Commutes() may double that.
 class Matcher {

@@ -60,7 +60,8 @@ bool RewriteSet::RunAt(Graph& graph, NodeId id, const std::vector<bool>& escapin
     const std::optional<Match> match = matcher.At(id, rewrite.pattern);
     if (!match) {
       if (left_alone) {
-        left_alone->push_back({id, rewrite.name, matcher.why().ToText(graph), matcher.why().IsNear()});
+        const Mismatch& why = matcher.why();
+        left_alone->push_back({id, rewrite.name, why.ToText(graph), why.IsNear(), NameOf(why.what)});
       }
       continue;
     }

@@ -57,6 +57,7 @@ struct LeftAlone {
   std::string why;
   bool is_near =
       false;  ///< The operators were there, a condition was not met (Mismatch::IsNear) or the rewrite refused.
+  std::string_view reason = "refused";  ///< NameOf(Mismatch::What), or that the rewrite itself would not.
 };
 
 /// Rewrites that are tried together. Immutable, thread-safe.

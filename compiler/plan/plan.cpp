@@ -8,6 +8,7 @@
 
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
+#include "compiler/plan/aten_cost.h"
 #include "compiler/plan/aten_forms.h"
 #include "compiler/plan/plan_args.h"
 #include "compiler/plan/schedule.h"
@@ -136,6 +137,8 @@ class Planner {
       }
       spec->scratch_bytes = DimAt(launch.scratch_bytes);
       spec->row_elements = DimAt(launch.task_elements);
+      spec->name = kernel.name;
+      spec->cost = CostTable(loop::CostOf(kernel));
       if (i < fused_.deciding.size()) spec->deciding = fused_.deciding[i];
       plan_.kernels.push_back(std::move(spec));
     }
@@ -146,6 +149,18 @@ class Planner {
       plan_.kernels[special.kernel]->specials.push_back(std::move(spec));
     }
     return {};
+  }
+
+  std::unique_ptr<proto::CostT> CostTable(const Cost& cost) {
+    auto table = std::make_unique<proto::CostT>();
+    if (cost.flops) table->flops = static_cast<int32_t>(DimAt(*cost.flops));
+    table->dtype = ProtoDType(cost.dtype);
+    const auto list = [&](const std::vector<Moved>& from, std::vector<proto::Moved>& to) {
+      for (const Moved& moved : from) to.emplace_back(DimAt(moved.range), DimAt(moved.accessed));
+    };
+    list(cost.reads, table->reads);
+    list(cost.writes, table->writes);
+    return table;
   }
 
   // The plan value of a graph value: its own memory, or a window into that of its parent.
@@ -325,6 +340,7 @@ class Planner {
     step->kind = proto::StepKind::Aten;
     step->op = std::move(op);
     for (const Arg& arg : node.args) step->args.push_back(args_.Make(arg));
+    step->cost = CostTable(AtenCostOf(graph_, node));
     return step;
   }
 
@@ -407,6 +423,7 @@ class Planner {
       step->args.push_back(args_.Make(Arg(Dim(1))));
     }
     step->results = {AsMatrix(node.results[0])};
+    step->cost = CostTable(AtenCostOf(graph_, node));
     Push(std::move(step));
     return {};
   }

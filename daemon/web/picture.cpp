@@ -61,17 +61,17 @@ class Child {
   pid_t pid_;
 };
 
-Result<pid_t> Start(const std::string& path, int in, int out) {
+Result<pid_t> Start(const std::string& path, const std::string& format, int in, int out) {
   Program program;
   program.path = path;
-  program.arguments = {"-Tsvg"};
+  program.arguments = {"-T" + format};
   // Not this process's: credentials may be in it.
   const char* const search = std::getenv("PATH");
   program.environment = {fmt::format("PATH={}", search == nullptr ? "/usr/bin:/bin" : search), "LANG=C.UTF-8"};
   program.descriptors = {in, out, -1};
   Result<pid_t> pid = StartProgram(program);
   if (!pid && pid.error().code() == Code::kNotFound) {
-    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}' (web_dot)", path));
+    return Error(Code::kNotFound, fmt::format("graphviz is not installed: there is no '{}'", path));
   }
   return pid;
 }
@@ -89,11 +89,12 @@ void Limit(pid_t pid, const PictureLimits& limits) {
 
 }  // namespace
 
-Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits) {
-  if (program.empty()) return Error(Code::kNotFound, "no program draws graphs here (web_dot)");
+Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits,
+                         const std::string& format) {
+  if (program.empty()) return Error(Code::kNotFound, "no program draws graphs here");
   TRY_ASSIGN(Pipe in, MakePipe());
   TRY_ASSIGN(Pipe out, MakePipe());
-  TRY_ASSIGN(const pid_t pid, Start(program, in.reads.get(), out.writes.get()));
+  TRY_ASSIGN(const pid_t pid, Start(program, format, in.reads.get(), out.writes.get()));
   Child child(pid);
   // It has nothing to do before it has read the text.
   Limit(pid, limits);
@@ -107,7 +108,7 @@ Result<std::string> Draw(const std::string& program, const std::string& dot, con
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock::now()).count();
     if (left <= 0) {
-      return Error(Code::kTimeout, fmt::format("drawing took more than {} s (web_picture_s_max)", limits.time.count()));
+      return Error(Code::kTimeout, fmt::format("drawing took more than {} s", limits.time.count()));
     }
     std::array<pollfd, 2> ready{pollfd{out.reads.get(), POLLIN, 0}, pollfd{in.writes.get(), POLLOUT, 0}};
     const int count = poll(ready.data(), in.writes ? 2 : 1, static_cast<int>(left) + 1);
@@ -126,8 +127,7 @@ Result<std::string> Draw(const std::string& program, const std::string& dot, con
     if (got <= 0) break;
     svg.append(piece.data(), static_cast<size_t>(got));
     if (svg.size() > limits.bytes_max) {
-      return Error(Code::kExhausted,
-                   fmt::format("the picture has more than {} bytes (web_picture_bytes_max)", limits.bytes_max));
+      return Error(Code::kExhausted, fmt::format("the picture has more than {} bytes", limits.bytes_max));
     }
   }
   // Its output is at its end; what it does beyond that nobody waits for.

@@ -16,8 +16,10 @@ struct PictureLimits {
   uint64_t memory_bytes_max = 1u << 30;
 };
 
-/// The SVG that graphviz's `program` makes of a text in its language, in a process of its own that has nothing of this
-/// one's but the text. Blocks. kNotFound: no such program; kTimeout, kExhausted: a limit; kInvalid: it drew nothing.
-Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits);
+/// The picture, in a format that it knows ("svg", "png"), that graphviz's `program` makes of a text in its language, in
+/// a process of its own that has nothing of this one's but the text. Blocks. kNotFound: no such program; kTimeout,
+/// kExhausted: a limit; kInvalid: it drew nothing.
+Result<std::string> Draw(const std::string& program, const std::string& dot, const PictureLimits& limits,
+                         const std::string& format = "svg");
 
 }  // namespace ingot::daemon::web

@@ -26,6 +26,7 @@ class DrawTest : public testing::Test {
 
 TEST_F(DrawTest, GivesWhatTheProgramMadeOfTheText) {
   EXPECT_EQ(*Draw(Program("echo \"$1\"; cat"), "digraph {}", {}), "-Tsvg\ndigraph {}");
+  EXPECT_EQ(*Draw(Program("echo \"$1\""), "digraph {}", {}, "png"), "-Tpng\n");
   // More than two pipes hold, in both directions at once.
   const std::string much(1 << 20, 'x');
   EXPECT_EQ(Draw(Program("cat"), much, {})->size(), much.size());

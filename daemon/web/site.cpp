@@ -301,7 +301,12 @@ asio::awaitable<HttpAnswer> Site::AnswerPicture(Target target) {
   if (svg) {
     out["svg"] = *svg;
   } else {
-    out["why"] = svg.error().message();
+    const Code code = svg.error().code();
+    const char* const setting = code == Code::kNotFound    ? " (web_dot)"
+                                : code == Code::kTimeout   ? " (web_picture_s_max)"
+                                : code == Code::kExhausted ? " (web_picture_bytes_max)"
+                                                           : "";
+    out["why"] = svg.error().message() + setting;
   }
   co_return HttpAnswer{.type = kJson, .body = Dump(out)};
 }

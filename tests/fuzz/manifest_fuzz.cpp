@@ -35,7 +35,19 @@ void Walk(const proto::ManifestT& m) {
     Ensure(constant->offset <= kConstantsBytes && constant->bytes <= kConstantsBytes - constant->offset,
            "constants lie in their section");
   }
+  const auto follow_cost = [&](const std::unique_ptr<proto::CostT>& cost) {
+    if (cost == nullptr) return;
+    if (cost->flops >= 0) follow(m.dims, static_cast<uint64_t>(cost->flops));
+    for (const auto* list : {&cost->reads, &cost->writes}) {
+      for (const proto::Moved& moved : *list) {
+        follow(m.dims, moved.range());
+        follow(m.dims, moved.accessed());
+      }
+    }
+  };
+  for (const auto& kernel : m.kernels) follow_cost(kernel->cost);
   for (const auto& step : m.steps) {
+    follow_cost(step->cost);
     for (const uint32_t value : step->results) follow(m.values, value);
     for (const uint32_t value : step->buffers) follow(m.values, value);
     for (const uint32_t dim : step->symbols) follow(m.dims, dim);

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs every tests/golden/<pass>/<case>.ir: the passes of its first line over the graph above
 // `# =>` must print what stands below it, all of it. `golden_test --update` rewrites what stands
-// below; the difference is then reviewed like code.
+// below; the difference is then reviewed like code. A second line `# print: explain` or `# print: dot` prints what
+// becomes of the steps (compiler/explain_steps.h), or the picture (compiler/fusion/dot.h), instead.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "compiler/explain_steps.h"
+#include "compiler/fusion/dot.h"
+#include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/pipeline.h"
 
@@ -20,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPasses = "# passes: ";
+constexpr std::string_view kPrint = "\n# print: ";
 constexpr std::string_view kArrow = "# =>\n";
 
 bool update = false;
@@ -32,6 +38,7 @@ std::string ReadFile(const fs::path& path) {
 /// The parts of a case file; the head keeps comments and input as they are.
 struct Case {
   std::vector<std::string> passes;
+  std::string print;  // What is printed instead of the graph; empty: the graph.
   std::string head;
   std::string want;
 };
@@ -41,7 +48,12 @@ Result<Case> Split(const std::string& text) {
   if (!text.starts_with(kPasses) || arrow == std::string::npos) {
     return Error(Code::kInvalid, "a case starts with '# passes: a,b' and has a line '# =>'");
   }
-  Case found{{}, text.substr(0, arrow), text.substr(arrow + kArrow.size())};
+  Case found{{}, "", text.substr(0, arrow), text.substr(arrow + kArrow.size())};
+  const size_t end = text.find('\n');
+  if (text.compare(end, kPrint.size(), kPrint) == 0) {
+    const size_t begin = end + kPrint.size();
+    found.print = text.substr(begin, text.find('\n', begin) - begin);
+  }
   std::string list = text.substr(kPasses.size(), text.find('\n') - kPasses.size());
   for (size_t comma; !list.empty(); list.erase(0, comma == list.npos ? comma : comma + 1)) {
     comma = list.find(',');
@@ -62,6 +74,13 @@ Result<std::string> RunPasses(const Case& test) {
     }
   }
   TRY(pipeline.Run(graph, {}));
+  if (test.print == "explain") return ExplainSteps(graph);
+  if (test.print == "dot") {
+    std::map<NodeId, std::string> reasons;
+    TRY_ASSIGN(const Fused fused, Fuse(graph, &reasons));
+    return ToDot(graph, fused, reasons);
+  }
+  if (!test.print.empty()) return Error(Code::kInvalid, "'# print: " + test.print + "' names nothing");
   return Print(graph);
 }
 

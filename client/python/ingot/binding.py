@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ties a stored variant to the objects of this process: weights by path, what to watch, result builder."""
 
+import collections
 import json
 import typing
 
@@ -59,6 +60,8 @@ class Variant:
         self._bound_in_vain = 0
         """How often in a row its weights were others after a call or none."""
         self._group_names: "list[str]" = []
+        self.program_numbers: "collections.deque[int]" = collections.deque(maxlen=64)
+        """Of the programs that it has been bound to last (``_native.Program.number``)."""
 
     def covers(self, symbols: "typing.Sequence[int]") -> bool:
         """Whether a template may run these sizes: a recording proved them, or they lie in the proved range."""
@@ -94,6 +97,7 @@ class Variant:
         """Uses what an older answer for the same graph has bound, where it is the same artifact."""
         self.served = old.served
         if old.program is not None and old.artifact_digest == self.artifact_digest:
+            self.program_numbers.extend(old.program_numbers)
             self.program, self._weights, self._group_names = old.program, old._weights, old._group_names
 
     def bind(self, roots: paths.Roots) -> None:
@@ -121,6 +125,7 @@ class Variant:
         if self.program is None or not same or not self.program.groups_hold():
             self.program = _native.Program.bind(self.artifact, weights, names)
             self.served.follow(self.program)
+            self.program_numbers.append(self.program.number)
             self._weights, self._group_names = weights, names
 
     def mismatch(self, roots: paths.Roots) -> "str | None":

@@ -230,6 +230,12 @@ def places() -> "dict[str, str | None]":
     return {name: os.environ.get(variable) or None for name, variable in _PLACES.items()}
 
 
+def store_directory() -> str:
+    """Where the store is that this process uses unless a call says otherwise."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return resolve(None).store_dir or os.path.join(cache, "ingot")
+
+
 def _environment() -> "list[tuple[str, dict[str, typing.Any]]]":
     """What each variable says, under its name."""
     _flag("INGOT_DISABLE")

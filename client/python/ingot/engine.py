@@ -15,7 +15,7 @@ import weakref
 import torch
 
 from ingot import (_native, ahead, background, binding, calls, collectives, compiles, counters, daemon, dependencies, errors, exporting, gears,
-                   interrupts, keys, miss, padding, parts, paths, recording, report, signatures, splitting, verification)
+                   interrupts, keys, miss, padding, parts, paths, profiling, recording, report, signatures, splitting, verification)
 from ingot import config as configuration
 from ingot.config import Config, has_cluster
 from ingot.entry import Entry, Job, Shape, State
@@ -60,6 +60,8 @@ class Engine:
         self._warned: "set[str]" = set()
         self._apart = calls.Apart(self.site, keys.parameter_names(target), config.shapes_max)
         self._ended = False
+        self.profile: "profiling.Profile | None" = None
+        """What was measured last."""
         self._bugs = 0
         """Exceptions of ours between a call and its answer: after a few of them nothing more is looked up."""
         self.site._set_verify(config.verify_every())
@@ -741,10 +743,33 @@ class Engine:
         """The variants known here: kind, proven sizes, artifact digest and bytes, step counts."""
         return report.variants(self._entries.values())
 
-    def report(self) -> str:
-        """A few lines for people: variants, what runs natively, what was refused and why."""
-        return report.text(self.name, self._entries.values(), [s.eager_reason for s in self._shapes.values() if s.eager_reason],
-                           self._last_miss.why, self._last_error, sorted(part.report() for part in self._all_parts()))
+    def report(self, *args: typing.Any, **kwargs: typing.Any) -> "report.Report":
+        """For people: variants, what runs natively, what was refused and why; and what was measured last: of each step the time, and
+        the bytes and operations that it comes to, against the machine's measured roofs.
+
+        With the arguments of a call it measures first: the function runs with them about 24 times, without gradients where something requires them. Without any
+        it calls nothing; ``ingot.profile`` measures the calls that a program makes.
+        """
+        if args or kwargs:
+            profiling.measured(self.site, args, kwargs, self.wait)
+        profile = self.profile
+        return report.Report(f"{self._words()}\n  {report.UNMEASURED}" if profile is None else f"{self._words()}\n{profile}", profile)
+
+    def _words(self) -> str:
+        return report.text(self.name, self._entries.values(), self.eager_reasons(), self._last_miss.why, self._last_error,
+                           sorted(part._words() for part in self._all_parts()))
+
+    def eager_reasons(self) -> "list[str]":
+        """Why structures of arguments run eagerly for good."""
+        return [shape.eager_reason for shape in list(self._shapes.values()) if shape.eager_reason]
+
+    def with_parts(self) -> "list[Engine]":
+        """This one and those that serve parts and pieces of its function."""
+        return [self, *(inner for part in self._all_parts() for inner in part.with_parts())]
+
+    def program_numbers(self) -> "set[int]":
+        """Of the programs that its variants have been bound to in this process."""
+        return {number for entry in list(self._entries.values()) for variant in entry.variants for number in variant.program_numbers}
 
     def why_miss(self, *, as_dict: bool = False) -> typing.Any:
         """Why the last call was not served from the store, by name of the first difference, down to the graph node.
@@ -782,7 +807,7 @@ class Engine:
         return report.soundness(self._entries.values())
 
     def as_text(self, stage: str = "graph") -> str:
-        """The newest variant as text: ``graph``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm`` or ``asm``."""
+        """The newest variant as text: ``graph``, ``optimized``, ``loop``, ``schedule``, ``plan``, ``guards``, ``llvm``, ``asm`` or ``dot``."""
         for entry in self._entries.values():
             for variant in entry.usable():
                 if stage == "guards":

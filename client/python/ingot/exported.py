@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native, binding, errors, paths, recording, signatures, tree
+from ingot import _native, binding, errors, paths, profiling, recording, signatures, tree
 
 log = logging.getLogger("ingot")
 
@@ -117,6 +117,10 @@ class Loaded:
         if isinstance(trees[number], tuple):
             trees[number] = _native.OutputTree(trees[number], len(leaves), len(tensors))
         return trees[number].build(leaves, tensors)
+
+    def report(self, *args: typing.Any, **kwargs: typing.Any) -> str:
+        """Measures calls with these arguments, step by step, against the machine's roofs, and says so in a table (``ingot.profile``)."""
+        return str(profiling.measured(self, args, kwargs, lambda: None))
 
     def _match(self, shape: bytes, args: "tuple[typing.Any, ...]", kwargs: "dict[str, typing.Any]") -> "_Match":
         described = signatures.Describer()

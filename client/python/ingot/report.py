@@ -1,12 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a compiled callable says of itself, for people."""
 
+import os
 import typing
 
-from ingot import _native
+from ingot import _native, errors, profiling
 from ingot.entry import Entry
 
 Entries = typing.Iterable[Entry]
+
+
+class Report(str):
+    """Text for people, and behind it what was measured last, where something was."""
+
+    profile: "profiling.Profile | None"
+
+    def __new__(cls, text: str, profile: "profiling.Profile | None") -> "Report":
+        made = super().__new__(cls, text)
+        made.profile = profile
+        return made
+
+    @property
+    def steps(self) -> "list[profiling.Step]":
+        """Of all calls that were measured; none where nothing was."""
+        return self.profile.steps if self.profile is not None else []
+
+    def to_dict(self) -> "dict[str, typing.Any]":
+        """``text``, and ``profile`` (None where nothing was measured), as JSON takes it."""
+        return {"text": str(self), "profile": self.profile.to_dict() if self.profile is not None else None}
+
+    def save_timeline(self, path: "str | os.PathLike[str]") -> None:
+        """As that of the profile; NotFound where nothing was measured."""
+        if self.profile is None:
+            raise errors.NotFound(UNMEASURED)
+        self.profile.save_timeline(path)
+
+
+UNMEASURED = "no call was measured: give report() the arguments of one, or make calls inside `with ingot.profile(f)`"
 
 
 def variants(entries: Entries) -> "list[dict[str, typing.Any]]":

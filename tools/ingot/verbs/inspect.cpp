@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "tools/ingot/inspect_files.h"
 #include "tools/ingot/table.h"
 #include "tools/ingot/verb.h"
 
@@ -96,7 +97,14 @@ void PrintDependencies(const Json& variants) {
 
 Status RunInspect(Session& session, const Arguments& arguments) {
   TRY_ASSIGN(const Json answer, session.Ask("inspect", {{"key", arguments.Text("key")}}));
+  const std::string graph = arguments.Text("--graph"), timeline = arguments.Text("--timeline");
+  if (!graph.empty()) TRY(SaveGraph(session, Text(answer, "key"), graph));
+  if (!timeline.empty()) TRY(SaveCompiles(answer, timeline));
   if (PrintedJson(arguments, answer)) return {};
+  for (const std::string& file : {graph, timeline}) {
+    if (!file.empty()) fmt::print("wrote {}\n", file);
+  }
+  if (!graph.empty() || !timeline.empty()) return {};
   fmt::print("entry    {}\nfunction {}\nhits     {}\n\n", Text(answer, "key"), Text(answer, "function"),
              Text(answer, "hits"));
   if (answer.contains("failure")) {
@@ -124,7 +132,11 @@ Status RunInspect(Session& session, const Arguments& arguments) {
 Verb InspectVerb() {
   return {"inspect",
           "One entry: its key, its variants and what they depend on",
-          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey}},
+          {{"key", "Key, the start of one, or a function's name", Parameter::kRequired, values::kKey},
+           {"--graph", "Draws the newest variant's graph into FILE.svg, .png, .pdf or .dot, kernels as clusters",
+            Parameter::kOptional, values::kFile},
+           {"--timeline", "Writes how long the stages of its compiles took, for Perfetto", Parameter::kOptional,
+            values::kFile}},
           true,
           RunInspect};
 }

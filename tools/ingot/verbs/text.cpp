@@ -20,7 +20,7 @@ Verb TextVerb() {
   return {"text",
           "A stored graph as text, as imported or at a stage of its compile",
           {{"key", "Graph, graph key or entry: its start, or a function's name", Parameter::kRequired, values::kKey},
-           {"stage", "At which stage (graph)", Parameter::kOptional, "graph|optimized|loop|llvm|asm|dot"}},
+           {"stage", "At which stage (graph)", Parameter::kOptional, "graph|optimized|loop|schedule|llvm|asm|dot"}},
           true,
           RunText};
 }

@@ -1,0 +1,5 @@
+# Drawing graphs by graphviz: for the page and for the command line.
+include_guard(GLOBAL)
+ingot_library(ingot_picture
+  BUNDLED ${CMAKE_CURRENT_LIST_DIR}/picture.cpp
+  LINK ingot_base ingot_proto fmt::fmt)
