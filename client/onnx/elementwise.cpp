@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "client/native/recorder.h"
 #include "client/onnx/element_types.h"
 #include "client/onnx/operators.h"
 
@@ -110,7 +109,7 @@ using OfTwo = Int (*)(const Int& a, const Int& b);
 /// One function on pairs, from the first input to the last.
 template <OfTwo of>
 Results OnPairs(NodeCall& n) {
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   const Broadcast all(n);
   KnownInts known{{}, all.sizes(), n.ValueAt(0).known->dtype};
   for (int64_t i = 0; i < all.count(); ++i) {
@@ -152,7 +151,7 @@ Int IsZero(const Int& a) { return a.Fix() == 0 ? 1 : 0; }
 Int Itself(const Int& a) { return a; }
 
 Results KnownWhere(NodeCall& n) {
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   const Broadcast all(n);
   KnownInts known{{}, all.sizes(), n.ValueAt(1).known->dtype};
   for (int64_t i = 0; i < all.count(); ++i) known.ints.push_back(all.at(all.at(0, i).Fix() != 0 ? 1 : 2, i));
@@ -171,9 +170,7 @@ Results KnownCast(NodeCall& n) {
 
 // -- arithmetic ---------------------------------------------------------------------------------------
 
-Results AddOrSub(NodeCall& n) {
-  return {n.op().name == "Add" ? n.Add(n.In(0), n.In(1)) : n.Sub(n.In(0), n.In(1))};
-}
+Results AddOrSub(NodeCall& n) { return {n.op().name == "Add" ? n.Add(n.In(0), n.In(1)) : n.Sub(n.In(0), n.In(1))}; }
 
 Results Div(NodeCall& n) {
   const at::Tensor a = n.In(0);
@@ -207,17 +204,16 @@ Results SumOf(NodeCall& n) {
   return {FromFirstToLast(n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Add(a, b); })};
 }
 Results MeanOf(NodeCall& n) {
-  const at::Tensor sum =
-      FromFirstToLast(n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Add(a, b); });
+  const at::Tensor sum = FromFirstToLast(n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Add(a, b); });
   return {n.Call("aten::div.Scalar", {sum, static_cast<double>(n.input_count())})};
 }
 Results MaxOf(NodeCall& n) {
-  return {FromFirstToLast(
-      n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Call("aten::maximum", {a, b}); })};
+  return {
+      FromFirstToLast(n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Call("aten::maximum", {a, b}); })};
 }
 Results MinOf(NodeCall& n) {
-  return {FromFirstToLast(
-      n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Call("aten::minimum", {a, b}); })};
+  return {
+      FromFirstToLast(n, [&](const at::Tensor& a, const at::Tensor& b) { return n.Call("aten::minimum", {a, b}); })};
 }
 
 Results BitShift(NodeCall& n) {
@@ -282,7 +278,8 @@ Results Celu(NodeCall& n) {
   return {n.Call("aten::celu", {n.In(0), alpha})};
 }
 Results Selu(NodeCall& n) {
-  const double alpha = n.FloatOf("alpha", 1.67326319217681884765625), gamma = n.FloatOf("gamma", 1.05070102214813232421875);
+  const double alpha = n.FloatOf("alpha", 1.67326319217681884765625),
+               gamma = n.FloatOf("gamma", 1.05070102214813232421875);
   return {n.Call("aten::elu", {n.In(0), alpha, gamma})};
 }
 Results ThresholdedRelu(NodeCall& n) {

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,8 +105,9 @@ Status Evaluator::Run() {
 void Evaluator::RunNode(const Node& node) {
   const Operator* const op = node.domain.empty() ? FindOperator(node.op) : nullptr;
   if (op == nullptr) {
-    Refuse("no rule for this operator; docs/onnx.md lists those that have one. Export the model without it, or "
-           "compile it from PyTorch");
+    Refuse(
+        "no rule for this operator; docs/onnx.md lists those that have one. Export the model without it, or "
+        "compile it from PyTorch");
   }
   const auto opset = model_.opsets.find("");
   if (opset == model_.opsets.end()) throw NodeError(Code::kCorrupt, "the model names no version of ONNX's operators");
@@ -158,7 +158,7 @@ bool Evaluator::Fold(NodeCall& call) {
   if (!std::ranges::all_of(call.inputs_, [](const Value& v) { return !v.is_defined() || v.is_constant; })) return false;
   auto found = constants_.folded.find(&node);
   if (found == constants_.folded.end()) {
-    const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+    const Unnoted unnoted;
     is_quiet_ = true;
     size_t before = kFoldedBytesMax, after = 0;
     for (const Value& input : call.inputs_) before += input.tensor.defined() ? input.tensor.nbytes() : 0;
@@ -204,7 +204,7 @@ std::optional<std::vector<Value>> Evaluator::RunOnKnown(NodeCall& call) {
     call.CheckAttributes();
     return results;
   }
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   is_quiet_ = call.moves_ = true;
   std::vector<at::Tensor> moved;
   bool is_moved = true;
@@ -245,7 +245,7 @@ at::Tensor Evaluator::ElementsOf(const KnownInts& known) {
     for (const int64_t size : known.sizes) name += fmt::format("{},", size);
     name += "]:";
     for (const Int& value : known.ints) name += fmt::format("{},", value.seen());
-    const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+    const Unnoted unnoted;
     return constants_.Add(name, TensorOf(known));
   }
   std::vector<at::Tensor> elements;
@@ -271,7 +271,7 @@ std::shared_ptr<const KnownInts> Evaluator::KnownOf(const Value& value, bool may
     return nullptr;
   }
   if (!value.is_constant) FixSizesOf(value);
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   return std::make_shared<const KnownInts>(NumbersIn(value.tensor));
 }
 

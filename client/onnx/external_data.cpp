@@ -34,7 +34,7 @@ std::optional<uint64_t> NumberAt(const std::map<std::string, std::string>& entri
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return ErrorFromErrno(errno, "open " + path);
-  struct stat status {};
+  struct stat status{};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(file);
     return Error(Code::kInvalid, path + " is no file");

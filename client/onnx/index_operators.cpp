@@ -131,7 +131,15 @@ Results GridSample(NodeCall& n) {
   return {n.Call("aten::grid_sampler", {x, n.In(1), how, pad, align})};
 }
 
+Results AffineGrid(NodeCall& n) {
+  const bool align = n.IntOf("align_corners", 0) != 0;
+  const Ints sizes = n.IntsAt(1);
+  NodeCall::CheckCount(sizes);
+  return {n.Call("aten::affine_grid_generator", {n.In(0), sizes, align})};
+}
+
 constexpr Operator kTable[] = {
+    {"AffineGrid", 20, AffineGrid},
     {"Gather", 1, Gather, Moves},
     {"GatherElements", 11, GatherElements, Moves},
     {"GatherND", 11, GatherNd},

@@ -109,8 +109,8 @@ class Reader {
   }
 
   /// Elements as numbers of the message; narrow ones lie in wider fields, halves as their bits.
-  static Result<at::Tensor> ReadFields(const wire::TensorFields& tensor, const std::vector<int64_t>& sizes, int64_t count,
-                                       at::ScalarType dtype) {
+  static Result<at::Tensor> ReadFields(const wire::TensorFields& tensor, const std::vector<int64_t>& sizes,
+                                       int64_t count, at::ScalarType dtype) {
     const auto made = [&](const auto& field, at::ScalarType as, bool bits = false) -> Result<at::Tensor> {
       const bool is_complex = c10::isComplexType(dtype);
       const auto found = static_cast<int64_t>(field.size());

@@ -188,7 +188,7 @@ at::Tensor PadBy(NodeCall& n, at::Tensor x, const std::string& mode, int64_t axi
   if (std::max(std::abs(before), std::abs(after)) > (1 << 24)) Reject("impossible pads");
   std::vector<int64_t> from;
   for (int64_t at = -before; at < size + after; ++at) from.push_back(Continued(at, size, mode));
-  return n.Call("aten::index_select", {x, axis, n.Constant(at::tensor(from, at::kLong))});
+  return n.Call("aten::index_select", {x, axis, n.IndexTensor(from)});
 }
 
 /// The operator of PyTorch for the last dims of tensors of these ranks follows sizes.

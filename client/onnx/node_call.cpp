@@ -2,7 +2,6 @@
 #include "client/onnx/node_call.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,9 +63,10 @@ std::vector<at::Tensor> NodeCall::AllIn() {
 Ints NodeCall::IntsAt(size_t i) {
   const auto known = evaluator_.KnownOf(ValueAt(i), /*may_fix=*/true);
   if (known == nullptr) {
-    Refuse(fmt::format("sizes or positions that depend on data: input {} ('{}'). Where it is an input of the model, "
-                       "give it a value: --value NAME=N,N",
-                       i, node_.inputs[i]));
+    Refuse(
+        fmt::format("sizes or positions that depend on data: input {} ('{}'). Where it is an input of the model, "
+                    "give it a value: --value NAME=N,N",
+                    i, node_.inputs[i]));
   }
   return known->ints;
 }
@@ -85,12 +85,13 @@ std::vector<double> NodeCall::NumbersAt(size_t i) {
     return numbers;
   }
   if (!value.is_constant && value.made_of == nullptr) {
-    Refuse(fmt::format("a number that depends on data: input {} ('{}'). Where it is an input of the model, give it a "
-                       "value: --value NAME=N,N",
-                       i, node_.inputs[i]));
+    Refuse(
+        fmt::format("a number that depends on data: input {} ('{}'). Where it is an input of the model, give it a "
+                    "value: --value NAME=N,N",
+                    i, node_.inputs[i]));
   }
   evaluator_.FixSizesOf(value);
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   const at::Tensor wide = value.tensor.to(at::kDouble).contiguous();
   const auto* first = wide.const_data_ptr<double>();
   return {first, first + wide.numel()};
@@ -102,7 +103,8 @@ const Attribute* NodeCall::Find(std::string_view name, Attribute::Kind kind) {
     if (attribute.name != name) continue;
     // Lists that are empty have no kind of their own.
     const bool is_empty = attribute.kind == Attribute::Kind::kInts && attribute.integers.empty();
-    if (attribute.kind != kind && !is_empty) Reject(fmt::format("attribute '{}' is of another kind than ONNX says", name));
+    if (attribute.kind != kind && !is_empty)
+      Reject(fmt::format("attribute '{}' is of another kind than ONNX says", name));
     return &attribute;
   }
   return nullptr;
@@ -192,7 +194,7 @@ std::vector<at::Tensor> NodeCall::CallAll(std::string_view op, Args args) { retu
 
 at::Tensor NodeCall::Constant(const at::Tensor& tensor) {
   if (evaluator_.is_quiet_) return tensor;
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   const at::Tensor whole = tensor.contiguous();
   const Bytes bytes{static_cast<const uint8_t*>(whole.const_data_ptr()), whole.nbytes()};
   std::string name = fmt::format("constant {}[", at::toString(whole.scalar_type()));
@@ -201,8 +203,13 @@ at::Tensor NodeCall::Constant(const at::Tensor& tensor) {
 }
 
 at::Tensor NodeCall::Number(double value, at::ScalarType dtype) {
-  const c10::impl::ExcludeDispatchKeyGuard unnoted(client::Recorder::kModeKey);
+  const Unnoted unnoted;
   return Constant(at::full({}, value, dtype));
+}
+
+at::Tensor NodeCall::IndexTensor(const std::vector<int64_t>& positions) {
+  const Unnoted unnoted;
+  return Constant(at::tensor(positions, at::kLong));
 }
 
 at::Tensor NodeCall::Elements(const KnownInts& known) { return evaluator_.ElementsOf(known); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <initializer_list>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "client/native/recorder.h"
 #include "client/onnx/model.h"
 #include "client/onnx/node_error.h"
 #include "client/onnx/value.h"
@@ -19,6 +21,11 @@ namespace ingot::onnx {
 class Evaluator;
 class NodeCall;
 struct Operator;
+
+/// While it lives nothing is noted: constants are made.
+class Unnoted {
+  c10::impl::ExcludeDispatchKeyGuard guard_{client::Recorder::kModeKey};
+};
 
 /// An argument of an ATen operator: what IValue holds, or integers that are followed.
 struct Arg {
@@ -46,8 +53,8 @@ using Args = std::vector<Arg>;
 
 /// One node while it runs, as lowerings see it: inputs, attributes with their defaults, and ATen's operators.
 ///
-/// Whatever breaks a rule of ONNX or is not understood is thrown as NodeError. An attribute that no lowering asks for is
-/// refused, so that none is overlooked.
+/// Whatever breaks a rule of ONNX or is not understood is thrown as NodeError. An attribute that no lowering asks for
+/// is refused, so that none is overlooked.
 class NodeCall {
  public:
   NodeCall(Evaluator& evaluator, const Node& node, const Operator& op, int64_t opset, std::vector<Value> inputs);
@@ -103,6 +110,8 @@ class NodeCall {
   std::vector<at::Tensor> CallAll(std::string_view op, Args args);
   /// A tensor that is the same in every call.
   at::Tensor Constant(const at::Tensor& tensor);
+  /// Positions that are the same in every call.
+  at::Tensor IndexTensor(const std::vector<int64_t>& positions);
   /// A number of the type of `like`, without dims.
   at::Tensor Number(double value, const at::Tensor& like) { return Number(value, like.scalar_type()); }
   at::Tensor Number(double value, at::ScalarType dtype);

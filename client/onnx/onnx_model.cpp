@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,14 +25,22 @@ using guards::Dim;
 
 constexpr size_t kSymbolsMax = 64;
 constexpr size_t kConstantBytesMax = 16 << 20;
+/// Of an input that is made up.
+constexpr int64_t kElementsMax = int64_t{1} << 28;
 constexpr int64_t kSizeMax = int64_t{1} << 40;
 
 /// Values do not matter to a recording, but indices must be in range wherever they are used.
-at::Tensor MakeUp(const std::vector<int64_t>& sizes, at::ScalarType dtype) {
+at::Tensor MakeUp(const std::vector<int64_t>& sizes, at::ScalarType dtype, int64_t whole) {
   at::Tensor made = at::empty(sizes, dtype);
   if (dtype == at::kBool) return made.fill_(true);
   if (at::isFloatingType(dtype) || at::isComplexType(dtype)) return made.fill_(0.5);
-  return made.zero_();
+  return made.fill_(whole);
+}
+
+/// A model's outputs are tensors of their own, whatever its nodes do with memory.
+at::Tensor OwnMemory(const at::Tensor& output, const std::vector<at::Tensor>& others) {
+  const auto shares = [&output](const at::Tensor& other) { return other.is_alias_of(output); };
+  return std::ranges::any_of(others, shares) ? output.clone(at::MemoryFormat::Contiguous) : output;
 }
 
 }  // namespace
@@ -51,7 +60,8 @@ struct OnnxModel::State {
   Status ReadInput(const ValueInfo& info);
   Status ReadValue(const ValueInfo& info, const std::vector<double>& numbers);
   Dim SymbolOf(const std::string& name);
-  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges);
+  /// `whole`: what elements of integers are made up as.
+  Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges, int64_t whole);
   void NoteRanges(const client::Recorder& recorder, const std::vector<at::Tensor>& made,
                   std::span<const ModelSymbol> ranges, Sizes& sizes) const;
 };
@@ -61,8 +71,8 @@ Status OnnxModel::State::Read(const InputValues& given) {
     if (!domain.empty()) continue;  // What is of another domain is refused node by node.
     if (version < 1 || version > kOpsetMax) {
       return Error(Code::kUnsupported,
-                   fmt::format("opset {}; {} to {} are known. Export the model for one of those, or convert it", version,
-                               kOpsetMin, kOpsetMax));
+                   fmt::format("opset {}; {} to {} are known. Export the model for one of those, or convert it",
+                               version, kOpsetMin, kOpsetMax));
     }
   }
   for (const auto& [name, numbers] : given) {
@@ -76,7 +86,8 @@ Status OnnxModel::State::Read(const InputValues& given) {
     if (values.contains(info.name)) continue;
     TRY(ReadInput(info));
     const auto dtype = client::DTypeOf(dtypes.back());
-    if (!dtype) return Error(Code::kUnsupported, fmt::format("input '{}' has elements of type {}", info.name, info.type));
+    if (!dtype)
+      return Error(Code::kUnsupported, fmt::format("input '{}' has elements of type {}", info.name, info.type));
     arguments_json["args"].push_back({{"t", "tensor"},
                                       {"i", inputs.size() - 1},
                                       {"dtype", client::TorchNameOf(static_cast<guards::DType>(*dtype))},
@@ -106,7 +117,8 @@ Status OnnxModel::State::ReadInput(const ValueInfo& info) {
   const std::string label = fmt::format("input '{}'", info.name);
   if (!info.dtype) return Error(Code::kUnsupported, fmt::format("{} is of type {}", label, info.type));
   if (!info.dims) {
-    return Error(Code::kUnsupported, label + " may have any number of dims; give it a shape in the model, where sizes may be names");
+    return Error(Code::kUnsupported,
+                 label + " may have any number of dims; give it a shape in the model, where sizes may be names");
   }
   ModelInput& input = inputs.emplace_back(ModelInput{info.name, {}});
   for (const Dimension& dim : *info.dims) {
@@ -117,7 +129,8 @@ Status OnnxModel::State::ReadInput(const ValueInfo& info) {
       input.sizes.emplace_back(*dim.size);
       continue;
     }
-    if (symbols.size() >= kSymbolsMax) return Error(Code::kUnsupported, fmt::format("{} symbolic sizes", symbols.size()));
+    if (symbols.size() >= kSymbolsMax)
+      return Error(Code::kUnsupported, fmt::format("{} symbolic sizes", symbols.size()));
     input.sizes.push_back(SymbolOf(dim.name.empty() ? fmt::format("{}.{}", info.name, input.sizes.size()) : dim.name));
   }
   dtypes.push_back(*info.dtype);
@@ -172,7 +185,8 @@ void OnnxModel::State::NoteRanges(const client::Recorder& recorder, const std::v
   }
 }
 
-Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::span<const ModelSymbol> ranges) {
+Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::span<const ModelSymbol> ranges,
+                                        int64_t whole) {
   const at::AutoGradMode no_grad(false);
   client::Recorder recorder;
   std::vector<at::Tensor> made;
@@ -183,17 +197,26 @@ Result<Buffer> OnnxModel::State::Record(std::span<const int64_t> numbers, std::s
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::vector<int64_t> sizes;
     for (const Dim& dim : inputs[i].sizes) sizes.push_back(dim.Eval(numbers));
-    made.push_back(MakeUp(sizes, dtypes[i]));
+    int64_t count = 1;
+    for (const int64_t size : sizes) {
+      if (__builtin_mul_overflow(count, size, &count) || count > kElementsMax) {
+        return Error(Code::kExhausted,
+                     fmt::format("input '{}' has more than {} elements", inputs[i].name, kElementsMax));
+      }
+    }
+    made.push_back(MakeUp(sizes, dtypes[i], whole));
     recorder.DeclareInput(made.back(), inputs[i].name);
     evaluator.Bind(inputs[i].name, {made.back(), nullptr, false, nullptr});
   }
   NoteRanges(recorder, made, ranges, evaluator.sizes());
   recorder.Start();
   TRY(evaluator.Run());
-  std::vector<at::Tensor> leaves;
+  std::vector<at::Tensor> leaves, others = made;
+  for (const auto& [constant, tensor] : constants.tensors) others.push_back(tensor);
   for (const ValueInfo& output : model.outputs) {
-    TRY_ASSIGN(at::Tensor leaf, evaluator.Output(output.name));
-    leaves.push_back(std::move(leaf));
+    TRY_ASSIGN(const at::Tensor leaf, evaluator.Output(output.name));
+    leaves.push_back(OwnMemory(leaf, others));
+    others.push_back(leaves.back());
   }
   recorder.Stop();
   for (const at::Tensor& leaf : leaves) recorder.NoteOutput(leaf);
@@ -249,10 +272,15 @@ const std::string& OnnxModel::outputs() const { return state_->outputs; }
 Result<Buffer> OnnxModel::Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges) {
   const size_t count = state_->symbols.size();
   if (values.size() != count || ranges.size() != count) {
-    return Error(Code::kInvalid, fmt::format("{} sizes and {} ranges for {} symbols", values.size(), ranges.size(), count));
+    return Error(Code::kInvalid,
+                 fmt::format("{} sizes and {} ranges for {} symbols", values.size(), ranges.size(), count));
   }
   try {
-    return state_->Record(values, ranges);
+    Result<Buffer> recording = state_->Record(values, ranges, 0);
+    // Zeros are positions everywhere, but nothing can be divided by them.
+    if (recording || recording.error().code() != Code::kInvalid) return recording;
+    Result<Buffer> again = state_->Record(values, ranges, 1);
+    return again ? std::move(again) : std::move(recording);
   } catch (const c10::Error& e) {
     return Error(Code::kInvalid, e.what_without_backtrace());
   } catch (const std::exception& e) {
@@ -268,19 +296,21 @@ Result<client::ExportedWeight> OnnxModel::Weight(const std::string& name) {
   if (!dtype) return Error(Code::kUnsupported, fmt::format("weight '{}' has an unknown element type", name));
   auto [elements, added] = state_->elements.try_emplace(name);
   if (added) elements->second = client::CopyElements(tensor);
-  return client::ExportedWeight{name,
-                                static_cast<guards::DType>(*dtype),
-                                tensor.sizes().vec(),
-                                tensor.strides().vec(),
-                                elements->second,
-                                "",
-                                "",
-                                ""};
+  return client::ExportedWeight{
+      name, static_cast<guards::DType>(*dtype), tensor.sizes().vec(), tensor.strides().vec(), elements->second, "", "",
+      ""};
 }
 
 std::string OperatorTable() {
   std::string text;
-  for (const Operator* op : AllOperators()) text += fmt::format("| {} | {} |\n", op->name, op->since);
+  for (const OperatorPart& part : AllOperators()) {
+    std::vector<std::string> names;
+    for (const Operator& op : part.operators) {
+      names.push_back(op.since > kOpsetMin ? fmt::format("{} ({})", op.name, op.since) : std::string(op.name));
+    }
+    std::ranges::sort(names);
+    text += fmt::format("| {} | {} |\n", part.name, fmt::join(names, ", "));
+  }
   return text;
 }
 

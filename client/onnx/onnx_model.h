@@ -51,8 +51,8 @@ class OnnxModel {
   const std::vector<ModelSymbol>& symbols() const;
   const std::vector<ModelInput>& inputs() const;
 
-  /// The recording (proto/graph.fbs) of one run with these values for symbols(), which holds within `ranges`, one for each
-  /// symbol. Errors name the node that failed.
+  /// The recording (proto/graph.fbs) of one run with these values for symbols(), which holds within `ranges`, one for
+  /// each symbol. Errors name the node that failed.
   Result<Buffer> Record(std::span<const int64_t> values, std::span<const ModelSymbol> ranges);
   /// Argument structure as JSON text (docs/format/export.md).
   const std::string& arguments() const;
@@ -68,7 +68,8 @@ class OnnxModel {
   std::unique_ptr<State> state_;
 };
 
-/// The table of operators as docs/onnx.md has it: a line for each, "| Add | 7 |".
+/// The table of operators as docs/onnx.md has it: a line for each part, "| norms | LRN, LayerNormalization (17) |"; the
+/// number is the first opset that has it, where that is not the first one known.
 std::string OperatorTable();
 
 }  // namespace ingot::onnx

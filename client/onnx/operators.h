@@ -56,8 +56,13 @@ std::span<const Operator> WindowOperators();
 std::span<const Operator> QuantizedOperators();
 std::span<const Operator> ResizeOperators();
 
-/// The whole table, by name.
-std::vector<const Operator*> AllOperators();
+/// A part of the table with what people call it.
+struct OperatorPart {
+  std::string_view name;
+  std::span<const Operator> operators;
+};
+/// The whole table.
+std::vector<OperatorPart> AllOperators();
 /// nullptr: not in the table.
 const Operator* FindOperator(std::string_view name);
 

@@ -92,10 +92,26 @@ Results MatMulInteger(NodeCall& n) {
   return {n.Call("aten::matmul", {Widened(n, 0, 2, true), Widened(n, 1, 3, false)})};
 }
 
+/// Spread over rows or columns of a product.
+at::Tensor Along(NodeCall& n, size_t i, bool rows) {
+  const at::Tensor x = n.In(i);
+  if (x.numel() == 1) return x.dim() == 0 ? x : n.Reshape(x, {});
+  return x.dim() == 1 && rows ? n.Call("aten::unsqueeze", {x, -1}) : x;
+}
+
+Results QLinearMatMul(NodeCall& n) {
+  const at::Tensor product = n.Call("aten::matmul", {Widened(n, 0, 2, true), Widened(n, 3, 5, false)});
+  const at::ScalarType dtype = n.In(7).scalar_type();
+  const auto [low, high] = BoundsOf(dtype);
+  const at::Tensor scale = n.Mul(n.To(Along(n, 1, true), at::kFloat), n.To(Along(n, 4, false), at::kFloat));
+  const at::Tensor scaled = n.Mul(n.To(product, at::kFloat), n.Div(scale, n.To(Along(n, 6, true), at::kFloat)));
+  const at::Tensor y = n.Add(n.Call("aten::round", {scaled}), n.To(Along(n, 7, true), at::kFloat));
+  return {n.To(n.Call("aten::clamp", {y, low, high}), dtype)};
+}
+
 constexpr Operator kTable[] = {
-    {"DequantizeLinear", 10, Dequantize},
-    {"DynamicQuantizeLinear", 11, DynamicQuantize},
-    {"MatMulInteger", 10, MatMulInteger},
+    {"DequantizeLinear", 10, Dequantize}, {"DynamicQuantizeLinear", 11, DynamicQuantize},
+    {"MatMulInteger", 10, MatMulInteger}, {"QLinearMatMul", 10, QLinearMatMul},
     {"QuantizeLinear", 10, Quantize},
 };
 

@@ -156,12 +156,31 @@ Results Hardmax(NodeCall& n) {
   return {n.Call("aten::scatter.value", {none, axis, best, 1.0})};
 }
 
+/// "none", "mean" or "sum" as PyTorch numbers them.
+int64_t HowToReduce(NodeCall& n) {
+  const std::string how = n.TextOf("reduction", "mean");
+  if (how != "none" && how != "mean" && how != "sum") Reject(fmt::format("reduction '{}'", how));
+  return how == "none" ? 0 : how == "mean" ? 1 : 2;
+}
+
+Results LogLikelihoodLoss(NodeCall& n) {
+  const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
+  return {n.Call("aten::nll_loss_nd", {n.In(0), n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored})};
+}
+
+Results CrossEntropyLoss(NodeCall& n) {
+  const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
+  const at::Tensor logs = n.Call("aten::log_softmax.int", {n.In(0), 1});
+  return {n.Call("aten::nll_loss_nd", {logs, n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored}), logs};
+}
+
 constexpr Operator kTable[] = {
     {"ArgMax", 1, ArgOf},
     {"ArgMin", 1, ArgOf},
     {"CumSum", 11, CumSum},
     {"Hardmax", 13, Hardmax},
     {"LogSoftmax", 13, Softmax},
+    {"NegativeLogLikelihoodLoss", 12, LogLikelihoodLoss},
     {"ReduceL1", 1, Reduced<L1, 18>},
     {"ReduceL2", 1, Reduced<L2, 18>},
     {"ReduceLogSum", 1, Reduced<LogSum, 18>},
@@ -173,6 +192,7 @@ constexpr Operator kTable[] = {
     {"ReduceSum", 1, Reduced<Sum, 13>, ReducedKnown<Whole::kSum>},
     {"ReduceSumSquare", 1, Reduced<SumSquare, 18>},
     {"Softmax", 13, Softmax},
+    {"SoftmaxCrossEntropyLoss", 12, CrossEntropyLoss},
     {"TopK", 10, TopK},
 };
 

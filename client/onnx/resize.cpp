@@ -25,15 +25,17 @@ struct Rule {
 struct Line {
   int64_t axis = 0, from = 0, to = 0;
   double scale = 1;
+  double length = 0;  ///< of the result before it was rounded down
   double start = 0, end = 1;  ///< of the region of interest, for tf_crop_and_resize
 };
 
 double Source(const Rule& rule, const Line& line, int64_t at) {
   const double x = static_cast<double>(at), from = static_cast<double>(line.from), to = static_cast<double>(line.to);
+  const double last = line.length - 1;
   if (rule.coordinates == "half_pixel") return (x + 0.5) / line.scale - 0.5;
   if (rule.coordinates == "pytorch_half_pixel") return to > 1 ? (x + 0.5) / line.scale - 0.5 : 0;
   if (rule.coordinates == "asymmetric") return x / line.scale;
-  if (rule.coordinates == "align_corners") return to > 1 ? x * (from - 1) / (to - 1) : 0;
+  if (rule.coordinates == "align_corners") return last > 0 ? x * (from - 1) / last : 0;
   if (rule.coordinates == "half_pixel_symmetric") {
     const double adjustment = to / (line.scale * from), centre = from / 2;
     return centre * (1 - adjustment) + (x + 0.5) / line.scale - 0.5;
@@ -64,6 +66,7 @@ double Weight(const Rule& rule, double x) {
 
 /// Result positions as rows, input positions as columns: what of each goes into which.
 at::Tensor WeightsOf(const Rule& rule, const Line& line, std::vector<bool>& outside) {
+  const Unnoted unnoted;
   at::Tensor weights = at::zeros({line.to, line.from}, at::kDouble);
   auto all = weights.accessor<double, 2>();
   const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at, 0, line.from - 1); };
@@ -91,26 +94,37 @@ at::Tensor WeightsOf(const Rule& rule, const Line& line, std::vector<bool>& outs
   return weights;
 }
 
+/// A tensor that is made once, unnoted.
+template <typename Fn>
+at::Tensor Made(NodeCall& n, Fn make) {
+  const Unnoted unnoted;
+  return n.Constant(make());
+}
+
 /// By a row of weights for each position: right for all modes, at the sizes of the recording alone.
 at::Tensor ByWeights(NodeCall& n, at::Tensor x, const Rule& rule, const std::vector<Line>& lines) {
   const at::ScalarType dtype = x.scalar_type();
   for (const Line& line : lines) {
     std::vector<bool> outside;
     const at::Tensor weights = WeightsOf(rule, line, outside);
+    const at::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
     if (rule.mode == "nearest") {
-      x = n.Call("aten::index_select", {x, line.axis, n.Constant(weights.argmax(1))});
+      x = n.Call("aten::index_select", {x, line.axis, Made(n, [&] { return weights.argmax(1); })});
     } else {
-      const at::ScalarType wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
       const at::Tensor last = n.Call("aten::movedim.int", {n.To(x, wide), line.axis, -1});
-      const at::Tensor product = n.Call("aten::matmul", {last, n.Constant(weights.to(wide).t().contiguous())});
+      const at::Tensor columns = Made(n, [&] { return weights.to(wide).t().contiguous(); });
+      const at::Tensor product = n.Call("aten::matmul", {last, columns});
       x = n.Call("aten::movedim.int", {product, -1, line.axis});
     }
     if (std::ranges::find(outside, true) != outside.end()) {
-      at::Tensor mask = at::empty({line.to}, at::kBool);
-      for (int64_t i = 0; i < line.to; ++i) mask[i] = static_cast<bool>(outside[static_cast<size_t>(i)]);
-      std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
-      sizes[static_cast<size_t>(line.axis)] = line.to;
-      x = n.Where(n.Constant(mask.view(sizes)), n.Number(rule.outside_value, x), x);
+      const at::Tensor mask = Made(n, [&] {
+        at::Tensor made = at::zeros({line.to}, at::kBool);
+        for (int64_t i = 0; i < line.to; ++i) made.data_ptr<bool>()[i] = outside[static_cast<size_t>(i)];
+        std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+        sizes[static_cast<size_t>(line.axis)] = line.to;
+        return made.view(sizes);
+      });
+      x = n.Where(mask, n.Number(rule.outside_value, x), x);
     }
   }
   if (at::isIntegralType(dtype, false) && rule.mode != "nearest") x = n.Call("aten::round", {x});
@@ -149,7 +163,8 @@ Results Resize(NodeCall& n) {
   rule.antialias = n.IntOf("antialias", 0) != 0;
   rule.excludes_outside = n.IntOf("exclude_outside", 0) != 0;
   const std::string policy = n.TextOf("keep_aspect_ratio_policy", "stretch");
-  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic") Reject(fmt::format("mode '{}'", rule.mode));
+  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
+    Reject(fmt::format("mode '{}'", rule.mode));
   const at::Tensor x = n.In(0);
   const Ints from = n.SizesOf(x);
   std::vector<int64_t> axes(static_cast<size_t>(x.dim()));
@@ -173,12 +188,17 @@ Results Resize(NodeCall& n) {
   Ints targets(from.begin() + std::min<int64_t>(2, x.dim()), from.end());
   for (size_t i = 0; i < axes.size() && is_plain; ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
+    // A single position, and lengths that are rounded, are found in ways of their own.
+    const bool is_pytorch = rule.coordinates == "pytorch_half_pixel";
     if (axis < 2) {
       is_plain = has_scales ? scales[i] == 1.0 : to[i] == from[axis];
     } else if (has_scales) {
       factors[axis - 2] = scales[i];
+      is_plain = !aligns || scales[i] == std::floor(scales[i]);
+      if (is_pytorch) is_plain = is_plain && from[axis] >= Int(static_cast<int64_t>(std::ceil(2 / scales[i])));
     } else {
       targets[axis - 2] = to[i];
+      is_plain = !is_pytorch || to[i] > Int(1);
     }
   }
   if (is_plain) {
@@ -223,6 +243,7 @@ Results Resize(NodeCall& n) {
       line.to = to[i].Fix();
       line.scale = static_cast<double>(line.to) / size;
     }
+    line.length = has_scales ? size * line.scale : static_cast<double>(line.to);
     if (line.to < 1 || line.to > kSizeMax || !(line.scale > 0)) Reject(fmt::format("a size of {}", line.to));
     if (!region.empty()) {
       line.start = region[i];

@@ -35,6 +35,8 @@ Results Size(NodeCall& n) {
   return KnownInts{{count}, {}};
 }
 
+Results KnownSize(NodeCall& n) { return KnownInts{{static_cast<int64_t>(n.ValueAt(0).known->ints.size())}, {}}; }
+
 Results Constant(NodeCall& n) {
   if (const auto tensor = n.TensorOf("value")) return {*tensor};
   if (n.HasAttribute("value_float")) return {at::scalar_tensor(n.FloatOf("value_float"), at::kFloat)};
@@ -47,20 +49,21 @@ Results Constant(NodeCall& n) {
 }
 
 /// The one element of an attribute, and its type.
-std::pair<at::Tensor, at::ScalarType> Filling(NodeCall& n) {
+std::pair<c10::Scalar, at::ScalarType> Filling(NodeCall& n) {
+  const Unnoted unnoted;
   const auto value = n.TensorOf("value");
-  if (!value) return {at::scalar_tensor(0.0, at::kFloat), at::kFloat};
+  if (!value) return {0.0, at::kFloat};
   if (value->numel() != 1) Reject(fmt::format("'value' has {} elements instead of one", value->numel()));
-  return {value->reshape({}), value->scalar_type()};
+  return {value->item(), value->scalar_type()};
 }
 
 Results ConstantOfShape(NodeCall& n) {
   const auto [value, dtype] = Filling(n);
   const Ints sizes = n.IntsAt(0);
   NodeCall::CheckCount(sizes);
-  if (dtype == at::kBool) return {n.Call("aten::full", {sizes, value.item<bool>(), dtype})};
-  if (at::isIntegralType(dtype, false)) return {n.Call("aten::full", {sizes, value.item<int64_t>(), dtype})};
-  return {n.Call("aten::full", {sizes, value.item<double>(), dtype})};
+  if (dtype == at::kBool) return {n.Call("aten::full", {sizes, value.toBool(), dtype})};
+  if (at::isIntegralType(dtype, false)) return {n.Call("aten::full", {sizes, value.toLong(), dtype})};
+  return {n.Call("aten::full", {sizes, value.toDouble(), dtype})};
 }
 
 /// A list of sizes that are all numbers, such as the -1s that an Expand is compared with.
@@ -74,7 +77,7 @@ Results KnownConstantOfShape(NodeCall& n) {
     count *= size.seen();
   }
   if (!at::isIntegralType(dtype, true) || count > 64 || made.sizes.size() > 1) return Results{};
-  made.ints.assign(static_cast<size_t>(count), Int(value.item<int64_t>()));
+  made.ints.assign(static_cast<size_t>(count), Int(value.toLong()));
   return made;
 }
 
@@ -87,8 +90,8 @@ Results Range(NodeCall& n) {
     const Int start = n.IntAt(0), limit = n.IntAt(1);
     // ONNX gives nothing where PyTorch refuses.
     const bool is_empty = step.seen() > 0 ? limit <= start : start <= limit;
-    const double count = (static_cast<double>(limit.seen()) - static_cast<double>(start.seen())) /
-                         static_cast<double>(step.seen());
+    const double count =
+        (static_cast<double>(limit.seen()) - static_cast<double>(start.seen())) / static_cast<double>(step.seen());
     NodeCall::CheckCount({Int(static_cast<int64_t>(std::clamp(count, 0.0, 1e18)))});
     return {n.Call("aten::arange.start_step", {start, is_empty ? start : limit, step, dtype})};
   }
@@ -114,12 +117,9 @@ Results EyeLike(NodeCall& n) {
 }
 
 constexpr Operator kTable[] = {
-    {"Constant", 1, Constant},
-    {"ConstantOfShape", 9, ConstantOfShape, KnownConstantOfShape},
-    {"EyeLike", 9, EyeLike},
-    {"Range", 11, Range},
-    {"Shape", 1, Shape, KnownShape},
-    {"Size", 1, Size},
+    {"Constant", 1, Constant},       {"ConstantOfShape", 9, ConstantOfShape, KnownConstantOfShape},
+    {"EyeLike", 9, EyeLike},         {"Range", 11, Range},
+    {"Shape", 1, Shape, KnownShape}, {"Size", 1, Size, KnownSize},
 };
 
 }  // namespace size_part

@@ -81,9 +81,7 @@ uint32_t Sizes::Add(Op op, int64_t a, int64_t b) {
   return at->second;
 }
 
-uint32_t Sizes::TermOf(const Int& value) {
-  return value.is_number() ? Add(Op::Number, value.seen(), 0) : value.term();
-}
+uint32_t Sizes::TermOf(const Int& value) { return value.is_number() ? Add(Op::Number, value.seen(), 0) : value.term(); }
 
 Int Sizes::OfValue(uint32_t value, int64_t dim, int64_t seen) { return {this, Add(Op::Size, value, dim), seen}; }
 

@@ -114,8 +114,7 @@ Results Conv(NodeCall& n) {
   Window w = WindowOf(n, x, KernelOf(n, weight));
   if (!w.is_even) x = Padded(n, x, w, 0.0);
   const int64_t group = n.IntOf("group", 1);
-  return {n.Call(kConv.at(w.rank - 1),
-                 {x, weight, n.MaybeIn(2), w.strides, EvenPads(w), w.dilations, group})};
+  return {n.Call(kConv.at(w.rank - 1), {x, weight, n.MaybeIn(2), w.strides, EvenPads(w), w.dilations, group})};
 }
 
 Results ConvTranspose(NodeCall& n) {
@@ -135,7 +134,8 @@ Results ConvTranspose(NodeCall& n) {
   if (std::ranges::any_of(extra, [](int64_t i) { return i < 0; })) Reject("a negative output_padding");
   Ints made{n.SizeOf(x, 0), n.SizeOf(weight, 1) * Int(group)};
   for (size_t d = 0; d < rank; ++d) {
-    made.push_back(n.SizeOf(x, static_cast<int64_t>(d) + 2) * Int(strides[d]) + Int(kernel[d]) * Int(dilations[d]) + Int(extra[d]));
+    made.push_back(n.SizeOf(x, static_cast<int64_t>(d) + 2) * Int(strides[d]) + Int(kernel[d]) * Int(dilations[d]) +
+                   Int(extra[d]));
   }
   NodeCall::CheckCount(made);
   Ints before(rank), after(rank);
@@ -160,12 +160,11 @@ Results ConvTranspose(NodeCall& n) {
               before[d].seen() >= 0 && extra[d] < std::max(strides[d], dilations[d]);
   }
   if (is_even) {
-    return {n.Call(kConvTranspose.at(rank - 1),
-                   {x, weight, n.MaybeIn(2), strides, before, extra, group, dilations})};
+    return {n.Call(kConvTranspose.at(rank - 1), {x, weight, n.MaybeIn(2), strides, before, extra, group, dilations})};
   }
   // The whole result, with its padding cut off or filled up with what the bias alone gives.
   at::Tensor y = n.Call(kConvTranspose.at(rank - 1), {x, weight, std::nullopt, strides, std::vector<int64_t>(rank, 0),
-                                                     std::vector<int64_t>(rank, 0), group, dilations});
+                                                      std::vector<int64_t>(rank, 0), group, dilations});
   Ints cut;
   for (size_t d = rank; d-- > 0;) cut.insert(cut.end(), {Int(0) - before[d], Int(extra[d]) - after[d]});
   y = n.Call("aten::constant_pad_nd", {y, std::move(cut), 0.0});
@@ -227,16 +226,42 @@ Results MaxPool(NodeCall& n) {
   return {is_float ? found.at(0) : n.To(found.at(0), dtype), n.Add(found.at(1), first)};
 }
 
+bool IsDilated(const Window& w) {
+  return std::ranges::any_of(w.dilations, [](int64_t i) { return i != 1; });
+}
+
+int64_t CountOf(const Window& w) {
+  return std::accumulate(w.kernel.begin(), w.kernel.end(), int64_t{1}, std::multiplies<>());
+}
+
 at::Tensor Averages(NodeCall& n, const at::Tensor& x, const Window& w, bool rounds_up, bool counts_padding) {
   return n.Call(kAveragePool.at(w.rank - 1), {x, w.kernel, w.strides, EvenPads(w), rounds_up, counts_padding});
+}
+
+/// Of a tensor whose padding is made. PyTorch's pooling knows no dilations; a convolution of each plane does.
+at::Tensor PaddedAverages(NodeCall& n, const at::Tensor& x, const Window& w) {
+  if (!IsDilated(w)) return Averages(n, x, w, false, true);
+  const Ints sizes = n.SizesOf(x);
+  Ints planes{sizes[0] * sizes[1], Int(1)};
+  planes.insert(planes.end(), sizes.begin() + 2, sizes.end());
+  Ints kernel{Int(1), Int(1)};
+  kernel.insert(kernel.end(), w.kernel.begin(), w.kernel.end());
+  NodeCall::CheckCount(kernel);
+  const at::Tensor even = n.Call("aten::full", {kernel, 1.0 / static_cast<double>(CountOf(w)), x.scalar_type()});
+  const at::Tensor y = n.Call(kConv.at(w.rank - 1), {n.Reshape(x, std::move(planes)), even, std::nullopt, w.strides,
+                                                     EvenPads(w), w.dilations, 1});
+  Ints back{sizes[0], sizes[1]};
+  for (int64_t d = 2; d < y.dim(); ++d) back.push_back(n.SizeOf(y, d));
+  return n.Reshape(y, std::move(back));
 }
 
 Results AveragePool(NodeCall& n) {
   at::Tensor x = n.In(0);
   Window w = WindowOf(n, x, n.IntsOf("kernel_shape").value_or(std::vector<int64_t>{}));
   const bool counts_padding = n.IntOf("count_include_pad", 0) != 0, rounds_up = n.IntOf("ceil_mode", 0) != 0;
-  if (std::ranges::any_of(w.dilations, [](int64_t i) { return i != 1; })) Refuse("dilations");
-  if (w.is_even && IsNarrow(w)) return {Averages(n, x, w, rounds_up, counts_padding)};
+  if (w.is_even && IsNarrow(w) && !IsDilated(w)) return {Averages(n, x, w, rounds_up, counts_padding)};
+  // What a window that reaches beyond the padding is divided by is told in two ways.
+  if (IsDilated(w) && rounds_up && counts_padding) Refuse("dilations with ceil_mode and count_include_pad");
   // The mean of all, divided by the mean of what counts.
   const at::Tensor ones = n.Call("aten::ones_like", {x});
   const Window whole = w;
@@ -255,7 +280,7 @@ Results AveragePool(NodeCall& n) {
   }
   x = Padded(n, x, w, 0.0);
   counted = Padded(n, counted, rest, 0.0);
-  return {n.Div(Averages(n, x, w, false, true), Averages(n, counted, w, false, true))};
+  return {n.Div(PaddedAverages(n, x, w), PaddedAverages(n, counted, w))};
 }
 
 Results LpPool(NodeCall& n) {
@@ -263,10 +288,9 @@ Results LpPool(NodeCall& n) {
   Window w = WindowOf(n, x, n.IntsOf("kernel_shape").value_or(std::vector<int64_t>{}));
   const int64_t p = n.IntOf("p", 2);
   if (n.IntOf("ceil_mode", 0) != 0) RoundUp(n, x, w);
-  if (std::ranges::any_of(w.dilations, [](int64_t i) { return i != 1; })) Refuse("dilations");
-  const double count = static_cast<double>(std::accumulate(w.kernel.begin(), w.kernel.end(), int64_t{1}, std::multiplies<>()));
+  const auto count = static_cast<double>(CountOf(w));
   x = n.Call("aten::pow.Tensor_Scalar", {n.Call("aten::abs", {x}), p});
-  const at::Tensor sums = n.Times(Averages(n, Padded(n, x, w, 0.0), w, false, true), count);
+  const at::Tensor sums = n.Times(PaddedAverages(n, Padded(n, x, w, 0.0), w), count);
   return {n.Call("aten::pow.Tensor_Scalar", {sums, 1.0 / static_cast<double>(p)})};
 }
 

@@ -15,9 +15,8 @@ int main() {
     const Json asked = Json::parse(line);
     const auto list = [&asked](const char* key) { return asked.value(key, std::vector<std::string>{}); };
     const auto report = ingot::tools::CompileFile({asked["program"], asked["output"], list("sizes"), list("values")});
-    const Json answer = report ? *report
-                               : Json{{"code", ingot::CodeName(report.error().code())},
-                                      {"error", report.error().message()}};
+    const Json answer =
+        report ? *report : Json{{"code", ingot::CodeName(report.error().code())}, {"error", report.error().message()}};
     std::puts(answer.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     std::fflush(stdout);
   }

@@ -62,7 +62,9 @@ class OnnxWriter {
     return Varint(1, 8) + Field(2, "test") + Field(7, graph_) + Field(8, Varint(2, static_cast<uint64_t>(opset_)));
   }
 
-  static std::string Varint(int number, uint64_t value) { return Number(static_cast<uint64_t>(number) << 3) + Number(value); }
+  static std::string Varint(int number, uint64_t value) {
+    return Number(static_cast<uint64_t>(number) << 3) + Number(value);
+  }
   static std::string Field(int number, const std::string& bytes) {
     return Number(static_cast<uint64_t>(number) << 3 | 2) + Number(bytes.size()) + bytes;
   }

@@ -36,7 +36,8 @@ int Main(int count, char** values) {
   app.add_option("--dynamic", request.sizes, "Narrow a dynamic size: x.0=2..64; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--static", request.sizes, "Fix a dynamic size: x.0=4; may be repeated")->allow_extra_args(false);
-  app.add_option("--value", request.values, "Numbers that stand for an input of an ONNX model: shape=2,3; may be repeated")
+  app.add_option("--value", request.values,
+                 "Numbers that stand for an input of an ONNX model: shape=2,3; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--json", json, "Print JSON");
   try {

@@ -69,10 +69,11 @@ class OnnxGraphMaker {
         if (!input.sizes[dim].is_const() && PlaceOf(input, dim) == name) return input.sizes[dim].terms()[0].symbols[0];
       }
     }
-    return Error(Code::kInvalid,
-                 fmt::format("'{}' is no open size of this model; it has {}. Sizes that the model fixes cannot be freed: "
-                             "export it again with dynamic axes",
-                             name, known.empty() ? "none" : known));
+    return Error(
+        Code::kInvalid,
+        fmt::format("'{}' is no open size of this model; it has {}. Sizes that the model fixes cannot be freed: "
+                    "export it again with dynamic axes",
+                    name, known.empty() ? "none" : known));
   }
 
   bool IsOpen() const {
@@ -93,6 +94,7 @@ class OnnxGraphMaker {
 
   Result<Sizes> MakeFirst() {
     std::optional<Error> why;
+    Sizes tried;
     for (const int64_t scale : kScales) {
       const Sizes sample = Sample(scale, 0, 2);
       Result<Buffer> recording = model_.Record(sample, ranges_);
@@ -101,11 +103,19 @@ class OnnxGraphMaker {
         TRY(CheckOpen());
         return sample;
       }
-      if (!why) why = recording.error();
+      if (!why) {
+        why = recording.error();
+        tried = sample;
+      }
       // Only an operator that refuses its arguments may take larger ones.
       if (recording.error().code() != Code::kInvalid || !IsOpen()) break;
     }
-    return std::move(*why).Wrap(fmt::format("at sizes [{}]", fmt::join(Sample(kScales[0], 0, 2), ", ")));
+    if (!IsOpen() || why->code() != Code::kInvalid) return std::move(*why);
+    std::string sizes;
+    for (size_t i = 0; i < ranges_.size(); ++i)
+      sizes += fmt::format("{}{}={}", i == 0 ? "" : ", ", ranges_[i].name, tried[i]);
+    return Error(why->code(), fmt::format("run at {}: {}. Where a size has to be a certain one: --static '{}=N'", sizes,
+                                          why->message(), ranges_.front().name));
   }
 
   std::vector<Sizes> OtherSamples(const Sizes& first) const {
@@ -165,10 +175,10 @@ class OnnxGraphMaker {
       if (range.min == range.max) continue;
       const auto is_it = [&](const GraphSymbol& symbol) { return symbol.archive_name == range.name; };
       if (std::ranges::any_of(graphs_.front().symbols, is_it)) continue;
-      return Error(Code::kUnsupported, fmt::format("size '{}' is open in the model, but fixed by its nodes ({}); give it a "
-                                                   "value: --static {}=N",
-                                                   range.name, why_fixed_.empty() ? "they tie it to others" : why_fixed_,
-                                                   range.name));
+      return Error(Code::kUnsupported,
+                   fmt::format("size '{}' is open in the model, but fixed by its nodes ({}); give it a "
+                               "value: --static {}=N",
+                               range.name, why_fixed_.empty() ? "they tie it to others" : why_fixed_, range.name));
     }
     return {};
   }
@@ -199,8 +209,8 @@ class OnnxGraphMaker {
       bool same_sizes = true;
       Graph instance = compiler::Instantiate(made.graph, values);
       for (size_t i = 0; i < model_.inputs().size(); ++i) {
-        same_sizes = same_sizes &&
-                     instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
+        same_sizes =
+            same_sizes && instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
       }
       if (!same_sizes) continue;
       std::erase_if(instance.inputs, [](const compiler::Input& input) { return guards::IsMadeSize(input.name); });
