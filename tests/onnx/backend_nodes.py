@@ -3,7 +3,8 @@
 """Compiles the node tests that come with the `onnx` package and compares answers with those it expects.
 
 usage: PYTHONPATH=build/release/python python tests/onnx/backend_nodes.py [--build DIR] [--open-sizes] [--verbose] [NAME...]
-  --open-sizes   makes every size of two or more of the inputs a dynamic axis
+  --open-sizes   makes every size of two or more of the inputs a dynamic axis, equal ones the same; a case whose sizes
+                 are in no range that the compiler has met is refused then
   NAME           cases whose name contains it
 
 Prints the share of cases that pass, what is refused and why, and wrong answers; exits 1 when there is a wrong one.
@@ -39,6 +40,8 @@ RTOL, ATOL = 1e-3, 1e-7  # those of onnx.backend.test
 # Cases whose expected answer breaks the operator's own rules; ours is not compared.
 DISPUTED = {f"test_qlinearmatmul_{dims}_int8_{kind}": "expects values that wrap around, where the operator saturates"
             for dims in ("2D", "3D") for kind in ("float16", "float32")}
+DISPUTED |= {f"test_{case}": "expects bfloat16 cut off, where the operator rounds"
+             for case in ("cast_FLOAT_to_BFLOAT16", "castlike_FLOAT_to_BFLOAT16", "castlike_FLOAT_to_BFLOAT16_expanded")}
 
 
 class Batch:
@@ -95,7 +98,7 @@ def opened(model: onnx.ModelProto) -> None:
     for info in model.graph.input:
         for dim in info.type.tensor_type.shape.dim:
             if dim.dim_value >= 2:
-                dim.Clear()
+                dim.dim_param = f"size{dim.dim_value}"
 
 
 def to_torch(array):
@@ -143,6 +146,8 @@ def check(folder: pathlib.Path, batch: Batch, work: pathlib.Path, open_sizes: bo
         try:
             results = function(*(to_torch(given[name]) for name in names if name not in values))
         except ingot.errors.Error as error:
+            if open_sizes and "sizes" in str(error):
+                return "refused", "sizes that are in no range"
             return "wrong", f"a call is refused: {error}"
         for i, info in enumerate(model.graph.output):
             if why := difference(results[info.name], tensor(path / f"output_{i}.pb", info)):
