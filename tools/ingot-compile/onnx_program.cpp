@@ -29,6 +29,28 @@ constexpr int64_t kScales[] = {5, 37, 224, 517};
 
 std::string PlaceOf(const ModelInput& input, size_t dim) { return fmt::format("{}.{}", input.name, dim); }
 
+/// The graph, without strides of dims of size 1: they address nothing, and a template has those that it has seen.
+std::string TextOf(Graph graph) {
+  for (compiler::ValueId id = 0; id < graph.value_count(); ++id) {
+    compiler::Type& type = graph.value(id).type;
+    for (size_t d = 0; d < type.rank(); ++d) {
+      if (type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
+    }
+  }
+  return compiler::Print(graph);
+}
+
+/// The first lines in which two texts differ.
+std::string FirstDifference(const std::string& a, const std::string& b) {
+  const size_t at = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const auto line = [at](const std::string& text) {
+    const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
+    const size_t first = start == text.npos ? 0 : start + 1;
+    return text.substr(first, text.find('\n', first) - first);
+  };
+  return fmt::format("'{}' instead of '{}'", line(b), line(a));
+}
+
 class OnnxGraphMaker {
  public:
   explicit OnnxGraphMaker(onnx::OnnxModel& model) : model_(model), ranges_(model.symbols()) {}
@@ -214,9 +236,10 @@ class OnnxGraphMaker {
       }
       if (!same_sizes) continue;
       std::erase_if(instance.inputs, [](const compiler::Input& input) { return guards::IsMadeSize(input.name); });
-      if (compiler::Print(instance) == compiler::Print(exact)) return true;
-      return Error(Code::kInternal,
-                   fmt::format("a template of its sizes is not the model at [{}]", fmt::join(sample, ", ")));
+      const std::string expected = TextOf(std::move(instance)), found = TextOf(exact);
+      if (expected == found) return true;
+      return Error(Code::kInternal, fmt::format("a template of its sizes is not the model at [{}]: {}",
+                                                fmt::join(sample, ", "), FirstDifference(expected, found)));
     }
     return false;
   }
