@@ -45,7 +45,8 @@ FENCES = {
     "CLI11": (r"CLI/", ("tools/", "daemon/")),
     "toml++": (r"toml\+\+/", ("daemon/config", "cache/trust_text")),
     "nlohmann/json": (r"nlohmann/", ("tools/", "daemon/", "client/lib/call_signature", "client/lib/exported_file", "client/lib/given_arguments",
-                                      "client/lib/weight_file", "client/api/", "client/archive/")),
+                                      "client/lib/weight_file", "client/api/", "client/archive/", "client/onnx/onnx_model")),
+    "protobuf": (r"(google/protobuf|client/onnx/onnx\.pb\.h)", ("client/onnx/wire_model.cpp",)),
     "spdlog": (r"spdlog/", ("base/log",)),
     "Python": (r"(Python\.h|pybind11/)", ("client/native/",)),
 }

@@ -260,23 +260,36 @@ std::string CallSignature::ToText() const {
 }
 
 Result<std::vector<uint32_t>> CallSignature::Match(const CallSignature& given) const {
-  if (given.positional.size() != positional.size()) {
+  const auto find = [](const auto& list, const std::string& name) {
+    return std::ranges::find_if(list, [&name](const auto& keyword) { return keyword.first == name; });
+  };
+  // Positional arguments have names, by which they may be passed.
+  std::vector<const ArgumentNode*> values;
+  for (const ArgumentNode& argument : given.positional) values.push_back(&argument);
+  size_t named = 0;
+  for (size_t i = values.size(); i < positional.size() && i < names.size(); ++i) {
+    const auto found = find(given.keywords, names[i]);
+    if (found == given.keywords.end() || find(keywords, names[i]) != keywords.end()) break;
+    values.push_back(&found->second);
+    ++named;
+  }
+  if (values.size() != positional.size()) {
     return Error(Code::kInvalid, fmt::format("{} positional arguments, this was compiled for {}: {}",
                                              given.positional.size(), positional.size(), ToText()));
   }
+  const auto first_named = names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), positional.size() - named));
+  const auto last_named = names.begin() + static_cast<ptrdiff_t>(std::min(names.size(), positional.size()));
   for (const auto& [name, argument] : given.keywords) {
-    const auto same = [&name = name](const auto& keyword) { return keyword.first == name; };
-    if (std::ranges::none_of(keywords, same)) {
+    if (find(keywords, name) == keywords.end() && std::find(first_named, last_named, name) == last_named) {
       return Error(Code::kInvalid, fmt::format("'{}' is passed by name, this was compiled for {}", name, ToText()));
     }
   }
   Matcher matcher(tensor_count);
   for (size_t i = 0; i < positional.size(); ++i) {
-    TRY(matcher.Take(positional[i], given.positional[i], i < names.size() ? names[i] : fmt::format("args[{}]", i)));
+    TRY(matcher.Take(positional[i], *values[i], i < names.size() ? names[i] : fmt::format("args[{}]", i)));
   }
   for (const auto& [name, argument] : keywords) {
-    const auto same = [&name = name](const auto& keyword) { return keyword.first == name; };
-    const auto found = std::ranges::find_if(given.keywords, same);
+    const auto found = find(given.keywords, name);
     if (found == given.keywords.end()) {
       return Error(Code::kInvalid, fmt::format("'{}' is missing, this was compiled for {}", name, ToText()));
     }

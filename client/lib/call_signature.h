@@ -47,7 +47,7 @@ struct ArgumentNode {
 /// strides, which are guards of the compiled code (docs/format/export.md).
 struct CallSignature {
   std::vector<ArgumentNode> positional;
-  /// What the function calls its positional arguments, for messages; may be shorter.
+  /// What the function calls its positional arguments, for messages and for calls by name; may be shorter.
   std::vector<std::string> names;
   std::vector<std::pair<std::string, ArgumentNode>> keywords;
   uint32_t tensor_count = 0;

@@ -241,6 +241,18 @@ TEST_F(Signatures, SayWhereTensorsStand) {
   EXPECT_FALSE(wanted.TakesTensors({{guards::DType::kF32, 2}, {guards::DType::kF32, 2}, {std::nullopt, 2}}));
 }
 
+TEST_F(Signatures, TakePositionalArgumentsByName) {
+  const std::string names = R"("x","y")";
+  const CallSignature wanted = Of(Tensor(0) + "," + Tensor(1, "int64", 1), "", names);
+  const CallSignature named = Of("", R"("y":)" + Tensor(0, "int64", 1) + R"(,"x":)" + Tensor(1), "");
+  EXPECT_EQ(*wanted.Match(named), (std::vector<uint32_t>{1, 0}));
+  const CallSignature mixed = Of(Tensor(0), R"("y":)" + Tensor(1, "int64", 1));
+  EXPECT_EQ(*wanted.Match(mixed), (std::vector<uint32_t>{0, 1}));
+  EXPECT_THAT(Why(wanted, Of(Tensor(0), R"("z":)" + Tensor(1, "int64", 1))), HasSubstr("1 positional arguments"));
+  EXPECT_THAT(Why(wanted, Of(Tensor(0) + "," + Tensor(1, "int64", 1), R"("x":)" + Tensor(2))),
+              HasSubstr("'x' is passed by name"));
+}
+
 TEST_F(Signatures, KnowATensorInTwoPlaces) {
   const CallSignature two = Of(Tensor(0) + "," + Tensor(1)), same = Of(Tensor(0) + "," + Tensor(0));
   EXPECT_EQ(Why(same, same), "");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKey.h>
 
 #include <functional>
 #include <memory>
@@ -52,6 +53,10 @@ struct ForeignOperator {
 /// would do, the results are worth nothing.
 class Recorder {
  public:
+  /// The only functionality key above autograd, autocast and functorch that PyTorch leaves to others: below it
+  /// composites are still whole. What runs with it excluded is not noted.
+  static constexpr c10::DispatchKey kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
   /// Begins what the first recorder of the process would have to wait for.
   static void Prepare();
   /// `deferred_above`: deferred, but for operators that read at most so many elements.

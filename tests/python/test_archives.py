@@ -195,7 +195,7 @@ def test_wrong_arguments(tmp_path):
     out = tmp_path / "m.ingot"
     (tmp_path / "text.pt2").write_text("no archive")
     torch.save(torch.ones(3), tmp_path / "tensor.pt2")
-    for code, message, args in ((2, "archive is required", ()), (2, "--output is required", (archive,)),
+    for code, message, args in ((2, "program is required", ()), (2, "--output is required", (archive,)),
                                 (2, "x.0", (archive, "-o", out, "--static", "x.1=8")),
                                 (2, "2..64", (archive, "-o", out, "--static", "x.0=65")),
                                 (2, "2..64", (archive, "-o", out, "--dynamic", "x.0=9..3")),

@@ -4,58 +4,15 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
-#include "client/lib/exported_file.h"
-#include "compiler/compile.h"
-#include "proto/artifact_file.h"
-#include "proto/artifact_generated.h"
 #include "proto/endpoint.h"
-#include "tools/ingot-compile/program_graph.h"
+#include "tools/ingot-compile/compile_file.h"
 
 namespace ingot::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Arguments {
-  std::string archive;
-  std::string output;
-  std::vector<std::string> sizes;
-  bool json = false;
-};
-
-Json Report(const Arguments& arguments, const ProgramGraph& program, const proto::Manifest& manifest,
-            const client::ExportedFile& file, double seconds) {
-  Json symbols = Json::array();
-  for (const GraphSymbol& symbol : program.symbols) {
-    symbols.push_back({{"name", symbol.archive_name},
-                       {"place", symbol.place},
-                       {"min", symbol.min},
-                       {"max", symbol.max ? Json(*symbol.max) : Json()}});
-  }
-  uint64_t native = 0, aten = 0, weight_bytes = 0;
-  if (manifest.steps() != nullptr) {
-    for (const proto::PlanStep* step : *manifest.steps()) {
-      native += step->kind() == proto::StepKind::Kernel ? 1 : 0;
-      aten += step->kind() == proto::StepKind::Aten ? 1 : 0;
-    }
-  }
-  for (const client::ExportedWeight& weight : file.weights) weight_bytes += weight.elements.size();
-  const client::ExportedVariant& variant = file.structures.front().variants.front();
-  return {{"file", arguments.output},
-          {"name", file.name},
-          {"symbols", symbols},
-          {"range", variant.range},
-          {"weights", file.weights.size()},
-          {"weight_bytes", weight_bytes},
-          {"artifact_bytes", variant.artifact.size()},
-          {"native_steps", native},
-          {"aten_steps", aten},
-          {"seconds", seconds}};
-}
 
 void Print(const Json& report) {
   fmt::print("{}: {} native steps, {} ATen steps, {} weights\n", report["file"].get<std::string>(),
@@ -64,66 +21,41 @@ void Print(const Json& report) {
     fmt::print("  {} ({}) from {} to {}\n", symbol["place"].get<std::string>(), symbol["name"].get<std::string>(),
                symbol["min"].dump(), symbol["max"].is_null() ? "any size" : symbol["max"].dump());
   }
-}
-
-Status Run(const Arguments& arguments) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<SizeChoice> choices;
-  for (const std::string& text : arguments.sizes) {
-    TRY_ASSIGN(SizeChoice choice, SizeChoice::Parse(text));
-    choices.push_back(std::move(choice));
-  }
-  TRY_ASSIGN(client::ExportArchive archive, client::ExportArchive::Open(arguments.archive));
-  Result<ProgramGraph> program = MakeProgramGraph(archive, choices);
-  if (!program) return std::move(program).error().Wrap(arguments.archive);
-
-  compiler::CompileOptions options;
-  TRY_ASSIGN(options.target, compiler::TargetSpec::Host());
-  TRY_ASSIGN(const compiler::Artifact artifact, compiler::Compile(program->graph, options));
-  TRY_ASSIGN(const proto::ArtifactView view, proto::OpenArtifact(artifact.bytes));
-  const proto::Manifest& manifest = *proto::GetManifest(view.manifest.data());
-
-  client::ExportedVariant variant{archive.outputs(), program->proven, program->Range(), {}, artifact.bytes};
-  client::ExportedFile file{archive.name(), {}, {}};
-  if (manifest.weights() != nullptr) {
-    for (const proto::InputSpec* spec : *manifest.weights()) {
-      TRY_ASSIGN(client::ExportedWeight weight, archive.Weight(spec->name() == nullptr ? "" : spec->name()->str()));
-      variant.weights.push_back(static_cast<uint32_t>(file.weights.size()));
-      file.weights.push_back(std::move(weight));
-    }
-  }
-  TRY_ASSIGN(client::CallSignature call, client::CallSignature::Parse(archive.arguments()));
-  file.structures.push_back({std::move(call), {std::move(variant)}});
-  TRY(client::WriteExportedFile(arguments.output, file));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  const Json report = Report(arguments, *program, manifest, file, seconds.count());
-  if (arguments.json) {
-    std::puts(report.dump(2).c_str());
-  } else {
-    Print(report);
-  }
-  return {};
+  const Json& variants = report["variants"];
+  if (variants.size() > 1) fmt::print("  and {} for other sizes, among them 1\n", variants.size() - 1);
 }
 
 int Main(int count, char** values) {
-  CLI::App app("Compiles an archive of torch.export.save into a file that C++ and Python load", "ingot compile");
+  CLI::App app("Compiles an archive of torch.export.save or an ONNX model into a file that C++ and Python load",
+               "ingot compile");
   app.set_version_flag("--version", std::string(proto::Version()));
-  Arguments arguments;
-  app.add_option("archive", arguments.archive, "The archive (model.pt2)")->required();
-  app.add_option("-o,--output", arguments.output, "The file to write")->required();
-  app.add_option("--dynamic", arguments.sizes, "Narrow a dynamic size: x.0=2..64; may be repeated")
+  CompileRequest request;
+  bool json = false;
+  app.add_option("program", request.program, "The archive (model.pt2) or ONNX model (model.onnx)")->required();
+  app.add_option("-o,--output", request.output, "The file to write")->required();
+  app.add_option("--dynamic", request.sizes, "Narrow a dynamic size: x.0=2..64; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--static", arguments.sizes, "Fix a dynamic size: x.0=4; may be repeated")->allow_extra_args(false);
-  app.add_flag("--json", arguments.json, "Print JSON");
+  app.add_option("--static", request.sizes, "Fix a dynamic size: x.0=4; may be repeated")->allow_extra_args(false);
+  app.add_option("--value", request.values,
+                 "Numbers that stand for an input of an ONNX model: shape=2,3; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--json", json, "Print JSON");
   try {
     app.parse(count, values);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Code::kInvalid);
   }
-  const Status done = Run(arguments);
-  if (done) return 0;
-  fmt::print(stderr, "ingot: {}\n", done.error().ToText());
-  return static_cast<int>(done.error().code());
+  const Result<Json> report = CompileFile(request);
+  if (!report) {
+    fmt::print(stderr, "ingot: {}\n", report.error().ToText());
+    return static_cast<int>(report.error().code());
+  }
+  if (json) {
+    std::puts(report->dump(2).c_str());
+  } else {
+    Print(*report);
+  }
+  return 0;
 }
 
 }  // namespace

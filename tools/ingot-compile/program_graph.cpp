@@ -75,14 +75,14 @@ class GraphMaker {
       const Sizes first = Sample(attempt, 1, 2), second = Sample(attempt, 4, 6);
       TRY_ASSIGN(Graph one, Import(first));
       // Where nothing is free, all samples are the same.
-      if (first == second) return ProgramGraph{std::move(one), {}, {}};
+      if (first == second) return ProgramGraph{std::move(one), {}, {}, {}};
       TRY_ASSIGN(const Graph other, Import(second));
       Result<Graph> both = compiler::Unify(one, other);
       if (!both) {
         why = both.error().message();
         continue;
       }
-      ProgramGraph made{*std::move(both), {}, {}};
+      ProgramGraph made{*std::move(both), {}, {}, {}};
       TRY(NameSymbols(made));
       for (const Graph* run : {static_cast<const Graph*>(&one), &other}) {
         TRY_ASSIGN(Sizes values, compiler::SymbolsOf(made.graph, *run));
@@ -247,6 +247,7 @@ Result<SizeChoice> SizeChoice::Parse(const std::string& text) {
 }
 
 std::string ProgramGraph::Range() const {
+  if (!range.empty()) return range;
   std::string text;
   for (size_t i = 0; i < symbols.size(); ++i) {
     text += fmt::format("{}s{} >= {}", text.empty() ? "" : " and ", i, symbols[i].min);

@@ -30,11 +30,12 @@ struct GraphSymbol {
   std::optional<int64_t> max;
 };
 
-/// An archive's program as one graph, exact or a template.
+/// A program as one graph, exact or a template.
 struct ProgramGraph {
   compiler::Graph graph;
   std::vector<GraphSymbol> symbols;           ///< of the graph, in order
   std::vector<std::vector<int64_t>> proven;   ///< symbol values of the runs that equalled the graph
+  std::string range;                          ///< of a template that says so itself
   /// "s0 >= 2 and s0 <= 64"; empty for an exact graph.
   std::string Range() const;
 };

@@ -184,7 +184,8 @@ int Main(int count, char** given) {
   CLI::App* token = app.add_subcommand("token", "Whom a serving daemon lets in");
   token->require_subcommand(1)->fallthrough();
   for (Verb verb : TokenVerbs()) AddVerb(*token, std::move(verb), parsed, chosen);
-  CLI::App* compile = app.add_subcommand("compile", "Compiles an archive of torch.export without Python");
+  CLI::App* compile =
+      app.add_subcommand("compile", "Compiles an archive of torch.export or an ONNX model without Python");
   compile->prefix_command()->set_help_flag();
   CLI::App* completion = app.add_subcommand("completion", "Prints what bash, zsh or fish read to complete lines");
   completion->prefix_command();

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/onnx/operators.h"
+
+#include <unordered_map>
+
+namespace ingot::onnx {
+
+Results Moves(NodeCall&) { throw NodeError(Code::kInternal, "a mark was called"); }
+
+std::vector<OperatorPart> AllOperators() {
+  return {{"each element", ElementwiseOperators()},
+          {"sizes", SizeOperators()},
+          {"moving, filling up", MovingOperators()},
+          {"positions", IndexOperators()},
+          {"reductions, softmax, sorting", ReductionOperators()},
+          {"products", ProductOperators()},
+          {"norms", NormOperators()},
+          {"convolution, pooling", WindowOperators()},
+          {"quantized", QuantizedOperators()},
+          {"resizing", ResizeOperators()}};
+}
+
+const Operator* FindOperator(std::string_view name) {
+  static const auto* const by_name = [] {
+    auto* made = new std::unordered_map<std::string_view, const Operator*>;
+    for (const OperatorPart& part : AllOperators()) {
+      for (const Operator& op : part.operators) made->emplace(op.name, &op);
+    }
+    return made;
+  }();
+  const auto found = by_name->find(name);
+  return found == by_name->end() ? nullptr : found->second;
+}
+
+}  // namespace ingot::onnx

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "client/onnx/operators.h"
+
+namespace ingot::onnx {
+namespace {
+namespace reductions_part {
+
+using Reduce = at::Tensor (*)(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep);
+
+/// The dims that are reduced; nullopt: none, the input is the result.
+std::optional<std::vector<int64_t>> AxesOf(NodeCall& n, int since, int64_t rank) {
+  const bool none_is_nothing = n.IntOf("noop_with_empty_axes", 0) != 0;
+  std::vector<int64_t> axes;
+  if (n.opset() < since) {
+    axes = n.IntsOf("axes").value_or(axes);
+  } else if (n.Has(1)) {
+    for (const Int& axis : n.IntsAt(1)) axes.push_back(axis.Fix());
+  }
+  if (axes.empty() && none_is_nothing) return std::nullopt;
+  if (axes.empty()) {
+    axes.resize(static_cast<size_t>(rank));
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  return NodeCall::Axes(axes, rank);
+}
+
+at::Tensor Sum(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  if (axes.empty()) return x;
+  return n.Call("aten::sum.dim_IntList", {x, axes, keep, x.scalar_type()});
+}
+at::Tensor Mean(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  if (axes.empty()) return x;
+  if (at::isFloatingType(x.scalar_type())) return n.Call("aten::mean.dim", {x, axes, keep});
+  Int count = 1;
+  for (const int64_t axis : axes) count = count * n.SizeOf(x, axis);
+  return n.Call("aten::div.Scalar_mode", {Sum(n, x, axes, keep), count, "trunc"});
+}
+at::Tensor Max(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return axes.empty() ? x : n.Call("aten::amax", {x, axes, keep});
+}
+at::Tensor Min(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return axes.empty() ? x : n.Call("aten::amin", {x, axes, keep});
+}
+at::Tensor Prod(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  at::Tensor product = x;
+  std::vector<int64_t> order = axes;
+  std::ranges::sort(order, std::greater<>());
+  for (const int64_t axis : order) product = n.Call("aten::prod.dim_int", {product, axis, keep, x.scalar_type()});
+  return product;
+}
+at::Tensor L1(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return Sum(n, n.Call("aten::abs", {x}), axes, keep);
+}
+at::Tensor SumSquare(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return Sum(n, n.Mul(x, x), axes, keep);
+}
+at::Tensor L2(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return n.To(n.Call("aten::sqrt", {SumSquare(n, x, axes, keep)}), x.scalar_type());
+}
+at::Tensor LogSum(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  return n.To(n.Call("aten::log", {Sum(n, x, axes, keep)}), x.scalar_type());
+}
+at::Tensor LogSumExp(NodeCall& n, const at::Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  // Of nothing it is itself: the logarithm of its exponential.
+  return axes.empty() ? x : n.To(n.Call("aten::logsumexp", {x, axes, keep}), x.scalar_type());
+}
+
+/// `axes` is an input from this version on.
+template <Reduce reduce, int since>
+Results Reduced(NodeCall& n) {
+  const bool keep = n.IntOf("keepdims", 1) != 0;
+  const at::Tensor x = n.In(0);
+  const auto axes = AxesOf(n, since, x.dim());
+  if (!axes) return {x};
+  // PyTorch has no extremes of bools over several dims.
+  if (x.scalar_type() == at::kBool) return {n.To(reduce(n, n.To(x, at::kByte), *axes, keep), at::kBool)};
+  return {reduce(n, x, *axes, keep)};
+}
+
+enum class Whole { kSum, kProd, kMax, kMin };
+
+/// Of a list of known integers, all of it.
+template <Whole whole>
+Results ReducedKnown(NodeCall& n) {
+  const KnownInts& known = *n.ValueAt(0).known;
+  if (known.ints.empty() || known.sizes.size() != 1) return Results{};
+  const bool keep = n.IntOf("keepdims", 1) != 0;
+  if (!AxesOf(n, whole == Whole::kSum ? 13 : 18, 1)) return Results{};
+  Int value = known.ints.front();
+  for (size_t i = 1; i < known.ints.size(); ++i) {
+    const Int& next = known.ints[i];
+    switch (whole) {
+      case Whole::kSum: value = value + next; break;
+      case Whole::kProd: value = value * next; break;
+      case Whole::kMax: value = Largest(value, next); break;
+      case Whole::kMin: value = Least(value, next); break;
+    }
+  }
+  return KnownInts{{value}, keep ? std::vector<int64_t>{1} : std::vector<int64_t>{}, known.dtype};
+}
+
+Results ArgOf(NodeCall& n) {
+  at::Tensor x = n.In(0);
+  const int64_t axis = NodeCall::Axis(n.IntOf("axis", 0), x.dim());
+  const bool keep = n.IntOf("keepdims", 1) != 0, last = n.IntOf("select_last_index", 0) != 0;
+  const char* const op = n.op().name == "ArgMax" ? "aten::argmax" : "aten::argmin";
+  if (!last) return {n.Call(op, {x, axis, keep})};
+  const at::Tensor from_end = n.Call(op, {n.Call("aten::flip", {x, std::vector<int64_t>{axis}}), axis, keep});
+  const at::Tensor end = n.Call("aten::full", {Ints{}, n.SizeOf(x, axis) - Int(1), at::kLong});
+  return {n.Sub(end, from_end)};
+}
+
+Results CumSum(NodeCall& n) {
+  at::Tensor x = n.In(0);
+  const int64_t axis = NodeCall::Axis(n.IntAt(1).Fix(), x.dim());
+  const bool exclusive = n.IntOf("exclusive", 0) != 0, reverse = n.IntOf("reverse", 0) != 0;
+  const auto turned = [&](const at::Tensor& y) {
+    return reverse ? n.Call("aten::flip", {y, std::vector<int64_t>{axis}}) : y;
+  };
+  x = turned(x);
+  at::Tensor sums = n.Call("aten::cumsum", {x, axis, x.scalar_type()});
+  if (exclusive) sums = n.Sub(sums, x);
+  return {turned(sums)};
+}
+
+/// Of equal elements the first counts, in which only a stable sort is certain.
+Results TopK(NodeCall& n) {
+  const at::Tensor x = n.In(0);
+  const int64_t axis = NodeCall::Axis(n.IntOf("axis", -1), x.dim());
+  const bool largest = n.IntOf("largest", 1) != 0;
+  n.Ignore("sorted");  // Sorted is one of the orders that an unsorted result may have.
+  const auto sorted = n.CallAll("aten::sort.stable", {x, true, axis, largest});
+  const Int count = n.IntAt(1);
+  if (count > n.SizeOf(x, axis)) Reject(fmt::format("the {} largest of {}", count.seen(), x.size(axis)));
+  const auto first = [&](const at::Tensor& y) { return n.Call("aten::slice.Tensor", {y, axis, 0, count}); };
+  return {first(sorted.at(0)), first(sorted.at(1))};
+}
+
+Results Softmax(NodeCall& n) {
+  const int64_t axis = n.IntOf("axis", -1);
+  const at::Tensor x = n.In(0);
+  return {n.Call(n.op().name == "Softmax" ? "aten::softmax.int" : "aten::log_softmax.int",
+                 {x, NodeCall::Axis(axis, x.dim())})};
+}
+
+Results Hardmax(NodeCall& n) {
+  const at::Tensor x = n.In(0);
+  const int64_t axis = NodeCall::Axis(n.IntOf("axis", -1), x.dim());
+  const at::Tensor best = n.Call("aten::argmax", {x, axis, true});
+  const at::Tensor none = n.Call("aten::full", {n.SizesOf(x), 0.0, x.scalar_type()});
+  return {n.Call("aten::scatter.value", {none, axis, best, 1.0})};
+}
+
+/// "none", "mean" or "sum" as PyTorch numbers them.
+int64_t HowToReduce(NodeCall& n) {
+  const std::string how = n.TextOf("reduction", "mean");
+  if (how != "none" && how != "mean" && how != "sum") Reject(fmt::format("reduction '{}'", how));
+  return how == "none" ? 0 : how == "mean" ? 1 : 2;
+}
+
+Results LogLikelihoodLoss(NodeCall& n) {
+  const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
+  return {n.Call("aten::nll_loss_nd", {n.In(0), n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored})};
+}
+
+Results CrossEntropyLoss(NodeCall& n) {
+  const int64_t how = HowToReduce(n), ignored = n.IntOf("ignore_index", -100);
+  const at::Tensor logs = n.Call("aten::log_softmax.int", {n.In(0), 1});
+  return {n.Call("aten::nll_loss_nd", {logs, n.To(n.In(1), at::kLong), n.MaybeIn(2), how, ignored}), logs};
+}
+
+constexpr Operator kTable[] = {
+    {"ArgMax", 1, ArgOf},
+    {"ArgMin", 1, ArgOf},
+    {"CumSum", 11, CumSum},
+    {"Hardmax", 13, Hardmax},
+    {"LogSoftmax", 13, Softmax},
+    {"NegativeLogLikelihoodLoss", 12, LogLikelihoodLoss},
+    {"ReduceL1", 1, Reduced<L1, 18>},
+    {"ReduceL2", 1, Reduced<L2, 18>},
+    {"ReduceLogSum", 1, Reduced<LogSum, 18>},
+    {"ReduceLogSumExp", 1, Reduced<LogSumExp, 18>},
+    {"ReduceMax", 1, Reduced<Max, 18>, ReducedKnown<Whole::kMax>},
+    {"ReduceMean", 1, Reduced<Mean, 18>},
+    {"ReduceMin", 1, Reduced<Min, 18>, ReducedKnown<Whole::kMin>},
+    {"ReduceProd", 1, Reduced<Prod, 18>, ReducedKnown<Whole::kProd>},
+    {"ReduceSum", 1, Reduced<Sum, 13>, ReducedKnown<Whole::kSum>},
+    {"ReduceSumSquare", 1, Reduced<SumSquare, 18>},
+    {"Softmax", 13, Softmax},
+    {"SoftmaxCrossEntropyLoss", 12, CrossEntropyLoss},
+    {"TopK", 10, TopK},
+};
+
+}  // namespace reductions_part
+}  // namespace
+
+std::span<const Operator> ReductionOperators() { return reductions_part::kTable; }
+
+}  // namespace ingot::onnx

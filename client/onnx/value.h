@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "client/onnx/sizes.h"
+
+namespace ingot::onnx {
+
+/// Integers of known values, as a tensor of `sizes` has them: shapes, positions, counts.
+struct KnownInts {
+  Ints ints;
+  std::vector<int64_t> sizes;  ///< of the tensor; as many elements as `ints`
+  at::ScalarType dtype = at::kLong;
+};
+
+/// A tensor of a model while it runs, in one or both of two forms: elements that PyTorch has computed, and integers
+/// that are known without the data of inputs.
+struct Value {
+  at::Tensor tensor;               ///< undefined where only `known` is there
+  std::shared_ptr<const KnownInts> known;
+  bool is_constant = false;        ///< made of the model alone: the same in every call
+  /// What its elements were made of where that is constants and sizes alone, whatever `known` says; null where data of
+  /// an input is among it.
+  std::shared_ptr<const Ints> made_of;
+
+  bool is_defined() const { return tensor.defined() || known != nullptr; }
+};
+
+}  // namespace ingot::onnx

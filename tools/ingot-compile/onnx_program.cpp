@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ingot-compile/onnx_program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "compiler/import/import.h"
+#include "compiler/import/lift.h"
+#include "compiler/ir/text.h"
+#include "guards/guard_set.h"
+#include "guards/made_size.h"
+
+namespace ingot::tools {
+namespace {
+
+using compiler::Graph;
+using onnx::ModelInput;
+using onnx::ModelSymbol;
+using Sizes = std::vector<int64_t>;
+
+/// Graphs of one file: ways that sizes of 1, odd sizes and the like take.
+constexpr size_t kGraphsMax = 8;
+/// Symbols of which each combination of 1 and other sizes is tried.
+constexpr size_t kCombinedMax = 3;
+/// Where samples begin, the smallest first: runs at small sizes are quick, but a convolution net needs larger ones.
+constexpr int64_t kScales[] = {5, 37, 224, 517};
+
+std::string PlaceOf(const ModelInput& input, size_t dim) { return fmt::format("{}.{}", input.name, dim); }
+
+/// The graph, without strides of dims of size 1: they address nothing, and a template has those that it has seen.
+std::string TextOf(Graph graph) {
+  for (compiler::ValueId id = 0; id < graph.value_count(); ++id) {
+    compiler::Type& type = graph.value(id).type;
+    for (size_t d = 0; d < type.rank(); ++d) {
+      if (type.sizes[d].is_one()) type.strides[d] = guards::Dim(0);
+    }
+  }
+  return compiler::Print(graph);
+}
+
+/// The first lines in which two texts differ.
+std::string FirstDifference(const std::string& a, const std::string& b) {
+  const size_t at = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  const auto line = [at](const std::string& text) {
+    const size_t start = text.rfind('\n', at == 0 ? 0 : at - 1);
+    const size_t first = start == text.npos ? 0 : start + 1;
+    return text.substr(first, text.find('\n', first) - first);
+  };
+  return fmt::format("'{}' instead of '{}'", line(b), line(a));
+}
+
+class OnnxGraphMaker {
+ public:
+  explicit OnnxGraphMaker(onnx::OnnxModel& model) : model_(model), ranges_(model.symbols()) {}
+
+  Status Choose(const SizeChoice& choice) {
+    TRY_ASSIGN(const size_t symbol, Find(choice.name));
+    ModelSymbol& range = ranges_[symbol];
+    if (choice.max && *choice.max < choice.min) {
+      return Error(Code::kInvalid, fmt::format("'{}' from {} to {}", choice.name, choice.min, *choice.max));
+    }
+    range.min = choice.min;
+    range.max = choice.max;
+    return {};
+  }
+
+  Result<std::vector<ProgramGraph>> Make() {
+    TRY_ASSIGN(const Sizes first, MakeFirst());
+    if (ranges_.empty() || !IsOpen()) return std::move(graphs_);
+    for (const Sizes& sample : OtherSamples(first)) {
+      // Where the model does not run, no call is served.
+      Result<Buffer> recording = model_.Record(sample, ranges_);
+      if (!recording) continue;
+      TRY_ASSIGN(const bool is_known, IsKnown(*recording, sample));
+      if (!is_known && graphs_.size() < kGraphsMax) TRY(Add(*recording, sample));
+    }
+    return std::move(graphs_);
+  }
+
+ private:
+  Result<size_t> Find(const std::string& name) const {
+    std::string known;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      if (ranges_[i].name == name) return i;
+      known += (known.empty() ? "" : ", ") + ranges_[i].name;
+    }
+    for (const ModelInput& input : model_.inputs()) {
+      for (size_t dim = 0; dim < input.sizes.size(); ++dim) {
+        if (!input.sizes[dim].is_const() && PlaceOf(input, dim) == name) return input.sizes[dim].terms()[0].symbols[0];
+      }
+    }
+    return Error(
+        Code::kInvalid,
+        fmt::format("'{}' is no open size of this model; it has {}. Sizes that the model fixes cannot be freed: "
+                    "export it again with dynamic axes",
+                    name, known.empty() ? "none" : known));
+  }
+
+  bool IsOpen() const {
+    return std::ranges::any_of(ranges_, [](const ModelSymbol& range) { return range.max != range.min; });
+  }
+
+  /// Symbol i at a distance of its own from where samples begin, so that no size is mistaken for another.
+  Sizes Sample(int64_t scale, int64_t base, int64_t step) const {
+    Sizes values;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const int64_t low = std::max<int64_t>(ranges_[i].min, 2), high = ranges_[i].max.value_or(INT64_MAX);
+      // Few samples at once, however large each is: the first size is how many.
+      const int64_t from = i == 0 ? kScales[0] : scale;
+      values.push_back(std::min(std::max(low, from + base + step * static_cast<int64_t>(i)), high));
+    }
+    return values;
+  }
+
+  Result<Sizes> MakeFirst() {
+    std::optional<Error> why;
+    Sizes tried;
+    for (const int64_t scale : kScales) {
+      const Sizes sample = Sample(scale, 0, 2);
+      Result<Buffer> recording = model_.Record(sample, ranges_);
+      if (recording) {
+        TRY(Add(*recording, sample));
+        TRY(CheckOpen());
+        return sample;
+      }
+      if (!why) {
+        why = recording.error();
+        tried = sample;
+      }
+      // Only an operator that refuses its arguments may take larger ones.
+      if (recording.error().code() != Code::kInvalid || !IsOpen()) break;
+    }
+    if (!IsOpen() || why->code() != Code::kInvalid) return std::move(*why);
+    std::string sizes;
+    for (size_t i = 0; i < ranges_.size(); ++i)
+      sizes += fmt::format("{}{}={}", i == 0 ? "" : ", ", ranges_[i].name, tried[i]);
+    return Error(why->code(), fmt::format("run at {}: {}. Where a size has to be a certain one: --static '{}=N'", sizes,
+                                          why->message(), ranges_.front().name));
+  }
+
+  std::vector<Sizes> OtherSamples(const Sizes& first) const {
+    std::vector<Sizes> samples;
+    const auto takes = [this](size_t i, int64_t size) {
+      return ranges_[i].min <= size && size <= ranges_[i].max.value_or(INT64_MAX);
+    };
+    const auto add_ones = [&](uint64_t which) {
+      Sizes sample = first;
+      for (size_t i = 0; i < sample.size(); ++i) {
+        if ((which >> i & 1) != 0 && takes(i, 1)) sample[i] = 1;
+      }
+      if (sample != first && std::ranges::find(samples, sample) == samples.end()) samples.push_back(std::move(sample));
+    };
+    // Another size of each alone first: it is the one that checks the template.
+    for (const int64_t by : {int64_t{3}, int64_t{6}}) {
+      Sizes sample = first;
+      for (size_t i = 0; i < sample.size(); ++i) {
+        if (takes(i, first[i] + by + static_cast<int64_t>(i))) sample[i] += by + static_cast<int64_t>(i);
+      }
+      samples.push_back(std::move(sample));
+    }
+    const size_t count = std::min(ranges_.size(), kCombinedMax);
+    for (uint64_t which = 1; which < uint64_t{1} << count; ++which) add_ones(which);
+    for (size_t i = count; i < ranges_.size(); ++i) add_ones(uint64_t{1} << i);
+    return samples;
+  }
+
+  Status Add(Bytes recording, const Sizes& sample) {
+    TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
+    Result<compiler::Lifted> lifted = compiler::Lift(recording);
+    if (!lifted && lifted.error().code() != Code::kUnsupported) return std::move(lifted).error();
+    if (!lifted) {
+      graphs_.push_back({exact, {}, {}, ""});
+      why_fixed_ = lifted.error().message();
+      return {};
+    }
+    for (const std::string& why : lifted->fixed) why_fixed_ = why_fixed_.empty() ? why : why_fixed_;
+    ProgramGraph made{std::move(lifted->graph), {}, {std::move(lifted->seen)}, lifted->range.ToText()};
+    for (const compiler::SymbolSource& source : made.graph.symbols) {
+      if (source.input >= model_.inputs().size()) break;  // Made of the others.
+      const ModelInput& input = model_.inputs()[source.input];
+      const guards::Dim& dim = input.sizes.at(source.dim);
+      if (dim.is_const()) return Error(Code::kInternal, "a size that is fixed became a symbol");
+      const ModelSymbol& range = ranges_[dim.terms()[0].symbols[0]];
+      made.symbols.push_back({range.name, PlaceOf(input, source.dim), std::max<int64_t>(range.min, 2), range.max});
+    }
+    // One that serves these sizes alone.
+    if (made.symbols.empty()) return Error(Code::kInternal, fmt::format("no symbols at [{}]", fmt::join(sample, ", ")));
+    graphs_.push_back(std::move(made));
+    return {};
+  }
+
+  /// Every size that is open in the model is open in its first graph.
+  Status CheckOpen() const {
+    for (const ModelSymbol& range : ranges_) {
+      if (range.min == range.max) continue;
+      const auto is_it = [&](const GraphSymbol& symbol) { return symbol.archive_name == range.name; };
+      if (std::ranges::any_of(graphs_.front().symbols, is_it)) continue;
+      return Error(Code::kUnsupported,
+                   fmt::format("size '{}' is open in the model, but fixed by its nodes ({}); give it a "
+                               "value: --static {}=N",
+                               range.name, why_fixed_.empty() ? "they tie it to others" : why_fixed_, range.name));
+    }
+    return {};
+  }
+
+  /// Whether a graph that is there serves these sizes. One that does has to be what was recorded.
+  Result<bool> IsKnown(Bytes recording, const Sizes& sample) const {
+    TRY_ASSIGN(const Graph exact, compiler::ImportRecording(recording));
+    for (const ProgramGraph& made : graphs_) {
+      if (made.graph.symbols.empty()) {
+        if (compiler::GraphDigest(made.graph) == compiler::GraphDigest(exact)) return true;
+        continue;
+      }
+      Sizes values;
+      bool fits = true;
+      for (const compiler::SymbolSource& source : made.graph.symbols) {
+        if (source.input < model_.inputs().size()) {
+          values.push_back(model_.inputs()[source.input].sizes.at(source.dim).Eval(sample));
+          continue;
+        }
+        TRY_ASSIGN(const guards::MadeSize size, guards::ParseMadeSize(made.graph.inputs.at(source.input).name));
+        const auto value = size.Eval(values);
+        fits = fits && value.has_value();
+        values.push_back(value.value_or(0));
+      }
+      TRY_ASSIGN(const guards::GuardSet range, guards::GuardSet::Parse(made.Range()));
+      if (!fits || !range.Holds(values)) continue;
+      // What is not a symbol is a number that the range does not speak of.
+      bool same_sizes = true;
+      Graph instance = compiler::Instantiate(made.graph, values);
+      for (size_t i = 0; i < model_.inputs().size(); ++i) {
+        same_sizes =
+            same_sizes && instance.type(instance.inputs[i].value).sizes == exact.type(exact.inputs[i].value).sizes;
+      }
+      if (!same_sizes) continue;
+      std::erase_if(instance.inputs, [](const compiler::Input& input) { return guards::IsMadeSize(input.name); });
+      const std::string expected = TextOf(std::move(instance)), found = TextOf(exact);
+      if (expected == found) return true;
+      return Error(Code::kInternal, fmt::format("a template of its sizes is not the model at [{}]: {}",
+                                                fmt::join(sample, ", "), FirstDifference(expected, found)));
+    }
+    return false;
+  }
+
+  onnx::OnnxModel& model_;
+  std::vector<ModelSymbol> ranges_;
+  std::vector<ProgramGraph> graphs_;
+  std::string why_fixed_;
+};
+
+}  // namespace
+
+Result<std::vector<ProgramGraph>> MakeOnnxGraphs(onnx::OnnxModel& model, const std::vector<SizeChoice>& choices) {
+  OnnxGraphMaker maker(model);
+  for (const SizeChoice& choice : choices) TRY(maker.Choose(choice));
+  return maker.Make();
+}
+
+}  // namespace ingot::tools
