@@ -22,7 +22,7 @@ Words Split(std::string_view text) {
 
 }  // namespace
 
-Result<std::string> FakeGraphs::Import(Bytes recording, bool /*eager_numerics*/) const {
+Result<std::string> FakeGraphs::Import(Bytes recording, const Wishes& /*wishes*/) const {
   std::string text(AsText(recording));
   while (text.starts_with("graph stuck ")) pause();  // As a disk that answers no more.
   if (!text.starts_with("graph ")) return Error(Code::kUnsupported, "not a graph: " + text);
