@@ -28,6 +28,12 @@ Status Check(const proto::RecordingT& recording) {
   }
   for (const auto& step : recording.steps) {
     if (step->is_random) return Refused(fmt::format("{} gives other values in every call", step->op));
+    for (const auto& result : step->results) {
+      const bool is_tensor = result->kind == proto::ArgKind::Value || result->kind == proto::ArgKind::ValueList;
+      if (!is_tensor && result->kind != proto::ArgKind::None) {
+        return Refused(fmt::format("{} reads a number out of a tensor, and numbers decide", step->op));
+      }
+    }
     for (const auto& arg : step->args) {
       if (arg->kind != proto::ArgKind::Value && arg->kind != proto::ArgKind::ValueList) continue;
       for (const int64_t id : arg->ints) note(id);

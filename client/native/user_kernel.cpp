@@ -97,7 +97,7 @@ IngotArgument ArgumentOf(const c10::IValue& value) {
 
 class UserKernel final : public c10::OperatorKernel {
  public:
-  explicit UserKernel(IngotKernel kernel) : kernel_(kernel) {}
+  explicit UserKernel(IngotUserKernel kernel) : kernel_(kernel) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const size_t count = op.schema().arguments().size();
@@ -123,7 +123,7 @@ class UserKernel final : public c10::OperatorKernel {
   }
 
  private:
-  const IngotKernel kernel_;
+  const IngotUserKernel kernel_;
 };
 
 Status CheckSchema(const c10::FunctionSchema& schema) {
@@ -161,7 +161,7 @@ Status RegisterUserKernel(const std::string& op, const std::string& library, con
   void* const file = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (file == nullptr) return Error(Code::kNotFound, fmt::format("{}: {}", library, dlerror()));
   const auto abi = reinterpret_cast<uint32_t (*)()>(dlsym(file, (symbol + "_abi").c_str()));
-  const auto kernel = reinterpret_cast<IngotKernel>(dlsym(file, symbol.c_str()));
+  const auto kernel = reinterpret_cast<IngotUserKernel>(dlsym(file, symbol.c_str()));
   if (abi == nullptr || kernel == nullptr) {
     return Error(Code::kNotFound, fmt::format("{} has no INGOT_KERNEL({})", library, symbol));
   }

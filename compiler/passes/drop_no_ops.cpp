@@ -38,7 +38,7 @@ Kind KindOf(const Graph& graph, const Node& node) {
   if (op == "aten.dropout" || op == "aten.feature_dropout") {
     return IsPure(node) ? Kind::kSelf : Kind::kNone;
   }
-  if (op == "aten.clone" || op == "aten._to_copy") return Kind::kCopy;
+  if (op == "aten.clone" || op == "aten._to_copy" || op == "aten.copy") return Kind::kCopy;
   if (op == "aten.detach" || op == "aten.alias" || op == "aten.lift_fresh" || op == "aten.view" ||
       op == "aten.expand" || op == "aten.expand_as" || op == "aten.view_as") {
     return Kind::kAlias;
@@ -72,7 +72,8 @@ bool DropNode(Graph& graph, NodeId id, const std::vector<bool>& escaping) {
     ReplaceNode(graph, id, part);
     return true;
   }
-  const ValueId operand = Call(graph, node).ValueAt(0);
+  // Of what copy fills, only the type counts.
+  const ValueId operand = Call(graph, node).ValueAt(node.op == "aten.copy" ? 1 : 0);
   if (operand == kNoValue || graph.type(operand) != graph.type(result)) return false;
   const Kind kind = KindOf(graph, node);
   if (kind == Kind::kNone) return false;

@@ -37,6 +37,9 @@ Refusal AddByItself(Rewriter& rewriter, const Match& match) {
   if (graph.eager_numerics) return "numerics as eager's";
   const Type &type = rewriter.type(), &bias = graph.type(match.value("bias"));
   if (graph.type(match.value("conv")) != type || bias.dtype != type.dtype) return "the sum has another type";
+  const Node conv = graph.node(graph.value(match.value("conv")).def);
+  // conv2d has two dims besides the batch and the channels; of one image, the channels come first.
+  if (type.rank() != static_cast<size_t>(conv.op[conv.op.size() - 2] - '0') + 2) return "there is no batch of images";
   const size_t from_behind = type.rank() - 1;  // Where channels are among the bias's dims.
   if (bias.rank() < from_behind || bias.rank() > type.rank()) return "the summand has not one number for each channel";
   const size_t channel = bias.rank() - from_behind;
@@ -44,7 +47,6 @@ Refusal AddByItself(Rewriter& rewriter, const Match& match) {
     const bool is_fitting = i == channel ? bias.sizes[i] == type.sizes[1] : bias.sizes[i].is_one();
     if (!is_fitting) return "the summand has not one number for each channel";
   }
-  const Node conv = graph.node(graph.value(match.value("conv")).def);
   const Result<Ref> flat = rewriter.builder().Op("aten.view", {Ref{match.value("bias")}, Dims{type.sizes[1]}});
   if (!flat) return "the summand lies apart";
   std::vector<Arg> args = conv.args;

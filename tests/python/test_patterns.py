@@ -111,7 +111,7 @@ def test_what_lies_between_may_have_no_other_user(ingot, patterns):
 def test_equal_sizes_are_equal_everywhere(ingot, patterns):
     ingot.register_pattern(lambda x: x.relu().neg(), lambda x: torch.clamp(-x, max=0), examples((4, 4)), name="square")
     assert applied(serve(ingot, lambda x: x.relu().neg(), *examples((6, 6))))["square"][0] == 1
-    replaced, why = applied(serve(ingot, lambda x: x.relu().neg(), *examples((6, 7))))["square"]
+    replaced, why = applied(serve(ingot, lambda x: x.relu().neg().exp(), *examples((6, 7))))["square"]
     assert replaced == 0 and "size 1 of 'x'" in why
 
 
@@ -119,7 +119,7 @@ def test_sizes_of_the_place_are_those_of_the_replacement(ingot, patterns):
     ingot.register_pattern(lambda x: torch.cat([x.sin(), x.cos()], -1), lambda x: torch.stack([x.sin(), x.cos()], 1).reshape(x.shape[0], 2 * x.shape[1]),
                            examples((4, 6)), name="sides")
     step = serve(ingot, lambda x: torch.cat([x.sin(), x.cos()], -1) * 2, *examples((3, 10)))
-    assert applied(step) == {"sides": (1, "")}
+    assert applied(step)["sides"][0] == 1
 
 
 def test_a_replacement_with_an_operator_of_the_users_own(ingot, patterns):
@@ -157,8 +157,8 @@ def of_many(x):
 
 @pytest.mark.parametrize("function, why", [
     (lambda x: x + WEIGHT, "none of its arguments"),
-    (lambda x: x * 1 if x.sum() > 0 else x, "pattern"),
-    (lambda x: torch.nn.functional.dropout(x, 0.5, True), "pattern"),
+    (lambda x: x * 1 if x.sum() > 0 else x, "reads a number out of a tensor"),
+    (lambda x: torch.nn.functional.dropout(x, 0.5, True), "gives other values in every call"),
     (of_many, "at most 128"),
     (lambda x: 3, "expected a tensor"),
     (torch.exp, "expected a Python function"),

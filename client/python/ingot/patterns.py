@@ -134,12 +134,13 @@ def _compare(name: str, search: typing.Any, replace: typing.Any, args: "tuple[ty
 
 def _record(name: str, what: str, function: typing.Any, args: "tuple[typing.Any, ...]") -> bytes:
     """The recording of one function, as it is sent."""
+    from ingot import keys  # It knows patterns.
+
     args = _copies(args)
     who = f"pattern {name!r}: {what}"
     if not paths.plain_function(function):
         raise errors.Invalid(f"{who} is {type(function).__name__}, expected a Python function")
-    parameters = paths.plain_function(function).__code__.co_varnames[:len(args)]
-    call = calls.Call(args, {}, *_native.flatten(args, {}, parameters, ()))
+    call = calls.Call(args, {}, *_native.flatten(args, {}, keys.parameter_names(function), ()))
     run = recording.Recording(function, what, call, config.resolve(None), follows_sizes=True)
     result = _tensors(name, what, run.run())
     try:

@@ -73,7 +73,7 @@ struct IngotCall {
 };
 
 /* 0, or another number where the call has failed. */
-typedef int (*IngotKernel)(IngotCall* call);
+typedef int (*IngotUserKernel)(IngotCall* call);
 
 #ifdef __cplusplus
 }
