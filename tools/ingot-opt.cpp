@@ -14,6 +14,7 @@
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
+#include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/pipeline.h"
 
 namespace ingot {
@@ -87,8 +88,10 @@ Result<std::string> ReadText(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-Result<compiler::Pipeline> PipelineOf(const Options& options) {
-  if (!options.has_passes) return compiler::DefaultPipeline();
+using PatternUses = std::shared_ptr<std::vector<compiler::PatternUse>>;
+
+Result<compiler::Pipeline> PipelineOf(const Options& options, const PatternUses& uses) {
+  if (!options.has_passes) return compiler::DefaultPipeline(uses);
   compiler::Pipeline pipeline;
   for (const std::string& name : options.passes) {
     TRY_ASSIGN(compiler::Pass pass, compiler::FindPass(name));
@@ -97,8 +100,12 @@ Result<compiler::Pipeline> PipelineOf(const Options& options) {
   return pipeline;
 }
 
-/// A line for each step: the kernel it is part of, or why it stays with ATen.
-Status Explain(const compiler::Graph& graph) {
+/// A line for each step: the kernel it is part of, or why it stays with ATen; and what became of users' patterns.
+Status Explain(const compiler::Graph& graph, const std::vector<compiler::PatternUse>& uses) {
+  for (const compiler::PatternUse& use : uses) {
+    std::cout << "pattern \"" << use.name << "\" replaced " << use.replaced << (use.why.empty() ? "" : "; not where ")
+              << use.why << "\n";
+  }
   std::map<compiler::NodeId, std::string> reasons;
   TRY_ASSIGN(const compiler::Fused fused, compiler::Fuse(graph, &reasons));
   TRY_ASSIGN(const std::vector<compiler::LeftAlone> left_alone, compiler::FindLeftAlone(graph));
@@ -145,14 +152,15 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
-  TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options));
+  const auto uses = std::make_shared<std::vector<compiler::PatternUse>>();
+  TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options, uses));
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));
   if (options.time) {
     for (const compiler::PassRun& run : runs) {
       std::cerr << run.name << " " << run.seconds * 1e6 << " us" << (run.changed ? " changed" : "") << "\n";
     }
   }
-  if (options.explain) return Explain(graph);
+  if (options.explain) return Explain(graph, *uses);
   std::cout << compiler::Print(graph);
   return {};
 }

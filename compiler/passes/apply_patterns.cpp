@@ -240,8 +240,8 @@ class Applier {
     }
     PatternUse& use = (*uses_)[number];
     if (use.replaced == 0 && nearest_[number] == 0) use.why = fmt::format("the graph has no {}", pattern.root_op());
-    if (use.replaced != 0 && nearest_[number] == 0)
-      use.why.clear();  // It had no operator to begin with in an earlier run.
+    // Where it was applied, what has no more than its last operator is no place that it has missed.
+    if (use.replaced != 0 && nearest_[number] <= 1) use.why.clear();
     return changed;
   }
 

@@ -209,6 +209,21 @@ def test_other_processes_and_other_patterns(store):
     assert (other["miss"]["reason"], other["miss"]["component"], other["miss"]["item"]) == ("key_differs", "patterns", "mine"), other["miss"]
 
 
+SAVE = RUN.replace("with torch.no_grad():", "with torch.no_grad():\n    step.save_capture(os.environ['CAPTURE'], x)")
+
+
+def test_a_saved_capture_has_its_patterns(store, tmp_path):
+    capture = tmp_path / "calls.capture"
+    other = type(store)(tmp_path / "other")
+    try:
+        other.python(SAVE, MINE="5", CAPTURE=str(capture))
+        store.cli("warm", str(capture))
+        served = store.python(RUN, MINE="5")
+        assert served["answers"] == [5, 5] and served["captures"] == 0
+    finally:
+        other.cli("daemon", "stop", check=False)
+
+
 def test_the_example_of_the_documentation_runs(store):
     text = (ROOT / "docs" / "passes.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
