@@ -22,9 +22,9 @@ constexpr const char* kPresent = "present";
 
 // The order in which people want to hear of a difference: what they changed comes before what
 // follows from it. Unknown components come last, by name.
-constexpr std::string_view kOrderForPeople[] = {"function", "module_state", "inputs",  "gears",  "ranks",
-                                                "config",   "environment",  "graph",   "guards", "gear",
-                                                "rank",     "target",       "compiler"};
+constexpr std::string_view kOrderForPeople[] = {"function", "module_state", "inputs",      "gears",   "patterns",
+                                                "ranks",    "config",       "environment", "graph",   "guards",
+                                                "gear",     "rank",         "target",      "compiler"};
 
 std::vector<const Component*> SortedByName(const Key& key) {
   std::vector<const Component*> sorted;

@@ -9,6 +9,7 @@
 #include "compiler/conditions.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/text.h"
+#include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/plan/plan.h"
 #include "compiler/prove.h"
@@ -88,7 +89,8 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   PipelineOptions pipeline;
   pipeline.disabled = options.disabled_passes;
   pipeline.dump_dir = options.dump_dir;
-  if (auto runs = DefaultPipeline().Run(work, pipeline); !runs) return std::move(runs).error();
+  const auto uses = std::make_shared<std::vector<PatternUse>>();
+  if (auto runs = DefaultPipeline(uses).Run(work, pipeline); !runs) return std::move(runs).error();
   artifact.seconds_passes = passes.Seconds();
 
   const Stopwatch fusion;
@@ -114,6 +116,13 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   plan.conditions = conditions.ToText();
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;
+  for (const PatternUse& use : *uses) {
+    plan.provenance->patterns.push_back(std::make_unique<proto::PatternUseT>());
+    proto::PatternUseT& said = *plan.provenance->patterns.back();
+    said.name = use.name;
+    said.replaced = use.replaced;
+    said.why = use.why;
+  }
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
   const bool runs_here = options.prove && !objects.empty() && HasFeatures(objects);
   // Loading takes time that nobody has who asks for no proof.

@@ -125,9 +125,10 @@ Task<void> CompileService::Prepare(Request& request) {
   request.key = ToKey(*request.message.key);
   request.entry_digest = request.key.ToDigest();
   request.function = FunctionOf(request.key);
-  CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, request.message.eager_numerics));
+  const Graphs::Wishes wishes{request.message.eager_numerics, request.message.patterns};
+  CO_TRY_ASSIGN(request.text, core_.graphs.Import(request.message.recording, wishes));
   if (request.message.dynamic && !request.message.prove_only && request.message.gears.empty()) {
-    auto ranged = core_.graphs.Lift(request.message.recording, request.message.eager_numerics);
+    auto ranged = core_.graphs.Lift(request.message.recording, wishes);
     if (!ranged) {
       LogDebug("kept sizes apart", {{"function", request.function}, {"reason", ranged.error()}});
       request.fixed = {"all sizes: " + ranged.error().message()};
@@ -141,10 +142,11 @@ Task<void> CompileService::Prepare(Request& request) {
   request.message.recording = {};
   if (!request.message.sibling.empty()) {
     // One that is no graph hears so when it comes by itself.
-    auto text = core_.graphs.Import(request.message.sibling, request.message.eager_numerics);
+    auto text = core_.graphs.Import(request.message.sibling, wishes);
     if (text) request.sibling = std::move(text).value();
     request.message.sibling = {};
   }
+  request.message.patterns.clear();
   CO_TRY_ASSIGN(request.graph, core_.graphs.DigestOf(request.text));
   CO_TRY_ASSIGN(request.facts, core_.compilers.Facts());
   Result<EntryRef> entry = co_await core_.entries.Get(request.entry_digest, request.until);

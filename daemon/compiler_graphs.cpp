@@ -1,22 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compiler_graphs.h"
 
+#include <fmt/format.h>
+
 #include "compiler/import/import.h"
+#include "compiler/import/import_pattern.h"
 #include "compiler/import/lift.h"
 #include "compiler/import/range.h"
 #include "compiler/ir/text.h"
 
 namespace ingot::daemon {
 
-Result<std::string> CompilerGraphs::Import(Bytes recording, bool eager_numerics) const {
+namespace {
+
+Status Heed(const Graphs::Wishes& wishes, compiler::Graph& graph) {
+  graph.eager_numerics = wishes.eager_numerics;
+  if (wishes.patterns.size() > compiler::kUserPatternsMax) {
+    return Error(Code::kInvalid, fmt::format("{} patterns, at most {} are applied", wishes.patterns.size(),
+                                             compiler::kUserPatternsMax));
+  }
+  for (const auto& pattern : wishes.patterns) {
+    TRY_ASSIGN(auto imported, compiler::ImportPattern({pattern->name, pattern->search, pattern->replace,
+                                                       pattern->varied_search, pattern->varied_replace}));
+    graph.patterns.push_back(std::move(imported));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> CompilerGraphs::Import(Bytes recording, const Wishes& wishes) const {
   TRY_ASSIGN(compiler::Graph graph, compiler::ImportRecording(recording));
-  graph.eager_numerics = eager_numerics;
+  TRY(Heed(wishes, graph));
   return compiler::Print(graph);
 }
 
-Result<Graphs::Ranged> CompilerGraphs::Lift(Bytes recording, bool eager_numerics) const {
+Result<Graphs::Ranged> CompilerGraphs::Lift(Bytes recording, const Wishes& wishes) const {
   TRY_ASSIGN(compiler::Lifted lifted, compiler::Lift(recording));
-  lifted.graph.eager_numerics = eager_numerics;
+  TRY(Heed(wishes, lifted.graph));
   return Ranged{compiler::Print(lifted.graph), lifted.range.ToText(), std::move(lifted.seen), std::move(lifted.fixed)};
 }
 

@@ -22,14 +22,14 @@ Words Split(std::string_view text) {
 
 }  // namespace
 
-Result<std::string> FakeGraphs::Import(Bytes recording, bool /*eager_numerics*/) const {
+Result<std::string> FakeGraphs::Import(Bytes recording, const Wishes& /*wishes*/) const {
   std::string text(AsText(recording));
   while (text.starts_with("graph stuck ")) pause();  // As a disk that answers no more.
   if (!text.starts_with("graph ")) return Error(Code::kUnsupported, "not a graph: " + text);
   return text;
 }
 
-Result<Graphs::Ranged> FakeGraphs::Lift(Bytes, bool) const {
+Result<Graphs::Ranged> FakeGraphs::Lift(Bytes, const Wishes&) const {
   return Error(Code::kUnsupported, "the recording does not follow its sizes");
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "cache/sealed_file.h"
 #include "proto/frame.h"
 #include "proto/record_generated.h"
+#include "proto/service_generated.h"
 #include "proto/worker_generated.h"
 
 namespace ingot::daemon {
@@ -21,8 +24,13 @@ namespace ingot::daemon {
 class Graphs {
  public:
   virtual ~Graphs() = default;
-  /// Graph of a recording, with or without `eager_numerics`. kCorrupt, kUnsupported.
-  virtual Result<std::string> Import(Bytes recording, bool eager_numerics) const = 0;
+  /// What a request says of how its graph is to be compiled.
+  struct Wishes {
+    bool eager_numerics = false;
+    std::span<const std::unique_ptr<proto::PatternT>> patterns;
+  };
+  /// Graph of a recording. kCorrupt, kUnsupported.
+  virtual Result<std::string> Import(Bytes recording, const Wishes& wishes) const = 0;
   /// A template and the conditions under which every call is an instance of it.
   struct Ranged {
     std::string text;
@@ -31,7 +39,7 @@ class Graphs {
     std::vector<std::string> fixed;  ///< why sizes are numbers
   };
   /// The template of one recording that followed its sizes (compiler/import/lift.h).
-  virtual Result<Ranged> Lift(Bytes recording, bool eager_numerics) const = 0;
+  virtual Result<Ranged> Lift(Bytes recording, const Wishes& wishes) const = 0;
   /// The template of which both are instances; kUnsupported says where they part.
   virtual Result<std::string> Unify(std::string_view a, std::string_view b) const = 0;
   virtual Result<std::vector<int64_t>> SymbolsOf(std::string_view graph_template, std::string_view exact) const = 0;

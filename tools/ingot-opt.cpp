@@ -15,6 +15,7 @@
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "compiler/ops/infer.h"
+#include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/targets/target.h"
 
@@ -89,8 +90,10 @@ Result<std::string> ReadText(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-Result<compiler::Pipeline> PipelineOf(const Options& options) {
-  if (!options.has_passes) return compiler::DefaultPipeline();
+using PatternUses = std::shared_ptr<std::vector<compiler::PatternUse>>;
+
+Result<compiler::Pipeline> PipelineOf(const Options& options, const PatternUses& uses) {
+  if (!options.has_passes) return compiler::DefaultPipeline(uses);
   compiler::Pipeline pipeline;
   for (const std::string& name : options.passes) {
     TRY_ASSIGN(compiler::Pass pass, compiler::FindPass(name));
@@ -99,8 +102,13 @@ Result<compiler::Pipeline> PipelineOf(const Options& options) {
   return pipeline;
 }
 
-/// With the products that this machine's code takes, where there is code for it.
-Status Explain(const compiler::Graph& graph) {
+/// A line for each step, with the products that this machine's code takes, where there is code for it; and what became of
+/// users' patterns.
+Status Explain(const compiler::Graph& graph, const std::vector<compiler::PatternUse>& uses) {
+  for (const compiler::PatternUse& use : uses) {
+    std::cout << "pattern \"" << use.name << "\" replaced " << use.replaced << (use.why.empty() ? "" : "; not where ")
+              << use.why << "\n";
+  }
   compiler::TakesProduct takes_product;
   std::unique_ptr<compiler::Target> target;
   if (auto spec = compiler::TargetSpec::Host()) {
@@ -136,14 +144,15 @@ Status Run(const Options& options) {
     return {};
   }
   TRY_ASSIGN(compiler::Graph graph, compiler::Parse(text));
-  TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options));
+  const auto uses = std::make_shared<std::vector<compiler::PatternUse>>();
+  TRY_ASSIGN(const compiler::Pipeline pipeline, PipelineOf(options, uses));
   TRY_ASSIGN(const std::vector<compiler::PassRun> runs, pipeline.Run(graph, options.pipeline));
   if (options.time) {
     for (const compiler::PassRun& run : runs) {
       std::cerr << run.name << " " << run.seconds * 1e6 << " us" << (run.changed ? " changed" : "") << "\n";
     }
   }
-  if (options.explain) return Explain(graph);
+  if (options.explain) return Explain(graph, *uses);
   std::cout << compiler::Print(graph);
   return {};
 }

@@ -10,6 +10,7 @@
 #include "client/lib/loaded_artifact.h"
 #include "client/native/bindings.h"
 #include "client/native/drop_error.h"
+#include "client/native/pattern_recording.h"
 #include "client/native/record.h"
 #include "client/native/without_gil.h"
 #include "proto/capture_file.h"
@@ -143,9 +144,28 @@ py::dict Lookup(Connection& connection, const Components& components, int deadli
   return out;
 }
 
+/// Name, then the recordings in the order of proto/service.fbs.
+using Pattern = std::tuple<std::string, py::bytes, py::bytes, py::bytes, py::bytes>;
+using Patterns = std::vector<Pattern>;
+
+std::unique_ptr<proto::PatternT> MakePattern(const Pattern& pattern) {
+  const auto bytes_of = [](const py::bytes& bytes) {
+    const std::string_view view(bytes);
+    return std::vector<uint8_t>(view.begin(), view.end());
+  };
+  auto out = std::make_unique<proto::PatternT>();
+  out->name = std::get<0>(pattern);
+  out->search = bytes_of(std::get<1>(pattern));
+  out->replace = bytes_of(std::get<2>(pattern));
+  out->varied_search = bytes_of(std::get<3>(pattern));
+  out->varied_replace = bytes_of(std::get<4>(pattern));
+  return out;
+}
+
 proto::CompileT MakeRequest(const Components& components, std::string_view recording, std::string_view signature,
-                            const Record& dependencies, bool dynamic, bool eager_numerics) {
+                            const Record& dependencies, bool dynamic, bool eager_numerics, const Patterns& patterns) {
   proto::CompileT request;
+  for (const Pattern& pattern : patterns) request.patterns.push_back(MakePattern(pattern));
   request.dynamic = dynamic;
   request.eager_numerics = eager_numerics;
   request.key = MakeKey(components);
@@ -166,10 +186,10 @@ proto::CompileT MakeRequest(const Components& components, std::string_view recor
 py::dict Compile(Connection& connection, const Components& components, const py::bytes& recording,
                  const py::bytes& signature, const Record& dependencies, bool dynamic, const std::string& rejected,
                  int deadline_ms, const std::string& range, int range_degree, bool prove_only,
-                 std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics,
-                 const std::string& progress) {
+                 std::vector<int64_t> gears, const py::bytes& sibling, bool eager_numerics, const std::string& progress,
+                 const Patterns& patterns) {
   proto::CompileT request = MakeRequest(components, std::string_view(recording), std::string_view(signature),
-                                        dependencies, dynamic, eager_numerics);
+                                        dependencies, dynamic, eager_numerics, patterns);
   request.rejected = rejected;
   request.range = range;
   request.range_degree = static_cast<uint8_t>(range_degree);
@@ -194,14 +214,14 @@ py::dict Compile(Connection& connection, const Components& components, const py:
   return out;
 }
 
-using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool, bool>;
+using Request = std::tuple<Components, py::bytes, py::bytes, Record, bool, bool, Patterns>;
 
-/// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics).
+/// The file of captures given as (components, recording, signature, record, dynamic, eager_numerics, patterns).
 py::bytes CaptureFile(const std::vector<Request>& requests) {
   std::vector<proto::CompileT> captures;
-  for (const auto& [components, recording, signature, dependencies, dynamic, eager_numerics] : requests) {
+  for (const auto& [components, recording, signature, dependencies, dynamic, eager_numerics, patterns] : requests) {
     captures.push_back(MakeRequest(components, std::string_view(recording), std::string_view(signature), dependencies,
-                                   dynamic, eager_numerics));
+                                   dynamic, eager_numerics, patterns));
   }
   const Buffer file = proto::PackCaptures(captures);
   return py::bytes(reinterpret_cast<const char*>(file.data()), file.size());
@@ -233,6 +253,14 @@ void BindConnection(py::module_& m) {
   m.attr("build") = std::string(proto::BuildId());
   m.attr("version") = std::string(proto::Version());
   m.def("capture_file", CaptureFile);
+  m.def(
+      "pattern_recording",
+      [](const py::bytes& recording) {
+        const std::string_view view(recording);
+        const Buffer bytes = Unwrap(PatternRecording(AsBytes(view)));
+        return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      },
+      "A recording of a function of a pattern, without what differs from process to process.");
   py::class_<Connection, std::shared_ptr<Connection>>(m, "Connection")
       .def_static("open", OpenConnection, py::arg("store_dir"), py::arg("socket"), py::arg("start_ms_max"))
       .def("lookup", Lookup, py::arg("components"), py::arg("deadline_ms"), py::arg("again") = false)
@@ -240,7 +268,7 @@ void BindConnection(py::module_& m) {
            py::arg("dependencies"), py::arg("dynamic"), py::arg("rejected"), py::arg("deadline_ms"),
            py::arg("range") = "", py::arg("range_degree") = 0, py::arg("prove_only") = false,
            py::arg("gears") = std::vector<int64_t>(), py::arg("sibling") = py::bytes(),
-           py::arg("eager_numerics") = false, py::arg("progress") = "")
+           py::arg("eager_numerics") = false, py::arg("progress") = "", py::arg("patterns") = Patterns())
       .def("query", Query, py::arg("verb"), py::arg("json") = "{}", py::arg("deadline_ms") = -1)
       .def_property_readonly("daemon_pid", &Connection::daemon_pid);
 }

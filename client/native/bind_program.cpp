@@ -111,6 +111,15 @@ py::dict Provenance(const LoadedArtifact& artifact) {
     out["arena_bytes"] = p->arena_bytes();
     out["arena_bytes_min"] = p->arena_bytes_min();
     out["proof_kernels"] = p->proof_kernels();
+    py::list patterns;
+    for (uint32_t i = 0; p->patterns() != nullptr && i < p->patterns()->size(); ++i) {
+      const proto::PatternUse& use = *p->patterns()->Get(i);
+      const auto text_of = [](const flatbuffers::String* text) {
+        return text == nullptr ? std::string() : text->str();
+      };
+      patterns.append(py::make_tuple(text_of(use.name()), use.replaced(), text_of(use.why())));
+    }
+    if (!patterns.empty()) out["patterns"] = patterns;
   }
   return out;
 }

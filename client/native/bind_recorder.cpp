@@ -17,6 +17,7 @@
 #include "client/native/moving_numbers.h"
 #include "client/native/observer.h"
 #include "client/native/recorder.h"
+#include "client/native/user_kernel.h"
 #include "proto/operator_space.h"
 
 namespace ingot::client {
@@ -107,6 +108,9 @@ void BindRecorder(py::module_& m) {
   Recorder::Prepare();
   m.def("in_meta_kernel", &MetaKernels::IsAsking,
         "Whether this thread runs a meta kernel for a deferred recording; its Python code is PyTorch's.");
+  m.def("register_kernel", [](const std::string& op, const std::string& library, const std::string& symbol) {
+    Unwrap(RegisterUserKernel(op, library, symbol));
+  });
   m.def(
       "is_foreign_operator",
       [](std::string_view op) { return proto::OperatorSpaceOf(op) == proto::OperatorSpace::kForeign; },

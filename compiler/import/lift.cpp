@@ -52,8 +52,12 @@ bool IsConst(const Type& type) {
 
 class Lifter {
  public:
-  Lifter(Recording& recording, const ImportedGraph& imported)
-      : recording_(recording), imported_(imported), exact_(imported.graph), sizes_(InputSizes(imported.graph)) {}
+  Lifter(Recording& recording, const ImportedGraph& imported, bool takes_unknown)
+      : recording_(recording),
+        imported_(imported),
+        exact_(imported.graph),
+        takes_unknown_(takes_unknown),
+        sizes_(InputSizes(imported.graph)) {}
 
   Result<Lifted> Run() {
     if (!recording_.root().follows_sizes()) return Error(Code::kUnsupported, "the recording does not follow its sizes");
@@ -340,6 +344,10 @@ class Lifter {
     }
     const auto inferred = NoteOperator(out_, node, sizes_) ? InferWithin(out_, node) : std::nullopt;
     const bool known = inferred && inferred->size() == node.results.size();
+    if (!known && takes_unknown_ && FindOp(node.op) == nullptr) {
+      for (const ValueId result : node.results) GuessType(result);
+      return {};
+    }
     if (!known) FixOperands(node, node.op);
     // What has been tied may be what is missing. What follows would be tied to numbers that are there for want of it.
     is_stale_ = !known && sizes_.changed();
@@ -352,6 +360,20 @@ class Lifter {
     }
     NoteMemory(node);
     return {};
+  }
+
+  /// Sizes that were seen equal to a symbol's are that symbol, in a layout of which nobody knows more than was seen.
+  void GuessType(ValueId result) {
+    const Type& exact = exact_.type(result);
+    Type& type = out_.value(result).type;
+    for (size_t d = 0; d < type.rank(); ++d) {
+      const auto seen = std::ranges::find(sizes_.seen(), exact.sizes[d].const_value());
+      if (seen == sizes_.seen().end()) continue;
+      type.sizes[d] = Dim::Symbol(static_cast<uint16_t>(seen - sizes_.seen().begin()));
+    }
+    type.strides = guards::NestedStrides(type.sizes, exact.sizes, exact.strides);
+    if (!Matches(type.strides, exact.strides, exact.sizes)) type = exact;
+    lifted_[result] = true;
   }
 
   /// What the importer has told from where elements lay when it was recorded.
@@ -740,6 +762,7 @@ class Lifter {
   Recording& recording_;
   const ImportedGraph& imported_;
   const Graph& exact_;
+  const bool takes_unknown_;
   Sizes sizes_;
   Graph out_;
   std::vector<bool> lifted_;  ///< values whose types are those of this walk
@@ -752,10 +775,10 @@ class Lifter {
 
 }  // namespace
 
-Result<Lifted> Lift(Bytes bytes) {
+Result<Lifted> Lift(Bytes bytes, bool takes_unknown) {
   TRY_ASSIGN(Recording recording, Recording::Open(bytes));
   TRY_ASSIGN(const ImportedGraph imported, Import(recording));
-  return Lifter(recording, imported).Run();
+  return Lifter(recording, imported, takes_unknown).Run();
 }
 
 }  // namespace ingot::compiler

@@ -26,6 +26,9 @@ struct Lifted {
 /// conditions of the range. What nobody can follow fixes the sizes it was made of. Sizes of 0 and 1
 /// are numbers.
 /// kUnsupported: no size may differ, or the recording does not follow its sizes. kCorrupt.
-Result<Lifted> Lift(Bytes recording);
+///
+/// `takes_unknown`: results of operators that nobody infers have the sizes that inputs of equal size have, as far as
+/// symbols were seen equal, and fix nothing. Whoever asks for this checks what comes of it.
+Result<Lifted> Lift(Bytes recording, bool takes_unknown = false);
 
 }  // namespace ingot::compiler

@@ -8,6 +8,7 @@
 #include "compiler/import/fit_dim.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/text.h"
+#include "compiler/ir/user_pattern.h"
 #include "compiler/ops/infer.h"
 
 namespace ingot::compiler {
@@ -47,6 +48,9 @@ class Unifier {
     out_.name = a_.name;
     if (a_.eager_numerics != b_.eager_numerics) return Differs("one rounds as eager does, the other does not");
     out_.eager_numerics = a_.eager_numerics;
+    const auto is_same = [](const auto& a, const auto& b) { return AreSame(*a, *b); };
+    if (!std::ranges::equal(a_.patterns, b_.patterns, is_same)) return Differs("they have two lists of patterns");
+    out_.patterns = a_.patterns;
     TRY(AddInputs());
     if (a_.order().size() != b_.order().size()) {
       return Differs(fmt::format("{} nodes and {} nodes", a_.order().size(), b_.order().size()));

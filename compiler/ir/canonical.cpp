@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/ir/text.h"
+#include "compiler/ir/user_pattern.h"
 #include "guards/made_size.h"
 
 namespace ingot::compiler {
@@ -45,6 +46,13 @@ class Canonicalizer {
     // How callers make an input is in its name.
     for (const Input& input : graph_.inputs) {
       if (guards::IsMadeSize(input.name)) Text(input.name);
+    }
+    for (const auto& pattern : graph_.patterns) {
+      U8(2);
+      Text(CanonicalBytes(pattern->search));
+      Text(CanonicalBytes(pattern->replace));
+      U32(pattern->varied.size());
+      for (const Graph& varied : pattern->varied) Text(CanonicalBytes(varied));
     }
     return std::move(out_);
   }

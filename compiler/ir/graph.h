@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -152,6 +153,8 @@ class GraphList {
   std::vector<T> items_;
 };
 
+struct UserPattern;
+
 /// A captured program as data: functional SSA at the level the user wrote it.
 ///
 /// Views are pure operations whose result *may* share memory with their operand (the plan
@@ -171,6 +174,8 @@ class Graph {
   GraphList<Write> writes;
   /// Every f16 and bf16 result is rounded to its type, also where it never reaches memory (docs/numerics.md).
   bool eager_numerics = false;
+  /// What users want to have put in the place of what, in the order in which it is tried (compiler/ir/user_pattern.h).
+  std::vector<std::shared_ptr<const UserPattern>> patterns;
 
   ValueId AddInput(InputKind kind, std::string name, Type type, std::string data = {});
   void SetOutputs(std::vector<ValueId> values);

@@ -59,6 +59,8 @@ std::string Pattern::ToText() const {
     case Kind::kNumber:
     case Kind::kFilled:
     case Kind::kDefault: return which;
+    case Kind::kEqual: return Describe(Graph(), argument);
+    case Kind::kList: return fmt::format("a list of {} tensors", operands.size());
     case Kind::kNode: return fmt::format("{}", fmt::join(ops, " or "));
   }
   return "?";
@@ -108,8 +110,10 @@ std::string Mismatch::ToText(const Graph& graph) const {
   return "?";
 }
 
-std::optional<Match> Matcher::At(NodeId root, const Pattern& pattern) {
-  match_ = {};
+std::optional<Match> Matcher::At(NodeId root, const Pattern& pattern) { return Extend({}, root, pattern); }
+
+std::optional<Match> Matcher::Extend(Match found, NodeId root, const Pattern& pattern) {
+  match_ = std::move(found);
   why_ = {};
   solved_ = furthest_ = 0;
   if (!SolveNode(root, pattern, nullptr, {.node = root, .operand = -1, .expected = &pattern})) return std::nullopt;
@@ -134,16 +138,26 @@ bool Matcher::Solve(const Goal* goal) {
   const size_t captures = match_.captures_.size(), nodes = match_.nodes_.size(), solved = solved_;
   using Kind = Pattern::Kind;
   const Call call(graph_, graph_.node(goal->node));
-  const ValueId value = call.ValueAt(goal->operand);
+  ValueId value = call.ValueAt(goal->operand);
+  if (goal->element >= 0) value = call.Get<RefList>(goal->operand)->ids[static_cast<size_t>(goal->element)];
   bool is_solved = false;
   switch (goal->pattern->kind) {
     case Kind::kAnything: is_solved = Solve(goal->next); break;
-    case Kind::kAbsent:
-      is_solved = call.IsNone(goal->operand) ? Solve(goal->next) : Fail(*goal, Mismatch::What::kOperand);
+    case Kind::kAbsent: {
+      const bool is_absent = goal->element >= 0 ? value == kNoValue : call.IsNone(goal->operand);
+      is_solved = is_absent ? Solve(goal->next) : Fail(*goal, Mismatch::What::kOperand);
       break;
+    }
     case Kind::kDefault: is_solved = goal->operand >= call.size() ? Solve(goal->next) : SolveNumber(*goal); break;
     case Kind::kNumber:
     case Kind::kFilled: is_solved = SolveNumber(*goal); break;
+    case Kind::kEqual: {
+      const auto& args = graph_.node(goal->node).args;
+      const bool is_equal = goal->operand < args.size() && args[goal->operand] == goal->pattern->argument;
+      is_solved = is_equal ? Solve(goal->next) : Fail(*goal, Mismatch::What::kOperand);
+      break;
+    }
+    case Kind::kList: is_solved = SolveList(*goal); break;
     case Kind::kTensor:
     case Kind::kConstant:
     case Kind::kNode:
@@ -187,6 +201,18 @@ bool Matcher::SolveNumber(const Goal& goal) {
     return Fail(goal, Mismatch::What::kOperand);
   }
   return Capture(goal, {goal.pattern->name, kNoValue, std::move(number)});
+}
+
+bool Matcher::SolveList(const Goal& goal) {
+  const auto* list = Call(graph_, graph_.node(goal.node)).Get<RefList>(goal.operand);
+  const size_t count = goal.pattern->operands.size();
+  if (!list || list->ids.size() != count) return Fail(goal, Mismatch::What::kOperand);
+  std::vector<Goal> goals(count);
+  for (size_t i = 0; i < count; ++i) {
+    const Goal* next = i + 1 < count ? &goals[i + 1] : goal.next;
+    goals[i] = {&goal.pattern->operands[i], goal.node, goal.operand, next, static_cast<int>(i)};
+  }
+  return Solve(count ? goals.data() : goal.next);
 }
 
 /// Captures and solves what is left.

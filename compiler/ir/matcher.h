@@ -69,6 +69,8 @@ class Matcher {
   /// `pattern` is a kNode, and is there as long as why() is asked for.
   std::optional<Match> At(NodeId root, const Pattern& pattern);
   std::optional<Match> At(NodeId root, const Pattern&& pattern) = delete;
+  /// As At, where something is found already: names stand for what they stand for there.
+  std::optional<Match> Extend(Match found, NodeId root, const Pattern& pattern);
   /// Why the last At() found nothing.
   const Mismatch& why() const { return why_; }
 
@@ -79,11 +81,13 @@ class Matcher {
     NodeId node = kNoNode;
     size_t operand = 0;
     const Goal* next = nullptr;
+    int element = -1;  ///< Of a list; -1: the operand itself.
   };
 
   bool Solve(const Goal* goal);
   bool SolveValue(const Goal& goal, ValueId value);
   bool SolveNumber(const Goal& goal);
+  bool SolveList(const Goal& goal);
   bool SolveNode(NodeId id, const Pattern& pattern, const Goal* next, const Mismatch& place);
   bool SolveOperands(NodeId id, const Pattern& pattern, const Goal* next, bool is_swapped);
   bool Capture(const Goal& goal, const Match::Capture& capture);

@@ -51,6 +51,34 @@ TEST_F(MatcherTest, CapturesTensorsNumbersAndNodes) {
   EXPECT_EQ(match->nodes(), (std::vector<NodeId>{1, 0}));
 }
 
+TEST_F(MatcherTest, HoldsListsAndArgumentsAgainstTheirOwn) {
+  const std::string nodes = "%0 = aten.neg(%x) : f32[4] %1 = aten.cat([%0, %y], 0) : f32[8]";
+  const auto cat = [](std::vector<Pattern> parts, Dim dim) {
+    return Op("aten.cat", {List(std::move(parts)), Equal(std::move(dim))});
+  };
+  const auto match = Try(nodes, cat({Op("aten.neg", {Tensor("x")}), Tensor("y")}, 0));
+  ASSERT_TRUE(match) << why_;
+  EXPECT_EQ(match->value("x"), x());
+  EXPECT_EQ(match->value("y"), y());
+  EXPECT_FALSE(Try(nodes, cat({Tensor(), Tensor(), Tensor()}, 0)));
+  EXPECT_THAT(why_, HasSubstr("expected a list of 3 tensors"));
+  EXPECT_FALSE(Try(nodes, cat({Tensor("a"), Tensor("a")}, 0)));
+  EXPECT_THAT(why_, HasSubstr("expected the same as 'a'"));
+  EXPECT_FALSE(Try(nodes, cat({Tensor(), Tensor()}, 1)));
+  EXPECT_THAT(why_, HasSubstr("is 0, expected 1"));
+}
+
+TEST_F(MatcherTest, GoesOnFromWhatItHasFound) {
+  const auto first = Try("%0 = aten.neg(%x) : f32[4] %1 = aten.exp(%x) : f32[4]", Op("aten.exp", {Tensor("x")}));
+  ASSERT_TRUE(first) << why_;
+  const Pattern other = Op("aten.neg", {Tensor("x")}), another = Op("aten.neg", {Tensor("y")}).As("x");
+  Matcher matcher(graph_);
+  const auto both = matcher.Extend(*first, 0, other);
+  ASSERT_TRUE(both);
+  EXPECT_EQ(both->nodes(), (std::vector<NodeId>{1, 0}));
+  EXPECT_FALSE(matcher.Extend(*first, 0, another)) << "x stands for another value";
+}
+
 TEST_F(MatcherTest, TriesBothSidesOfWhatCommutes) {
   const auto neg_and = [](Pattern pattern) { return Op("aten.mul.Tensor", {Op("aten.neg", {Tensor("x")}), pattern}); };
   const std::string nodes = "%0 = aten.neg(%x) : f32[4] %1 = aten.mul.Tensor(%y, %0) : f32[4]";

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/scanner.h"
 #include "compiler/ir/text.h"
+#include "compiler/ir/user_pattern.h"
 #include "compiler/ir/verify.h"
 
 namespace ingot::compiler {
@@ -15,17 +16,30 @@ constexpr size_t kRankMax = 64;
 constexpr size_t kArgsMax = 4096;
 constexpr size_t kListMax = 1u << 20;
 
-/// Reads one graph; the grammar is in docs/format/ir.md, one method for each of its rules.
+/// Reads one graph, or those of its patterns; the grammar is in docs/format/ir.md, one method for each of its rules.
 class Parser {
  public:
-  explicit Parser(std::string_view text) : in_(text) {}
+  explicit Parser(Scanner& in) : in_(in) {}
 
+  /// The graph with its patterns, and nothing behind it.
+  Result<Graph> RunToEnd() {
+    TRY_ASSIGN(Graph graph, Run());
+    while (in_.TakeWord("pattern")) {
+      const size_t at = in_.Here();
+      if (graph.patterns.size() == kUserPatternsMax) return in_.FailAt(at, "too many patterns");
+      TRY_ASSIGN(auto pattern, ReadPattern());
+      graph.patterns.push_back(std::move(pattern));
+    }
+    if (!in_.AtEnd()) return in_.Expected("a pattern or the end of the text after '}'");
+    return graph;
+  }
+
+ private:
   Result<Graph> Run() {
     TRY(ReadSignature());
     TRY(in_.Expect('{'));
     TRY(ReadBody());
     TRY(in_.Expect('}'));
-    if (!in_.AtEnd()) return in_.Expected("the end of the text after '}'");
     if (const std::optional<Violation> violation = FindViolation(graph_)) {
       const bool node = violation->node < node_offsets_.size();
       return in_.FailAt(node ? node_offsets_[violation->node] : 0,
@@ -34,7 +48,26 @@ class Parser {
     return std::move(graph_);
   }
 
- private:
+  Result<std::shared_ptr<const UserPattern>> ReadPattern() {
+    const size_t at = in_.Here();
+    auto pattern = std::make_shared<UserPattern>();
+    TRY_ASSIGN(pattern->name, in_.Quoted());
+    TRY(in_.Expect('{'));
+    TRY_ASSIGN(pattern->search, Parser(in_).Run());
+    TRY_ASSIGN(pattern->replace, Parser(in_).Run());
+    if (in_.Peek() != '}') {
+      TRY_ASSIGN(Graph search, Parser(in_).Run());
+      TRY_ASSIGN(Graph replace, Parser(in_).Run());
+      pattern->varied.push_back(std::move(search));
+      pattern->varied.push_back(std::move(replace));
+    }
+    TRY(in_.Expect('}'));
+    if (const std::string fault = FindFault(*pattern); !fault.empty()) {
+      return in_.FailAt(at, fmt::format("pattern \"{}\": {}", pattern->name, fault));
+    }
+    return std::shared_ptr<const UserPattern>(std::move(pattern));
+  }
+
   Status ReadSignature() {
     TRY(in_.ExpectWord("graph"));
     TRY(in_.Expect('@'));
@@ -326,7 +359,7 @@ class Parser {
     return {};
   }
 
-  Scanner in_;
+  Scanner& in_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> values_;
   std::vector<size_t> node_offsets_;  ///< By NodeId.
@@ -338,7 +371,8 @@ Result<Graph> Parse(std::string_view text) {
   if (text.size() > kTextBytesMax) {
     return Error(Code::kInvalid, fmt::format("1:1: text of {} bytes, at most {} are read", text.size(), kTextBytesMax));
   }
-  return Parser(text).Run();
+  Scanner in(text);
+  return Parser(in).RunToEnd();
 }
 
 }  // namespace ingot::compiler

@@ -27,6 +27,8 @@ struct Pattern {
     kNumber,    ///< A number of any spelling.
     kFilled,    ///< A number, or a tensor that full() fills with it.
     kDefault,   ///< A number, or missing.
+    kEqual,     ///< An argument equal to `argument`.
+    kList,      ///< A list of as many tensors as there are operands.
     kNode,      ///< The result of an operator.
   };
   struct Condition {
@@ -37,7 +39,8 @@ struct Pattern {
   Kind kind = Kind::kAnything;
   std::string name;
   std::vector<std::string> ops;  ///< kNode: one of them.
-  std::vector<Pattern> operands;
+  std::vector<Pattern> operands;  ///< Of a kNode; elements of a kList.
+  Arg argument;
   std::optional<double> number;  ///< This one, -0.0 told from 0; else any.
   bool commutes = false;
   bool is_open = false;
@@ -85,6 +88,10 @@ inline Pattern AnyNumber(std::string name = {}) { return {.kind = Pattern::Kind:
 inline Pattern Exactly(double number) { return {.kind = Pattern::Kind::kNumber, .number = number}; }
 inline Pattern Filled(double number) { return {.kind = Pattern::Kind::kFilled, .number = number}; }
 inline Pattern ByDefault(double number) { return {.kind = Pattern::Kind::kDefault, .number = number}; }
+inline Pattern Equal(Arg argument) { return {.kind = Pattern::Kind::kEqual, .argument = std::move(argument)}; }
+inline Pattern List(std::vector<Pattern> elements) {
+  return {.kind = Pattern::Kind::kList, .operands = std::move(elements)};
+}
 inline Pattern Op(std::vector<std::string> ops, std::vector<Pattern> operands) {
   return {.kind = Pattern::Kind::kNode, .ops = std::move(ops), .operands = std::move(operands)};
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/ir/text.h"
+#include "compiler/ir/user_pattern.h"
 
 namespace ingot::compiler {
 namespace {
@@ -117,7 +118,14 @@ class Printer {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       out += (i ? ", " : " ") + ValueText(graph_.outputs[i]);
     }
-    return out + "\n}\n";
+    out += "\n}\n";
+    for (const auto& pattern : graph_.patterns) {
+      out += "pattern " + Quote(pattern->name) + " {\n";
+      out += Printer(pattern->search).Run() + Printer(pattern->replace).Run();
+      for (const Graph& varied : pattern->varied) out += Printer(varied).Run();
+      out += "}\n";
+    }
+    return out;
   }
 
  private:

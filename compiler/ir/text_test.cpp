@@ -129,7 +129,14 @@ TEST(Parse, SaysWhereAndWhy) {
       {"graph @f(%x: f32[]) {\n %0 = silu(%x) : f32[]\n return }", "2:2: silu has an operator"},
       {"graph @f(%x: f32[]) {\n guard.equal(%x, 3)\n return }", "2:2: guard.equal is neither"},
       {"graph @f(%x: f32[9223372036854775808]) { return }", "1:18: number over 64 bits"},
-      {"graph @f(%x: f32[]) { return } graph", "1:32: expected the end of the text after '}'"},
+      {"graph @f(%x: f32[]) { return } graph", "1:32: expected a pattern or the end of the text after '}'"},
+      {"graph @f(%x: f32[]) { return } pattern p", "1:40: expected"},
+      {"graph @f(%x: f32[]) { return } pattern \"p\" { graph @s(%x: f32[]) { return %x } "
+       "graph @r(%x: f32[]) { return %x } }",
+       "1:40: pattern \"p\": search has no operator"},
+      {"graph @f(%x: f32[]) { return } pattern \"p\" { graph @s(%x: f32[]) { %0 = aten.exp(%x) : f32[] return %0 } "
+       "graph @r(%x: f32[1]) { %0 = aten.exp(%x) : f32[1] return %0 } }",
+       "1:40: pattern \"p\": search and replace have two types of input \"x\""},
       {"graph @f(%x: f32[]) { %0 = aten.f(1e999) : f32[] return }", "1:35: expected a number"},
       {"graph @f(%x: f32[2]) symbols(s0 = %x.dim(0)) { return }", "1:1: s0 is not size 0"},
   };

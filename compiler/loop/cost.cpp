@@ -29,7 +29,6 @@ class Counting {
   explicit Counting(const Kernel& kernel)
       : kernel_(kernel),
         j_(Vars{1} << kernel.rows.size()),
-        k_(j_ << 1),
         rows_(j_ - 1),
         depends_(kernel.insts.size()),
         is_written_(kernel.params.size()),
@@ -55,6 +54,9 @@ class Counting {
   }
 
  private:
+  /// The contraction's k of this number.
+  Vars K(size_t number) const { return j_ << (1 + number); }
+
   Vars DependsOn(Id id) const { return id == kNone ? 0 : depends_[id]; }
 
   Vars IndexDependsOn(const Index& index) const {
@@ -83,14 +85,17 @@ class Counting {
       if ((vars >> i & 1) != 0) times = times * kernel_.rows[i];
     }
     if ((vars & j_) != 0 && block.is_loop) times = times * block.extent;
-    if ((vars & k_) != 0 && block.is_contraction()) times = times * block.depth;
+    for (size_t n = 0; n < block.depths.size(); ++n) {
+      if ((vars & K(n)) != 0) times = times * block.depths[n];
+    }
     return times;
   }
 
   void Count(const Block& block, Id id) {
     const Inst& inst = kernel_.insts[id];
     Vars vars = DependsOn(inst);
-    if (IsReduce(inst.op)) vars |= j_ | (block.is_contraction() ? k_ : 0);
+    if (IsReduce(inst.op)) vars |= j_;
+    for (size_t n = 0; IsReduce(inst.op) && n < block.depths.size(); ++n) vars |= K(n);
     if (const int64_t flops = FlopsOf(inst); flops != 0) {
       flops_ = flops_ + Dim(flops) * Times(block, vars);
       NoteType(block, inst);
@@ -124,7 +129,7 @@ class Counting {
   }
 
   const Kernel& kernel_;
-  const Vars j_, k_, rows_;
+  const Vars j_, rows_;
   std::vector<Vars> depends_;
   std::vector<bool> is_written_;
   std::vector<std::optional<Dim>> read_, written_;

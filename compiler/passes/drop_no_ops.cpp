@@ -16,6 +16,12 @@ enum class Kind : uint8_t {
   kCopy,   ///< Eager returns fresh memory.
 };
 
+/// All of the list of integers are this one.
+bool AreAll(const Call& call, size_t arg, int64_t number) {
+  const auto ints = call.IntsAt(arg);
+  return ints && std::ranges::all_of(*ints, [number](int64_t i) { return i == number; });
+}
+
 bool IsIdentityPermutation(const Graph& graph, const Node& node) {
   std::vector<int64_t> dims;
   if (!PermutationOf(graph, node, dims)) return false;
@@ -32,11 +38,14 @@ Kind KindOf(const Graph& graph, const Node& node) {
   if (op == "aten.dropout" || op == "aten.feature_dropout") {
     return IsPure(node) ? Kind::kSelf : Kind::kNone;
   }
-  if (op == "aten.clone" || op == "aten._to_copy") return Kind::kCopy;
+  if (op == "aten.clone" || op == "aten._to_copy" || op == "aten.copy") return Kind::kCopy;
   if (op == "aten.detach" || op == "aten.alias" || op == "aten.lift_fresh" || op == "aten.view" ||
       op == "aten.expand" || op == "aten.expand_as" || op == "aten.view_as") {
     return Kind::kAlias;
   }
+  // Pads of 1 and -1 move what they keep.
+  if (op == "aten.pad" || op == "aten.constant_pad_nd") return AreAll(call, 1, 0) ? Kind::kCopy : Kind::kNone;
+  if (op == "aten.repeat" || op == "aten.tile") return AreAll(call, 1, 1) ? Kind::kCopy : Kind::kNone;
   // Without -1 and with equal sizes, reshape returns a view of the whole.
   if (op == "aten.reshape" || op == "aten.flatten.using_ints") return Kind::kAlias;
   if (op == "aten.slice.Tensor") return call.IntAt(4) == 1 ? Kind::kAlias : Kind::kNone;
@@ -63,7 +72,8 @@ bool DropNode(Graph& graph, NodeId id, const std::vector<bool>& escaping) {
     ReplaceNode(graph, id, part);
     return true;
   }
-  const ValueId operand = Call(graph, node).ValueAt(0);
+  // Of what copy fills, only the type counts.
+  const ValueId operand = Call(graph, node).ValueAt(node.op == "aten.copy" ? 1 : 0);
   if (operand == kNoValue || graph.type(operand) != graph.type(result)) return false;
   const Kind kind = KindOf(graph, node);
   if (kind == Kind::kNone) return false;

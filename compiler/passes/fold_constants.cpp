@@ -13,6 +13,9 @@ namespace {
 
 /// Bound on one constant made by folding. Larger results are cheaper to compute than to carry.
 constexpr size_t kConstantBytesMax = 16 << 10;
+/// Bound on all of them in one graph: an artifact is not to grow by what its code computes in no time.
+constexpr size_t kFoldedBytesMax = 1 << 20;
+constexpr const char* kFolded = "folded";
 
 using Values = std::vector<std::optional<Known>>;
 
@@ -49,7 +52,7 @@ std::optional<Arg> FillOf(const Known& known) {
 }
 
 /// Makes the node's known result a full() or a constant; false where neither is allowed.
-bool Materialize(Graph& graph, NodeId id, const Known& known, bool escapes) {
+bool Materialize(Graph& graph, NodeId id, const Known& known, bool escapes, size_t& folded_bytes) {
   const Node& node = graph.node(id);
   const ValueId result = node.results[0];
   const Type type = graph.type(result);
@@ -66,8 +69,11 @@ bool Materialize(Graph& graph, NodeId id, const Known& known, bool escapes) {
   // A caller must not be given the artifact's own bytes.
   if (escapes || known.splat || op_class == OpClass::kView) return false;
   std::string data = Encode(known);
-  if (data.size() > kConstantBytesMax) return false;
-  const ValueId constant = graph.AddInput(InputKind::kConstant, "folded", type, std::move(data));
+  if (data.size() > kConstantBytesMax || data.size() > kFoldedBytesMax - std::min(folded_bytes, kFoldedBytesMax)) {
+    return false;
+  }
+  folded_bytes += data.size();
+  const ValueId constant = graph.AddInput(InputKind::kConstant, kFolded, type, std::move(data));
   ReplaceNode(graph, id, constant);
   return true;
 }
@@ -83,13 +89,17 @@ Result<bool> FoldConstants(Graph& graph) {
   // From the end, so that of a known chain only the last value becomes a constant.
   std::vector<NodeId> order(graph.order().rbegin(), graph.order().rend());
   bool changed = false;
+  size_t folded_bytes = 0;
+  for (const Input& input : graph.inputs) {
+    if (input.kind == InputKind::kConstant && input.name == kFolded) folded_bytes += input.data.size();
+  }
   for (NodeId id : order) {
     const Node& node = graph.node(id);
     bool is_needed = !IsPure(node);
     for (ValueId result : node.results) is_needed |= needed[result];
     if (!is_needed) continue;
     const std::optional<Known>* value = node.results.size() == 1 ? &known[node.results[0]] : nullptr;
-    if (value && *value && Materialize(graph, id, **value, escaping[node.results[0]])) {
+    if (value && *value && Materialize(graph, id, **value, escaping[node.results[0]], folded_bytes)) {
       changed = true;
       continue;
     }

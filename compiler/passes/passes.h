@@ -23,6 +23,16 @@ Result<bool> SimplifyAlgebra(Graph& graph);
 const RewriteSet& AlgebraRewrites();
 /// Chains of views become one view.
 Result<bool> SimplifyViews(Graph& graph);
+/// Cats of cats are one cat, slices that are put together again are one slice, and what is taken from one part of a cat
+/// is taken from that part.
+Result<bool> SimplifyConcats(Graph& graph);
+/// A transpose of what is computed element by element from transposes that it undoes, and from nothing else, disappears
+/// with them.
+Result<bool> CancelTransposes(Graph& graph);
+/// Convolutions pad by themselves and add a number for each channel by themselves. Results may differ by rounding, and
+/// where a weight is not finite: it is multiplied with no padding.
+Result<bool> SinkIntoConvs(Graph& graph);
+const RewriteSet& ConvRewrites();
 /// Nodes that give their operand back disappear.
 Result<bool> DropNoOps(Graph& graph);
 /// Equal pure nodes become one.

@@ -98,14 +98,16 @@ Result<std::vector<PassRun>> Pipeline::Run(Graph& graph, const PipelineOptions& 
     return std::move(checked).error().Wrap("before the first pass");
   }
   Runner runner(graph, options);
-  for (const std::vector<Entry>& group : groups_) TRY(runner.RunGroup(group));
+  for (const Group& group : groups_) {
+    if (!group.when || group.when(graph)) TRY(runner.RunGroup(group.entries));
+  }
   return runner.TakeRuns();
 }
 
 std::vector<std::string> Pipeline::Names() const {
   std::vector<std::string> names;
-  for (const std::vector<Entry>& group : groups_) {
-    for (const Entry& entry : group) {
+  for (const Group& group : groups_) {
+    for (const Entry& entry : group.entries) {
       if (std::find(names.begin(), names.end(), entry.name) == names.end()) {
         names.push_back(entry.name);
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,16 +37,25 @@ class Pipeline {
     std::string name;
     Pass pass;
   };
-  void AddGroup(std::vector<Entry> group) { groups_.push_back(std::move(group)); }
+  /// `when`: of graphs for which it does not hold, the group is left out.
+  void AddGroup(std::vector<Entry> group, std::function<bool(const Graph&)> when = {}) {
+    groups_.push_back({std::move(group), std::move(when)});
+  }
   Result<std::vector<PassRun>> Run(Graph& graph, const PipelineOptions& options) const;
   std::vector<std::string> Names() const;
 
  private:
-  std::vector<std::vector<Entry>> groups_;
+  struct Group {
+    std::vector<Entry> entries;
+    std::function<bool(const Graph&)> when;
+  };
+  std::vector<Group> groups_;
 };
 
-/// The passes of every CPU compile, in order.
-Pipeline DefaultPipeline();
+struct PatternUse;
+
+/// The passes of every CPU compile, in order. One is good for one graph; `uses` gets what became of its patterns.
+Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses = nullptr);
 
 /// The rewrites that do not take place in a graph as it is, with reasons; their sets are those of the passes.
 Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph);

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/ir/graph_builder.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/evaluate.h"
 #include "compiler/passes/rounding.h"
@@ -108,6 +109,38 @@ TEST(Pipeline, DumpsWhatAPassChanged) {
 TEST(FindPass, KnowsEveryPassOfThePipeline) {
   for (const std::string& name : DefaultPipeline().Names()) EXPECT_TRUE(FindPass(name)) << name;
   EXPECT_EQ(FindPass("fuse-all").error().code(), Code::kNotFound);
+}
+
+// Each constant is small; all of them are no more than an artifact can bear.
+TEST(FoldConstants, StopsWhereAllOfThemAreTooMuch) {
+  Graph graph;
+  GraphBuilder builder(graph);
+  std::vector<ValueId> outputs;
+  for (int64_t i = 0; i < 100; ++i) {
+    const auto range = builder.Op("aten.arange", {Dim(2048), DTypeArg{DType::kI64}, None{}, Name("cpu"), None{}});
+    ASSERT_TRUE(range) << range.error().ToText();
+    const auto scaled = builder.Op("aten.mul.Tensor", {*range, Number{Dim(i + 2)}});
+    ASSERT_TRUE(scaled) << scaled.error().ToText();
+    const auto shown = builder.Op("aten.bitwise_not", {*scaled});
+    ASSERT_TRUE(shown);
+    outputs.push_back(shown->id);
+  }
+  const auto folded = FindPass("fold-constants");
+  ASSERT_TRUE(folded);
+  std::vector<ValueId> inner;
+  for (const ValueId output : outputs) {
+    const auto negated =
+        builder.Op("aten.add.Tensor",
+                   {Ref{output}, Ref{graph.AddInput(InputKind::kInput, "x", Type::Contiguous(DType::kI64, {2048}))}});
+    ASSERT_TRUE(negated) << negated.error().ToText();
+    inner.push_back(negated->id);
+  }
+  graph.SetOutputs(inner);
+  ASSERT_TRUE(*(*folded)(graph));
+  size_t bytes = 0;
+  for (const Input& each : graph.inputs) bytes += each.data.size();
+  EXPECT_EQ(bytes, 1u << 20);
+  EXPECT_FALSE(*(*folded)(graph)) << "what is folded already counts";
 }
 
 // Every half and brain float is its own encoding, subnormals and infinities included.

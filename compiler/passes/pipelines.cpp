@@ -7,13 +7,25 @@
 // share memory with which as far as a caller can tell.
 #include <fmt/format.h>
 
+#include "compiler/passes/apply_patterns.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 
 namespace ingot::compiler {
 
-Pipeline DefaultPipeline() {
+Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses) {
   Pipeline pipeline;
+  // Users' patterns see operators as they were recorded, in one spelling, before others make something else of them.
+  pipeline.AddGroup(
+      {
+          {"canonicalize-shapes", CanonicalizeShapes},
+          {"canonicalize-variants", CanonicalizeVariants},
+          {"drop-no-ops", DropNoOps},
+          {"apply-patterns", ApplyPatterns(std::move(uses))},  // No pattern is left to apply.
+          {"merge-common", MergeCommon},
+          {"drop-dead", DropDead},
+      },
+      [](const Graph& graph) { return !graph.patterns.empty(); });
   pipeline.AddGroup({
       {"canonicalize-shapes", CanonicalizeShapes},      // Sizes explicit, dims from the front.
       {"canonicalize-variants", CanonicalizeVariants},  // One spelling per operation.
@@ -22,11 +34,14 @@ Pipeline DefaultPipeline() {
       {"fold-constants", FoldConstants},                // Small known values are constants or full.
       {"simplify-algebra", SimplifyAlgebra},            // No exact identity is left to apply.
       {"simplify-views", SimplifyViews},                // No view of a view of the same kind.
+      {"simplify-concats", SimplifyConcats},            // No cat of a cat, no slice of one part.
+      {"cancel-transposes", CancelTransposes},          // No transpose undoes another one further up.
       {"drop-known-guards", DropKnownGuards},           // Every guard can fail.
       {"drop-dead", DropDead},                          // Every node reaches an output or effect.
   });
   pipeline.AddGroup({
       {"sink-transposes", SinkTransposes},  // Products read transposes without a copy.
+      {"sink-into-convs", SinkIntoConvs},   // Convolutions pad and add by themselves.
       {"split-folds", SplitFolds},          // Threads can share every long sum.
       {"drop-dead", DropDead},
   });
@@ -38,7 +53,7 @@ Pipeline DefaultPipeline() {
 
 Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
   std::vector<LeftAlone> left_alone;
-  for (const RewriteSet* set : {&AlgebraRewrites()}) {
+  for (const RewriteSet* set : {&AlgebraRewrites(), &ConvRewrites()}) {
     Graph copy = graph;
     TRY(set->Run(copy, &left_alone));
   }
@@ -46,7 +61,9 @@ Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
 }
 
 Result<Pass> FindPass(std::string_view name) {
-  static const Pipeline::Entry kPasses[] = {
+  const Pipeline::Entry kPasses[] = {
+      {"apply-patterns", ApplyPatterns()},
+      {"cancel-transposes", CancelTransposes},
       {"canonicalize-shapes", CanonicalizeShapes},
       {"canonicalize-variants", CanonicalizeVariants},
       {"drop-dead", DropDead},
@@ -57,7 +74,9 @@ Result<Pass> FindPass(std::string_view name) {
       {"merge-common", MergeCommon},
       {"reinplace", Reinplace},
       {"simplify-algebra", SimplifyAlgebra},
+      {"simplify-concats", SimplifyConcats},
       {"simplify-views", SimplifyViews},
+      {"sink-into-convs", SinkIntoConvs},
       {"sink-transposes", SinkTransposes},
       {"split-folds", SplitFolds},
   };

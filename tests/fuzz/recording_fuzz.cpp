@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recordings, as clients send them, through the importer.
 #include "compiler/import/import.h"
+#include "compiler/import/import_pattern.h"
 #include "compiler/import/lift.h"
 #include "compiler/ir/text.h"
 #include "tests/fuzz/fuzz.h"
@@ -103,6 +104,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::Ensure(both && CanonicalBytes(*both) == CanonicalBytes(lifted->graph),
                  "a template prints and parses:\n" + Print(lifted->graph));
     fuzz::Ensure(lifted->range.Holds(lifted->seen), "a recording lies in its own range: " + lifted->range.ToText());
+  }
+  // Both functions of a pattern, which keeps the graph that has it a graph.
+  const Bytes bytes{data, size};
+  if (const auto pattern = ImportPattern({"p", bytes, bytes, bytes, bytes})) {
+    Graph patterned = *graph;
+    patterned.patterns.push_back(*pattern);
+    const Result<Graph> back = Parse(Print(patterned));
+    fuzz::Ensure(back && CanonicalBytes(*back) == CanonicalBytes(patterned),
+                 "a pattern prints and parses:\n" + Print(patterned));
   }
   const Result<Graph> same = Unify(*graph, *again);
   fuzz::Ensure(!same || CanonicalBytes(*same) == CanonicalBytes(*graph), "a graph unifies with itself:\n" + text);

@@ -95,6 +95,21 @@ Buffer Life() {
   return out;
 }
 
+/// A graph that is to have a pattern applied, at any number and at one.
+Buffer Patterned() {
+  Buffer out;
+  for (const int64_t rows : {2, 3}) {
+    proto::CompileT compile = SmallCompile(Recording(rows));
+    compile.patterns.push_back(std::make_unique<proto::PatternT>());
+    proto::PatternT& pattern = *compile.patterns.back();
+    pattern.name = "silu";
+    pattern.search = pattern.replace = Recording(4);
+    if (rows == 2) pattern.varied_search = pattern.varied_replace = Recording(4);
+    AppendFrame<proto::Compile>(out, MessageType::Compile, compile);
+  }
+  return out;
+}
+
 Buffer Verbs(std::initializer_list<const char*> verbs) {
   Buffer out;
   AppendFrame<proto::Compile>(out, MessageType::Compile, SmallCompile(Recording(2)));
@@ -107,8 +122,8 @@ Buffer Verbs(std::initializer_list<const char*> verbs) {
 }  // namespace
 
 std::vector<Buffer> Seeds() {
-  return {Life(), Verbs({"list", "stats", "why-miss", "verify"}), Verbs({"pin", "unpin", "evict", "why-miss", "retry"}),
-          Verbs({"text", "config", "gc", "status"})};
+  return {Life(), Patterned(), Verbs({"list", "stats", "why-miss", "verify"}),
+          Verbs({"pin", "unpin", "evict", "why-miss", "retry"}), Verbs({"text", "config", "gc", "status"})};
 }
 
 }  // namespace ingot::fuzz

@@ -25,12 +25,15 @@ from ingot.errors import (Cancelled, Corrupt, Error, Exhausted, HalfDone, Incomp
                           Timeout, Unavailable, Unsupported)
 from ingot.counters import stats  # noqa: E402
 from ingot.gears import mark_static, set_dim_gears  # noqa: E402
+from ingot.kernels import build_kernel, register_kernel  # noqa: E402
 from ingot.machine import Roofs, roofs  # noqa: E402
+from ingot.patterns import register_pattern, unregister_pattern  # noqa: E402
 from ingot.profiling import Profile, profile  # noqa: E402
 from ingot.quantizing import QuantizedLinear, quantize_  # noqa: E402
 
 from ingot.types import Compiled, CompiledModule  # noqa: E402
 
 __all__ = ["Cancelled", "Compiled", "CompiledModule", "Config", "Corrupt", "Error", "Exhausted", "Gears", "HalfDone", "Incompatible", "Internal", "Invalid",
-           "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "cache_compile", "compile", "load", "mark_pure",
-           "mark_static", "profile", "quantize_", "roofs", "set_dim_gears", "stats"]
+           "NotFound", "Profile", "QuantizedLinear", "Roofs", "Timeout", "Unavailable", "Unsupported", "accelerate", "build_kernel", "cache_compile", "compile",
+           "load", "mark_pure", "mark_static", "profile", "quantize_", "register_kernel", "register_pattern", "roofs", "set_dim_gears", "stats",
+           "unregister_pattern"]

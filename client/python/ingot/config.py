@@ -12,6 +12,18 @@ from ingot import errors
 from ingot.settings import Settings
 
 
+if typing.TYPE_CHECKING:
+    import torch
+
+
+class Pass(typing.Protocol):
+    """What ``passes`` holds."""
+
+    version: str
+
+    def __call__(self, module: "torch.fx.GraphModule", /) -> "torch.fx.GraphModule | None": ...
+
+
 @dataclasses.dataclass
 class Gears(Settings):
     """How gears combine and what is made of them; see :func:`ingot.set_dim_gears`."""
@@ -53,6 +65,10 @@ class Config(Settings):
     numerics: str = "fused"
     """*key* ``fused``: bfloat16 and float16 values that stay inside a kernel are float32 there, except where a result is
     discrete. ``eager``: each is rounded to its type, as PyTorch rounds it; see docs/numerics.md."""
+    passes: "tuple[Pass, ...]" = ()
+    """*key* With ``capture="export"``: functions that take the exported ``torch.fx.GraphModule`` and change it, or return another
+    one, in this order. Each has an attribute ``version``, a string that is changed with what the pass does: that, and not
+    its code, is in the key."""
     on_miss: str = "compile"
     """What a size does that has no variant (where gears are declared: that is no gear): ``compile`` (eager now, native
     soon) | ``eager`` (never record) | ``error`` (raise NotFound with the nearest) | ``pad`` (to the next gear, where
@@ -114,6 +130,8 @@ class Config(Settings):
             raise errors.Invalid(f"{name}={value!r}: expected one of {', '.join(map(repr, _CHOICES[name]))}")
         if name == "guards" and not _is_policy(value):
             raise errors.Invalid(f"guards={value!r}: expected 'always', 'first', 'skip' or 'sample:N' with N from 1")
+        if name == "passes":
+            return _passes_of(value)
         if name == "gears" and not isinstance(value, Gears):
             raise errors.Invalid(f"gears is {type(value).__name__}: expected ingot.Gears or a dict of its fields")
         if name.endswith("_max") and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
@@ -182,6 +200,25 @@ def _line_of(name: str, text: str) -> int:
     """The line of a file's field or table: the parser has none."""
     names = re.compile(rf"\s*\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
     return next((n for n, line in enumerate(text.splitlines(), 1) if names.match(line)), 1)
+
+
+def _passes_of(value: typing.Any) -> "tuple[typing.Any, ...]":
+    if not isinstance(value, (list, tuple)):
+        raise errors.Invalid(f"passes is {type(value).__name__}: expected a list of functions over torch.fx.GraphModule")
+    for one in value:
+        if not callable(one):
+            raise errors.Invalid(f"passes holds {type(one).__name__}: expected a function over torch.fx.GraphModule")
+        version = getattr(one, "version", None)
+        if not isinstance(version, str) or not version:
+            raise errors.Invalid(f"pass {pass_name(one)} has {'no version' if version is None else f'version={version!r}'}: expected a string in its attribute "
+                                 "'version', which is a part of the key and is changed with what the pass does")
+    return tuple(value)
+
+
+def pass_name(one: typing.Any) -> str:
+    """``pkg.fold_scales``: what a user's pass is called in keys and messages."""
+    named = one if hasattr(one, "__qualname__") else type(one)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _sample_of(verify: typing.Any) -> int:

@@ -9,7 +9,7 @@ import typing
 
 import torch
 
-from ingot import _native
+from ingot import _native, kernels
 
 
 def is_python(op: str) -> bool:
@@ -24,6 +24,9 @@ def digest(op: str) -> "tuple[str, str] | None":
     The code of Python kernels, or the build ids (else the contents) of the native libraries that define it.
     """
     name = op.partition(".")[0]
+    registered_kernel = kernels.digest_of(op) or kernels.digest_of(name)
+    if registered_kernel:
+        return str(_native.digest_text(registered_kernel)), "a registered kernel"
     python = python_kernels(name)
     if python:
         found, text, opaque = _native.digest_value(python)

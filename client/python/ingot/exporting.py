@@ -14,7 +14,7 @@ import typing
 import torch
 
 from ingot import calls, gears, interrupts, memories, paths, ranges, recording
-from ingot.config import Config
+from ingot.config import Config, pass_name
 
 log = logging.getLogger("ingot")
 
@@ -116,7 +116,7 @@ def _export(run: recording.Recording, target: typing.Any, call: calls.Call, conf
         raise recording.Refused("export", "Python state was changed")
     programs = _trace(run, target, call, _dynamic_sizes(call.tensors, config, declared), refused)
     program = programs[-1]
-    module = program.module()
+    module = _passed(program.module(), config)
     literals = {name: tensor for name, tensor in program.constants.items() if "lifted_tensor" in name}
     written = _written_state(program, module)
 
@@ -146,6 +146,24 @@ def _export(run: recording.Recording, target: typing.Any, call: calls.Call, conf
     except ranges.Unprovable as e:
         return Outcome(captured, None, f"no range is proved: {e}")
     return Outcome(captured, Proof(found, points), None)
+
+
+def _passed(module: typing.Any, config: Config) -> typing.Any:
+    """The exported program after the user's passes."""
+    for one in config.passes:
+        name = f"{pass_name(one)} of version {one.version!r}"
+        try:
+            given = one(module)
+            module = module if given is None else given
+            if not isinstance(module, torch.fx.GraphModule):
+                raise TypeError(f"it returned {type(module).__name__}, expected a torch.fx.GraphModule or None")
+            module.graph.lint()
+            module.recompile()
+        except Exception as e:
+            if interrupts.is_one(e):
+                raise
+            raise recording.Refused("pass", f"{name}: {type(e).__name__}: {str(e).strip()[:_TEXT_MAX]}") from e
+    return module
 
 
 def _trace(run: recording.Recording, target: typing.Any, call: calls.Call, dynamic: "list[dict[int, typing.Any]] | None",

@@ -10,8 +10,8 @@ import warnings
 
 import torch
 
-from ingot import _native, calls, gears, groups, kinds, paths
-from ingot.config import Config
+from ingot import _native, calls, gears, groups, kinds, paths, patterns
+from ingot.config import Config, pass_name
 
 Item = tuple[str, str, str]
 """(name, digest as hex, short text)"""
@@ -199,6 +199,8 @@ def _gear_items(declared: "gears.Declared | None", config: Config) -> "list[Item
 
 class EntryKey(typing.NamedTuple):
     components: "list[Component]"
+    patterns: "tuple[patterns.Pattern, ...]" = ()
+    """Those that were registered when the key was made."""
 
     def digest(self) -> str:
         """For use inside this process; the daemon derives its own."""
@@ -232,11 +234,15 @@ def entry_key(function: typing.Any, args: "tuple[typing.Any, ...]", kwargs: "dic
         ("ranks", ranks),
         ("config", [_item("dynamic", str(config.dynamic is not False)),
                     *([_item("capture", config.capture)] if config.capture != "record" else []),
+                    *(_item(f"pass {pass_name(one)}", one.version) for one in config.passes),
                     *([_item("numerics", config.numerics)] if config.numerics != "fused" else [])]),
         ("environment", _environment()),
         ("target", [(f"feature {name}", _native.digest_text(name), "present") for name in _cpu()]),
     ]
-    return EntryKey(components)
+    registered = patterns.registered()
+    if registered:
+        components.append(("patterns", [(pattern.name, pattern.digest, "") for pattern in registered]))
+    return EntryKey(components, registered)
 
 
 def is_builtin(function: typing.Any) -> bool:

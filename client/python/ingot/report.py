@@ -55,6 +55,8 @@ def text(name: str, entries: Entries, eager_reasons: "list[str]", last_miss: str
         sizes = (f", sizes {v['proven']}" if v["proven"] else "") + (f", range {v['range']}" if v["range"] else "")
         lines.append(f"  {v['kind']} {v['artifact'][:12]} {v['bytes']} bytes, {v['native_steps']} native + {v['aten_steps']} ATen steps, "
                      f"arena {v['arena_bytes']} bytes (least {v['arena_bytes_min']}){sizes}")
+        lines += [f"    pattern {name}: replaced {replaced} times" + (f"; not where {why}" if why else "") if replaced
+                  else f"    pattern {name}: replaced nothing: {why}" for name, replaced, why in v.get("patterns", ())]
     lines += [f"  eager: {reason}" for reason in eager_reasons]
     lines.append(f"  last miss: {last_miss}")
     if last_error:

@@ -6,7 +6,7 @@ import typing
 import torch
 
 from ingot._native import Compiled as Compiled
-from ingot.config import Config
+from ingot.config import Config, Pass
 
 if typing.TYPE_CHECKING:
     import os
@@ -42,6 +42,7 @@ if typing.TYPE_CHECKING:
 
         dynamic: "bool | None"
         capture: "str | None"
+        passes: "typing.Sequence[Pass] | None"
         wait: "bool | None"
         guards: "str | None"
         on_miss: "str | None"

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/import_pattern.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/import/import.h"
+#include "compiler/import/lift.h"
+#include "compiler/ir/text.h"
+#include "guards/made_size.h"
+
+namespace ingot::compiler {
+namespace {
+
+Result<Graph> PatternGraph(Bytes recording) {
+  TRY_ASSIGN(Graph exact, ImportRecording(recording));
+  Result<Lifted> lifted = Lift(recording, true);
+  if (!lifted) return exact;
+  // Quotients of sizes have no place where a pattern is found.
+  const auto is_made = [](const Input& input) { return guards::IsMadeSize(input.name); };
+  return std::ranges::any_of(lifted->graph.inputs, is_made) ? std::move(exact) : std::move(lifted->graph);
+}
+
+Status Read(const RecordedPattern& recorded, UserPattern& out) {
+  TRY_ASSIGN(out.search, PatternGraph(recorded.search));
+  TRY_ASSIGN(out.replace, PatternGraph(recorded.replace));
+  if (!recorded.varied_search.empty() || !recorded.varied_replace.empty()) {
+    TRY_ASSIGN(Graph search, PatternGraph(recorded.varied_search));
+    TRY_ASSIGN(Graph replace, PatternGraph(recorded.varied_replace));
+    out.varied = {std::move(search), std::move(replace)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const UserPattern>> ImportPattern(const RecordedPattern& recorded) {
+  auto pattern = std::make_shared<UserPattern>();
+  pattern->name = recorded.name;
+  const std::string who = fmt::format("pattern '{}'", recorded.name);
+  if (Status status = Read(recorded, *pattern); !status) return std::move(status).error().Wrap(who);
+  if (const std::string fault = FindFault(*pattern); !fault.empty()) {
+    return Error(Code::kInvalid, fmt::format("{}: {}", who, fault));
+  }
+  return std::shared_ptr<const UserPattern>(std::move(pattern));
+}
+
+}  // namespace ingot::compiler
