@@ -27,7 +27,8 @@ class QuantizedLinear(torch.nn.Module):
     ``weight``: of 8 bits int8 [out_features, groups, group_size], without groups [out_features, in_features]; of 4 bits uint8
     [out_features, groups, group_size / 2], whose byte i holds element i in its low half and element i + group_size / 2 in its high one.
     ``scale``: f32 [out_features, groups, 1], without groups [out_features]; ``zero``: of the weight's type and the scale's shape, or None (0;
-    of 4 bits 8). ``bias``: as before, or None. ``activations``: "int8" rounds each row of x to 255 levels and multiplies integers, exactly. Native code reads the weight as it is and nothing wider; eager decodes it at each call.
+    of 4 bits 8). ``bias``: as before, or None. ``activations``: "int8" rounds each row of x to 255 levels and multiplies integers, exactly.
+    Native code reads the weight as it is and nothing wider; eager decodes it at each call.
     """
 
     weight: torch.Tensor
