@@ -189,8 +189,9 @@ class Profile:
 
     def save_timeline(self, path: "str | os.PathLike[str]") -> None:
         """Writes the calls, step by step on the thread that called, for https://ui.perfetto.dev or chrome://tracing."""
+        text = json.dumps({"displayTimeUnit": "ns", "traceEvents": self._events()})
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"displayTimeUnit": "ns", "traceEvents": self._events()}, file)
+            file.write(text)
 
     def _programs(self) -> "list[dict[str, typing.Any]]":
         """With the names that users know them by."""
