@@ -108,7 +108,9 @@ Results ScatterElements(NodeCall& n) {
 
 Results OneHot(NodeCall& n) {
   const at::Tensor index = n.To(n.In(0), at::kLong), values = n.In(2);
-  const Int depth = static_cast<int64_t>(n.NumbersAt(1).at(0));
+  const double asked = n.NumbersAt(1).at(0);
+  if (!(asked >= 1 && asked <= 1 << 28)) Reject(fmt::format("{} classes", asked));
+  const Int depth = static_cast<int64_t>(asked);
   const int64_t given = n.IntOf("axis", -1), axis = NodeCall::Axis(given, index.dim() + 1);
   Ints sizes(static_cast<size_t>(index.dim() + 1), Int(1));
   sizes[static_cast<size_t>(axis)] = depth;

@@ -185,7 +185,8 @@ at::Tensor PadBy(NodeCall& n, at::Tensor x, const std::string& mode, int64_t axi
   if (before == 0 && after == 0) return x;
   const int64_t size = n.SizeOf(x, axis).Fix();
   if (size == 0) Reject("nothing to fill up an empty dim with");
-  if (std::max(std::abs(before), std::abs(after)) > (1 << 24)) Reject("impossible pads");
+  constexpr int64_t kPadMax = 1 << 24;
+  if (before < -kPadMax || before > kPadMax || after < -kPadMax || after > kPadMax) Reject("impossible pads");
   std::vector<int64_t> from;
   for (int64_t at = -before; at < size + after; ++at) from.push_back(Continued(at, size, mode));
   return n.Call("aten::index_select", {x, axis, n.IndexTensor(from)});
@@ -250,14 +251,20 @@ Results Trilu(NodeCall& n) {
   return {n.Call(upper ? "aten::triu" : "aten::tril", {n.In(0), diagonal})};
 }
 
-Results DepthToSpace(NodeCall& n) {
+int64_t BlockOf(NodeCall& n) {
   const int64_t block = n.IntOf("blocksize");
+  if (block < 1 || block > 1 << 16) Reject(fmt::format("a block of {}", block));
+  return block;
+}
+
+Results DepthToSpace(NodeCall& n) {
+  const int64_t block = BlockOf(n);
   const std::string mode = n.TextOf("mode", "DCR");
   const at::Tensor x = n.In(0);
   if (mode == "CRD") return {n.Call("aten::pixel_shuffle", {x, block})};
   if (mode != "DCR") Reject(fmt::format("mode '{}'", mode));
   const Ints s = n.SizesOf(x);
-  if (s.size() != 4 || block < 1) Reject("4 dims and a block are needed");
+  if (s.size() != 4) Reject(fmt::format("{} dims instead of 4", s.size()));
   const Int channels = FloorDiv(s[1], block * block);
   const at::Tensor parts = n.Reshape(x, {s[0], block, block, channels, s[2], s[3]});
   const at::Tensor turned = n.Call("aten::permute", {parts, std::vector<int64_t>{0, 3, 4, 1, 5, 2}});
@@ -265,10 +272,10 @@ Results DepthToSpace(NodeCall& n) {
 }
 
 Results SpaceToDepth(NodeCall& n) {
-  const int64_t block = n.IntOf("blocksize");
+  const int64_t block = BlockOf(n);
   const at::Tensor x = n.In(0);
   const Ints s = n.SizesOf(x);
-  if (s.size() != 4 || block < 1) Reject("4 dims and a block are needed");
+  if (s.size() != 4) Reject(fmt::format("{} dims instead of 4", s.size()));
   const Int height = FloorDiv(s[2], block), width = FloorDiv(s[3], block);
   const at::Tensor parts = n.Reshape(x, {s[0], s[1], height, block, width, block});
   const at::Tensor turned = n.Call("aten::permute", {parts, std::vector<int64_t>{0, 3, 5, 1, 2, 4}});

@@ -76,6 +76,7 @@ Results Lrn(NodeCall& n) {
   const at::Tensor x = n.In(0);
   if (x.dim() < 3 || size < 1) Reject("3 dims and a size are needed");
   const Ints sizes = n.SizesOf(x);
+  NodeCall::CheckCount({Int(x.numel()), Int(size)});
   // The mean over neighbouring channels is a pooling over them; the other dims are one.
   const at::Tensor squares = n.Reshape(n.Mul(x, x), {sizes[0], 1, sizes[1], -1});
   const at::Tensor padded = n.Call("aten::constant_pad_nd", {squares, Ints{0, 0, (size - 1) / 2, size / 2}, 0.0});

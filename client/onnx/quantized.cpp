@@ -20,6 +20,7 @@ at::Tensor Spread(NodeCall& n, const at::Tensor& part, const at::Tensor& x, int6
     return n.Reshape(part, std::move(sizes));
   }
   if (block < 0 || part.dim() != x.dim()) Reject("scales of blocks have as many dims as what they scale");
+  NodeCall::CheckCount({Int(part.numel()), Int(block)});
   const at::Tensor each = n.Call("aten::repeat_interleave.self_int", {part, block, axis});
   return n.Call("aten::slice.Tensor", {each, axis, 0, n.SizeOf(x, axis)});
 }

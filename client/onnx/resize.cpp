@@ -13,6 +13,7 @@ namespace {
 namespace resize_part {
 
 constexpr int64_t kSizeMax = 1 << 24;
+constexpr double kScaleMax = 1 << 16;
 
 /// What a node says of how positions of the result are found in the input.
 struct Rule {
@@ -174,6 +175,9 @@ Results Resize(NodeCall& n) {
   std::vector<double> scales = n.Has(2) ? n.NumbersAt(2) : std::vector<double>{};
   Ints to;
   const bool has_scales = !scales.empty();
+  if (std::ranges::any_of(scales, [](double scale) { return !(scale > 0 && scale < kScaleMax); })) {
+    Reject("impossible scales");
+  }
   if (!has_scales) {
     to = n.IntsAt(3);
     if (to.size() != axes.size()) Reject(fmt::format("{} sizes for {} axes", to.size(), axes.size()));
@@ -194,14 +198,19 @@ Results Resize(NodeCall& n) {
       is_plain = has_scales ? scales[i] == 1.0 : to[i] == from[axis];
     } else if (has_scales) {
       factors[axis - 2] = scales[i];
-      is_plain = !aligns || scales[i] == std::floor(scales[i]);
+      is_plain = is_plain && (!aligns || scales[i] == std::floor(scales[i]));
       if (is_pytorch) is_plain = is_plain && from[axis] >= Int(static_cast<int64_t>(std::ceil(2 / scales[i])));
     } else {
       targets[axis - 2] = to[i];
-      is_plain = !is_pytorch || to[i] > Int(1);
+      is_plain = is_plain && (!is_pytorch || to[i] > Int(1));
     }
   }
   if (is_plain) {
+    Ints made{from[0], from[1]};
+    for (size_t i = 0; i < targets.size(); ++i) {
+      made.emplace_back(static_cast<int64_t>(std::ceil(static_cast<double>(targets[i].seen()) * factors[i])));
+    }
+    NodeCall::CheckCount(made);
     Args args = {x, std::nullopt, std::nullopt};
     if (has_scales) {
       c10::impl::GenericList list(c10::AnyType::get());

@@ -22,10 +22,17 @@ struct Window {
   bool is_even = true;  ///< as much before as after, in numbers that an operator may be given
 };
 
+/// Of kernels, strides and the like: beyond reason, and no product of two leaves 64 bits.
+constexpr int64_t kStepMax = 1 << 24;
+
+bool ArePositive(const std::vector<int64_t>& numbers) {
+  return std::ranges::all_of(numbers, [](int64_t i) { return i >= 1 && i <= kStepMax; });
+}
+
 std::vector<int64_t> PositivesOf(NodeCall& n, std::string_view name, size_t rank, int64_t otherwise = 1) {
   const auto given = n.IntsOf(name);
   if (!given || given->empty()) return std::vector<int64_t>(rank, otherwise);
-  if (given->size() != rank || std::ranges::any_of(*given, [](int64_t i) { return i < 1; })) {
+  if (given->size() != rank || !ArePositive(*given)) {
     Reject(fmt::format("'{}' has to be {} positive numbers", name, rank));
   }
   return *given;
@@ -37,6 +44,7 @@ Window WindowOf(NodeCall& n, const at::Tensor& x, std::vector<int64_t> kernel) {
   w.rank = static_cast<size_t>(x.dim() - 2);
   if (kernel.size() != w.rank) Reject(fmt::format("a kernel of {} dims over {}", kernel.size(), w.rank));
   w.kernel = std::move(kernel);
+  if (!ArePositive(w.kernel)) Reject("a kernel of impossible sizes");
   w.strides = PositivesOf(n, "strides", w.rank);
   w.dilations = PositivesOf(n, "dilations", w.rank);
   const std::string automatic = n.TextOf("auto_pad", "NOTSET");
@@ -131,7 +139,8 @@ Results ConvTranspose(NodeCall& n) {
   if (const auto given = n.IntsOf("output_padding"); given && !given->empty()) extra = *given;
   if (const auto given = n.IntsOf("pads"); given && !given->empty()) pads = *given;
   if (extra.size() != rank || pads.size() != 2 * rank) Reject("paddings of another number of dims");
-  if (std::ranges::any_of(extra, [](int64_t i) { return i < 0; })) Reject("a negative output_padding");
+  if (std::ranges::any_of(extra, [](int64_t i) { return i < 0 || i > kStepMax; }))
+    Reject("an impossible output_padding");
   Ints made{n.SizeOf(x, 0), n.SizeOf(weight, 1) * Int(group)};
   for (size_t d = 0; d < rank; ++d) {
     made.push_back(n.SizeOf(x, static_cast<int64_t>(d) + 2) * Int(strides[d]) + Int(kernel[d]) * Int(dilations[d]) +
@@ -231,6 +240,7 @@ bool IsDilated(const Window& w) {
 }
 
 int64_t CountOf(const Window& w) {
+  NodeCall::CheckCount(Ints(w.kernel.begin(), w.kernel.end()));
   return std::accumulate(w.kernel.begin(), w.kernel.end(), int64_t{1}, std::multiplies<>());
 }
 
@@ -246,7 +256,6 @@ at::Tensor PaddedAverages(NodeCall& n, const at::Tensor& x, const Window& w) {
   planes.insert(planes.end(), sizes.begin() + 2, sizes.end());
   Ints kernel{Int(1), Int(1)};
   kernel.insert(kernel.end(), w.kernel.begin(), w.kernel.end());
-  NodeCall::CheckCount(kernel);
   const at::Tensor even = n.Call("aten::full", {kernel, 1.0 / static_cast<double>(CountOf(w)), x.scalar_type()});
   const at::Tensor y = n.Call(kConv.at(w.rank - 1), {n.Reshape(x, std::move(planes)), even, std::nullopt, w.strides,
                                                      EvenPads(w), w.dilations, 1});

@@ -54,7 +54,23 @@ std::vector<Buffer> Seeds() {
   windows.Node("GlobalAveragePool", {"z"}, {"p"});
   windows.Node("Flatten", {"p"}, {"out"}, {{"axis", 1}});
   windows.Output("out");
-  return {BytesOf(sizes.Bytes()), BytesOf(windows.Bytes())};
+  OnnxWriter filling(18);
+  filling.Input("x", {"1", "4", "n", "6"});
+  filling.Integers("pads", {0, 0, 1, 1, 0, 0, 2, 1});
+  filling.Integers("times", {1, 2, 1, 1});
+  filling.Integers("starts", {-1});
+  filling.Integers("ends", {-9});
+  filling.Integers("axes", {3});
+  filling.Integers("shape", {2, 3});
+  filling.Node("Pad", {"x", "pads"}, {"a"});
+  filling.Node("Tile", {"a", "times"}, {"b"});
+  filling.Node("DepthToSpace", {"b"}, {"c"}, {{"blocksize", 2}});
+  filling.Node("Slice", {"c", "starts", "ends", "axes", "starts"}, {"d"});
+  filling.Node("ConstantOfShape", {"shape"}, {"e"});
+  filling.Node("ReduceSum", {"d", "axes"}, {"f"}, {{"keepdims", 0}});
+  filling.Output("e");
+  filling.Output("f");
+  return {BytesOf(sizes.Bytes()), BytesOf(windows.Bytes()), BytesOf(filling.Bytes())};
 }
 
 }  // namespace ingot::fuzz
