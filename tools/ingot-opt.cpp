@@ -102,8 +102,8 @@ Result<compiler::Pipeline> PipelineOf(const Options& options, const PatternUses&
   return pipeline;
 }
 
-/// A line for each step, with the products that this machine's code takes, where there is code for it; and what became of
-/// users' patterns.
+/// A line for each step, with the products that this machine's code takes, where there is code for it; and what became
+/// of users' patterns.
 Status Explain(const compiler::Graph& graph, const std::vector<compiler::PatternUse>& uses) {
   for (const compiler::PatternUse& use : uses) {
     std::cout << "pattern \"" << use.name << "\" replaced " << use.replaced << (use.why.empty() ? "" : "; not where ")
