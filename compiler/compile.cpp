@@ -129,9 +129,9 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   const auto load = [&] { return runs_here ? target->Load() : Result<std::unique_ptr<Runner>>(nullptr); };
   if (Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
     const Stopwatch proof;
+    const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
     TRY_ASSIGN(const ProofReport report,
-               ProveKernels(**runner, fused.kernels, objects,
-                            (options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms) * kWorkInMillisecond));
+               ProveKernels(**runner, fused.kernels, objects, proof_ms * kWorkInMillisecond, options.threads));
     plan.provenance->proof_seed = report.seed;
     plan.provenance->proof_kernels = report.proved;
     for (size_t i = 0; i < report.kernels.size(); ++i) {

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "compiler/loop/exactness.h"
@@ -315,59 +317,91 @@ class Trial {
   std::vector<std::vector<uint8_t>> initial_;  // What tiled kernels write to, as it was.
 };
 
-/// Tries the kernel at one size, and notes in `proof` what was run or why nothing was. An error: machine code gave
-/// something else than the interpreter.
-Status ProveAt(const loop::Kernel& kernel, const Object& object, int64_t size, Runner& runner, bool& is_added,
-               uint64_t& work_left, KernelProof& proof) {
+/// One kernel at one size.
+struct Attempt {
+  size_t kernel = 0;
+  int64_t size = 0;
+  KernelProof proof = {};
+  Status status = {};  ///< not held: machine code gave something else than the interpreter
+};
+
+/// Runs the attempt, and notes what was run or why nothing was.
+void Run(Attempt& attempt, const loop::Kernel& kernel, const Object& object, Runner& runner) {
   const uint64_t seed = loop::KernelDigest(kernel).low;
   const std::vector<loop::Exactness> exactness = loop::FindExactness(kernel);
   const bool has_steps = std::ranges::any_of(exactness, &loop::Exactness::has_steps);
-  Status last;
   for (uint64_t one = 0; one < (has_steps ? kTriesAtSteps : 1); ++one) {
-    Trial trial(kernel, object, size, seed + one);
-    const uint64_t work = trial.Work();
-    if (work > work_left) {
-      proof.skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
-      break;
+    Trial trial(kernel, object, attempt.size, seed + one);
+    if (!trial.Prepare(attempt.size == kSizes[0] ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
+      attempt.proof.skipped = "no sizes and values the interpreter takes";
+      return;
     }
-    if (!trial.Prepare(size == kSizes[0] ? kParamBytesMax : kParamBytesMaxForLoops) || !trial.Interpret()) {
-      proof.skipped = "no sizes and values the interpreter takes";
-      break;
-    }
-    work_left -= work;
-    if (!std::exchange(is_added, true)) TRY(runner.Add(object));
-    last = trial.RunAndCompare(runner, exactness);
-    if (!last) continue;
-    proof.rows = trial.rows();
-    proof.rows_run = trial.sampled();
-    break;
+    attempt.status = trial.RunAndCompare(runner, exactness);
+    if (!attempt.status) continue;
+    attempt.proof.rows = trial.rows();
+    attempt.proof.rows_run = trial.sampled();
+    return;
   }
-  return last;
+}
+
+/// What is to be tried, in order: each kernel at the first size, then, as far as the work goes, at the others. Why a
+/// kernel is not tried is noted in the report.
+std::vector<Attempt> Plan(std::span<const loop::Kernel> kernels, std::span<const Object> objects, uint64_t work_left,
+                          ProofReport& report) {
+  std::vector<Attempt> attempts;
+  for (const int64_t size : kSizes) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      // Without symbols every size is the same.
+      if (kernels[i].symbol_count == 0 && size != kSizes[0]) continue;
+      const uint64_t work = Trial(kernels[i], objects[i], size, 0).Work();
+      if (work > work_left) {
+        report.kernels[i].skipped = fmt::format("{} interpreted instructions, {} were left", work, work_left);
+        continue;
+      }
+      work_left -= work;
+      attempts.push_back({i, size});
+    }
+  }
+  return attempts;
 }
 
 }  // namespace
 
 Result<ProofReport> ProveKernels(Runner& runner, std::span<const loop::Kernel> kernels, std::span<const Object> objects,
-                                 uint64_t work_max) {
+                                 uint64_t work_max, unsigned threads) {
   ProofReport report;
-  if (kernels.empty()) return report;
   report.kernels.resize(kernels.size());
-  std::unique_ptr<bool[]> is_added(new bool[kernels.size()]());
-  for (const int64_t size : kSizes) {
-    for (size_t i = 0; i < kernels.size(); ++i) {
-      // Without symbols every size is the same.
-      if (kernels[i].symbol_count == 0 && size != kSizes[0]) continue;
-      if (Status held = ProveAt(kernels[i], objects[i], size, runner, is_added[i], work_max, report.kernels[i]);
-          !held) {
-        return std::move(held).error().Wrap(fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
-      }
+  std::vector<Attempt> attempts = Plan(kernels, objects, work_max, report);
+  std::vector<bool> is_added(kernels.size());
+  for (const Attempt& attempt : attempts) {
+    if (is_added[attempt.kernel]) continue;
+    is_added[attempt.kernel] = true;
+    TRY(runner.Add(objects[attempt.kernel]));
+  }
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t at = next++; at < attempts.size(); at = next++) {
+      Run(attempts[at], kernels[attempts[at].kernel], objects[attempts[at].kernel], runner);
     }
+  };
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (size_t i = 1; i < std::min<size_t>(threads, attempts.size()); ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+  for (Attempt& attempt : attempts) {
+    const size_t i = attempt.kernel;
+    if (!attempt.status) {
+      return std::move(attempt.status)
+          .error()
+          .Wrap(fmt::format("proof of kernel {} ({})", kernels[i].name, objects[i].symbol));
+    }
+    KernelProof& proof = report.kernels[i];
+    if (attempt.proof.rows_run > 0 || proof.rows_run == 0) proof = std::move(attempt.proof);
   }
   for (size_t i = 0; i < kernels.size(); ++i) {
     report.seed ^= loop::KernelDigest(kernels[i]).low;
-    KernelProof& proof = report.kernels[i];
-    if (proof.rows_run > 0) proof.skipped.clear();
-    report.proved += proof.rows_run > 0;
+    report.proved += report.kernels[i].rows_run > 0;
   }
   return report;
 }

@@ -47,9 +47,14 @@ Status Jit::Add(const Object& object) {
 }
 
 Result<int32_t> Jit::Run(const std::string& symbol, const IngotCallFrame& frame) {
-  IngotKernel& kernel = found_[symbol];
-  if (kernel == nullptr) {
-    TRY_ASSIGN(kernel, Find(symbol));
+  IngotKernel kernel = nullptr;
+  {
+    const std::lock_guard held(lock_);
+    IngotKernel& known = found_[symbol];
+    if (known == nullptr) {
+      TRY_ASSIGN(known, Find(symbol));
+    }
+    kernel = known;
   }
   return kernel(&frame);
 }

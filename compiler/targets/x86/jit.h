@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/result.h"
@@ -12,7 +13,7 @@
 namespace ingot::compiler::x86 {
 
 /// Objects loaded into this process through LLVM ORC, for the proof step and for timing.
-/// Functions live as long as the Jit. Belongs to one thread.
+/// Functions live as long as the Jit.
 class Jit : public Runner {
  public:
   static Result<std::unique_ptr<Jit>> Create();
@@ -26,7 +27,8 @@ class Jit : public Runner {
   struct State;
   explicit Jit(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
-  std::map<std::string, IngotKernel> found_;
+  std::mutex lock_;
+  std::map<std::string, IngotKernel> found_;  // Guarded by lock_.
 };
 
 }  // namespace ingot::compiler::x86
