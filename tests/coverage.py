@@ -120,7 +120,7 @@ def same(got, want) -> bool:
 def reason_of(step) -> str:
     """The first reason of the report, in short."""
     for line in str(step.report()).splitlines():
-        found = re.search(r"runs eagerly: ([^:;(]+)", line)
+        found = re.match(r"\s+eager: ([^:;(]+)", line)
         if found:
             return re.sub(r"%?\d+", "N", found.group(1)).strip()[:60]
     return "not served"

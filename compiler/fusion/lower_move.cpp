@@ -250,6 +250,45 @@ Results IndexTensor(const Rule& r) {
   return {r.pool.Gather(x, std::move(indices), IndexCheck::kWrap, sizes, std::move(map))};
 }
 
+/// The operand seen with sizes `split`, of which `place` says where its own dims are; the others repeat it. Joined to
+/// the result's sizes.
+Results Spread(const Rule& r, Dims split, const std::vector<size_t>& place) {
+  Coords map;
+  for (const size_t at : place) map.push_back(Affine::Var(static_cast<uint16_t>(at)));
+  return {r.pool.Reshape(r.pool.View(r.Tensor(0), std::move(split), std::move(map)), r.result().sizes)};
+}
+
+/// repeat(x, times) and tile, one number for each dim of the result.
+Results Repeat(const Rule& r) {
+  const Dims& sizes = r.call.TypeAt(0)->sizes;
+  const auto times = r.call.DimsAt(1);
+  if (!times || r.Tensor(0) == kNoExpr) return r.No("repetitions that are no numbers");
+  const size_t rank = std::max(times->size(), sizes.size());
+  Dims split;
+  std::vector<size_t> place;
+  for (size_t k = 0; k < rank; ++k) {
+    const size_t from_behind = rank - k;
+    if (from_behind <= times->size()) split.push_back((*times)[times->size() - from_behind]);
+    if (from_behind > sizes.size()) continue;
+    place.push_back(split.size());
+    split.push_back(sizes[sizes.size() - from_behind]);
+  }
+  return Spread(r, std::move(split), place);
+}
+
+/// repeat_interleave(x, times, dim): each element along a dim so many times.
+Results RepeatInterleave(const Rule& r) {
+  const Type& from = *r.call.TypeAt(0);
+  const auto times = r.call.DimAt(1);
+  const auto axis = r.call.IntAt(2) ? WrapDim(*r.call.IntAt(2), from.rank()) : std::nullopt;
+  if (!times || !axis || r.Tensor(0) == kNoExpr) return r.No("repetitions or a dim that are no numbers");
+  Dims split = from.sizes;
+  split.insert(split.begin() + static_cast<ptrdiff_t>(*axis) + 1, *times);
+  std::vector<size_t> place;
+  for (size_t k = 0; k < from.rank(); ++k) place.push_back(k <= *axis ? k : k + 1);
+  return Spread(r, std::move(split), place);
+}
+
 }  // namespace
 
 const RuleTable& MoveRules() {
@@ -258,6 +297,9 @@ const RuleTable& MoveRules() {
       {"aten.concat", Cat},
       {"aten.concatenate", Cat},
       {"aten.stack", Stack},
+      {"aten.repeat", Repeat},
+      {"aten.tile", Repeat},
+      {"aten.repeat_interleave.self_int", RepeatInterleave},
       {"aten.constant_pad_nd", Pad},
       {"aten.slice_scatter", SliceScatter},
       {"aten.select_scatter", SelectScatter},

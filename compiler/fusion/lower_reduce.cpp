@@ -241,6 +241,25 @@ Results GroupNorm(const Rule& r) {
   return {x};
 }
 
+/// batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled) over [N, C, ...]
+/// outside of training: each channel is scaled and shifted by what is known of it, as eager does, in one
+/// multiplication.
+Results BatchNorm(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const Dims& sizes = r.result().sizes;
+  if (r.call.BoolAt(5).value_or(true)) return r.No("batch norm in training");
+  if (sizes.size() < 2 || !guards::IsFloat(t) || r.call.IsNone(3) || r.call.IsNone(4)) return {};
+  ExprPool& p = r.pool;
+  Dims per_channel(sizes.size() - 1, Dim(1));
+  per_channel[0] = sizes[1];
+  const auto channel = [&](size_t argument) { return p.Reshape(r.Operand(argument, t), per_channel); };
+  ExprId factor = p.Map(Op::kRsqrt, {p.Map(Op::kAdd, {channel(4), p.Float(r.FloatAt(7, 1e-5), t)})});
+  if (!r.call.IsNone(1)) factor = p.Map(Op::kMul, {factor, channel(1)});
+  ExprId shift = p.Map(Op::kNeg, {p.Map(Op::kMul, {channel(3), factor})});
+  if (!r.call.IsNone(2)) shift = p.Map(Op::kAdd, {channel(2), shift});
+  return {p.Map(Op::kAdd, {p.Map(Op::kMul, {r.Operand(0, t), factor}), shift})};
+}
+
 }  // namespace
 
 const RuleTable& ReduceRules() {
@@ -277,6 +296,7 @@ const RuleTable& ReduceRules() {
       {"aten.layer_norm", LayerNorm},
       {"aten.rms_norm", RmsNorm},
       {"aten.group_norm", GroupNorm},
+      {"aten.batch_norm", BatchNorm},
   };
   return table;
 }

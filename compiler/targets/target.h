@@ -26,7 +26,8 @@ struct Object {
   std::vector<std::string> features;  ///< of the machine, beyond its level
 };
 
-/// Objects in this process, where they can be called: for the proof and for timing. Several threads may run what one has added.
+/// Objects in this process, where they can be called: for the proof and for timing. Several threads may run what one
+/// has added.
 class Runner {
  public:
   virtual ~Runner() = default;

@@ -180,6 +180,7 @@ POINTWISE = [
     *binary("eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor logical_and logical_or logical_xor", ALL),
     *scalar("eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar", ALL, 1, 0.1),
     *binary("bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor __and__.Tensor __or__.Tensor", INT + BOOL),
+    *binary("bitwise_left_shift.Tensor bitwise_right_shift.Tensor", INT),
     *scalar("bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar", INT + BOOL, 5),
     *scalar("bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar", BOOL, True),
     case("where.self", lambda i: (i.mask, i.x, i.y)),
@@ -259,6 +260,9 @@ REDUCE = [
     norm("layer_norm", "plain", lambda i: (i.x, i.x.shape[-1:])),
     norm("layer_norm", "weight,bias", lambda i: (i.x, i.x.shape[-1:], i.tame[0], i.tame[1], 0.1)),
     norm("layer_norm", "two dims", lambda i: (i.x, i.x.shape)),
+    norm("batch_norm", "plain", lambda i: (i.x, None, None, i.tame[0], i.tame[1].square(), False, 0.1, 1e-5, True)),
+    norm("batch_norm", "weight,bias", lambda i: (i.x, i.tame[2], i.tame[3], i.tame[0], i.tame[1].square(), False, 0.1, 0.1, True)),
+    norm("batch_norm", "pictures", lambda i: (i.x.reshape(1, 5, 1, -1), i.tame[:, 0], i.tame[:, 0], i.tame[:, 0], i.tame[:, 0].square(), False, 0.1, 0.1, True)),
     norm("rms_norm", "plain", lambda i: (i.x, i.x.shape[-1:])),
     norm("rms_norm", "weight", lambda i: (i.x, i.x.shape[-1:], i.tame[0], 0.1)),
     norm("group_norm", "one group", lambda i: (i.x, 1, i.tame[0], i.tame[1], 0.1)),
@@ -271,6 +275,10 @@ MOVE = [
     case("cat", lambda i: ([i.x, i.y[:, :1], i.x[:, :0], i.y], 1), ALL, "parts"),
     case("cat", lambda i: ([i.x, i.mask, i.y], 0), ALL, "mixed"),
     case("stack", lambda i: ([i.x, i.mask, i.pick], 1), ALL, "mixed"),
+    case("repeat", lambda i: (i.x, (2, 1, 3))),
+    case("tile", lambda i: (i.x, (2,))),
+    case("repeat_interleave.self_int", lambda i: (i.x, 3, 1)),
+    case("repeat_interleave.self_int", lambda i: (i.x, 2, -2), ALL, "outer"),
     case("constant_pad_nd", lambda i: (i.x, [2, 3]), ALL, "last"),
     case("constant_pad_nd", lambda i: (i.x, [0, 1, 2, 0], 1), ALL, "both"),
     case("slice_scatter", lambda i: (i.x, i.y[1:3], 0, 1, 3), ALL, "rows"),
@@ -375,6 +383,7 @@ PRODUCT = [
     product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0.5, "alpha": 2}), "scaled"),
     product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0}), "nothing added"),
     product("baddbmm", lambda i: (i.one, i.x.unsqueeze(0), i.y.t().unsqueeze(0))),
+    case("_int_mm", lambda i: (i.x, i.y.t()), ("int8",)),
 ]
 
 FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT}

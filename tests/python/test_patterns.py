@@ -203,7 +203,7 @@ RUN = textwrap.dedent('''
 
 
 def test_other_processes_and_other_patterns(store):
-    plain, first, again, other = (store.python(RUN, MINE=by) for by in ("", "5", "5", "7"))
+    first, again, other, plain = (store.python(RUN, MINE=by) for by in ("5", "5", "7", ""))
     assert plain["answers"] == [2, 2] and first["answers"][1] == 5 and again["answers"] == [5, 5] and other["answers"][1] == 7
     assert (again["captures"], again["native_calls"]) == (0, 2)
     assert (other["miss"]["reason"], other["miss"]["component"], other["miss"]["item"]) == ("key_differs", "patterns", "mine"), other["miss"]

@@ -103,13 +103,17 @@ def test_weights_are_decoded_as_they_are_read(ingot, kind):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16), ids=str)
 def test_levels_are_those_of_pytorch(ingot, dtype):
     scale, zero, ones = torch.rand(K) / 20 + 0.01, torch.randint(-8, 8, (K,)), torch.ones(K, dtype=dtype)
+    low, high = torch.tensor(-100), torch.tensor(90)
 
     def levels(x):
         x = x * ones   # which says how many columns there are
         by_tensor = OPS.quantize_per_tensor(x, 0.031, 3, -128, 127, torch.int8)
         by_value = OPS.quantize_per_tensor.tensor(x, scale[:1], zero[0], 0, 255, torch.uint8)
+        by_values = OPS.quantize_per_tensor.tensor2(x, scale[:1], zero[0], low, high, torch.int8)
         by_channel = OPS.quantize_per_channel(x, scale, zero, 1, -128, 127, torch.int8)
-        return by_tensor, by_value, by_channel, OPS.dequantize_per_tensor(by_tensor, 0.031, 3, -128, 127, torch.int8), \
+        wide = OPS.dequantize_per_tensor.tensor(by_value, scale[:1], zero[0], 0, 255, torch.uint8), \
+            OPS.dequantize_per_tensor.tensor2(by_values, scale[:1], zero[0], low, high, torch.int8)
+        return by_tensor, by_value, by_values, by_channel, *wide, OPS.dequantize_per_tensor(by_tensor, 0.031, 3, -128, 127, torch.int8), \
             OPS.dequantize_per_channel(by_channel, scale, zero, 1, -128, 127, torch.int8)
 
     step = ingot.compile(levels, wait=True)

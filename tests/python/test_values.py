@@ -5,6 +5,7 @@ One function holds all cases of a family, so that one compile covers them; a fai
 """
 
 import math
+import pathlib
 import subprocess
 
 import pytest
@@ -185,7 +186,10 @@ def plain_eager():
 
 def test_every_rule_has_a_case():
     listed = subprocess.run([str(BIN.parent / "tools" / "ingot-opt"), "--rules"], check=True, capture_output=True, text=True).stdout.split()
-    assert set(listed) == {case.op for cases in FAMILIES.values() for case in cases}
+    quantized = {op for op in listed if op.startswith("quantized_decomposed.")}
+    assert set(listed) - quantized == {case.op for cases in FAMILIES.values() for case in cases}
+    tests = (pathlib.Path(__file__).parent / "test_quantized_graphs.py").read_text()
+    assert not [op for op in quantized if f"OPS.{op.partition('.')[2]}(" not in tests]
 
 
 @pytest.mark.parametrize("dtype", ALL)

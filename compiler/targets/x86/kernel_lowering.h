@@ -128,6 +128,7 @@ class KernelLowering {
   Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
+  void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);
 
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);

@@ -284,6 +284,16 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
   code_.CreateAlignedStore(sums, address, align);
 }
 
+/// The sums of a register tile whose vectors run along columns, row by row.
+void KernelLowering::StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column,
+                               Value* first_k) {
+  const unsigned vectors = c.tile.columns;
+  for (unsigned i = 0; i < sums.size(); ++i) {
+    Value* at_row = code_.CreateAdd(row, code_.I64(i / vectors));
+    StoreSums(c, sums[i], at_row, column, i % vectors * c.lanes, first_k);
+  }
+}
+
 /// `sum` and the product of two registers of factors, or of pairs of them.
 Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, Value* sum) {
   using namespace llvm::Intrinsic;
@@ -463,12 +473,7 @@ Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* colu
   } else {
     TRY(ForEachDepth(c, 0, sums, each));
   }
-  for (unsigned r = 0; r < rows; ++r) {
-    for (unsigned v = 0; v < vectors; ++v) {
-      Value* at_row = code_.CreateAdd(row, code_.I64(r));
-      StoreSums(c, sums[0].parts[size_t{r} * vectors + v], at_row, column, v * c.lanes, first_k);
-    }
-  }
+  StoreTile(c, sums[0].parts, row, column, first_k);
   return {};
 }
 

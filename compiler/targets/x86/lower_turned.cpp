@@ -107,12 +107,7 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
     }
     return {};
   }));
-  for (unsigned r = 0; r < rows; ++r) {
-    for (unsigned v = 0; v < vectors; ++v) {
-      Value* at_row = code_.CreateAdd(row, code_.I64(r));
-      StoreSums(c, sums[0].parts[size_t{r} * vectors + v], at_row, column, v * c.lanes, first_k);
-    }
-  }
+  StoreTile(c, sums[0].parts, row, column, first_k);
   return {};
 }
 
