@@ -9,6 +9,7 @@
 
 #include "compiler/loop/substitute.h"
 #include "compiler/targets/x86/compare.h"
+#include "compiler/targets/x86/tiles.h"
 
 namespace ingot::compiler {
 namespace {
@@ -87,6 +88,25 @@ std::vector<Product> Products() {
 }
 INSTANTIATE_TEST_SUITE_P(All, Contractions, testing::ValuesIn(Products()),
                          [](const auto& info) { return info.param.name; });
+
+// A pair of bf16 that is turned over is one element: of a depth that may be odd, vectors along it are twice as fast.
+TEST(Contraction, TurnsOverPairsOfKnownDepthsAlone) {
+  const auto kernel = loop::Parse(TextOf({"", DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, true}));
+  ASSERT_TRUE(kernel) << kernel.error().ToText();
+  x86::VectorUnit unit;
+  unit.bytes = 64;
+  unit.dots_bf16 = true;
+  const auto turns_over = [&](const Dim& depth) {
+    const Dim sizes[] = {Dim(1), Dim(64), Dim(96), depth};
+    loop::Schedule schedule;
+    x86::AddTiles(loop::Substitute(*kernel, sizes), unit, schedule);
+    return schedule.contractions[0].turned.from != 0;
+  };
+  EXPECT_TRUE(turns_over(Dim(1024)));
+  EXPECT_FALSE(turns_over(Dim(1023)));
+  EXPECT_FALSE(turns_over(Dim::Symbol(0)));
+  EXPECT_TRUE(turns_over(Dim(63))) << "few steps, which are not folded then";
+}
 
 // A softmax between two products: attention of one head over keys and values, with rows that share them.
 TEST(Contraction, FeedsFoldsAndWhatFollows) {

@@ -67,6 +67,8 @@ class KernelLowering {
   Value* VectorIndex(const loop::Index& index, unsigned copy, Value* base);
   Value* VectorArg(loop::Id id, unsigned copy) { return varying_[id] ? vectors_[copy][id] : splats_[id]; }
   Value* LaneNumbers(llvm::Type* integer);
+  Value* EndOfWhole(Value* first, Value* end, int64_t step);
+  Value* FirstLanes(Value* count, unsigned lanes);
 
   // lower_memory.cpp: vector accesses.
   Pattern PatternOf(const loop::Inst& inst) const;

@@ -39,9 +39,7 @@ Status KernelLowering::LowerChunks(Value* begin, Value* end, llvm::BasicBlock* d
   code_.CreateBr(next);
   part->moveAfter(code_.GetInsertBlock());
   code_.SetInsertPoint(part);
-  llvm::Type* narrow = code_.getInt32Ty();
-  Value* bound = code_.Splat(code_.CreateTrunc(count, narrow), lanes_);
-  TRY(LowerChunk(code_.CreateICmpSLT(LaneNumbers(narrow), bound)));
+  TRY(LowerChunk(FirstLanes(count, lanes_)));
   code_.CreateBr(next);
 
   next->moveAfter(code_.GetInsertBlock());

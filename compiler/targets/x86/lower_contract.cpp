@@ -207,10 +207,8 @@ Status KernelLowering::LowerOneWay(Contract c) {
   const loop::ContractionSchedule& tile = c.tile;
   const size_t number = kernel_.params.size() + block.into;
   c.lanes = unit_.bytes / static_cast<unsigned>(SizeOf(c.form.sum));
-  if (tile.lanes == Lanes::kDepth || c.is_turned) c.pairs = PairsOf(kernel_, c.form, unit_);
-  // A pair is one element of what was turned over, and the left operand is read in pairs.
-  const guards::Dim& first_depth = block.depths[0];
-  if (c.is_turned && !(first_depth.is_const() && first_depth.const_value() % 2 == 0)) c.pairs = Pairs::kNone;
+  if (tile.lanes == Lanes::kDepth) c.pairs = PairsOf(kernel_, c.form, unit_);
+  if (c.is_turned) c.pairs = TurnedPairsOf(kernel_, c.form, unit_);
   c.step = (tile.lanes == Lanes::kDepth ? c.lanes : 1) * (c.pairs != Pairs::kNone ? 2 : 1);
   c.panel = panels_[&block];
   c.ks.resize(block.depths.size());
@@ -347,7 +345,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
   const int64_t step = c.step;
   Value*& k = c.ks[c.tile.lane_depth];
   const auto along_lanes = [&](Accumulators& running) -> Status {
-    Value* whole = code_.CreateAdd(first_k, code_.CreateAnd(code_.CreateSub(end_k, first_k), code_.I64(-step)));
+    Value* whole = EndOfWhole(first_k, end_k, step);
     TRY(CountUp(first_k, whole, step, running, [&](Value* at, Accumulators& here) -> Status {
       k = at;
       ForEachUnrolled(c, [&] { multiply(nullptr, here); });
@@ -358,11 +356,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     // One round at most, which a loop says as well as a branch.
     return CountUp(whole, end_k, step, running, [&](Value* at, Accumulators& here) -> Status {
       k = at;
-      llvm::Type* narrow = code_.getInt32Ty();
-      Value* left_over = code_.CreateTrunc(code_.CreateSub(end_k, at), narrow);
-      const unsigned saved = std::exchange(lanes_, c.step);
-      Value* mask = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(left_over, c.step));
-      lanes_ = saved;
+      Value* mask = FirstLanes(code_.CreateSub(end_k, at), c.step);
       ForEachUnrolled(c, [&] { multiply(mask, here); });
       return {};
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/varying.h"
@@ -75,7 +76,7 @@ Status KernelLowering::LowerLoop(const loop::Block& block, Value* first, Value* 
     code_.SetInsertPoint(prepare);
   }
   TRY(PrepareLoop(block));
-  Value* main_end = code_.CreateAdd(first, code_.CreateAnd(code_.CreateSub(extent, first), code_.I64(-step)));
+  Value* main_end = EndOfWhole(first, extent, step);
   if (!is_const || count >= step) {
     TRY(EmitRange(block, first, main_end, false, is_const && count < 2 * step, accumulators));
   }
@@ -215,6 +216,21 @@ Result<Value*> KernelLowering::EmitVector(Id id, unsigned copy) {
   }
   const bool is_checked = inst.check != loop::IndexCheck::kNone;
   return is_checked ? CheckedIndex(inst, result, lane_mask_) : result;
+}
+
+/// Where the last whole step from `first` on ends that `end` leaves room for; `step`: a power of two.
+Value* KernelLowering::EndOfWhole(Value* first, Value* end, int64_t step) {
+  return code_.CreateAdd(first, code_.CreateAnd(code_.CreateSub(end, first), code_.I64(-step)));
+}
+
+/// The mask of the first `count` of `lanes` lanes.
+Value* KernelLowering::FirstLanes(Value* count, unsigned lanes) {
+  llvm::Type* narrow = code_.getInt32Ty();
+  Value* bound = code_.Splat(code_.CreateTrunc(count, narrow), lanes);
+  const unsigned saved = std::exchange(lanes_, lanes);
+  Value* mask = code_.CreateICmpSLT(LaneNumbers(narrow), bound);
+  lanes_ = saved;
+  return mask;
 }
 
 Value* KernelLowering::LaneNumbers(llvm::Type* integer) {

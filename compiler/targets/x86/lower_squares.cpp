@@ -4,7 +4,6 @@
 // line for each; here a task moves squares of them, a vector for each column, turned over in
 // registers, between the array and memory of its own, where they lie along j as loops want them.
 // What is left at the edges of the task's rows and columns goes element by element.
-
 #include "compiler/targets/x86/kernel_lowering.h"
 
 namespace ingot::compiler::x86 {
@@ -113,11 +112,8 @@ Status KernelLowering::MoveSquares(Id id, Id into) {
   llvm::Type* memory = code_.MemoryTypeOf(inst.dtype);
   const llvm::Align align(guards::SizeOf(inst.dtype));
   const unsigned side = SquareSide(kernel_, schedule_, id, unit_);
-  const auto whole = [&](Value* first, Value* end) {
-    const auto mask = -static_cast<int64_t>(side);
-    return code_.CreateAdd(first, code_.CreateAnd(code_.CreateSub(end, first), code_.I64(mask)));
-  };
-  Value *whole_rows = whole(first_row_, end_row_), *whole_columns = whole(first_column_, end_column_);
+  Value* whole_rows = EndOfWhole(first_row_, end_row_, side);
+  Value* whole_columns = EndOfWhole(first_column_, end_column_, side);
   Accumulators none;
   const auto for_each = [&](Value* first_row, Value* end_row, Value* first_column, Value* end_column, int64_t step,
                             const std::function<void(Value*, Value*)>& body) {

@@ -48,8 +48,7 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
   Accumulators none;
   const guards::Dim& depth = c.form.depths[0];
   const bool is_even = depth.is_const() && depth.const_value() % steps == 0;
-  Value* some = code_.CreateAnd(code_.CreateSub(end_k, first_k), code_.I64(-static_cast<int64_t>(steps)));
-  Value* whole = code_.CreateAdd(first_k, some);
+  Value* whole = EndOfWhole(first_k, end_k, steps);
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
   return CountUp(code_.I64(0), count, kTogether, none, [&](Value* ahead, Accumulators&) -> Status {
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
@@ -60,11 +59,7 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
     if (is_even) return {};
     // One round at most, which a loop says as well as a branch.
     return CountUp(whole, end_k, steps, none, [&](Value* k, Accumulators&) -> Status {
-      llvm::Type* narrow = code_.getInt32Ty();
-      Value* left_over = code_.CreateTrunc(code_.CreateSub(end_k, k), narrow);
-      const unsigned saved = std::exchange(lanes_, steps);
-      Value* mask = code_.CreateICmpSLT(LaneNumbers(narrow), code_.Splat(left_over, steps));
-      lanes_ = saved;
+      Value* mask = FirstLanes(code_.CreateSub(end_k, k), steps);
       turn(columns, ahead, k, mask);
       return {};
     });

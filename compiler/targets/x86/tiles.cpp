@@ -55,7 +55,7 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   if (rows != 0 && rows < kTurnedRowsMin) return turned;
   const bool is_shallow = block.depths[0].is_const() && block.depths[0].const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
-  if (!is_shallow && !decodes && PairsOf(kernel, form, unit) == Pairs::kNone) return turned;
+  if (!is_shallow && !decodes && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
   // Known rows, and shallow sums of any, need no second way beside this one.
   turned.from = is_shallow || rows != 0 ? 1 : kTurnedRowsMin;
   turned.rows = unit.bytes == 64 ? 6 : 4;
@@ -173,6 +173,12 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     const int64_t fitting = std::max<int64_t>(1, kBufferBytes / std::max<int64_t>(1, row_bytes));
     schedule.row_tile = std::min(schedule.row_tile, std::max(row_step, fitting / row_step * row_step));
   }
+}
+
+Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
+  const guards::Dim& depth = contraction.depths[0];
+  const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;
+  return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
 }
 
 guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,

@@ -16,6 +16,9 @@ Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, 
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
 
+/// As PairsOf, of columns that are turned over: a pair is one element then, so the depth must be known and even.
+Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
+
 /// Bytes of the columns that are turned over together, in whole lines; 0 where none are.
 guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,
                        const VectorUnit& unit);
