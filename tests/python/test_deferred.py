@@ -14,7 +14,7 @@ from test_values import inputs
 
 # PyTorch's meta kernels give these other strides than the CPU's, for inputs that are not contiguous or sizes of one. The
 # daemon then proves nothing, and a run that computes takes the place of the deferred one.
-ELSEWHERE = {f"aten.{op}" for op in ("log_sigmoid", "logical_and", "logical_or", "logical_xor")}
+ELSEWHERE = {f"aten.{op}" for op in ("batch_norm", "log_sigmoid", "logical_and", "logical_or", "logical_xor")}
 TYPES = ("float32", "bfloat16", "int64", "bool")
 
 
