@@ -292,14 +292,37 @@ struct RocksDb::Opened {
     db_options.env = opened->log_watch.disk();
     db_options.wal_filter = &opened->no_holes;
     db_options.listeners.push_back(std::make_shared<ErrorListener>(std::move(troubles)));
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = only_read
-                                       ? rocksdb::DB::OpenForReadOnly(db_options, dir, families, &opened->handles, &db)
-                                       : rocksdb::DB::Open(db_options, dir, families, &opened->handles, &db);
+    const rocksdb::Status status = opened->OpenDb(db_options, dir, families, only_read);
     if (!status.ok()) return ToError(status, "open " + dir);
-    opened->db.reset(db);
     TRY(ToStatus(opened->log_watch.error(), "open " + dir));
     return opened;
+  }
+
+  rocksdb::Status OpenDb(const rocksdb::DBOptions& db_options, const std::string& dir,
+                         std::vector<rocksdb::ColumnFamilyDescriptor> families, bool only_read) {
+    rocksdb::DB* made = nullptr;
+    if (only_read) {
+      const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(db_options, dir, families, &handles, &made);
+      db.reset(made);
+      return status;
+    }
+    const bool is_new = db_options.env->FileExists(dir + "/CURRENT").IsNotFound();
+    if (!is_new) {
+      const rocksdb::Status status = rocksdb::DB::Open(db_options, dir, families, &handles, &made);
+      db.reset(made);
+      return status;
+    }
+    // Families that are missing are made one by one, each time with a file of the options of all of them: most of
+    // the time that a new database takes.
+    const std::vector<rocksdb::ColumnFamilyDescriptor> initial = {families.back()};
+    families.pop_back();
+    rocksdb::Status status = rocksdb::DB::Open(db_options, dir, initial, &handles, &made);
+    db.reset(made);
+    if (!status.ok()) return status;
+    std::vector<rocksdb::ColumnFamilyHandle*> others;
+    status = db->CreateColumnFamilies(families, &others);
+    handles.insert(handles.begin(), others.begin(), others.end());
+    return status;
   }
   ~Opened() {
     if (db == nullptr) return;
