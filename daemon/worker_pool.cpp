@@ -118,16 +118,12 @@ void WorkerPool::Loop() {
         return;
       } else {
         prestart_ = false;
-        only_start = !facts_.has_value();
-        if (!only_start) continue;
+        if (facts_.has_value() || starting_ > 0) continue;
+        only_start = is_starting_ahead_ = true;
       }
     }
     if (only_start) {
-      if (auto worker = Take()) {
-        GiveBack(std::move(worker).value());
-      } else {
-        LogWarn("started no worker", {{"reason", worker.error()}});
-      }
+      StartAhead();
       continue;
     }
     Result<CompiledArtifact> result = RunOne(next.job);
@@ -140,9 +136,21 @@ void WorkerPool::Loop() {
   }
 }
 
+void WorkerPool::StartAhead() {
+  Result<Worker> worker = Take(/*is_ahead=*/true);
+  if (worker) {
+    GiveBack(std::move(worker).value());
+  } else {
+    LogWarn("started no worker", {{"reason", worker.error()}});
+  }
+  MutexLock lock(mutex_);
+  is_starting_ahead_ = false;
+  changed_.NotifyAll();
+}
+
 Result<CompiledArtifact> WorkerPool::RunOne(const CompileJob& job) {
   for (bool again = false;; again = true) {
-    TRY_ASSIGN(Worker worker, Take());
+    TRY_ASSIGN(Worker worker, Take(/*is_ahead=*/false));
     Result<CompiledArtifact> result = worker->Run(job);
     const bool lost = !worker->usable();
     const bool took_job = worker->took_job();
@@ -169,7 +177,7 @@ Result<CompiledArtifact> WorkerPool::RunOne(const CompileJob& job) {
 }
 
 /// A process that runs, started if need be; it is in `running_` until it is given back.
-Result<WorkerPool::Worker> WorkerPool::Take() {
+Result<WorkerPool::Worker> WorkerPool::Take(bool is_ahead) {
   {
     std::vector<Worker> dead;  // They end without the lock.
     MutexLock lock(mutex_);
@@ -186,11 +194,19 @@ Result<WorkerPool::Worker> WorkerPool::Take() {
         running_.insert(worker.get());
         return worker;
       }
+      // One that starts for nobody yet is there sooner than another would be.
+      if (!is_ahead && is_starting_ahead_ && !ahead_has_taker_) {
+        ahead_has_taker_ = true;
+        while (is_starting_ahead_ && idle_.empty()) changed_.Wait(mutex_);
+        ahead_has_taker_ = false;
+        continue;
+      }
       const uint64_t wait_ms = backoff_.wait_ms();
       if (wait_ms == 0) break;
       if (!start_trouble_.empty()) return NoneStarts();
       changed_.WaitForMs(mutex_, wait_ms);
     }
+    ++starting_;
   }
   return StartProcess();
 }
@@ -204,7 +220,7 @@ void WorkerPool::GiveBack(Worker worker) {
   running_.erase(worker.get());
   if (keep && !stopping_) {
     idle_.push_back(std::move(worker));
-    changed_.NotifyOne();
+    changed_.NotifyAll();
   } else {
     dropped = std::move(worker);
   }
@@ -228,6 +244,7 @@ Result<WorkerPool::Worker> WorkerPool::StartProcess() {
     LogInfo("started a worker", {{"worker", (*worker)->pid()}, {"compiler", (*worker)->facts().identity}});
   }
   MutexLock lock(mutex_);
+  --starting_;
   ++starts_;
   changed_.NotifyAll();
   if (greeted) {

@@ -48,8 +48,9 @@ class WorkerPool final : public Compilers {
   };
 
   void Loop();
+  void StartAhead();
   Result<CompiledArtifact> RunOne(const CompileJob& job);
-  Result<Worker> Take();
+  Result<Worker> Take(bool is_ahead);
   void GiveBack(Worker worker);
   Result<Worker> StartProcess();
   Error NoneStarts() const REQUIRES(mutex_);
@@ -62,6 +63,9 @@ class WorkerPool final : public Compilers {
   CondVar changed_;  // Those that wait for a process, or for its turn: one has started, or failed to.
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool prestart_ GUARDED_BY(mutex_) = false;
+  bool is_starting_ahead_ GUARDED_BY(mutex_) = false;
+  bool ahead_has_taker_ GUARDED_BY(mutex_) = false;  // A job waits for the one that is started ahead.
+  size_t starting_ GUARDED_BY(mutex_) = 0;
   size_t running_count_ GUARDED_BY(mutex_) = 0;
   std::deque<Waiting> queue_ GUARDED_BY(mutex_);
   std::vector<Worker> idle_ GUARDED_BY(mutex_);

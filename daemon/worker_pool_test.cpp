@@ -110,6 +110,16 @@ TEST(WorkerPool, CompilesInAProcessThatItKeeps) {
   EXPECT_EQ(pool.alive(), 1u);
 }
 
+TEST(WorkerPool, GivesAJobTheProcessThatStartsAhead) {
+  GlobalMetrics().Reset();
+  Config config = SmallConfig();
+  config.workers = 2;
+  WorkerPool pool(config, INGOT_FAKE_WORKER);
+  pool.Prestart();
+  ASSERT_TRUE(RunJob(pool, "graph f 4"));
+  EXPECT_EQ(GlobalMetrics().Get(Counter::worker_starts), 1u);
+}
+
 TEST(WorkerPool, TellsACompilersErrorFromACrash) {
   GlobalMetrics().Reset();
   const Config config = SmallConfig();
