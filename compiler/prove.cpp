@@ -2,11 +2,11 @@
 #include "compiler/prove.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -104,18 +104,18 @@ void Nudge(uint8_t* at, DType dtype, bool up) {
   }
 }
 
-struct Free {
-  void* base = nullptr;  // What was allocated; the memory begins at its first line.
-  void operator()(uint8_t*) const { std::free(base); }
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(uint8_t* memory) const { munmap(memory, bytes); }
 };
-using Memory = std::unique_ptr<uint8_t, Free>;
+using Memory = std::unique_ptr<uint8_t, Unmap>;
 
-// Pages of large tables that nothing touches are never made.
+// Pages of large tables that nothing touches are never made. Not of the heap, which may hand out again what it would
+// have to clear.
 Memory Zeros(size_t bytes) {
-  constexpr size_t kLine = 64;
-  auto* base = static_cast<uint8_t*>(std::calloc(bytes + 2 * kLine, 1));
-  if (base == nullptr) return Memory(nullptr, Free{nullptr});
-  return Memory(base + (-reinterpret_cast<uintptr_t>(base) & (kLine - 1)), Free{base});
+  bytes = std::max<size_t>(1, bytes);
+  void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return made == MAP_FAILED ? Memory(nullptr, Unmap()) : Memory(static_cast<uint8_t*>(made), Unmap{bytes});
 }
 
 using Rows = std::pair<int64_t, int64_t>;
@@ -253,16 +253,24 @@ class Trial {
     return pointers;
   }
 
+  /// Random elements that come again: most of the time of a small proof would be making them. No stride is a multiple
+  /// of the period, so that a wrong place has another value.
   void Fill(DType dtype, int64_t begin, int64_t end) {
+    constexpr int64_t kPeriod = 4093;
     const auto size = static_cast<int64_t>(SizeOf(dtype));
-    for (int64_t at = begin * size; at < end * size; at += size) PutRandom(expected_.back().get() + at, dtype, random_);
-    for (auto* side : {&found_, &nudged_}) {
-      std::memcpy(side->back().get() + begin * size, expected_.back().get() + begin * size,
-                  static_cast<size_t>((end - begin) * size));
+    uint8_t* expected = expected_.back().get();
+    uint8_t* nudged = nudged_.back().get();
+    const int64_t made = std::min(end, begin + kPeriod);
+    for (int64_t at = begin * size; at < made * size; at += size) {
+      PutRandom(expected + at, dtype, random_);
+      std::memcpy(nudged + at, expected + at, static_cast<size_t>(size));
+      Nudge(nudged + at, dtype, (random_.Next() & 1) != 0);
     }
-    for (int64_t at = begin * size; at < end * size; at += size) {
-      Nudge(nudged_.back().get() + at, dtype, (random_.Next() & 1) != 0);
+    for (int64_t at = made; at < end; at += kPeriod) {
+      const auto bytes = static_cast<size_t>(std::min(kPeriod, end - at) * size);
+      for (uint8_t* side : {expected, nudged}) std::memcpy(side + at * size, side + (at - kPeriod) * size, bytes);
     }
+    std::memcpy(found_.back().get() + begin * size, expected + begin * size, static_cast<size_t>((end - begin) * size));
   }
 
   bool IsSame(size_t param, int64_t at, int64_t bytes) const {
