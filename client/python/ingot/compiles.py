@@ -170,7 +170,7 @@ class Compiles:
     def _serve(self, job: Job) -> None:
         engine, began = self._engine, time.perf_counter()
         config, entry = engine.config, job.shape.entry
-        engine._link.open_soon()
+        engine._link.open_first()
         _ = job.captured.record  # Made beside the start of the daemon.
         connection = engine._link.get(config.connect_ms_max)
 

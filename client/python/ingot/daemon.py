@@ -55,6 +55,11 @@ class Link:
             self._failure, self._failed_at, self._opening = errors.Unavailable(str(e)), time.monotonic(), False
             self._ready.set()
 
+    def open_first(self) -> None:
+        """Starts opening where nobody has yet: nothing is stored, or this is a child process."""
+        if not self._opening and not self._ready.is_set():
+            self.open_soon()
+
     def _open(self) -> None:
         try:
             connection = _native.Connection.open(self._config.store_dir, self._config.socket, self._config.connect_ms_max)
@@ -103,8 +108,7 @@ class Link:
 
     def get(self, wait_ms: int) -> typing.Any:
         """The connection; Unavailable when it is not open within the time."""
-        if not self._opening and not self._ready.is_set():
-            self.open_soon()  # In a child process nobody has yet.
+        self.open_first()
         if self._connection is None and self._failure is not None and time.monotonic() - self._failed_at > self._RETRY_S:
             self.open_soon()
         with background.waiting():
