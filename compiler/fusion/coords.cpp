@@ -230,6 +230,21 @@ std::optional<Coords> Domain::ReduceCoords(const Dims& sizes, const std::vector<
   return result;
 }
 
+bool Domain::TakesScan(const Dims& sizes, uint32_t axis, const Coords& at) {
+  const auto var = WholeVar(at[axis]);
+  if (!var || IsDepth(*var) || shape_.column != kNoVar || !(shape_.extents[*var] == sizes[axis])) return false;
+  for (size_t k = 0; k < at.size(); ++k) {
+    if (!at[k].gathered.empty()) return false;
+    const auto is_open = [&](const auto& term) { return k == axis || (term.first != *var && !IsDepth(term.first)); };
+    if (!std::ranges::all_of(at[k].vars, is_open)) return false;
+  }
+  std::vector<bool> alone(shape_.reduced.size());
+  alone[*var] = true;
+  if (has_reduced()) return shape_.reduced == alone;
+  shape_.reduced = std::move(alone);
+  return true;
+}
+
 std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, size_t arg, CoordsId id,
                                           DepthCut* wanted) {
   const Dims& sizes = pool[e.args[arg]].sizes;
@@ -265,6 +280,7 @@ std::optional<CoordsId> Domain::ArgCoords(const ExprPool& pool, const Expr& e, s
       if (!result) return std::nullopt;
       return Intern(std::move(*result));
     }
+    case ExprKind::kScan: return TakesScan(sizes, e.axis, coords_[id]) ? std::optional(id) : std::nullopt;
     case ExprKind::kContract: {
       if (has_reduced() || !IsOwn(id, e.sizes)) return std::nullopt;
       const auto column = WholeVar(coords_[id].back());

@@ -62,6 +62,9 @@ class Domain {
                                  DepthCut* wanted = nullptr) const;
 
  private:
+  /// Whether something can be scanned along dim `axis` of `sizes` at `at`: the variable there becomes the one that is
+  /// walked in order, as reductions fold it.
+  bool TakesScan(const Dims& sizes, uint32_t axis, const Coords& at);
   std::optional<Coords> ReduceCoords(const Dims& sizes, const std::vector<bool>& reduced, const Coords& at);
   /// index = quotient * size + rest with 0 <= rest < size, where that can be shown.
   bool Split(const ExprPool& pool, const Affine& index, const Dim& size, Affine& quotient, Affine& rest,

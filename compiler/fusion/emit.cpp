@@ -25,6 +25,7 @@ constexpr size_t kParamsMax = 32;
 constexpr unsigned kRecomputeCostMax = 12;
 
 unsigned CostOf(ScalarOp op) {
+  if (loop::IsScan(op)) return 13;
   if ((op >= ScalarOp::kExp && op <= ScalarOp::kSigmoid) || op == ScalarOp::kPow) return 13;
   if (op == ScalarOp::kDiv || op == ScalarOp::kSqrt || op == ScalarOp::kRsqrt) return 4;
   return op == ScalarOp::kLoad ? 2 : 1;
@@ -251,7 +252,7 @@ class Emitter {
     for (Id arg : inst.args) {
       if (arg == kNone) return Fail("an operand is missing");
     }
-    bool row = IsRowIndex(inst.index) && !loop::IsReduce(inst.op);
+    bool row = IsRowIndex(inst.index) && !loop::JoinsColumns(inst.op);
     unsigned cost = CostOf(inst.op) + (inst.index.gathered.empty() ? 0 : 2);
     for (Id arg : inst.args) {
       row = row && is_row_[arg];
@@ -512,6 +513,8 @@ class Emitter {
       case ExprKind::kRegion: return EmitRegion(e, at, predicate);
       case ExprKind::kGather: return EmitGather(e, at, predicate);
       case ExprKind::kReduce: return EmitTrivialFold(e, at, predicate);
+      // What lies before a place counts wherever the place itself is asked for.
+      case ExprKind::kScan: return AppendOp(e.op, e.dtype, {EmitArg(e, 0, at, kNone)});
       case ExprKind::kContract: return EmitProduct(e, at);
     }
     return kNone;

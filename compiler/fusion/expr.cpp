@@ -248,4 +248,13 @@ ExprId ExprPool::Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> 
   return Add(std::move(e));
 }
 
+ExprId ExprPool::Scan(ScalarOp op, ExprId arg, uint32_t axis) {
+  if (arg == kNoExpr) return kNoExpr;
+  const Dims& sizes = exprs_[arg].sizes;
+  if (axis >= sizes.size() || sizes[axis].is_one()) return arg;
+  Expr e{.kind = ExprKind::kScan, .op = op, .dtype = exprs_[arg].dtype, .sizes = sizes, .args = {arg}};
+  e.axis = axis;
+  return Add(std::move(e));
+}
+
 }  // namespace ingot::compiler::fusion

@@ -48,6 +48,7 @@ enum class ExprKind : uint8_t {
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
+  kScan,     ///< op over args[0] along `axis`, up to each place
   kContract, ///< sum over `depths` of args[0] at `map` times args[1] at `right`, of dims and depths
 };
 
@@ -99,6 +100,8 @@ class ExprPool {
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
+  /// `op`: a scan. Along an axis of 1 it is `arg`.
+  ExprId Scan(ScalarOp op, ExprId arg, uint32_t axis);
   /// Products of elements of two values, added up over `depth` in `dtype`.
   ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
                   Coords right_map);

@@ -36,7 +36,9 @@ bool IsExpensive(ScalarOp op) {
 void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
   const Expr& e = pool[id];
   if (e.kind == ExprKind::kValue) ++weight.leaves;
-  if (e.kind == ExprKind::kReduce || e.kind == ExprKind::kContract) weight.has_reduce = true;
+  if (e.kind == ExprKind::kReduce || e.kind == ExprKind::kScan || e.kind == ExprKind::kContract) {
+    weight.has_reduce = true;
+  }
   weight.is_expensive = weight.is_expensive || e.kind == ExprKind::kContract;
   if (e.kind == ExprKind::kMap) {
     ++weight.ops;

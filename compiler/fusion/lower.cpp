@@ -7,8 +7,9 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-std::array<const RuleTable*, 6> Tables() {
-  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules(), &ContractRules(), &QuantizeRules()};
+std::array<const RuleTable*, 7> Tables() {
+  return {&PointwiseRules(), &ViewRules(),     &MoveRules(),    &ReduceRules(),
+          &ScanRules(),      &ContractRules(), &QuantizeRules()};
 }
 
 LowerFn FindRule(std::string_view op) {

@@ -46,6 +46,7 @@ const RuleTable& PointwiseRules();
 const RuleTable& ViewRules();
 const RuleTable& MoveRules();
 const RuleTable& ReduceRules();
+const RuleTable& ScanRules();
 const RuleTable& ContractRules();
 const RuleTable& QuantizeRules();
 

@@ -60,7 +60,7 @@ class Finder {
       if (counts) counts_[e.value] = true;
       return;
     }
-    const bool is_operation = e.kind == ExprKind::kMap || e.kind == ExprKind::kReduce;
+    const bool is_operation = e.kind == ExprKind::kMap || e.kind == ExprKind::kReduce || e.kind == ExprKind::kScan;
     // Sums of many products: nobody's last digit is another's.
     if (e.kind == ExprKind::kContract) counts = false;
     counts |= is_operation && loop::IsDiscrete(e.op, pool_[e.args[0]].dtype, e.dtype);

@@ -19,6 +19,7 @@ int64_t FlopsOf(const Inst& inst) {
   switch (TraitsOf(inst.op).cls) {
     case OpClass::kArith:
     case OpClass::kFloatArith:
+    case OpClass::kScan:
     case OpClass::kReduce: return 1;
     default: return 0;
   }
@@ -94,7 +95,7 @@ class Counting {
   void Count(const Block& block, Id id) {
     const Inst& inst = kernel_.insts[id];
     Vars vars = DependsOn(inst);
-    if (IsReduce(inst.op)) vars |= j_;
+    if (JoinsColumns(inst.op)) vars |= j_;
     for (size_t n = 0; IsReduce(inst.op) && n < block.depths.size(); ++n) vars |= K(n);
     if (const int64_t flops = FlopsOf(inst); flops != 0) {
       flops_ = flops_ + Dim(flops) * Times(block, vars);

@@ -36,7 +36,7 @@ Scalar Identity(ScalarOp op, DType t) {
   const bool is_signed = t != DType::kU8;
   const int64_t width = 8 * static_cast<int64_t>(guards::SizeOf(t));
   const int64_t high = is_signed ? static_cast<int64_t>(~uint64_t{0} >> (65 - width)) : 255;
-  switch (op) {
+  switch (ReductionOf(op)) {
     case ScalarOp::kReduceProd: return {1, 1};
     case ScalarOp::kReduceMax:
     case ScalarOp::kReduceMaxNumber: return {-kInf, is_signed ? -high - 1 : 0};
@@ -158,8 +158,8 @@ class Interpreter {
     return {};
   }
 
-  Scalar Total(Id id) {
-    Accumulator& acc = accumulators_[id];
+  Scalar Total(Id id) const {
+    Accumulator acc = accumulators_[id];
     if (!std::isnan(acc.errors)) acc.value.f += acc.errors;
     const DType type = kernel_.insts[id].dtype;
     const bool is_arg = TraitsOf(kernel_.insts[id].op).cls == OpClass::kReduceArg;
@@ -171,7 +171,7 @@ class Interpreter {
     if (block.is_contraction()) return Contract(number);
     for (Id id : block.insts) {
       const Inst& inst = kernel_.insts[id];
-      if (!IsReduce(inst.op)) continue;
+      if (!JoinsColumns(inst.op)) continue;
       const DType from = kernel_.insts[inst.args[0]].dtype;
       accumulators_[id] = {Identity(inst.op, from), 0, 0, true};
     }
@@ -233,6 +233,10 @@ class Interpreter {
         return {};
       }
       case OpClass::kCast: return RunCast(id, inst);
+      case OpClass::kScan:
+        Combine(id, inst);
+        values_[id] = Total(id);
+        return {};
       case OpClass::kReduce:
       case OpClass::kReduceBool:
       case OpClass::kReduceArg:
@@ -281,10 +285,11 @@ class Interpreter {
       const Scalar factors[] = {next, values_[inst.args[1]]};
       next = EvalScalar(ScalarOp::kMul, type, factors);
     }
-    const size_t step = is_dot ? 0 : static_cast<size_t>(inst.op) - static_cast<size_t>(ScalarOp::kReduceSum);
+    const ScalarOp fold = ReductionOf(inst.op);
+    const size_t step = is_dot ? 0 : static_cast<size_t>(fold) - static_cast<size_t>(ScalarOp::kReduceSum);
     const Scalar args[] = {acc.value, next};
     const Scalar combined = EvalScalar(kSteps[step], type, args);
-    if (is_dot || inst.op == ScalarOp::kReduceSum) {
+    if (is_dot || fold == ScalarOp::kReduceSum) {
       const double rest = combined.f - acc.value.f;
       acc.errors += (acc.value.f - (combined.f - rest)) + (next.f - rest);
     }

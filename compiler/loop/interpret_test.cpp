@@ -117,6 +117,22 @@ TEST(Interpret, ArgMaxTakesTheFirstGreatestAndNanWins) {
   EXPECT_EQ(Map(kBody, {-kInf, -kInf}, 1)[0], 0);
 }
 
+TEST(Interpret, ScansGiveWhatTheirReductionMakesOfThePlacesSoFar) {
+  const auto scanned = [](std::string_view op, std::vector<float> x) {
+    const std::string body = "  loop [s0] {\n    %0 = load p0 [j] : f32\n    %1 = " + std::string(op) +
+                             " %0 : f32\n    store p1 [j] = %1\n  }\n";
+    const size_t count = x.size();
+    return Map(body, std::move(x), count);
+  };
+  EXPECT_EQ(scanned("scan_sum", {1, 2, -4, 0.5}), (std::vector<float>{1, 3, -1, -0.5}));
+  EXPECT_EQ(scanned("scan_prod", {1, 2, -4, 0.5}), (std::vector<float>{1, 2, -8, -4}));
+  EXPECT_EQ(scanned("scan_max", {1, 0, 3, 2}), (std::vector<float>{1, 1, 3, 3}));
+  EXPECT_EQ(scanned("scan_min", {1, 2, -4, kInf}), (std::vector<float>{1, 1, -4, -4}));
+  EXPECT_TRUE(std::isnan(scanned("scan_max", {1, kNan, 3})[2]));
+  EXPECT_EQ(scanned("scan_sum", {16777216, 1, 1}), (std::vector<float>{16777216, 16777216, 16777218}))
+      << "rounded at each place, not from place to place";
+}
+
 TEST(Interpret, PredicatesGuardLoadsAndStores) {
   constexpr std::string_view kBody = R"(
   loop [s0] {

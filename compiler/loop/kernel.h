@@ -68,6 +68,11 @@ enum class ScalarOp : uint8_t {
   kShr,
   kIsNan,
   kSelect,  ///< a ? b : c
+  /// Scans: the value at j is what the reduction of the same name makes of the operand at 0..j.
+  kScanSum,
+  kScanProd,
+  kScanMax,
+  kScanMin,
   /// Combines over the vector loop; the result is a row scalar, visible after the loop ends.
   kReduceSum,
   kReduceProd,

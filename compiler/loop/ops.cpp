@@ -59,6 +59,10 @@ constexpr OpTraits kOps[] = {
     {ScalarOp::kShr, "shr", 2, OpClass::kIntArith},
     {ScalarOp::kIsNan, "isnan", 1, OpClass::kCompare, Digits::kDiscrete},
     {ScalarOp::kSelect, "select", 3, OpClass::kSelect},
+    {ScalarOp::kScanSum, "scan_sum", 1, OpClass::kScan, Digits::kRounded},
+    {ScalarOp::kScanProd, "scan_prod", 1, OpClass::kScan, Digits::kRounded},
+    {ScalarOp::kScanMax, "scan_max", 1, OpClass::kScan},
+    {ScalarOp::kScanMin, "scan_min", 1, OpClass::kScan},
     {ScalarOp::kReduceSum, "reduce_sum", 1, OpClass::kReduce, Digits::kRounded},
     {ScalarOp::kReduceProd, "reduce_prod", 1, OpClass::kReduce, Digits::kRounded},
     {ScalarOp::kReduceMax, "reduce_max", 1, OpClass::kReduce},
@@ -94,6 +98,16 @@ bool IsExact(ScalarOp op, DType from) {
 }
 
 const OpTraits& TraitsOf(ScalarOp op) { return kOps[static_cast<uint8_t>(op)]; }
+
+ScalarOp ReductionOf(ScalarOp scan) {
+  switch (scan) {
+    case ScalarOp::kScanSum: return ScalarOp::kReduceSum;
+    case ScalarOp::kScanProd: return ScalarOp::kReduceProd;
+    case ScalarOp::kScanMax: return ScalarOp::kReduceMax;
+    case ScalarOp::kScanMin: return ScalarOp::kReduceMin;
+    default: return scan;
+  }
+}
 
 std::optional<ScalarOp> OpFromName(std::string_view name) {
   const auto* it =

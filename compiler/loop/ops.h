@@ -22,6 +22,7 @@ enum class OpClass : uint8_t {
   kLogic,       ///< Operands and result share bool or an integer type (bitwise).
   kCompare,     ///< Operands share a type; bool result.
   kSelect,
+  kScan,        ///< As kArith.
   kReduce,      ///< As kArith.
   kReduceBool,
   kReduceArg,   ///< i64 result.
@@ -57,6 +58,11 @@ bool IsDiscrete(ScalarOp op, DType from, DType to);
 bool IsExact(ScalarOp op, DType from);
 
 inline bool IsReduce(ScalarOp op) { return TraitsOf(op).cls >= OpClass::kReduce; }
+inline bool IsScan(ScalarOp op) { return TraitsOf(op).cls == OpClass::kScan; }
+/// Whether the columns of a loop that has it must be walked in order, or folded: they belong together.
+inline bool JoinsColumns(ScalarOp op) { return TraitsOf(op).cls >= OpClass::kScan; }
+/// The reduction whose running values a scan gives; another operation is itself.
+ScalarOp ReductionOf(ScalarOp scan);
 
 /// Types arithmetic is done in: f32, f64 and integers.
 constexpr bool IsComputeType(DType t) { return t == DType::kF32 || t == DType::kF64 || guards::IsInteger(t); }

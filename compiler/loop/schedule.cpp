@@ -86,7 +86,7 @@ bool MayTileColumns(const Kernel& kernel) {
     if (!block.is_loop) continue;
     if (extent != nullptr && !(*extent == block.extent)) return false;
     extent = &block.extent;
-    const auto folds = [&](Id id) { return IsReduce(kernel.insts[id].op); };
+    const auto folds = [&](Id id) { return JoinsColumns(kernel.insts[id].op); };
     if (!block.is_contraction() && std::ranges::any_of(block.insts, folds)) return false;
     // What a contraction reads of a row buffer, it reads all along k.
     const auto reads_row_buffer = [&](Id id) {

@@ -124,6 +124,9 @@ TEST(Schedule, LeavesFoldedColumnsTogether) {
   const Status status = Check(kernel, Tiled(64, 48));
   ASSERT_FALSE(status);
   EXPECT_THAT(status.error().message(), HasSubstr("columns belong together"));
+  text.replace(text.find("reduce_max"), 10, "scan_max");
+  text.erase(text.find("  row {"), text.find("}\n", text.find("  row {")) + 2 - text.find("  row {"));
+  EXPECT_FALSE(MayTileColumns(KernelOf(text)));
 }
 
 }  // namespace

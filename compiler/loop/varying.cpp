@@ -16,7 +16,7 @@ std::vector<bool> VaryingOverJ(const Kernel& kernel, const Block& block) {
   const auto depends = [&](Id id) { return id != kNone && varying[id]; };
   for (const Id id : block.insts) {
     const Inst& inst = kernel.insts[id];
-    bool varies = inst.op == ScalarOp::kStore || IsReduce(inst.op) || depends(inst.predicate) ||
+    bool varies = inst.op == ScalarOp::kStore || JoinsColumns(inst.op) || depends(inst.predicate) ||
                   std::ranges::any_of(inst.args, depends);
     if (inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kIndex) {
       varies |= !inst.index.coefs.back().is_zero();

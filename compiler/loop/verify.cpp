@@ -123,6 +123,9 @@ class Verifier {
     if (traits.cls >= OpClass::kReduce && !Current().is_loop) {
       return Fail("reduction outside a loop");
     }
+    if (traits.cls == OpClass::kScan && (!Current().is_loop || Current().is_contraction())) {
+      return Fail("scan outside a loop over j");
+    }
     const bool is_dot = traits.cls == OpClass::kReduceDot;
     if (Current().is_contraction()) {
       if (traits.cls == OpClass::kStore) return Fail("a store in a contraction");
@@ -182,6 +185,7 @@ class Verifier {
     }
     switch (cls) {
       case OpClass::kArith:
+      case OpClass::kScan:
       case OpClass::kReduce: return Require(IsComputeType(t) && a == t, "arithmetic on one computing type");
       case OpClass::kFloatArith: return Require(is_float && a == t, "arithmetic on f32 or f64");
       case OpClass::kIntArith: return Require(guards::IsInteger(t) && a == t, "integers only");

@@ -71,6 +71,21 @@ constexpr std::string_view kRows = R"(kernel rows symbols 2 {
 }
 )";
 
+constexpr std::string_view kRunningSum = R"(kernel running symbols 2 {
+  param p0: in f32[8*s0]
+  param p1: in f32[8*s1]
+  param p2: out f32[s0*s1]
+  rows [s0]
+  loop [s1] {
+    %0 = load p0 [8*i0] : f32
+    %1 = load p1 [8*j] : f32
+    %2 = mul %0, %1 : f32
+    %3 = scan_sum %2 : f32
+    store p2 [(s1)*i0 + j] = %3
+  }
+}
+)";
+
 class Targets : public testing::TestWithParam<const char*> {};
 
 TEST_P(Targets, ComputeWhatTheInterpreterDoes) {
@@ -79,7 +94,7 @@ TEST_P(Targets, ComputeWhatTheInterpreterDoes) {
   ASSERT_TRUE(target) << target.error().ToText();
   auto runner = (*target)->Load();
   if (!runner) GTEST_SKIP() << runner.error().ToText();
-  for (const std::string_view text : {kSoftmaxOfProduct, kScaledProduct, kRows}) {
+  for (const std::string_view text : {kSoftmaxOfProduct, kScaledProduct, kRows, kRunningSum}) {
     const auto kernel = loop::Parse(text);
     ASSERT_TRUE(kernel) << kernel.error().ToText();
     const std::vector<loop::Schedule> schedules = (*target)->Schedules(*kernel);

@@ -37,7 +37,7 @@ class Comparison {
     if (a == b) return true;
     const Inst& x = kernel_.insts[a];
     const Inst& y = kernel_.insts[b];
-    if (x.op != y.op || x.dtype != y.dtype || loop::IsReduce(x.op)) return false;
+    if (x.op != y.op || x.dtype != y.dtype || loop::JoinsColumns(x.op)) return false;
     if (x.op == ScalarOp::kLoad && !IsReadOnly(x.buffer)) return false;
     if (x.buffer != y.buffer || x.imm_i != y.imm_i || !(x.size == y.size)) return false;
     if (std::bit_cast<uint64_t>(x.imm_f) != std::bit_cast<uint64_t>(y.imm_f)) return false;

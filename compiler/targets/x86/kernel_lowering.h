@@ -164,6 +164,9 @@ class KernelLowering {
   std::vector<Value*> Transpose(std::vector<Value*> vectors, size_t bytes);
   void TurnBlocks(std::span<Value*> vectors);
 
+  // lower_scan.cpp
+  Value* UpdateScan(Accumulator& accumulator, unsigned copy);
+
   // lower_reduce.cpp
   Accumulators StartReductions(const loop::Block& block);
   void UpdateReduction(Accumulator& accumulator, unsigned copy);

@@ -80,6 +80,7 @@ Status KernelLowering::LowerColumnLoop(const loop::Block& block) {
     TRY(CountUp(code_.I64(0), extent, 1, totals, body));
   }
   for (const Accumulator& total : totals) {
+    if (loop::IsScan(At(total.id).op)) continue;
     vectors_[0][total.id] = total.is_total ? RoundTotal(total) : total.parts.back();
   }
   return {};
@@ -90,6 +91,8 @@ Status KernelLowering::EmitColumns(const loop::Block& block, Value* j, Accumulat
   for (const Id id : block.insts) {
     if (loop::IsReduce(At(id).op)) {
       UpdateReduction(*std::ranges::find(accumulators, id, &Accumulator::id), 0);
+    } else if (loop::IsScan(At(id).op)) {
+      vectors_[0][id] = UpdateScan(*std::ranges::find(accumulators, id, &Accumulator::id), 0);
     } else {
       TRY(EmitColumn(id));
     }

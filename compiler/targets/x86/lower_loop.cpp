@@ -191,6 +191,10 @@ Status KernelLowering::EmitBody(const loop::Block& block, Accumulators& accumula
         UpdateReduction(*found, copy);
         continue;
       }
+      if (loop::IsScan(At(id).op)) {
+        vectors_[copy][id] = UpdateScan(*std::ranges::find(accumulators, id, &Accumulator::id), copy);
+        continue;
+      }
       TRY_ASSIGN(vectors_[copy][id], EmitVector(id, copy));
     }
   }

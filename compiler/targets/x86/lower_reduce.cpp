@@ -37,7 +37,8 @@ Value* Beats(Builder& code, bool is_max, Typed a, Typed b) {
 Value* KernelLowering::ReductionIdentity(const Inst& inst) {
   const DType dtype = At(inst.args[0]).dtype;
   llvm::Type* type = code_.TypeOf(dtype);
-  switch (inst.op) {
+  const ScalarOp op = loop::ReductionOf(inst.op);
+  switch (op) {
     case ScalarOp::kReduceAny: return code_.getFalse();
     case ScalarOp::kReduceAll: return code_.getTrue();
     case ScalarOp::kReduceSum: return llvm::Constant::getNullValue(type);
@@ -46,7 +47,7 @@ Value* KernelLowering::ReductionIdentity(const Inst& inst) {
                                     : llvm::ConstantInt::get(type, 1);
     default: break;
   }
-  const bool is_max = IsMax(inst.op);
+  const bool is_max = IsMax(op);
   if (guards::IsFloat(dtype)) return llvm::ConstantFP::getInfinity(type, is_max);
   const unsigned bits = type->getIntegerBitWidth();
   const bool is_unsigned = dtype == DType::kU8;
@@ -60,9 +61,11 @@ KernelLowering::Accumulators KernelLowering::StartReductions(const loop::Block& 
   Accumulators result;
   for (const Id id : block.insts) {
     const Inst& inst = At(id);
-    if (!loop::IsReduce(inst.op)) continue;
+    if (!loop::JoinsColumns(inst.op)) continue;
     Accumulator accumulator{id, {}};
-    for (unsigned copy = 0; copy < unroll_; ++copy) {
+    // A scan goes through its copies one by one.
+    const unsigned copies = loop::IsScan(inst.op) ? 1 : unroll_;
+    for (unsigned copy = 0; copy < copies; ++copy) {
       Value* identity = ReductionIdentity(inst);
       const bool is_one = IsBool(inst.op) && column_ == nullptr;
       accumulator.parts.push_back(is_one ? identity : code_.Splat(identity, lanes_));
@@ -112,13 +115,14 @@ void KernelLowering::UpdateReduction(Accumulator& accumulator, unsigned copy) {
 std::vector<Value*> KernelLowering::CombineParts(const Inst& inst, std::vector<Value*> a, std::vector<Value*> b) {
   const DType dtype = At(inst.args[0]).dtype;
   const bool is_float = guards::IsFloat(dtype);
-  switch (inst.op) {
+  const ScalarOp op = loop::ReductionOf(inst.op);
+  switch (op) {
     case ScalarOp::kReduceSum: return {is_float ? code_.CreateFAdd(a[0], b[0]) : code_.CreateAdd(a[0], b[0])};
     case ScalarOp::kReduceProd: return {is_float ? code_.CreateFMul(a[0], b[0]) : code_.CreateMul(a[0], b[0])};
     case ScalarOp::kReduceAny: return {code_.CreateOr(a[0], b[0])};
     case ScalarOp::kReduceAll: return {code_.CreateAnd(a[0], b[0])};
     case ScalarOp::kReduceMax:
-    case ScalarOp::kReduceMin: return {EmitExtreme(code_, IsMax(inst.op), {a[0], dtype}, {b[0], dtype})};
+    case ScalarOp::kReduceMin: return {EmitExtreme(code_, IsMax(op), {a[0], dtype}, {b[0], dtype})};
     case ScalarOp::kReduceMaxNumber:
       if (!is_float) return {EmitExtreme(code_, true, {a[0], dtype}, {b[0], dtype})};
       // One instruction: a NaN in b loses, and a, the running value, is none.
@@ -185,6 +189,7 @@ void KernelLowering::FoldLanes(Accumulator& accumulator) {
 
 /// The result is the row scalar.
 void KernelLowering::FinishReduction(Accumulator accumulator) {
+  if (loop::IsScan(At(accumulator.id).op)) return;
   if (!IsBool(At(accumulator.id).op)) FoldLanes(accumulator);
   scalars_[accumulator.id] = accumulator.is_total ? RoundTotal(accumulator) : accumulator.parts.back();
 }

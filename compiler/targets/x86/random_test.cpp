@@ -90,6 +90,13 @@ class RandomKernel {
         values_.push_back(maker_.Op(kBinary[Pick(5)], DType::kF32, {AnyValue(), AnyValue()}));
       }
     }
+    if (is_loop && Pick(3) == 0) {
+      constexpr ScalarOp kScan[] = {ScalarOp::kScanSum, ScalarOp::kScanMax, ScalarOp::kScanMin};
+      // Bounded and of one sign, as below.
+      Id bounded = maker_.Op(ScalarOp::kTanh, DType::kF32, {AnyValue()});
+      bounded = maker_.Op(ScalarOp::kAbs, DType::kF32, {bounded});
+      values_.push_back(maker_.Op(kScan[Pick(3)], DType::kF32, {bounded}));
+    }
     const Id last = values_.back();
     if (is_loop && Pick(2)) {
       constexpr ScalarOp kReduce[] = {ScalarOp::kReduceSum, ScalarOp::kReduceMax, ScalarOp::kReduceMin,

@@ -58,7 +58,7 @@ bool FoldsColumns(const loop::Kernel& kernel) {
     if (is_narrow && !(block.extent.is_const() && block.extent.const_value() < kFoldedMin)) return false;
     for (const Id id : block.insts) {
       const Inst& inst = kernel.insts[id];
-      folds |= loop::IsReduce(inst.op);
+      folds |= loop::JoinsColumns(inst.op);
       const bool is_access = inst.op == ScalarOp::kLoad || inst.op == ScalarOp::kStore;
       if (is_access && inst.buffer < kernel.params.size()) preference += Preference(inst.index);
     }

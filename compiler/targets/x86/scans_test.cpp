@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scans along the lanes of a vector and along rows side by side, of every type and length, between other operations.
+#include <numeric>
+
+#include "compiler/targets/x86/compare.h"
+#include "compiler/targets/x86/widths.h"
+
+namespace ingot::compiler {
+namespace {
+
+using guards::Dim;
+using guards::DType;
+using loop::Id;
+using loop::ParamMode;
+using loop::ScalarOp;
+
+constexpr int64_t kExtents[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129, 300};
+
+/// How rows and what is scanned lie in memory.
+enum class Layout : uint8_t { kRows, kColumns, kApart };
+
+struct Scan {
+  ScalarOp op;
+  DType memory;
+  DType compute;
+  Layout layout;
+};
+
+/// out[row, j] = scan of in[row, j] over j, beside the sum of all places and the operand itself.
+loop::Kernel ScanKernel(const Scan& scan) {
+  const Dim n = Dim::Symbol(0);
+  KernelMaker maker({Dim(5)}, 1);
+  const auto here = [&] {
+    switch (scan.layout) {
+      case Layout::kRows: return KernelMaker::At({n, 1});
+      case Layout::kColumns: return KernelMaker::At({1, 5});
+      case Layout::kApart: return KernelMaker::At({n * Dim(3), 3}, 2);
+    }
+    return KernelMaker::At({});
+  };
+  const uint32_t in = maker.Param(scan.memory, ParamMode::kIn, Dim(15) * n + Dim(2));
+  const uint32_t out = maker.Param(scan.compute, ParamMode::kInOut, Dim(15) * n + Dim(2));
+  const uint32_t last = maker.Param(scan.compute, ParamMode::kOut, 5);
+  maker.Loop(n);
+  Id value = maker.Load(in, here());
+  if (scan.memory != scan.compute) value = maker.Op(ScalarOp::kCast, scan.compute, {value});
+  // Products must stay in range and sums must not cancel to be compared.
+  const bool is_float = guards::IsFloat(scan.compute);
+  if (scan.op == ScalarOp::kScanProd && is_float) value = maker.Op(ScalarOp::kSign, scan.compute, {value});
+  if (scan.op == ScalarOp::kScanSum && is_float) value = maker.Op(ScalarOp::kAbs, scan.compute, {value});
+  const Id running = maker.Op(scan.op, scan.compute, {value});
+  const Id greatest = maker.Op(ScalarOp::kReduceMax, scan.compute, {running});
+  maker.Store(out, here(), maker.Op(ScalarOp::kMax, scan.compute, {running, value}));
+  maker.Row();
+  maker.Store(last, KernelMaker::At({1, 0}), greatest);
+  return maker.kernel;
+}
+
+class Scans : public testing::TestWithParam<Scan> {};
+
+TEST_P(Scans, AgreeWithTheInterpreter) {
+  const loop::Kernel kernel = ScanKernel(GetParam());
+  ASSERT_TRUE(loop::Verify(kernel)) << loop::Verify(kernel).error().ToText();
+  EXPECT_EQ(x86::FoldsColumns(kernel), GetParam().layout == Layout::kColumns);
+  const TestKernel test(kernel);
+  const bool sums = GetParam().op == ScalarOp::kScanSum && guards::IsFloat(GetParam().compute);
+  for (const int64_t extent : kExtents) {
+    ExpectSameAsInterpreter(test, {extent}, 3 + extent, !sums);
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<Scan> AllScans() {
+  std::vector<Scan> scans;
+  constexpr std::pair<DType, DType> kTypes[] = {
+      {DType::kF32, DType::kF32}, {DType::kF32, DType::kF64}, {DType::kF64, DType::kF64}, {DType::kBF16, DType::kF64},
+      {DType::kU8, DType::kU8},   {DType::kI32, DType::kI32}, {DType::kI8, DType::kI64},  {DType::kI64, DType::kI64}};
+  for (const ScalarOp op : {ScalarOp::kScanSum, ScalarOp::kScanProd, ScalarOp::kScanMax, ScalarOp::kScanMin}) {
+    for (const auto& [memory, compute] : kTypes) {
+      for (const Layout layout : {Layout::kRows, Layout::kColumns, Layout::kApart}) {
+        scans.push_back({op, memory, compute, layout});
+      }
+    }
+  }
+  return scans;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Scans, testing::ValuesIn(AllScans()));
+
+/// The value after j of what only row blocks know, at sizes known when the kernel is made.
+TEST(Scan, OfOneValueCountsIt) {
+  KernelMaker maker({Dim(2)});
+  const uint32_t in = maker.Param(DType::kI32, ParamMode::kIn, 2);
+  const uint32_t out = maker.Param(DType::kI32, ParamMode::kOut, 2 * 37);
+  maker.Row();
+  const Id value = maker.Load(in, KernelMaker::At({1, 0}));
+  maker.Loop(37);
+  maker.Store(out, KernelMaker::At({37, 1}), maker.Op(ScalarOp::kScanSum, DType::kI32, {value}));
+  ExpectSameAsInterpreter(TestKernel(maker.kernel), {}, 1);
+}
+
+// The running maximum goes on while positions are scanned by it, and another loop reads what was kept.
+TEST(Scan, OfAScanAndBeforeAnotherLoop) {
+  const Dim n = Dim::Symbol(0);
+  KernelMaker maker({Dim(3)}, 1);
+  const uint32_t in = maker.Param(DType::kF32, ParamMode::kIn, Dim(3) * n);
+  const uint32_t at = maker.Param(DType::kI64, ParamMode::kOut, Dim(3) * n);
+  const uint32_t out = maker.Param(DType::kF32, ParamMode::kOut, Dim(3) * n);
+  maker.kernel.row_buffers.push_back({DType::kF32, n});
+  const uint32_t kept = 3;
+  maker.Loop(n);
+  const Id value = maker.Load(in, KernelMaker::At({n, 1}));
+  const Id best = maker.Op(ScalarOp::kScanMax, DType::kF32, {value});
+  const Id is_best = maker.Op(ScalarOp::kEq, DType::kBool, {value, best});
+  const Id here = maker.IndexValue(KernelMaker::At({0, 1}));
+  const Id position = maker.Op(ScalarOp::kSelect, DType::kI64, {is_best, here, maker.Const(DType::kI64, 0, 0)});
+  maker.Store(at, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kScanMax, DType::kI64, {position}));
+  maker.Store(kept, KernelMaker::At({0, 1}), best);
+  const Id least = maker.Op(ScalarOp::kReduceMin, DType::kF32, {best});
+  maker.Loop(n);
+  const Id above = maker.Op(ScalarOp::kSub, DType::kF32, {maker.Load(kept, KernelMaker::At({0, 1})), least});
+  maker.Store(out, KernelMaker::At({n, 1}), maker.Op(ScalarOp::kAbs, DType::kF32, {above}));
+  const TestKernel test(maker.kernel);
+  for (const int64_t extent : kExtents) ExpectSameAsInterpreter(test, {extent}, 5 + extent);
+}
+
+}  // namespace
+}  // namespace ingot::compiler
