@@ -25,6 +25,7 @@ std::string Print(const Schedule& schedule) {
     }
     add(fmt::format("contract {}: lanes {}, registers {}x{}, depth {}", i, lanes, one.rows, one.columns,
                     all_or(one.depth)));
+    if (one.is_in_turn) text += ", columns in turn";
     const ContractionSchedule::Turned& turned = one.turned;
     if (turned.from == 0) continue;
     text += fmt::format(", from {} rows turned over with registers {}x{}, depth {}", turned.from, turned.rows,
@@ -70,6 +71,9 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
       if (!one.unrolls(k)) continue;
       if (k >= block.depths.size() || !block.depths[k].is_const()) return refuse("unrolls a k of unknown extent");
       if (one.lanes == ContractionSchedule::Lanes::kDepth && k == one.lane_depth) return refuse("unrolls its lanes");
+    }
+    if (one.is_in_turn && (one.rows != 1 || one.lanes != ContractionSchedule::Lanes::kDepth)) {
+      return refuse("columns in turn for several rows");
     }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
     if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");

@@ -73,6 +73,11 @@ llvm::Value* Builder::AllOf(Value* mask) {
   return CreateICmpEQ(bits, llvm::Constant::getAllOnesValue(bits->getType()));
 }
 
+void Builder::Prefetch(Value* at) {
+  constexpr int kRead = 0, kKeep = 3, kData = 1;
+  CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, getInt32(kRead), getInt32(kKeep), getInt32(kData)});
+}
+
 llvm::BasicBlock* Builder::NewBlock(const char* name) {
   return llvm::BasicBlock::Create(getContext(), name, GetInsertBlock()->getParent());
 }

@@ -54,6 +54,9 @@ class Builder : public llvm::IRBuilder<> {
   Value* AnyOf(Value* mask);
   Value* AllOf(Value* mask);
 
+  /// Asks for the line at `at`, which is about to be read.
+  void Prefetch(Value* at);
+
   /// A block after the current one in the same function.
   llvm::BasicBlock* NewBlock(const char* name);
   /// Emits `body` under `condition` (an i1) and continues behind it; gives a phi of what `body`

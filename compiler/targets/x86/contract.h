@@ -34,7 +34,9 @@ struct KernelLowering::Contract {
   std::vector<Value*> right_at;   ///< the same at column 0
   Value* into = nullptr;          ///< address of the task's first row and column
   Value* into_stride = nullptr;   ///< elements from row to row
-  Value* panel = nullptr;  ///< columns that were turned over: those of a register tile for one k, then the next
+  /// Columns that were turned over: those of a register tile for one k, then the next. Of columns in turn: the decoded
+  /// row, the k along the lanes innermost; null where it lies so in memory.
+  Value* panel = nullptr;
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
 };

@@ -129,8 +129,22 @@ class KernelLowering {
   Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
+  void StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column, Value* first_k);
+  Value* StageOf(llvm::Type* vector);
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
   void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);
+
+  // lower_row.cpp: contractions of one row.
+  bool LiesAsRead(const Contract& c) const;
+  Value* KeptAt(const Contract& c);
+  static int64_t StraightSteps(const Contract& c);
+  Status KeepRow(Contract& c);
+  Value* KeptVector(const Contract& c, const Line& left, size_t lane, Value* mask);
+  void FetchAhead(const Contract& c, const Line& right, size_t lane, int64_t count);
+  Status SumAlongLanes(Contract& c, const Line& left, const Line& right, Value* first_k, Value* end_k,
+                       Accumulators& running);
+  Result<Value*> SumOfColumn(Contract& c, const Line& left, const Line& right, Value* first_k, Value* end_k);
+  Status ContractRow(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
 
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
@@ -142,6 +156,9 @@ class KernelLowering {
                 unsigned count, Value* mask);
   Value* DecodeAll(const Contract& c, std::span<const loop::Id> roots, const loop::Operand& operand, const Line& line,
                    size_t lane, unsigned count, Value* mask);
+  Value* LookUp(loop::Id id, const std::function<Value*(loop::Id)>& value_of);
+  Value* VectorOf(const Contract& c, const loop::Operand& operand, const Factors& factors, const Line& line,
+                  size_t lane, Value* mask);
   Factors FactorsOf(const Contract& c, const loop::Operand& operand) const;
   Status ForEachDepth(Contract& c, size_t depth, Accumulators& running,
                       const std::function<Status(Accumulators&)>& body);
@@ -211,7 +228,7 @@ class KernelLowering {
   Value* end_column_ = nullptr;  ///< Null where a task has all columns.
   std::vector<Value*> task_buffers_;  ///< As buffers_, at the task's first row and column.
   std::map<loop::Id, Value*> scalar_slots_;
-  std::map<const loop::Block*, Value*> panels_;  ///< Memory of the columns that a contraction has turned over.
+  std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has turned over or decoded.
   std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 

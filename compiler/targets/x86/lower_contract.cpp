@@ -9,6 +9,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -237,6 +238,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
   Value* depth = Evaluate(block.depths[tile.lane_depth]);
+  if (tile.is_in_turn) TRY(KeepRow(c));
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   const auto panel = [&](Value* first_k, Value* end_k) {
@@ -244,6 +246,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
       if (c.is_turned) TRY(TurnColumns(c, column, end_column, first_k, end_k));
       const auto tile_at = [&](Value* row, Accumulators&) {
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
+        if (tile.is_in_turn) return ContractRow(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };
@@ -292,6 +295,28 @@ void KernelLowering::StoreTile(const Contract& c, std::span<Value* const> sums, 
   }
 }
 
+/// Folds the sums of neighbouring columns of one row, each over its lanes, and stores them.
+void KernelLowering::StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column,
+                                 Value* first_k) {
+  std::vector<int> kept(sums.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  Value* folded = FoldSums(std::move(sums), c.lanes);
+  if (Builder::LanesOf(folded) != kept.size()) folded = code_.CreateShuffleVector(folded, kept);
+  StoreSums(c, folded, row, column, 0, first_k);
+}
+
+/// Stack memory of the sums of one register tile.
+Value* KernelLowering::StageOf(llvm::Type* vector) {
+  constexpr uint64_t kSumsMax = 64;
+  Value*& stage = fold_stages_[vector];
+  if (stage == nullptr) {
+    llvm::AllocaInst* slots = prologue_.CreateAlloca(llvm::ArrayType::get(vector, kSumsMax));
+    slots->setAlignment(llvm::Align(64));
+    stage = slots;
+  }
+  return stage;
+}
+
 /// `sum` and the product of two registers of factors, or of pairs of them.
 Value* KernelLowering::AddProduct(const Contract& c, Value* left, Value* right, Value* sum) {
   using namespace llvm::Intrinsic;
@@ -319,23 +344,10 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
   sums[0].parts.assign(size_t{rows} * columns, llvm::Constant::getNullValue(vector));
   // A vector of steps along the lanes, from where c.ks says.
   const auto multiply = [&](Value* mask, Accumulators& running) {
-    const auto load = [&](const loop::Operand& operand, const Factors& factors, const Line& line) -> Value* {
-      if (c.pairs == Pairs::kNone) return DecodeAll(c, factors.inner, operand, line, lane, c.lanes, mask);
-      if (c.pairs == Pairs::kBF16) {
-        const Inst& inst = At(operand.loads[0]);
-        llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
-        return code_.CreateBitCast(LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), c.step, mask), pairs);
-      }
-      const Id narrow = At(operand.root).args[0];
-      Value* value = DecodeAll(c, std::span(&narrow, 1), operand, line, lane, c.step, mask);
-      llvm::Type* wide = code_.TypeOf(DType::kI16, c.step);
-      value = At(narrow).dtype == DType::kU8 ? code_.CreateZExt(value, wide) : code_.CreateSExt(value, wide);
-      return code_.CreateBitCast(value, vector);
-    };
     std::vector<Value*> of_rows;
-    for (const Line& line : left) of_rows.push_back(load(c.form.left, c.left, line));
+    for (const Line& line : left) of_rows.push_back(VectorOf(c, c.form.left, c.left, line, lane, mask));
     for (unsigned j = 0; j < columns; ++j) {
-      Value* factor = load(c.form.right, c.right, right[j]);
+      Value* factor = VectorOf(c, c.form.right, c.right, right[j], lane, mask);
       for (unsigned r = 0; r < rows; ++r) {
         Value*& sum = running[0].parts[size_t{r} * columns + j];
         sum = AddProduct(c, of_rows[r], factor, sum);
@@ -384,25 +396,12 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     }
     return {};
   }));
-  const auto finish = [&](std::vector<Value*> of_row, Value* at_row) {
-    Value* folded = FoldSums(std::move(of_row), c.lanes);
-    std::vector<int> kept(columns);
-    for (unsigned j = 0; j < columns; ++j) kept[j] = static_cast<int>(j);
-    if (Builder::LanesOf(folded) != columns) folded = code_.CreateShuffleVector(folded, kept);
-    StoreSums(c, folded, at_row, column, 0, first_k);
-  };
   if (rows == 1) {
-    finish(sums[0].parts, row);
+    StoreFolded(c, sums[0].parts, row, column, first_k);
     return {};
   }
   // Row by row in a loop, by way of memory: LLVM takes more time for shuffles than for all else here.
-  Value*& stage = fold_stages_[vector];
-  constexpr uint64_t kSumsMax = 64;
-  if (stage == nullptr) {
-    llvm::AllocaInst* slots = prologue_.CreateAlloca(llvm::ArrayType::get(vector, kSumsMax));
-    slots->setAlignment(llvm::Align(64));
-    stage = slots;
-  }
+  Value* stage = StageOf(vector);
   for (size_t i = 0; i < sums[0].parts.size(); ++i) {
     code_.CreateStore(sums[0].parts[i], code_.CreateConstGEP1_64(vector, stage, i));
   }
@@ -413,7 +412,7 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     for (unsigned j = 0; j < columns; ++j) {
       of_row.push_back(code_.CreateLoad(vector, code_.CreateConstGEP1_64(vector, line, j)));
     }
-    finish(std::move(of_row), code_.CreateAdd(row, r));
+    StoreFolded(c, std::move(of_row), code_.CreateAdd(row, r), column, first_k);
     return {};
   });
 }

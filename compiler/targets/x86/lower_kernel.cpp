@@ -2,6 +2,7 @@
 #include "compiler/targets/x86/lower_kernel.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/kernel_lowering.h"
@@ -99,18 +100,17 @@ Status KernelLowering::Run() {
     buffers_.push_back(prologue_.CreateLoad(pointer, at));
   }
   Value* scratch = FrameField(offsetof(IngotCallFrame, scratch), pointer);
+  const auto take = [&](const Dim& size) {
+    Value* bytes = prologue_.CreateAnd(prologue_.CreateAdd(Evaluate(size), prologue_.I64(63)), prologue_.I64(-64));
+    return std::exchange(scratch, prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes}));
+  };
   for (uint32_t b = 0; b < kernel_.row_buffers.size(); ++b) {
-    buffers_.push_back(scratch);
-    Value* bytes = Evaluate(RowBufferBytes(kernel_, schedule_, b, unit_));
-    bytes = prologue_.CreateAnd(prologue_.CreateAdd(bytes, prologue_.I64(63)), prologue_.I64(-64));
-    scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
+    buffers_.push_back(take(RowBufferBytes(kernel_, schedule_, b, unit_)));
   }
   size_t contraction = 0;
   for (const loop::Block& block : kernel_.blocks) {
     if (!block.is_contraction()) continue;
-    panels_[&block] = scratch;
-    Value* bytes = Evaluate(PanelBytes(block, schedule_.contractions[contraction++].turned, unit_));
-    scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
+    panels_[&block] = take(PanelBytes(kernel_, block, schedule_.contractions[contraction++], unit_));
   }
   for (const Id access : schedule_.transposed) {
     squares_[access] = scratch;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operands of contractions: where they lie, how they are read and decoded, and the loops over k.
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <utility>
 
 #include "compiler/loop/ops.h"
 #include "compiler/targets/x86/contract.h"
+#include "compiler/targets/x86/tables.h"
 
 namespace ingot::compiler::x86 {
 
@@ -107,10 +111,13 @@ Value* KernelLowering::LeafOf(const Contract& c, const loop::Operand& operand, I
 Value* KernelLowering::DecodeAll(const Contract& c, std::span<const Id> roots, const loop::Operand& operand,
                                  const Line& line, size_t lane, unsigned count, Value* mask) {
   std::map<Id, Value*> values;
+  constexpr unsigned kPermutedBytes = 64;
+  const bool can_look_up = unit_.bytes == kPermutedBytes && count * sizeof(float) == kPermutedBytes;
   const std::function<Value*(Id)> value_of = [&](Id id) -> Value* {
     if (const auto known = values.find(id); known != values.end()) return known->second;
     const Inst& inst = At(id);
-    Value* value = nullptr;
+    Value* value = can_look_up ? LookUp(id, value_of) : nullptr;
+    if (value != nullptr) return values[id] = value;
     if (inst.op == loop::ScalarOp::kLoad || inst.op == loop::ScalarOp::kIndex) {
       value = LeafOf(c, operand, id, line, lane, count, mask);
     } else if (inst.op == loop::ScalarOp::kConst) {
@@ -141,6 +148,47 @@ Value* KernelLowering::DecodeAll(const Contract& c, std::span<const Id> roots, c
   const bool is_plain = roots.size() == 1 && loop::PlainLoad(kernel_, operand) != loop::kNone;
   if (mask == nullptr || is_plain) return product;
   return code_.CreateSelect(mask, product, llvm::Constant::getNullValue(product->getType()));
+}
+
+/// A register of factors of `line` at c.ks, as AddProduct takes them.
+Value* KernelLowering::VectorOf(const Contract& c, const loop::Operand& operand, const Factors& factors,
+                                const Line& line, size_t lane, Value* mask) {
+  if (c.pairs == Pairs::kNone) return DecodeAll(c, factors.inner, operand, line, lane, c.lanes, mask);
+  if (c.pairs == Pairs::kBF16) {
+    const Inst& inst = At(operand.loads[0]);
+    llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), c.step);
+    return code_.CreateBitCast(LoadSideBySide(inst, AddressIn(c, inst, line.loads[0]), c.step, mask), pairs);
+  }
+  const Id narrow = At(operand.root).args[0];
+  Value* value = DecodeAll(c, std::span(&narrow, 1), operand, line, lane, c.step, mask);
+  llvm::Type* wide = code_.TypeOf(guards::DType::kI16, c.step);
+  value = At(narrow).dtype == guards::DType::kU8 ? code_.CreateZExt(value, wide) : code_.CreateSExt(value, wide);
+  return code_.CreateBitCast(value, code_.TypeOf(c.form.sum, c.lanes));
+}
+
+/// A value of 16 lanes that four bits decide, by one permutation of what they may stand for; null: it is not one.
+Value* KernelLowering::LookUp(Id id, const std::function<Value*(Id)>& value_of) {
+  constexpr unsigned kLanes = 16;
+  const auto table = TableOf(kernel_, id);
+  if (!table) return nullptr;
+  const Inst& field = At(table->field);
+  // The permutation itself looks at four bits alone: a mask is not needed, and what shifts does so at the width it has.
+  Id bits = field.op == loop::ScalarOp::kAnd ? table->masked : table->field;
+  Value* amount = nullptr;
+  if (At(bits).op == loop::ScalarOp::kShr) {
+    amount = value_of(At(bits).args[1]);
+    bits = At(bits).args[0];
+    auto* known = llvm::dyn_cast<llvm::ConstantInt>(amount);
+    constexpr uint64_t kFieldBits = 4;
+    if (known == nullptr || known->getZExtValue() + kFieldBits > 8 * guards::SizeOf(At(bits).dtype)) return nullptr;
+    amount = code_.Splat(code_.getInt32(static_cast<uint32_t>(known->getZExtValue())), kLanes);
+  }
+  Value* index = value_of(bits);
+  if (!index->getType()->isVectorTy()) return nullptr;
+  index = code_.CreateZExtOrTrunc(index, llvm::FixedVectorType::get(code_.getInt32Ty(), kLanes));
+  if (amount != nullptr) index = code_.CreateLShr(index, amount);
+  Value* values = llvm::ConstantDataVector::get(code_.getContext(), table->values);
+  return code_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {values, index});
 }
 
 /// Takes an operand apart into what depends on the lanes or an unrolled k, and what does not.

@@ -67,10 +67,7 @@ void KernelLowering::EmitPrefetches() {
     Value* at = code_.CreateGEP(memory, Buffer(inst.buffer), {index});
     const auto bytes = static_cast<int64_t>(SizeOf(inst.dtype) * lanes_ * unroll_);
     for (int64_t offset = 0; offset < bytes; offset += kLineBytes) {
-      Value* line = code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset));
-      constexpr int kRead = 0, kKeep = 3, kData = 1;
-      code_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
-                            {line, code_.getInt32(kRead), code_.getInt32(kKeep), code_.getInt32(kData)});
+      code_.Prefetch(code_.CreateConstGEP1_64(code_.getInt8Ty(), at, uint64_t(offset)));
     }
   }
 }

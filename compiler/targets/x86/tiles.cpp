@@ -19,6 +19,8 @@ namespace {
 
 // Of one row of a panel: eight of them and as many of the other side are half the first cache.
 constexpr int64_t kDepthBytes = 4096;
+// Of columns in turn, whose sums are four times as many: as many additions for each.
+constexpr int64_t kDepthBytesInTurn = 4 * kDepthBytes;
 // Rows of a task where there are many: they fill half the second cache.
 constexpr int64_t kRowTile = 64;
 // Where each task turns over what its rows share.
@@ -76,7 +78,8 @@ loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& 
     tile.lane_depth = static_cast<unsigned>(*depth_of_lanes);
     size_t widest = 1;
     for (const loop::Id load : form.right.loads) widest = std::max(widest, SizeOf(kernel.insts[load].dtype));
-    tile.depth = kDepthBytes / static_cast<int64_t>(widest);
+    tile.is_in_turn = rows == 1;
+    tile.depth = (tile.is_in_turn ? kDepthBytesInTurn : kDepthBytes) / static_cast<int64_t>(widest);
     // As many sums as there are registers, less one row of factors and one more.
     tile.rows = static_cast<unsigned>(rows == 0 ? 4 : std::min<int64_t>(rows, rows == 5 ? 5 : 4));
     if (!is_wide) tile.rows = std::min(tile.rows, 3U);
@@ -181,8 +184,13 @@ Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contrac
   return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
 }
 
-guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,
+guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const VectorUnit& unit) {
+  const loop::ContractionSchedule::Turned& turned = tile.turned;
+  if (tile.is_in_turn) {
+    const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
+    return block.Depth() * guards::Dim(size) + guards::Dim(unit.bytes);
+  }
   if (turned.from == 0) return {};
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   const guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];

@@ -19,8 +19,9 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
 /// As PairsOf, of columns that are turned over: a pair is one element then, so the depth must be known and even.
 Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);
 
-/// Bytes of the columns that are turned over together, in whole lines; 0 where none are.
-guards::Dim PanelBytes(const loop::Block& block, const loop::ContractionSchedule::Turned& turned,
+/// Bytes of the columns that are turned over together, or of a row that columns in turn read; 0 where there are
+/// neither.
+guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const VectorUnit& unit);
 
 /// Memory of a row buffer under a schedule that tiles rows and columns.

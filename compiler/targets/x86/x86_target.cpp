@@ -21,7 +21,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 12;
+constexpr int kLoweringVersion = 13;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
@@ -60,17 +60,15 @@ class X86Target : public Target {
     TRY_ASSIGN(object.bytes, backend->Emit(module, /*assembly=*/false));
     object.schedule = schedule;
     object.launch = ShapeOf(kernel, schedule);
-    for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) {
-      const Dim bytes = RowBufferBytes(kernel, schedule, b, unit_);
+    const auto add = [&](const Dim& bytes) {
       // Rounding up is no polynomial: a symbolic extent counts with the most it can add.
       const Dim room = bytes.is_const() ? Dim((bytes.const_value() + 63) & ~int64_t{63}) : bytes + Dim(63);
       object.launch.scratch_bytes = object.launch.scratch_bytes + room;
-    }
+    };
+    for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) add(RowBufferBytes(kernel, schedule, b, unit_));
     size_t contraction = 0;
     for (const loop::Block& block : kernel.blocks) {
-      if (!block.is_contraction()) continue;
-      const Dim bytes = PanelBytes(block, schedule.contractions[contraction++].turned, unit_);
-      object.launch.scratch_bytes = object.launch.scratch_bytes + bytes;
+      if (block.is_contraction()) add(PanelBytes(kernel, block, schedule.contractions[contraction++], unit_));
     }
     for (const loop::Id access : schedule.transposed) {
       object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
