@@ -48,6 +48,8 @@ enum class ExprKind : uint8_t {
   kRegion,   ///< start <= c[axis] < start + size ? args[0] at c[axis] - start : args[1] at c
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
+  kScatter,  ///< args[0], for memory: element c is stored at `map`, whose gathered terms name args[1 + i], as in
+             ///< kGather
   kContract, ///< sum over `depths` of args[0] at `map` times args[1] at `right`, of dims and depths
 };
 
@@ -98,6 +100,8 @@ class ExprPool {
   ExprId Reshape(ExprId arg, Dims sizes);
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
+  /// What a node that works in place stores: `source` at `map`, dims of its operand, whose other elements stay.
+  ExprId Scatter(ExprId source, std::vector<ExprId> indices, loop::IndexCheck check, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
   /// Products of elements of two values, added up over `depth` in `dtype`.
   ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,

@@ -132,6 +132,16 @@ class KernelLowering {
   void StoreSums(const Contract& c, Value* sums, Value* row, Value* column, unsigned ahead, Value* first_k);
   void StoreTile(const Contract& c, std::span<Value* const> sums, Value* row, Value* column, Value* first_k);
 
+  // lower_reach.cpp: the parts of loops that rows have a use for.
+  using Range = std::pair<Value*, Value*>;
+  Range Within(const loop::Reach& reach, Value* first, Value* end);
+  Range ReachOfRow(const loop::Reach& reach, Value* row);
+  Range Joined(Range range, Range other);
+  Range WholeSteps(int64_t step, Range range, Range limits);
+  Status FindReachOfTask(Contract& c, int64_t step);
+  void FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step);
+  Status ZeroBeyondReach(const Contract& c);
+
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
   Value* LoadSideBySide(const loop::Inst& load, Value* at, unsigned count, Value* mask);
