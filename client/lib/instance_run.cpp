@@ -209,7 +209,7 @@ Instance::Done Instance::RunSteps(std::string& why, Mark mark) {
   const auto count = static_cast<uint32_t>(image_->step_count());
   for (uint32_t at = 0; at < count; ++at) {
     mark();
-    if (image_->writes_visible[at]) wrote_ = true;
+    if (image_->writes_visible[at] && !image_->checks_first[at]) wrote_ = true;
     const Done done = RunStep(at, why);
     if (done != Done::kYes) return done;
     for (const uint32_t storage : image_->frees[at]) Free(storage);
@@ -223,6 +223,7 @@ Instance::Done Instance::RunStep(uint32_t at, std::string& why) {
   switch (step.kind()) {
     case proto::StepKind::Kernel: {
       const int32_t status = RunKernel(launches_[index_of_step_[at]]);
+      if (image_->writes_visible[at] && status != INGOT_KERNEL_INDEX_OUT_OF_RANGE) wrote_ = true;
       if (status == INGOT_KERNEL_OK) [[likely]]
         return Done::kYes;
       why = status == INGOT_KERNEL_INDEX_OUT_OF_RANGE

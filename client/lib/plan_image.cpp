@@ -67,6 +67,8 @@ Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact
     const proto::PlanStep& step = *manifest.steps()->Get(i);
     image.call_of_step.push_back(-1);
     image.writes_visible.push_back(WritesVisible(image, step));
+    const bool is_kernel = step.kind() == proto::StepKind::Kernel;
+    image.checks_first.push_back(is_kernel && manifest.kernels()->Get(step.kernel())->checks_first());
     image.native_steps += step.kind() == proto::StepKind::Kernel;
     image.value_guards += step.kind() == proto::StepKind::Guard;
     if (step.kind() == proto::StepKind::Aten) {

@@ -29,6 +29,8 @@ struct PlanImage {
   std::vector<int32_t> call_of_step;             ///< position in `calls`, or -1
   /// For each step: inputs, weights or other ranks see that it ran.
   std::vector<bool> writes_visible;
+  /// By step: a kernel that has written nothing where it meets an index out of range.
+  std::vector<bool> checks_first;
   std::vector<std::vector<uint32_t>> frees;      ///< Returned storages that die with each step
   std::vector<std::vector<uint32_t>> values_of;  ///< values of each storage
   std::vector<uint32_t> written_inputs;

@@ -59,7 +59,7 @@ std::vector<ValueId> SharedStorage(const Graph& graph) {
     const Node& node = graph.node(id);
     ValueId from = kNoValue;
     if (node.inplace >= 0) {
-      from = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
+      from = OverwrittenBy(graph, node.results[0]);
     } else if (MayAlias(node)) {
       ForEachOperand(node, [&](ValueId v) { from = from == kNoValue ? v : from; });
     }
@@ -67,6 +67,13 @@ std::vector<ValueId> SharedStorage(const Graph& graph) {
     for (ValueId r : node.results) storage[r] = storage[from];
   }
   return storage;
+}
+
+ValueId OverwrittenBy(const Graph& graph, ValueId value) {
+  const NodeId def = graph.value(value).def;
+  if (def == kNoNode || graph.node(def).inplace < 0) return kNoValue;
+  const Node& node = graph.node(def);
+  return std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
 }
 
 }  // namespace ingot::compiler::fusion

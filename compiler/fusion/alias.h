@@ -22,4 +22,7 @@ std::vector<Alias> FindAliases(const Graph& graph, const ExprPool& pool, const s
 /// coarser than FindAliases, and right for nodes that are left to ATen too.
 std::vector<ValueId> SharedStorage(const Graph& graph);
 
+/// The operand into whose memory the node of `value` works; kNoValue where it does not work in place.
+ValueId OverwrittenBy(const Graph& graph, ValueId value);
+
 }  // namespace ingot::compiler::fusion

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "compiler/fusion/expr.h"
 #include "compiler/ops/call.h"
@@ -16,6 +17,8 @@ using loop::Block;
 using loop::Id;
 using loop::Index;
 using loop::Inst;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /// scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 class Maker {
@@ -29,6 +32,7 @@ class Maker {
     const bool has_mask = !call_.IsNone(3);
     if (has_mask) AddParam(call_.ValueAt(3), loop::ParamMode::kIn);
     AddParam(node_.results[0], loop::ParamMode::kOut);
+    FindReach(has_mask && !TypeOf(3).sizes.back().is_one());
     Scores();
     Softmax(has_mask);
     Values();
@@ -191,16 +195,64 @@ class Maker {
     index.coefs.back() = Dim(1);
     return index;
   }
-  Id Position(size_t variable) {
+  /// `ahead` of the variable's value; of no variable, just that.
+  Id Position(std::optional<size_t> variable, int64_t ahead) {
     Inst inst{.op = loop::ScalarOp::kIndex, .dtype = DType::kI64};
     inst.index = NewIndex();
-    inst.index.coefs[variable] = Dim(1);
+    inst.index.offset = Dim(ahead);
+    if (variable) inst.index.coefs[*variable] = Dim(1);
     return Add(std::move(inst));
+  }
+
+  /// An element of the mask; a number below which nothing counts, as it is added, or whether the key is seen.
+  Id MaskAtJ() {
+    const Type& mask = TypeOf(3);
+    Index index = RowIndex(mask, false);
+    if (!mask.sizes.back().is_one()) index.coefs.back() = mask.strides.back();
+    return Load(param_of_[3], mask.dtype, std::move(index));
+  }
+
+  /// From the first to the last key that the row sees. What is hidden has a weight of exactly 0: e to the power of
+  /// minus infinity. Other masks, however low, hide nothing.
+  void FindReach(bool has_mask) {
+    if (causal_) {
+      std::optional<size_t> row;
+      for (size_t i = 0; i < places_.size(); ++i) {
+        if (places_[i].dim + 2 == TypeOf(0).rank()) row = i;
+      }
+      Begin(false, {});
+      reach_.end = Position(row, 1);
+    }
+    if (!has_mask) return;
+    Begin(false, {});
+    const Id none = Position(std::nullopt, 0);
+    Inst size{.op = loop::ScalarOp::kSize, .dtype = DType::kI64};
+    size.size = keys_;
+    const Id all = Add(std::move(size));
+    Begin(true, keys_);
+    const size_t j = Kernel().rows.size();
+    const Id value = MaskAtJ();
+    const Id seen =
+        TypeOf(3).dtype == DType::kBool ? value : Op(loop::ScalarOp::kNe, DType::kBool, {value, Float(-kInf)});
+    const auto where_seen = [&](int64_t ahead, Id otherwise) {
+      return Op(loop::ScalarOp::kSelect, DType::kI64, {seen, Position(j, ahead), otherwise});
+    };
+    reach_.first = Op(loop::ScalarOp::kReduceMin, DType::kI64, {where_seen(0, all)});
+    const Id end = Op(loop::ScalarOp::kReduceMax, DType::kI64, {where_seen(1, none)});
+    const Id of_row = std::exchange(reach_.end, end);
+    if (of_row == loop::kNone) return;
+    Begin(false, {});
+    reach_.end = Op(loop::ScalarOp::kMin, DType::kI64, {of_row, end});
+  }
+
+  void BeginKeys() {
+    Begin(true, keys_);
+    Kernel().blocks.back().reach = reach_;
   }
 
   /// b0[j] = query . key j
   void Scores() {
-    Begin(true, keys_);
+    BeginKeys();
     Kernel().blocks.back().depths = {depth_};
     Kernel().blocks.back().into = 0;
     Index query = RowIndex(TypeOf(0), false, true);
@@ -222,27 +274,14 @@ class Maker {
 
   /// b0[j] = e to the power of what it is below the greatest. A row of which nothing is left by the mask gives zeros.
   void Softmax(bool has_mask) {
-    constexpr double kInf = std::numeric_limits<double>::infinity();
     Begin(false, {});
     const Id scale = Scale();
-    Begin(true, keys_);
+    BeginKeys();
     Id score = Op(loop::ScalarOp::kMul, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), scale});
     if (has_mask) {
-      const Type& mask = TypeOf(3);
-      Index index = RowIndex(mask, false);
-      if (!mask.sizes.back().is_one()) index.coefs.back() = mask.strides.back();
-      const Id value = Load(param_of_[3], mask.dtype, std::move(index));
-      score = mask.dtype == DType::kBool ? Op(loop::ScalarOp::kSelect, DType::kF32, {value, score, Float(-kInf)})
-                                         : Op(loop::ScalarOp::kAdd, DType::kF32, {score, value});
-    }
-    if (causal_) {
-      Id row = loop::kNone;
-      for (size_t i = 0; i < places_.size(); ++i) {
-        if (places_[i].dim + 2 == TypeOf(0).rank()) row = Position(i);
-      }
-      if (row == loop::kNone) row = Add({.op = loop::ScalarOp::kConst, .dtype = DType::kI64});
-      const Id is_seen = Op(loop::ScalarOp::kLe, DType::kBool, {Position(Kernel().rows.size()), row});
-      score = Op(loop::ScalarOp::kSelect, DType::kF32, {is_seen, score, Float(-kInf)});
+      const Id value = MaskAtJ();
+      score = TypeOf(3).dtype == DType::kBool ? Op(loop::ScalarOp::kSelect, DType::kF32, {value, score, Float(-kInf)})
+                                              : Op(loop::ScalarOp::kAdd, DType::kF32, {score, value});
     }
     Store(RowBuffer(0), DType::kF32, AtJ(), score);
     // A NaN reaches every result through the sum.
@@ -250,7 +289,7 @@ class Maker {
     Begin(false, {});
     const Id is_nothing = Op(loop::ScalarOp::kEq, DType::kBool, {greatest, Float(-kInf)});
     const Id top = Op(loop::ScalarOp::kSelect, DType::kF32, {is_nothing, Float(0), greatest});
-    Begin(true, keys_);
+    BeginKeys();
     const Id below = Op(loop::ScalarOp::kSub, DType::kF32, {Load(RowBuffer(0), DType::kF32, AtJ()), top});
     const Id grown = Op(loop::ScalarOp::kExp, DType::kF32, {below});
     Store(RowBuffer(0), DType::kF32, AtJ(), grown);
@@ -260,8 +299,11 @@ class Maker {
   /// result[j] = sum over k of b0[k] * value k, over the sum of b0.
   void Values() {
     Begin(true, width_);
-    Kernel().blocks.back().depths = {keys_};
-    Kernel().blocks.back().into = 1;
+    loop::Block& block = Kernel().blocks.back();
+    block.depths = {keys_};
+    block.into = 1;
+    block.reach = reach_;
+    block.reach.of_depth = block.has_reach();
     Index weight = NewIndex(true);
     weight.coefs.back() = Dim(1);
     Index value = RowIndex(TypeOf(2), true, true);
@@ -292,6 +334,7 @@ class Maker {
   Dim depth_, keys_, width_;
   std::optional<double> scale_;  // 1 over the root of the depth, where that depends on sizes.
   bool causal_ = false;
+  loop::Reach reach_;
   Id sum_ = loop::kNone;
 };
 

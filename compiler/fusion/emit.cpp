@@ -93,7 +93,9 @@ class Emitter {
     for (size_t s = group_.stores.size(); s-- > 0;) {
       const Group::Store& store = group_.stores[s];
       const Type& type = graph_.type(store.value);
-      const Coords& at = group_.domain.at(store.at);
+      const Expr& root = pool_[lowered_.ExprOf(store.value)];
+      Coords at = group_.domain.at(store.at);
+      if (root.kind == ExprKind::kScatter) at = ApplyMap(root.map, at);
       for (size_t k = 0; k < at.size(); ++k) {
         for (const auto& [var, coef] : at[k].vars) {
           stride[var] = (type.strides[k] * coef).Eval(typical);
@@ -416,6 +418,7 @@ class Emitter {
     Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
     load.index.coefs.resize(draft_.extents.size() + depths_.size());
     AddPlace(load.index, alias, at);
+    if (WrittenOver(alias.root) != kNoValue) return Fail("the group reads memory it writes");
     load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
     const Id raw = AddTo(block, std::move(load));
     return dtype == ComputeType(dtype)
@@ -452,14 +455,37 @@ class Emitter {
     Inst inst{.op = ScalarOp::kLoad, .dtype = dtype};
     inst.index = NewIndex();
     AddPlace(inst.index, alias, at);
-    inst.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
-    if (draft_.kernel.params[inst.buffer].mode != loop::ParamMode::kIn) {
-      return Fail("the group reads memory it writes");
+    const ValueId written = WrittenOver(alias.root);
+    if (written != kNoValue) {
+      // Element by element, the memory's old content goes into the new one.
+      if (!IsWhereStored(value, written, at)) return Fail("the group reads memory it writes");
+      inst.buffer = ParamOf(written, loop::ParamMode::kInOut);
+    } else {
+      inst.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
+      if (draft_.kernel.params[inst.buffer].mode != loop::ParamMode::kIn) {
+        return Fail("the group reads memory it writes");
+      }
     }
     inst.predicate = IsRowIndex(inst.index) ? WhereNotEmpty(value, group_.domain.at(at), predicate) : predicate;
     const Id raw = Append(std::move(inst));
     if (raw == kNone || ComputeType(dtype) == dtype) return raw;
     return AppendOp(ScalarOp::kCast, ComputeType(dtype), {raw});
+  }
+
+  /// The value that the group stores into the memory of `root`; kNoValue: it leaves that as it is.
+  ValueId WrittenOver(ValueId root) const {
+    for (const Group::Store& store : group_.stores) {
+      const NodeId def = graph_.value(store.value).def;
+      if (lowered_.IsWrite(def) && lowered_.storage[root] == lowered_.storage[store.value]) return store.value;
+    }
+    return kNoValue;
+  }
+  /// Whether an element of the operand of a node in place is read where the same element of the result is stored.
+  bool IsWhereStored(ValueId value, ValueId written, CoordsId at) const {
+    const Expr& root = pool_[lowered_.ExprOf(written)];
+    const auto store = std::ranges::find(group_.stores, written, &Group::Store::value);
+    return value == OverwrittenBy(graph_, written) && root.args.size() == 1 &&
+           ApplyMap(root.map, group_.domain.at(store->at)) == group_.domain.at(at);
   }
 
   /// What does not depend on j is read once for each row, also where j counts to 0: a tensor that is
@@ -515,6 +541,7 @@ class Emitter {
       case ExprKind::kReduce: return EmitTrivialFold(e, at, predicate);
       // What lies before a place counts wherever the place itself is asked for.
       case ExprKind::kScan: return AppendOp(e.op, e.dtype, {EmitArg(e, 0, at, kNone)});
+      case ExprKind::kScatter: return EmitArg(e, 0, at, predicate);
       case ExprKind::kContract: return EmitProduct(e, at);
     }
     return kNone;
@@ -564,16 +591,21 @@ class Emitter {
 
   Id EmitGather(const Expr& e, CoordsId at, Id predicate) {
     if (HasNoIndex(e)) return Append({.op = ScalarOp::kConst, .dtype = e.dtype});
-    const Dims& table = pool_[e.args[0]].sizes;
+    auto coords = EmitIndices(e, pool_[e.args[0]].sizes, at, predicate);
+    return coords ? Emit(e.args[0], group_.domain.Intern(std::move(*coords)), predicate) : kNone;
+  }
+
+  /// Where `e` reads or stores: its map with the indices in it, checked against the sizes of what they index.
+  std::optional<Coords> EmitIndices(const Expr& e, const Dims& table, CoordsId at, Id predicate) {
     std::vector<Id> indices;
     for (size_t k = 1; k < e.args.size(); ++k) {
       Id raw = EmitArg(e, k, at, predicate);
-      if (raw == kNone) return kNone;
+      if (raw == kNone) return std::nullopt;
       if (predicate != kNone && !is_load_[raw]) {
         // Computed from positions, it may be anything where nothing is asked for; a load gives 0 there.
         const DType dtype = pool_[e.args[k]].dtype;
         raw = AppendOp(ScalarOp::kSelect, dtype, {predicate, raw, Append({.op = ScalarOp::kConst, .dtype = dtype})});
-        if (raw == kNone) return kNone;
+        if (raw == kNone) return std::nullopt;
       }
       Inst cast{.op = ScalarOp::kCast, .dtype = DType::kI64, .args = {raw}};
       for (size_t d = 0; d < e.map.size(); ++d) {
@@ -583,18 +615,16 @@ class Emitter {
         }
       }
       indices.push_back(Append(std::move(cast)));
+      if (indices.back() == kNone) return std::nullopt;
     }
     Coords coords;
     for (const Affine& entry : e.map) {
       Affine plain = entry;
       plain.gathered.clear();
       coords.push_back(ApplyMap({plain}, group_.domain.at(at))[0]);
-      for (const auto& [k, coef] : entry.gathered) {
-        if (indices[k] == kNone) return kNone;
-        coords.back().gathered.emplace_back(indices[k], coef);
-      }
+      for (const auto& [k, coef] : entry.gathered) coords.back().gathered.emplace_back(indices[k], coef);
     }
-    return Emit(e.args[0], group_.domain.Intern(std::move(coords)), predicate);
+    return coords;
   }
 
   /// A reduction over nothing but dims of size 1, or one whose loop has ended.
@@ -629,9 +659,12 @@ class Emitter {
       if (ComputeType(type.dtype) != type.dtype) value = Narrow(value, type.dtype);
       Inst inst{.op = ScalarOp::kStore, .dtype = type.dtype, .args = {value}};
       inst.index = NewIndex();
-      const Coords& coords = group_.domain.at(store.at);
-      for (size_t k = 0; k < coords.size(); ++k) AddAffine(inst.index, coords[k], type.strides[k]);
-      inst.buffer = ParamOf(store.value, loop::ParamMode::kOut);
+      const bool is_scatter = pool_[root].kind == ExprKind::kScatter;
+      const auto place = is_scatter ? EmitIndices(pool_[root], type.sizes, store.at, kNone)
+                                    : std::optional(group_.domain.at(store.at));
+      if (!place) return;
+      for (size_t k = 0; k < place->size(); ++k) AddAffine(inst.index, (*place)[k], type.strides[k]);
+      inst.buffer = ParamOf(store.value, is_scatter ? loop::ParamMode::kInOut : loop::ParamMode::kOut);
       if (draft_.kernel.params[inst.buffer].mode == loop::ParamMode::kIn) {
         Fail("the group reads memory it writes");
         return;

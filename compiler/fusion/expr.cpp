@@ -192,6 +192,15 @@ ExprId ExprPool::Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCh
   return Add(std::move(e));
 }
 
+ExprId ExprPool::Scatter(ExprId source, std::vector<ExprId> indices, loop::IndexCheck check, Coords map) {
+  if (source == kNoExpr || std::ranges::find(indices, kNoExpr) != indices.end()) return kNoExpr;
+  Expr e{.kind = ExprKind::kScatter, .dtype = exprs_[source].dtype, .sizes = exprs_[source].sizes, .args = {source}};
+  e.args.insert(e.args.end(), indices.begin(), indices.end());
+  e.check = check;
+  e.map = std::move(map);
+  return Add(std::move(e));
+}
+
 ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
                           Coords right_map) {
   Expr e{.kind = ExprKind::kContract, .op = ScalarOp::kReduceDot, .dtype = dtype, .sizes = std::move(sizes)};

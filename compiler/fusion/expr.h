@@ -49,6 +49,8 @@ enum class ExprKind : uint8_t {
   kGather,   ///< args[0] at `map`, whose gathered terms name args[1 + i], indices under `check`
   kReduce,   ///< op over the dims in `reduced`, which stay with size 1
   kScan,     ///< op over args[0] along `axis`, up to each place
+  kScatter,  ///< args[0], for memory: element c is stored at `map`, whose gathered terms name args[1 + i], as in
+             ///< kGather
   kContract, ///< sum over `depths` of args[0] at `map` times args[1] at `right`, of dims and depths
 };
 
@@ -99,6 +101,8 @@ class ExprPool {
   ExprId Reshape(ExprId arg, Dims sizes);
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
+  /// What a node that works in place stores: `source` at `map`, dims of its operand, whose other elements stay.
+  ExprId Scatter(ExprId source, std::vector<ExprId> indices, loop::IndexCheck check, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
   /// `op`: a scan. Along an axis of 1 it is `arg`.
   ExprId Scan(ScalarOp op, ExprId arg, uint32_t axis);

@@ -229,6 +229,9 @@ class Finisher {
         if (inst.op == ScalarOp::kStore || inst.op == ScalarOp::kReduceDot) live[insts[i]] = true;
         if (live[insts[i]]) ForEachUse(inst, [&](Id id) { live[id] = true; });
       }
+      for (const Id id : {kernel.blocks[b].reach.first, kernel.blocks[b].reach.end}) {
+        if (id != kNone && !insts.empty()) live[id] = true;
+      }
     }
     std::vector<Inst> kept;
     std::vector<Id> number(kernel.insts.size(), kNone);
@@ -243,6 +246,9 @@ class Finisher {
       block.insts = std::move(ids);
     }
     for (Inst& inst : kept) ForEachUse(inst, [&](Id& id) { id = number[id]; });
+    for (loop::Block& block : kernel.blocks) {
+      for (Id* id : {&block.reach.first, &block.reach.end}) *id = *id == kNone ? kNone : number[*id];
+    }
     kernel.insts = std::move(kept);
     std::erase_if(kernel.blocks, [](const loop::Block& b) { return b.insts.empty(); });
   }

@@ -33,14 +33,14 @@ class Scheduler {
         producer_(graph.value_count(), kNone),
         step_of_node_(graph.node_capacity(), kNone),
         position_(graph.node_capacity(), 0),
-        storage_(fusion::SharedStorage(graph)) {}
+        storage_(lowered_.storage) {}
 
   Result<Fused> Run() {
     const std::vector<NodeId>& order = graph_.order();
     for (size_t i = 0; i < order.size(); ++i) position_[order[i]] = i;
     for (auto& group : fusion::FormGroups(lowered_)) AddLaunch(*group);
     for (NodeId id : order) {
-      if (graph_.node(id).effects != kPure || graph_.node(id).inplace >= 0) AddNode(id);
+      if (graph_.node(id).effects != kPure || graph_.node(id).inplace >= 0) AddNode(id);  // Launched ones have a step.
     }
     for (ValueId id : graph_.outputs) Need(id);
     for (const Write& write : graph_.writes) {
@@ -51,8 +51,8 @@ class Scheduler {
     // What is needed may add launches and kernels.
     for (size_t i = 0; i < fused_.launches.size(); ++i) {
       for (size_t p = 0; p < fused_.launches[i].buffers.size(); ++p) {
-        const loop::Param& param = fused_.kernels[fused_.launches[i].kernel].params[p];
-        if (param.mode == loop::ParamMode::kIn) Need(fused_.launches[i].buffers[p]);
+        const ValueId read = ReadBy(graph_, fused_, fused_.launches[i], p);
+        if (read != kNoValue) Need(read);
       }
     }
     TRY(Order());
@@ -74,8 +74,8 @@ class Scheduler {
  private:
   struct Unit {
     bool is_launch = false;
-    uint32_t index = 0;      ///< launch number, or node
-    size_t key = 0;          ///< place in the original order
+    uint32_t index = 0;  ///< launch number, or node
+    size_t key = 0;  ///< place in the original order
     std::vector<size_t> next;
     size_t waits_for = 0;
   };
@@ -94,7 +94,11 @@ class Scheduler {
               [&](NodeId a, NodeId b) { return position_[a] < position_[b]; });
     Unit unit{true, static_cast<uint32_t>(fused_.launches.size()), 0, {}, 0};
     for (NodeId id : launch.nodes) unit.key = std::max(unit.key, position_[id]);
-    for (const Group::Store& store : group.stores) producer_[store.value] = units_.size();
+    for (const Group::Store& store : group.stores) {
+      producer_[store.value] = units_.size();
+      const NodeId def = graph_.value(store.value).def;
+      if (lowered_.IsWrite(def)) step_of_node_[def] = units_.size();
+    }
     units_.push_back(std::move(unit));
     fused_.launches.push_back(std::move(launch));
   }
@@ -213,9 +217,8 @@ class Scheduler {
       return;
     }
     const Launch& launch = fused_.launches[unit.index];
-    const loop::Kernel& kernel = fused_.kernels[launch.kernel];
-    for (size_t p = 0; p < kernel.params.size(); ++p) {
-      if (kernel.params[p].mode == loop::ParamMode::kIn) fn(launch.buffers[p]);
+    for (size_t p = 0; p < launch.buffers.size(); ++p) {
+      if (const ValueId read = ReadBy(graph_, fused_, launch, p); read != kNoValue) fn(read);
     }
   }
 
@@ -276,14 +279,23 @@ class Scheduler {
   Fused fused_;
   std::unordered_map<Digest, uint32_t> kernels_;
   std::vector<Unit> units_;
-  std::vector<size_t> producer_;       // Unit that puts each value into memory.
+  std::vector<size_t> producer_;  // Unit that puts each value into memory.
   std::vector<size_t> step_of_node_;
   std::vector<size_t> position_;
-  std::vector<ValueId> storage_;       // Values with one number may share memory.
+  const std::vector<ValueId>& storage_;
   std::map<NodeId, std::string> reasons_;
 };
 
 }  // namespace
+
+ValueId ReadBy(const Graph& graph, const Fused& fused, const Launch& launch, size_t param) {
+  switch (fused.kernels[launch.kernel].params[param].mode) {
+    case loop::ParamMode::kIn: return launch.buffers[param];
+    case loop::ParamMode::kInOut: return fusion::OverwrittenBy(graph, launch.buffers[param]);
+    case loop::ParamMode::kOut: break;
+  }
+  return kNoValue;
+}
 
 Result<Fused> Fuse(const Graph& graph, std::map<NodeId, std::string>* reasons, const TakesProduct& takes_product) {
   Scheduler scheduler(graph, takes_product);

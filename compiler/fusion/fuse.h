@@ -15,7 +15,8 @@ namespace ingot::compiler {
 /// One launch of a kernel: what the nodes of a fused group became.
 struct Launch {
   uint32_t kernel = 0;              ///< position in Fused::kernels
-  std::vector<ValueId> buffers;     ///< graph value behind each kernel parameter
+  /// Graph value behind each kernel parameter; behind an inout one the result of a node that works in place.
+  std::vector<ValueId> buffers;
   Dims symbols;                     ///< value of each kernel symbol, over the graph's symbols
   std::vector<NodeId> nodes;        ///< graph nodes it stands for
 };
@@ -42,6 +43,10 @@ struct Fused {
   std::vector<Launch> launches;
   std::vector<Step> steps;
 };
+
+/// The value whose memory must hold its elements when a launch begins, for one parameter of its kernel: what it reads,
+/// or the old content of what it writes in place. kNoValue: it only writes there.
+ValueId ReadBy(const Graph& graph, const Fused& fused, const Launch& launch, size_t param);
 
 /// Groups nodes into kernels: pointwise, broadcast, cast, select, gather, cat/slice/pad and
 /// last-dimension reductions with their producers and consumers; views are index maps. Values

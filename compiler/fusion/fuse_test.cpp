@@ -117,7 +117,12 @@ class Program {
     }
     return at;
   }
+  /// A node that works in place gives its operand's memory back.
   char* Memory(ValueId id) {
+    for (NodeId def = graph_.value(id).def; def != kNoNode && graph_.node(def).inplace >= 0;) {
+      id = std::get<Ref>(graph_.node(def).args[static_cast<size_t>(graph_.node(def).inplace)]).id;
+      def = graph_.value(id).def;
+    }
     auto& bytes = memory_[id];
     if (bytes.empty()) {
       size_t last = 0;
@@ -887,10 +892,92 @@ TEST(Fuse, ReadersOfOldMemoryRunBeforeTheWrite) {
   write %x = %1
   return %3
 })");
-  ASSERT_EQ(run.fused().steps.size(), 3u) << run.KernelText();
-  EXPECT_TRUE(run.fused().steps[0].is_launch);
-  EXPECT_EQ(run.graph().node(run.fused().steps[1].node).op, "aten.index_copy");
-  EXPECT_TRUE(run.fused().steps[2].is_launch);
+  EXPECT_EQ(run.launches(), 3u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u);
+  run.Set(0, {1, 2, 3, 4}), run.Set(1, {2}), run.Set(2, {-1});
+  ASSERT_TRUE(run.Go());
+  ExpectNear(run.Get(), {2 * std::exp(1), 2 * std::exp(2), std::exp(3) + std::exp(-1), 2 * std::exp(4)});
+}
+
+// A layer's keys and values go into their caches in one kernel, turned by their position on the way.
+TEST(Fuse, WritesRowsOfCachesInPlace) {
+  Program run(R"(graph @f(%k: f32[1, 2, 3, 4], %v: f32[1, 2, 3, 4], %c: f32[3, 4], %at: i64[3], %keys: f32[1, 2, 5, 4],
+      %values: f32[1, 2, 5, 4]) {
+  %0 = aten.mul.Tensor(%k, %c) : f32[1, 2, 3, 4]
+  %1 = aten.index_copy(%keys, 2, %at, %0) {inplace = 0} : f32[1, 2, 5, 4]
+  %2 = aten.index_put(%values, [none, none, %at], %v, false) {inplace = 0} : f32[1, 2, 5, 4]
+  write %keys = %1
+  write %values = %2
+  return %1, %2
+})");
+  ExpectOneKernel(run);
+  const Values k = Ramp(24), v = Ramp(24, 0.2), c = Ramp(12, 0.5), keys = Ramp(40, 0.1), values = Ramp(40, 0.3);
+  const Values at = {4, 0, 2};
+  run.Set(0, k), run.Set(1, v), run.Set(2, c), run.Set(3, at), run.Set(4, keys), run.Set(5, values);
+  ASSERT_TRUE(run.Go());
+  Values new_keys = keys, new_values = values;
+  for (size_t h = 0; h < 2; ++h) {
+    for (size_t t = 0; t < 3; ++t) {
+      for (size_t d = 0; d < 4; ++d) {
+        const size_t to = (h * 5 + static_cast<size_t>(at[t])) * 4 + d, from = (h * 3 + t) * 4 + d;
+        new_keys[to] = k[from] * c[t * 4 + d];
+        new_values[to] = v[from];
+      }
+    }
+  }
+  ExpectNear(run.Get(0), new_keys);
+  ExpectNear(run.Get(1), new_values);
+  for (const double outside : {5.0, -6.0}) {
+    run.Set(3, {0, 1, outside});
+    EXPECT_FALSE(run.Go()) << outside;
+  }
+  // index_put counts from the end, index_copy does not.
+  run.Set(3, {0, 1, -1});
+  EXPECT_FALSE(run.Go());
+}
+
+TEST(Fuse, WritesPartsInPlace) {
+  Program run(R"(graph @f(%x: f32[3, 5], %a: f32[3, 2], %b: f32[5], %y: f32[2, 3], %z: f32[3], %b3: f32[3]) {
+  %0 = aten.slice_scatter(%x, %a, 1, 1, 5, 2) {inplace = 0} : f32[3, 5]
+  %1 = aten.select_scatter(%0, %b, 0, 2) {inplace = 0} : f32[3, 5]
+  %2 = aten.copy(%y, %b3) {inplace = 0} : f32[2, 3]
+  %3 = aten.mul.Tensor(%z, 2) {inplace = 0} : f32[3]
+  write %x = %1
+  write %y = %2
+  write %z = %3
+  return %1, %2, %3
+})");
+  EXPECT_EQ(run.aten_steps(), 0u);
+  const Values x = Ramp(15), a = Ramp(6, 0.2), b = Ramp(5, 0.9), z = {1, 2, 3}, c = {7, 8, 9};
+  run.Set(0, x), run.Set(1, a), run.Set(2, b), run.Set(3, Ramp(6)), run.Set(4, z), run.Set(5, c);
+  ASSERT_TRUE(run.Go());
+  Values want = x;
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t k = 0; k < 2; ++k) want[r * 5 + 1 + 2 * k] = a[r * 2 + k];
+  }
+  std::ranges::copy(b, want.begin() + 10);
+  ExpectNear(run.Get(0), want);
+  ExpectNear(run.Get(1), {7, 8, 9, 7, 8, 9});
+  ExpectNear(run.Get(2), {2, 4, 6});
+}
+
+// What is stored may not be computed beside the store from what lay there before.
+TEST(Fuse, ReadsOldMemoryElsewhereBeforeItWrites) {
+  Program run(R"(graph @f(%x: f32[4, 3], %i: i64[1]) {
+  %0 = aten.flip(%x, [0]) : f32[4, 3]
+  %1 = aten.slice.Tensor(%x, 0, 1, 2, 1) : f32[1, 3] strides [3, 1]
+  %2 = aten.mul.Tensor(%1, 2) : f32[1, 3]
+  %3 = aten.index_copy(%x, 0, %i, %2) {inplace = 0} : f32[4, 3]
+  write %x = %3
+  return %3
+})");
+  EXPECT_EQ(run.launches(), 2u) << run.KernelText();
+  const Values x = Ramp(12);
+  run.Set(0, x), run.Set(1, {3});
+  ASSERT_TRUE(run.Go());
+  Values want = x;
+  for (size_t d = 0; d < 3; ++d) want[9 + d] = 2 * x[3 + d];
+  ExpectNear(run.Get(), want);
 }
 
 TEST(Fuse, EffectsKeepTheirOrder) {
@@ -1364,6 +1451,12 @@ TEST_P(Attentions, AreOneKernel) {
     m = fill(kRows * kKeys);
     // Nothing is left of the last row.
     for (int64_t i = 0; is_bool && i < kRows * kKeys; ++i) m[i] = i < (kRows - 1) * kKeys && m[i] > -0.2;
+    // Keys from the second to the third, then to the fourth; none in the last row.
+    const bool hides = std::string(c.name) == "Hidden";
+    for (int64_t i = 0; hides && i < kRows * kKeys; ++i) {
+      const int64_t row = i / kKeys, key = i % kKeys;
+      if (key < 1 || key > 2 + row || row == kRows - 1) m[i] = -kInf;
+    }
     run.Set(3, m);
   }
   ASSERT_TRUE(run.Go());
@@ -1398,6 +1491,7 @@ INSTANTIATE_TEST_SUITE_P(All, Attentions,
                                          AttentionCase{"Shared", "none", "0.0, false, 0.5, true", 4, 2, false},
                                          AttentionCase{"SharedByAll", "none", "0.0, false, none, true", 4, 1, false},
                                          AttentionCase{"Masked", "bool[3, 5]", "0.0, false, none, false", 2, 2, false},
+                                         AttentionCase{"Hidden", "f32[3, 5]", "0.0, false, none, false", 2, 2, false},
                                          AttentionCase{"Biased", "f32[1, 1, 3, 5]", "0.0, false, none, true", 4, 2,
                                                        false}),
                          [](const auto& info) { return info.param.name; });

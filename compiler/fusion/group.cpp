@@ -163,7 +163,7 @@ class Grouper {
         requests_(graph_.value_count()),
         external_(graph_.value_count()),
         mutators_(graph_.value_count()),
-        storage_(SharedStorage(graph_)) {}
+        storage_(lowered.storage) {}
 
   std::vector<std::unique_ptr<Group>> Run() {
     for (ValueId id : graph_.outputs) NeedOutside(id);
@@ -237,6 +237,7 @@ class Grouper {
     const bool is_pure = node.effects == kPure && node.inplace < 0;
     if (!wanted.any && is_pure) return;
     if (lowered_.results[id].empty()) return PlaceAten(node, wanted);
+    if (lowered_.IsWrite(id)) return PlaceWrite(id, node, wanted);
     if (lowered_.IsView(id)) return PlaceView(id, node);
     PlaceKernel(id, node, wanted);
   }
@@ -251,6 +252,27 @@ class Grouper {
       const ValueId target = std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id;
       mutators_[storage_[target]].push_back(unit);
     }
+  }
+
+  /// Over what is stored. Whoever reads the result reads it in memory; what is stored may be computed here, but not
+  /// from what the memory held before at other places: whoever reads that runs before.
+  void PlaceWrite(NodeId id, const Node& node, const Wanted& wanted) {
+    std::vector<size_t> after = wanted.units;
+    after.insert(after.end(), wanted.groups.begin(), wanted.groups.end());
+    const size_t unit = NewUnit(after);
+    const ValueId target = OverwrittenBy(graph_, node.results[0]);
+    auto group = std::make_unique<Group>(Group{Domain(lowered_.StoredSizes(node.results[0])), {}, {}, {}});
+    const CoordsId at = group->domain.identity();
+    std::vector<Leaf> leaves;
+    if (Trace(*group, lowered_.results[id][0], at, kWhole, leaves)) {
+      group->stores.push_back({node.results[0], at});
+      groups_[unit] = std::move(group);
+      Commit(unit, id, leaves);
+      AddUnique(external_[target], unit);
+    } else {
+      ForEachOperand(node, [&](ValueId v) { AddUnique(external_[v], unit); });
+    }
+    mutators_[storage_[target]].push_back(unit);
   }
 
   /// A view vanishes in groups that can follow its index map to the operand; the others load
@@ -381,7 +403,7 @@ class Grouper {
     // variables folded ones.
     const bool stores_hold = !group.domain.has_reduced() ||
                              std::all_of(group.stores.begin(), group.stores.end(), [&](const Group::Store& s) {
-                               return group.domain.IsOwn(s.at, graph_.type(s.value).sizes);
+                               return group.domain.IsOwn(s.at, lowered_.StoredSizes(s.value));
                              });
     if (stores_hold && ParamsOf(group, leaves) <= kParamsMax) return true;
     group.domain.Restore(before);
@@ -494,7 +516,9 @@ class Grouper {
       // A value of each row, such as a scale, is met before the reduction that it is made from.
       if (own == places.end() && places.size() == 1 && IsMadeOfRows(r) &&
           group.domain.FoldOthers(places[0], graph_.type(r).sizes)) {
-        const auto holds = [&](const Group::Store& s) { return group.domain.IsOwn(s.at, graph_.type(s.value).sizes); };
+        const auto holds = [&](const Group::Store& s) {
+          return group.domain.IsOwn(s.at, lowered_.StoredSizes(s.value));
+        };
         if (std::ranges::all_of(group.stores, holds)) own = places.begin();
       }
       if (own == places.end()) {
@@ -635,14 +659,14 @@ class Grouper {
   std::vector<std::vector<Request>> requests_;
   std::vector<std::vector<size_t>> external_;
   std::vector<std::vector<size_t>> mutators_;
-  std::vector<ValueId> storage_;
+  const std::vector<ValueId>& storage_;
   size_t last_effect_ = kOutside;
 };
 
 }  // namespace
 
 Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
-    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()) {
+    : graph(g), pool(g), results(g.node_capacity()), why(g.node_capacity()), storage(SharedStorage(g)) {
   for (NodeId id : g.order()) {
     results[id] = LowerNode(pool, g.node(id), why[id]);
     if (results[id].empty() || !takes_product || !ContractRules().contains(g.node(id).op)) continue;
@@ -658,9 +682,14 @@ Lowered::Lowered(const Graph& g, const TakesProduct& takes_product)
   DepthCutter(*this).Run();
 }
 
+const Dims& Lowered::StoredSizes(ValueId value) const {
+  const NodeId def = graph.value(value).def;
+  return def != kNoNode && IsWrite(def) ? pool[results[def][0]].sizes : graph.type(value).sizes;
+}
+
 bool Lowered::IsView(NodeId node) const {
   const Node& n = graph.node(node);
-  if (results[node].empty() || !ViewRules().contains(n.op)) return false;
+  if (results[node].empty() || n.inplace >= 0 || !ViewRules().contains(n.op)) return false;
   return std::all_of(n.results.begin(), n.results.end(), [&](ValueId r) { return aliases[r].root != r; });
 }
 

@@ -30,6 +30,7 @@ struct Lowered {
   std::vector<Results> results;   ///< by node; empty = stays with ATen
   std::vector<std::string_view> why;   ///< by node: why it does
   std::vector<Alias> aliases;     ///< by value
+  std::vector<ValueId> storage;   ///< by value: those of one number may share memory
   /// By node: it makes few bytes many by little arithmetic, as dequantising does. Products do it as they read.
   std::vector<bool> decodes;
 
@@ -41,6 +42,10 @@ struct Lowered {
     return results[v.def][v.result];
   }
   bool IsView(NodeId node) const;
+  /// Whether a kernel writes the memory of the node's operand.
+  bool IsWrite(NodeId node) const { return graph.node(node).inplace >= 0 && !results[node].empty(); }
+  /// The sizes of what is stored of a value: less than the value has, where the rest of its memory stays.
+  const Dims& StoredSizes(ValueId value) const;
   /// Whether a value, or the memory that it is a view of, comes from a node that decodes.
   bool IsDecoded(ValueId value) const {
     const NodeId def = graph.value(aliases[value].root).def;

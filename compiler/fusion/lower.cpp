@@ -4,12 +4,30 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/ops/ops.h"
+
 namespace ingot::compiler::fusion {
 namespace {
 
 std::array<const RuleTable*, 7> Tables() {
   return {&PointwiseRules(), &ViewRules(),     &MoveRules(),    &ReduceRules(),
           &ScanRules(),      &ContractRules(), &QuantizeRules()};
+}
+
+/// What a node in place stores. Element by element, any rule says that; other operators have rules of their own.
+Results LowerInPlace(const Rule& rule) {
+  const Node& node = rule.node();
+  const Type& operand = rule.graph().type(std::get<Ref>(node.args[static_cast<size_t>(node.inplace)]).id);
+  if (node.results.size() != 1 || !(operand == rule.result())) return rule.No("it works in place on another type");
+  if (const auto own = WriteRules().find(node.op); own != WriteRules().end()) {
+    return node.inplace == 0 ? own->second(rule) : rule.No("it works in place on another operand");
+  }
+  const auto found = PointwiseRules().find(node.op);
+  if (found == PointwiseRules().end() || ClassOf(node) != OpClass::kPointwise) return rule.No("it works in place");
+  const Results results = found->second(rule);
+  if (results.size() != 1 || results[0] == kNoExpr) return {};
+  const ExprId value = rule.pool.Expand(results[0], rule.result().sizes);
+  return value == kNoExpr ? Results() : InPlace(rule, value);
 }
 
 LowerFn FindRule(std::string_view op) {
@@ -55,9 +73,9 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   const Graph& graph = pool.graph();
   const Rule rule{pool, Call(graph, node), why};
   if (node.effects != kPure) return rule.No("it has effects");
-  if (node.inplace >= 0) return rule.No("it works in place");
   if (node.results.empty()) return rule.No("it has no result");
-  const LowerFn lower = FindRule(node.op);
+  const bool is_in_place = node.inplace >= 0;
+  const LowerFn lower = is_in_place ? LowerInPlace : FindRule(node.op);
   if (!lower) return rule.No("no rule for this operator");
   // Eager's products round in an order of their own.
   if (graph.eager_numerics && ContractRules().contains(node.op)) return rule.No("numerics as eager's");
@@ -71,7 +89,7 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   for (size_t i = 0; i < results.size(); ++i) {
     const Type& type = graph.type(node.results[i]);
     if (results[i] == kNoExpr) return {};
-    if (pool[results[i]].sizes != type.sizes) {
+    if (!is_in_place && pool[results[i]].sizes != type.sizes) {
       results[i] = pool.Expand(results[i], type.sizes);
       if (results[i] == kNoExpr) return rule.No("the rule's result has other sizes");
     }

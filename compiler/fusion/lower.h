@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +12,21 @@
 namespace ingot::compiler::fusion {
 
 using Results = std::vector<ExprId>;
+
+struct Rule;
+
+/// Elements of a tensor that integer tensors name: x[index, ...] as an expression over the sizes that this has.
+struct Indexed {
+  Dims sizes;
+  std::vector<ExprId> indices;   ///< over `sizes`
+  Coords map;                    ///< dims of x, over `sizes`; gathered terms name `indices`
+};
+/// `list`: one for each leading dim of x, or kNoValue. nullopt: no rule, with the reason.
+std::optional<Indexed> IndexedBy(const Rule& rule, const Dims& table, const std::vector<ValueId>& list);
+/// Positions in a tensor: i32 or i64 (torch takes bytes for a mask, and no other type); kNoExpr: another type.
+ExprId IndexAt(const Rule& rule, ValueId id);
+/// The dim that argument `arg` names, of `rank`.
+std::optional<size_t> AxisAt(const Rule& rule, size_t arg, size_t rank);
 
 /// What a rule works with: the node, and where expressions are made.
 struct Rule {
@@ -49,6 +65,10 @@ const RuleTable& ReduceRules();
 const RuleTable& ScanRules();
 const RuleTable& ContractRules();
 const RuleTable& QuantizeRules();
+/// Of nodes that work in place: what they store, an ExprPool::Scatter for each.
+const RuleTable& WriteRules();
+/// What a node stores that computes `value` into the memory of its operand, element by element.
+Results InPlace(const Rule& rule, ExprId value);
 
 /// Every operator that has a rule, sorted.
 std::vector<std::string_view> ListRules();

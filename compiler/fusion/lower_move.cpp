@@ -8,11 +8,6 @@ namespace {
 using loop::IndexCheck;
 using Op = ScalarOp;
 
-std::optional<size_t> AxisAt(const Rule& r, size_t arg, size_t rank) {
-  const auto axis = r.call.IntAt(arg);
-  return axis ? WrapDim(*axis, rank) : std::nullopt;
-}
-
 ExprId Constant(const Rule& r, double value) {
   const DType t = ComputeType(r.result().dtype);
   return guards::IsFloat(t) ? r.pool.Float(value, t) : r.pool.Int(static_cast<int64_t>(value), t);
@@ -155,13 +150,6 @@ Results Arange(const Rule& r) {
   return {r.pool.Cast(x, result)};
 }
 
-/// Positions in a tensor: i32 or i64. torch takes bytes for a mask, and no other type.
-ExprId IndexAt(const Rule& r, ValueId id) {
-  if (id == kNoValue) return kNoExpr;
-  const DType t = r.graph().type(id).dtype;
-  return t == DType::kI32 || t == DType::kI64 ? r.pool.Value(id) : kNoExpr;
-}
-
 /// index_select(x, dim, index)
 Results IndexSelect(const Rule& r) {
   const ExprId x = r.Tensor(0), index = IndexAt(r, r.call.ValueAt(2));
@@ -214,40 +202,11 @@ Results IndexTensor(const Rule& r) {
   const auto* list = r.call.Get<RefList>(1);
   const ExprId x = r.Tensor(0);
   if (!list || x == kNoExpr) return r.No("no list of indices");
-  const Dims table = r.pool[x].sizes;
-  size_t first = 0;
-  while (first < list->ids.size() && list->ids[first] == kNoValue) ++first;
-  size_t last = list->ids.size();
-  while (last > first && list->ids[last - 1] == kNoValue) --last;
-  if (first == last || last > table.size()) return r.No("no indices, or more than there are dims");
-  Dims block;
-  for (size_t k = first; k < last; ++k) {
-    const ValueId id = list->ids[k];
-    if (IndexAt(r, id) == kNoExpr) return r.No("indices of another type than i32 and i64");
-    auto merged = Broadcast(block, r.graph().type(id).sizes);
-    if (!merged) return r.No("indices that do not broadcast");
-    block = std::move(*merged);
-  }
-  const Dims& sizes = r.result().sizes;
-  if (sizes.size() != table.size() - (last - first) + block.size()) {
-    return r.No("indices that do not stand together");
-  }
-  std::vector<ExprId> indices;
-  Coords map;
-  for (size_t k = 0; k < table.size(); ++k) {
-    if (k < first) {
-      map.push_back(Affine::Var(static_cast<uint16_t>(k)));
-    } else if (k >= last) {
-      map.push_back(Affine::Var(static_cast<uint16_t>(k - (last - first) + block.size())));
-    } else {
-      Coords at;
-      for (size_t d = 0; d < block.size(); ++d) at.push_back(Affine::Var(uint16_t(first + d)));
-      const ExprId index = r.pool.Expand(r.pool.Value(list->ids[k]), block);
-      map.push_back(Affine{Dim(), {}, {{static_cast<uint32_t>(indices.size()), Dim(1)}}});
-      indices.push_back(r.pool.View(index, sizes, std::move(at)));
-    }
-  }
-  return {r.pool.Gather(x, std::move(indices), IndexCheck::kWrap, sizes, std::move(map))};
+  auto indexed = IndexedBy(r, r.pool[x].sizes, list->ids);
+  if (!indexed) return {};
+  if (indexed->sizes != r.result().sizes) return r.No("indices that do not stand together");
+  return {r.pool.Gather(x, std::move(indexed->indices), IndexCheck::kWrap, std::move(indexed->sizes),
+                        std::move(indexed->map))};
 }
 
 /// The operand seen with sizes `split`, of which `place` says where its own dims are; the others repeat it. Joined to
@@ -290,6 +249,54 @@ Results RepeatInterleave(const Rule& r) {
 }
 
 }  // namespace
+
+std::optional<size_t> AxisAt(const Rule& r, size_t arg, size_t rank) {
+  const auto axis = r.call.IntAt(arg);
+  return axis ? WrapDim(*axis, rank) : std::nullopt;
+}
+
+ExprId IndexAt(const Rule& r, ValueId id) {
+  if (id == kNoValue) return kNoExpr;
+  const DType t = r.graph().type(id).dtype;
+  return t == DType::kI32 || t == DType::kI64 ? r.pool.Value(id) : kNoExpr;
+}
+
+std::optional<Indexed> IndexedBy(const Rule& r, const Dims& table, const std::vector<ValueId>& list) {
+  const auto no = [&](std::string_view why) {
+    r.No(why);
+    return std::nullopt;
+  };
+  size_t first = 0;
+  while (first < list.size() && list[first] == kNoValue) ++first;
+  size_t last = list.size();
+  while (last > first && list[last - 1] == kNoValue) --last;
+  if (first == last || last > table.size()) return no("no indices, or more than there are dims");
+  Dims block;
+  for (size_t k = first; k < last; ++k) {
+    if (IndexAt(r, list[k]) == kNoExpr) return no("indices of another type than i32 and i64");
+    auto merged = Broadcast(block, r.graph().type(list[k]).sizes);
+    if (!merged) return no("indices that do not broadcast");
+    block = std::move(*merged);
+  }
+  Indexed result;
+  result.sizes.assign(table.begin(), table.begin() + static_cast<ptrdiff_t>(first));
+  result.sizes.insert(result.sizes.end(), block.begin(), block.end());
+  result.sizes.insert(result.sizes.end(), table.begin() + static_cast<ptrdiff_t>(last), table.end());
+  for (size_t k = 0; k < table.size(); ++k) {
+    if (k < first) {
+      result.map.push_back(Affine::Var(static_cast<uint16_t>(k)));
+    } else if (k >= last) {
+      result.map.push_back(Affine::Var(static_cast<uint16_t>(k - (last - first) + block.size())));
+    } else {
+      Coords at;
+      for (size_t d = 0; d < block.size(); ++d) at.push_back(Affine::Var(uint16_t(first + d)));
+      const ExprId index = r.pool.Expand(r.pool.Value(list[k]), block);
+      result.map.push_back(Affine{Dim(), {}, {{static_cast<uint32_t>(result.indices.size()), Dim(1)}}});
+      result.indices.push_back(r.pool.View(index, result.sizes, std::move(at)));
+    }
+  }
+  return result;
+}
 
 const RuleTable& MoveRules() {
   static const RuleTable table = {

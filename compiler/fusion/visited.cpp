@@ -55,7 +55,8 @@ Visited VisitedOfArg(const ExprPool& pool, const Expr& e, size_t arg, Visited vi
     case ExprKind::kView: return ThroughView(e, sizes, visited);
     case ExprKind::kReshape: return IsWhole(visited, e.sizes) ? kWhole : 0;
     // The predicate of a region holds for all of what lies inside.
-    case ExprKind::kRegion: return visited;
+    case ExprKind::kRegion:
+    case ExprKind::kScatter: return visited;
     case ExprKind::kGather: return arg == 0 ? 0 : visited;
     case ExprKind::kScan: return Collect(sizes, [&](size_t k) { return k == e.axis || Has(visited, k); });
     case ExprKind::kReduce: return Collect(sizes, [&](size_t k) { return e.reduced[k] || Has(visited, k); });

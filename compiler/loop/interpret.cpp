@@ -68,6 +68,7 @@ class Interpreter {
         vars_[k] = rest % rows_[k];
         rest /= rows_[k];
       }
+      if (has_reach_) Spoil();
       for (size_t b = 0; b < kernel_.blocks.size(); ++b) TRY(RunBlock(b));
     }
     return {};
@@ -98,6 +99,7 @@ class Interpreter {
       std::vector<int64_t>& depths = depths_.emplace_back();
       for (const Dim& depth : block.depths) depths.push_back(depth.Eval(symbols_));
       most_depths = std::max(most_depths, depths.size());
+      has_reach_ |= block.has_reach();
     }
     for (const Inst& inst : kernel_.insts) indices_.push_back(Flatten(inst.index));
     vars_.assign(rows_.size() + 1 + most_depths, 0);
@@ -130,6 +132,19 @@ class Interpreter {
 
   int64_t& J() { return vars_[rows_.size()]; }
 
+  /// What no block of this row stores is nothing to read: NaN, among floats.
+  void Spoil() {
+    for (std::vector<char>& buffer : scratch_) std::ranges::fill(buffer, static_cast<char>(0xFF));
+  }
+
+  /// The values that a loop's variable of extent `extent` takes.
+  std::pair<int64_t, int64_t> RangeOf(const Block& block, bool of_depth, int64_t extent) const {
+    const Reach& reach = block.reach;
+    if (!block.has_reach() || reach.of_depth != of_depth) return {0, extent};
+    const int64_t first = reach.first == kNone ? 0 : std::max<int64_t>(0, values_[reach.first].i);
+    return {first, std::min(extent, values_[reach.end].i)};
+  }
+
   /// What a contraction leaves in its row buffer.
   Status Contract(size_t number) {
     const Block& block = kernel_.blocks[number];
@@ -137,7 +152,8 @@ class Interpreter {
     const DType dtype = kernel_.insts[dot].dtype;
     std::vector<char>& into = scratch_[block.into];
     const auto size = static_cast<int64_t>(guards::SizeOf(dtype));
-    for (int64_t j = columns_.first; j < std::min(columns_.second, extents_[number]); ++j) {
+    const auto [first, end] = RangeOf(block, false, extents_[number]);
+    for (int64_t j = std::max(columns_.first, first); j < std::min(columns_.second, end); ++j) {
       J() = j;
       accumulators_[dot] = {Identity(ScalarOp::kReduceSum, dtype), 0, 0, true};
       TRY(ForEachK(block, depths_[number], 0));
@@ -153,7 +169,8 @@ class Interpreter {
       return {};
     }
     int64_t& k = vars_[rows_.size() + 1 + depth];
-    for (k = 0; k < extents[depth]; ++k) TRY(ForEachK(block, extents, depth + 1));
+    const auto [first, end] = RangeOf(block, true, extents[depth]);
+    for (k = first; k < end; ++k) TRY(ForEachK(block, extents, depth + 1));
     k = 0;
     return {};
   }
@@ -176,7 +193,8 @@ class Interpreter {
       accumulators_[id] = {Identity(inst.op, from), 0, 0, true};
     }
     const auto [first, end] = block.is_loop ? columns_ : Columns{0, 1};
-    for (int64_t j = first; j < std::min(end, extents_[number]); ++j) {
+    const auto [reach_first, reach_end] = RangeOf(block, false, extents_[number]);
+    for (int64_t j = std::max(first, reach_first); j < std::min(end, reach_end); ++j) {
       J() = j;
       for (Id id : block.insts) TRY(RunInst(id));
     }
@@ -302,6 +320,7 @@ class Interpreter {
   const Columns columns_;
   std::vector<int64_t> rows_, elements_, extents_;
   std::vector<std::vector<int64_t>> depths_;  // By block.
+  bool has_reach_ = false;
   std::vector<FlatIndex> indices_;
   std::vector<std::vector<char>> scratch_;
   int64_t scratch_bytes_left_ = kScratchBytesMax;

@@ -128,6 +128,15 @@ struct Inst {
   Dim check_dim;  ///< the n of `check`, in elements
 };
 
+/// The part of a loop that a row has a use for: its variable takes the values of [first, end) that lie in its extent.
+/// Both are i64 values of the row, from blocks before.
+struct Reach {
+  Id first = kNone;  ///< kNone: 0
+  Id end = kNone;  ///< kNone: there is no reach, the loop runs over its extent
+  bool of_depth = false;  ///< of a contraction: what is bounded is k, not j
+  bool operator==(const Reach&) const = default;
+};
+
 /// One loop over j in [0, extent), or a block executed once for each row (is_loop false).
 /// Blocks of a row run in order; an instruction may use results of its own block, of earlier
 /// scalar blocks, and row scalars reduced by earlier loops. Elementwise results of an earlier
@@ -137,14 +146,18 @@ struct Inst {
 /// last of them, a kReduceDot, ends up at [j] of that row buffer. Its operands are loads, casts and
 /// what else says how elements are decoded. Where elements come in groups (a scale for 64 of them, two
 /// in one byte), k is several variables.
+///
+/// What a reach leaves out of j is not computed: row buffers hold nothing there that anyone may read.
 struct Block {
   bool is_loop = true;
   Dim extent;
   std::vector<Id> insts;
   Dims depths = {};  ///< extents of k0, k1 and so on, contractions only
   uint32_t into = kNone;  ///< row buffer (a position in Kernel::row_buffers) that a contraction fills
+  Reach reach = {};  ///< loops only
 
   bool is_contraction() const { return into != kNone; }
+  bool has_reach() const { return reach.end != kNone; }
   /// Terms of each sum of a contraction.
   Dim Depth() const { return guards::Product(depths); }
 };

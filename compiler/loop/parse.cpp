@@ -187,6 +187,7 @@ class Parser {
       TRY_ASSIGN(block.extent, DimUntil("]"));
       TRY(Expect("]"));
     }
+    if (block.is_loop && Accept("over")) TRY(ParseReach(block));
     TRY(Expect("{"));
     depths_ = block.depths.size();
     while (!Accept("}")) {
@@ -197,6 +198,19 @@ class Parser {
     }
     kernel_.blocks.push_back(std::move(block));
     return {};
+  }
+
+  /// ('j' | 'k') '[' ('0' | value) ',' value ')'
+  Status ParseReach(Block& block) {
+    block.reach.of_depth = block.is_contraction() && Accept("k");
+    if (!block.reach.of_depth) TRY(Expect("j"));
+    TRY(Expect("["));
+    if (!Accept("0")) {
+      TRY_ASSIGN(block.reach.first, Value());
+    }
+    TRY(Expect(","));
+    TRY_ASSIGN(block.reach.end, Value());
+    return Expect(")");
   }
 
   Result<Inst> ParseInst(Id id) {

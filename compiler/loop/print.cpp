@@ -44,18 +44,32 @@ class Printer {
     if (block.is_contraction()) {
       fmt::format_to(Out(), "  contract [{}", block.extent.ToText());
       for (const Dim& depth : block.depths) fmt::format_to(Out(), ", {}", depth.ToText());
-      fmt::format_to(Out(), "] into b{} {{\n", block.into);
+      fmt::format_to(Out(), "] into b{}", block.into);
     } else if (block.is_loop) {
-      fmt::format_to(Out(), "  loop [{}] {{\n", block.extent.ToText());
+      fmt::format_to(Out(), "  loop [{}]", block.extent.ToText());
     } else {
-      text_ += "  row {\n";
+      text_ += "  row";
     }
+    if (block.has_reach()) PrintReach(block.reach);
+    text_ += " {\n";
     for (Id id : block.insts) {
       if (id < number_.size()) number_[id] = next_;
       ++next_;
       if (id < kernel_.insts.size()) PrintInst(kernel_.insts[id]);
     }
     text_ += "  }\n";
+  }
+
+  void PrintReach(const Reach& reach) {
+    text_ += reach.of_depth ? " over k [" : " over j [";
+    if (reach.first == kNone) {
+      text_ += '0';
+    } else {
+      Value(reach.first);
+    }
+    text_ += ", ";
+    Value(reach.end);
+    text_ += ')';
   }
 
   void Value(Id id) { fmt::format_to(Out(), "%{}", id < number_.size() ? number_[id] : kNone); }

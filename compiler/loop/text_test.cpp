@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/loop/text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace ingot::compiler::loop {
@@ -144,6 +145,38 @@ constexpr std::string_view kNested =
     "    %0 = load p0 [10*k0 + 5*k1 + k2] : f32\n    %1 = index [4*k1] : i64\n    %2 = cast %1 : f32\n"
     "    %3 = reduce_dot %0, %2 : f32\n";
 
+/// Keys that a row sees: a product, a fold over it and a product of that, each over as much of it as the row needs.
+std::string Reaching(std::string_view scores = "over j [%0, %1)", std::string_view fold = "over j [0, %1)",
+                     std::string_view values = "over k [%0, %1)", std::string_view left = "load b0 [k]") {
+  return fmt::format(R"(kernel k symbols 1 {{
+  param p0: in f32[8]
+  param p1: out f32[4]
+  buffer b0: f32[s0]
+  buffer b1: f32[4]
+  rows [3]
+  row {{
+    %0 = index [i0 + (-1)] : i64
+    %1 = index [i0 + 1] : i64
+  }}
+  contract [s0, 2] into b0 {} {{
+    %2 = load p0 [2*i0 + k] : f32
+    %3 = load p0 [k] : f32
+    %4 = reduce_dot %2, %3 : f32
+  }}
+  loop [s0] {} {{
+    %5 = load b0 [j] : f32
+    %6 = reduce_max %5 : f32
+  }}
+  contract [4, s0] into b1 {} {{
+    %7 = {} : f32
+    %8 = load p0 [j] : f32
+    %9 = reduce_dot %7, %8 : f32
+  }}
+}}
+)",
+                     scores, fold, values, left);
+}
+
 class ContractionText : public testing::TestWithParam<std::string> {};
 
 TEST_P(ContractionText, PrintsAsItParses) {
@@ -164,8 +197,28 @@ TEST_P(ContractionText, PrintsAsItParses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ContractionText,
-                         testing::Values(OneContraction(kDot),
-                                         OneContraction(kNested, "contract [4, 3, 2, 5] into b0")));
+                         testing::Values(OneContraction(kDot), OneContraction(kNested, "contract [4, 3, 2, 5] into b0"),
+                                         Reaching()));
+
+TEST(LoopVerify, RefusesBrokenReaches) {
+  const std::pair<std::string, std::string> cases[] = {
+      {Reaching("over k [0, %1)"), "needs [k] of a row buffer"},
+      {Reaching("over j [0, %4)"), "expected a value defined before"},
+      {Reaching("over j [0, %1)", "over k [0, %1)"), "expected \"j\""},
+      {Reaching("over j [0, %1)", "over j [0, %3)"), "part of a contraction"},
+      {Reaching("over j [0, %1)", "over j [0, %5)"), "expected a value defined before"},
+      {Reaching("over j [0, %1)", "over j [1, %1)"), "expected %<number>"},
+      {Reaching("over j [0, %1)", "over j [0, 4)"), "expected %<number>"},
+      {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %6)"), "a reach is i64"},
+      {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %1)", "load p0 [k]"), "needs [k] of a row buffer"},
+      {Reaching("over j [0, %1)", "over j [0, %1)", "over k [0, %1)", "load b0 [k + 1]"), "needs [k] of a row buffer"},
+  };
+  for (const auto& [text, rule] : cases) {
+    const auto kernel = Parse(text);
+    ASSERT_FALSE(kernel) << text;
+    EXPECT_NE(kernel.error().message().find(rule), std::string::npos) << text << kernel.error().message();
+  }
+}
 
 TEST(LoopVerify, RefusesBrokenContractions) {
   const std::pair<std::string, std::string> cases[] = {

@@ -25,6 +25,7 @@ class Verifier {
     for (block_ = 0; block_ < kernel_.blocks.size(); ++block_) {
       TRY(CheckDim(Current().extent));
       TRY(CheckContraction());
+      TRY(CheckReach());
       for (Id id : Current().insts) {
         at_ = id;
         if (id >= kernel_.insts.size()) return Fail("block names an instruction that is not there");
@@ -74,6 +75,31 @@ class Verifier {
       return Fail("the row buffer of a contraction has its extent and type");
     }
     return {};
+  }
+
+  /// Rows of a task whose reaches differ are computed together: what a contraction reads beyond that of one is made
+  /// zero, so it must be this kernel's to change.
+  Status CheckReach() const {
+    const Block& block = Current();
+    const Reach& reach = block.reach;
+    if (!block.has_reach()) return Require(reach == Reach{}, "a reach without an end");
+    if (!block.is_loop) return Fail("a reach outside a loop");
+    for (const Id id : {reach.first, reach.end}) {
+      if (id == kNone) continue;
+      TRY(CheckUse(id));
+      if (TypeOf(id) != DType::kI64) return Fail("a reach is i64");
+    }
+    if (!reach.of_depth) return {};
+    if (!block.is_contraction() || block.depths.size() != 1) return Fail("a reach of k, which is not one");
+    const Inst& dot = kernel_.insts[block.insts.back()];
+    if (dot.args.empty() || dot.args[0] >= kernel_.insts.size()) return Fail("a contraction of nothing");
+    const Inst& left = kernel_.insts[dot.args[0]];
+    Dims at_k(kernel_.rows.size() + 2);
+    at_k.back() = Dim(1);
+    const bool is_row_buffer = left.op == ScalarOp::kLoad && left.buffer >= kernel_.params.size();
+    return Require(is_row_buffer && left.predicate == kNone && left.index.offset.is_zero() &&
+                       left.index.coefs == at_k && left.index.gathered.empty(),
+                   "a reach of k needs [k] of a row buffer as the left operand");
   }
 
   /// Own block, an earlier row block, or a reduction of an earlier loop.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/loop/checks_first.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
 #include "compiler/plan/aten_cost.h"
@@ -139,6 +140,7 @@ class Planner {
       spec->row_elements = DimAt(launch.task_elements);
       spec->name = kernel.name;
       spec->cost = CostTable(loop::CostOf(kernel));
+      spec->checks_first = loop::ChecksFirst(kernel);
       if (i < fused_.deciding.size()) spec->deciding = fused_.deciding[i];
       plan_.kernels.push_back(std::move(spec));
     }
@@ -243,6 +245,11 @@ class Planner {
       const bool is_new = kernel.params[i].mode != loop::ParamMode::kIn && bound_[id] == kUnbound;
       if (is_new) TRY(PlaceResult(id));
       TRY_ASSIGN(const uint32_t value, ValueAt(id));
+      if (kernel.params[i].mode == loop::ParamMode::kInOut) {
+        // Memory of its own begins as what the kernel would have found.
+        TRY_ASSIGN(const uint32_t old, ValueAt(ReadBy(graph_, fused_, launch, i)));
+        PushCopy(value, old);
+      }
       step->buffers.push_back(value);
       if (kernel.params[i].mode != loop::ParamMode::kIn) step->results.push_back(value);
     }

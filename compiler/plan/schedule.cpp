@@ -30,8 +30,7 @@ class Scheduler {
     for (const ValueId id : graph_.outputs) last_use_[id] = kNever;
     MarkChains();
     for (uint32_t at = 0; at < schedule_.steps.size(); ++at) {
-      // Fusion leaves nodes that work in place to ATen.
-      if (!StepAt(at).is_launch) Decide(at, StepAt(at).node);
+      ForEachNode(at, [&](NodeId id) { Decide(at, id); });
     }
     PutGuardsFirst();
     return std::move(schedule_);
@@ -75,7 +74,7 @@ class Scheduler {
     if (!step.is_launch) return ForEachOperand(graph_.node(step.node), fn);
     const Launch& launch = fused_.launches[step.launch];
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
-      if (fused_.kernels[launch.kernel].params[i].mode != loop::ParamMode::kOut) fn(launch.buffers[i]);
+      if (const ValueId read = ReadBy(graph_, fused_, launch, i); read != kNoValue) fn(read);
     }
   }
 
@@ -131,7 +130,7 @@ class Scheduler {
     const int input = graph_.InputIndex(root);
     if (input >= 0 && graph_.inputs[static_cast<size_t>(input)].kind == InputKind::kConstant) return;
     if (input >= 0 && !chained_[id]) return;
-    if (OldContentsAreNeeded(at, root, result) || ReadsElsewhere(node, root)) return;
+    if (OldContentsAreNeeded(at, root, result) || ReadsElsewhere(at, root)) return;
     schedule_.inplace[id] = true;
     schedule_.parent[result] = operand->id;
   }
@@ -148,9 +147,9 @@ class Scheduler {
   }
 
   // Whether the step reads the memory besides where it writes.
-  bool ReadsElsewhere(const Node& node, ValueId root) const {
+  bool ReadsElsewhere(uint32_t at, ValueId root) const {
     size_t reads = 0;
-    ForEachOperand(node, [&](ValueId operand) { reads += schedule_.Root(operand) == root; });
+    ForEachRead(at, [&](ValueId operand) { reads += schedule_.Root(operand) == root; });
     return reads != 1;
   }
 

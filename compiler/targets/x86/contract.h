@@ -39,6 +39,10 @@ struct KernelLowering::Contract {
   Value* panel = nullptr;
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
+  // Of a block with a reach: what some row of the task needs of j or k, and what some row of the register tile does.
+  std::pair<Value*, Value*> of_task = {}, of_rows = {};
+  bool bounds_columns() const { return block.has_reach() && !block.reach.of_depth; }
+  bool bounds_depth() const { return block.has_reach() && block.reach.of_depth; }
 };
 
 }  // namespace ingot::compiler::x86

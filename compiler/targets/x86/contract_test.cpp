@@ -226,6 +226,80 @@ TEST(Contraction, TakesRowBuffersOnTheLeft) {
   }
 }
 
+/// Attention of which each row sees a part of the keys, from `first` to `end`.
+std::string ReachingAttention(std::string_view first, std::string_view end, bool along_columns) {
+  return fmt::format(R"(kernel attention symbols 3 {{
+  param p0: in f32[2*s0*s2]
+  param p1: in f32[s1*s2]
+  param p2: in f32[s1*s2]
+  param p3: out f32[2*s0*s2]
+  param p4: in i64[s0]
+  buffer b0: f32[s1]
+  buffer b1: f32[s2]
+  rows [2, s0]
+  row {{
+    %0 = load p4 [i1] : i64
+    %1 = index [{0}] : i64
+    %2 = index [{1}] : i64
+  }}
+  contract [s1, s2] into b0 over j [%1, %2) {{
+    %3 = load p0 [(s0*s2)*i0 + (s2)*i1 + k] : f32
+    %4 = load p1 [{2}] : f32
+    %5 = reduce_dot %3, %4 : f32
+  }}
+  loop [s1] over j [%1, %2) {{
+    %6 = load b0 [j] : f32
+    %7 = reduce_max_number %6 : f32
+  }}
+  loop [s1] over j [%1, %2) {{
+    %8 = load b0 [j] : f32
+    %9 = sub %8, %7 : f32
+    %10 = exp %9 : f32
+    store b0 [j] = %10
+    %12 = reduce_sum %10 : f32
+  }}
+  contract [s2, s1] into b1 over k [%1, %2) {{
+    %13 = load b0 [k] : f32
+    %14 = load p2 [{3}] : f32
+    %15 = reduce_dot %13, %14 : f32
+  }}
+  loop [s2] {{
+    %16 = load b1 [j] : f32
+    %17 = const 1 : f32
+    %18 = max %12, %17 : f32
+    %19 = div %16, %18 : f32
+    store p3 [(s0*s2)*i0 + (s2)*i1 + j] = %19
+  }}
+}}
+)",
+                     first, end, along_columns ? "j + (s1)*k" : "(s2)*j + k",
+                     along_columns ? "(s1)*j + k" : "j + (s2)*k");
+}
+
+// What lies beyond a row's reach is not read, though rows are computed together: the interpreter finds NaN there.
+TEST(Contraction, RunsOverTheReachOfItsRows) {
+  constexpr std::pair<std::string_view, std::string_view> kReaches[] = {
+      {"0", "i1 + 1"}, {"i1 + (-9)", "i1 + 1"}, {"3*i1 + (-70)", "2*i1 + 3"},
+      {"0", "0"},      {"70*%0", "i1 + 90*%0"}, {"i1 + 40", "(-1)*i1 + 100"}};
+  for (const auto& [first, end] : kReaches) {
+    for (const bool along_columns : {false, true}) {
+      const auto kernel = loop::Parse(ReachingAttention(first, end, along_columns));
+      ASSERT_TRUE(kernel) << kernel.error().ToText();
+      const TestKernel test(*kernel);
+      const std::vector<int64_t> all[] = {{1, 1, 4}, {3, 7, 16}, {5, 130, 20}, {67, 70, 33}, {150, 150, 5}, {2, 0, 3}};
+      for (const std::vector<int64_t>& sizes : all) {
+        ExpectSameAsInterpreter(test, sizes, 5, false, 1e-4);
+        if (HasFailure()) return;
+      }
+      for (const auto& [rows, keys, depth] : {std::tuple{1, 512, 64}, {4, 128, 64}, {70, 256, 64}, {20, 300, 31}}) {
+        const Dim known[] = {Dim(rows), Dim(keys), Dim(depth)};
+        ExpectSameAsInterpreter(TestKernel(loop::Substitute(*kernel, known)), {}, 6, false, 1e-4);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 // Weights of 8 bits: cast, zero point and scale of each column are part of the operand, in memory nowhere else.
 TEST(Contraction, DecodesItsOperands) {
   for (const bool is_transposed : {true, false}) {

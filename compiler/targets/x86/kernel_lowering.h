@@ -145,6 +145,15 @@ class KernelLowering {
                        Accumulators& running);
   Result<Value*> SumOfColumn(Contract& c, const Line& left, const Line& right, Value* first_k, Value* end_k);
   Status ContractRow(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  // lower_reach.cpp: the parts of loops that rows have a use for.
+  using Range = std::pair<Value*, Value*>;
+  Range Within(const loop::Reach& reach, Value* first, Value* end);
+  Range ReachOfRow(const loop::Reach& reach, Value* row);
+  Range Joined(Range range, Range other);
+  Range WholeSteps(int64_t step, Range range, Range limits);
+  Status FindReachOfTask(Contract& c, int64_t step);
+  void FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step);
+  Status ZeroBeyondReach(const Contract& c);
 
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);

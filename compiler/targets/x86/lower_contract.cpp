@@ -128,6 +128,8 @@ std::vector<Id> KernelLowering::ScalarsFromOutside(std::span<const loop::Block> 
     if (id != loop::kNone && !own[id] && std::ranges::find(found, id) == found.end()) found.push_back(id);
   };
   for (const loop::Block& block : blocks) {
+    use(block.reach.first);
+    use(block.reach.end);
     for (const Id id : block.insts) {
       for (const Id arg : At(id).args) use(arg);
       use(At(id).predicate);
@@ -241,23 +243,42 @@ Status KernelLowering::LowerOneWay(Contract c) {
   if (tile.is_in_turn) TRY(KeepRow(c));
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
+  Value* first_column = first_column_;
+  if (block.has_reach()) {
+    // Pieces of k that every way of reading takes in whole vectors, but for the last.
+    constexpr int64_t kWholePieces = 64;
+    TRY(FindReachOfTask(c, c.bounds_depth() ? kWholePieces : columns));
+    if (c.bounds_columns()) std::tie(first_column, end_column) = c.of_task;
+  }
   const auto panel = [&](Value* first_k, Value* end_k) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       if (c.is_turned) TRY(TurnColumns(c, column, end_column, first_k, end_k));
-      const auto tile_at = [&](Value* row, Accumulators&) {
+      const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
+        if (c.bounds_depth()) FindReachOfRows(c, row, {first_k, end_k}, c.step);
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
         if (tile.is_in_turn) return ContractRow(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)
                                            : ContractAlongColumns(c, row, column, end_column, first_k, end_k);
       };
+      const auto tile_where_needed = [&](Value* row, Accumulators&) {
+        FindReachOfRows(c, row, c.of_task, columns);
+        Value* is_needed = code_.CreateAnd(code_.CreateICmpSGE(column, c.of_rows.first),
+                                           code_.CreateICmpSLT(column, c.of_rows.second));
+        // One round at most, which a loop says as well as a branch.
+        return CountUp(code_.I64(0), code_.CreateZExt(is_needed, code_.getInt64Ty()), 1, none,
+                       [&](Value*, Accumulators& here) { return tile_at(row, here); });
+      };
+      if (c.bounds_columns()) return CountUp(first_row_, end_row_, tile.rows, none, tile_where_needed, true);
       return CountUp(first_row_, end_row_, tile.rows, none, tile_at, /*at_least_once=*/true);
     };
-    return CountUp(first_column_, end_column, columns, none, rows, /*at_least_once=*/end_column_ != nullptr);
+    return CountUp(first_column, end_column, columns, none, rows, /*at_least_once=*/end_column_ != nullptr);
   };
-  if (tile.depth == 0) return panel(code_.I64(0), depth);
+  Value* first_depth = code_.I64(0);
+  if (c.bounds_depth()) std::tie(first_depth, depth) = c.of_task;
+  if (tile.depth == 0) return panel(first_depth, depth);
   // Without any k there is one round all the same: it stores zeros.
-  Value* rounds_end = code_.Binary(llvm::Intrinsic::smax, depth, code_.I64(1));
-  return CountUp(code_.I64(0), rounds_end, tile.depth, none, [&](Value* first_k, Accumulators&) {
+  Value* rounds_end = code_.Binary(llvm::Intrinsic::smax, depth, code_.CreateAdd(first_depth, code_.I64(1)));
+  return CountUp(first_depth, rounds_end, tile.depth, none, [&](Value* first_k, Accumulators&) {
     Value* end_k = code_.Binary(llvm::Intrinsic::smin, code_.CreateAdd(first_k, code_.I64(tile.depth)), depth);
     return panel(first_k, end_k);
   });
@@ -278,7 +299,7 @@ void KernelLowering::StoreSums(const Contract& c, Value* sums, Value* row, Value
   const llvm::Align align(guards::SizeOf(c.form.sum));
   if (c.tile.depth != 0) {
     Value* before = code_.CreateAlignedLoad(sums->getType(), address, align);
-    Value* is_first = code_.CreateICmpEQ(first_k, code_.I64(0));
+    Value* is_first = code_.CreateICmpEQ(first_k, c.bounds_depth() ? c.of_task.first : code_.I64(0));
     Value* zero = llvm::Constant::getNullValue(sums->getType());
     sums = code_.Plus(sums, code_.CreateSelect(is_first, zero, before));
   }
@@ -357,8 +378,9 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
   const int64_t step = c.step;
   Value*& k = c.ks[c.tile.lane_depth];
   const auto along_lanes = [&](Accumulators& running) -> Status {
-    Value* whole = EndOfWhole(first_k, end_k, step);
-    TRY(CountUp(first_k, whole, step, running, [&](Value* at, Accumulators& here) -> Status {
+    const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
+    Value* whole = EndOfWhole(begin, end, step);
+    TRY(CountUp(begin, whole, step, running, [&](Value* at, Accumulators& here) -> Status {
       k = at;
       ForEachUnrolled(c, [&] { multiply(nullptr, here); });
       return {};
@@ -366,9 +388,9 @@ Status KernelLowering::ContractAlongDepth(Contract& c, Value* row, Value* column
     const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
     if (depth.is_const() && depth.const_value() % step == 0) return {};
     // One round at most, which a loop says as well as a branch.
-    return CountUp(whole, end_k, step, running, [&](Value* at, Accumulators& here) -> Status {
+    return CountUp(whole, end, step, running, [&](Value* at, Accumulators& here) -> Status {
       k = at;
-      Value* mask = FirstLanes(code_.CreateSub(end_k, at), c.step);
+      Value* mask = FirstLanes(code_.CreateSub(end, at), c.step);
       ForEachUnrolled(c, [&] { multiply(mask, here); });
       return {};
     });
@@ -459,7 +481,8 @@ Status KernelLowering::ContractAlongColumns(Contract& c, Value* row, Value* colu
     return {};
   };
   if (c.ks.size() == 1) {
-    TRY(CountUp(first_k, end_k, 1, sums, [&](Value* k, Accumulators& running) {
+    const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
+    TRY(CountUp(begin, end, 1, sums, [&](Value* k, Accumulators& running) {
       c.ks[0] = k;
       return each(running);
     }));

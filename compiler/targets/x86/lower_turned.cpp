@@ -74,7 +74,8 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   llvm::Type* pairs = llvm::FixedVectorType::get(code_.getBFloatTy(), size_t{2} * c.lanes);
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
-  TRY(CountUp(first_k, end_k, c.step, sums, [&](Value* k, Accumulators& running) -> Status {
+  const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
+  TRY(CountUp(begin, end, c.step, sums, [&](Value* k, Accumulators& running) -> Status {
     c.ks[0] = k;
     Value* step = code_.CreateUDiv(code_.CreateSub(k, first_k), code_.I64(c.step));
     Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(step, code_.I64(vectors))});
