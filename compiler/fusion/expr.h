@@ -99,8 +99,8 @@ class ExprPool {
   ExprId Region(ExprId inner, ExprId outer, Dims sizes, uint32_t axis, Dim start, Dim size);
   ExprId Gather(ExprId table, std::vector<ExprId> indices, loop::IndexCheck check, Dims sizes, Coords map);
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
-  /// Products of elements of two values, added up over `depth` in `dtype`.
-  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
+  /// Products of elements of two values, added up over `depths`, outermost first, in `dtype`.
+  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, std::vector<uint16_t> depths, Coords left_map,
                   Coords right_map);
   /// A variable to sum over, of `extent`; the `nth` of those with this extent.
   uint16_t DepthVar(const Dim& extent, size_t nth = 0);

@@ -7,8 +7,9 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-std::array<const RuleTable*, 6> Tables() {
-  return {&PointwiseRules(), &ViewRules(), &MoveRules(), &ReduceRules(), &ContractRules(), &QuantizeRules()};
+std::array<const RuleTable*, 8> Tables() {
+  return {&PointwiseRules(), &ViewRules(),     &MoveRules(), &ReduceRules(),
+          &ContractRules(),  &QuantizeRules(), &ConvRules(), &PoolRules()};
 }
 
 LowerFn FindRule(std::string_view op) {
@@ -59,7 +60,8 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   const LowerFn lower = FindRule(node.op);
   if (!lower) return rule.No("no rule for this operator");
   // Eager's products round in an order of their own.
-  if (graph.eager_numerics && ContractRules().contains(node.op)) return rule.No("numerics as eager's");
+  const bool has_products = ContractRules().contains(node.op) || ConvRules().contains(node.op);
+  if (graph.eager_numerics && has_products) return rule.No("numerics as eager's");
   for (ValueId id : node.results) {
     if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return rule.No("complex numbers");
   }

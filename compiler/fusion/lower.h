@@ -48,6 +48,8 @@ const RuleTable& MoveRules();
 const RuleTable& ReduceRules();
 const RuleTable& ContractRules();
 const RuleTable& QuantizeRules();
+const RuleTable& ConvRules();
+const RuleTable& PoolRules();
 
 /// Every operator that has a rule, sorted.
 std::vector<std::string_view> ListRules();

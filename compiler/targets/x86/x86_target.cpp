@@ -69,7 +69,7 @@ class X86Target : public Target {
     size_t contraction = 0;
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
-      const Dim bytes = PanelBytes(block, schedule.contractions[contraction++].turned, unit_);
+      const Dim bytes = PanelBytes(kernel, block, schedule.contractions[contraction++], unit_);
       object.launch.scratch_bytes = object.launch.scratch_bytes + bytes;
     }
     for (const loop::Id access : schedule.transposed) {
