@@ -333,7 +333,7 @@ class Emitter {
       block.extent = draft_.extents.empty() ? Dim(1) : draft_.extents.back();
       block.into = static_cast<uint32_t>(draft_.kernel.row_buffers.size());
       std::vector<Id> factors;
-      for (size_t arg = 0; arg < e.args.size(); ++arg) factors.push_back(Factor(e, arg, at, block));
+      for (size_t arg = 0; arg < e.args.size(); ++arg) factors.push_back(Factor(e, arg, at, kNone, block));
       if (!failure_.empty()) return;
       AddTo(block, Inst{.op = ScalarOp::kReduceDot, .dtype = e.dtype, .args = std::move(factors)});
       draft_.kernel.row_buffers.push_back({e.dtype, block.extent});
@@ -342,56 +342,73 @@ class Emitter {
     }
   }
 
-  /// args[arg] of `e` inside a contraction: what it reads, and what decodes that.
-  Id Factor(const Expr& e, size_t arg, CoordsId at, loop::Block& block) {
+  /// args[arg] of `e` inside a contraction: what it reads, where `predicate` holds, and what decodes that.
+  Id Factor(const Expr& e, size_t arg, CoordsId at, Id predicate, loop::Block& block) {
     const auto place = group_.domain.ArgCoords(pool_, e, arg, at);
     if (!place) return Fail("an index map the group cannot express");
     const Expr& operand = pool_[e.args[arg]];
     switch (operand.kind) {
       case ExprKind::kValue: {
         const ExprId inner = Inlined(operand.value, *place);
-        if (inner == kNoExpr) return FactorLoad(operand.value, *place, block);
-        return FactorOf(inner, *place, block);
+        if (inner == kNoExpr) return FactorLoad(operand.value, *place, predicate, block);
+        return FactorOf(inner, *place, predicate, block);
       }
-      default: return FactorOf(e.args[arg], *place, block);
+      default: return FactorOf(e.args[arg], *place, predicate, block);
     }
   }
 
-  Id FactorOf(ExprId id, CoordsId at, loop::Block& block) {
+  Id FactorOf(ExprId id, CoordsId at, Id predicate, loop::Block& block) {
     const Expr& e = pool_[id];
     switch (e.kind) {
       case ExprKind::kConst: return AddTo(block, ConstantOf(e));
       case ExprKind::kMap: {
         std::vector<Id> args;
-        for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) args.push_back(Factor(e, k, at, block));
+        for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) {
+          args.push_back(Factor(e, k, at, predicate, block));
+        }
         if (!failure_.empty()) return kNone;
         return AddTo(block, Inst{.op = e.op, .dtype = e.dtype, .args = std::move(args)});
       }
       case ExprKind::kRound: {
         // Sums of many products: what is decoded for them stays as wide as it is.
-        return Factor(e, 0, at, block);
+        return Factor(e, 0, at, predicate, block);
       }
       case ExprKind::kView:
-      case ExprKind::kReshape: return Factor(e, 0, at, block);
+      case ExprKind::kReshape: return Factor(e, 0, at, predicate, block);
       case ExprKind::kIota: {
         return AddIndex(ApplyMap(e.map, group_.domain.at(at))[0], block);
       }
       case ExprKind::kSize: return AddSize(e.size, block);
-      case ExprKind::kRegion: return FactorRegion(e, at, block);
+      case ExprKind::kRegion: return FactorRegion(e, at, predicate, block);
       default: return Fail("a product of something else than values");
     }
   }
 
-  /// One of two, by position: what is stacked. Both are there everywhere.
-  Id FactorRegion(const Expr& e, CoordsId at, loop::Block& block) {
+  /// One of two, by position: what is stacked, both of which are there everywhere, or what is there in some places and
+  /// 0 elsewhere.
+  Id FactorRegion(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
     const Expr& inner = pool_[e.args[0]];
+    if (e.args.size() == 1) {
+      const Dim end = e.start + e.size;
+      if (e.start.is_zero() && end == e.sizes[e.axis]) return Factor(e, 0, at, predicate, block);
+      const Affine place = group_.domain.at(at)[e.axis];
+      const auto compare = [&](ScalarOp op, const Dim& with) {
+        return AddTo(block,
+                     Inst{.op = op, .dtype = DType::kBool, .args = {AddIndex(place, block), AddSize(with, block)}});
+      };
+      const auto both = [&](Id a, Id b) {
+        return a == kNone ? b : AddTo(block, Inst{.op = ScalarOp::kAnd, .dtype = DType::kBool, .args = {a, b}});
+      };
+      if (!e.start.is_zero()) predicate = both(predicate, compare(ScalarOp::kGe, e.start));
+      if (!(end == e.sizes[e.axis])) predicate = both(predicate, compare(ScalarOp::kLt, end));
+      return Factor(e, 0, at, predicate, block);
+    }
     if (!inner.sizes[e.axis].is_one()) return Fail("a product of parts of other sizes than 1");
-    if (e.args.size() == 1) return Factor(e, 0, at, block);
     const Affine position = group_.domain.at(at)[e.axis];
     const Id is_first = AddTo(
         block,
         Inst{.op = ScalarOp::kEq, .dtype = DType::kBool, .args = {AddIndex(position, block), AddSize(e.start, block)}});
-    const Id first = Factor(e, 0, at, block), second = Factor(e, 1, at, block);
+    const Id first = Factor(e, 0, at, predicate, block), second = Factor(e, 1, at, predicate, block);
     if (first == kNone || second == kNone) return kNone;
     return AddTo(block, Inst{.op = ScalarOp::kSelect, .dtype = e.dtype, .args = {is_first, first, second}});
   }
@@ -412,7 +429,7 @@ class Emitter {
     return AddTo(block, std::move(inst));
   }
 
-  Id FactorLoad(ValueId value, CoordsId at, loop::Block& block) {
+  Id FactorLoad(ValueId value, CoordsId at, Id predicate, loop::Block& block) {
     const Alias& alias = lowered_.aliases[value];
     const DType dtype = graph_.type(value).dtype;
     Inst load{.op = ScalarOp::kLoad, .dtype = dtype};
@@ -420,6 +437,7 @@ class Emitter {
     AddPlace(load.index, alias, at);
     if (WrittenOver(alias.root) != kNoValue) return Fail("the group reads memory it writes");
     load.buffer = ParamOf(alias.root, loop::ParamMode::kIn);
+    load.predicate = predicate;
     const Id raw = AddTo(block, std::move(load));
     return dtype == ComputeType(dtype)
                ? raw
@@ -756,13 +774,13 @@ class Emitter {
   const ExprPool& pool_;
   Draft draft_;
   std::map<NodeId, bool> members_;
-  std::vector<uint16_t> order_;      // Variable at each loop position.
-  std::vector<size_t> position_;     // Loop position of each variable.
+  std::vector<uint16_t> order_;  // Variable at each loop position.
+  std::vector<size_t> position_;  // Loop position of each variable.
   std::map<std::pair<ExprId, CoordsId>, size_t> depth_;
   std::vector<Fold> folds_;
   std::vector<std::pair<ExprId, CoordsId>> contracted_;
   std::vector<loop::Block> contractions_;
-  std::vector<uint16_t> depths_;     // Of the contraction being emitted.
+  std::vector<uint16_t> depths_;  // Of the contraction being emitted.
   std::map<std::pair<ExprId, CoordsId>, uint32_t> product_of_;  // The row buffer of each.
   size_t stage_ = 1;
   std::vector<bool> is_row_, is_load_;

@@ -201,11 +201,11 @@ ExprId ExprPool::Scatter(ExprId source, std::vector<ExprId> indices, loop::Index
   return Add(std::move(e));
 }
 
-ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
-                          Coords right_map) {
+ExprId ExprPool::Contract(DType dtype, ExprId left, ExprId right, Dims sizes, std::vector<uint16_t> depths,
+                          Coords left_map, Coords right_map) {
   Expr e{.kind = ExprKind::kContract, .op = ScalarOp::kReduceDot, .dtype = dtype, .sizes = std::move(sizes)};
   e.args = {left, right};
-  e.depths = {depth};
+  e.depths = std::move(depths);
   e.map = std::move(left_map);
   e.right = std::move(right_map);
   return Add(std::move(e));

@@ -106,8 +106,8 @@ class ExprPool {
   ExprId Reduce(ScalarOp op, DType dtype, ExprId arg, std::vector<bool> reduced);
   /// `op`: a scan. Along an axis of 1 it is `arg`.
   ExprId Scan(ScalarOp op, ExprId arg, uint32_t axis);
-  /// Products of elements of two values, added up over `depth` in `dtype`.
-  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, uint16_t depth, Coords left_map,
+  /// Products of elements of two values, added up over `depths`, outermost first, in `dtype`.
+  ExprId Contract(DType dtype, ExprId left, ExprId right, Dims sizes, std::vector<uint16_t> depths, Coords left_map,
                   Coords right_map);
   /// A variable to sum over, of `extent`; the `nth` of those with this extent.
   uint16_t DepthVar(const Dim& extent, size_t nth = 0);

@@ -127,9 +127,10 @@ class Scheduler {
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
       const auto contraction = loop::ContractionOf(kernel, block);
-      if (contraction && (loop::DepthOfLanes(kernel, *contraction) || loop::RunsAlongColumns(kernel, *contraction))) {
-        continue;
-      }
+      const bool is_straight =
+          contraction && !contraction->left.is_guarded &&
+          (loop::DepthOfLanes(kernel, *contraction) || loop::RunsAlongColumns(kernel, *contraction));
+      if (is_straight || (contraction && loop::IsWindow(kernel, *contraction))) continue;
       return Error(Code::kUnsupported, "the operands of a product lie in memory as no vector reads them");
     }
     if (const auto proof = loop::ProveBounds(kernel); !proof) return proof.error();

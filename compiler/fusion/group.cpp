@@ -19,6 +19,7 @@ constexpr size_t kParamsMax = 28;
 constexpr size_t kCoordsMax = 4;      // Places at which one value is computed in a group.
 constexpr size_t kDuplicatesMax = 4;  // Groups that compute a cheap value each for themselves.
 constexpr size_t kNotOwnMax = 12;     // Members computed elsewhere than at the group's own index.
+constexpr size_t kLeavesMax = 16;     // Elements that a cheap value is made of: windows of more are walked once.
 constexpr size_t kOutside = ~size_t{0};
 
 /// What computing a node costs.
@@ -446,6 +447,7 @@ class Grouper {
   void PlaceKernel(NodeId id, const Node& node, const Wanted& wanted) {
     Weight weight;
     for (ExprId e : lowered_.results[id]) Weigh(lowered_.pool, e, weight);
+    weight.is_expensive |= weight.leaves > kLeavesMax;
     const bool is_constant = weight.leaves == 0 && !weight.has_reduce;
     const bool is_cheap = !weight.is_expensive && !weight.has_reduce && weight.ops <= 2 && weight.leaves <= 1 &&
                           BytesRead(node) <= BytesWritten(node);

@@ -9,9 +9,9 @@
 namespace ingot::compiler::fusion {
 namespace {
 
-std::array<const RuleTable*, 7> Tables() {
-  return {&PointwiseRules(), &ViewRules(),     &MoveRules(),    &ReduceRules(),
-          &ScanRules(),      &ContractRules(), &QuantizeRules()};
+std::array<const RuleTable*, 9> Tables() {
+  return {&PointwiseRules(), &ViewRules(),     &MoveRules(), &ReduceRules(), &ScanRules(),
+          &ContractRules(),  &QuantizeRules(), &ConvRules(), &PoolRules()};
 }
 
 /// What a node in place stores. Element by element, any rule says that; other operators have rules of their own.
@@ -78,7 +78,8 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   const LowerFn lower = is_in_place ? LowerInPlace : FindRule(node.op);
   if (!lower) return rule.No("no rule for this operator");
   // Eager's products round in an order of their own.
-  if (graph.eager_numerics && ContractRules().contains(node.op)) return rule.No("numerics as eager's");
+  const bool has_products = ContractRules().contains(node.op) || ConvRules().contains(node.op);
+  if (graph.eager_numerics && has_products) return rule.No("numerics as eager's");
   for (ValueId id : node.results) {
     if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return rule.No("complex numbers");
   }

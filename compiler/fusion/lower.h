@@ -65,6 +65,8 @@ const RuleTable& ReduceRules();
 const RuleTable& ScanRules();
 const RuleTable& ContractRules();
 const RuleTable& QuantizeRules();
+const RuleTable& ConvRules();
+const RuleTable& PoolRules();
 /// Of nodes that work in place: what they store, an ExprPool::Scatter for each.
 const RuleTable& WriteRules();
 /// What a node stores that computes `value` into the memory of its operand, element by element.

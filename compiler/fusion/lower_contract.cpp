@@ -33,8 +33,8 @@ ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords 
   // bf16 along columns would go through f32, twice as slow as ATen where there are many rows.
   const bool along_columns = result.dtype != DType::kBF16 && is_dense_along(*b, right_map, column);
   if (!along_depth && !along_columns) return kNoExpr;
-  return r.pool.Contract(sum, r.pool.Cast(r.Tensor(left), sum), r.pool.Cast(r.Tensor(right), sum), result.sizes, depth,
-                         std::move(left_map), std::move(right_map));
+  return r.pool.Contract(sum, r.pool.Cast(r.Tensor(left), sum), r.pool.Cast(r.Tensor(right), sum), result.sizes,
+                         {depth}, std::move(left_map), std::move(right_map));
 }
 
 /// linear(x[..., K], w[N, K], b[N])

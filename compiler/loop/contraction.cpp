@@ -20,7 +20,11 @@ bool Collect(const Kernel& kernel, Id id, Operand& operand) {
     case OpClass::kConst:
     case OpClass::kSize: return true;
     case OpClass::kLoad:
-      if (inst.predicate != kNone || !inst.index.gathered.empty()) return false;
+      if (!inst.index.gathered.empty()) return false;
+      if (inst.predicate != kNone) {
+        operand.is_guarded = true;
+        if (!Collect(kernel, inst.predicate, operand)) return false;
+      }
       return add(operand.loads);
     case OpClass::kIndex: return inst.index.gathered.empty() && add(operand.indices);
     case OpClass::kCast:
@@ -72,6 +76,7 @@ std::optional<Contraction> ContractionOf(const Kernel& kernel, const Block& bloc
   for (Operand* operand : {&found.left, &found.right}) {
     if (!Collect(kernel, operand->root, *operand)) return std::nullopt;
   }
+  if (found.right.is_guarded) return std::nullopt;
   const size_t rows = kernel.rows.size();
   const auto is_of_columns = [&](Id access) { return !Coef(kernel, access, rows).is_zero(); };
   const auto is_of_row = [&](Id access) {
@@ -107,12 +112,28 @@ bool DependsOn(const Kernel& kernel, Id id, size_t variable) {
   return std::ranges::any_of(inst.args, [&](Id arg) { return DependsOn(kernel, arg, variable); });
 }
 
+bool RightDependsOnRow(const Kernel& kernel, const Contraction& contraction, size_t dim) {
+  return DependsOn(kernel, contraction.right.root, dim);
+}
+
 bool RunsAlongColumns(const Kernel& kernel, const Contraction& contraction) {
   const auto fits = [&](Id load) {
     const Dim& coef = Coef(kernel, load, kernel.rows.size());
     return coef.is_zero() || coef.is_one();
   };
   return std::ranges::all_of(contraction.right.loads, fits);
+}
+
+bool IsWindow(const Kernel& kernel, const Contraction& contraction) {
+  const auto is_load = [&](const Operand& operand) {
+    const Inst& root = kernel.insts[operand.root];
+    return root.op == ScalarOp::kLoad && root.dtype == DType::kF32 && root.buffer < kernel.params.size();
+  };
+  if (!is_load(contraction.left) || !is_load(contraction.right) || contraction.sum != DType::kF32) return false;
+  for (size_t n = 0; n < contraction.depths.size(); ++n) {
+    if (Coef(kernel, contraction.right.root, kernel.rows.size() + 1 + n).is_one()) return true;
+  }
+  return false;
 }
 
 Id PlainLoad(const Kernel& kernel, const Operand& operand) {

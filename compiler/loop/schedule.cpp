@@ -15,11 +15,14 @@ std::string Print(const Schedule& schedule) {
   std::string text;
   const auto add = [&](std::string part) { text += (text.empty() ? "" : "; ") + std::move(part); };
   const auto all_or = [](int64_t count) { return count == 0 ? std::string("all") : std::to_string(count); };
-  if (schedule.is_tiled()) add(fmt::format("tile i {}, j {}", schedule.row_tile, all_or(schedule.column_tile)));
+  if (schedule.is_tiled()) {
+    const std::string over = schedule.row_dims == 1 ? "" : fmt::format(" over {} dims", schedule.row_dims);
+    add(fmt::format("tile i {}{}, j {}", schedule.row_tile, over, all_or(schedule.column_tile)));
+  }
   for (size_t i = 0; i < schedule.contractions.size(); ++i) {
     const ContractionSchedule& one = schedule.contractions[i];
     std::string lanes = one.lanes == ContractionSchedule::Lanes::kDepth ? "k" : "j";
-    if (one.lane_depth != 0) lanes += std::to_string(one.lane_depth);
+    if (one.lane_depth != 0 && one.turned.from != 1) lanes += std::to_string(one.lane_depth);
     for (unsigned k = 0; one.unrolled >> k != 0; ++k) {
       if (one.unrolls(k)) lanes += fmt::format(", k{} unrolled", k);
     }
@@ -30,6 +33,7 @@ std::string Print(const Schedule& schedule) {
     if (turned.from == 0) continue;
     text += fmt::format(", from {} rows turned over with registers {}x{}, depth {}", turned.from, turned.rows,
                         turned.columns, all_or(turned.depth));
+    if (one.lane_depth != 0) text += fmt::format(" of k{}", one.lane_depth);
   }
   if (!schedule.transposed.empty()) add(fmt::format("transposed %{}", fmt::join(schedule.transposed, ", %")));
   if (schedule.row_lanes != 0) add(fmt::format("lanes i {}", schedule.row_lanes));
@@ -54,6 +58,10 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
   if (schedule.row_lanes != 0 && (schedule.is_tiled() || kernel.rows.empty())) return refuse("no rows side by side");
   if (schedule.row_tile < 1 || schedule.column_tile < 0) return refuse("tiles of nothing");
   if (!schedule.is_tiled() && (schedule.row_tile != 1 || schedule.column_tile != 0)) return refuse("tasks are rows");
+  if (schedule.row_dims != 1) {
+    const bool has_dims = schedule.row_dims >= 1 && schedule.row_dims <= kernel.rows.size();
+    if (!has_dims || contractions == 0) return refuse("tiles over dims that are not there");
+  }
   if (schedule.column_tile != 0 && !MayTileColumns(kernel)) return refuse("columns belong together");
   if (!schedule.transposed.empty() && (contractions != 0 || schedule.column_tile == 0)) {
     return refuse("squares of whole rows");
@@ -77,6 +85,12 @@ Status Check(const Kernel& kernel, const Schedule& schedule) {
     }
     if (one.rows == 0 || one.columns == 0 || one.depth < 0) return refuse("registers of nothing");
     if (one.turned.rows == 0 || one.turned.columns == 0 || one.turned.depth < 0) return refuse("squares of nothing");
+    const auto form = ContractionOf(kernel, block);
+    const bool is_guarded = form && form->left.is_guarded;
+    if (is_guarded && one.turned.from != 1) return refuse("reads under a condition by a way that knows none");
+    for (size_t k = 2; form && k <= schedule.row_dims; ++k) {
+      if (RightDependsOnRow(kernel, *form, kernel.rows.size() - k)) return refuse("rows of a tile share no columns");
+    }
   }
   for (const LoopSchedule& one : schedule.loops) {
     if (one.lanes == 0 || one.unroll == 0) return refuse("vectors of nothing");
@@ -118,6 +132,11 @@ Dim ColumnsOf(const Kernel& kernel) {
   return first == kernel.blocks.end() ? Dim(1) : first->extent;
 }
 
+Dim TiledRows(const Kernel& kernel, const Schedule& schedule) {
+  const size_t dims = std::min(schedule.row_dims, kernel.rows.size());
+  return guards::Product(std::span(kernel.rows).last(dims));
+}
+
 Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task) {
   if (!schedule.is_tiled()) return {task, task + 1, kAllColumns};
   const auto pieces = [](int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; };
@@ -126,7 +145,7 @@ Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const 
   };
   Window window;
   int64_t rest = task;
-  const int64_t height = kernel.rows.empty() ? 1 : kernel.rows.back().Eval(symbols);
+  const int64_t height = TiledRows(kernel, schedule).Eval(symbols);
   const int64_t row_tiles = pieces(height, schedule.row_tile);
   const auto [first, last] = piece(rest % row_tiles, schedule.row_tile, height);
   rest /= row_tiles;

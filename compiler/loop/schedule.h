@@ -42,7 +42,7 @@ struct ContractionSchedule {
   struct Turned {
     int64_t from = 0;  ///< rows of a task that goes this way, at least; 0 = none does
     unsigned rows = 1, columns = 1;  ///< of a register tile, in elements and in vectors
-    int64_t depth = 0;               ///< steps of k that are turned over at a time; 0 = all
+    int64_t depth = 0;               ///< steps of the k along the lanes that are turned over at a time; 0 = all
     bool operator==(const Turned&) const = default;
   };
   Turned turned;
@@ -53,7 +53,8 @@ struct ContractionSchedule {
 struct Schedule {
   unsigned row_lanes = 0;           ///< vectors run along the last row dim, with so many lanes; 0: along j
   std::vector<LoopSchedule> loops;  ///< one for each loop that is no contraction, in the order of the blocks
-  int64_t row_tile = 1;             ///< neighbouring points of the last row dim that one task computes
+  int64_t row_tile = 1;             ///< neighbouring points of the last row dims that one task computes
+  size_t row_dims = 1;              ///< how many of the last row dims those points are counted over
   int64_t column_tile = 0;          ///< values of j that one task computes; 0 = all
   std::vector<ContractionSchedule> contractions;  ///< one for each, in the order of the blocks
   std::vector<Id> transposed;       ///< accesses that MayTranspose; a task moves their elements by squares
@@ -87,7 +88,10 @@ struct Window {
   Columns columns = kAllColumns;
 };
 
-/// The pieces of a kernel, by number: tiles of the last row dim first, then of columns, then the other row dims.
+/// The rows that tiles are cut from: points of the last row dims.
+Dim TiledRows(const Kernel& kernel, const Schedule& schedule);
+
+/// The pieces of a kernel, by number: tiles of the last row dims first, then of columns, then the other row dims.
 Window WindowOf(const Kernel& kernel, const Schedule& schedule, std::span<const int64_t> symbols, int64_t task);
 
 }  // namespace ingot::compiler::loop

@@ -33,6 +33,9 @@ Result<bool> CancelTransposes(Graph& graph);
 /// where a weight is not finite: it is multiplied with no padding.
 Result<bool> SinkIntoConvs(Graph& graph);
 const RewriteSet& ConvRewrites();
+/// Images between convolutions have their channels innermost, with copies where they come in and where somebody counts
+/// on the layout there was: callers, views that cannot follow, operators that nobody knows.
+Result<bool> AssignLayouts(Graph& graph);
 /// Nodes that give their operand back disappear.
 Result<bool> DropNoOps(Graph& graph);
 /// Equal pure nodes become one.

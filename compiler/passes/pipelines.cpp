@@ -45,6 +45,7 @@ Pipeline DefaultPipeline(std::shared_ptr<std::vector<PatternUse>> uses) {
       {"split-folds", SplitFolds},          // Threads can share every long sum.
       {"drop-dead", DropDead},
   });
+  pipeline.AddGroup({{"assign-layouts", AssignLayouts}});  // Convolutions read channels side by side.
   pipeline.AddGroup({{"hoist-guards", HoistGuards}});  // Guards precede all they need not wait for.
   // Values are no longer immutable: an operand named by `inplace` is gone after its node.
   pipeline.AddGroup({{"reinplace", Reinplace}});
@@ -63,6 +64,7 @@ Result<std::vector<LeftAlone>> FindLeftAlone(const Graph& graph) {
 Result<Pass> FindPass(std::string_view name) {
   const Pipeline::Entry kPasses[] = {
       {"apply-patterns", ApplyPatterns()},
+      {"assign-layouts", AssignLayouts},
       {"cancel-transposes", CancelTransposes},
       {"canonicalize-shapes", CanonicalizeShapes},
       {"canonicalize-variants", CanonicalizeVariants},

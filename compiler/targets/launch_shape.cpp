@@ -26,9 +26,10 @@ LaunchShape ShapeOf(const loop::Kernel& kernel, const loop::Schedule& schedule) 
   const bool tiles_rows = schedule.is_tiled() && !rows.empty();
   int64_t height = schedule.row_tile;
   if (tiles_rows) {
-    shape.tiled.push_back({rows.back(), schedule.row_tile});
-    if (rows.back().is_const()) height = std::min(height, rows.back().const_value());
-    rows = rows.first(rows.size() - 1);
+    const Dim tiled = loop::TiledRows(kernel, schedule);
+    shape.tiled.push_back({tiled, schedule.row_tile});
+    if (tiled.is_const()) height = std::min(height, tiled.const_value());
+    rows = rows.first(rows.size() - schedule.row_dims);
   }
   shape.tasks = guards::Product(rows);
   const bool tiles_columns = schedule.column_tile != 0;

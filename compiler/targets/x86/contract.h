@@ -14,6 +14,7 @@ struct KernelLowering::Line {
   Value* at = nullptr;            ///< its number
   std::vector<Value*> loads;      ///< of each load, its address where every k is 0
   unsigned ahead = 0;             ///< columns from `at` on to the first lane
+  std::vector<Value*> rows = {};  ///< of a row, all row variables
 };
 
 /// An operand as a product: `outer` is the same along the lanes and unrolled steps of k, `inner` is the rest.

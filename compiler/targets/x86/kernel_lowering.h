@@ -126,8 +126,10 @@ class KernelLowering {
   Status LowerOneWay(Contract c);
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  std::vector<Value*> RowVarsAt(Value* row);
   Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  void StoreTurned(std::span<Value*> block, Value* at, int64_t width);
   Value* AddProduct(const Contract& c, Value* left, Value* right, Value* sum);
   void StoreFolded(const Contract& c, std::vector<Value*> sums, Value* row, Value* column, Value* first_k);
   Value* StageOf(llvm::Type* vector);
@@ -154,6 +156,11 @@ class KernelLowering {
   Status FindReachOfTask(Contract& c, int64_t step);
   void FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step);
   Status ZeroBeyondReach(const Contract& c);
+  // lower_window.cpp: contractions over windows of what rows read.
+  Status TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
+  Status ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  Value* ConditionAt(const Contract& c, loop::Id id, const Line& line);
+  Value* ZerosOf(int64_t count);
 
   // lower_operands.cpp: what contractions read, and their loops over k.
   Value* CheckedLanes(const loop::Inst& load, Value* at, unsigned count, Value* mask);
@@ -239,6 +246,7 @@ class KernelLowering {
   std::map<loop::Id, Value*> scalar_slots_;
   std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has turned over or decoded.
   std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
+  llvm::GlobalVariable* zeros_ = nullptr;  ///< What is read where a condition does not hold.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
   // Of the loop being lowered.

@@ -31,7 +31,7 @@ Value* KernelLowering::CeilDiv(Value* value, int64_t by) {
 /// cache while all rows pass by.
 Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* done) {
   llvm::Type* i64 = code_.getInt64Ty();
-  Value* rows = kernel_.rows.empty() ? code_.I64(1) : Evaluate(kernel_.rows.back());
+  Value* rows = Evaluate(loop::TiledRows(kernel_, schedule_));
   Value* columns = Evaluate(loop::ColumnsOf(kernel_));
   Value* row_tiles = CeilDiv(rows, schedule_.row_tile);
   const bool tiles_columns = schedule_.column_tile != 0;
@@ -49,7 +49,7 @@ Status KernelLowering::LowerTasks(Value* begin, Value* end, llvm::BasicBlock* do
   Value* column_tile = code_.CreateURem(rest, column_tiles);
   rest = code_.CreateUDiv(rest, column_tiles);
   row_vars_.assign(kernel_.rows.size(), code_.I64(0));
-  for (size_t k = kernel_.rows.size() - std::min<size_t>(1, kernel_.rows.size()); k-- > 0;) {
+  for (size_t k = kernel_.rows.size() - std::min(schedule_.row_dims, kernel_.rows.size()); k-- > 0;) {
     Value* size = Evaluate(kernel_.rows[k]);
     row_vars_[k] = k == 0 ? rest : code_.CreateURem(rest, size);
     if (k != 0) rest = code_.CreateUDiv(rest, size);
@@ -107,6 +107,20 @@ Status KernelLowering::LowerBlocksOfTask() {
   return {};
 }
 
+/// All row variables at `row`, which is counted over the dims that tiles are cut from; the others are those of the
+/// task.
+std::vector<Value*> KernelLowering::RowVarsAt(Value* row) {
+  std::vector<Value*> vars = row_vars_;
+  for (size_t n = 1; n <= std::min(schedule_.row_dims, vars.size()); ++n) {
+    const size_t k = vars.size() - n;
+    const bool is_last = n == schedule_.row_dims;
+    Value* size = is_last ? nullptr : Evaluate(kernel_.rows[k]);
+    vars[k] = is_last ? row : code_.CreateURem(row, size);
+    if (!is_last) row = code_.CreateUDiv(row, size);
+  }
+  return vars;
+}
+
 /// Where a scalar of a row waits for blocks behind the next contraction: one place for each row of a task.
 Value* KernelLowering::ScalarSlot(Id id, Value* row) {
   llvm::Type* memory = code_.MemoryTypeOf(At(id).dtype);
@@ -151,7 +165,7 @@ Status KernelLowering::LowerRowsOfTask(std::span<const loop::Block> blocks, std:
   return CountUp(
       first_row_, end_row_, 1, none,
       [&](Value* row, Accumulators&) -> Status {
-        if (!row_vars_.empty()) row_vars_.back() = row;
+        row_vars_ = RowVarsAt(row);
     // Row buffers are addressed by j, of which a task has its own part.
         for (size_t b = 0; b < kernel_.row_buffers.size(); ++b) {
           const TileBuffer tile = TileBufferOf(kernel_, schedule_, static_cast<uint32_t>(b), unit_);
@@ -185,7 +199,8 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   if (!form) return Error(Code::kUnsupported, "no lowering of a contraction of such operands");
   const Contract straight{block, tile, *form};
   const loop::ContractionSchedule::Turned& way = tile.turned;
-  Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth}, *form, true};
+  Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth, tile.lane_depth}, *form, true};
+  turned.tile.turned = way;
   if (way.from == 0) return LowerOneWay(straight);
   if (way.from == 1) return LowerOneWay(turned);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
@@ -228,7 +243,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
     const Inst& load = At(id);
     if (IsRowBuffer(load)) return task_buffers_[load.buffer];
     Value* at = Evaluate(load.index.offset);
-    for (size_t k = 0; k + 1 < row_vars_.size(); ++k) {
+    for (size_t k = 0; k + schedule_.row_dims < row_vars_.size(); ++k) {
       if (load.index.coefs[k].is_zero()) continue;
       at = code_.CreateAdd(at, code_.CreateMul(row_vars_[k], Evaluate(load.index.coefs[k])));
     }
@@ -252,9 +267,15 @@ Status KernelLowering::LowerOneWay(Contract c) {
   }
   const auto panel = [&](Value* first_k, Value* end_k) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
-      if (c.is_turned) TRY(TurnColumns(c, column, end_column, first_k, end_k));
+      const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
+      if (has_windows) {
+        TRY(TurnWindows(c, column, end_column, first_k, end_k));
+      } else if (c.is_turned) {
+        TRY(TurnColumns(c, column, end_column, first_k, end_k));
+      }
       const std::function<Status(Value*, Accumulators&)> tile_at = [&](Value* row, Accumulators&) {
         if (c.bounds_depth()) FindReachOfRows(c, row, {first_k, end_k}, c.step);
+        if (has_windows) return ContractWindows(c, row, column, first_k, end_k);
         if (c.is_turned) return ContractTurned(c, row, column, first_k, end_k);
         if (tile.is_in_turn) return ContractRow(c, row, column, end_column, first_k, end_k);
         return tile.lanes == Lanes::kDepth ? ContractAlongDepth(c, row, column, end_column, first_k, end_k)

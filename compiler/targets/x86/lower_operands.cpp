@@ -80,9 +80,11 @@ Value* KernelLowering::PositionIn(const Contract& c, const Inst& inst, const Lin
     if (variable == nullptr || coef.is_zero()) return;
     value = code_.CreateAdd(value, code_.CreateMul(variable, Evaluate(coef)));
   };
-  for (size_t k = 0; k + 1 < rows; ++k) add(row_vars_[k], inst.index.coefs[k]);
   // Only one of the two is there: rows have no columns, and columns are the same for all rows.
-  if (rows > 0) add(line.at, inst.index.coefs[rows - 1]);
+  for (size_t k = 0; k < rows; ++k) {
+    const bool is_tiled = k + schedule_.row_dims >= rows;
+    if (!is_tiled || !line.rows.empty()) add(is_tiled ? line.rows[k] : row_vars_[k], inst.index.coefs[k]);
+  }
   add(code_.CreateAdd(line.at, code_.I64(line.ahead)), inst.index.coefs[rows]);
   for (size_t n = 0; n < c.ks.size(); ++n) add(c.ks[n], inst.index.coefs[rows + 1 + n]);
   const guards::Dim& coef = inst.index.coefs[lane];
@@ -289,6 +291,7 @@ std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c,
   std::vector<Line> lines;
   for (Value* at_row : Neighbours(row, end_row_, c.tile.rows)) {
     Line& line = lines.emplace_back(Line{at_row, {}});
+    line.rows = RowVarsAt(at_row);
     for (size_t n = 0; n < c.left_at.size(); ++n) {
       const Inst& load = At(c.form.left.loads[n]);
       Value* offset = nullptr;
@@ -296,6 +299,12 @@ std::vector<KernelLowering::Line> KernelLowering::LinesOfRows(const Contract& c,
         const auto number = static_cast<uint32_t>(load.buffer - kernel_.params.size());
         Value* stride = Evaluate(TileBufferOf(kernel_, schedule_, number, unit_).columns);
         offset = code_.CreateMul(code_.CreateSub(at_row, first_row_), stride);
+      } else if (schedule_.row_dims > 1) {
+        offset = code_.I64(0);
+        for (size_t k = kernel_.rows.size() - schedule_.row_dims; k < kernel_.rows.size(); ++k) {
+          if (load.index.coefs[k].is_zero()) continue;
+          offset = code_.CreateAdd(offset, code_.CreateMul(line.rows[k], Evaluate(load.index.coefs[k])));
+        }
       } else {
         const size_t rows = kernel_.rows.size();
         offset = rows == 0 ? code_.I64(0) : code_.CreateMul(at_row, Evaluate(load.index.coefs[rows - 1]));

@@ -12,6 +12,17 @@ namespace ingot::compiler::x86 {
 using llvm::Value;
 using loop::Inst;
 
+/// A few vectors along k that were turned over in blocks, from `at` on: row by row of a panel of `width` columns.
+void KernelLowering::StoreTurned(std::span<Value*> block, Value* at, int64_t width) {
+  const auto together = static_cast<unsigned>(block.size());
+  for (unsigned i = 0; i < Builder::LanesOf(block[0]); ++i) {
+    const auto first = static_cast<int>(i - i % together);
+    Value* part = code_.CreateShuffleVector(block[i % together], {first, first + 1, first + 2, first + 3});
+    Value* to = code_.CreateConstGEP1_64(code_.getFloatTy(), at, static_cast<uint64_t>(i * width));
+    code_.CreateAlignedStore(part, to, llvm::Align(together * sizeof(float)));
+  }
+}
+
 /// The columns from `column` on that one register tile has, for k from `first_k` to `end_k`.
 Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   const size_t lane = kernel_.rows.size() + 1;
@@ -38,12 +49,7 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
     Value* step = code_.CreateUDiv(code_.CreateSub(k, first_k), code_.I64(c.step));
     Value* at = code_.CreateAdd(code_.CreateMul(step, code_.I64(width)), ahead);
     at = code_.CreateGEP(code_.getFloatTy(), c.panel, {at});
-    for (unsigned i = 0; i < c.lanes; ++i) {
-      const auto first = static_cast<int>(i - i % kTogether);
-      Value* part = code_.CreateShuffleVector(block[i % kTogether], {first, first + 1, first + 2, first + 3});
-      Value* to = code_.CreateConstGEP1_64(code_.getFloatTy(), at, static_cast<uint64_t>(i * width));
-      code_.CreateAlignedStore(part, to, llvm::Align(kTogether * sizeof(float)));
-    }
+    StoreTurned(block, at, width);
   };
   Accumulators none;
   const guards::Dim& depth = c.form.depths[0];

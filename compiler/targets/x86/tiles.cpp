@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/ops.h"
@@ -38,6 +39,8 @@ constexpr int64_t kColumnBytesOfFewRows = 1024;
 // Of columns that are turned over: 64 of them are half the second cache at most.
 constexpr int64_t kTurnedDepth = 256;
 constexpr int64_t kTurnedRowsMin = 16;
+// The same of windows: tasks of many rows turn over less often, tasks of few are more.
+constexpr int64_t kWindowRowTile = 192;
 // Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
 constexpr int64_t kUnrolledMax = 4;
 
@@ -66,9 +69,54 @@ loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loo
   return turned;
 }
 
+bool IsInCondition(const loop::Kernel& kernel, const loop::Contraction& form, size_t depth) {
+  const size_t variable = kernel.rows.size() + 1 + depth;
+  return std::ranges::any_of(form.left.indices,
+                             [&](loop::Id id) { return !kernel.insts[id].index.coefs[variable].is_zero(); });
+}
+
+/// Pieces are cut from the k along which rows read neighbours under one condition: their registers stay full for long.
+loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::Block& block,
+                                       const loop::Contraction& form, const VectorUnit& unit) {
+  loop::ContractionSchedule tile;
+  tile.lanes = Lanes::kColumns;
+  constexpr int64_t kTypicalDepth = 64;
+  const auto extent_of = [&](size_t k) {
+    return block.depths[k].is_const() ? std::max<int64_t>(1, block.depths[k].const_value()) : kTypicalDepth;
+  };
+  std::tuple<bool, bool, int64_t> best;
+  int64_t steps = 1;
+  for (size_t k = 0; k < block.depths.size(); ++k) {
+    const guards::Dim& coef = kernel.insts[form.left.root].index.coefs[kernel.rows.size() + 1 + k];
+    const std::tuple here(!IsInCondition(kernel, form, k), coef.is_one(), extent_of(k));
+    if (k == 0 || here > best) {
+      best = here;
+      tile.lane_depth = static_cast<unsigned>(k);
+    }
+    steps *= extent_of(k);
+  }
+  const int64_t extent = extent_of(tile.lane_depth);
+  const int64_t depth = std::max<int64_t>(4, kTurnedDepth / (steps / extent) / 4 * 4);
+  tile.turned.from = 1;
+  tile.turned.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
+  const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
+  const int64_t vectors =
+      block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 4;
+  if (unit.bytes != 64) {
+    tile.turned.columns = vectors == 1 ? 1 : 2;
+    tile.turned.rows = vectors == 1 ? 10 : 6;
+  } else {
+    constexpr unsigned kRows[] = {0, 14, 12, 8, 6};
+    tile.turned.columns = static_cast<unsigned>(vectors <= 4 ? vectors : vectors % 4 != 0 && vectors % 3 == 0 ? 3 : 4);
+    tile.turned.rows = kRows[tile.turned.columns];
+  }
+  return tile;
+}
+
 loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
+  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, unit);
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
   tile.turned = TurnedOf(kernel, block, form, unit);
@@ -138,9 +186,29 @@ Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, 
   return is_taken(left) && is_taken(right) ? Pairs::kBF16 : Pairs::kNone;
 }
 
+/// Row dims, from the last on, that tiles count over: short ones are no tile by themselves.
+size_t RowDimsOf(const loop::Kernel& kernel) {
+  bool has_windows = false;
+  const auto shares = [&](size_t dim) {
+    return std::ranges::all_of(kernel.blocks, [&](const loop::Block& block) {
+      if (!block.is_contraction()) return true;
+      const auto form = *loop::ContractionOf(kernel, block);
+      return !loop::RightDependsOnRow(kernel, form, dim);
+    });
+  };
+  for (const loop::Block& block : kernel.blocks) {
+    if (block.is_contraction()) has_windows |= GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
+  }
+  if (!has_windows) return 1;
+  size_t dims = std::min<size_t>(1, kernel.rows.size());
+  while (dims < kernel.rows.size() && shares(kernel.rows.size() - 1 - dims)) ++dims;
+  return std::max<size_t>(1, dims);
+}
+
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule) {
   int64_t row_step = 1, column_step = 1, most_rows = kRowTile;
-  bool is_along_columns = false;
+  bool is_along_columns = false, has_windows = false;
+  schedule.row_dims = RowDimsOf(kernel);
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;
     const loop::ContractionSchedule tile = TileOf(kernel, block, unit);
@@ -155,17 +223,21 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
       row_step = std::lcm(row_step, int64_t{tile.turned.rows});
       column_step = std::lcm(column_step, tile.turned.columns * lanes);
       is_along_columns = true;
-      most_rows = kTurnedRowTile;
+      const bool is_window = GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
+      has_windows |= is_window;
+      most_rows = std::max(most_rows, is_window ? kWindowRowTile : kTurnedRowTile);
     }
     schedule.contractions.push_back(tile);
   }
-  const int64_t rows = KnownRows(kernel);
+  const guards::Dim tiled = loop::TiledRows(kernel, schedule);
+  const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
   schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
     int64_t columns = is_few ? kColumnTileOfFewRows : kColumnTile;
     if (is_along_columns) columns = is_few ? kColumnBytesOfFewRows / 4 : 2 * kColumnTile;
+    if (has_windows) columns = column_step;
     schedule.column_tile = (columns + column_step - 1) / column_step * column_step;
   } else {
     int64_t row_bytes = 0;
@@ -184,6 +256,44 @@ Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contrac
   return is_even ? PairsOf(kernel, contraction, unit) : Pairs::kNone;
 }
 
+bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contraction) {
+  if (!loop::IsWindow(kernel, contraction)) return false;
+  return contraction.left.is_guarded ||
+         (!loop::DepthOfLanes(kernel, contraction) && !loop::RunsAlongColumns(kernel, contraction));
+}
+
+WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
+                          const loop::ContractionSchedule& tile) {
+  WindowPanel panel;
+  const size_t count = contraction.depths.size();
+  panel.steps.resize(count);
+  std::vector<bool> is_in_run(count);
+  const auto is_cut = [&](size_t k) { return k == tile.lane_depth && tile.turned.depth != 0; };
+  const auto extent_of = [&](size_t k) { return is_cut(k) ? guards::Dim(tile.turned.depth) : contraction.depths[k]; };
+  panel.run_steps = guards::Dim(1);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t k = 0; k < count && !grows; ++k) {
+      const guards::Dim& coef = kernel.insts[contraction.right.root].index.coefs[kernel.rows.size() + 1 + k];
+      if (is_in_run[k] || !(coef == panel.run_steps)) continue;
+      panel.run.push_back(k);
+      panel.steps[k] = coef;
+      is_in_run[k] = grows = true;
+      panel.run_steps = panel.run_steps * extent_of(k);
+    }
+    // What lies behind a piece is not its neighbour.
+    if (grows && is_cut(panel.run.back())) break;
+  }
+  panel.rows = panel.run_steps;
+  for (size_t k = count; k-- > 0;) {
+    if (is_in_run[k]) continue;
+    panel.outer.insert(panel.outer.begin(), k);
+    panel.steps[k] = panel.rows;
+    panel.rows = panel.rows * extent_of(k);
+  }
+  return panel;
+}
+
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
                        const VectorUnit& unit) {
   const loop::ContractionSchedule::Turned& turned = tile.turned;
@@ -193,7 +303,9 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
   }
   if (turned.from == 0) return {};
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  const guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];
+  guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];
+  const auto form = *loop::ContractionOf(kernel, block);
+  if (GoesByWindows(kernel, form)) depth = WindowPanelOf(kernel, form, tile).rows;
   return (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }
 
