@@ -961,6 +961,45 @@ TEST(Fuse, WritesPartsInPlace) {
   ExpectNear(run.Get(2), {2, 4, 6});
 }
 
+// x[1, :, i] = y: what lies between the views is no memory.
+TEST(Fuse, WritesIntoViewsOfViewsAtOnce) {
+  Program run(R"(graph @f(%x: f32[3, 2, 5], %i: i64[2], %y: f32[2, 2], %z: f32[2, 1]) {
+  %0 = aten.select.int(%x, 0, 1) : f32[2, 5]
+  %1 = aten.index_put(%0, [none, %i], %y, false) : f32[2, 5]
+  %2 = aten.select_scatter(%x, %1, 0, 1) {inplace = 0} : f32[3, 2, 5]
+  %3 = aten.slice.Tensor(%2, 0, 1, 3, 1) : f32[2, 2, 5]
+  %4 = aten.select.int(%3, 0, 1) : f32[2, 5]
+  %5 = aten.slice_scatter(%4, %z, 1, 3, 4, 1) : f32[2, 5]
+  %6 = aten.select_scatter(%3, %5, 0, 1) : f32[2, 2, 5]
+  %7 = aten.slice_scatter(%2, %6, 0, 1, 3, 1) {inplace = 0} : f32[3, 2, 5]
+  write %x = %7
+  return %7
+})");
+  EXPECT_EQ(run.launches(), 2u) << run.KernelText();
+  EXPECT_EQ(run.aten_steps(), 0u);
+  const Values x = Ramp(30);
+  run.Set(0, x), run.Set(1, {-1, 2}), run.Set(2, {1, 2, 3, 4}), run.Set(3, {7, 8});
+  ASSERT_TRUE(run.Go());
+  Values want = x;
+  want[14] = 1, want[12] = 2, want[19] = 3, want[17] = 4, want[23] = 7, want[28] = 8;
+  ExpectNear(run.Get(), want);
+  run.Set(1, {5, 0});
+  EXPECT_FALSE(run.Go());
+}
+
+// An index into a part counts in the part: that is not the same in the whole.
+TEST(Fuse, KeepsIndicesWithinTheirView) {
+  Program run(R"(graph @f(%x: f32[6, 2], %i: i64[1], %y: f32[1, 2]) {
+  %0 = aten.slice.Tensor(%x, 0, 0, 3, 1) : f32[3, 2]
+  %1 = aten.index_copy(%0, 0, %i, %y) : f32[3, 2]
+  %2 = aten.slice_scatter(%x, %1, 0, 0, 3, 1) {inplace = 0} : f32[6, 2]
+  write %x = %2
+  return %2
+})");
+  EXPECT_EQ(run.launches(), 1u);
+  EXPECT_EQ(run.aten_steps(), 2u) << "a view, and a copy of the part, whose index PyTorch checks";
+}
+
 // What is stored may not be computed beside the store from what lay there before.
 TEST(Fuse, ReadsOldMemoryElsewhereBeforeItWrites) {
   Program run(R"(graph @f(%x: f32[4, 3], %i: i64[1]) {

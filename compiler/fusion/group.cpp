@@ -269,6 +269,9 @@ class Grouper {
       group->stores.push_back({node.results[0], at});
       groups_[unit] = std::move(group);
       Commit(unit, id, leaves);
+      const auto within = WritesWithin(graph_, id, lowered_.results[id][0], lowered_.pool);
+      std::vector<NodeId>& members = groups_[unit]->members;
+      members.insert(members.end(), within.begin(), within.end());
       AddUnique(external_[target], unit);
     } else {
       ForEachOperand(node, [&](ValueId v) { AddUnique(external_[v], unit); });

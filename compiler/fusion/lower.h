@@ -69,6 +69,8 @@ const RuleTable& ConvRules();
 const RuleTable& PoolRules();
 /// Of nodes that work in place: what they store, an ExprPool::Scatter for each.
 const RuleTable& WriteRules();
+/// The nodes whose writes have become part of `write`, which stores `stored`.
+std::vector<NodeId> WritesWithin(const Graph& graph, NodeId write, ExprId stored, const ExprPool& pool);
 /// What a node stores that computes `value` into the memory of its operand, element by element.
 Results InPlace(const Rule& rule, ExprId value);
 

@@ -2,6 +2,11 @@
 //
 // Nodes that work in place (Node::inplace): what they store into the memory of their operand, and where. The rest of
 // that memory stays as it is.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <ranges>
+
 #include "compiler/fusion/lower.h"
 #include "compiler/ops/infer.h"
 
@@ -17,9 +22,57 @@ Coords Identity(size_t rank) {
   return map;
 }
 
-/// `source` in the type of the operand, at places without indices.
-Results At(const Rule& r, ExprId source, Coords map) {
-  return {r.pool.Scatter(r.pool.Cast(source, r.result().dtype), {}, IndexCheck::kNone, std::move(map))};
+/// The argument of a write that is stored.
+size_t SourceArg(const Node& node) { return node.op == "aten.index_copy" ? 3 : node.op == "aten.index_put" ? 2 : 1; }
+
+/// The write whose result `node` puts back where a view took its operand: x[1][2:4] = y writes a part of x[1], which
+/// becomes a part of x again. Both are one write into x, unless somebody else reads what lies between.
+const Node* InnerWrite(const Graph& graph, const Node& node) {
+  const auto operand = [&](const Node& of, size_t arg) -> ValueId {
+    const Ref* ref = arg < of.args.size() ? std::get_if<Ref>(&of.args[arg]) : nullptr;
+    return ref == nullptr ? kNoValue : ref->id;
+  };
+  const auto def_of = [&](ValueId value) -> const Node* {
+    const NodeId def = value == kNoValue ? kNoNode : graph.value(value).def;
+    return def == kNoNode ? nullptr : &graph.node(def);
+  };
+  const std::string_view view_op = node.op == "aten.slice_scatter"    ? "aten.slice.Tensor"
+                                   : node.op == "aten.select_scatter" ? "aten.select.int"
+                                                                      : "";
+  const ValueId between = operand(node, 1);
+  const Node* inner = view_op.empty() ? nullptr : def_of(between);
+  if (inner == nullptr || inner->effects != kPure || inner->inplace >= 0 || !WriteRules().contains(inner->op))
+    return nullptr;
+  const Node* view = def_of(operand(*inner, 0));
+  if (view == nullptr || view->op != view_op || operand(*view, 0) != operand(node, 0)) return nullptr;
+  if (!std::equal(view->args.begin() + 1, view->args.end(), node.args.begin() + 2, node.args.end())) return nullptr;
+  const auto uses = graph.uses(between);
+  return std::distance(uses.begin(), uses.end()) == 1 ? inner : nullptr;
+}
+
+/// What `r` stores at `window` of its operand: all of its source, or what the write before has put there.
+Results Put(const Rule& r, Coords window) {
+  const Node* inner = InnerWrite(r.graph(), r.node());
+  if (inner != nullptr) {
+    const Rule rule{r.pool, Call(r.graph(), *inner), r.why};
+    const Results written = WriteRules().at(inner->op)(rule);
+    const ExprId id = written.size() == 1 ? written[0] : kNoExpr;
+    const Dims& sizes = r.graph().type(inner->results[0]).sizes;
+    const auto is_whole = [&](size_t k) {
+      return std::ranges::any_of(std::views::iota(size_t{0}, window.size()), [&](size_t d) {
+        return window[d] == Affine::Var(static_cast<uint16_t>(k)) && r.result().sizes[d] == sizes[k];
+      });
+    };
+    bool fits = id != kNoExpr;
+    // An index is held against the dim of the operand: the window must have all of it.
+    for (size_t k = 0; fits && k < sizes.size(); ++k) fits = r.pool[id].map[k].gathered.empty() || is_whole(k);
+    if (fits) {
+      Coords map = ApplyMap(window, r.pool[id].map);
+      const std::vector<ExprId> args = r.pool[id].args;
+      return {r.pool.Scatter(args[0], {args.begin() + 1, args.end()}, r.pool[id].check, std::move(map))};
+    }
+  }
+  return {r.pool.Scatter(r.pool.Cast(r.Tensor(1), r.result().dtype), {}, IndexCheck::kNone, std::move(window))};
 }
 
 /// index_copy(x, dim, index, source): x[..., index[i], ...] = source[..., i, ...]
@@ -63,7 +116,7 @@ Results SliceScatter(const Rule& r) {
   Coords map = Identity(rank);
   map[*axis] = Affine::Of(r.call.DimAt(3).value_or(Dim()));
   map[*axis].AddScaled(Affine::Var(static_cast<uint16_t>(*axis)), Dim(*step));
-  return At(r, source, std::move(map));
+  return Put(r, std::move(map));
 }
 
 /// select_scatter(x, source, dim, index)
@@ -77,13 +130,12 @@ Results SelectScatter(const Rule& r) {
   }
   Coords map = Identity(rank - 1);
   map.insert(map.begin() + static_cast<ptrdiff_t>(*axis), Affine::Of(*index));
-  return At(r, source, std::move(map));
+  return Put(r, std::move(map));
 }
 
 /// copy(x, source), which broadcasts.
 Results Copy(const Rule& r) {
-  return At(r, r.pool.Expand(r.pool.Cast(r.Tensor(1), r.result().dtype), r.result().sizes),
-            Identity(r.result().rank()));
+  return InPlace(r, r.pool.Expand(r.pool.Cast(r.Tensor(1), r.result().dtype), r.result().sizes));
 }
 
 }  // namespace
@@ -94,6 +146,22 @@ const RuleTable& WriteRules() {
       {"aten.select_scatter", SelectScatter}, {"aten.copy", Copy},
   };
   return table;
+}
+
+std::vector<NodeId> WritesWithin(const Graph& graph, NodeId write, ExprId stored, const ExprPool& pool) {
+  std::vector<NodeId> within;
+  const std::function<bool(ExprId, ValueId)> reads = [&](ExprId id, ValueId value) {
+    const Expr& e = pool[id];
+    return e.kind == ExprKind::kValue ? e.value == value
+                                      : std::ranges::any_of(e.args, [&](ExprId arg) { return reads(arg, value); });
+  };
+  for (const Node* node = &graph.node(write); InnerWrite(graph, *node) != nullptr;) {
+    const ValueId between = std::get<Ref>(node->args[SourceArg(*node)]).id;
+    if (reads(stored, between)) break;
+    within.push_back(graph.value(between).def);
+    node = &graph.node(within.back());
+  }
+  return within;
 }
 
 Results InPlace(const Rule& r, ExprId value) {

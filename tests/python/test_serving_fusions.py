@@ -46,12 +46,23 @@ def rope_then_cache(q, k, v, keys, values, cos, sin):
     return rope(q, cos, sin)
 
 
+def norm_rope_then_cache(q, k, v, qw, kw, cos, sin, keys, values, at):
+    """A layer of Qwen3 before its attention."""
+    batch, tokens, size = *q.shape[:2], qw.shape[0]
+    q = rms(q.view(batch, tokens, 4, size), qw).transpose(1, 2)
+    k = rms(k.view(batch, tokens, 2, size), kw).transpose(1, 2)
+    keys.index_copy_(2, at, rope(k, cos, sin))
+    values.index_copy_(2, at, v.view(batch, tokens, 2, size).transpose(1, 2))
+    return rope(q, cos, sin)
+
+
 CASES = [
     (norm_then_quantize, [(6, 64), (6, 64), (64,), ()], 1, 0),
     (silu_mul_then_quantize, [(6, 64), (6, 64), ()], 1, 0),
     (norm_then_rope, [(2, 8, 64), (2, 8, 32), (16,), (16,), (2, 8, 16), (2, 8, 16)], 2, 0),
     # The caches are written where they lie.
-    (rope_then_cache, [(2, 4, 3, 16), (2, 2, 3, 16), (2, 2, 3, 16), (2, 2, 20, 16), (2, 2, 20, 16), (2, 3, 16), (2, 3, 16)], 2, 2),
+    (rope_then_cache, [(2, 4, 3, 16), (2, 2, 3, 16), (2, 2, 3, 16), (2, 2, 20, 16), (2, 2, 20, 16), (2, 3, 16), (2, 3, 16)], 3, 0),
+    (norm_rope_then_cache, [(2, 3, 64), (2, 3, 32), (2, 3, 32), (16,), (16,), (2, 3, 16), (2, 3, 16), (2, 2, 20, 16), (2, 2, 20, 16), [4, 9, 2]], 3, 0),
 ]
 
 
@@ -59,7 +70,7 @@ CASES = [
 @pytest.mark.parametrize("function, sizes, kernels, copies", CASES, ids=[case[0].__name__ for case in CASES])
 def test_kernels(ingot, function, sizes, kernels, copies, dtype):
     torch.manual_seed(0)
-    args = [torch.randn(*size).to(dtype) if size else torch.tensor(0.05) for size in sizes]
+    args = [torch.tensor(size) if isinstance(size, list) else torch.randn(*size).to(dtype) if size else torch.tensor(0.05) for size in sizes]
     given, expected = [value.clone() for value in args], [value.clone() for value in args]
     step = ingot.compile(function, wait=True)
     with torch.no_grad():
