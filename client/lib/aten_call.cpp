@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "client/lib/guard_table.h"
+#include "client/lib/top_k.h"
 #include "proto/group_slot.h"
 #include "proto/operator_space.h"
 
@@ -207,6 +208,7 @@ Result<AtenCall> AtenCall::Resolve(const proto::PlanStep& step, const ProcessGro
   if (name == "aten::mm.out") call.direct_ = Direct::kMm;
   if (name == "aten::addmm.out") call.direct_ = Direct::kAddmm;
   if (name == "aten::bmm.out") call.direct_ = Direct::kBmm;
+  if (name == "aten::topk") call.own_ = TopK;
   return call;
 }
 
@@ -313,6 +315,7 @@ void AtenCall::WaitFor(const at::Tensor& tensor) {
 }
 
 void AtenCall::Invoke(torch::jit::Stack& stack) const {
+  if (own_ != nullptr && own_(stack)) return;
   switch (direct_) {
     case Direct::kNone: op_.callBoxed(stack); return;
     case Direct::kMm: at::_ops::mm_out::call(stack[0].toTensor(), stack[1].toTensor(), stack[2].toTensor()); return;

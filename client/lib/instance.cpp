@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "client/lib/guard_table.h"
+#include "client/lib/large_pages.h"
 #include "client/lib/tensor_memory.h"
 #include "kernels/arena_offsets.h"
 
@@ -42,6 +43,7 @@ Status Arena::Reserve(int64_t bytes) {
   if (memory == nullptr) {
     return Error(Code::kExhausted, fmt::format("no memory for an arena of {} bytes", size));
   }
+  AskForLargePages(memory, size);
   std::free(address_);
   address_ = static_cast<uint8_t*>(memory);
   bytes_ = size;

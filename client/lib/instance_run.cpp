@@ -16,6 +16,7 @@
 #include "client/lib/generator_state.h"
 #include "client/lib/guard_table.h"
 #include "client/lib/instance.h"
+#include "client/lib/large_pages.h"
 #include "client/lib/measurement.h"
 #include "client/lib/tensor_memory.h"
 
@@ -147,6 +148,7 @@ void Instance::BeginCall(const at::Tensor* const* inputs) {
     if (whole == PlanImage::kMany) {
       owners_[storage] = at::detail::empty_cpu({storage_bytes_[storage]}, at::kByte);
       bases_[storage] = AddressOf(owners_[storage]);
+      AskForLargePages(bases_[storage], storage_bytes_[storage]);
       continue;
     }
     const Shape& shape = shapes_[whole];
@@ -154,6 +156,7 @@ void Instance::BeginCall(const at::Tensor* const* inputs) {
                        ? at::Tensor(at::detail::empty_cpu(shape.sizes, shape.dtype))
                        : at::Tensor(at::detail::empty_strided_cpu(shape.sizes, shape.strides, shape.dtype)));
     bases_[storage] = AddressOf(tensors_[whole]);
+    AskForLargePages(bases_[storage], storage_bytes_[storage]);
   }
 }
 

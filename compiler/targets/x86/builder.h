@@ -16,6 +16,9 @@ class Builder : public llvm::IRBuilder<> {
   using Value = llvm::Value;
   explicit Builder(llvm::LLVMContext& context) : llvm::IRBuilder<>(context) {}
 
+  /// Whether vectors may be rounded to bf16 by AVX512_BF16.
+  bool narrows_bf16 = false;
+
   /// How a value of `dtype` is held: bool as i1, f16 and bf16 as their bits in i16.
   llvm::Type* TypeOf(guards::DType dtype, unsigned lanes = 1);
   /// How it lies in memory: bool as i8.

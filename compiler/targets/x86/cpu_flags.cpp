@@ -81,7 +81,7 @@ Result<x86::VectorUnit> x86::UnitOf(const TargetSpec& target) {
     const auto has = [&](const char* name) {
       return std::ranges::find(target.features, name) != target.features.end();
     };
-    return VectorUnit{64, true, has("avx512_bf16"), has("avx512_vnni")};
+    return VectorUnit{64, true, has("avx512_bf16"), has("avx512_bf16"), has("avx512_vnni")};
   }
   return Error(Code::kUnsupported,
                "no code generation for target level \"" + target.level + "\"; use x86-64-v3, x86-64-v4 or reference");

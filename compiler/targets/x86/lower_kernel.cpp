@@ -26,7 +26,9 @@ KernelLowering::KernelLowering(const loop::Kernel& kernel, const loop::Schedule&
       function_(function),
       prologue_(function->getContext()),
       code_(function->getContext()),
-      scalars_(kernel.insts.size()) {}
+      scalars_(kernel.insts.size()) {
+  code_.narrows_bf16 = unit.narrows_bf16;
+}
 
 Value* KernelLowering::FrameField(unsigned offset, llvm::Type* type) {
   Value* at = prologue_.CreateConstInBoundsGEP1_64(prologue_.getInt8Ty(), function_->getArg(0), offset);
@@ -292,7 +294,7 @@ Status LowerKernel(const loop::Kernel& kernel, const loop::Schedule& schedule, c
   function->addFnAttr("prefer-vector-width", bits);
   function->addFnAttr("min-legal-vector-width", bits);
   std::string features;
-  if (unit.dots_bf16) features += "+avx512bf16";
+  if (unit.dots_bf16 || unit.narrows_bf16) features += "+avx512bf16";
   if (unit.dots_i16) features += (features.empty() ? "" : ",") + std::string("+avx512vnni");
   if (!features.empty()) function->addFnAttr("target-features", features);
   function->addParamAttr(0, llvm::Attribute::NoAlias);

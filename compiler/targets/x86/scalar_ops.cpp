@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/targets/x86/scalar_ops.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <numeric>
+
 #include "compiler/targets/x86/math.h"
 
 namespace ingot::compiler::x86 {
@@ -24,11 +29,65 @@ Value* WidenHalf(Builder& code, Typed from) {
   return code.CreateBitCast(code.CreateShl(v, code.I(v, 16)), Builder::Like(v, code.getFloatTy()));
 }
 
-Value* NarrowToHalf(Builder& code, Value* v, DType to) {
-  if (to == DType::kF16) {
-    v = code.CreateFPTrunc(v, Builder::Like(v, code.getHalfTy()));
-    return code.CreateBitCast(v, Builder::Like(v, code.getInt16Ty()));
+constexpr unsigned kLanesToNarrow = 16;
+
+Value* RoundToBF16(Builder& code, Value* v);
+
+std::vector<int> LanesFrom(unsigned first, unsigned count) {
+  std::vector<int> lanes(count);
+  std::iota(lanes.begin(), lanes.end(), static_cast<int>(first));
+  return lanes;
+}
+
+/// f32 to bf16 by the instruction for it, which takes denormals for zero: vectors with one go the other way. Two
+/// registers make one.
+Value* NarrowByInstruction(Builder& code, Value* v) {
+  const unsigned lanes = Builder::LanesOf(v);
+  std::vector<Value*> registers;
+  Value* denormal = nullptr;
+  for (unsigned first = 0; first < lanes; first += kLanesToNarrow) {
+    Value* part = lanes == kLanesToNarrow ? v : code.CreateShuffleVector(v, LanesFrom(first, kLanesToNarrow));
+    constexpr int kDenormal = 0x20;
+    Value* is = code.CreateIntrinsic(llvm::Intrinsic::x86_avx512_fpclass_ps_512, {}, {part, code.getInt32(kDenormal)});
+    denormal = denormal == nullptr ? is : code.CreateOr(denormal, is);
+    registers.push_back(part);
   }
+  llvm::BasicBlock* exact = code.NewBlock("denormal");
+  llvm::BasicBlock* fast = code.NewBlock("normal");
+  llvm::BasicBlock* after = code.NewBlock("narrowed");
+  code.CreateCondBr(code.AnyOf(denormal), exact, fast, llvm::MDBuilder(code.getContext()).createBranchWeights(1, 2000));
+  code.SetInsertPoint(exact);
+  Value* by_integers = RoundToBF16(code, v);
+  code.CreateBr(after);
+  code.SetInsertPoint(fast);
+  std::vector<Value*> narrow;
+  llvm::Type* i16 = code.getInt16Ty();
+  for (size_t i = 0; i < registers.size(); i += 2) {
+    const bool is_pair = i + 1 < registers.size();
+    Value* one = is_pair ? code.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {},
+                                                {registers[i + 1], registers[i]})
+                         : code.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {registers[i]});
+    narrow.push_back(code.CreateBitCast(one, llvm::FixedVectorType::get(i16, kLanesToNarrow * (is_pair ? 2 : 1))));
+  }
+  while (narrow.size() > 1) {
+    const unsigned half = Builder::LanesOf(narrow[0]);
+    std::vector<Value*> wide;
+    for (size_t i = 0; i + 1 < narrow.size(); i += 2) {
+      wide.push_back(code.CreateShuffleVector(narrow[i], narrow[i + 1], LanesFrom(0, 2 * half)));
+    }
+    narrow = std::move(wide);
+  }
+  llvm::BasicBlock* fast_end = code.GetInsertBlock();
+  code.CreateBr(after);
+  code.SetInsertPoint(after);
+  llvm::PHINode* result = code.CreatePHI(narrow[0]->getType(), 2);
+  result->addIncoming(by_integers, exact);
+  result->addIncoming(narrow[0], fast_end);
+  return result;
+}
+
+/// f32 to bf16 by integers.
+Value* RoundToBF16(Builder& code, Value* v) {
   // Round to nearest even by adding just under half of the last kept bit, plus that bit; a NaN
   // must not be carried into infinity, so it is made quiet instead.
   Value* bits = code.CreateBitCast(v, Builder::Like(v, code.getInt32Ty()));
@@ -38,6 +97,15 @@ Value* NarrowToHalf(Builder& code, Value* v, DType to) {
   Value* quiet = code.CreateOr(high, code.I(bits, 0x40));
   Value* result = code.CreateSelect(code.IsNan(v), quiet, rounded);
   return code.CreateTrunc(result, Builder::Like(v, code.getInt16Ty()));
+}
+
+Value* NarrowToHalf(Builder& code, Value* v, DType to) {
+  if (to == DType::kF16) {
+    v = code.CreateFPTrunc(v, Builder::Like(v, code.getHalfTy()));
+    return code.CreateBitCast(v, Builder::Like(v, code.getInt16Ty()));
+  }
+  if (code.narrows_bf16 && Builder::LanesOf(v) % kLanesToNarrow == 0) return NarrowByInstruction(code, v);
+  return RoundToBF16(code, v);
 }
 
 /// What the hardware gives, out of range its minimum, as loop::CastScalar says; LLVM alone promises nothing there,

@@ -11,6 +11,7 @@ struct VectorUnit {
   unsigned bytes = 32;              ///< Width of a register.
   bool masks_any_width = false;     ///< Masked memory access of 8 and 16 bit elements too.
   bool dots_bf16 = false;           ///< Sums of products of pairs of bf16 (AVX512_BF16).
+  bool narrows_bf16 = false;        ///< f32 to bf16 by one instruction, denormals apart (AVX512_BF16).
   bool dots_i16 = false;            ///< The same of i16 by one instruction instead of two (AVX512_VNNI).
 };
 

@@ -90,6 +90,7 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   bool is_heavy = false;
   bool is_wide = false;
   bool reduces = false;
+  bool narrows = false;
   for (const Id id : block.insts) {
     if (!varying[id]) continue;
     const Inst& inst = kernel.insts[id];
@@ -98,6 +99,7 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
     is_heavy |= IsHeavy(inst);
     is_wide |= IsHeavy(inst) && !StaysIn32(inst);
     reduces |= loop::IsReduce(inst.op);
+    narrows |= inst.op == ScalarOp::kCast && inst.dtype == guards::DType::kBF16;
   }
   // 8-byte elements take two registers: most such loops mix them with 4-byte ones.
   loop::LoopSchedule widths;
@@ -108,6 +110,11 @@ loop::LoopSchedule WidthsOf(const loop::Kernel& kernel, const loop::Block& block
   // chains side by side, instruction by instruction, where copies would come one after the other.
   const bool is_short = block.extent.is_const() && block.extent.const_value() < 2 * widths.lanes;
   if (is_heavy && !is_wide && widest == 4 && !is_short) widths.lanes *= 2;
+  // One instruction rounds two registers to bf16.
+  if (narrows && unit.narrows_bf16 && !is_heavy && widest == 4 && !is_short) {
+    widths.lanes *= 2;
+    widths.unroll = std::max(1U, widths.unroll / 2);
+  }
   if (!block.extent.is_const()) return widths;
   while (widths.unroll > 1 && block.extent.const_value() < int64_t{widths.lanes} * widths.unroll) widths.unroll /= 2;
   return widths;

@@ -25,14 +25,18 @@ constexpr int kLoweringVersion = 13;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
-  bool has_bf16 = false, has_i16 = false;
+  bool has_bf16 = false, has_i16 = false, narrows = false;
   for (const loop::Block& block : kernel.blocks) {
     const auto form = loop::ContractionOf(kernel, block);
     const Pairs pairs = form ? PairsOf(kernel, *form, unit) : Pairs::kNone;
     has_bf16 |= pairs == Pairs::kBF16;
     has_i16 |= pairs == Pairs::kI16;
   }
+  for (const loop::Inst& inst : kernel.insts) {
+    narrows |= inst.op == loop::ScalarOp::kCast && inst.dtype == guards::DType::kBF16;
+  }
   unit.dots_bf16 = unit.dots_bf16 && has_bf16;
+  unit.narrows_bf16 = unit.narrows_bf16 && narrows;
   unit.dots_i16 = unit.dots_i16 && has_i16;
   return unit;
 }
@@ -74,7 +78,7 @@ class X86Target : public Target {
       object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
     }
     const VectorUnit used = UsedOf(kernel, unit_);
-    if (used.dots_bf16) object.features.emplace_back("avx512_bf16");
+    if (used.dots_bf16 || used.narrows_bf16) object.features.emplace_back("avx512_bf16");
     if (used.dots_i16) object.features.emplace_back("avx512_vnni");
     return object;
   }

@@ -228,6 +228,9 @@ torch.nn.functional.normalize({f}, dim={D})
 {f}.softmax({D}, dtype=torch.float64)
 {f}.log_softmax({D})
 {n}.cumsum({D})
+{n}.cumsum({D}) * {n}
+{n}.cummax({D})[0]
+{n}.cummin({D})[1]
 torch.nn.functional.layer_norm({f}, {f}.shape[-1:])
 torch.nn.functional.layer_norm({f}, {f}.shape[-1:], {w}, {w})
 torch.nn.functional.rms_norm({f}, {f}.shape[-1:])
