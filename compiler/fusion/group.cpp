@@ -28,6 +28,7 @@ struct Weight {
   size_t leaves = 0;
   bool is_expensive = false;  ///< has a transcendental function
   bool has_reduce = false;
+  bool has_root = false;
 };
 
 bool IsExpensive(ScalarOp op) {
@@ -42,6 +43,7 @@ void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
   if (e.kind == ExprKind::kMap) {
     ++weight.ops;
     weight.is_expensive = weight.is_expensive || IsExpensive(e.op);
+    weight.has_root = weight.has_root || e.op == ScalarOp::kRsqrt;
   }
   for (ExprId arg : e.args) Weigh(pool, arg, weight);
 }
@@ -399,7 +401,8 @@ class Grouper {
     const bool is_hoisted =
         places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
     if (is_hoisted) return true;
-    if (weight.is_expensive || weight.has_reduce) return false;
+    // One for each channel, say: not one for each element that is made with it.
+    if (weight.is_expensive || weight.has_reduce || weight.has_root) return false;
     return lowered_.decodes[graph_.value(value).def] || group.members.size() < kNotOwnMax * 2;
   }
 

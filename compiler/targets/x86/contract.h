@@ -38,6 +38,8 @@ struct KernelLowering::Contract {
   Value* panel = nullptr;  ///< columns that were turned over: those of a register tile for one k, then the next
   Factors left = {}, right = {};
   std::vector<Value*> ks = {};  ///< each k as it is now; null: 0
+  Value* piece = nullptr;  ///< the panel of the piece at hand, by windows
+  Value* is_new = nullptr;  ///< whether its columns are turned over now; null: always
 };
 
 }  // namespace ingot::compiler::x86

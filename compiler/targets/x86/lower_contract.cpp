@@ -252,13 +252,14 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
   Value* depth = Evaluate(block.depths[tile.lane_depth]);
+  if (c.is_turned && GoesByWindows(kernel_, c.form)) BeginWindows(c);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   const auto panel = [&](Value* first_k, Value* end_k) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
       if (has_windows) {
-        TRY(TurnWindows(c, column, end_column, first_k, end_k));
+        TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
       } else if (c.is_turned) {
         TRY(TurnColumns(c, column, end_column, first_k, end_k));
       }

@@ -109,7 +109,7 @@ Status KernelLowering::Run() {
   for (const loop::Block& block : kernel_.blocks) {
     if (!block.is_contraction()) continue;
     panels_[&block] = scratch;
-    Value* bytes = Evaluate(PanelBytes(kernel_, block, schedule_.contractions[contraction++], unit_));
+    Value* bytes = Evaluate(PanelBytes(kernel_, block, schedule_.contractions[contraction++], schedule_, unit_));
     scratch = prologue_.CreateInBoundsGEP(prologue_.getInt8Ty(), scratch, {bytes});
   }
   for (const Id access : schedule_.transposed) {

@@ -21,7 +21,7 @@ namespace {
 using guards::Dim;
 
 /// Raised by hand whenever lowering gives other code for the same kernel: objects are cached.
-constexpr int kLoweringVersion = 12;
+constexpr int kLoweringVersion = 13;
 
 /// The unit without what this kernel has no use for: code asks for no more than it needs.
 VectorUnit UsedOf(const loop::Kernel& kernel, VectorUnit unit) {
@@ -69,7 +69,7 @@ class X86Target : public Target {
     size_t contraction = 0;
     for (const loop::Block& block : kernel.blocks) {
       if (!block.is_contraction()) continue;
-      const Dim bytes = PanelBytes(kernel, block, schedule.contractions[contraction++], unit_);
+      const Dim bytes = PanelBytes(kernel, block, schedule.contractions[contraction++], schedule, unit_);
       object.launch.scratch_bytes = object.launch.scratch_bytes + bytes;
     }
     for (const loop::Id access : schedule.transposed) {
