@@ -56,7 +56,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   const Inst& load = At(c.form.right.root);
   llvm::Type* element = code_.getFloatTy();
   // The run, in rows of the panel: all of it, or what a piece of it takes.
-  const bool is_cut_in_run = std::ranges::find(panel.run, cut) != panel.run.end();
+  const bool is_cut_in_run = c.tile.turned.depth != 0 && std::ranges::find(panel.run, cut) != panel.run.end();
   Value* first = code_.I64(0);
   Value* end = Evaluate(panel.run_steps);
   if (is_cut_in_run) {
@@ -66,7 +66,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   Value* whole = EndOfWhole(first, end, c.lanes);
   const guards::Dim& steps = panel.run_steps;
   const bool is_even = steps.is_const() && steps.const_value() % c.lanes == 0 &&
-                       (!is_cut_in_run || c.tile.turned.depth == 0 ||
+                       (!is_cut_in_run ||
                         (c.form.depths[cut].is_const() && c.form.depths[cut].const_value() % c.tile.turned.depth == 0));
   Accumulators none;
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
