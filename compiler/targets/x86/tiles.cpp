@@ -78,15 +78,16 @@ bool IsInCondition(const loop::Kernel& kernel, const loop::Contraction& form, si
 }
 
 /// Rows and vectors of a register tile that leave little of `rows` and `vectors` over, which are 0 where nobody knows
-/// them. `most` sums fit.
-std::pair<unsigned, unsigned> WindowRegisters(int64_t rows, int64_t vectors, int64_t most) {
-  constexpr int64_t kMany = 1 << 20, kColumnsMax = 4, kRowsMax = 12;
+/// them. Sums, vectors of columns and one element of a row are in registers at once.
+std::pair<unsigned, unsigned> WindowRegisters(int64_t rows, int64_t vectors, bool is_wide) {
+  constexpr int64_t kMany = 1 << 20, kRowsMax = 12;
+  const int64_t most = is_wide ? 24 : 12, columns_max = is_wide ? 4 : 2;
   if (rows == 0) rows = kMany;
   if (vectors == 0) vectors = kMany;
   const auto padded = [](int64_t count, int64_t by) { return (count + by - 1) / by * by; };
   std::pair<unsigned, unsigned> best;
   double least = 0;
-  for (int64_t v = std::min(kColumnsMax, vectors); v >= 1; --v) {
+  for (int64_t v = std::min(columns_max, vectors); v >= 1; --v) {
     for (int64_t r = std::min(most / v, kRowsMax); r >= 1; --r) {
       // What is computed in vain, and what is read for each product; a few sums wait for each other.
       const double waste = double(padded(rows, r)) * double(padded(vectors, v)) / (double(rows) * double(vectors));
@@ -127,7 +128,7 @@ loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::B
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   const int64_t vectors =
       block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
-  std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64 ? 24 : 12);
+  std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
   return tile;
 }
 
