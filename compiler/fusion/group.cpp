@@ -398,12 +398,25 @@ class Grouper {
     if (own) return true;
     // Not depending on the innermost variable, it is computed once for each row.
     const size_t vars = group.domain.shape().extents.size();
-    const bool is_hoisted =
-        places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
+    const bool is_hoisted = places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], InnermostVar(group));
     if (is_hoisted) return true;
     // One for each channel, say: not one for each element that is made with it.
     if (weight.is_expensive || weight.has_reduce || weight.has_root) return false;
     return lowered_.decodes[graph_.value(value).def] || group.members.size() < kNotOwnMax * 2;
+  }
+
+  /// The variable that loops will run along: that of columns, or of what lies side by side in a result.
+  uint16_t InnermostVar(const Group& group) const {
+    const Domain::Shape& shape = group.domain.shape();
+    if (shape.column != kNoVar) return shape.column;
+    for (const Group::Store& store : group.stores) {
+      const Coords& at = group.domain.at(store.at);
+      const Dims& strides = graph_.type(store.value).strides;
+      for (size_t k = 0; k < at.size(); ++k) {
+        if (at[k].vars.size() == 1 && strides[k].is_one()) return at[k].vars[0].first;
+      }
+    }
+    return static_cast<uint16_t>(shape.extents.size() - 1);
   }
 
   bool IsLegal(size_t unit, const Wanted& wanted) const {

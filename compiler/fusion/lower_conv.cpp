@@ -13,8 +13,6 @@ using Op = ScalarOp;
 
 Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
-constexpr int64_t kFewChannels = 4;
-
 bool HasChannelsLast(const Type& type) { return type.sizes[1].is_one() || type.strides[1].is_one(); }
 
 /// conv(x, weight, bias, stride, padding, dilation, groups)
@@ -110,10 +108,8 @@ Results Conv(const Rule& r) {
   for (const Type* type : {x, weight, &result}) {
     if (type->dtype != DType::kF32) return r.No("PyTorch's library convolves other types than f32 faster");
   }
+  if (!HasChannelsLast(*x) || !HasChannelsLast(result)) return r.No("channels lie apart");
   const auto groups = r.call.IsNone(6) ? std::optional<int64_t>(1) : r.call.IntAt(6);
-  // One element of what is read goes with a vector of weights: few channels may lie apart.
-  const bool has_few = groups == 1 && x->sizes[1].is_const() && x->sizes[1].const_value() <= kFewChannels;
-  if ((!has_few && !HasChannelsLast(*x)) || !HasChannelsLast(result)) return r.No("channels lie apart");
   const auto walk = WalkOf(r, dims);
   constexpr int64_t kTapsMax = 1024, kDepthwiseTapsMax = 49;
   if (!walk || !groups || walk->Taps() > kTapsMax) return r.No("windows too wide, or that differ with the sizes");

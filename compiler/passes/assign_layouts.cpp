@@ -64,11 +64,7 @@ class Layouts {
 
   void Convolve(NodeId id) {
     const ValueId x = Call(graph_, graph_.node(id)).ValueAt(0);
-    // Few channels are read as they are.
-    constexpr int64_t kFewChannels = 4;
-    const Dim& channels = graph_.type(x).sizes[1];
-    const bool has_few = channels.is_const() && channels.const_value() <= kFewChannels;
-    if (!has_few && !HasChannelsLast(graph_.type(x)) && !(CanLay(x) && Lay(x))) {
+    if (!HasChannelsLast(graph_.type(x)) && !(CanLay(x) && Lay(x))) {
       graph_.SetArg(id, 0, Copy(id, x, ChannelsLast(graph_.type(x).sizes), /*is_last=*/true));
       changed_ = true;
     }

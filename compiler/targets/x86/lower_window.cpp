@@ -134,15 +134,24 @@ void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel,
   }
   const int64_t together = (width + turns - 1) / turns;
   Value* first = code_.CreateMul(turn, code_.I64(together));
-  Value* has_next = code_.CreateICmpSLT(end_k, Evaluate(c.form.depths[cut]));
+  // Behind the last piece comes the first one of the next columns, where the next task has those.
+  const guards::Dim rows = loop::TiledRows(kernel_, schedule_);
+  const bool has_all_rows = c.is_new == nullptr && rows.is_const() && rows.const_value() <= schedule_.row_tile;
+  Value* is_last = code_.CreateICmpSGE(end_k, Evaluate(c.form.depths[cut]));
+  Value* has_next = has_all_rows ? code_.getTrue() : code_.CreateNot(is_last);
   if (c.is_new != nullptr) has_next = code_.CreateAnd(has_next, c.is_new);
   code_.If(code_.CreateAnd(has_next, code_.CreateICmpSLT(first, code_.I64(width))), nullptr, [&]() -> Value* {
     const Inst& load = At(c.form.right.root);
     Value* stride = Evaluate(load.index.coefs[kernel_.rows.size()]);
     Value* next = code_.CreateMul(end_k, Evaluate(panel.steps[cut]));
+    Value* ahead = code_.CreateAdd(column, first);
+    if (has_all_rows) {
+      next = code_.CreateSelect(is_last, code_.I64(0), next);
+      ahead = code_.CreateAdd(ahead, code_.CreateSelect(is_last, code_.I64(width), code_.I64(0)));
+    }
     llvm::Type* element = code_.getFloatTy();
     for (int64_t n = 0; n < together; ++n) {
-      Value* at = code_.CreateAdd(column, code_.CreateAdd(first, code_.I64(n)));
+      Value* at = code_.CreateAdd(ahead, code_.I64(n));
       at = code_.CreateGEP(element, c.right_at[0], {code_.CreateAdd(code_.CreateMul(at, stride), next)});
       Accumulators none;
       // A loop of nothing but fetches cannot fail.
@@ -238,7 +247,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       }
       return code_.CreateAlignedLoad(element, code_.CreateSelect(reads, at, ZerosOf(1)), align);
     };
-    return CountUp(first_k, end_k, 1, running, [&](Value* k, Accumulators& here) -> Status {
+    const auto multiply = [&](Value* k, Accumulators& here) -> Status {
       Value* step = code_.CreateMul(code_.CreateSub(k, first_k), Evaluate(panel.steps[cut]));
       step = code_.CreateMul(code_.CreateAdd(at_panel, step), code_.I64(vectors));
       Value* at = code_.CreateGEP(vector, c.piece, {step});
@@ -255,7 +264,15 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
         }
       }
       return {};
-    });
+    };
+    // A few steps, such as the colours of a picture, are no loop.
+    constexpr int64_t kStraightMax = 4;
+    const guards::Dim& extent = c.form.depths[cut];
+    if (c.tile.turned.depth != 0 || !extent.is_const() || extent.const_value() > kStraightMax) {
+      return CountUp(first_k, end_k, 1, running, multiply);
+    }
+    for (int64_t k = 0; k < extent.const_value(); ++k) TRY(multiply(code_.I64(k), running));
+    return {};
   };
   const std::function<Status(size_t, Accumulators&)> each = [&](size_t k, Accumulators& running) -> Status {
     if (k == cut) return each(k + 1, running);
