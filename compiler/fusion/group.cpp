@@ -87,7 +87,7 @@ class Decoders {
     const Node& node = lowered_.graph.node(id);
     if (lowered_.results[id].size() != 1 || lowered_.IsView(id)) return false;
     const ExprId root = lowered_.results[id][0];
-    if (!IsArithmetic(lowered_.pool, root)) return false;
+    if (!IsArithmetic(lowered_.pool, root) || IsConvolved(node.results[0])) return false;
     Weight weight;
     Weigh(lowered_.pool, root, weight);
     if (weight.is_expensive) return false;
@@ -103,6 +103,17 @@ class Decoders {
     // Integers are on the way: what is packed comes apart, or stays as it is.
     const int64_t bytes = BytesOf(lowered_.graph, node.results[0]);
     return guards::IsFloat(lowered_.pool[root].dtype) ? 3 * chain.bytes <= 2 * bytes : chain.bytes <= bytes;
+  }
+
+  /// Convolutions read memory: what lies outside an image is in no formula.
+  bool IsConvolved(ValueId value) const {
+    return std::ranges::any_of(lowered_.graph.uses(value), [&](const Use& use) {
+      if (!use.IsNode()) return false;
+      const Node& user = lowered_.graph.node(use.user);
+      if (ConvRules().contains(user.op)) return true;
+      return ViewRules().contains(user.op) &&
+             std::ranges::any_of(user.results, [&](ValueId v) { return IsConvolved(v); });
+    });
   }
 
   const Lowered& lowered_;
