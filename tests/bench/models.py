@@ -147,7 +147,7 @@ class RmsNorm(torch.nn.Module):
 
 def _bf16(made):
     model, args = made
-    return model.to(torch.bfloat16), args
+    return model.to(torch.bfloat16), tuple(a.to(torch.bfloat16) if a.is_floating_point() else a for a in args)
 
 
 def _wide(module: torch.nn.Module, inputs: int, dtype: torch.dtype = torch.float32):

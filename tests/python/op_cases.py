@@ -397,6 +397,7 @@ def image(i: Inputs, channels: int, dims: int) -> torch.Tensor:
 
 
 def taps(i: Inputs, *sizes: int) -> torch.Tensor:
+    """Weights of a convolution: whole numbers, the same for all inputs."""
     return (torch.arange(torch.Size(sizes).numel()) % 7 - 3).to(i.x.dtype).reshape(sizes)
 
 
