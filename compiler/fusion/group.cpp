@@ -28,6 +28,7 @@ struct Weight {
   size_t leaves = 0;
   bool is_expensive = false;  ///< has a transcendental function
   bool has_reduce = false;
+  bool has_root = false;
 };
 
 bool IsExpensive(ScalarOp op) {
@@ -44,6 +45,7 @@ void Weigh(const ExprPool& pool, ExprId id, Weight& weight) {
   if (e.kind == ExprKind::kMap) {
     ++weight.ops;
     weight.is_expensive = weight.is_expensive || IsExpensive(e.op);
+    weight.has_root = weight.has_root || e.op == ScalarOp::kRsqrt;
   }
   for (ExprId arg : e.args) Weigh(pool, arg, weight);
 }
@@ -87,7 +89,7 @@ class Decoders {
     const Node& node = lowered_.graph.node(id);
     if (lowered_.results[id].size() != 1 || lowered_.IsView(id)) return false;
     const ExprId root = lowered_.results[id][0];
-    if (!IsArithmetic(lowered_.pool, root)) return false;
+    if (!IsArithmetic(lowered_.pool, root) || IsConvolved(node.results[0])) return false;
     Weight weight;
     Weigh(lowered_.pool, root, weight);
     if (weight.is_expensive) return false;
@@ -103,6 +105,17 @@ class Decoders {
     // Integers are on the way: what is packed comes apart, or stays as it is.
     const int64_t bytes = BytesOf(lowered_.graph, node.results[0]);
     return guards::IsFloat(lowered_.pool[root].dtype) ? 3 * chain.bytes <= 2 * bytes : chain.bytes <= bytes;
+  }
+
+  /// Convolutions read memory: what lies outside an image is in no formula.
+  bool IsConvolved(ValueId value) const {
+    return std::ranges::any_of(lowered_.graph.uses(value), [&](const Use& use) {
+      if (!use.IsNode()) return false;
+      const Node& user = lowered_.graph.node(use.user);
+      if (ConvRules().contains(user.op)) return true;
+      return ViewRules().contains(user.op) &&
+             std::ranges::any_of(user.results, [&](ValueId v) { return IsConvolved(v); });
+    });
   }
 
   const Lowered& lowered_;
@@ -423,11 +436,25 @@ class Grouper {
     if (own) return true;
     // Not depending on the innermost variable, it is computed once for each row.
     const size_t vars = group.domain.shape().extents.size();
-    const bool is_hoisted =
-        places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], static_cast<uint16_t>(vars - 1));
+    const bool is_hoisted = places.size() == 1 && vars > 0 && !group.domain.Uses(places[0], InnermostVar(group));
     if (is_hoisted) return true;
-    if (weight.is_expensive || weight.has_reduce) return false;
+    // One for each channel, say: not one for each element that is made with it.
+    if (weight.is_expensive || weight.has_reduce || weight.has_root) return false;
     return lowered_.decodes[graph_.value(value).def] || group.members.size() < kNotOwnMax * 2;
+  }
+
+  /// The variable that loops will run along: that of columns, or of what lies side by side in a result.
+  uint16_t InnermostVar(const Group& group) const {
+    const Domain::Shape& shape = group.domain.shape();
+    if (shape.column != kNoVar) return shape.column;
+    for (const Group::Store& store : group.stores) {
+      const Coords& at = group.domain.at(store.at);
+      const Dims& strides = graph_.type(store.value).strides;
+      for (size_t k = 0; k < at.size(); ++k) {
+        if (at[k].vars.size() == 1 && strides[k].is_one()) return at[k].vars[0].first;
+      }
+    }
+    return static_cast<uint16_t>(shape.extents.size() - 1);
   }
 
   bool IsLegal(size_t unit, const Wanted& wanted) const {

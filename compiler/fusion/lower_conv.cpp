@@ -109,8 +109,8 @@ Results Conv(const Rule& r) {
     if (type->dtype != DType::kF32) return r.No("PyTorch's library convolves other types than f32 faster");
   }
   if (!HasChannelsLast(*x) || !HasChannelsLast(result)) return r.No("channels lie apart");
-  const auto walk = WalkOf(r, dims);
   const auto groups = r.call.IsNone(6) ? std::optional<int64_t>(1) : r.call.IntAt(6);
+  const auto walk = WalkOf(r, dims);
   constexpr int64_t kTapsMax = 1024, kDepthwiseTapsMax = 49;
   if (!walk || !groups || walk->Taps() > kTapsMax) return r.No("windows too wide, or that differ with the sizes");
   const bool is_depthwise =

@@ -118,12 +118,37 @@ Results AvgPool(const Rule& r) {
   return {r.pool.Map(Op::kDiv, {sum, r.pool.Float(static_cast<double>(walk->Taps()), t)})};
 }
 
+/// Of pooling to one place: the mean of all. Others have windows of several sizes.
+template <size_t dims>
+Results AdaptiveAvgPool(const Rule& r) {
+  const DType t = ComputeType(r.result().dtype);
+  const Type* x = r.call.TypeAt(0);
+  const size_t rank = r.result().rank();
+  if (!x || rank < dims + 1 || !guards::IsFloat(t)) return {};
+  Dim count = 1;
+  std::vector<bool> reduced(rank);
+  for (size_t k = rank - dims; k < rank; ++k) {
+    if (!r.result().sizes[k].is_one()) return r.No("pooling to several places");
+    reduced[k] = true;
+    count = count * x->sizes[k];
+  }
+  const ExprId sum = r.pool.Reduce(Op::kReduceSum, t, r.Operand(0, t), std::move(reduced));
+  return {r.pool.Map(Op::kDiv, {sum, r.pool.Cast(r.pool.Size(count), t)})};
+}
+
 }  // namespace
 
 const RuleTable& PoolRules() {
   static const RuleTable table = {
-      {"aten.max_pool1d", MaxPool<1>}, {"aten.max_pool2d", MaxPool<2>}, {"aten.max_pool3d", MaxPool<3>},
-      {"aten.avg_pool1d", AvgPool<1>}, {"aten.avg_pool2d", AvgPool<2>}, {"aten.avg_pool3d", AvgPool<3>},
+      {"aten.max_pool1d", MaxPool<1>},
+      {"aten.max_pool2d", MaxPool<2>},
+      {"aten.max_pool3d", MaxPool<3>},
+      {"aten.avg_pool1d", AvgPool<1>},
+      {"aten.avg_pool2d", AvgPool<2>},
+      {"aten.avg_pool3d", AvgPool<3>},
+      {"aten.adaptive_avg_pool1d", AdaptiveAvgPool<1>},
+      {"aten.adaptive_avg_pool2d", AdaptiveAvgPool<2>},
+      {"aten.adaptive_avg_pool3d", AdaptiveAvgPool<3>},
   };
   return table;
 }

@@ -14,9 +14,11 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"complex numbers", "complex"},
     {"numerics as eager's", "eager-numerics"},
     {"PyTorch's library multiplies these faster", "library"},
+    {"PyTorch's library convolves other types than f32 faster", "library"},
     {"a view of memory", "view"},
     {"loops cannot follow its index maps", "index-maps"},
     {"the operands of a product lie in memory as no vector reads them", "layout"},
+    {"channels lie apart", "layout"},
 };
 
 }  // namespace

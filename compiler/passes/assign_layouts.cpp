@@ -40,6 +40,7 @@ class Layouts {
         Convolve(id);
       } else if (Follows(id)) {
         for (const ValueId result : graph_.node(id).results) Lay(result);
+        if (graph_.node(id).op == "aten.batch_norm") Split(id);
       }
     }
     for (const ValueId value : laid_) Restore(value);
@@ -85,6 +86,43 @@ class Layouts {
     Lay(graph_.node(id).results[0]);
   }
 
+  /// A batch norm's root of the variances is taken once for each channel rather than for each element: with channels
+  /// innermost no loop over elements would keep it.
+  void Split(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Call call(graph_, node);
+    const ValueId x = call.ValueAt(0), variance = call.ValueAt(4), mean = call.ValueAt(3);
+    const auto epsilon = call.FloatAt(7);
+    if (mean == kNoValue || variance == kNoValue || !epsilon || call.BoolAt(5).value_or(true)) return;
+    for (const size_t argument : {0U, 1U, 2U, 3U, 4U}) {
+      const Type* type = call.TypeAt(argument);
+      if (type != nullptr && type->dtype != DType::kF32) return;
+    }
+    GraphBuilder builder(graph_, id);
+    const auto type_of = [&](size_t rank) {
+      Dims sizes(rank, Dim(1));
+      sizes[0] = graph_.type(x).sizes[1];
+      return Type::Contiguous(DType::kF32, std::move(sizes));
+    };
+    const auto make = [&](std::string op, std::vector<Arg> args, Type type) {
+      return builder.Typed(std::move(op), std::move(args), std::move(type));
+    };
+    const Type per_channel = type_of(1), spread = type_of(graph_.type(x).rank() - 1);
+    const std::vector<Arg> args = node.args;
+    Ref factor = make("aten.add.Tensor", {Ref{variance}, Number{*epsilon}, Dim(1)}, per_channel);
+    factor = make("aten.rsqrt", {factor}, per_channel);
+    if (std::holds_alternative<Ref>(args[1])) factor = make("aten.mul.Tensor", {factor, args[1]}, per_channel);
+    Ref shift = make("aten.neg", {make("aten.mul.Tensor", {Ref{mean}, factor}, per_channel)}, per_channel);
+    if (std::holds_alternative<Ref>(args[2])) {
+      shift = make("aten.add.Tensor", {args[2], shift, Dim(1)}, per_channel);
+    }
+    factor = make("aten.view", {factor, spread.sizes}, spread);
+    shift = make("aten.view", {shift, spread.sizes}, spread);
+    const Ref scaled = make("aten.mul.Tensor", {Ref{x}, factor}, graph_.type(graph_.node(id).results[0]));
+    graph_.Redefine(id, "aten.add.Tensor", {scaled, shift, Dim(1)});
+    changed_ = true;
+  }
+
   Ref Copy(NodeId before, ValueId value, Dims strides, bool is_last) {
     Type type = graph_.type(value);
     type.strides = std::move(strides);
@@ -108,7 +146,8 @@ class Layouts {
     if (!IsPure(node) || node.results.empty() || MayAlias(node)) return false;
     // Copies are there for their layout.
     if (node.op == "aten.clone") return false;
-    constexpr std::string_view kByWindows[] = {"aten.max_pool", "aten.avg_pool", "aten.upsample_", "aten.batch_norm"};
+    constexpr std::string_view kByWindows[] = {"aten.max_pool", "aten.avg_pool", "aten.upsample_", "aten.batch_norm",
+                                               "aten.group_norm"};
     const OpClass op_class = ClassOf(node);
     return op_class == OpClass::kPointwise || op_class == OpClass::kShape ||
            std::ranges::any_of(kByWindows, [&](std::string_view prefix) { return node.op.starts_with(prefix); });

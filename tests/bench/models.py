@@ -84,6 +84,38 @@ def resnet(batch: int = 1):
     return torch.nn.Sequential(*stem, *body, *head).eval(), (torch.randn(batch, 3, 224, 224),)
 
 
+class Inverted(torch.nn.Module):
+    """Channels up, each by itself, down, and around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, factor: int = 6) -> None:
+        super().__init__()
+        wide = inputs * factor
+
+        def layer(a: int, b: int, taps: int, step: int = 1, groups: int = 1):
+            return [torch.nn.Conv2d(a, b, taps, step, taps // 2, groups=groups, bias=False), torch.nn.BatchNorm2d(b)]
+
+        up = layer(inputs, wide, 1) + [torch.nn.ReLU6()] if factor > 1 else []
+        self.body = torch.nn.Sequential(*up, *layer(wide, wide, 3, stride, wide), torch.nn.ReLU6(), *layer(wide, outputs, 1))
+        self.around = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.body(x) if self.around else self.body(x)
+
+
+def mobilenet(batch: int = 1):
+    """MobileNetV2."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 32, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(32), torch.nn.ReLU6(), Inverted(32, 16, 1, 1)]
+    width = 16
+    for outputs, count, stride in ((24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)):
+        for n in range(count):
+            layers.append(Inverted(width, outputs, stride if n == 0 else 1))
+            width = outputs
+    layers += [torch.nn.Conv2d(320, 1280, 1, bias=False), torch.nn.BatchNorm2d(1280), torch.nn.ReLU6()]
+    head = [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(1280, 1000)]
+    return torch.nn.Sequential(*layers, *head).eval(), (torch.randn(batch, 3, 224, 224),)
+
+
 class Tiny(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +147,7 @@ class RmsNorm(torch.nn.Module):
 
 def _bf16(made):
     model, args = made
-    return model.to(torch.bfloat16), args
+    return model.to(torch.bfloat16), tuple(a.to(torch.bfloat16) if a.is_floating_point() else a for a in args)
 
 
 def _wide(module: torch.nn.Module, inputs: int, dtype: torch.dtype = torch.float32):
@@ -130,6 +162,9 @@ MODELS = {
     "t5 encoder": t5_encoder,
     "vit": vit,
     "resnet": resnet,
+    "resnet batch 8": lambda: resnet(8),
+    "resnet bf16": lambda: _bf16(resnet()),
+    "mobilenet": mobilenet,
     "llama 512": lambda: llama(tokens=512),
     "llama bf16": lambda: _bf16(llama()),
     "llama 512 bf16": lambda: _bf16(llama(tokens=512)),

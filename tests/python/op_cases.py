@@ -394,4 +394,40 @@ PRODUCT = [
     case("_int_mm", lambda i: (i.x, i.y.t()), ("int8",)),
 ]
 
-FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT}
+
+def image(i: Inputs, channels: int, dims: int) -> torch.Tensor:
+    """One image of 1 or 5 channels and ``dims`` dims besides; what is empty has no windows."""
+    x = i.x if i.x.shape[-1] else i.x.new_zeros(5, 3)
+    x = x.unsqueeze(0) if channels == 5 else x.unsqueeze(0).unsqueeze(0)
+    while x.dim() < dims + 2:
+        x = x.unsqueeze(2)
+    return x if x.dim() == dims + 2 else x.flatten(2)
+
+
+def taps(i: Inputs, *sizes: int) -> torch.Tensor:
+    """Weights of a convolution: whole numbers, the same for all inputs."""
+    return (torch.arange(torch.Size(sizes).numel()) % 7 - 3).to(i.x.dtype).reshape(sizes)
+
+
+def convolution(op: str, arguments: Arguments, label: str = "") -> Case:
+    return product(op, arguments, label, left=("float64", "bfloat16", "float16"))
+
+
+WINDOWS = [
+    convolution("conv1d", lambda i: (image(i, 5, 1), taps(i, 4, 5, 3), None, [1], [1])),
+    convolution("conv1d.padding", lambda i: (image(i, 5, 1), taps(i, 4, 5, 3), None, [1], "same", [2])),
+    convolution("conv2d", lambda i: (image(i, 1, 2), taps(i, 4, 1, 3, 3), taps(i, 4), [1, 1], [1, 1]), "one channel"),
+    convolution("conv2d", lambda i: (image(i, 5, 2), taps(i, 37, 5, 1, 3), None, [1, 2], [0, 1]), "steps"),
+    convolution("conv2d", lambda i: (image(i, 5, 2), taps(i, 16, 5, 1, 1), None), "one tap"),
+    convolution("conv2d", lambda i: (image(i, 5, 2), taps(i, 5, 1, 1, 3), None, [1, 1], [0, 2], [1, 2], 5), "channels by themselves"),
+    convolution("conv2d.padding", lambda i: (image(i, 1, 2), taps(i, 4, 1, 2, 3), None, [1, 1], "same")),
+    convolution("conv3d", lambda i: (image(i, 5, 3), taps(i, 4, 5, 1, 1, 3), None, [1, 1, 1], [0, 0, 1])),
+    convolution("conv3d.padding", lambda i: (image(i, 5, 3), taps(i, 4, 5, 1, 1, 3), None, [1, 1, 1], "same")),
+    *[case(f"max_pool{d}d", lambda i, d=d: (image(i, 5, d), [1] * (d - 1) + [3], [1] * (d - 1) + [2], [0] * (d - 1) + [1]), FLOAT) for d in (1, 2, 3)],
+    case("max_pool2d", lambda i: (image(i, 1, 2), [2, 2], [2, 1], [1, 1], [1, 1], True), FLOAT, "laps over"),
+    *[case(f"avg_pool{d}d", lambda i, d=d: (image(i, 5, d), [1] * (d - 1) + [3], [1] * (d - 1) + [2], [0] * (d - 1) + [1]), FLOAT if d < 3 else FLOAT[:3], ulps=4, summed=True)
+      for d in (1, 2, 3)],
+    *[case(f"adaptive_avg_pool{d}d", lambda i, d=d: (image(i, 5, d), [1] * d), FLOAT, ulps=4, summed=True) for d in (1, 2, 3)],
+]
+
+FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT, "windows": WINDOWS}

@@ -44,6 +44,8 @@ struct KernelLowering::Contract {
   std::pair<Value*, Value*> of_task = {}, of_rows = {};
   bool bounds_columns() const { return block.has_reach() && !block.reach.of_depth; }
   bool bounds_depth() const { return block.has_reach() && block.reach.of_depth; }
+  Value* piece = nullptr;  ///< the panel of the piece at hand, by windows
+  Value* is_new = nullptr;  ///< whether its columns are turned over now; null: always
 };
 
 }  // namespace ingot::compiler::x86

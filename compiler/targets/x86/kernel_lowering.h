@@ -17,6 +17,8 @@ namespace ingot::compiler::x86 {
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
 /// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
+struct WindowPanel;
+
 class KernelLowering {
  public:
   KernelLowering(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit,
@@ -157,8 +159,11 @@ class KernelLowering {
   void FindReachOfRows(Contract& c, Value* row, Range limits, int64_t step);
   Status ZeroBeyondReach(const Contract& c);
   // lower_window.cpp: contractions over windows of what rows read.
+  void BeginWindows(Contract& c);
+  Status PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
+  void FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column, Value* end_k);
   Value* ConditionAt(const Contract& c, loop::Id id, const Line& line);
   Value* ZerosOf(int64_t count);
 
@@ -246,6 +251,8 @@ class KernelLowering {
   std::map<loop::Id, Value*> scalar_slots_;
   std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has turned over or decoded.
   std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
+  std::map<const loop::Block*, Value*>
+      kept_columns_;  ///< Memory of the first column of a panel that is kept; -1: none.
   llvm::GlobalVariable* zeros_ = nullptr;  ///< What is read where a condition does not hold.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 

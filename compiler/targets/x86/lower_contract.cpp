@@ -256,6 +256,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
   Value* depth = Evaluate(block.depths[tile.lane_depth]);
   if (tile.is_in_turn) TRY(KeepRow(c));
+  if (c.is_turned && GoesByWindows(kernel_, c.form)) BeginWindows(c);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   Value* first_column = first_column_;
@@ -269,7 +270,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
       const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
       if (has_windows) {
-        TRY(TurnWindows(c, column, end_column, first_k, end_k));
+        TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
       } else if (c.is_turned) {
         TRY(TurnColumns(c, column, end_column, first_k, end_k));
       }

@@ -112,7 +112,7 @@ Status KernelLowering::Run() {
   size_t contraction = 0;
   for (const loop::Block& block : kernel_.blocks) {
     if (!block.is_contraction()) continue;
-    panels_[&block] = take(PanelBytes(kernel_, block, schedule_.contractions[contraction++], unit_));
+    panels_[&block] = take(PanelBytes(kernel_, block, schedule_.contractions[contraction++], schedule_, unit_));
   }
   for (const Id access : schedule_.transposed) {
     squares_[access] = scratch;

@@ -17,16 +17,46 @@ using llvm::Value;
 using loop::Id;
 using loop::Inst;
 
+/// Before the pieces of a task: whether the last task of this call has turned over the same columns.
+void KernelLowering::BeginWindows(Contract& c) {
+  c.piece = c.panel;
+  if (!WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_).is_kept) return;
+  Value*& kept = kept_columns_[&c.block];
+  if (kept == nullptr) {
+    kept = prologue_.CreateAlloca(prologue_.getInt64Ty());
+    prologue_.CreateStore(prologue_.I64(-1), kept);
+  }
+  c.is_new = code_.CreateICmpNE(code_.CreateLoad(code_.getInt64Ty(), kept), first_column_);
+  code_.CreateStore(first_column_, kept);
+}
+
+/// Sees to it that the panel of a piece is there.
+Status KernelLowering::PieceOfWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
+  if (c.is_new == nullptr) return TurnWindows(c, column, end_column, first_k, end_k);
+  if (c.tile.turned.depth != 0) {
+    const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
+    const int64_t elements = panel.rows.const_value() * int64_t{c.tile.columns} * c.lanes;
+    Value* number = code_.CreateUDiv(first_k, code_.I64(c.tile.turned.depth));
+    c.piece = code_.CreateGEP(code_.getFloatTy(), c.panel, {code_.CreateMul(number, code_.I64(elements))});
+  }
+  Status status;
+  code_.If(c.is_new, nullptr, [&]() -> Value* {
+    status = TurnWindows(c, column, end_column, first_k, end_k);
+    return nullptr;
+  });
+  return status;
+}
+
 /// The columns from `column` on that one register tile has, for the innermost k from `first_k` to `end_k`.
 Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
   constexpr unsigned kTogether = 4;
-  const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile);
+  const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
   const size_t cut = c.tile.lane_depth;
   const int64_t width = int64_t{c.tile.columns} * c.lanes;
   const Inst& load = At(c.form.right.root);
   llvm::Type* element = code_.getFloatTy();
   // The run, in rows of the panel: all of it, or what a piece of it takes.
-  const bool is_cut_in_run = std::ranges::find(panel.run, cut) != panel.run.end();
+  const bool is_cut_in_run = c.tile.turned.depth != 0 && std::ranges::find(panel.run, cut) != panel.run.end();
   Value* first = code_.I64(0);
   Value* end = Evaluate(panel.run_steps);
   if (is_cut_in_run) {
@@ -36,7 +66,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
   Value* whole = EndOfWhole(first, end, c.lanes);
   const guards::Dim& steps = panel.run_steps;
   const bool is_even = steps.is_const() && steps.const_value() % c.lanes == 0 &&
-                       (!is_cut_in_run || c.tile.turned.depth == 0 ||
+                       (!is_cut_in_run ||
                         (c.form.depths[cut].is_const() && c.form.depths[cut].const_value() % c.tile.turned.depth == 0));
   Accumulators none;
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
@@ -53,7 +83,7 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
         TurnBlocks(block);
         Value* into = code_.CreateAdd(row, code_.CreateSub(at, first));
         into = code_.CreateAdd(code_.CreateMul(into, code_.I64(width)), ahead);
-        StoreTurned(block, code_.CreateGEP(element, c.panel, {into}), width);
+        StoreTurned(block, code_.CreateGEP(element, c.piece, {into}), width);
       };
       TRY(CountUp(first, whole, c.lanes, none, [&](Value* at, Accumulators&) -> Status {
         turn(at, nullptr);
@@ -80,6 +110,60 @@ Status KernelLowering::TurnWindows(Contract& c, Value* column, Value* end_column
       });
     };
     return each_outer(0, code_.I64(0), code_.I64(0));
+  });
+}
+
+/// Fetches a part of the columns that are turned over next, while others are multiplied: each register tile of rows
+/// does so at each combination of the outer k, for a few columns.
+void KernelLowering::FetchNextPiece(const Contract& c, const WindowPanel& panel, Value* row, Value* column,
+                                    Value* end_k) {
+  const size_t cut = c.tile.lane_depth;
+  const guards::Dim steps = panel.run_steps;
+  constexpr int64_t kLine = 64, kLinesMax = 64;
+  if (c.tile.turned.depth == 0 || !panel.outer.empty() || !steps.is_const()) return;
+  const int64_t lines = (steps.const_value() * int64_t{sizeof(float)} + kLine - 1) / kLine + 1;
+  if (lines > kLinesMax) return;
+  const int64_t width = int64_t{c.tile.columns} * c.lanes;
+  // The number of this turn: tiles of rows, and within each the outer k.
+  Value* turn = code_.CreateUDiv(code_.CreateSub(row, first_row_), code_.I64(c.tile.rows));
+  int64_t turns = std::max<int64_t>(1, schedule_.row_tile / c.tile.rows);
+  for (size_t k = 0; k < c.ks.size(); ++k) {
+    if (k == cut) continue;
+    turn = code_.CreateAdd(code_.CreateMul(turn, Evaluate(c.form.depths[k])), c.ks[k]);
+    if (c.form.depths[k].is_const()) turns *= std::max<int64_t>(1, c.form.depths[k].const_value());
+  }
+  const int64_t together = (width + turns - 1) / turns;
+  Value* first = code_.CreateMul(turn, code_.I64(together));
+  // Behind the last piece comes the first one of the next columns, where the next task has those.
+  const guards::Dim rows = loop::TiledRows(kernel_, schedule_);
+  const bool has_all_rows = c.is_new == nullptr && rows.is_const() && rows.const_value() <= schedule_.row_tile;
+  Value* is_last = code_.CreateICmpSGE(end_k, Evaluate(c.form.depths[cut]));
+  Value* has_next = has_all_rows ? code_.getTrue() : code_.CreateNot(is_last);
+  if (c.is_new != nullptr) has_next = code_.CreateAnd(has_next, c.is_new);
+  code_.If(code_.CreateAnd(has_next, code_.CreateICmpSLT(first, code_.I64(width))), nullptr, [&]() -> Value* {
+    const Inst& load = At(c.form.right.root);
+    Value* stride = Evaluate(load.index.coefs[kernel_.rows.size()]);
+    Value* next = code_.CreateMul(end_k, Evaluate(panel.steps[cut]));
+    Value* ahead = code_.CreateAdd(column, first);
+    if (has_all_rows) {
+      next = code_.CreateSelect(is_last, code_.I64(0), next);
+      ahead = code_.CreateAdd(ahead, code_.CreateSelect(is_last, code_.I64(width), code_.I64(0)));
+    }
+    llvm::Type* element = code_.getFloatTy();
+    for (int64_t n = 0; n < together; ++n) {
+      Value* at = code_.CreateAdd(ahead, code_.I64(n));
+      at = code_.CreateGEP(element, c.right_at[0], {code_.CreateAdd(code_.CreateMul(at, stride), next)});
+      Accumulators none;
+      // A loop of nothing but fetches cannot fail.
+      (void)CountUp(code_.I64(0), code_.I64(lines), 1, none, [&](Value* line, Accumulators&) -> Status {
+        Value* there = code_.CreateGEP(code_.getInt8Ty(), at, {code_.CreateMul(line, code_.I64(kLine))});
+        constexpr unsigned kRead = 0, kSecondCache = 2, kData = 1;
+        code_.CreateIntrinsic(llvm::Intrinsic::prefetch, {there->getType()},
+                              {there, code_.getInt32(kRead), code_.getInt32(kSecondCache), code_.getInt32(kData)});
+        return {};
+      });
+    }
+    return nullptr;
   });
 }
 
@@ -114,7 +198,7 @@ Value* KernelLowering::ZerosOf(int64_t count) {
 Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k) {
   const unsigned rows = c.tile.rows, vectors = c.tile.columns;
   const size_t cut = c.tile.lane_depth;
-  const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile);
+  const WindowPanel panel = WindowPanelOf(kernel_, c.form, c.tile, schedule_, unit_);
   const std::vector<Line> left = LinesOfRows(c, row);
   const Inst& load = At(c.form.left.root);
   const guards::Dim& coef = load.index.coefs[kernel_.rows.size() + 1 + cut];
@@ -130,6 +214,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
   llvm::Type* vector = llvm::FixedVectorType::get(element, c.lanes);
 
   const auto innermost = [&](Accumulators& running) -> Status {
+    FetchNextPiece(c, panel, row, column, end_k);
     // Of each row, where it reads at the innermost k of 0, and whether it does.
     std::vector<Value*> from(rows), holds(rows, nullptr);
     c.ks[cut] = nullptr;
@@ -162,10 +247,10 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       }
       return code_.CreateAlignedLoad(element, code_.CreateSelect(reads, at, ZerosOf(1)), align);
     };
-    return CountUp(first_k, end_k, 1, running, [&](Value* k, Accumulators& here) -> Status {
+    const auto multiply = [&](Value* k, Accumulators& here) -> Status {
       Value* step = code_.CreateMul(code_.CreateSub(k, first_k), Evaluate(panel.steps[cut]));
       step = code_.CreateMul(code_.CreateAdd(at_panel, step), code_.I64(vectors));
-      Value* at = code_.CreateGEP(vector, c.panel, {step});
+      Value* at = code_.CreateGEP(vector, c.piece, {step});
       std::vector<Value*> factors;
       for (unsigned v = 0; v < vectors; ++v) {
         Value* there = code_.CreateConstGEP1_64(vector, at, v);
@@ -179,7 +264,15 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
         }
       }
       return {};
-    });
+    };
+    // A few steps, such as the colours of a picture, are no loop.
+    constexpr int64_t kStraightMax = 4;
+    const guards::Dim& extent = c.form.depths[cut];
+    if (c.tile.turned.depth != 0 || !extent.is_const() || extent.const_value() > kStraightMax) {
+      return CountUp(first_k, end_k, 1, running, multiply);
+    }
+    for (int64_t k = 0; k < extent.const_value(); ++k) TRY(multiply(code_.I64(k), running));
+    return {};
   };
   const std::function<Status(size_t, Accumulators&)> each = [&](size_t k, Accumulators& running) -> Status {
     if (k == cut) return each(k + 1, running);

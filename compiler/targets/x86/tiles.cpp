@@ -41,6 +41,10 @@ constexpr int64_t kTurnedDepth = 256;
 constexpr int64_t kTurnedRowsMin = 16;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
+// Steps of all k together that are turned over at a time, of windows: their panel stays in the second cache.
+constexpr int64_t kWindowDepth = 576;
+// What a thread keeps turned over from task to task: as much as leaves room in the second cache.
+constexpr int64_t kKeptBytes = 640 << 10;
 // Steps of a k that are taken side by side, on what was read once: elements in one byte, mostly.
 constexpr int64_t kUnrolledMax = 4;
 
@@ -75,9 +79,33 @@ bool IsInCondition(const loop::Kernel& kernel, const loop::Contraction& form, si
                              [&](loop::Id id) { return !kernel.insts[id].index.coefs[variable].is_zero(); });
 }
 
+/// Rows and vectors of a register tile that leave little of `rows` and `vectors` over, which are 0 where nobody knows
+/// them. Sums, vectors of columns and one element of a row are in registers at once.
+std::pair<unsigned, unsigned> WindowRegisters(int64_t rows, int64_t vectors, bool is_wide) {
+  constexpr int64_t kMany = 1 << 20, kRowsMax = 12;
+  const int64_t most = is_wide ? 24 : 12, columns_max = is_wide ? 4 : 2;
+  if (rows == 0) rows = kMany;
+  if (vectors == 0) vectors = kMany;
+  const auto padded = [](int64_t count, int64_t by) { return (count + by - 1) / by * by; };
+  std::pair<unsigned, unsigned> best;
+  double least = 0;
+  for (int64_t v = std::min(columns_max, vectors); v >= 1; --v) {
+    for (int64_t r = std::min(most / v, kRowsMax); r >= 1; --r) {
+      // What is computed in vain, and what is read for each product; a few sums wait for each other.
+      const double waste = double(padded(rows, r)) * double(padded(vectors, v)) / (double(rows) * double(vectors));
+      const double reads = double(r + v) / double(r * v), waits = r * v < 8 ? 8.0 / double(r * v) : 1.0;
+      const double cost = waste * (1 + 0.05 * reads) * std::max({1.0, reads, waits});
+      if (least != 0 && cost >= least) continue;
+      least = cost;
+      best = {static_cast<unsigned>(r), static_cast<unsigned>(v)};
+    }
+  }
+  return best;
+}
+
 /// Pieces are cut from the k along which rows read neighbours under one condition: their registers stay full for long.
 loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::Block& block,
-                                       const loop::Contraction& form, const VectorUnit& unit) {
+                                       const loop::Contraction& form, int64_t rows, const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   tile.lanes = Lanes::kColumns;
   constexpr int64_t kTypicalDepth = 64;
@@ -96,27 +124,21 @@ loop::ContractionSchedule WindowTileOf(const loop::Kernel& kernel, const loop::B
     steps *= extent_of(k);
   }
   const int64_t extent = extent_of(tile.lane_depth);
-  const int64_t depth = std::max<int64_t>(4, kTurnedDepth / (steps / extent) / 4 * 4);
+  const int64_t depth = std::max<int64_t>(4, kWindowDepth / (steps / extent) / 4 * 4);
   tile.turned.from = 1;
   tile.turned.depth = block.depths[tile.lane_depth].is_const() && extent <= depth ? 0 : depth;
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   const int64_t vectors =
-      block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 4;
-  if (unit.bytes != 64) {
-    tile.turned.columns = vectors == 1 ? 1 : 2;
-    tile.turned.rows = vectors == 1 ? 10 : 6;
-  } else {
-    constexpr unsigned kRows[] = {0, 14, 12, 8, 6};
-    tile.turned.columns = static_cast<unsigned>(vectors <= 4 ? vectors : vectors % 4 != 0 && vectors % 3 == 0 ? 3 : 4);
-    tile.turned.rows = kRows[tile.turned.columns];
-  }
+      block.extent.is_const() ? std::max<int64_t>(1, (block.extent.const_value() + lanes - 1) / lanes) : 0;
+  std::tie(tile.turned.rows, tile.turned.columns) = WindowRegisters(rows, vectors, unit.bytes == 64);
   return tile;
 }
 
-loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, const VectorUnit& unit) {
+loop::ContractionSchedule TileOf(const loop::Kernel& kernel, const loop::Block& block, int64_t tiled_rows,
+                                 const VectorUnit& unit) {
   loop::ContractionSchedule tile;
   const auto form = *loop::ContractionOf(kernel, block);
-  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, unit);
+  if (GoesByWindows(kernel, form)) return WindowTileOf(kernel, block, form, tiled_rows, unit);
   const int64_t rows = KnownRows(kernel);
   const bool is_wide = unit.bytes == 64;
   tile.turned = TurnedOf(kernel, block, form, unit);
@@ -199,7 +221,8 @@ size_t RowDimsOf(const loop::Kernel& kernel) {
   for (const loop::Block& block : kernel.blocks) {
     if (block.is_contraction()) has_windows |= GoesByWindows(kernel, *loop::ContractionOf(kernel, block));
   }
-  if (!has_windows) return 1;
+  const int64_t known = KnownRows(kernel);
+  if (!has_windows && (known == 0 || known >= kRowTile)) return 1;
   size_t dims = std::min<size_t>(1, kernel.rows.size());
   while (dims < kernel.rows.size() && shares(kernel.rows.size() - 1 - dims)) ++dims;
   return std::max<size_t>(1, dims);
@@ -209,9 +232,11 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
   int64_t row_step = 1, column_step = 1, most_rows = kRowTile;
   bool is_along_columns = false, has_windows = false;
   schedule.row_dims = RowDimsOf(kernel);
+  const guards::Dim tiled = loop::TiledRows(kernel, schedule);
+  const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
   for (const loop::Block& block : kernel.blocks) {
     if (!block.is_contraction()) continue;
-    const loop::ContractionSchedule tile = TileOf(kernel, block, unit);
+    const loop::ContractionSchedule tile = TileOf(kernel, block, rows, unit);
     const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers[block.into].dtype));
     if (tile.turned.from != 1) {
       row_step = std::lcm(row_step, int64_t{tile.rows});
@@ -229,9 +254,13 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
     }
     schedule.contractions.push_back(tile);
   }
-  const guards::Dim tiled = loop::TiledRows(kernel, schedule);
-  const int64_t rows = tiled.is_const() ? std::max<int64_t>(1, tiled.const_value()) : 0;
   schedule.row_tile = rows == 0 ? most_rows : std::min(most_rows, rows);
+  if (has_windows && rows != 0) {
+    // Tiles of about that many rows, alike, and even in number: threads share them.
+    int64_t count = std::max<int64_t>(1, (rows + most_rows / 2) / most_rows);
+    if (count > 2) count += count % 2;
+    schedule.row_tile = (rows + count - 1) / count;
+  }
   schedule.row_tile = (schedule.row_tile + row_step - 1) / row_step * row_step;
   if (loop::MayTileColumns(kernel)) {
     const bool is_few = rows != 0 && rows <= kFewRows;
@@ -263,7 +292,8 @@ bool GoesByWindows(const loop::Kernel& kernel, const loop::Contraction& contract
 }
 
 WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
-                          const loop::ContractionSchedule& tile) {
+                          const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
+                          const VectorUnit& unit) {
   WindowPanel panel;
   const size_t count = contraction.depths.size();
   panel.steps.resize(count);
@@ -291,11 +321,21 @@ WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& c
     panel.steps[k] = panel.rows;
     panel.rows = panel.rows * extent_of(k);
   }
+  // One register tile of columns in each task, and all rows share it.
+  const int64_t width = int64_t{tile.turned.columns} * unit.bytes / int64_t{sizeof(float)};
+  const guards::Dim& extent = contraction.depths[tile.lane_depth];
+  if (schedule.column_tile != width || schedule.row_dims != std::max<size_t>(1, kernel.rows.size())) return panel;
+  if (!panel.rows.is_const() || !extent.is_const()) return panel;
+  const int64_t depth = tile.turned.depth != 0 ? tile.turned.depth : std::max<int64_t>(1, extent.const_value());
+  const int64_t pieces = std::max<int64_t>(1, (extent.const_value() + depth - 1) / depth);
+  if (pieces * panel.rows.const_value() * width * int64_t{sizeof(float)} > kKeptBytes) return panel;
+  panel.is_kept = true;
+  panel.pieces = pieces;
   return panel;
 }
 
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
-                       const VectorUnit& unit) {
+                       const loop::Schedule& schedule, const VectorUnit& unit) {
   const loop::ContractionSchedule::Turned& turned = tile.turned;
   if (tile.is_in_turn) {
     const auto size = static_cast<int64_t>(SizeOf(kernel.row_buffers[block.into].dtype));
@@ -305,7 +345,10 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
   guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];
   const auto form = *loop::ContractionOf(kernel, block);
-  if (GoesByWindows(kernel, form)) depth = WindowPanelOf(kernel, form, tile).rows;
+  if (GoesByWindows(kernel, form)) {
+    const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
+    depth = panel.rows * guards::Dim(panel.pieces);
+  }
   return (depth + guards::Dim(lanes)) * guards::Dim(int64_t{turned.columns} * unit.bytes);
 }
 

@@ -29,15 +29,19 @@ struct WindowPanel {
   std::vector<size_t> outer;  ///< the others
   guards::Dims steps;  ///< of each depth, rows from one step to the next
   guards::Dim run_steps;  ///< rows of one run
-  guards::Dim rows;
+  guards::Dim rows;  ///< of one piece
+  /// All pieces, `pieces` of them, are kept for the next tasks, which have other rows and the same columns.
+  bool is_kept = false;
+  int64_t pieces = 1;
 };
 WindowPanel WindowPanelOf(const loop::Kernel& kernel, const loop::Contraction& contraction,
-                          const loop::ContractionSchedule& tile);
+                          const loop::ContractionSchedule& tile, const loop::Schedule& schedule,
+                          const VectorUnit& unit);
 
 /// Bytes of the columns that are turned over together, or of a row that columns in turn read; 0 where there are
 /// neither.
 guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, const loop::ContractionSchedule& tile,
-                       const VectorUnit& unit);
+                       const loop::Schedule& schedule, const VectorUnit& unit);
 
 /// Memory of a row buffer under a schedule that tiles rows and columns.
 struct TileBuffer {

@@ -72,7 +72,8 @@ class X86Target : public Target {
     for (uint32_t b = 0; b < kernel.row_buffers.size(); ++b) add(RowBufferBytes(kernel, schedule, b, unit_));
     size_t contraction = 0;
     for (const loop::Block& block : kernel.blocks) {
-      if (block.is_contraction()) add(PanelBytes(kernel, block, schedule.contractions[contraction++], unit_));
+      if (!block.is_contraction()) continue;
+      add(PanelBytes(kernel, block, schedule.contractions[contraction++], schedule, unit_));
     }
     for (const loop::Id access : schedule.transposed) {
       object.launch.scratch_bytes = object.launch.scratch_bytes + Dim(SquareBytes(kernel, schedule, access));
