@@ -137,7 +137,10 @@ boost::asio::awaitable<void> Improving::Watch() {
     if (has_slept) idle_since_ns = core_.clock.steady_ns();
     const auto nothing = std::make_shared<cache::Waiter>();
     Ignore(co_await cache::Waiter::Wait(nothing, Until::In(kPause, stop)), "it is looked at in any case");
-    if (!IsIdle()) idle_since_ns = core_.clock.steady_ns();
+    if (!IsIdle()) {
+      idle_since_ns = core_.clock.steady_ns();
+      continue;
+    }
     if (core_.clock.steady_ns() - idle_since_ns < idle_ns_min) continue;
     const std::optional<Digest> next = Next();
     if (!next) continue;

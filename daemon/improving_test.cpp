@@ -97,7 +97,7 @@ TEST_F(ImprovingTest, ABetterArtifactComesInTheServedOnesPlace) {
   EXPECT_EQ(entry["variants"][0]["replaced"], json::array({before.ToHex()}));
   EXPECT_EQ(entry["variants"][0]["provenance"]["arenas"], json::parse(R"([{"sizes":[],"bytes":64}])"));
   EXPECT_EQ(Ask("verify", {{"recompile", true}})["problems"], json::array());
-  EXPECT_EQ(Ask("stats", {})["improved"], 1);
+  EXPECT_EQ(Ask("stats", json::object())["improved"], 1);
 }
 
 TEST_F(ImprovingTest, NothingIsDoneWhileOthersNeedTheMachine) {
