@@ -64,8 +64,11 @@ Result<proto::TuningRecordT> DecodeTuning(Bytes bytes, const std::string& machin
 }
 
 void TuningTable::Load(const CompilerFacts& facts) {
+  const bool is_same =
+      facts.identity == facts_.identity && facts.level == facts_.level && facts.features == facts_.features;
+  if (is_loaded_ && is_same) return;
+  facts_ = facts;
   const std::string machine = MachineText(facts);
-  if (is_loaded_ && record_.machine == machine) return;
   const Result<cache::Value> stored = store_.Get(cache::Table::kStats, KeyOf(machine));
   // One that cannot be read now is asked again.
   is_loaded_ = stored || stored.error().code() == Code::kNotFound || stored.error().code() == Code::kCorrupt;

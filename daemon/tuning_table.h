@@ -47,7 +47,9 @@ class TuningTable {
   cache::Store& store_;
   const Config& config_;
   Mutex mutex_;
-  /// Of the machine that was asked for last; a daemon's compiler may change under it.
+  /// Who compiled last; a daemon's compiler may change under it.
+  CompilerFacts facts_ GUARDED_BY(mutex_);
+  /// Of the machine as that compiler sees it.
   proto::TuningRecordT record_ GUARDED_BY(mutex_);
   bool is_loaded_ GUARDED_BY(mutex_) = false;
   std::shared_ptr<const proto::RecipeT> choices_ GUARDED_BY(mutex_);
