@@ -4,17 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "compiler/conditions.h"
-#include "compiler/fusion/fuse.h"
-#include "compiler/ir/text.h"
-#include "compiler/passes/apply_patterns.h"
+#include "compiler/choices.h"
+#include "compiler/lowered_graph.h"
 #include "compiler/passes/pipeline.h"
-#include "compiler/plan/plan.h"
+#include "compiler/plan/arena.h"
 #include "compiler/prove.h"
-#include "compiler/specialize.h"
-#include "compiler/targets/target.h"
+#include "compiler/stopwatch.h"
 #include "kernels/abi.h"
 #include "proto/artifact_file.h"
 
@@ -27,15 +23,6 @@ constexpr int kCompilerVersion = 10;
 constexpr uint64_t kWorkInMillisecond = 20'000;
 // A few short rows of a kernel; nobody waits for kernels of single gears.
 constexpr uint64_t kProofOfSpecial_ms = 2;
-
-class Stopwatch {
- public:
-  double Seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin_ = Clock::now();
-};
 
 // What code of a level may use; features beyond it are in the key but not needed to run.
 std::vector<std::string> FeaturesOf(const TargetSpec& target, std::span<const Object> objects) {
@@ -80,43 +67,36 @@ Buffer ManifestBytes(const proto::ManifestT& plan) {
 }  // namespace
 
 Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
-  if (Status status = Verify(graph); !status) {
-    return Error(Code::kInvalid, "graph: " + status.error().message());
-  }
+  TRY_ASSIGN(const LoweredGraph lowered, LowerGraph(graph, options));
+  const Fused& fused = lowered.fused;
+  const Target& target = *lowered.target;
   Artifact artifact;
-  const Stopwatch passes;
-  Graph work = graph;
-  PipelineOptions pipeline;
-  pipeline.disabled = options.disabled_passes;
-  pipeline.dump_dir = options.dump_dir;
-  const auto uses = std::make_shared<std::vector<PatternUse>>();
-  if (auto runs = DefaultPipeline(uses).Run(work, pipeline); !runs) return std::move(runs).error();
-  artifact.seconds_passes = passes.Seconds();
-
-  const Stopwatch fusion;
-  TRY_ASSIGN(const std::unique_ptr<Target> target, Target::Make(options.target));
-  const auto takes_product = [&](DType dtype, const Dim& rows) { return target->TakesProduct(dtype, rows); };
-  TRY_ASSIGN(Fused fused, Fuse(work, nullptr, takes_product));
-  TRY(Specialize(work, options.gears, *target, fused));
-  TRY_ASSIGN(const guards::GuardSet conditions, ConditionsOf(work, fused));
-  artifact.seconds_fusion = fusion.Seconds();
+  artifact.seconds_passes = lowered.seconds_passes;
+  artifact.seconds_fusion = lowered.seconds_fusion;
 
   const Stopwatch codegen;
-  TRY_ASSIGN(const std::vector<Object> objects, EmitAll(*target, fused.kernels, options.threads));
+  const proto::RecipeT recipe = options.recipe ? *options.recipe : proto::RecipeT();
+  KernelChoices choices;
+  const std::vector<loop::Schedule> schedules = ChosenSchedules(target, fused.kernels, recipe.choices, choices);
+  TRY_ASSIGN(const std::vector<Object> objects, EmitAll(target, fused.kernels, schedules, options.threads));
   artifact.seconds_codegen = codegen.Seconds();
 
   const Stopwatch link;
   Buffer code;
   if (!objects.empty()) {
-    TRY_ASSIGN(code, target->Link(objects));
+    TRY_ASSIGN(code, target.Link(objects));
   }
   artifact.seconds_link = link.Seconds();
 
-  TRY_ASSIGN(proto::ManifestT plan, BuildPlan(work, fused, objects));
-  plan.conditions = conditions.ToText();
+  TRY_ASSIGN(proto::ManifestT plan, PlanOf(lowered, objects));
+  TRY(AddArenas(recipe.arenas, plan));
+  if (!choices.empty()) {
+    if (!plan.recipe) plan.recipe = std::make_unique<proto::RecipeT>();
+    plan.recipe->choices = std::move(choices);
+  }
   plan.provenance->compiler = CompilerIdentity();
   plan.provenance->target = options.target.level;
-  for (const PatternUse& use : *uses) {
+  for (const PatternUse& use : lowered.uses) {
     plan.provenance->patterns.push_back(std::make_unique<proto::PatternUseT>());
     proto::PatternUseT& said = *plan.provenance->patterns.back();
     said.name = use.name;
@@ -126,7 +106,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
   if (!objects.empty()) plan.provenance->features = FeaturesOf(options.target, objects);
   const bool runs_here = options.prove && !objects.empty() && HasFeatures(objects);
   // Loading takes time that nobody has who asks for no proof.
-  const auto load = [&] { return runs_here ? target->Load() : Result<std::unique_ptr<Runner>>(nullptr); };
+  const auto load = [&] { return runs_here ? target.Load() : Result<std::unique_ptr<Runner>>(nullptr); };
   if (Result<std::unique_ptr<Runner>> runner = load(); runner && *runner != nullptr) {
     const Stopwatch proof;
     const uint64_t proof_ms = options.prove_ms_max + fused.specials.size() * kProofOfSpecial_ms;
@@ -145,7 +125,7 @@ Result<Artifact> Compile(const Graph& graph, const CompileOptions& options) {
     artifact.seconds_proof = proof.Seconds();
   }
   const Buffer manifest = ManifestBytes(plan);
-  const Buffer constants = ConstantsOf(work, plan);
+  const Buffer constants = ConstantsOf(lowered.graph, plan);
   artifact.bytes = proto::PackArtifact({manifest, code, constants});
   artifact.digest = DigestOf(Bytes(artifact.bytes));
   return artifact;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/result.h"
 #include "compiler/ir/graph.h"
 #include "compiler/targets/target_spec.h"
+#include "proto/artifact_generated.h"
 
 namespace ingot::compiler {
 
@@ -21,9 +23,11 @@ struct CompileOptions {
   unsigned prove_ms_max = 50;   ///< Time box of the proof, more by what kernels of single gears take.
   /// Values of the graph's symbols for which kernels get code of their own where that pays (compiler/specialize.h).
   std::vector<std::vector<int64_t>> gears;
+  /// What is known of the graph from before (compiler/improve.h); null: nothing.
+  std::shared_ptr<const proto::RecipeT> recipe;
 };
 
-/// An immutable artifact (docs/format/artifact.md). Equal graphs, targets and options give equal
+/// An immutable artifact (docs/format/artifact.md). Equal graphs, targets and options, a recipe among them, give equal
 /// bytes on every run; timings are therefore reported here and not inside.
 struct Artifact {
   Buffer bytes;
@@ -33,7 +37,7 @@ struct Artifact {
 
 /// Turns an imported graph into an artifact: passes, fusion, plan, code, link, proof.
 /// The only door to the compiler. Thread-safe.
-/// Errors: kInvalid (graph does not verify), kInternal (a kernel failed its proof).
+/// Errors: kInvalid (graph does not verify, or the recipe is of another one), kInternal (a kernel failed its proof).
 Result<Artifact> Compile(const Graph& graph, const CompileOptions& options);
 
 /// Everything about the compiler that changes its output, as text: build digest, pass list.

@@ -75,6 +75,7 @@ Result<std::vector<int64_t>> SortedGears(const std::vector<int64_t>& gears, size
 
 boost::asio::awaitable<Reply> CompileService::Compile(Buffer body, Until until) {
   core_.before_compile();
+  core_.improving.GiveWay();
   Request request;
   request.start_ns = core_.clock.steady_ns();
   request.until = until;
@@ -399,6 +400,7 @@ Task<Landed> CompileService::Attempt(Request& request) {
   if (request.led) {
     GlobalMetrics().Add(Counter::graph_misses);
     CompileJob job{.graph = candidate.text, .name = request.function, .gears = candidate.variant.gears};
+    job.recipe = core_.tuning.ChoicesFor(request.facts);
     if (!core_.pool.SpawnAlways(Fly(candidate.graph_key, std::move(job)))) {
       core_.flights.Land(candidate.graph_key, Error(Code::kCancelled, "the daemon stops"));
     }
@@ -551,6 +553,7 @@ Task<Reply> CompileService::Answer(Request& request, const EntryRef& entry, Dige
     reply.variant->descriptor = 0;
     reply.variant_index = static_cast<uint32_t>(i);
     core_.workload.Stored(request.entry_digest);
+    core_.improving.Served(*entry);
     reply.total_ms = static_cast<float>(static_cast<double>(core_.clock.steady_ns() - request.start_ns) / 1e6);
     reply.compile_ms = compile_s * 1e3f;
     co_return ReplyOf<proto::CompileReply>(proto::MessageType::CompileReply, reply, {std::move(file)});

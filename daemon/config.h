@@ -62,6 +62,15 @@ struct Config {
   uint64_t worker_threads = 0;
   uint64_t prove_ms_max = 50;
 
+  std::string tuning = "idle";  // daemon/improving.h
+  uint64_t tuning_idle_s = 30;
+  uint64_t tuning_job_s_max = 120;
+  uint64_t tuning_sizes_max = 16;
+  uint64_t tuning_arena_steps = 1'000'000;
+  uint64_t tuning_measure_ms = 20'000;
+  uint64_t tuning_kernels_max = 4096;
+  uint64_t tuning_entries_max = 4096;
+
   uint64_t variants_max = 32;
   uint64_t proven_max = 4096;
   uint64_t gears_max = 100;

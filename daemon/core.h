@@ -20,6 +20,7 @@
 #include "daemon/entries.h"
 #include "daemon/flights.h"
 #include "daemon/forecast.h"
+#include "daemon/improving.h"
 #include "daemon/jobs.h"
 #include "daemon/ports.h"
 #include "daemon/recall.h"
@@ -30,6 +31,7 @@
 #include "daemon/sweeper.h"
 #include "daemon/thread_pool.h"
 #include "daemon/tombstones.h"
+#include "daemon/tuning_table.h"
 #include "daemon/uses.h"
 #include "daemon/workload.h"
 #include "proto/message.h"
@@ -97,6 +99,8 @@ struct Core {
         recall(*this),
         jobs(*this),
         shadowing(*this),
+        tuning(store, config),
+        improving(*this, config),
         tombstones(store, config.tombstones_max),
         sweeper(*this),
         workload(config, clock),
@@ -124,6 +128,8 @@ struct Core {
   Recall recall;
   Jobs jobs;
   Shadowing shadowing;
+  TuningTable tuning;
+  Improving improving;
   Tombstones tombstones;
   Sweeper sweeper;
   Workload workload;
@@ -132,6 +138,8 @@ struct Core {
   Flights flights;
   Schedule schedule{[this](const Digest& graph_key, const Outlook& outlook) { flights.Expect(graph_key, outlook); }};
   StoreNote store_note;
+  /// Compiles what nobody waits for; nullptr: nothing is improved. Set before it is used.
+  Compilers* background = nullptr;
   /// Called when a compile request arrives, while it is read: what it will need may start. Any thread.
   std::function<void()> before_compile = [] {};
   /// Nobody waits for anything any more once it is requested; then `pool` is stopped.

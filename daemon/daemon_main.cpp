@@ -198,11 +198,20 @@ bool IsSocket(const std::string& path) {
   return lstat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 
+/// One process at a time, on one processor, that ends after its job: it is needed now and then.
+Config ConfigOfBackground(const Config& config) {
+  Config out = config;
+  out.workers = out.worker_threads = out.worker_jobs_max = 1;
+  out.worker_wall_s_max = config.tuning_job_s_max;
+  return out;
+}
+
 Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   Config& config = start.config;
   TRY_ASSIGN(proto::Endpoint endpoint, proto::ResolveEndpoint(config.store_dir, config.socket, build));
   config.store_dir = endpoint.store_dir;
   TRY(ParseSandboxMode(config.worker_sandbox));
+  TRY(ParseTuning(config.tuning));
   if (config.worker.empty()) config.worker = ProgramBeside("ingot-worker");
   TRY_ASSIGN(Place place, TakePlace(endpoint, config.store_network != 0, start.lock_wait_s));
   config.socket = endpoint.socket = place.socket;
@@ -220,12 +229,15 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   // Before there are threads.
   MakeRoomForDescriptors(config);
   WorkerPool workers(config, config.worker);
+  const Config background_config = ConfigOfBackground(config);
+  WorkerPool background(background_config, config.worker, SystemClock(), WorkerPool::Place::kBackground);
   LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
   // A cluster that cannot be used never stops anybody's program either.
   const Digest identity = RandomDigest();
   Result<std::unique_ptr<Tiers>> tiers = Tiers::Open(config, identity);
   if (!tiers) LogError("shares nothing with other machines", {{"reason", tiers.error()}});
   Core core(config, store, graphs, workers, SystemClock(), tiers ? (*tiers)->parts() : ClusterParts());
+  core.background = &background;
   if (place.trouble) core.store_note.SetTrouble(place.trouble->ToText(), core.store_note.bytes_max());
   // Not before: a compiler that starts takes the processors from the first call that woke us.
   std::once_flag first;

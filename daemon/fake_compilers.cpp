@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "daemon/fake_dot.h"
 #include "proto/artifact_file.h"
 #include "proto/artifact_generated.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
@@ -20,6 +23,56 @@ std::string ArtifactWith(std::string conditions) {
   return std::string(AsText(proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, {}, {}})));
 }
 
+/// The bytes of an artifact that names its graph and its recipe.
+std::string ArtifactBy(const std::string& graph, const proto::RecipeT& recipe) {
+  proto::ManifestT manifest;
+  manifest.name = graph;
+  if (!recipe.arenas.empty() || !recipe.choices.empty()) manifest.recipe = std::make_unique<proto::RecipeT>(recipe);
+  flatbuffers::FlatBufferBuilder builder;
+  proto::FinishManifestBuffer(builder, proto::Manifest::Pack(builder, &manifest));
+  return std::string(AsText(proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, {}, {}})));
+}
+
+constexpr uint64_t kSlowKernel = 7;
+
+/// Of the choices the one for the kernel that the graph has.
+void KeepUsed(const std::string& graph, proto::RecipeT& recipe) {
+  const bool is_slow = graph.find(" slow") != std::string::npos;
+  std::erase_if(recipe.choices, [&](const auto& one) { return !is_slow || one->kernel_low != kSlowKernel; });
+}
+
+/// A layout of 64 bytes for each size that has none, and a schedule where the kernel has not been measured.
+std::string FindingsOf(const CompileJob& job, proto::RecipeT recipe) {
+  proto::FindingsT findings;
+  std::vector<std::vector<int64_t>> sizes;
+  if (!job.graph.starts_with("template")) sizes.emplace_back();
+  for (const int64_t size : job.improve->sizes) sizes.push_back({size});
+  const bool is_loose = job.graph.find(" loose") != std::string::npos;
+  for (const std::vector<int64_t>& values : sizes) {
+    const auto is_known = [&](const auto& one) { return one->values == values; };
+    if (!is_loose || std::ranges::any_of(recipe.arenas, is_known)) continue;
+    recipe.arenas.push_back(std::make_unique<proto::ArenaLayoutT>());
+    recipe.arenas.back()->values = values;
+    recipe.arenas.back()->bytes = 64;
+    findings.arena_bytes_saved += 100;
+  }
+  const bool is_known = !job.improve->known.empty() && job.improve->known[0] == kSlowKernel;
+  if (job.graph.find(" slow") != std::string::npos && !is_known) {
+    auto& measured = *findings.measured.emplace_back(std::make_unique<proto::MeasuredT>());
+    measured.kernel_low = kSlowKernel;
+    measured.name = "product";
+    measured.schedule = "tile 2";
+    measured.first_ns = 1000;
+    measured.best_ns = 900;
+    auto& choice = *recipe.choices.emplace_back(std::make_unique<proto::KernelChoiceT>());
+    choice.kernel_low = kSlowKernel;
+    choice.schedule = "tile 2";
+  }
+  KeepUsed(job.graph, recipe);
+  findings.recipe = std::make_unique<proto::RecipeT>(std::move(recipe));
+  return std::string(AsText(proto::PackMessage<proto::Findings>(findings)));
+}
+
 Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& addition, double seconds) {
   const std::string& graph = job.graph;
   if (graph.find(" bad") != std::string::npos) return Error(Code::kUnsupported, "bad graph");
@@ -30,8 +83,15 @@ Result<CompiledArtifact> CompileWords(const CompileJob& job, const std::string& 
   std::string bytes = (is_artifact ? "artifact" : proto::EnumNameJobOutput(job.output)) + (" of " + graph);
   if (job.output == proto::JobOutput::Dot) bytes = DotOfWords(graph);
   if (is_artifact && graph == "template from8") bytes = ArtifactWith("s0 >= 8");
+  const proto::RecipeT recipe = job.recipe ? *job.recipe : proto::RecipeT();
+  if (is_artifact && (graph.find(" loose") != std::string::npos || graph.find(" slow") != std::string::npos)) {
+    proto::RecipeT used = recipe;
+    KeepUsed(graph, used);
+    bytes = ArtifactBy(graph, used);
+  }
+  if (job.output == proto::JobOutput::Findings) bytes = FindingsOf(job, recipe);
   if (!job.gears.empty()) bytes += fmt::format(" for {}", fmt::join(job.gears, " "));
-  bytes += addition;
+  if (job.output != proto::JobOutput::Findings) bytes += addition;
   CompiledArtifact artifact;
   artifact.digest = DigestOf(bytes);
   artifact.seconds = seconds;
@@ -50,6 +110,15 @@ bool FakeCompilers::Start(CompileJob job, Done done) {
   jobs_.emplace_back(std::move(job), std::move(done));
   changed_.NotifyAll();
   return true;
+}
+
+void FakeCompilers::Interrupt() {
+  std::vector<std::pair<CompileJob, Done>> jobs;
+  {
+    MutexLock lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (auto& [job, done] : jobs) done(Error(Code::kCancelled, "it gave way"));
 }
 
 void FakeCompilers::Stop() {

@@ -12,7 +12,9 @@ namespace ingot::daemon {
 
 /// A compiler whose artifact says "artifact of <graph>", and "for <gears>" where there are any; it makes no code for
 /// gears of a template named "ungeared". A graph named "bad" is unsupported, one named "crash" kills it, a template
-/// named "halfbad" fails, and that of one named "from8" takes sizes from 8 on. Jobs wait while the gate is closed.
+/// named "halfbad" fails, and that of one named "from8" takes sizes from 8 on. The artifact of a graph named "loose"
+/// says by which recipe it was made; what is found of it is a layout of 64 bytes for each size, and where it is also
+/// named "slow" that kernel 7 is faster by "tile 2". Jobs wait while the gate is closed.
 class FakeCompilers final : public Compilers {
  public:
   FakeCompilers();
@@ -20,6 +22,7 @@ class FakeCompilers final : public Compilers {
 
   Result<CompilerFacts> Facts() override { return CompilerFacts{"fake 1", "x86-64-v3", {"avx2"}}; }
   bool Start(CompileJob job, Done done) override;
+  void Interrupt() override;
   void Stop() override;
   size_t pending() const override;
 

@@ -70,9 +70,13 @@ struct CompileJob {
   proto::JobOutput output = proto::JobOutput::Artifact;
   /// Values for all symbols of the graph, one gear after the other.
   std::vector<int64_t> gears;
+  /// What the artifact is made by, beside its graph (docs/format/artifact.md); null: nothing.
+  std::shared_ptr<const proto::RecipeT> recipe;
+  /// What to look for beyond that, of output Findings.
+  std::shared_ptr<const proto::ImproveT> improve;
 };
 
-/// An artifact, or the text of a job that asked for one, as a compiler hands it over.
+/// An artifact, or the text or findings of a job that asked for those, as a compiler hands it over.
 struct CompiledArtifact {
   Digest digest;
   cache::SealedRef file;
@@ -98,6 +102,8 @@ class Compilers {
   /// kUnavailable: no compiler could be started; kCancelled: the daemon stops; kTimeout: it was
   /// stopped; kInternal: it crashed; else the compiler's own answer.
   virtual bool Start(CompileJob job, Done done) = 0;
+  /// Ends what runs and what waits with kCancelled, and goes on with what comes after.
+  virtual void Interrupt() {}
   /// Ends running compiles, answers waiting ones with kCancelled; afterwards `done` is not called.
   virtual void Stop() = 0;
   /// Compiles waiting and running.

@@ -46,6 +46,7 @@ const std::map<std::string, Offered>& Verbs() {
       {"sync", {SyncVerb, Pace::kUpkeep}},
       {"outbox", {OutboxVerb, Pace::kStore}},
       {"import", {ImportVerb, Pace::kUpkeep}},
+      {"tune", {TuneVerb, Pace::kUpkeep}},
       {"progress", {ProgressVerb, Pace::kMemory}},
   };
   return verbs;

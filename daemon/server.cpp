@@ -165,6 +165,7 @@ void Server::StopServices() {
   s.web.Stop();
   // Answers still on their way from the pools would reach for the sessions' share.
   s.core.compilers.Stop();
+  if (s.core.background != nullptr) s.core.background->Stop();
   s.requests.Stop();
   s.core.pool.Stop();
   s.core.uses.Apply();
@@ -214,6 +215,10 @@ void Server::Run(bool handle_signals) {
     s.core.pool.SpawnAlways(s.core.recall.Watch());
     s.core.pool.SpawnAlways(s.core.shadowing.Watch());
     s.core.pool.SpawnAlways(s.core.jobs.Watch());
+  }
+  const Result<Tuning> tuning = ParseTuning(s.core.config.tuning);
+  if (s.core.background != nullptr && tuning && *tuning == Tuning::kIdle) {
+    s.core.pool.SpawnAlways(s.core.improving.Watch());
   }
   if (s.core.cluster.can_write()) s.core.pool.SpawnAlways(s.core.sharing.Send());
   s.io.run();

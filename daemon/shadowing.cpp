@@ -12,6 +12,7 @@
 #include "cache/waiter.h"
 #include "daemon/compile_on.h"
 #include "daemon/core.h"
+#include "daemon/recipe.h"
 
 namespace ingot::daemon {
 namespace {
@@ -91,6 +92,10 @@ cache::Task<void> Shadowing::CompileAgain(cache::Provenance provenance, Until un
   Result<CompiledArtifact> again = Error(Code::kNotFound, "its graph is gone");
   if (text) {
     CompileJob job{.graph = std::move(text).value(), .name = provenance.function, .gears = source.gears};
+    // What its builder found out after a first compile is said inside; by that it is the same bytes again.
+    const Result<SealedRef> file = co_await core_.artifacts.Get(provenance.artifact, until);
+    const auto recipe = file ? RecipeOf((*file)->bytes()) : Result<std::shared_ptr<const proto::RecipeT>>(nullptr);
+    if (recipe) job.recipe = *recipe;
     again = co_await CompileOn(core_.compilers, std::move(job), until);
   }
   if (!again) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -118,6 +119,7 @@ class ServerTest : public testing::Test {
   void StartServer() {
     compilers_ = std::make_unique<FakeCompilers>();
     core_ = std::make_unique<Core>(config_, *store_, graphs_, *compilers_, *clock_);
+    before_server_();
     server_ = std::make_unique<RunningServer>(*core_, proto::Endpoint{dir_.path() + "/store", socket_path()});
   }
   void StopServer() {
@@ -137,6 +139,8 @@ class ServerTest : public testing::Test {
   std::unique_ptr<FakeCompilers> compilers_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<RunningServer> server_;
+  /// Changes what has just been made before it is served.
+  std::function<void()> before_server_ = [] {};
 };
 
 }  // namespace ingot::daemon

@@ -29,6 +29,7 @@ void Uses::Write(const Entry& entry) {
   core_.workload.Hit(entry.digest, entry.function);
   core_.store.Touch(cache::Table::kEntries, entry.digest);
   for (const Digest& artifact : entry.artifacts) core_.store.Touch(cache::Table::kArtifacts, artifact);
+  core_.improving.Served(entry);
 }
 
 }  // namespace ingot::daemon

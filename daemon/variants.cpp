@@ -11,6 +11,9 @@
 namespace ingot::daemon {
 namespace {
 
+/// Artifacts of a variant that clients may still have, the newest: each is better than the one before, and few can be.
+constexpr size_t kReplacedMax = 8;
+
 bool Holds(const proto::VariantT& variant, const std::vector<int64_t>& sizes, size_t from) {
   const size_t count = variant.symbol_count;
   for (size_t at = 0; at + count <= variant.proven.size(); at += count) {
@@ -153,12 +156,30 @@ void AddOrigin(proto::StoredVariantT& stored, Bytes envelope) {
 proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored) {
   proto::StoredVariantT out = stored;
   out.origins.clear();
+  out.replaced.clear();
   return out;
 }
 
+void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64_t bytes) {
+  proto::VariantT& variant = *stored.variant;
+  stored.replaced.insert(stored.replaced.end(), {variant.artifact_low, variant.artifact_high});
+  const size_t kept = std::min(stored.replaced.size(), 2 * kReplacedMax);
+  stored.replaced.erase(stored.replaced.begin(), stored.replaced.end() - static_cast<long>(kept));
+  variant.artifact_low = better.low;
+  variant.artifact_high = better.high;
+  variant.artifact_bytes = bytes;
+}
+
+bool IsOrWas(const proto::StoredVariantT& stored, const Digest& artifact) {
+  if (ArtifactOf(*stored.variant) == artifact) return true;
+  for (size_t at = 0; at + 2 <= stored.replaced.size(); at += 2) {
+    if (Digest{stored.replaced[at], stored.replaced[at + 1]} == artifact) return true;
+  }
+  return false;
+}
+
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact, const proto::FailureT& failure) {
-  const size_t dropped =
-      std::erase_if(record.variants, [&](const auto& stored) { return ArtifactOf(*stored->variant) == artifact; });
+  const size_t dropped = std::erase_if(record.variants, [&](const auto& stored) { return IsOrWas(*stored, artifact); });
   if (dropped != 0) record.failure = std::make_unique<proto::FailureT>(failure);
 }
 

@@ -59,7 +59,12 @@ void AddOrigin(proto::StoredVariantT& stored, Bytes envelope);
 /// The variant as it is shared: without what this machine alone knows of it.
 proto::StoredVariantT WithoutOrigins(const proto::StoredVariantT& stored);
 
-/// Removes the variants that an artifact serves, and keeps the failure where there were any.
+/// A better artifact of the same graph takes the place of a variant's.
+void ReplaceArtifact(proto::StoredVariantT& stored, const Digest& better, uint64_t bytes);
+/// Whether the artifact serves the variant, or one in whose place its own has come.
+bool IsOrWas(const proto::StoredVariantT& stored, const Digest& artifact);
+
+/// Removes the variants that an artifact serves, or served, and keeps the failure where there were any.
 void DropQuarantined(proto::EntryRecordT& record, const Digest& artifact, const proto::FailureT& failure);
 
 }  // namespace ingot::daemon

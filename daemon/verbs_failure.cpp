@@ -68,7 +68,7 @@ Task<Json> QuarantineVerb(const VerbCall& call) {
   std::vector<std::pair<EntryRef, Digest>> found;  // with the graph key of the artifact
   const auto find = [&](const EntryRef& entry) {
     for (const auto& stored : entry->record.variants) {
-      if (ArtifactOf(*stored->variant) != artifact) continue;
+      if (!IsOrWas(*stored, artifact)) continue;
       found.emplace_back(entry, Digest{stored->graph_key_low, stored->graph_key_high});
       break;
     }

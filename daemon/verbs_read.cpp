@@ -83,6 +83,31 @@ Task<Json> ProvenanceJson(Core& core, Digest artifact, Until until) {
               {"special_kernels", special_kernels},
               {"code_bytes", view.code.size()},
               {"constant_bytes", view.constants.size()}};
+  const auto* arenas = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->arenas();
+  out["arenas"] = Json::array();
+  for (uint32_t i = 0; arenas != nullptr && i < arenas->size(); ++i) {
+    const proto::ArenaLayout& layout = *arenas->Get(i);
+    Json values = Json::array();
+    for (uint32_t k = 0; layout.values() != nullptr && k < layout.values()->size(); ++k) {
+      values.push_back(layout.values()->Get(k));
+    }
+    out["arenas"].push_back({{"sizes", std::move(values)}, {"bytes", layout.bytes()}});
+  }
+  const auto* choices = manifest.recipe() == nullptr ? nullptr : manifest.recipe()->choices();
+  const Result<CompilerFacts> facts = choices == nullptr ? CompilerFacts() : core.compilers.Facts();
+  out["choices"] = Json::array();
+  for (uint32_t i = 0; choices != nullptr && i < choices->size(); ++i) {
+    const proto::KernelChoice& choice = *choices->Get(i);
+    const Digest kernel{choice.kernel_low(), choice.kernel_high()};
+    Json one = {{"kernel", kernel.ToHex()}, {"schedule", choice.schedule() == nullptr ? "" : choice.schedule()->str()}};
+    // It may have been measured elsewhere.
+    if (const auto measured = facts ? core.tuning.Of(*facts, kernel) : nullptr) {
+      one["name"] = measured->name;
+      one["first_ns"] = measured->first_ns;
+      one["best_ns"] = measured->best_ns;
+    }
+    out["choices"].push_back(std::move(one));
+  }
   if (const proto::Provenance* made = manifest.provenance()) {
     out["compiler"] = made->compiler() == nullptr ? "" : made->compiler()->str();
     out["target"] = made->target() == nullptr ? "" : made->target()->str();
@@ -133,6 +158,10 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
     // It may come from another machine, and be no time.
     for (const auto& [name, seconds] : parts) stages[name] = seconds >= 0 && seconds < 1e6f ? seconds : 0.0f;
   }
+  Json replaced = Json::array();
+  for (size_t at = 0; at + 2 <= stored.replaced.size(); at += 2) {
+    replaced.push_back(Digest{stored.replaced[at], stored.replaced[at + 1]}.ToHex());
+  }
   Result<Json> provenance = co_await ProvenanceJson(core, ArtifactOf(variant), until);
   Json out = {{"kind", variant.kind == proto::VariantKind::Template ? "template" : "exact"},
               {"graph", GraphOf(variant).ToHex()},
@@ -146,7 +175,8 @@ boost::asio::awaitable<Json> VariantJson(Core& core, const proto::StoredVariantT
               {"range", variant.range},
               {"fixed", variant.fixed},
               {"signature_bytes", variant.signature.size()},
-              {"dependencies", dependencies}};
+              {"dependencies", dependencies},
+              {"replaced", replaced}};
   if (provenance) {
     out["provenance"] = std::move(provenance).value();
   } else {

@@ -13,6 +13,7 @@
 #include "daemon/compile_on.h"
 #include "daemon/convert.h"
 #include "daemon/graph_record.h"
+#include "daemon/recipe.h"
 #include "daemon/verbs.h"
 
 namespace ingot::daemon {
@@ -31,6 +32,9 @@ Task<void> Recompile(Core& core, const proto::StoredVariantT& stored, Until unti
     co_return Error(Code::kIncompatible, "compiled by another compiler or for another target");
   }
   CompileJob job{.graph = std::move(text), .name = "verify", .gears = stored.gears};
+  const Result<SealedRef> file = co_await core.blobs.Get(ArtifactOf(*stored.variant), until);
+  const auto recipe = file ? RecipeOf((*file)->bytes()) : Result<std::shared_ptr<const proto::RecipeT>>(nullptr);
+  if (recipe) job.recipe = *recipe;
   CO_TRY_ASSIGN(const CompiledArtifact again, co_await CompileOn(core.compilers, std::move(job), until));
   if (again.digest == ArtifactOf(*stored.variant)) co_return Status();
   co_return Error(Code::kCorrupt, fmt::format("compiled again it is {}", again.digest.ToHex()));

@@ -140,7 +140,7 @@ void ConfineWorker(const WorkerArguments& arguments) {
   // Of what the daemon's own starter set, nothing is meant for compiles.
   UseAllProcessors();
   const sched_param ordinary{};
-  sched_setscheduler(0, SCHED_OTHER, &ordinary);
+  sched_setscheduler(0, arguments.background ? SCHED_IDLE : SCHED_OTHER, &ordinary);
   if (chdir("/") != 0) return;
   // Writing to a reader who is gone, or more than may be written, is an error like any other.
   std::signal(SIGPIPE, SIG_IGN);
@@ -169,6 +169,8 @@ Result<WorkerArguments> ParseWorkerArguments(int count, char** values) {
       out.output_bytes_max = number;
     } else if (whole && name == "--sandbox") {
       out.sandbox = number != 0;
+    } else if (whole && name == "--background") {
+      out.background = number != 0;
     } else {
       return Error(Code::kInvalid, fmt::format("unknown argument '{} {}'", name, text));
     }

@@ -18,12 +18,14 @@ struct WorkerOutput {
 
 using WorkerBody = std::function<Result<WorkerOutput>(const proto::WorkerJob&)>;
 
-/// What the daemon tells a worker when it starts it: `--socket N --memory-bytes N --output-bytes N --sandbox 0|1`.
+/// What the daemon tells a worker when it starts it: `--socket N --memory-bytes N --output-bytes N --sandbox 0|1
+/// --background 0|1`.
 struct WorkerArguments {
   int socket = -1;
   uint64_t memory_bytes_max = 0;  ///< Address space; 0 = no bound.
   uint64_t output_bytes_max = 0;  ///< Each file it writes; 0 = no bound.
   bool sandbox = true;
+  bool background = false;  ///< Nobody waits for its jobs: it runs where nothing else does.
 };
 /// kInvalid names the argument that it cannot read.
 Result<WorkerArguments> ParseWorkerArguments(int count, char** values);

@@ -4,11 +4,16 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "compiler/compile.h"
 #include "compiler/explain.h"
+#include "compiler/improve.h"
 #include "compiler/ir/text.h"
 #include "daemon/worker_loop.h"
+#include "proto/message.h"
 
 namespace ingot::daemon {
 namespace {
@@ -24,18 +29,38 @@ compiler::Stage StageOf(proto::JobOutput output) {
   }
 }
 
-/// The gears of a job, one list of values each.
-Result<std::vector<std::vector<int64_t>>> GearsOf(const proto::WorkerJob& job, size_t symbol_count) {
-  std::vector<std::vector<int64_t>> gears;
-  const size_t count = job.gears() == nullptr ? 0 : job.gears()->size();
+using Sizes = std::vector<std::vector<int64_t>>;
+
+/// Lists of a value for each symbol, which a job has one after the other.
+Result<Sizes> SizesOf(const flatbuffers::Vector<int64_t>* numbers, size_t symbol_count, const char* what) {
+  Sizes sizes;
+  const size_t count = numbers == nullptr ? 0 : numbers->size();
   if (count != 0 && (symbol_count == 0 || count % symbol_count != 0)) {
-    return Error(Code::kInvalid, fmt::format("{} sizes of gears for {} symbols", count, symbol_count));
+    return Error(Code::kInvalid, fmt::format("{} sizes of {} for {} symbols", count, what, symbol_count));
   }
   for (size_t at = 0; at < count; at += symbol_count) {
-    gears.emplace_back(job.gears()->begin() + static_cast<long>(at),
-                       job.gears()->begin() + static_cast<long>(at + symbol_count));
+    sizes.emplace_back(numbers->begin() + static_cast<long>(at),
+                       numbers->begin() + static_cast<long>(at + symbol_count));
   }
-  return gears;
+  return sizes;
+}
+
+Result<Buffer> FindingsOf(const compiler::Graph& graph, const compiler::CompileOptions& options,
+                          const proto::WorkerJob& job) {
+  if (job.improve() == nullptr) return Error(Code::kInvalid, "a job for findings that does not say what to look for");
+  const proto::Improve& asked = *job.improve();
+  compiler::ImproveOptions improve;
+  TRY_ASSIGN(improve.sizes, SizesOf(asked.sizes(), graph.symbols.size(), "an improvement"));
+  // A graph without symbols has one size.
+  if (graph.symbols.empty()) improve.sizes.emplace_back();
+  improve.arena_steps = asked.arena_steps();
+  improve.measure_ms = asked.measure_ms();
+  improve.processors = asked.processors();
+  for (uint32_t i = 0; asked.known() != nullptr && i + 2 <= asked.known()->size(); i += 2) {
+    improve.known.insert({asked.known()->Get(i), asked.known()->Get(i + 1)});
+  }
+  TRY_ASSIGN(const proto::FindingsT findings, compiler::Improve(graph, options, improve));
+  return proto::PackMessage<proto::Findings>(findings);
 }
 
 Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::TargetSpec& target) {
@@ -45,8 +70,14 @@ Result<WorkerOutput> CompileText(const proto::WorkerJob& job, const compiler::Ta
   options.threads = job.threads();
   options.prove_ms_max = job.prove_ms_max();
   options.prove = job.prove_ms_max() != 0;
-  TRY_ASSIGN(options.gears, GearsOf(job, graph.symbols.size()));
+  TRY_ASSIGN(options.gears, SizesOf(job.gears(), graph.symbols.size(), "gears"));
+  if (job.recipe() != nullptr) options.recipe = std::shared_ptr<const proto::RecipeT>(job.recipe()->UnPack());
   WorkerOutput output;
+  if (job.output() == proto::JobOutput::Findings) {
+    TRY_ASSIGN(output.bytes, FindingsOf(graph, options, job));
+    output.digest = DigestOf(Bytes(output.bytes));
+    return output;
+  }
   if (job.output() != proto::JobOutput::Artifact) {
     TRY_ASSIGN(const std::string text, compiler::Explain(graph, StageOf(job.output()), options));
     output.bytes.assign(text.begin(), text.end());

@@ -11,8 +11,17 @@
 
 namespace ingot::daemon {
 
-WorkerPool::WorkerPool(const Config& config, std::string program, const Clock& clock)
-    : config_(config), program_(std::move(program)), limits_(config), backoff_(clock, config.worker_backoff_ms_max) {
+namespace {
+
+Error Interrupted() { return Error(Code::kCancelled, "it gave way to what somebody waits for"); }
+
+}  // namespace
+
+WorkerPool::WorkerPool(const Config& config, std::string program, const Clock& clock, Place place)
+    : config_(config),
+      program_(std::move(program)),
+      limits_(config, place == Place::kBackground),
+      backoff_(clock, config.worker_backoff_ms_max) {
   const size_t count = width();
   for (size_t i = 0; i < count; ++i) {
     threads_.emplace_back([this] { Loop(); });
@@ -37,6 +46,18 @@ void WorkerPool::Stop() {
   std::vector<Worker> idle;
   MutexLock lock(mutex_);
   idle.swap(idle_);
+}
+
+void WorkerPool::Interrupt() {
+  std::deque<Waiting> left;
+  {
+    MutexLock lock(mutex_);
+    ++interrupts_;
+    left.swap(queue_);
+    for (WorkerProcess* worker : running_) worker->Kill();
+    changed_.NotifyAll();
+  }
+  for (Waiting& waiting : left) waiting.done(Interrupted());
 }
 
 void WorkerPool::Prestart() {
@@ -106,6 +127,7 @@ std::vector<CompilersCondition> WorkerPool::Conditions() const {
 void WorkerPool::Loop() {
   while (true) {
     Waiting next;
+    uint64_t interrupts = 0;
     bool only_start = false;
     {
       MutexLock lock(mutex_);
@@ -113,6 +135,7 @@ void WorkerPool::Loop() {
       if (!queue_.empty()) {
         next = std::move(queue_.front());
         queue_.pop_front();
+        interrupts = interrupts_;
         ++running_count_;
       } else if (stopping_) {
         return;
@@ -126,7 +149,7 @@ void WorkerPool::Loop() {
       StartAhead();
       continue;
     }
-    Result<CompiledArtifact> result = RunOne(next.job);
+    Result<CompiledArtifact> result = RunOne(next.job, interrupts);
     {
       MutexLock lock(mutex_);
       --running_count_;
@@ -148,13 +171,28 @@ void WorkerPool::StartAhead() {
   changed_.NotifyAll();
 }
 
-Result<CompiledArtifact> WorkerPool::RunOne(const CompileJob& job) {
+/// `interrupts`: how many there had been when the job was taken.
+Result<CompiledArtifact> WorkerPool::RunOne(const CompileJob& job, uint64_t interrupts) {
+  const auto is_interrupted = [&] {
+    MutexLock lock(mutex_);
+    return interrupts_ != interrupts;
+  };
   for (bool again = false;; again = true) {
-    TRY_ASSIGN(Worker worker, Take(/*is_ahead=*/false));
+    Result<Worker> taken = Take(/*is_ahead=*/false);
+    if (!taken) return is_interrupted() ? Interrupted() : std::move(taken).error();
+    Worker worker = std::move(taken).value();
+    if (is_interrupted()) {
+      GiveBack(std::move(worker));
+      return Interrupted();
+    }
     Result<CompiledArtifact> result = worker->Run(job);
     const bool lost = !worker->usable();
     const bool took_job = worker->took_job();
     bool stopping;
+    if (lost && is_interrupted()) {
+      GiveBack(std::move(worker));
+      return Interrupted();
+    }
     {
       MutexLock lock(mutex_);
       stopping = stopping_;

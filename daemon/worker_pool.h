@@ -24,7 +24,13 @@ namespace ingot::daemon {
 /// them, and are answered at once when none starts. Thread-safe.
 class WorkerPool final : public Compilers {
  public:
-  WorkerPool(const Config& config, std::string program, const Clock& clock = SystemClock());
+  /// Whom its processes give way to.
+  enum class Place : uint8_t {
+    kForeground,  ///< To those who serve.
+    kBackground,  ///< To everything else that runs on the machine.
+  };
+  WorkerPool(const Config& config, std::string program, const Clock& clock = SystemClock(),
+             Place place = Place::kForeground);
   ~WorkerPool() override;
 
   /// Starts the first process soon, so that the first job need not wait for it.
@@ -33,6 +39,7 @@ class WorkerPool final : public Compilers {
   bool Start(CompileJob job, Done done) override;
   size_t pending() const override;
   size_t width() const override;
+  void Interrupt() override;
   /// Takes no longer than it takes to kill what runs and to call each `done`.
   void Stop() override;
   /// What workers are shut off from, and whether they are being lost.
@@ -49,7 +56,7 @@ class WorkerPool final : public Compilers {
 
   void Loop();
   void StartAhead();
-  Result<CompiledArtifact> RunOne(const CompileJob& job);
+  Result<CompiledArtifact> RunOne(const CompileJob& job, uint64_t interrupts);
   Result<Worker> Take(bool is_ahead);
   void GiveBack(Worker worker);
   Result<Worker> StartProcess();
@@ -67,6 +74,7 @@ class WorkerPool final : public Compilers {
   bool ahead_has_taker_ GUARDED_BY(mutex_) = false;  // A job waits for the one that is started ahead.
   size_t starting_ GUARDED_BY(mutex_) = 0;
   size_t running_count_ GUARDED_BY(mutex_) = 0;
+  uint64_t interrupts_ GUARDED_BY(mutex_) = 0;
   std::deque<Waiting> queue_ GUARDED_BY(mutex_);
   std::vector<Worker> idle_ GUARDED_BY(mutex_);
   std::set<WorkerProcess*> running_ GUARDED_BY(mutex_);  // Those that Stop() must end.

@@ -170,6 +170,40 @@ TEST(WorkerPool, StopsWithACompileInProgress) {
   EXPECT_EQ(waiting.get_future().get().error().code(), Code::kCancelled);
 }
 
+TEST(WorkerPool, AnInterruptEndsWhatRunsAndWhatWaitsAndNothingElse) {
+  GlobalMetrics().Reset();
+  const Config config = SmallConfig();
+  WorkerPool pool(config, INGOT_FAKE_WORKER);
+  ASSERT_TRUE(RunJob(pool, "graph f 4"));
+  std::vector<std::promise<Result<CompiledArtifact>>> promises(2);
+  for (auto& promise : promises) {
+    EXPECT_TRUE(pool.Start({"graph hang 4", "test"},
+                           [&promise](Result<CompiledArtifact> result) { promise.set_value(std::move(result)); }));
+  }
+  std::vector<std::future<Result<CompiledArtifact>>> futures;
+  for (auto& promise : promises) futures.push_back(promise.get_future());
+  // The first runs, or is about to; either way it ends.
+  pool.Interrupt();
+  for (auto& future : futures) {
+    while (future.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) pool.Interrupt();
+    EXPECT_EQ(future.get().error().code(), Code::kCancelled);
+  }
+  EXPECT_EQ(GlobalMetrics().Get(Counter::worker_crashes), 0u);
+  EXPECT_TRUE(RunJob(pool, "graph f 4"));
+  pool.Interrupt();
+  EXPECT_TRUE(RunJob(pool, "graph f 4"));
+  EXPECT_EQ(GlobalMetrics().Get(Counter::worker_crashes), 0u);
+}
+
+TEST(WorkerPool, ABackgroundProcessRunsWhereNothingElseDoes) {
+  const Config config = SmallConfig();
+  for (const auto place : {WorkerPool::Place::kForeground, WorkerPool::Place::kBackground}) {
+    WorkerPool pool(config, INGOT_FAKE_WORKER, SystemClock(), place);
+    const auto pid = static_cast<pid_t>(std::stoi(Try(pool, "pid")));
+    EXPECT_EQ(sched_getscheduler(pid), place == WorkerPool::Place::kBackground ? SCHED_IDLE : SCHED_OTHER);
+  }
+}
+
 TEST(WorkerPool, SaysWhyNoWorkerStarts) {
   const Config config = SmallConfig();
   WorkerPool missing(config, "/no/such/worker");

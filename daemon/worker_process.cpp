@@ -41,10 +41,12 @@ Code CodeOf(uint8_t number) {
 // Compiling takes what the programs that it is for leave over. Where the kernel shares time between
 // sessions first, the session's own number counts.
 constexpr int kNice = 10;
+constexpr int kNiceInBackground = 19;
 
-void LowerWorker(pid_t worker) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(worker), kNice);
-  std::ofstream(fmt::format("/proc/{}/autogroup", worker)) << kNice;
+void LowerWorker(pid_t worker, bool background) {
+  const int nice = background ? kNiceInBackground : kNice;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(worker), nice);
+  std::ofstream(fmt::format("/proc/{}/autogroup", worker)) << nice;
 }
 
 /// What a compiler has use for; the rest is the daemon's own, credentials among it.
@@ -66,14 +68,15 @@ Result<pid_t> SpawnProgram(const std::string& path, int socket, const WorkerLimi
   program.arguments = {"--socket",       std::to_string(kWorkerSocket),
                        "--memory-bytes", std::to_string(limits.memory_bytes_max),
                        "--output-bytes", std::to_string(limits.output_bytes_max),
-                       "--sandbox",      limits.sandbox == SandboxMode::kOff ? "0" : "1"};
+                       "--sandbox",      limits.sandbox == SandboxMode::kOff ? "0" : "1",
+                       "--background",   limits.background ? "1" : "0"};
   program.environment = WorkerEnvironment();
   // The daemon's own errors go on to where they went; there may be none.
   program.descriptors = {-1, -1, fcntl(STDERR_FILENO, F_GETFD) == -1 ? -1 : STDERR_FILENO, socket};
   const Result<pid_t> pid = StartProgram(program);
   // One that is not there may be there the next time: it is being installed.
   if (!pid) return Error(Code::kUnavailable, pid.error().message());
-  LowerWorker(*pid);
+  LowerWorker(*pid, limits.background);
   return pid;
 }
 
@@ -118,7 +121,7 @@ std::optional<int> End(pid_t pid) {
 
 }  // namespace
 
-WorkerLimits::WorkerLimits(const Config& config)
+WorkerLimits::WorkerLimits(const Config& config, bool background)
     : memory_bytes_max(config.worker_memory_bytes_max),
       output_bytes_max(config.worker_output_bytes_max),
       start_s_max(config.worker_start_s_max),
@@ -126,7 +129,8 @@ WorkerLimits::WorkerLimits(const Config& config)
       wall_s_max(config.worker_wall_s_max),
       cpu_s_max(config.worker_cpu_s_max),
       threads(config.worker_threads),
-      prove_ms_max(config.prove_ms_max) {
+      prove_ms_max(config.prove_ms_max),
+      background(background) {
   // The daemon does not start with another text; should one come here, the strictest meaning is the safe one.
   const auto mode = ParseSandboxMode(config.worker_sandbox);
   sandbox = mode ? *mode : SandboxMode::kRequired;
@@ -229,6 +233,8 @@ Result<CompiledArtifact> WorkerProcess::Run(const CompileJob& job) {
   message.cpu_s_max = static_cast<uint32_t>(limits_.cpu_s_max);
   message.output = job.output;
   message.gears = job.gears;
+  if (job.recipe) message.recipe = std::make_unique<proto::RecipeT>(*job.recipe);
+  if (job.improve) message.improve = std::make_unique<proto::ImproveT>(*job.improve);
   const proto::FrameHeader header{.type = static_cast<uint16_t>(proto::WorkerMessage::Job),
                                   .request = static_cast<uint32_t>(jobs_)};
   const auto accept = proto::Deadline::AfterS(limits_.accept_s_max);

@@ -15,12 +15,13 @@ namespace ingot::daemon {
 
 /// What the configuration says of a worker. Zero is no limit where the field says so.
 struct WorkerLimits {
-  explicit WorkerLimits(const Config& config);
+  explicit WorkerLimits(const Config& config, bool background = false);
 
   uint64_t memory_bytes_max, output_bytes_max;
   uint64_t start_s_max, accept_s_max, wall_s_max, cpu_s_max;
   uint64_t threads, prove_ms_max;
   SandboxMode sandbox;
+  bool background;
 };
 
 /// One compile process. It is killed, with what it started, when this goes; it holds nothing that is worth saving.

@@ -2,8 +2,11 @@
 #include "kernels/arena_offsets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "kernels/arena_search.h"
@@ -101,26 +104,41 @@ std::vector<int64_t> PeakOfEach(const std::vector<Block>& blocks,
   return peaks;
 }
 
-ArenaLayout PlaceGreedily(std::span<const Lifetime> lifetimes, int64_t alignment) {
-  ArenaLayout layout;
-  layout.offsets.assign(lifetimes.size(), 0);
+struct Blocks {
   std::vector<Block> blocks;
-  blocks.reserve(lifetimes.size());
-  int64_t total = 0;
+  int64_t total = 0;  // bytes of all; kArenaBytesMax where they are more
+};
+
+Blocks BlocksOf(std::span<const Lifetime> lifetimes, int64_t alignment) {
+  Blocks out;
+  out.blocks.reserve(lifetimes.size());
   for (uint32_t i = 0; i < lifetimes.size(); ++i) {
     const Lifetime& lifetime = lifetimes[i];
     if (lifetime.bytes <= 0) continue;
     const int64_t bytes = (std::min(lifetime.bytes, kArenaBytesMax) + alignment - 1) / alignment * alignment;
-    total = bytes > kArenaBytesMax - total ? kArenaBytesMax : total + bytes;
-    blocks.push_back({bytes, lifetime.first, std::max(lifetime.first, lifetime.last), i});
+    out.total = bytes > kArenaBytesMax - out.total ? kArenaBytesMax : out.total + bytes;
+    out.blocks.push_back({bytes, lifetime.first, std::max(lifetime.first, lifetime.last), i});
   }
-  layout.bytes = total;
-  layout.bytes_min = total;
-  if (total == 0 || total == kArenaBytesMax) return layout;
+  return out;
+}
+
+int64_t PeakOf(const std::vector<std::pair<uint64_t, int64_t>>& live) {
+  int64_t peak = 0;
+  for (const auto& [step, bytes] : live) peak = std::max(peak, bytes);
+  return peak;
+}
+
+ArenaLayout PlaceGreedily(std::span<const Lifetime> lifetimes, int64_t alignment) {
+  ArenaLayout layout;
+  layout.offsets.assign(lifetimes.size(), 0);
+  const Blocks all = BlocksOf(lifetimes, alignment);
+  const std::vector<Block>& blocks = all.blocks;
+  layout.bytes = all.total;
+  layout.bytes_min = all.total;
+  if (all.total == 0 || all.total == kArenaBytesMax) return layout;
 
   const auto live = LiveBytes(blocks);
-  layout.bytes_min = 0;
-  for (const auto& [step, bytes] : live) layout.bytes_min = std::max(layout.bytes_min, bytes);
+  layout.bytes_min = PeakOf(live);
   // Side by side: sound, and what every order is compared with.
   int64_t end = 0;
   for (const Block& block : blocks) layout.offsets[block.lifetime] = std::exchange(end, end + block.bytes);
@@ -165,6 +183,47 @@ ArenaLayout SolveArena(std::span<const Lifetime> lifetimes, int64_t alignment) {
   }
   if (static_cast<double>(lifetimes.size()) * lived > kQuickSearchWorkMax) return layout;
   return ImproveArena(lifetimes, std::move(layout), lifetimes.size() + lifetimes.size() / 4, alignment).layout;
+}
+
+int64_t LiveBytesMax(std::span<const Lifetime> lifetimes, int64_t alignment) {
+  const Blocks all = BlocksOf(lifetimes, alignment);
+  return all.total == kArenaBytesMax ? all.total : PeakOf(LiveBytes(all.blocks));
+}
+
+bool IsArenaLayout(std::span<const Lifetime> lifetimes, std::span<const uint64_t> offsets, uint64_t bytes,
+                   int64_t alignment) {
+  if (offsets.size() != lifetimes.size() || bytes > static_cast<uint64_t>(kArenaBytesMax)) return false;
+  struct Event {
+    uint64_t step = 0;
+    bool is_first = false;  // ends come before beginnings of one step: those two buffers do not meet
+    uint32_t lifetime = 0;
+  };
+  std::vector<Event> events;
+  for (uint32_t i = 0; i < lifetimes.size(); ++i) {
+    const Lifetime& lifetime = lifetimes[i];
+    if (lifetime.bytes <= 0) continue;
+    const auto size = static_cast<uint64_t>(lifetime.bytes);
+    if (offsets[i] % static_cast<uint64_t>(alignment) != 0 || size > bytes || offsets[i] > bytes - size) return false;
+    events.push_back({lifetime.first, true, i});
+    events.push_back({uint64_t{std::max(lifetime.first, lifetime.last)} + 1, false, i});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return std::tie(a.step, a.is_first, a.lifetime) < std::tie(b.step, b.is_first, b.lifetime);
+  });
+  std::map<uint64_t, uint64_t> taken;  // the end of each buffer that is alive, by where it begins
+  for (const Event& event : events) {
+    const uint64_t offset = offsets[event.lifetime];
+    if (!event.is_first) {
+      taken.erase(offset);
+      continue;
+    }
+    const uint64_t end = offset + static_cast<uint64_t>(lifetimes[event.lifetime].bytes);
+    const auto next = taken.lower_bound(offset);
+    if (next != taken.end() && next->first < end) return false;
+    if (next != taken.begin() && std::prev(next)->second > offset) return false;
+    taken.emplace(offset, end);
+  }
+  return true;
 }
 
 }  // namespace ingot::kernels

@@ -37,4 +37,12 @@ struct ArenaLayout {
 /// The client solves it for each size of a template, the compiler for its report.
 ArenaLayout SolveArena(std::span<const Lifetime> lifetimes, int64_t alignment = kArenaAlignment);
 
+/// The peak of live bytes, each buffer rounded up to the alignment: ArenaLayout::bytes_min.
+int64_t LiveBytesMax(std::span<const Lifetime> lifetimes, int64_t alignment = kArenaAlignment);
+
+/// Whether places that somebody else has chosen are a layout of these buffers: one for each, aligned, all within
+/// `bytes`, and no two on the same memory at one step. O(n log n).
+bool IsArenaLayout(std::span<const Lifetime> lifetimes, std::span<const uint64_t> offsets, uint64_t bytes,
+                   int64_t alignment = kArenaAlignment);
+
 }  // namespace ingot::kernels

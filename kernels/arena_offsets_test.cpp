@@ -131,5 +131,59 @@ TEST(SolveArena, KnowsStepsUpToTheLast) {
   EXPECT_EQ(layout.bytes, 128);
 }
 
+std::vector<uint64_t> OffsetsOf(const ArenaLayout& layout) { return {layout.offsets.begin(), layout.offsets.end()}; }
+
+TEST(IsArenaLayout, TakesWhatIsSolvedAndNothingThatOverlaps) {
+  std::mt19937 random(7);
+  const auto draw = [&](int64_t from, int64_t to) { return std::uniform_int_distribution<int64_t>(from, to)(random); };
+  size_t refused = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<Lifetime> lifetimes;
+    for (int i = 0; i < 12; ++i) {
+      const auto first = static_cast<uint32_t>(draw(0, 9));
+      lifetimes.push_back({draw(-1, 500), first, first + static_cast<uint32_t>(draw(0, 4))});
+    }
+    const ArenaLayout layout = SolveArena(lifetimes);
+    EXPECT_EQ(LiveBytesMax(lifetimes), layout.bytes_min);
+    std::vector<uint64_t> offsets = OffsetsOf(layout);
+    const auto bytes = static_cast<uint64_t>(layout.bytes);
+    EXPECT_TRUE(IsArenaLayout(lifetimes, offsets, bytes));
+    // Somewhere else: as all pairs of buffers say.
+    const auto moved = static_cast<size_t>(draw(0, 11));
+    offsets[moved] = static_cast<uint64_t>(draw(0, 12)) * 64;
+    bool is_sound = true;
+    for (size_t i = 0; i < lifetimes.size(); ++i) {
+      if (lifetimes[i].bytes <= 0) continue;
+      is_sound &= offsets[i] + static_cast<uint64_t>(lifetimes[i].bytes) <= bytes;
+      for (size_t k = 0; k < i; ++k) {
+        if (lifetimes[k].bytes <= 0) continue;
+        const bool meet = lifetimes[i].first <= lifetimes[k].last && lifetimes[k].first <= lifetimes[i].last;
+        is_sound &= !meet || offsets[i] >= offsets[k] + static_cast<uint64_t>(lifetimes[k].bytes) ||
+                    offsets[k] >= offsets[i] + static_cast<uint64_t>(lifetimes[i].bytes);
+      }
+    }
+    EXPECT_EQ(IsArenaLayout(lifetimes, offsets, bytes), is_sound);
+    refused += !is_sound;
+  }
+  EXPECT_GT(refused, 50u);
+  EXPECT_LT(refused, 190u);
+}
+
+TEST(IsArenaLayout, RefusesWhatLeavesTheArena) {
+  const std::vector<Lifetime> lifetimes = {{64, 0, 1}, {64, 0, 1}};
+  const auto is_layout = [&](std::vector<uint64_t> offsets, uint64_t bytes) {
+    return IsArenaLayout(lifetimes, offsets, bytes);
+  };
+  EXPECT_TRUE(is_layout({0, 64}, 128));
+  EXPECT_TRUE(is_layout({64, 0}, 128));
+  EXPECT_FALSE(is_layout({0, 64}, 127));
+  EXPECT_FALSE(is_layout({0, 96}, 256)) << "not aligned";
+  EXPECT_FALSE(is_layout({0}, 128));
+  EXPECT_FALSE(is_layout({0, 64, 128}, 256));
+  EXPECT_FALSE(is_layout({0, uint64_t{0} - 64}, 128));
+  EXPECT_FALSE(is_layout({0, uint64_t{0} - 64}, uint64_t{0} - 1)) << "no machine has so much";
+  EXPECT_FALSE(is_layout({0, 64}, 0));
+}
+
 }  // namespace
 }  // namespace ingot::kernels

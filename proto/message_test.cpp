@@ -91,8 +91,9 @@ class Aliased {
 
 template <typename T>
 class EachMessage : public testing::Test {};
-using Messages = testing::Types<Hello, HelloReply, Lookup, LookupReply, Compile, CompileReply, Query, EntryRecord,
-                                GraphRecord, Tombstones, WorkloadRecord, WorkerHello, Manifest, Recording>;
+using Messages =
+    testing::Types<Hello, HelloReply, Lookup, LookupReply, Compile, CompileReply, Query, EntryRecord, GraphRecord,
+                   Tombstones, WorkloadRecord, WorkerHello, Manifest, Recording, TuningRecord, Findings>;
 TYPED_TEST_SUITE(EachMessage, Messages);
 
 TYPED_TEST(EachMessage, IsRefusedWhereItsOffsetsMeet) {

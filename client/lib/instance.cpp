@@ -10,7 +10,6 @@
 #include "client/lib/guard_table.h"
 #include "client/lib/large_pages.h"
 #include "client/lib/tensor_memory.h"
-#include "kernels/arena_offsets.h"
 
 namespace ingot::client {
 namespace {
@@ -139,7 +138,7 @@ Status Instance::PlaceArena(Arena& arena) {
     lifetimes.push_back({storage_bytes_[i], storage.first_step(), storage.last_step()});
     planned.push_back(i);
   }
-  const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
+  TRY_ASSIGN(const kernels::ArenaLayout layout, image_->LayoutOf(lifetimes, symbols_));
   int64_t scratch_bytes = 0;
   for (uint32_t i = 0; i < image_->step_count(); ++i) {
     const proto::PlanStep& step = *image_->manifest->steps()->Get(i);

@@ -30,6 +30,7 @@ class Checker {
     TRY(CheckConditions());
     TRY(CheckDims());
     TRY(CheckStorages());
+    TRY(CheckRecipe());
     TRY(CheckValues());
     TRY(CheckBindings());
     for (size_t i = 0; i < steps_; ++i) {
@@ -98,6 +99,21 @@ class Checker {
       TRY(In(storage.first_step(), steps_ + 1, "first step"));
       TRY(In(storage.last_step(), steps_ + 1, "last step"));
       if (storage.last_step() < storage.first_step()) return Corrupt("lifetime of storage", i);
+    }
+    return {};
+  }
+
+  // Whether buffers meet on the same memory is known once their sizes are.
+  Status CheckRecipe() {
+    if (m_.recipe() == nullptr) return {};
+    size_t buffers = 0;
+    for (size_t i = 0; i < SizeOf(m_.storages()); ++i) {
+      buffers += m_.storages()->Get(i)->kind() == proto::StorageKind::Arena;
+    }
+    for (size_t i = 0; i < SizeOf(m_.recipe()->arenas()); ++i) {
+      const proto::ArenaLayout& layout = *m_.recipe()->arenas()->Get(i);
+      if (SizeOf(layout.values()) != SizeOf(m_.symbols())) return Corrupt("symbols of layout", i);
+      if (SizeOf(layout.offsets()) != buffers) return Corrupt("buffers of layout", i);
     }
     return {};
   }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "guards/manifest_guards.h"
@@ -42,6 +43,29 @@ uint32_t PlanImage::KernelFor(uint32_t number, std::span<const int64_t> symbols)
     if (fits) return special->kernel();
   }
   return number;
+}
+
+Result<kernels::ArenaLayout> PlanImage::LayoutOf(std::span<const kernels::Lifetime> lifetimes,
+                                                 std::span<const int64_t> symbols) const {
+  const auto* known = manifest->recipe() == nullptr ? nullptr : manifest->recipe()->arenas();
+  for (uint32_t i = 0; known != nullptr && i < known->size(); ++i) {
+    const proto::ArenaLayout& one = *known->Get(i);
+    std::vector<int64_t> values;
+    if (one.values() != nullptr) values.assign(one.values()->begin(), one.values()->end());
+    if (!std::ranges::equal(values, symbols)) continue;
+    std::vector<uint64_t> offsets;
+    if (one.offsets() != nullptr) offsets.assign(one.offsets()->begin(), one.offsets()->end());
+    if (!kernels::IsArenaLayout(lifetimes, offsets, one.bytes())) {
+      return Error(Code::kCorrupt,
+                   fmt::format("layout {} of the arena has buffers on the same memory, or outside it", i));
+    }
+    kernels::ArenaLayout layout;
+    layout.offsets.assign(offsets.begin(), offsets.end());
+    layout.bytes = static_cast<int64_t>(one.bytes());
+    layout.bytes_min = kernels::LiveBytesMax(lifetimes);
+    return layout;
+  }
+  return kernels::SolveArena(lifetimes);
 }
 
 Result<PlanImage> PlanImage::Make(std::shared_ptr<const LoadedArtifact> artifact, ProcessGroups groups) {

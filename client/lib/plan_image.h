@@ -11,6 +11,7 @@
 #include "client/lib/aten_call.h"
 #include "client/lib/loaded_artifact.h"
 #include "guards/guard_set.h"
+#include "kernels/arena_offsets.h"
 
 namespace ingot::client {
 
@@ -46,6 +47,11 @@ struct PlanImage {
   /// The number of the kernel that runs where `number` is asked for: itself, or the one made for these values of its
   /// symbols.
   uint32_t KernelFor(uint32_t number, std::span<const int64_t> symbols) const;
+
+  /// Where the buffers of an arena lie at these values of the symbols: as the artifact says, or solved here. kCorrupt:
+  /// what it says would have two of them on the same memory.
+  Result<kernels::ArenaLayout> LayoutOf(std::span<const kernels::Lifetime> lifetimes,
+                                        std::span<const int64_t> symbols) const;
 
   const proto::Value& value(uint32_t id) const { return *manifest->values()->Get(id); }
   const proto::Storage& storage(uint32_t id) const { return *manifest->storages()->Get(id); }

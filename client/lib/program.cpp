@@ -363,8 +363,10 @@ std::pair<int64_t, int64_t> Program::ArenaBytes(const int64_t* symbols) const {
     lifetimes.push_back(
         {image.dims[storage.bytes_dim()].Eval({symbols, symbol_count()}), storage.first_step(), storage.last_step()});
   }
-  const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
-  return {layout.bytes, layout.bytes_min};
+  const auto layout = image.LayoutOf(lifetimes, {symbols, symbol_count()});
+  // One that is refused is refused where it would be used.
+  const kernels::ArenaLayout solved = layout ? *layout : kernels::SolveArena(lifetimes);
+  return {solved.bytes, solved.bytes_min};
 }
 
 }  // namespace ingot::client

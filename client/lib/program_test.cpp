@@ -434,9 +434,9 @@ constexpr std::string_view kTwoKernels = R"(graph @f(%x: f32[4, s0]) symbols(s0 
   return %a, %b
 })";
 
-/// The artifact of kTwoKernels for gears 24 and 40, with its manifest changed.
-Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const std::function<void(proto::ManifestT&)>& change) {
-  const Buffer bytes = CompiledArtifact(kTwoKernels, {{24}, {40}});
+/// An artifact with its manifest changed.
+Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const Buffer& bytes,
+                                                          const std::function<void(proto::ManifestT&)>& change) {
   const auto view = proto::OpenArtifact(bytes);
   EXPECT_TRUE(view) << view.error().ToText();
   proto::ManifestT manifest;
@@ -447,6 +447,10 @@ Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const std::function<vo
   const Buffer changed =
       proto::PackArtifact({{builder.GetBufferPointer(), builder.GetSize()}, view->code, view->constants});
   return LoadedArtifact::Open(Bytes(changed));
+}
+/// That of kTwoKernels for gears 24 and 40.
+Result<std::shared_ptr<const LoadedArtifact>> OpenChanged(const std::function<void(proto::ManifestT&)>& change) {
+  return OpenChanged(CompiledArtifact(kTwoKernels, {{24}, {40}}), change);
 }
 
 Tensors ServeOne(const std::shared_ptr<const LoadedArtifact>& artifact, const at::Tensor& x) {
@@ -493,6 +497,71 @@ TEST(SpecialKernels, AreRefusedWhereTheyNameNothing) {
     for (const auto& special : m.kernels[0]->specials) special->values.clear();
   });
   expect("deciding symbol 1", [](proto::ManifestT& m) { m.kernels[0]->deciding[0] = 1; });
+}
+
+/// Two buffers of which the second is made of the first.
+constexpr std::string_view kProducts = R"(graph @f(%x: f32[s0, 16], %w: f32[16, 16]) symbols(s0 = %x.dim(0)) {
+  %a = aten.mm(%x, %w) : f32[s0, 16]
+  %b = aten.mm(%a, %w) : f32[s0, 16]
+  %c = aten.mm(%b, %w) : f32[s0, 16]
+  return %c
+})";
+
+/// The artifact of kProducts, with places of its two buffers for five rows (640 bytes for both).
+Result<std::shared_ptr<const LoadedArtifact>> OpenPlaced(uint64_t bytes, const std::vector<uint64_t>& offsets,
+                                                         const std::vector<int64_t>& values = {5}) {
+  return OpenChanged(CompiledArtifact(kProducts), [&](proto::ManifestT& manifest) {
+    manifest.recipe = std::make_unique<proto::RecipeT>();
+    auto& layout = *manifest.recipe->arenas.emplace_back(std::make_unique<proto::ArenaLayoutT>());
+    layout.values = values;
+    layout.bytes = bytes;
+    layout.offsets = offsets;
+  });
+}
+
+RunOutcome RunProducts(Program& program, const at::Tensor& x, const at::Tensor& w, std::string& why) {
+  const at::Tensor* const inputs[] = {&x, &w};
+  Tensors outputs;
+  const RunOutcome outcome = program.Run(inputs, 2, outputs, why);
+  if (outcome == RunOutcome::kServed) {
+    EXPECT_TRUE(at::allclose(outputs[0], x.mm(w).mm(w).mm(w), 1e-4, 1e-5));
+  }
+  return outcome;
+}
+
+TEST(Layouts, OfARecipeAreUsedAtTheirSizes) {
+  const auto artifact = OpenPlaced(1024, {704, 0});
+  ASSERT_TRUE(artifact) << artifact.error().ToText();
+  const auto program = Program::Bind(*artifact, {});
+  ASSERT_TRUE(program) << program.error().ToText();
+  const int64_t placed = 5, other = 6;
+  EXPECT_EQ((*program)->ArenaBytes(&placed), (std::pair<int64_t, int64_t>(1024, 640)));
+  EXPECT_EQ((*program)->ArenaBytes(&other).first, 768);
+  const at::Tensor w = at::randn({16, 16}) / 4;
+  std::string why;
+  for (const int64_t rows : {placed, other}) {
+    EXPECT_EQ(RunProducts(**program, at::randn({rows, 16}), w, why), RunOutcome::kServed) << why;
+  }
+}
+
+TEST(Layouts, ThatWouldHaveBuffersMeetAreNeverRun) {
+  const at::Tensor w = at::randn({16, 16}) / 4;
+  const std::vector<std::pair<uint64_t, std::vector<uint64_t>>> kWrong = {
+      {1024, {0, 0}}, {1024, {0, 256}}, {1024, {0, 768}}, {1024, {8, 512}}, {1024, {0, ~uint64_t{63}}}, {64, {0, 320}}};
+  for (const auto& [bytes, offsets] : kWrong) {
+    const auto artifact = OpenPlaced(bytes, offsets);
+    ASSERT_TRUE(artifact) << artifact.error().ToText();
+    const auto program = Program::Bind(*artifact, {});
+    ASSERT_TRUE(program);
+    std::string why;
+    EXPECT_NE(RunProducts(**program, at::randn({5, 16}), w, why), RunOutcome::kServed)
+        << offsets[0] << " " << offsets[1];
+    EXPECT_EQ(RunProducts(**program, at::randn({6, 16}), w, why), RunOutcome::kServed) << why;
+  }
+  EXPECT_FALSE(OpenPlaced(1024, {0}));
+  EXPECT_FALSE(OpenPlaced(1024, {0, 512, 768}));
+  EXPECT_FALSE(OpenPlaced(1024, {0, 512}, {}));
+  EXPECT_FALSE(OpenPlaced(1024, {0, 512}, {5, 5}));
 }
 
 /// exp(x[:, s0 - 3:])

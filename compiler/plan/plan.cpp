@@ -9,13 +9,13 @@
 #include "compiler/loop/checks_first.h"
 #include "compiler/loop/text.h"
 #include "compiler/ops/collectives.h"
+#include "compiler/plan/arena.h"
 #include "compiler/plan/aten_cost.h"
 #include "compiler/plan/aten_forms.h"
 #include "compiler/plan/plan_args.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/views.h"
 #include "kernels/abi.h"
-#include "kernels/arena_offsets.h"
 
 namespace ingot::compiler {
 namespace {
@@ -573,13 +573,7 @@ class Planner {
     provenance.native_share =
         provenance.nodes == 0 ? 0 : std::min(1.0f, float(provenance.fused_nodes) / float(provenance.nodes));
     if (!graph_.symbols.empty()) return;
-    std::vector<kernels::Lifetime> lifetimes;
-    for (const auto& storage : plan_.storages) {
-      if (storage->kind != proto::StorageKind::Arena) continue;
-      const proto::DimT& bytes = *plan_.dims[storage->bytes_dim];
-      lifetimes.push_back({bytes.coefs.empty() ? 0 : bytes.coefs[0], storage->first_step, storage->last_step});
-    }
-    const kernels::ArenaLayout layout = kernels::SolveArena(lifetimes);
+    const kernels::ArenaLayout layout = kernels::SolveArena(ArenaLifetimes(plan_, {}));
     provenance.arena_bytes = static_cast<uint64_t>(layout.bytes);
     provenance.arena_bytes_min = static_cast<uint64_t>(layout.bytes_min);
   }

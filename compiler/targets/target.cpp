@@ -28,6 +28,13 @@ std::string TargetsIdentity() { return x86::Identity(); }
 constexpr size_t kInstsOfContraction = 100;
 
 Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads) {
+  std::vector<loop::Schedule> best;
+  for (const loop::Kernel& kernel : kernels) best.push_back(target.Schedules(kernel).front());
+  return EmitAll(target, kernels, best, threads);
+}
+
+Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels,
+                                    std::span<const loop::Schedule> schedules, unsigned threads) {
   std::vector<std::optional<Result<Object>>> results(kernels.size());
   // What takes longest first, so that threads end together.
   std::vector<size_t> order(kernels.size());
@@ -41,7 +48,7 @@ Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::
   const auto work = [&] {
     for (size_t at = next++; at < kernels.size(); at = next++) {
       const size_t i = order[at];
-      results[i] = target.Emit(kernels[i], target.Schedules(kernels[i]).front());
+      results[i] = target.Emit(kernels[i], schedules[i]);
     }
   };
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());

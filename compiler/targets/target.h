@@ -51,7 +51,8 @@ class Target {
   static Result<std::unique_ptr<Target>> Make(const TargetSpec& spec);
 
   virtual TargetDescription Describe() const = 0;
-  /// Schedules for a kernel, the best first; one at least.
+  /// Schedules for a kernel, the best as far as is known first; one at least. All add up in the same order, so that
+  /// which one is taken is a matter of time alone (compiler/measure.h).
   virtual std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const = 0;
   /// kUnsupported names an operation that the target has no code for.
   virtual Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const = 0;
@@ -68,7 +69,10 @@ class Target {
   virtual guards::Dims ShortExtents(const loop::Kernel& kernel) const = 0;
 };
 
-/// Code by each kernel's best schedule, in the order of the kernels, on `threads` threads (0: one for each core).
+/// Code of each kernel by its schedule, in their order, on `threads` threads (0: one for each core).
+Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels,
+                                    std::span<const loop::Schedule> schedules, unsigned threads);
+/// By each kernel's best schedule.
 Result<std::vector<Object>> EmitAll(const Target& target, std::span<const loop::Kernel> kernels, unsigned threads);
 
 /// The symbols of a kernel whose values change what code can be made of it. Sorted.

@@ -48,10 +48,11 @@ void Check(Bytes body) {
 
 using namespace proto;  // NOLINT: the list of all tables
 constexpr void (*kChecks[])(Bytes) = {
-    Check<Lookup>,      Check<LookupReply>, Check<proto::Compile>, Check<CompileReply>, Check<Query>,
-    Check<QueryReply>,  Check<Fetch>,       Check<FetchReply>,     Check<Hello>,        Check<HelloReply>,
-    Check<ErrorReply>,  Check<WorkerHello>, Check<WorkerJob>,      Check<WorkerDone>,   Check<EntryRecord>,
-    Check<GraphRecord>, Check<Tombstones>,  Check<WorkloadRecord>, Check<JobManifest>,
+    Check<Lookup>,       Check<LookupReply>, Check<proto::Compile>, Check<CompileReply>, Check<Query>,
+    Check<QueryReply>,   Check<Fetch>,       Check<FetchReply>,     Check<Hello>,        Check<HelloReply>,
+    Check<ErrorReply>,   Check<WorkerHello>, Check<WorkerJob>,      Check<WorkerDone>,   Check<EntryRecord>,
+    Check<GraphRecord>,  Check<Tombstones>,  Check<WorkloadRecord>, Check<JobManifest>,  Check<Findings>,
+    Check<TuningRecord>,
 };
 
 template <typename T>
@@ -74,7 +75,9 @@ std::vector<Buffer> Seeds() {
           Seed<EntryRecord>(14, SmallEntry()),
           Seed<GraphRecord>(15, SmallGraphRecord()),
           Seed<Tombstones>(16, SmallTombstones()),
-          Seed<JobManifest>(18, SmallJobManifest())};
+          Seed<JobManifest>(18, SmallJobManifest()),
+          Seed<Findings>(19, SmallFindings()),
+          Seed<TuningRecord>(20, SmallTuningRecord())};
 }
 
 }  // namespace ingot::fuzz

@@ -97,10 +97,52 @@ inline proto::QueryT SmallQuery(const std::string& verb, const std::string& json
   return query;
 }
 
+inline std::unique_ptr<proto::MeasuredT> SmallMeasured() {
+  auto measured = std::make_unique<proto::MeasuredT>();
+  measured->kernel_low = 7;
+  measured->name = "mm_add";
+  measured->schedule = "tile i 64, j 192";
+  measured->candidates = 12;
+  measured->first_ns = 1000;
+  measured->best_ns = 900;
+  return measured;
+}
+
+inline std::unique_ptr<proto::RecipeT> SmallRecipe() {
+  auto recipe = std::make_unique<proto::RecipeT>();
+  recipe->arenas.push_back(std::make_unique<proto::ArenaLayoutT>());
+  recipe->arenas[0]->values = {4};
+  recipe->arenas[0]->bytes = 128;
+  recipe->arenas[0]->offsets = {0, 64};
+  recipe->choices.push_back(std::make_unique<proto::KernelChoiceT>());
+  recipe->choices[0]->kernel_low = 7;
+  recipe->choices[0]->schedule = "tile i 64, j 192";
+  return recipe;
+}
+
+inline proto::FindingsT SmallFindings() {
+  proto::FindingsT findings;
+  findings.recipe = SmallRecipe();
+  findings.arena_bytes_saved = 64;
+  findings.measured.push_back(SmallMeasured());
+  return findings;
+}
+
+inline proto::TuningRecordT SmallTuningRecord() {
+  proto::TuningRecordT record;
+  record.machine = "one processor";
+  record.kernels.push_back(SmallMeasured());
+  return record;
+}
+
 inline proto::WorkerJobT SmallJob() {
   proto::WorkerJobT job;
   job.graph = "graph @f(%x: f32[]) {\n  return %x\n}\n";
   job.threads = 1;
+  job.recipe = SmallRecipe();
+  job.improve = std::make_unique<proto::ImproveT>();
+  job.improve->sizes = {4};
+  job.improve->known = {7, 0};
   return job;
 }
 

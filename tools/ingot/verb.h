@@ -100,6 +100,7 @@ Verb GcVerb();
 Verb EvictVerb();
 Verb PinVerb();
 Verb UnpinVerb();
+Verb TuneVerb();
 Verb RetryVerb();
 Verb DoctorVerb();
 Verb ConfigVerb();

@@ -89,6 +89,38 @@ std::vector<Product> Products() {
 INSTANTIATE_TEST_SUITE_P(All, Contractions, testing::ValuesIn(Products()),
                          [](const auto& info) { return info.param.name; });
 
+// Which one is taken is a matter of time alone: numbers are promised to depend on the kernel and the target.
+TEST(Contraction, GivesTheSameBitsByEachScheduleThatIsOffered) {
+  size_t offered = 0;
+  for (const auto& [type, transposed] :
+       {std::pair(DType::kF32, true), std::pair(DType::kBF16, true), std::pair(DType::kF32, false)}) {
+    const auto kernel = loop::Parse(TextOf({"", type, type, DType::kF32, type, transposed}));
+    ASSERT_TRUE(kernel) << kernel.error().ToText();
+    for (const TargetSpec& spec : TestTargets()) {
+      const auto target = Target::Make(spec);
+      ASSERT_TRUE(target);
+      const std::vector<loop::Schedule> schedules = (*target)->Schedules(*kernel);
+      const CompiledKernel first(*kernel, spec);
+      for (size_t i = 1; i < schedules.size(); ++i) {
+        const CompiledKernel other(*kernel, spec, i);
+        for (const auto& symbols : {std::vector<int64_t>{2, 3, 7, 5}, {1, 130, 410, 33}, {1, 67, 50, 1100}}) {
+          std::mt19937_64 random(5);
+          TestBuffers start;
+          for (const loop::Param& p : kernel->params)
+            start.emplace_back(p.dtype, p.elements.Eval(symbols), random, true);
+          const auto run = [&](const CompiledKernel& one) {
+            return After(start, [&](auto& p) { ASSERT_EQ(one.Run(p, symbols, 0, one.Tasks(symbols)), 0); });
+          };
+          EXPECT_EQ(run(first).back().bytes, run(other).back().bytes)
+              << spec.level << ", " << loop::Print(schedules[i]);
+        }
+      }
+      offered += schedules.size() - 1;
+    }
+  }
+  EXPECT_GE(offered, 27u);
+}
+
 // A pair of bf16 that is turned over is one element: of a depth that may be odd, vectors along it are twice as fast.
 TEST(Contraction, TurnsOverPairsOfKnownDepthsAlone) {
   const auto kernel = loop::Parse(TextOf({"", DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, true}));

@@ -103,12 +103,12 @@ inline const std::vector<TargetSpec>& TestTargets() {
   return targets;
 }
 
-/// A kernel compiled for one target and ready to run.
+/// A kernel compiled for one target and ready to run. `schedule`: which of those that the target offers.
 class CompiledKernel {
  public:
-  CompiledKernel(const loop::Kernel& kernel, const TargetSpec& target)
+  CompiledKernel(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule = 0)
       : level_(target.level + (target.checks_accesses ? ", checked" : "")) {
-    if (auto status = Compile(kernel, target); !status) ADD_FAILURE() << status.error().ToText();
+    if (auto status = Compile(kernel, target, schedule); !status) ADD_FAILURE() << status.error().ToText();
   }
   const std::string& level() const { return level_; }
   int64_t Tasks(const std::vector<int64_t>& symbols) const { return launch_.Tasks(symbols); }
@@ -124,9 +124,9 @@ class CompiledKernel {
   }
 
  private:
-  Status Compile(const loop::Kernel& kernel, const TargetSpec& target) {
+  Status Compile(const loop::Kernel& kernel, const TargetSpec& target, size_t schedule) {
     TRY_ASSIGN(const std::unique_ptr<Target> made, Target::Make(target));
-    TRY_ASSIGN(const Object object, made->Emit(kernel, made->Schedules(kernel).front()));
+    TRY_ASSIGN(const Object object, made->Emit(kernel, made->Schedules(kernel).at(schedule)));
     launch_ = object.launch;
     TRY_ASSIGN(runner_, made->Load());
     symbol_ = object.symbol;

@@ -279,6 +279,54 @@ void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule
   }
 }
 
+std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorUnit& unit,
+                                       const loop::Schedule& first) {
+  std::vector<loop::Schedule> others;
+  const int64_t rows = KnownRows(kernel);
+  // Few rows are read from memory as fast as that goes, and columns that belong together are of one task.
+  if (first.contractions.empty() || first.column_tile == 0 || (rows != 0 && rows <= kFewRows)) return others;
+  const auto is_plain = [](const loop::ContractionSchedule& tile) {
+    return tile.lanes == Lanes::kDepth && tile.turned.from == 0 && tile.unrolled == 0;
+  };
+  // 0 rows: those of the first schedule.
+  std::vector<std::pair<unsigned, unsigned>> registers = {{0, 0}};
+  const auto is_single = [](const loop::RowBuffer& buffer) { return buffer.dtype == guards::DType::kF32; };
+  if (std::ranges::all_of(first.contractions, is_plain) && std::ranges::all_of(kernel.row_buffers, is_single)) {
+    if (unit.bytes == 64) registers.insert(registers.end(), {{2, 8}, {2, 12}, {3, 8}});
+    if (unit.bytes == 32) registers.insert(registers.end(), {{2, 4}, {2, 6}});
+  }
+  // A task that has more columns and rows turns to memory less often, and leaves fewer tasks for other threads.
+  constexpr std::pair<int64_t, int64_t> kGrowths[] = {{1, 1}, {4, 2}, {8, 1}, {8, 2}};
+  const auto lanes = static_cast<int64_t>(unit.bytes / SizeOf(kernel.row_buffers.front().dtype));
+  const auto up = [](int64_t size, int64_t step) { return (size + step - 1) / step * step; };
+  for (const auto& [tile_rows, tile_columns] : registers) {
+    for (const auto& [column_growth, row_growth] : kGrowths) {
+      loop::Schedule other = first;
+      int64_t row_step = 1, column_step = 1;
+      for (loop::ContractionSchedule& tile : other.contractions) {
+        if (tile_rows != 0) {
+          tile.rows = tile_rows;
+          tile.columns = tile_columns;
+        }
+        if (tile.turned.from != 1) {
+          row_step = std::lcm(row_step, int64_t{tile.rows});
+          column_step = std::lcm(column_step, tile.lanes == Lanes::kColumns ? tile.columns * lanes : tile.columns);
+        }
+        if (tile.turned.from != 0) {
+          row_step = std::lcm(row_step, int64_t{tile.turned.rows});
+          column_step = std::lcm(column_step, tile.turned.columns * lanes);
+        }
+      }
+      int64_t task_rows = first.row_tile * row_growth;
+      if (rows != 0) task_rows = std::min(task_rows, rows);
+      other.row_tile = up(task_rows, row_step);
+      other.column_tile = up(first.column_tile * column_growth, column_step);
+      if (!(other == first) && std::ranges::find(others, other) == others.end()) others.push_back(std::move(other));
+    }
+  }
+  return others;
+}
+
 Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit) {
   const guards::Dim& depth = contraction.depths[0];
   const bool is_even = depth.is_const() && depth.const_value() % 2 == 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/kernel.h"
 #include "compiler/loop/schedule.h"
@@ -15,6 +17,10 @@ Pairs PairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, 
 
 /// Adds register tiles, cache blocks and tasks to the schedule of a kernel with contractions.
 void AddTiles(const loop::Kernel& kernel, const VectorUnit& unit, loop::Schedule& schedule);
+
+/// Other tiles for the schedule that AddTiles has made, which may be faster on some machine: how many rows and columns
+/// registers and tasks have. The order of additions stays.
+std::vector<loop::Schedule> OtherTiles(const loop::Kernel& kernel, const VectorUnit& unit, const loop::Schedule& first);
 
 /// As PairsOf, of columns that are turned over: a pair is one element then, so the depth must be known and even.
 Pairs TurnedPairsOf(const loop::Kernel& kernel, const loop::Contraction& contraction, const VectorUnit& unit);

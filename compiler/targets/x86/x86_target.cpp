@@ -7,6 +7,7 @@
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/loop/contraction.h"
 #include "compiler/loop/text.h"
@@ -51,7 +52,10 @@ class X86Target : public Target {
   }
 
   std::vector<loop::Schedule> Schedules(const loop::Kernel& kernel) const override {
-    return {ScheduleOf(kernel, unit_)};
+    std::vector<loop::Schedule> schedules = {ScheduleOf(kernel, unit_)};
+    std::vector<loop::Schedule> others = OtherTiles(kernel, unit_, schedules.front());
+    std::ranges::move(others, std::back_inserter(schedules));
+    return schedules;
   }
 
   Result<Object> Emit(const loop::Kernel& kernel, const loop::Schedule& schedule) const override {

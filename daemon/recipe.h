@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "proto/artifact_generated.h"
+
+namespace ingot::daemon {
+
+/// What an artifact says that it was made by, beside its graph; null: as first compiled. Compiling the graph by it
+/// again gives the same bytes. kCorrupt: the bytes are no artifact.
+Result<std::shared_ptr<const proto::RecipeT>> RecipeOf(Bytes artifact);
+
+}  // namespace ingot::daemon

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/tuning_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "base/log.h"
+#include "base/processors.h"
+#include "proto/message.h"
+
+namespace ingot::daemon {
+namespace {
+
+constexpr size_t kTextBytesMax = 4096;
+
+Digest KeyOf(const std::string& machine) {
+  Hasher hasher;
+  hasher.AddField("tuning");
+  hasher.AddField(machine);
+  return hasher.Finish();
+}
+
+std::string ModelOfProcessor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t at = line.find(": ");
+    if (line.starts_with("model name") && at != std::string::npos) return line.substr(at + 2);
+  }
+  return "unknown processor";
+}
+
+Digest KernelOf(const proto::MeasuredT& one) { return {one.kernel_low, one.kernel_high}; }
+
+}  // namespace
+
+std::string MachineText(const CompilerFacts& facts) {
+  const auto bytes = [](int name) { return std::max<long>(0, sysconf(name)); };
+  return fmt::format("{}; {} processors; caches {} {} {}; {} {}; {}", ModelOfProcessor(), ProcessorCount(),
+                     bytes(_SC_LEVEL1_DCACHE_SIZE), bytes(_SC_LEVEL2_CACHE_SIZE), bytes(_SC_LEVEL3_CACHE_SIZE),
+                     facts.level, fmt::join(facts.features, " "), facts.identity);
+}
+
+Result<proto::TuningRecordT> DecodeTuning(Bytes bytes, const std::string& machine, const Config& config) {
+  const auto* table = proto::ReadMessage<proto::TuningRecord>(bytes);
+  if (table == nullptr) return Error(Code::kCorrupt, "the record of what was measured does not verify");
+  proto::TuningRecordT record;
+  table->UnPackTo(&record);
+  if (record.machine != machine) return Error(Code::kCorrupt, "it was measured on another machine");
+  if (record.kernels.size() > config.tuning_kernels_max) {
+    return Error(Code::kCorrupt, fmt::format("{} kernels, at most {} are kept (tuning_kernels_max)",
+                                             record.kernels.size(), config.tuning_kernels_max));
+  }
+  for (const auto& one : record.kernels) {
+    if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) {
+      return Error(Code::kCorrupt, "a name or a schedule is longer than any is");
+    }
+  }
+  return record;
+}
+
+void TuningTable::Load(const CompilerFacts& facts) {
+  const bool is_same =
+      facts.identity == facts_.identity && facts.level == facts_.level && facts.features == facts_.features;
+  if (is_loaded_ && is_same) return;
+  facts_ = facts;
+  const std::string machine = MachineText(facts);
+  const Result<cache::Value> stored = store_.Get(cache::Table::kStats, KeyOf(machine));
+  // One that cannot be read now is asked again.
+  is_loaded_ = stored || stored.error().code() == Code::kNotFound || stored.error().code() == Code::kCorrupt;
+  record_ = {};
+  record_.machine = machine;
+  if (stored) {
+    Result<proto::TuningRecordT> decoded = DecodeTuning(stored->bytes, machine, config_);
+    if (decoded) {
+      record_ = std::move(*decoded);
+    } else {
+      LogWarn("dropped what was measured on this machine", {{"reason", decoded.error()}});
+    }
+  }
+  MakeChoices();
+}
+
+void TuningTable::MakeChoices() {
+  auto recipe = std::make_shared<proto::RecipeT>();
+  for (const auto& one : record_.kernels) {
+    if (one->schedule.empty()) continue;
+    auto& choice = *recipe->choices.emplace_back(std::make_unique<proto::KernelChoiceT>());
+    choice.kernel_low = one->kernel_low;
+    choice.kernel_high = one->kernel_high;
+    choice.schedule = one->schedule;
+  }
+  choices_ = recipe->choices.empty() ? nullptr : std::move(recipe);
+}
+
+std::shared_ptr<const proto::RecipeT> TuningTable::ChoicesFor(const CompilerFacts& facts) {
+  MutexLock lock(mutex_);
+  Load(facts);
+  return choices_;
+}
+
+std::vector<uint64_t> TuningTable::KnownFor(const CompilerFacts& facts) {
+  MutexLock lock(mutex_);
+  Load(facts);
+  std::vector<uint64_t> known;
+  for (const auto& one : record_.kernels) known.insert(known.end(), {one->kernel_low, one->kernel_high});
+  return known;
+}
+
+std::unique_ptr<proto::MeasuredT> TuningTable::Of(const CompilerFacts& facts, const Digest& kernel) {
+  MutexLock lock(mutex_);
+  Load(facts);
+  const auto at = std::ranges::find_if(record_.kernels, [&](const auto& one) { return KernelOf(*one) == kernel; });
+  return at == record_.kernels.end() ? nullptr : std::make_unique<proto::MeasuredT>(**at);
+}
+
+bool TuningTable::Add(const CompilerFacts& facts, const std::vector<std::unique_ptr<proto::MeasuredT>>& measured) {
+  if (measured.empty()) return false;
+  MutexLock lock(mutex_);
+  Load(facts);
+  bool is_chosen = false;
+  for (const auto& one : measured) {
+    if (one->name.size() > kTextBytesMax || one->schedule.size() > kTextBytesMax) continue;
+    std::erase_if(record_.kernels, [&](const auto& known) { return KernelOf(*known) == KernelOf(*one); });
+    record_.kernels.push_back(std::make_unique<proto::MeasuredT>(*one));
+    is_chosen |= !one->schedule.empty();
+  }
+  const size_t kept = std::min<size_t>(record_.kernels.size(), config_.tuning_kernels_max);
+  record_.kernels.erase(record_.kernels.begin(), record_.kernels.end() - static_cast<long>(kept));
+  MakeChoices();
+  Write();
+  return is_chosen;
+}
+
+void TuningTable::Write() {
+  const Digest key = KeyOf(record_.machine);
+  const Buffer bytes = proto::PackMessage<proto::TuningRecord>(record_);
+  const Result<uint64_t> put = store_.Put(cache::Table::kStats, key, bytes, {});
+  Status written = put ? Status() : Status(put.error());
+  if (written) written = store_.Pin(cache::Table::kStats, key, true);
+  if (!written) LogWarn("keeps what was measured in memory only", {{"reason", written.error()}});
+}
+
+}  // namespace ingot::daemon
