@@ -751,7 +751,7 @@ TEST(Scan, OfAnExtremeGivesTheLastPositionOfEqualOnes) {
 // The places before a part count as well, and what is folded along another dim goes another way.
 TEST(Scan, StandsAloneWhereOthersWalkAnotherWay) {
   const std::vector<std::pair<std::string, Values>> cases = {
-      {"aten.slice.Tensor(%0, 1, 1, 3, 1) : f32[2, 2] strides [3, 1] offset 1\n  %2 = aten.neg(%1) : f32[2, 2]",
+      {"aten.slice.Tensor(%0, 1, 1, 3, 1) : f32[2, 2] strides [3, 1]\n  %2 = aten.neg(%1) : f32[2, 2]",
        {-1, -3, -7, -12}},
       {"aten.sum.dim_IntList(%0, [0], false, none) : f32[3]\n  %2 = aten.neg(%1) : f32[3]", {-3, -8, -15}},
       {"aten.cumsum(%0, 0, none) : f32[2, 3]\n  %2 = aten.neg(%1) : f32[2, 3]", {0, -1, -3, -3, -8, -15}},

@@ -17,7 +17,11 @@ Value* KernelLowering::UpdateScan(Accumulator& accumulator, unsigned copy) {
   Value* value = VectorArg(inst.args[0], copy);
   Value*& before = accumulator.parts[0];
   if (column_ != nullptr) return before = CombineParts(inst, {before}, {value})[0];
-  Value* nothing = code_.Splat(ReductionIdentity(inst), lanes_);
+  // -0.0 leaves every number as it is, and a vector of it is shifted in by one instruction, where LLVM takes zeros for
+  // an expansion under a mask, which costs three times as much.
+  const bool sums_floats = inst.op == loop::ScalarOp::kScanSum && guards::IsFloat(inst.dtype);
+  Value* identity = sums_floats ? llvm::ConstantFP::getNegativeZero(code_.TypeOf(inst.dtype)) : ReductionIdentity(inst);
+  Value* nothing = code_.Splat(identity, lanes_);
   for (unsigned distance = 1; distance < lanes_; distance *= 2) {
     std::vector<int> lanes;
     for (unsigned i = 0; i < lanes_; ++i) lanes.push_back(static_cast<int>(i < distance ? lanes_ + i : i - distance));
