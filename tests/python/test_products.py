@@ -84,6 +84,33 @@ def test_attention(ingot, function, dtype, kind):
     assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
 
 
+def hidden(kind, rows, keys, dtype):
+    """Masks that leave a row a part of the keys, of which nothing else is read: where, and as what it says so."""
+    row, key = torch.arange(rows)[:, None], torch.arange(keys)[None]
+    seen = {"diagonal": key <= row + keys - rows, "window": (key <= row + 3) & (key > row - 5), "cache": (key < keys // 3).expand(rows, keys), "one": key == 2,
+            "rows": (row % 3 == 1).expand(rows, keys), "holes": (key % 4 == 1) & (key > row // 2)}[kind]
+    seen = seen.expand(rows, keys)
+    return [seen.contiguous(), torch.zeros(rows, keys, dtype=dtype).masked_fill(~seen, -torch.inf), torch.zeros(rows, keys, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)]
+
+
+@pytest.mark.parametrize("dtype", TYPES[:3], ids=str)
+@pytest.mark.parametrize("kind", ("diagonal", "window", "cache", "one", "rows", "holes"))
+def test_attention_of_a_part_of_the_keys(ingot, dtype, kind):
+    torch.manual_seed(1)
+    step = ingot.compile(shared, wait=True, on_unsupported="error")
+    for rows, keys in ((1, 130), (70, 70), (5, 64)):
+        q, k, v = (torch.randn(1, 4, count, 16, dtype=dtype) for count in (rows, keys, keys))
+        for mask in hidden(kind, rows, keys, dtype):
+            step(q, k, v, mask)
+            got, want = step(q, k, v, mask), shared(q.double(), k.double(), v.double(), mask if mask.dtype is torch.bool else mask.double())
+            assert (got.double() - want).abs().max() <= 16 * torch.finfo(dtype).eps * want.abs().max(), (rows, keys, mask.dtype)
+        # Under a mask that hides, nobody looks at what lies behind the last key.
+        if kind == "cache":
+            k[:, :, keys // 3:], v[:, :, keys // 3:] = torch.nan, torch.nan
+            assert not step(q, k, v, hidden(kind, rows, keys, dtype)[0]).isnan().any()
+    assert {v["aten_steps"] for v in step.variants} == {0}, step.as_text("plan")
+
+
 def test_eager_numerics_keep_pytorchs_products(ingot):
     step = ingot.compile(mlp, wait=True, config=ingot.Config(numerics="eager"))
     args = tuple(torch.randn(*size) for size in ((5, 8), (16, 8), (16, 8), (8, 16)))

@@ -151,7 +151,9 @@ class Programs:
     SOURCES = ["k", "k * 2", "rope(k, c)", "k + v", "k.sin() * v", "a[:, :, 1:3] * 3", "b[:, :, 2:4] - k", "b[:, :, at]", "a[:, :, at] + k", "k.sum(-1, keepdim=True).expand_as(k)"]
     WRITES = ["{t}.index_copy_(2, at, {s})", "{t}[:, :, at] = {s}", "{t}[:, :, 3:5] = {s}", "{t}[:, :, 1:8:4] = {s}", "{t}[1, :, 2:4] = ({s})[0]", "{t}[0] = {t}[1]",
               "{t}.copy_({u})", "{t}.add_({u})", "{t}.mul_(1.5)", "{t}.add_({t}.mean())", "{t}.sub_({t}.flip(0))", "{t}.transpose(2, 3).index_copy_(3, at, ({s}).transpose(2, 3))",
-              "{t}[0].mul_(2)", "{t}.view(-1)[5:9] = 1", "{t}.index_add_(2, at, {s})", "{t}[:, :, at] += {s}", "{t}[at] = 2", "{t}.clamp_(-1, 1)", "torch.sin_({t})"]
+              "{t}[0].mul_(2)", "{t}.view(-1)[5:9] = 1", "{t}.index_add_(2, at, {s})", "{t}[:, :, at] += {s}", "{t}[at] = 2", "{t}.clamp_(-1, 1)", "torch.sin_({t})",
+              "{t}[0][:, at] = ({s})[0]", "{t}[1].index_copy_(1, at, ({s})[0])", "{t}[0, 1:][:, 2:4].copy_(({s})[0, 1:])", "{t}[:, 1:, 4:].transpose(1, 2)[:, 1:3] = 7",
+              "{t}[1, 2, at[0]] = 3", "{t}[:, :, 2:6][:, :, at % 4] = {s}"]
     READS = ["{t} * 1", "{t}[0].sum()", "{t}[:, :, at].exp()", "{t}.transpose(0, 1) + {u}.transpose(0, 1)", "{t}.mean(-1)", "{t}"]
 
     def __init__(self, seed):

@@ -58,10 +58,25 @@ class RandomKernel {
   }
   Id AnyValue() { return values_[Pick(values_.size())]; }
 
+  /// Sometimes, a part of a loop that rows differ in, beyond its ends at times.
+  loop::Reach RandomReach() {
+    if (Pick(4) != 0) return {};
+    maker_.Row();
+    const auto bound = [&](int most) {
+      guards::Dims coefs(maker_.kernel.rows.size() + 1);
+      for (size_t k = 0; k < maker_.kernel.rows.size(); ++k) coefs[k] = Dim(Pick(12));
+      return maker_.IndexValue(KernelMaker::At(coefs, Dim(Pick(static_cast<size_t>(most)) - 5)));
+    };
+    const Id first = Pick(2) ? bound(20) : loop::kNone;
+    return {first, bound(kExtentMax)};
+  }
+
   void MakeBlock() {
     const bool is_loop = Pick(4) != 0;
+    const loop::Reach reach = is_loop ? RandomReach() : loop::Reach{};
     const int64_t extents[] = {1, 5, 8, 16, 24, 33, kExtentMax};
     is_loop ? maker_.Loop(Pick(2) ? Dim::Symbol(0) : Dim(extents[Pick(7)])) : maker_.Row();
+    maker_.kernel.blocks.back().reach = reach;
     values_ = row_values_;
     values_.push_back(maker_.Const(DType::kF32, Pick(9) - 4, 0));
     const auto strip = [&](loop::Index index) {
