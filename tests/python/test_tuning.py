@@ -9,7 +9,7 @@ NET = '''
 import json, random, sys
 import torch, ingot
 from ingot import _native
-WIDTHS, PRODUCTS, REACH = [16, 32, 64, 112, 208], 40, 20
+WIDTHS, PRODUCTS, REACH = [16, 32, 64, 112, 208], 60, 20
 class Net(torch.nn.Module):
     def __init__(self, seed):
         super().__init__()
@@ -24,7 +24,7 @@ class Net(torch.nn.Module):
         made = [x]
         for start, weight in zip(self.froms, self.weights):
             made.append(made[start] @ weight)
-        return made[-4:]
+        return [one for i, one in enumerate(made) if i not in self.froms]
 programs, bind = [], _native.Program.bind
 def note(*args):
     programs.append(bind(*args))
@@ -39,9 +39,9 @@ def serve(rows=24):
     with torch.no_grad():
         right = all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(step(x), net(x)))
     arena, least = programs[-1].arena_bytes([rows] * programs[-1].symbol_count) if programs else (0, 0)
-    return dict(right=right, native=ingot.stats()["native_calls"] - before, arena=arena, least=least, artifacts=[v["artifact"] for v in step.variants()])
+    return dict(right=right, native=ingot.stats()["native_calls"] - before, arena=arena, least=least, artifacts=[v["artifact"] for v in step.variants])
 '''
-SEED = 3
+SEED = 1
 ONCE = NET.replace("{seed}", str(SEED)) + "serve()\nprint(json.dumps(serve()))"
 STAYS = NET.replace("{seed}", str(SEED)) + '''
 import subprocess
