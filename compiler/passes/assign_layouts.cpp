@@ -56,8 +56,13 @@ class Layouts {
     const Type *x = call.TypeAt(0), *weight = call.TypeAt(1);
     const auto groups = call.IsNone(6) ? std::optional<int64_t>(1) : call.IntAt(6);
     if (!x || !weight || !groups || x->rank() < 3 || x->rank() != weight->rank()) return false;
-    // PyTorch has no such layout of sequences.
-    if (x->rank() == 3 && x->dtype != DType::kF32) return false;
+    if (x->dtype != DType::kF32) {
+      // PyTorch has no such layout of sequences, and reads beyond the channels of a pixel where they fill no vector:
+      // what is not finite there would spread.
+      constexpr int64_t kVector = 32;
+      const Dim& channels = x->sizes[1];
+      if (x->rank() == 3 || !channels.is_const() || channels.const_value() % kVector != 0) return false;
+    }
     const bool is_depthwise = x->sizes[1] == Dim(*groups) && weight->sizes[0] == Dim(*groups);
     return guards::IsFloat(x->dtype) && (*groups == 1 || is_depthwise) && !weight->sizes[0].is_one();
   }
@@ -236,8 +241,8 @@ class Layouts {
   }
 
   Graph& graph_;
-  std::vector<ValueId> laid_;        ///< Values of another layout than they had, in order.
-  std::set<ValueId> laid_set_;       ///< Those, and images that had it.
+  std::vector<ValueId> laid_;  ///< Values of another layout than they had, in order.
+  std::set<ValueId> laid_set_;  ///< Those, and images that had it.
   std::map<ValueId, Dims> before_;
   bool changed_ = false;
 };

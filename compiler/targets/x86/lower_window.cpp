@@ -265,14 +265,7 @@ Status KernelLowering::ContractWindows(Contract& c, Value* row, Value* column, V
       }
       return {};
     };
-    // A few steps, such as the colours of a picture, are no loop.
-    constexpr int64_t kStraightMax = 4;
-    const guards::Dim& extent = c.form.depths[cut];
-    if (c.tile.turned.depth != 0 || !extent.is_const() || extent.const_value() > kStraightMax) {
-      return CountUp(first_k, end_k, 1, running, multiply);
-    }
-    for (int64_t k = 0; k < extent.const_value(); ++k) TRY(multiply(code_.I64(k), running));
-    return {};
+    return CountUp(first_k, end_k, 1, running, multiply);
   };
   const std::function<Status(size_t, Accumulators&)> each = [&](size_t k, Accumulators& running) -> Status {
     if (k == cut) return each(k + 1, running);
