@@ -184,6 +184,12 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   const Contract straight{block, tile, *form};
   const loop::ContractionSchedule::Turned& way = tile.turned;
   Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth}, *form, true};
+  turned.tile.lane_depth = tile.lane_depth;
+  // The last vector along the lanes reaches into the place of the next k, which must be turned over later then.
+  const guards::Dim& along = form->depths[tile.lane_depth];
+  if (along.is_const() && along.const_value() % (unit_.bytes / SizeOf(form->sum)) == 0) {
+    turned.tile.unrolled = tile.unrolled;
+  }
   if (way.from == 0) return LowerOneWay(straight);
   if (way.from == 1) return LowerOneWay(turned);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
@@ -237,7 +243,7 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.into = task_buffers_[number];
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
-  Value* depth = Evaluate(block.depths[tile.lane_depth]);
+  Value* depth = Evaluate(block.depths[c.is_turned ? 0 : tile.lane_depth]);
   if (tile.is_in_turn) TRY(KeepRow(c));
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
