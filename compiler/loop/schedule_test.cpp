@@ -105,6 +105,16 @@ TEST(Schedule, IsHeldAgainstItsKernel) {
   schedule.contractions[0].rows = 0;
   refused(schedule, "registers of nothing");
   schedule = Tiled(64, 48);
+  schedule.contractions[0].rows = 1;
+  schedule.contractions[0].is_in_turn = true;
+  EXPECT_TRUE(Check(kernel, schedule));
+  EXPECT_THAT(Print(schedule), HasSubstr(", columns in turn"));
+  schedule.contractions[0].rows = 4;
+  refused(schedule, "columns in turn for several rows");
+  schedule.contractions[0].rows = 1;
+  schedule.contractions[0].lanes = ContractionSchedule::Lanes::kColumns;
+  refused(schedule, "columns in turn for several rows");
+  schedule = Tiled(64, 48);
   schedule.loops[0].lanes = 0;
   refused(schedule, "vectors of nothing");
 }

@@ -129,6 +129,9 @@ class KernelLowering {
   Status ContractAlongDepth(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractAlongColumns(Contract& c, Value* row, Value* column, Value* end_column, Value* first_k, Value* end_k);
   std::vector<Value*> RowVarsAt(Value* row);
+  Value* TurnedStep(const Contract& c, Value* first_k);
+  Status ForEachTurned(Contract& c, Value* first_k, Value* end_k, bool with_unrolled, Accumulators& running,
+                       const std::function<Status(Value*, Value*, Accumulators&)>& body);
   Status TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k);
   Status ContractTurned(Contract& c, Value* row, Value* column, Value* first_k, Value* end_k);
   void StoreTurned(std::span<Value*> block, Value* at, int64_t width);

@@ -201,6 +201,10 @@ Status KernelLowering::LowerContraction(const loop::Block& block, const loop::Co
   const loop::ContractionSchedule::Turned& way = tile.turned;
   Contract turned{block, {Lanes::kColumns, way.rows, way.columns, way.depth, tile.lane_depth}, *form, true};
   turned.tile.turned = way;
+  // The last vector along the lanes reaches into the place of the next k, which must be turned over later then.
+  const guards::Dim& along = form->depths[tile.lane_depth];
+  const bool is_whole = along.is_const() && along.const_value() % (unit_.bytes / SizeOf(form->sum)) == 0;
+  if (is_whole && !GoesByWindows(kernel_, *form)) turned.tile.unrolled = tile.unrolled;
   if (way.from == 0) return LowerOneWay(straight);
   if (way.from == 1) return LowerOneWay(turned);
   llvm::BasicBlock* many = code_.NewBlock("rows.many");
@@ -254,9 +258,10 @@ Status KernelLowering::LowerOneWay(Contract c) {
   c.into = task_buffers_[number];
   c.into_stride = Evaluate(TileBufferOf(kernel_, schedule_, block.into, unit_).columns);
   Value* end_column = end_column_ != nullptr ? end_column_ : Evaluate(block.extent);
-  Value* depth = Evaluate(block.depths[tile.lane_depth]);
+  const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
+  Value* depth = Evaluate(block.depths[c.is_turned && !has_windows ? 0 : tile.lane_depth]);
   if (tile.is_in_turn) TRY(KeepRow(c));
-  if (c.is_turned && GoesByWindows(kernel_, c.form)) BeginWindows(c);
+  if (has_windows) BeginWindows(c);
   Accumulators none;
   const int64_t columns = tile.lanes == Lanes::kDepth ? tile.columns : int64_t{tile.columns} * c.lanes;
   Value* first_column = first_column_;
@@ -268,7 +273,6 @@ Status KernelLowering::LowerOneWay(Contract c) {
   }
   const auto panel = [&](Value* first_k, Value* end_k) {
     const auto rows = [&](Value* column, Accumulators&) -> Status {
-      const bool has_windows = c.is_turned && GoesByWindows(kernel_, c.form);
       if (has_windows) {
         TRY(PieceOfWindows(c, column, end_column, first_k, end_k));
       } else if (c.is_turned) {

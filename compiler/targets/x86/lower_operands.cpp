@@ -7,6 +7,7 @@
 #include <bit>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "compiler/loop/ops.h"
@@ -171,24 +172,17 @@ Value* KernelLowering::VectorOf(const Contract& c, const loop::Operand& operand,
 /// A value of 16 lanes that four bits decide, by one permutation of what they may stand for; null: it is not one.
 Value* KernelLowering::LookUp(Id id, const std::function<Value*(Id)>& value_of) {
   constexpr unsigned kLanes = 16;
-  const auto table = TableOf(kernel_, id);
+  const auto known = [&](Id index) -> std::optional<int64_t> {
+    const auto* number = llvm::dyn_cast<llvm::ConstantInt>(value_of(index));
+    return number != nullptr ? std::optional(number->getSExtValue()) : std::nullopt;
+  };
+  const auto table = TableOf(kernel_, id, known);
   if (!table) return nullptr;
-  const Inst& field = At(table->field);
-  // The permutation itself looks at four bits alone: a mask is not needed, and what shifts does so at the width it has.
-  Id bits = field.op == loop::ScalarOp::kAnd ? table->masked : table->field;
-  Value* amount = nullptr;
-  if (At(bits).op == loop::ScalarOp::kShr) {
-    amount = value_of(At(bits).args[1]);
-    bits = At(bits).args[0];
-    auto* known = llvm::dyn_cast<llvm::ConstantInt>(amount);
-    constexpr uint64_t kFieldBits = 4;
-    if (known == nullptr || known->getZExtValue() + kFieldBits > 8 * guards::SizeOf(At(bits).dtype)) return nullptr;
-    amount = code_.Splat(code_.getInt32(static_cast<uint32_t>(known->getZExtValue())), kLanes);
-  }
-  Value* index = value_of(bits);
+  Value* index = value_of(table->load);
   if (!index->getType()->isVectorTy()) return nullptr;
-  index = code_.CreateZExtOrTrunc(index, llvm::FixedVectorType::get(code_.getInt32Ty(), kLanes));
-  if (amount != nullptr) index = code_.CreateLShr(index, amount);
+  // The permutation looks at the lowest four bits alone, and bytes have no shift of their own.
+  index = code_.CreateZExt(index, llvm::FixedVectorType::get(code_.getInt32Ty(), kLanes));
+  index = code_.CreateLShr(index, code_.I(index, table->shift));
   Value* values = llvm::ConstantDataVector::get(code_.getContext(), table->values);
   return code_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {values, index});
 }

@@ -3,6 +3,7 @@
 // Contractions whose right operand lies along k, by vectors along j: the columns of a register tile
 // are decoded and turned over into memory of the task, from where all its rows read them. A pair of
 // bf16 along k is turned over as one element.
+#include <functional>
 #include <utility>
 
 #include "compiler/targets/x86/contract.h"
@@ -23,17 +24,53 @@ void KernelLowering::StoreTurned(std::span<Value*> block, Value* at, int64_t wid
   }
 }
 
+/// Where c.ks lies among what is turned over from `first_k` on, which is a step of the first k.
+Value* KernelLowering::TurnedStep(const Contract& c, Value* first_k) {
+  Value* at = code_.I64(0);
+  const auto step_into = [&](size_t n) {
+    at = code_.CreateMul(at, Evaluate(c.form.depths[n]));
+    if (c.ks[n] != nullptr) at = code_.CreateAdd(at, n == 0 ? code_.CreateSub(c.ks[n], first_k) : c.ks[n]);
+  };
+  for (size_t n = 0; n < c.ks.size(); ++n) {
+    if (n != c.tile.lane_depth) step_into(n);
+  }
+  step_into(c.tile.lane_depth);
+  return code_.CreateUDiv(at, code_.I64(c.step));
+}
+
+/// Runs `body` for each value of the k besides the one along the lanes, of the first from `first_k` to `end_k`; of
+/// those that are unrolled only `with_unrolled`. It gets the ends of the k along the lanes.
+Status KernelLowering::ForEachTurned(Contract& c, Value* first_k, Value* end_k, bool with_unrolled,
+                                     Accumulators& running,
+                                     const std::function<Status(Value*, Value*, Accumulators&)>& body) {
+  const std::function<Status(size_t, Accumulators&)> from = [&](size_t n, Accumulators& here) -> Status {
+    if (n == c.ks.size()) {
+      if (c.tile.lane_depth == 0) return body(first_k, end_k, here);
+      return body(code_.I64(0), Evaluate(c.form.depths[c.tile.lane_depth]), here);
+    }
+    if (n == c.tile.lane_depth || (!with_unrolled && c.tile.unrolls(n))) return from(n + 1, here);
+    Value* first = n == 0 ? first_k : code_.I64(0);
+    Value* end = n == 0 ? end_k : Evaluate(c.form.depths[n]);
+    TRY(CountUp(first, end, 1, here, [&](Value* k, Accumulators& inner) {
+      c.ks[n] = k;
+      return from(n + 1, inner);
+    }));
+    c.ks[n] = nullptr;
+    return {};
+  };
+  return from(0, running);
+}
+
 /// The columns from `column` on that one register tile has, for k from `first_k` to `end_k`.
 Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column, Value* first_k, Value* end_k) {
-  const size_t lane = kernel_.rows.size() + 1;
+  const size_t lane = kernel_.rows.size() + 1 + c.tile.lane_depth;
   const unsigned steps = c.lanes * c.step;  // of k in a vector
   const int64_t width = int64_t{c.tile.columns} * c.lanes;
   llvm::Type* vector = llvm::FixedVectorType::get(code_.getFloatTy(), c.lanes);
   // A few `columns` from `k` on. Blocks that x86 turns over by unpacking, and stores of parts of vectors: as fast as
   // whole squares, and a quarter of the code.
   constexpr unsigned kTogether = 4;
-  const auto turn = [&](const std::vector<Line>& columns, Value* ahead, Value* k, Value* mask) {
-    c.ks[0] = k;
+  const auto turn = [&](const std::vector<Line>& columns, Value* ahead, Value* mask) {
     std::vector<Value*> block;
     for (const Line& line : columns) {
       Value* loaded = nullptr;
@@ -46,28 +83,33 @@ Status KernelLowering::TurnColumns(Contract& c, Value* column, Value* end_column
       block.push_back(code_.CreateBitCast(loaded, vector));
     }
     TurnBlocks(block);
-    Value* step = code_.CreateUDiv(code_.CreateSub(k, first_k), code_.I64(c.step));
-    Value* at = code_.CreateAdd(code_.CreateMul(step, code_.I64(width)), ahead);
+    Value* at = code_.CreateAdd(code_.CreateMul(TurnedStep(c, first_k), code_.I64(width)), ahead);
     at = code_.CreateGEP(code_.getFloatTy(), c.panel, {at});
     StoreTurned(block, at, width);
   };
   Accumulators none;
-  const guards::Dim& depth = c.form.depths[0];
+  const guards::Dim& depth = c.form.depths[c.tile.lane_depth];
+  Value*& k = c.ks[c.tile.lane_depth];
   const bool is_even = depth.is_const() && depth.const_value() % steps == 0;
-  Value* whole = EndOfWhole(first_k, end_k, steps);
   Value* count = code_.Binary(llvm::Intrinsic::smin, code_.CreateSub(end_column, column), code_.I64(width));
   return CountUp(code_.I64(0), count, kTogether, none, [&](Value* ahead, Accumulators&) -> Status {
     const std::vector<Line> columns = LinesOfColumns(c, code_.CreateAdd(column, ahead), end_column, kTogether);
-    TRY(CountUp(first_k, whole, steps, none, [&](Value* k, Accumulators&) -> Status {
-      turn(columns, ahead, k, nullptr);
-      return {};
-    }));
-    if (is_even) return {};
-    // One round at most, which a loop says as well as a branch.
-    return CountUp(whole, end_k, steps, none, [&](Value* k, Accumulators&) -> Status {
-      Value* mask = FirstLanes(code_.CreateSub(end_k, k), steps);
-      turn(columns, ahead, k, mask);
-      return {};
+    return ForEachTurned(c, first_k, end_k, false, none, [&](Value* first, Value* end, Accumulators&) -> Status {
+      Value* whole = EndOfWhole(first, end, steps);
+      TRY(CountUp(first, whole, steps, none, [&](Value* at, Accumulators&) -> Status {
+        k = at;
+        ForEachUnrolled(c, [&] { turn(columns, ahead, nullptr); });
+        return {};
+      }));
+      if (is_even) return {};
+      // One round at most, which a loop says as well as a branch. A vector reaches into the place of the next k, which
+      // is turned over later.
+      return CountUp(whole, end, steps, none, [&](Value* at, Accumulators&) -> Status {
+        k = at;
+        Value* mask = FirstLanes(code_.CreateSub(end, at), steps);
+        ForEachUnrolled(c, [&] { turn(columns, ahead, mask); });
+        return {};
+      });
     });
   });
 }
@@ -81,10 +123,9 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
   Accumulators sums(1);
   sums[0].parts.assign(size_t{rows} * vectors, llvm::Constant::getNullValue(vector));
   const auto [begin, end] = c.bounds_depth() ? c.of_rows : Range(first_k, end_k);
-  TRY(CountUp(begin, end, c.step, sums, [&](Value* k, Accumulators& running) -> Status {
-    c.ks[0] = k;
-    Value* step = code_.CreateUDiv(code_.CreateSub(k, first_k), code_.I64(c.step));
-    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(step, code_.I64(vectors))});
+  const auto multiply = [&](Value* k, Accumulators& running) -> Status {
+    c.ks[c.tile.lane_depth] = k;
+    Value* at = code_.CreateGEP(vector, c.panel, {code_.CreateMul(TurnedStep(c, first_k), code_.I64(vectors))});
     std::vector<Value*> factors;
     for (unsigned v = 0; v < vectors; ++v) {
       Value* from = code_.CreateConstGEP1_64(vector, at, v);
@@ -108,6 +149,9 @@ Status KernelLowering::ContractTurned(Contract& c, Value* row, Value* column, Va
       }
     }
     return {};
+  };
+  TRY(ForEachTurned(c, begin, end, true, sums, [&](Value* first, Value* last, Accumulators& running) {
+    return CountUp(first, last, c.step, running, multiply);
   }));
   StoreTile(c, sums[0].parts, row, column, first_k);
   return {};

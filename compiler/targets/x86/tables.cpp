@@ -2,7 +2,8 @@
 #include "compiler/targets/x86/tables.h"
 
 #include <algorithm>
-#include <functional>
+#include <span>
+#include <vector>
 
 #include "compiler/loop/ops.h"
 #include "compiler/loop/scalar.h"
@@ -14,79 +15,132 @@ using guards::DType;
 using loop::Id;
 using loop::Inst;
 using loop::OpClass;
+using loop::Scalar;
 using loop::ScalarOp;
 
+constexpr unsigned kBits = 4;
 constexpr int64_t kMost = 15;
 
-/// The bits of `id` that can be set, where it is a field; 0: it is none.
-int64_t FieldMask(const loop::Kernel& kernel, Id id) {
-  const Inst& inst = kernel.insts[id];
-  const auto constant = [&](Id arg) {
-    const Inst& value = kernel.insts[arg];
-    return value.op == ScalarOp::kConst ? value.imm_i : -1;
-  };
-  if (inst.op == ScalarOp::kAnd && guards::IsInteger(inst.dtype)) {
-    const int64_t mask = std::max(constant(inst.args[0]), constant(inst.args[1]));
-    return mask >= 1 && mask <= kMost ? mask : 0;
-  }
-  if (inst.op == ScalarOp::kShr && inst.dtype == DType::kU8) {
-    const int64_t by = constant(inst.args[1]);
-    constexpr int64_t kByte = 8;
-    return by >= 4 && by < kByte ? 255 >> by : 0;
-  }
-  return 0;
-}
+/// A value as far as it is known: one number, an integer of a load moved right, or one number for each combination of
+/// four of its bits.
+struct Known {
+  enum class Kind : uint8_t { kNumber, kBits, kTable };
+  Kind kind = Kind::kNumber;
+  Scalar number = {};
+  Id load = loop::kNone;
+  unsigned shift = 0;
+  std::array<Scalar, kMost + 1> values = {};
 
-}  // namespace
+  Scalar At(size_t bits) const { return kind == Kind::kTable ? values[bits] : number; }
+};
 
-std::optional<Table> TableOf(const loop::Kernel& kernel, Id id) {
-  if (kernel.insts[id].dtype != DType::kF32) return std::nullopt;
-  Table table;
-  const std::function<bool(Id)> find = [&](Id at) {
-    const Inst& inst = kernel.insts[at];
-    if (FieldMask(kernel, at) != 0) {
-      const bool is_first = table.field == loop::kNone || table.field == at;
-      table.field = at;
-      return is_first;
-    }
+class Folder {
+ public:
+  Folder(const loop::Kernel& kernel, const KnownIndex& known_index) : kernel_(kernel), known_index_(known_index) {}
+
+  std::optional<Known> Fold(Id id) const {
+    const Inst& inst = kernel_.insts[id];
     switch (loop::TraitsOf(inst.op).cls) {
-      case OpClass::kConst: return true;
+      case OpClass::kConst: {
+        const DType wide = guards::IsFloat(inst.dtype) ? DType::kF64 : DType::kI64;
+        return Known{Known::Kind::kNumber, loop::CastScalar({inst.imm_f, inst.imm_i}, wide, inst.dtype)};
+      }
+      case OpClass::kIndex:
+        if (const auto value = known_index_(id)) return Known{Known::Kind::kNumber, {0, *value}};
+        return std::nullopt;
+      case OpClass::kLoad:
+        if (!guards::IsInteger(inst.dtype) || guards::SizeOf(inst.dtype) > sizeof(int32_t)) return std::nullopt;
+        return Known{Known::Kind::kBits, {}, id};
+      case OpClass::kSelect: return Choose(inst);
       case OpClass::kCast:
-        if (inst.check != loop::IndexCheck::kNone) return false;
-        break;
+        if (inst.check != loop::IndexCheck::kNone) return std::nullopt;
+        return Apply(inst);
       case OpClass::kArith:
       case OpClass::kFloatArith:
       case OpClass::kIntArith:
       case OpClass::kLogic:
-      case OpClass::kCompare:
-      case OpClass::kSelect:
-        if (!loop::IsExact(inst.op, kernel.insts[inst.args.back()].dtype)) return false;
-        break;
-      default: return false;
+      case OpClass::kCompare: return Apply(inst);
+      default: return std::nullopt;
     }
-    return std::ranges::all_of(inst.args, find);
-  };
-  if (!find(id) || table.field == loop::kNone) return std::nullopt;
-  const Inst& field = kernel.insts[table.field];
-  if (field.op == ScalarOp::kAnd) {
-    table.masked = field.args[kernel.insts[field.args[0]].op == ScalarOp::kConst ? 1 : 0];
   }
-  for (int64_t bits = 0; bits <= kMost; ++bits) {
-    const std::function<loop::Scalar(Id)> value_of = [&](Id at) -> loop::Scalar {
-      const Inst& inst = kernel.insts[at];
-      if (at == table.field) return {0, bits & FieldMask(kernel, at)};
-      if (inst.op == ScalarOp::kConst) {
-        const DType wide = guards::IsFloat(inst.dtype) ? DType::kF64 : DType::kI64;
-        return loop::CastScalar({inst.imm_f, inst.imm_i}, wide, inst.dtype);
+
+ private:
+  /// Of an operand that is not chosen nothing need be known.
+  std::optional<Known> Choose(const Inst& inst) const {
+    const auto condition = Fold(inst.args[0]);
+    if (!condition || condition->kind != Known::Kind::kNumber) return std::nullopt;
+    return Fold(inst.args[condition->number.i != 0 ? 1 : 2]);
+  }
+
+  std::optional<Known> Apply(const Inst& inst) const {
+    const DType from = kernel_.insts[inst.args.back()].dtype;
+    if (inst.op != ScalarOp::kCast && !loop::IsExact(inst.op, from)) return std::nullopt;
+    std::vector<Known> args;
+    for (const Id arg : inst.args) {
+      const auto known = Fold(arg);
+      if (!known) return std::nullopt;
+      args.push_back(*known);
+    }
+    if (std::ranges::any_of(args, [](const Known& arg) { return arg.kind == Known::Kind::kBits; })) {
+      return FieldOf(inst, args);
+    }
+    Known result;
+    for (const Known& arg : args) {
+      if (arg.kind != Known::Kind::kTable) continue;
+      if (result.kind == Known::Kind::kTable && (arg.load != result.load || arg.shift != result.shift)) {
+        return std::nullopt;
       }
-      const DType from = kernel.insts[inst.args.back()].dtype;
-      if (inst.op == ScalarOp::kCast) return loop::CastScalar(value_of(inst.args[0]), from, inst.dtype);
-      std::array<loop::Scalar, 3> args;
-      std::ranges::transform(inst.args, args.begin(), value_of);
-      return loop::EvalScalar(inst.op, from, {args.data(), inst.args.size()});
+      result = {Known::Kind::kTable, {}, arg.load, arg.shift};
+    }
+    const auto evaluate = [&](size_t bits) {
+      std::array<Scalar, 3> values;
+      std::ranges::transform(args, values.begin(), [&](const Known& arg) { return arg.At(bits); });
+      if (inst.op == ScalarOp::kCast) return loop::CastScalar(values[0], from, inst.dtype);
+      return loop::EvalScalar(inst.op, from, {values.data(), args.size()});
     };
-    table.values[static_cast<size_t>(bits)] = static_cast<float>(value_of(id).f);
+    result.number = evaluate(0);
+    for (size_t bits = 0; bits <= kMost; ++bits) result.values[bits] = evaluate(bits);
+    return result;
   }
+
+  /// What an operation leaves of an integer from memory.
+  std::optional<Known> FieldOf(const Inst& inst, std::span<const Known> args) const {
+    Known bits = args[0].kind == Known::Kind::kBits ? args[0] : args[1];
+    if (inst.op == ScalarOp::kCast) return guards::IsInteger(inst.dtype) ? std::optional(bits) : std::nullopt;
+    const DType memory = kernel_.insts[bits.load].dtype;
+    const auto width = static_cast<unsigned>(8 * guards::SizeOf(memory));
+    int64_t mask = 0;
+    if (inst.op == ScalarOp::kAnd) {
+      const Known& other = args[0].kind == Known::Kind::kBits ? args[1] : args[0];
+      if (other.kind != Known::Kind::kNumber) return std::nullopt;
+      mask = other.number.i;
+    } else if (inst.op == ScalarOp::kShr && args[1].kind == Known::Kind::kNumber) {
+      const int64_t by = args[1].number.i;
+      if (by < 0 || by + bits.shift >= width) return std::nullopt;
+      bits.shift += static_cast<unsigned>(by);
+      // Of a byte that much is left, if it has no sign.
+      if (memory != DType::kU8 || bits.shift < kBits) return bits;
+      mask = 255 >> bits.shift;
+    }
+    if (mask < 1 || mask > kMost) return std::nullopt;
+    if (memory != DType::kU8 && bits.shift + kBits > width) return std::nullopt;
+    bits.kind = Known::Kind::kTable;
+    for (int64_t value = 0; value <= kMost; ++value) bits.values[static_cast<size_t>(value)] = {0, value & mask};
+    return bits;
+  }
+
+  const loop::Kernel& kernel_;
+  const KnownIndex& known_index_;
+};
+
+}  // namespace
+
+std::optional<Table> TableOf(const loop::Kernel& kernel, Id id, const KnownIndex& known) {
+  if (kernel.insts[id].dtype != DType::kF32) return std::nullopt;
+  const auto folded = Folder(kernel, known).Fold(id);
+  if (!folded || folded->kind != Known::Kind::kTable) return std::nullopt;
+  Table table{folded->load, folded->shift};
+  for (size_t i = 0; i < table.values.size(); ++i) table.values[i] = static_cast<float>(folded->values[i].f);
   return table;
 }
 

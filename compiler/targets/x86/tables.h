@@ -2,20 +2,24 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 
 #include "compiler/loop/kernel.h"
 
 namespace ingot::compiler::x86 {
 
-/// A float that four bits decide: weights of few bits, decoded.
+/// A float that four neighbouring bits of an integer in memory decide: a weight of few bits, decoded.
 struct Table {
-  loop::Id field = loop::kNone;   ///< the bits: `and` with a mask, or `shr` that leaves no more of a byte
-  loop::Id masked = loop::kNone;  ///< what an `and` masks
-  std::array<float, 16> values = {};  ///< by the lowest four bits of what is masked or shifted
+  loop::Id load = loop::kNone;
+  unsigned shift = 0;                 ///< the lowest of the four bits
+  std::array<float, 16> values = {};  ///< by those bits
 };
 
-/// nullopt: `id` is no f32, or depends on more than one such field and constants.
-std::optional<Table> TableOf(const loop::Kernel& kernel, loop::Id id);
+/// What a kIndex gives, where that is known.
+using KnownIndex = std::function<std::optional<int64_t>(loop::Id)>;
+
+/// nullopt: `id` is no f32, or depends on more than four bits of one load, constants and known positions.
+std::optional<Table> TableOf(const loop::Kernel& kernel, loop::Id id, const KnownIndex& known);
 
 }  // namespace ingot::compiler::x86

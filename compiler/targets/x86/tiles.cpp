@@ -38,6 +38,7 @@ constexpr int64_t kStreams = 16;
 constexpr int64_t kColumnBytesOfFewRows = 1024;
 // Of columns that are turned over: 64 of them are half the second cache at most.
 constexpr int64_t kTurnedDepth = 256;
+constexpr int64_t kTurnedStepsMax = 4 * kTurnedDepth;
 constexpr int64_t kTurnedRowsMin = 16;
 // The same of windows: tasks of many rows turn over less often, tasks of few are more.
 constexpr int64_t kWindowRowTile = 192;
@@ -54,22 +55,35 @@ int64_t KnownRows(const loop::Kernel& kernel) {
   return kernel.rows.back().is_const() ? std::max<int64_t>(1, kernel.rows.back().const_value()) : 0;
 }
 
+/// Steps of all k but the first, for one of that.
+guards::Dim StepsBehindFirst(const loop::Block& block) {
+  guards::Dim steps(1);
+  for (size_t k = 1; k < block.depths.size(); ++k) steps = steps * block.depths[k];
+  return steps;
+}
+
 /// Sums over few steps cost more to fold over the lanes than to make, as sums of pairs do, and what is decoded for each
 /// few rows is decoded again and again. Turning over costs as much as a few rows.
 loop::ContractionSchedule::Turned TurnedOf(const loop::Kernel& kernel, const loop::Block& block,
                                            const loop::Contraction& form, const VectorUnit& unit) {
   loop::ContractionSchedule::Turned turned;
-  if (block.depths.size() != 1 || !loop::DepthOfLanes(kernel, form) || form.sum != guards::DType::kF32) return turned;
+  const auto lanes = loop::DepthOfLanes(kernel, form);
+  if (!lanes || form.sum != guards::DType::kF32) return turned;
+  // Of several k the first goes in pieces, and all of the others is turned over for each step of it.
+  const guards::Dim inner = StepsBehindFirst(block);
+  if (block.depths.size() > 1 && (*lanes == 0 || !inner.is_const() || inner.const_value() > kTurnedStepsMax))
+    return turned;
   const int64_t rows = KnownRows(kernel);
   if (rows != 0 && rows < kTurnedRowsMin) return turned;
-  const bool is_shallow = block.depths[0].is_const() && block.depths[0].const_value() <= kTurnedDepth;
+  const guards::Dim depth = block.Depth();
+  const bool is_shallow = depth.is_const() && depth.const_value() <= kTurnedDepth;
   const bool decodes = loop::PlainLoad(kernel, form.right) == loop::kNone;
   if (!is_shallow && !decodes && TurnedPairsOf(kernel, form, unit) == Pairs::kNone) return turned;
   // Known rows, and shallow sums of any, need no second way beside this one.
   turned.from = is_shallow || rows != 0 ? 1 : kTurnedRowsMin;
   turned.rows = unit.bytes == 64 ? 6 : 4;
   turned.columns = unit.bytes == 64 ? 4 : 2;
-  turned.depth = is_shallow ? 0 : kTurnedDepth;
+  turned.depth = is_shallow ? 0 : std::max<int64_t>(1, kTurnedDepth / std::max<int64_t>(1, inner.const_value()));
   return turned;
 }
 
@@ -391,7 +405,7 @@ guards::Dim PanelBytes(const loop::Kernel& kernel, const loop::Block& block, con
   }
   if (turned.from == 0) return {};
   const int64_t lanes = unit.bytes / int64_t{sizeof(float)};
-  guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) : block.depths[0];
+  guards::Dim depth = turned.depth != 0 ? guards::Dim(turned.depth) * StepsBehindFirst(block) : block.Depth();
   const auto form = *loop::ContractionOf(kernel, block);
   if (GoesByWindows(kernel, form)) {
     const WindowPanel panel = WindowPanelOf(kernel, form, tile, schedule, unit);
