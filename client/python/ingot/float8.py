@@ -38,7 +38,8 @@ class Float8Linear(torch.nn.Module):
         return (self.weight.float() * scale).reshape(self.out_features, self.in_features).to(dtype)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.group_size is not None:
+        # Sums of what is not scaled yet leave the range of f16.
+        if self.group_size is not None or x.dtype == torch.float16:
             return torch.nn.functional.linear(x, self.decoded(x.dtype), self.bias)
         scaled = torch.nn.functional.linear(x, self.weight.to(x.dtype)) * self.scale.to(x.dtype)
         return scaled if self.bias is None else scaled + self.bias
