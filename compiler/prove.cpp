@@ -71,6 +71,8 @@ double ToleranceOf(DType dtype) {
   switch (dtype) {
     case DType::kF16: return 4e-3;
     case DType::kBF16: return 3e-2;
+    case DType::kF8E4M3: return 0.15;
+    case DType::kF8E5M2: return 0.3;
     case DType::kF64: return 1e-9;
     case DType::kF32: return 1e-3;
     default: return 0;

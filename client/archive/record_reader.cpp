@@ -69,6 +69,9 @@ std::optional<at::ScalarType> ScalarTypeFromArchive(int64_t number) {
   constexpr std::array kTypes = {at::kByte,          at::kChar,  at::kShort,   at::kInt,         at::kLong,
                                  at::kHalf,          at::kFloat, at::kDouble,  at::kComplexHalf, at::kComplexFloat,
                                  at::kComplexDouble, at::kBool,  at::kBFloat16};
+  constexpr int64_t kFirstFloat8 = 29;
+  if (number == kFirstFloat8) return at::kFloat8_e4m3fn;
+  if (number == kFirstFloat8 + 1) return at::kFloat8_e5m2;
   if (number < 1 || number > static_cast<int64_t>(kTypes.size())) return std::nullopt;
   return kTypes[static_cast<size_t>(number - 1)];
 }

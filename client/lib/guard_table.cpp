@@ -12,9 +12,10 @@
 namespace ingot::client {
 namespace {
 
-constexpr at::ScalarType kScalarTypes[] = {at::kBool,  at::kByte,   at::kChar,         at::kShort,
-                                           at::kInt,   at::kLong,   at::kHalf,         at::kBFloat16,
-                                           at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+constexpr at::ScalarType kScalarTypes[] = {at::kBool,          at::kByte,       at::kChar,         at::kShort,
+                                           at::kInt,           at::kLong,       at::kHalf,         at::kBFloat16,
+                                           at::kFloat,         at::kDouble,     at::kComplexFloat, at::kComplexDouble,
+                                           at::kFloat8_e4m3fn, at::kFloat8_e5m2};
 
 // Keys of an ordinary tensor, taken from one: the set differs between versions of torch.
 uint64_t PlainKeys() {

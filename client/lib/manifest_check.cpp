@@ -121,7 +121,7 @@ class Checker {
   Status CheckValues() {
     for (size_t i = 0; i < values_; ++i) {
       const proto::Value& value = *m_.values()->Get(i);
-      TRY(In(static_cast<uint64_t>(value.dtype()), 12, "dtype"));
+      TRY(In(static_cast<uint64_t>(value.dtype()), guards::kDTypeCount, "dtype"));
       TRY(All(value.sizes(), dims_, "size"));
       TRY(All(value.strides(), dims_, "stride"));
       if (SizeOf(value.sizes()) != SizeOf(value.strides()) || SizeOf(value.sizes()) > 64)
@@ -183,7 +183,7 @@ class Checker {
   Status CheckCost(const proto::Cost* cost) {
     if (cost == nullptr) return {};
     if (cost->flops() >= 0) TRY(In(static_cast<uint32_t>(cost->flops()), dims_, "operation count"));
-    TRY(In(static_cast<uint64_t>(cost->dtype()), 12, "dtype"));
+    TRY(In(static_cast<uint64_t>(cost->dtype()), guards::kDTypeCount, "dtype"));
     for (const auto* list : {cost->reads(), cost->writes()}) {
       for (size_t i = 0; i < SizeOf(list); ++i) {
         TRY(In(list->Get(static_cast<uint32_t>(i))->range(), dims_, "bytes"));
@@ -219,7 +219,9 @@ class Checker {
       case proto::ArgKind::Bool: return one(ints);
       case proto::ArgKind::BoolList: return {};
       case proto::ArgKind::Float: return one(floats);
-      case proto::ArgKind::DType: TRY(one(ints)); return In(static_cast<uint32_t>(arg.ints()->Get(0)), 12, "dtype");
+      case proto::ArgKind::DType:
+        TRY(one(ints));
+        return In(static_cast<uint32_t>(arg.ints()->Get(0)), guards::kDTypeCount, "dtype");
     }
     return Corrupt("argument kind", static_cast<uint64_t>(arg.kind()));
   }

@@ -29,8 +29,8 @@ constexpr size_t kHeadBytes = 8;
 constexpr uint64_t kHeaderBytesMax = 100'000'000;
 constexpr int kDepthMax = 8;
 /// Names of the format in the order of guards::DType; none for complex128.
-constexpr std::array<std::string_view, 12> kNames = {"BOOL", "U8",   "I8",  "I16", "I32", "I64",
-                                                     "F16",  "BF16", "F32", "F64", "C64", ""};
+constexpr std::array<std::string_view, guards::kDTypeCount> kNames = {
+    "BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64", "", "F8_E4M3", "F8_E5M2"};
 
 Error Corrupt(const std::string& what) { return Error(Code::kCorrupt, "safetensors file: " + what); }
 

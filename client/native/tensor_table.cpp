@@ -22,6 +22,8 @@ std::optional<proto::DType> DTypeOf(c10::ScalarType type) {
     case c10::ScalarType::Double: return proto::DType::F64;
     case c10::ScalarType::ComplexFloat: return proto::DType::C64;
     case c10::ScalarType::ComplexDouble: return proto::DType::C128;
+    case c10::ScalarType::Float8_e4m3fn: return proto::DType::F8E4M3;
+    case c10::ScalarType::Float8_e5m2: return proto::DType::F8E5M2;
     default: return std::nullopt;
   }
 }

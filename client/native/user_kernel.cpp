@@ -22,9 +22,10 @@ namespace {
 constexpr int kFailed = 1;
 
 // In the order of IngotDType.
-constexpr c10::ScalarType kTypes[] = {c10::kBool,  c10::kByte,   c10::kChar,         c10::kShort,
-                                      c10::kInt,   c10::kLong,   c10::kHalf,         c10::kBFloat16,
-                                      c10::kFloat, c10::kDouble, c10::kComplexFloat, c10::kComplexDouble};
+constexpr c10::ScalarType kTypes[] = {c10::kBool,          c10::kByte,       c10::kChar,         c10::kShort,
+                                      c10::kInt,           c10::kLong,       c10::kHalf,         c10::kBFloat16,
+                                      c10::kFloat,         c10::kDouble,     c10::kComplexFloat, c10::kComplexDouble,
+                                      c10::kFloat8_e4m3fn, c10::kFloat8_e5m2};
 
 std::optional<int32_t> NumberOf(c10::ScalarType type) {
   for (size_t i = 0; i < std::size(kTypes); ++i) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "client/onnx/node_error.h"
+
 namespace ingot::onnx {
 namespace {
 
@@ -32,9 +34,9 @@ constexpr std::array<ElementType, 24> kTypes = {{{"undefined", {}},
                                                  {"complex64", at::kComplexFloat},
                                                  {"complex128", at::kComplexDouble},
                                                  {"bfloat16", at::kBFloat16},
-                                                 {"float8e4m3fn", {}},
+                                                 {"float8e4m3fn", at::kFloat8_e4m3fn},
                                                  {"float8e4m3fnuz", {}},
-                                                 {"float8e5m2", {}},
+                                                 {"float8e5m2", at::kFloat8_e5m2},
                                                  {"float8e5m2fnuz", {}},
                                                  {"uint4", {}},
                                                  {"int4", {}},
@@ -45,6 +47,12 @@ constexpr std::array<ElementType, 24> kTypes = {{{"undefined", {}},
 std::optional<at::ScalarType> ScalarTypeOf(int64_t number) {
   if (number < 0 || number >= static_cast<int64_t>(kTypes.size())) return std::nullopt;
   return kTypes[static_cast<size_t>(number)].scalar;
+}
+
+at::ScalarType TypeOf(int64_t number) {
+  const auto found = ScalarTypeOf(number);
+  if (!found) Refuse(fmt::format("elements of type {}, which PyTorch does not compute with", NameOf(number)));
+  return *found;
 }
 
 std::string NameOf(int64_t number) {

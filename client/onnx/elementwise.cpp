@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "client/onnx/element_types.h"
-#include "client/onnx/operators.h"
+#include "client/onnx/quantization.h"
 
 namespace ingot::onnx {
 namespace {
@@ -231,18 +231,26 @@ Results Clip(NodeCall& n) {
 
 Results Identity(NodeCall& n) { return {n.In(0)}; }
 
-Results Cast(NodeCall& n) {
-  const int64_t number = n.IntOf("to");
-  n.Ignore("saturate");  // Of types that are refused.
-  const auto to = ScalarTypeOf(number);
-  if (!to) Refuse(fmt::format("elements of type {}, which PyTorch does not compute with", NameOf(number)));
-  return {n.To(n.In(0), *to)};
+at::Tensor Converted(NodeCall& n, at::ScalarType to) {
+  const bool saturates = n.IntOf("saturate", 1) != 0;
+  const bool is_float8 = to == at::kFloat8_e4m3fn || to == at::kFloat8_e5m2;
+  const at::Tensor x = n.Levels(0);
+  if (is_float8 && saturates && x.scalar_type() != to) return Saturated(n, x, to);
+  if (to == at::kFloat8_e4m3fn && !saturates && at::isFloatingType(x.scalar_type())) {
+    // PyTorch saturates; what would be rounded beyond the largest number becomes NaN here.
+    const at::Tensor wide = n.To(x, at::kFloat), size = n.Call("aten::abs", {wide});
+    const at::Tensor fits = n.Call("aten::le.Scalar", {size, 464.0});
+    return n.To(n.Where(fits, wide, n.Number(std::numeric_limits<double>::quiet_NaN(), wide)), to);
+  }
+  return n.To(x, to);
 }
 
-Results CastLike(NodeCall& n) {
-  n.Ignore("saturate");
-  return {n.To(n.In(0), n.In(1).scalar_type())};
+Results Cast(NodeCall& n) {
+  const int64_t number = n.IntOf("to");
+  return {Converted(n, TypeOf(number))};
 }
+
+Results CastLike(NodeCall& n) { return {Converted(n, n.In(1).scalar_type())}; }
 
 Results Dropout(NodeCall& n) {
   n.Ignore("seed");
@@ -315,7 +323,7 @@ std::vector<Operator> Table() {
   std::vector<Operator> table = {
       {"Add", 7, AddOrSub, OnPairs<Sum>},
       {"BitShift", 11, BitShift},
-      {"Cast", 6, Cast, KnownCast},
+      {"Cast", 6, Cast, KnownCast, false, true},
       {"CastLike", 15, CastLike},
       {"Celu", 12, Celu},
       {"Clip", 11, Clip},

@@ -19,6 +19,8 @@ using c10::IValue;
 constexpr size_t kKnownMax = 4096;
 /// A folded result may be so much larger than what it was made of.
 constexpr size_t kFoldedBytesMax = 64 << 10;
+/// Loops are unrolled: every turn is a part of the recording.
+constexpr size_t kNodesMax = 50'000;
 
 bool AreNumbers(const Ints& ints) {
   return std::ranges::all_of(ints, [](const Int& value) { return value.is_number(); });
@@ -75,10 +77,40 @@ at::Tensor Constants::Add(std::string name, const at::Tensor& tensor) {
 }
 
 Status Evaluator::Run() {
-  for (const auto& [name, tensor] : model_.initializers) {
-    if (!scope_.contains(name)) Bind(name, {constants_.Add(name, tensor), nullptr, true, nullptr});
+  try {
+    RunGraph(model_);
+  } catch (const NodeError& e) {
+    return e.error();
   }
-  for (const Node& node : model_.nodes) {
+  return {};
+}
+
+std::vector<Value> Evaluator::RunBody(const Graph& body, const std::vector<Value>& inputs) {
+  if (inputs.size() != body.inputs.size()) {
+    Reject(fmt::format("{} inputs for a graph of {}", inputs.size(), body.inputs.size()));
+  }
+  Count();
+  scopes_.emplace_back();
+  for (size_t i = 0; i < inputs.size(); ++i) Bind(body.inputs[i].name, inputs[i]);
+  RunGraph(body);
+  std::vector<Value> outputs;
+  for (const ValueInfo& output : body.outputs) outputs.push_back(Find(output.name));
+  scopes_.pop_back();
+  return outputs;
+}
+
+void Evaluator::Count() {
+  if (++run_ > kNodesMax) Refuse(fmt::format("more than {} nodes, counted as often as they run", kNodesMax));
+}
+
+void Evaluator::RunGraph(const Graph& graph) {
+  for (const auto& [name, tensor] : graph.initializers) {
+    if (scopes_.back().contains(name)) continue;
+    const auto nibbles = graph.nibbles.find(name);
+    Bind(name, {constants_.Add(name, tensor), nullptr, true, nullptr,
+                nibbles == graph.nibbles.end() ? nullptr : nibbles->second});
+  }
+  for (const Node& node : graph.nodes) {
     const auto domain = model_.opsets.find(node.domain);
     std::string label = node.name.empty() && !node.outputs.empty()
                             ? fmt::format("the node of '{}' ({}", node.outputs.front(), node.op)
@@ -87,23 +119,23 @@ Status Evaluator::Run() {
     label += domain == model_.opsets.end() ? ")" : fmt::format(", opset {})", domain->second);
     sizes_.set_where(label);
     try {
+      Count();
       RunNode(node);
     } catch (const NodeError& e) {
-      return Error(e.error()).Wrap(label);
+      throw NodeError(Error(e.error()).Wrap(label));
     } catch (const c10::Error& e) {
-      return Error(Code::kInvalid, fmt::format("{}: {}", label, e.what_without_backtrace()));
+      throw NodeError(Code::kInvalid, fmt::format("{}: {}", label, e.what_without_backtrace()));
     } catch (const std::exception& e) {
-      return Error(Code::kInvalid, fmt::format("{}: {}", label, e.what()));
+      throw NodeError(Code::kInvalid, fmt::format("{}: {}", label, e.what()));
     }
     if (const auto& refusal = recorder_.refusal()) {
-      return Error(Code::kUnsupported, fmt::format("{}: {}: {}", label, refusal->name, refusal->detail));
+      throw NodeError(Code::kUnsupported, fmt::format("{}: {}: {}", label, refusal->name, refusal->detail));
     }
   }
-  return {};
 }
 
 void Evaluator::RunNode(const Node& node) {
-  const Operator* const op = node.domain.empty() ? FindOperator(node.op) : nullptr;
+  const Operator* const op = FindOperator(node.domain, node.op);
   if (op == nullptr) {
     Refuse(
         "no rule for this operator; docs/onnx.md lists those that have one. Export the model without it, or "
@@ -111,12 +143,20 @@ void Evaluator::RunNode(const Node& node) {
   }
   const auto opset = model_.opsets.find("");
   if (opset == model_.opsets.end()) throw NodeError(Code::kCorrupt, "the model names no version of ONNX's operators");
-  if (opset->second < op->since) {
+  if (node.domain.empty() && opset->second < op->since) {
     Refuse(fmt::format("known from opset {} on; convert the model to a newer one", op->since));
   }
   std::vector<Value> inputs;
   for (const std::string& name : node.inputs) inputs.push_back(name.empty() ? Value() : Find(name));
+  if (!op->takes_nibbles && std::ranges::any_of(inputs, [](const Value& v) { return v.nibbles != nullptr; })) {
+    Refuse("elements of 4 bits, which DequantizeLinear and Cast alone take");
+  }
   NodeCall call(*this, node, *op, opset->second, std::move(inputs));
+  if (op->runs_bodies) {
+    const Results results = op->lower(call);
+    call.CheckAttributes();
+    return Bind(node, results);
+  }
   if (Fold(call)) return;
   if (auto results = RunOnKnown(call)) return Bind(node, *results);
   Results results = op->lower(call);
@@ -134,11 +174,10 @@ void Evaluator::RunNode(const Node& node) {
 }
 
 Value& Evaluator::Find(const std::string& name) {
-  const auto found = scope_.find(name);
-  if (found == scope_.end()) {
-    throw NodeError(Code::kCorrupt, fmt::format("uses '{}', which no input, initializer or earlier node gives", name));
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (const auto found = scope->find(name); found != scope->end()) return found->second;
   }
-  return found->second;
+  throw NodeError(Code::kCorrupt, fmt::format("uses '{}', which no input, initializer or earlier node gives", name));
 }
 
 void Evaluator::Bind(const Node& node, const std::vector<Value>& results) {
@@ -147,7 +186,7 @@ void Evaluator::Bind(const Node& node, const std::vector<Value>& results) {
     if (i >= results.size() || !results[i].is_defined()) {
       Refuse(fmt::format("gives no output {} ('{}') here", i, node.outputs[i]));
     }
-    if (!scope_.emplace(node.outputs[i], results[i]).second) {
+    if (!scopes_.back().emplace(node.outputs[i], results[i]).second) {
       throw NodeError(Code::kCorrupt, fmt::format("gives '{}', which is given before", node.outputs[i]));
     }
   }
@@ -267,7 +306,8 @@ void Evaluator::FixSizesOf(const Value& value) {
 std::shared_ptr<const KnownInts> Evaluator::KnownOf(const Value& value, bool may_fix) {
   if (value.known != nullptr) return value.known;
   const bool is_read = value.is_constant || (may_fix && MadeOf(value) != nullptr);
-  if (!is_read || !IsWhole(value.tensor.scalar_type()) || value.tensor.numel() > static_cast<int64_t>(kKnownMax)) {
+  if (!is_read || value.nibbles != nullptr || !IsWhole(value.tensor.scalar_type()) ||
+      value.tensor.numel() > static_cast<int64_t>(kKnownMax)) {
     return nullptr;
   }
   if (!value.is_constant) FixSizesOf(value);
@@ -316,9 +356,12 @@ std::vector<at::Tensor> Evaluator::CallAll(std::string_view op, const Args& args
 }
 
 Result<at::Tensor> Evaluator::Output(const std::string& name) {
-  const auto found = scope_.find(name);
-  if (found == scope_.end()) {
+  const auto found = scopes_.front().find(name);
+  if (found == scopes_.front().end()) {
     return Error(Code::kCorrupt, fmt::format("output '{}' is given by no node, input or initializer", name));
+  }
+  if (found->second.nibbles != nullptr) {
+    return Error(Code::kUnsupported, fmt::format("output '{}' has elements of 4 bits", name));
   }
   try {
     return ElementsOf(found->second);

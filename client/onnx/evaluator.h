@@ -38,7 +38,7 @@ class Evaluator {
       : model_(model), recorder_(recorder), constants_(constants) {}
 
   /// Binds an input of the call, or a constant.
-  void Bind(const std::string& name, Value value) { scope_[name] = std::move(value); }
+  void Bind(const std::string& name, Value value) { scopes_.back()[name] = std::move(value); }
   /// kUnsupported: an operator, attribute or element type that has no rule, or a program that depends on the data of
   /// its inputs; kInvalid: a rule of ONNX is broken, or an operator refuses its arguments; kCorrupt: nodes that are not
   /// in order. All name the node.
@@ -51,7 +51,11 @@ class Evaluator {
  private:
   friend class NodeCall;
 
+  void RunGraph(const Graph& graph);
   void RunNode(const Node& node);
+  /// Refuses programs that run forever, or nearly.
+  void Count();
+  std::vector<Value> RunBody(const Graph& body, const std::vector<Value>& inputs);
   bool Fold(NodeCall& call);
   std::optional<std::vector<Value>> RunOnKnown(NodeCall& call);
   void Bind(const Node& node, const std::vector<Value>& results);
@@ -69,7 +73,8 @@ class Evaluator {
   client::Recorder& recorder_;
   Constants& constants_;
   Sizes sizes_;
-  std::unordered_map<std::string, Value> scope_;
+  std::vector<std::unordered_map<std::string, Value>> scopes_ = {{}};  ///< those of bodies behind what is around them
+  size_t run_ = 0;  ///< nodes
   bool is_quiet_ = false;  ///< nothing is noted
 };
 

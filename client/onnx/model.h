@@ -4,18 +4,23 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "client/onnx/value.h"
 #include "client/onnx/wire_model.h"
 
 namespace ingot::onnx {
 
+struct Graph;
+
 struct Attribute : wire::AttributeFields {
-  at::Tensor tensor;  ///< kTensor
+  at::Tensor tensor;                  ///< kTensor
+  std::shared_ptr<const Graph> body;  ///< kGraph
 };
 
 /// A node in the order in which it runs. Empty names stand for inputs and outputs that are left out.
@@ -35,14 +40,20 @@ struct ValueInfo {
   std::optional<std::vector<Dimension>> dims;  ///< nullopt: any number of dims
 };
 
-/// An ONNX model as data. Tensors keep the memory alive that they lie in and are never written.
-struct Model {
-  std::string producer;                  ///< for messages: "pytorch 2.13.0"
-  std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
+/// Nodes with what goes in and comes out: a model's, or the branch or turn of a node, which also sees all names around
+/// it. Tensors keep the memory alive that they lie in and are never written.
+struct Graph {
   std::vector<Node> nodes;
   std::map<std::string, at::Tensor> initializers;
+  std::map<std::string, std::shared_ptr<const Nibbles>> nibbles;  ///< of initializers that are bytes of them
   std::vector<ValueInfo> inputs;  ///< without those that are initializers
   std::vector<ValueInfo> outputs;
+};
+
+/// An ONNX model as data.
+struct Model : Graph {
+  std::string producer;                  ///< for messages: "pytorch 2.13.0"
+  std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
 };
 
 /// Reads a model (.onnx) with its external data, which is memory-mapped.

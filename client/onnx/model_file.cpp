@@ -17,33 +17,47 @@ namespace {
 /// protobuf's own limit for one message.
 constexpr uint64_t kModelBytesMax = std::numeric_limits<int32_t>::max();
 
+/// Numbers of element types.
+constexpr int32_t kByte = 2, kUnsignedNibble = 21, kSignedNibble = 22;
+
 class Reader {
  public:
   Reader(wire::ModelFields fields, const std::string& folder) : fields_(std::move(fields)), external_(folder) {}
 
   Result<Model> Read() {
-    if (fields_.has_sparse) return Error(Code::kUnsupported, "sparse initializers");
-    model_.producer = fields_.producer;
-    model_.opsets = fields_.opsets;
-    for (const wire::TensorFields& tensor : fields_.initializers) {
-      Result<at::Tensor> read = ReadTensor(tensor);
-      if (!read) return std::move(read).error().Wrap(fmt::format("initializer '{}'", tensor.name));
-      if (!model_.initializers.emplace(tensor.name, *std::move(read)).second) {
-        return Error(Code::kCorrupt, fmt::format("two initializers '{}'", tensor.name));
-      }
-    }
-    for (wire::NodeFields& node : fields_.nodes) {
-      TRY_ASSIGN(Node read, ReadNode(node));
-      model_.nodes.push_back(std::move(read));
-    }
-    for (const wire::ValueFields& value : fields_.inputs) {
-      if (!model_.initializers.contains(value.name)) model_.inputs.push_back(ReadValue(value));
-    }
-    for (const wire::ValueFields& value : fields_.outputs) model_.outputs.push_back(ReadValue(value));
-    return std::move(model_);
+    Model model;
+    model.producer = fields_.producer;
+    model.opsets = fields_.opsets;
+    TRY(ReadGraph(fields_, model));
+    return model;
   }
 
  private:
+  Status ReadGraph(wire::GraphFields& fields, Graph& graph) {
+    if (fields.has_sparse) return Error(Code::kUnsupported, "sparse initializers");
+    for (const wire::TensorFields& tensor : fields.initializers) {
+      const bool is_narrow = tensor.type == kUnsignedNibble || tensor.type == kSignedNibble;
+      Result<at::Tensor> read = is_narrow ? ReadNibbles(tensor) : ReadTensor(tensor);
+      if (!read) return std::move(read).error().Wrap(fmt::format("initializer '{}'", tensor.name));
+      if (is_narrow) {
+        graph.nibbles[tensor.name] =
+            std::make_shared<const Nibbles>(Nibbles{tensor.sizes, tensor.type == kSignedNibble});
+      }
+      if (!graph.initializers.emplace(tensor.name, *std::move(read)).second) {
+        return Error(Code::kCorrupt, fmt::format("two initializers '{}'", tensor.name));
+      }
+    }
+    for (wire::NodeFields& node : fields.nodes) {
+      TRY_ASSIGN(Node read, ReadNode(node));
+      graph.nodes.push_back(std::move(read));
+    }
+    for (const wire::ValueFields& value : fields.inputs) {
+      if (!graph.initializers.contains(value.name)) graph.inputs.push_back(ReadValue(value));
+    }
+    for (const wire::ValueFields& value : fields.outputs) graph.outputs.push_back(ReadValue(value));
+    return {};
+  }
+
   static ValueInfo ReadValue(const wire::ValueFields& value) {
     if (!value.type) return {value.name, std::nullopt, "no tensor", std::nullopt};
     return {value.name, ScalarTypeOf(*value.type), NameOf(*value.type), value.dims};
@@ -60,9 +74,27 @@ class Reader {
         if (!tensor) return std::move(tensor).error().Wrap(label());
         made.tensor = *std::move(tensor);
       }
+      if (made.kind == Attribute::Kind::kGraph) {
+        auto body = std::make_shared<Graph>();
+        const Status status = ReadGraph(*made.graph, *body);
+        if (!status) return Error(status.error()).Wrap(label());
+        made.body = std::move(body);
+      }
       read.attributes.push_back(std::move(made));
     }
     return read;
+  }
+
+  /// The bytes of elements of 4 bits.
+  Result<at::Tensor> ReadNibbles(const wire::TensorFields& tensor) {
+    int64_t count = 1;
+    for (const int64_t size : tensor.sizes) {
+      if (size < 0 || __builtin_mul_overflow(count, size, &count)) return Error(Code::kCorrupt, "impossible sizes");
+    }
+    wire::TensorFields bytes = tensor;
+    bytes.type = kByte;
+    bytes.sizes = {count / 2 + count % 2};
+    return ReadTensor(bytes);
   }
 
   Result<at::Tensor> ReadTensor(const wire::TensorFields& tensor) {
@@ -108,17 +140,18 @@ class Reader {
     return at::from_blob(const_cast<uint8_t*>(data), sizes, [owner = std::move(owner)](void*) {}, options);
   }
 
-  /// Elements as numbers of the message; narrow ones lie in wider fields, halves as their bits.
+  /// Elements as numbers of the message; narrow ones lie in wider fields, narrow floats as their bits.
   static Result<at::Tensor> ReadFields(const wire::TensorFields& tensor, const std::vector<int64_t>& sizes,
                                        int64_t count, at::ScalarType dtype) {
-    const auto made = [&](const auto& field, at::ScalarType as, bool bits = false) -> Result<at::Tensor> {
+    const auto made = [&](const auto& field, at::ScalarType as,
+                          std::optional<at::ScalarType> bits = std::nullopt) -> Result<at::Tensor> {
       const bool is_complex = c10::isComplexType(dtype);
       const auto found = static_cast<int64_t>(field.size());
       if (found != count * (is_complex ? 2 : 1)) return WrongCount(count, field.size());
       if (count == 0) return at::empty(sizes, dtype);
       const at::Tensor all = at::from_blob(const_cast<void*>(static_cast<const void*>(field.data())), {found}, as);
       if (is_complex) return at::view_as_complex(all.clone().view({count, 2})).view(sizes);
-      if (bits) return all.to(at::kShort).view(dtype).view(sizes).clone();
+      if (bits) return all.to(*bits).view(dtype).view(sizes).clone();
       return all.to(dtype, false, true).view(sizes);
     };
     switch (dtype) {
@@ -128,14 +161,15 @@ class Reader {
       case at::kComplexDouble: return made(tensor.doubles, at::kDouble);
       case at::kLong: return made(tensor.longs, at::kLong);
       case at::kHalf:
-      case at::kBFloat16: return made(tensor.ints, at::kInt, /*bits=*/true);
+      case at::kBFloat16: return made(tensor.ints, at::kInt, at::kShort);
+      case at::kFloat8_e4m3fn:
+      case at::kFloat8_e5m2: return made(tensor.ints, at::kInt, at::kByte);
       default: return made(tensor.ints, at::kInt);
     }
   }
 
   wire::ModelFields fields_;
   ExternalData external_;
-  Model model_;
 };
 
 }  // namespace

@@ -45,6 +45,32 @@ at::Tensor NodeCall::In(size_t i) {
   return at::arange(first, first + static_cast<int64_t>(known.ints.size()), at::kLong).view(known.sizes);
 }
 
+at::Tensor NodeCall::Levels(size_t i) {
+  const auto nibbles = ValueAt(i).nibbles;
+  at::Tensor bytes = In(i);
+  if (nibbles == nullptr) return bytes;
+  std::vector<int64_t> rows = nibbles->sizes;
+  int64_t count = 1;
+  for (const int64_t size : rows) count *= size;
+  // Whole bytes lie in each row, or all elements are one.
+  const bool is_even = !rows.empty() && rows.back() % 2 == 0;
+  if (is_even) rows.back() /= 2;
+  if (is_even) bytes = Reshape(bytes, Ints(rows.begin(), rows.end()));
+  const at::Tensor low = Call("aten::bitwise_and.Scalar", {bytes, 15});
+  const at::Tensor high = Call("aten::__rshift__.Scalar", {bytes, 4});
+  at::Tensor levels = Call("aten::stack", {std::vector<at::Tensor>{low, high}, -1});
+  if (is_even) {
+    levels = Call("aten::flatten.using_ints", {levels, -2, -1});
+  } else {
+    levels = Call("aten::slice.Tensor", {Call("aten::flatten.using_ints", {levels}), 0, 0, count});
+    levels = Reshape(levels, Ints(nibbles->sizes.begin(), nibbles->sizes.end()));
+  }
+  if (!nibbles->is_signed) return levels;
+  // Two's complement of four bits: the upper half of the levels is negative.
+  const at::Tensor turned = To(Call("aten::bitwise_xor.Scalar", {levels, 8}), at::kChar);
+  return Call("aten::sub.Scalar", {turned, 8});
+}
+
 at::Tensor NodeCall::Index(size_t i) {
   ValueAt(i);
   if (!moves_) return evaluator_.ElementsOf(inputs_[i]);
@@ -150,9 +176,19 @@ std::optional<std::vector<double>> NodeCall::FloatsOf(std::string_view name) {
   const Attribute* found = Find(name, Attribute::Kind::kFloats);
   return found ? std::optional(found->numbers) : std::nullopt;
 }
+std::optional<std::vector<std::string>> NodeCall::TextsOf(std::string_view name) {
+  const Attribute* found = Find(name, Attribute::Kind::kStrings);
+  return found ? std::optional(found->texts) : std::nullopt;
+}
 std::optional<at::Tensor> NodeCall::TensorOf(std::string_view name) {
   const Attribute* found = Find(name, Attribute::Kind::kTensor);
   return found && found->tensor.defined() ? std::optional(found->tensor) : std::nullopt;
+}
+
+const Graph& NodeCall::GraphOf(std::string_view name) {
+  const Attribute* found = Find(name, Attribute::Kind::kGraph);
+  if (found == nullptr) Reject(fmt::format("lacks attribute '{}'", name));
+  return *found->body;
 }
 
 Int NodeCall::SizeOf(const at::Tensor& tensor, int64_t dim) {
@@ -191,6 +227,23 @@ void NodeCall::CheckCount(const Ints& sizes) {
 }
 
 std::vector<at::Tensor> NodeCall::CallAll(std::string_view op, Args args) { return evaluator_.CallAll(op, args); }
+
+std::vector<Value> NodeCall::RunBody(const Graph& body, const std::vector<Value>& inputs) {
+  return evaluator_.RunBody(body, inputs);
+}
+
+bool NodeCall::TruthOf(const Value& value) {
+  const auto known = evaluator_.KnownOf(value, /*may_fix=*/true);
+  if (known == nullptr) Refuse("which of its graphs run, or how often, depends on data");
+  if (known->ints.size() != 1) Reject(fmt::format("a condition of {} elements", known->ints.size()));
+  return known->ints.front().Fix() != 0;
+}
+
+std::shared_ptr<const KnownInts> NodeCall::KnownOf(const Value& value) const {
+  return evaluator_.KnownOf(value, /*may_fix=*/false);
+}
+
+at::Tensor NodeCall::ElementsOf(Value value) { return evaluator_.ElementsOf(value); }
 
 at::Tensor NodeCall::Constant(const at::Tensor& tensor) {
   if (evaluator_.is_quiet_) return tensor;

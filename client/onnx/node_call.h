@@ -72,6 +72,8 @@ class NodeCall {
 
   /// Elements of input `i`; within a movement of known integers their positions (Moves).
   at::Tensor In(size_t i);
+  /// Elements of input `i`; those of 4 bits as bytes, one for each, of the same signedness.
+  at::Tensor Levels(size_t i);
   std::optional<at::Tensor> MaybeIn(size_t i) { return Has(i) ? std::optional(In(i)) : std::nullopt; }
   std::vector<at::Tensor> AllIn();
   /// Elements of input `i`, which says where others go; never positions.
@@ -90,7 +92,9 @@ class NodeCall {
   std::string TextOf(std::string_view name, std::optional<std::string> otherwise = std::nullopt);
   std::optional<std::vector<int64_t>> IntsOf(std::string_view name);
   std::optional<std::vector<double>> FloatsOf(std::string_view name);
+  std::optional<std::vector<std::string>> TextsOf(std::string_view name);
   std::optional<at::Tensor> TensorOf(std::string_view name);
+  const Graph& GraphOf(std::string_view name);
   /// It changes nothing here, or nothing that is computed.
   void Ignore(std::string_view name) { used_.emplace(name); }
   /// Refuses attributes that nobody has asked for.
@@ -108,6 +112,16 @@ class NodeCall {
   /// Calls an operator of PyTorch by its name ("aten::add.Tensor"); what is not given is its default.
   at::Tensor Call(std::string_view op, Args args) { return CallAll(op, std::move(args)).at(0); }
   std::vector<at::Tensor> CallAll(std::string_view op, Args args);
+  /// Runs a graph of this node with these inputs, in order; its outputs. It sees the names around the node.
+  std::vector<Value> RunBody(const Graph& body, const std::vector<Value>& inputs);
+  /// Whether input `i` is the same in every call.
+  bool IsConstant(size_t i) const { return ValueAt(i).is_constant; }
+  /// The integers of a value that is the same in every call; null where there are none, or too many.
+  std::shared_ptr<const KnownInts> KnownOf(const Value& value) const;
+  /// A truth that no data decides; what sizes it was made of is fixed.
+  bool TruthOf(const Value& value);
+  /// The elements of a value.
+  at::Tensor ElementsOf(Value value);
   /// A tensor that is the same in every call.
   at::Tensor Constant(const at::Tensor& tensor);
   /// Positions that are the same in every call.

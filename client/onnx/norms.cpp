@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "client/onnx/operators.h"
+#include "client/onnx/norms.h"
 
 namespace ingot::onnx {
 namespace {
@@ -109,10 +109,29 @@ constexpr Operator kTable[] = {
     {"LayerNormalization", 17, LayerNorm},
     {"LpNormalization", 1, LpNorm},
     {"MeanVarianceNormalization", 9, MeanVarianceNorm},
+    {"RMSNormalization", 23, RootMeanSquareNormOf},
+    {"SimplifiedLayerNormalization", 1, RootMeanSquareNormOf},
 };
 
 }  // namespace norms_part
 }  // namespace
+
+at::Tensor RootMeanSquareNorm(NodeCall& n, const at::Tensor& x, const at::Tensor& scale, int64_t axis, double epsilon) {
+  std::vector<int64_t> axes(static_cast<size_t>(x.dim() - NodeCall::Axis(axis, x.dim())));
+  std::iota(axes.begin(), axes.end(), x.dim() - static_cast<int64_t>(axes.size()));
+  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : n.To(x, at::kFloat);
+  const at::Tensor mean = n.Call("aten::mean.dim", {n.Call("aten::pow.Tensor_Scalar", {wide, 2}), axes, true});
+  const at::Tensor y = n.Mul(wide, n.Call("aten::rsqrt", {n.Plus(mean, epsilon)}));
+  return n.Mul(n.To(y, x.scalar_type()), scale);
+}
+
+Results RootMeanSquareNormOf(NodeCall& n) {
+  const double epsilon = n.FloatOf("epsilon", 1e-5);
+  const int64_t axis = n.IntOf("axis", -1);
+  if (const int64_t stash = n.IntOf("stash_type", 1); stash != 1) Refuse(fmt::format("stash_type {}", stash));
+  if (n.Wants(1)) Refuse("the statistics of a norm, which training alone needs");
+  return {RootMeanSquareNorm(n, n.In(0), n.In(1), axis, epsilon)};
+}
 
 std::span<const Operator> NormOperators() { return norms_part::kTable; }
 

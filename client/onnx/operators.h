@@ -36,13 +36,18 @@ struct Operator {
   /// What it gives where all its inputs are known integers: shapes are computed by it, not by tensors. Moves: the
   /// lowering moves elements of its inputs and makes none.
   Lowering on_known = nullptr;
+  /// It runs graphs of its own (NodeCall::RunBody), which see names around them: nothing is known of what it gives but
+  /// what it says itself.
+  bool runs_bodies = false;
+  /// It takes elements of 4 bits (NodeCall::Levels).
+  bool takes_nibbles = false;
 };
 
 /// Marks lowerings that move elements: run on the positions of known integers, they say where each one goes.
 Results Moves(NodeCall& n);
 
 /// Versions of the operator set that the table is for.
-constexpr int kOpsetMin = 13, kOpsetMax = 22;
+constexpr int kOpsetMin = 13, kOpsetMax = 23;
 
 // By what they do; each file is one part of the table.
 std::span<const Operator> ElementwiseOperators();
@@ -55,15 +60,22 @@ std::span<const Operator> NormOperators();
 std::span<const Operator> WindowOperators();
 std::span<const Operator> QuantizedOperators();
 std::span<const Operator> ResizeOperators();
+std::span<const Operator> RecurrentOperators();
+std::span<const Operator> AttentionOperators();
+std::span<const Operator> ControlOperators();
+std::span<const Operator> MicrosoftOperators();
+std::span<const Operator> MicrosoftAttentionOperators();
+std::span<const Operator> MicrosoftQuantizedOperators();
 
 /// A part of the table with what people call it.
 struct OperatorPart {
   std::string_view name;
   std::span<const Operator> operators;
+  std::string_view domain = "";
 };
 /// The whole table.
 std::vector<OperatorPart> AllOperators();
 /// nullptr: not in the table.
-const Operator* FindOperator(std::string_view name);
+const Operator* FindOperator(std::string_view domain, std::string_view name);
 
 }  // namespace ingot::onnx

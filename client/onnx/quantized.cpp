@@ -2,91 +2,39 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "client/onnx/element_types.h"
-#include "client/onnx/operators.h"
+#include "client/onnx/quantization.h"
+#include "client/onnx/windows.h"
 
 namespace ingot::onnx {
 namespace {
 namespace quantized_part {
 
-/// Scales or zero points spread over `x`: one for all, one for each position of an axis, or one for each block of it.
-at::Tensor Spread(NodeCall& n, const at::Tensor& part, const at::Tensor& x, int64_t axis, int64_t block) {
-  if (part.numel() == 1) return part.dim() == 0 ? part : n.Reshape(part, {});
-  axis = NodeCall::Axis(axis, x.dim());
-  if (block == 0) {
-    if (part.dim() != 1) Reject(fmt::format("scales of {} dims", part.dim()));
-    Ints sizes(static_cast<size_t>(x.dim()), Int(1));
-    sizes[static_cast<size_t>(axis)] = n.SizeOf(part, 0);
-    return n.Reshape(part, std::move(sizes));
-  }
-  if (block < 0 || part.dim() != x.dim()) Reject("scales of blocks have as many dims as what they scale");
-  NodeCall::CheckCount({Int(part.numel()), Int(block)});
-  const at::Tensor each = n.Call("aten::repeat_interleave.self_int", {part, block, axis});
-  return n.Call("aten::slice.Tensor", {each, axis, 0, n.SizeOf(x, axis)});
-}
+bool IsFloat8(at::ScalarType dtype) { return dtype == at::kFloat8_e4m3fn || dtype == at::kFloat8_e5m2; }
 
 Results Dequantize(NodeCall& n) {
-  const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0);
-  const at::Tensor x = n.In(0), scale = n.In(1);
-  at::Tensor wide = n.To(x, scale.scalar_type());
-  if (n.Has(2)) {
-    const at::Tensor zero = Spread(n, n.In(2), x, axis, block);
-    // Differences of 32-bit integers are exact as integers alone.
-    wide = x.scalar_type() == at::kInt ? n.To(n.Sub(x, zero), scale.scalar_type())
-                                       : n.Sub(wide, n.To(zero, scale.scalar_type()));
-  }
-  return {n.Mul(wide, Spread(n, scale, x, axis, block))};
-}
-
-/// The bounds of a narrow integer type.
-std::pair<double, double> BoundsOf(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kByte: return {0, 255};
-    case at::kChar: return {-128, 127};
-    case at::kShort: return {-32768, 32767};
-    default: Refuse(fmt::format("to {}", at::toString(dtype)));
-  }
+  const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0), wanted = n.IntOf("output_dtype", 0);
+  const at::Tensor y =
+      Dequantized(n, n.Levels(0), n.In(1), n.Has(2) ? std::optional(n.Levels(2)) : std::nullopt, axis, block);
+  return {wanted == 0 ? y : n.To(y, TypeOf(wanted))};
 }
 
 Results Quantize(NodeCall& n) {
   const int64_t axis = n.IntOf("axis", 1), block = n.IntOf("block_size", 0), wanted = n.IntOf("output_dtype", 0);
-  n.Ignore("saturate");
-  if (const int64_t precision = n.IntOf("precision", 0); precision != 0) Refuse(fmt::format("precision {}", precision));
+  const bool saturates = n.IntOf("saturate", 1) != 0;
+  if (const int64_t precision = n.IntOf("precision", 0); precision > 1) Refuse(fmt::format("precision {}", precision));
   const at::Tensor x = n.In(0), scale = n.In(1);
-  at::ScalarType dtype = at::kByte;
-  if (wanted != 0) {
-    const auto given = ScalarTypeOf(wanted);
-    if (!given) Refuse(fmt::format("to {}, which PyTorch does not compute with", NameOf(wanted)));
-    dtype = *given;
-  }
-  if (n.Has(2)) dtype = n.In(2).scalar_type();
-  const auto [low, high] = BoundsOf(dtype);
-  at::Tensor y = n.Call("aten::round", {n.Div(n.To(x, scale.scalar_type()), Spread(n, scale, x, axis, block))});
-  if (n.Has(2)) y = n.Add(y, n.To(Spread(n, n.In(2), x, axis, block), scale.scalar_type()));
-  return {n.To(n.Call("aten::clamp", {y, low, high}), dtype)};
+  const at::ScalarType dtype = n.Has(2) ? n.In(2).scalar_type() : wanted == 0 ? at::kByte : TypeOf(wanted);
+  if (!IsFloat8(dtype)) return {Quantized(n, x, scale, n.MaybeIn(2), dtype, axis, block)};
+  const at::Tensor y = n.Div(n.To(x, scale.scalar_type()), Spread(n, scale, x, axis, block));
+  return {saturates ? Saturated(n, y, dtype) : n.To(y, dtype)};
 }
 
 Results DynamicQuantize(NodeCall& n) {
-  const at::Tensor x = n.In(0), zero = n.Number(0, x);
-  const at::Tensor high = n.Call("aten::maximum", {n.Call("aten::max", {x}), zero});
-  const at::Tensor low = n.Call("aten::minimum", {n.Call("aten::min", {x}), zero});
-  const at::Tensor scale = n.Call("aten::div.Scalar", {n.Sub(high, low), 255.0});
-  const at::Tensor point = n.Call("aten::clamp", {n.Call("aten::round", {n.Div(n.Sub(zero, low), scale)}), 0.0, 255.0});
-  const at::Tensor y = n.Add(n.Call("aten::round", {n.Div(x, scale)}), point);
-  return {n.To(n.Call("aten::clamp", {y, 0.0, 255.0}), at::kByte), scale, n.To(point, at::kByte)};
-}
-
-/// An operand as 32-bit integers, less its zero point, which stands for rows or columns where it is a vector.
-at::Tensor Widened(NodeCall& n, size_t operand, size_t point, bool rows) {
-  const at::Tensor x = n.To(n.In(operand), at::kInt);
-  if (!n.Has(point)) return x;
-  at::Tensor zero = n.To(n.In(point), at::kInt);
-  if (zero.numel() == 1) {
-    zero = zero.dim() == 0 ? zero : n.Reshape(zero, {});
-  } else if (zero.dim() == 1 && rows) {
-    zero = n.Call("aten::unsqueeze", {zero, -1});
-  }
-  return n.Sub(x, zero);
+  const DynamicLevels made = DynamicallyQuantized(n, n.In(0));
+  return {made.levels, made.scale, made.zero};
 }
 
 Results MatMulInteger(NodeCall& n) {
@@ -110,9 +58,74 @@ Results QLinearMatMul(NodeCall& n) {
   return {n.To(n.Call("aten::clamp", {y, low, high}), dtype)};
 }
 
+/// The kernel less its zero points as floats, made once where it is a constant: a convolution reads it as floats.
+at::Tensor FloatKernel(NodeCall& n, size_t weight, size_t point) {
+  const auto made = [&] {
+    const at::Tensor w = n.To(n.In(weight), at::kFloat);
+    return n.Has(point) ? n.Sub(w, Spread(n, n.To(n.In(point), at::kFloat), w, 0)) : w;
+  };
+  if (!n.IsConstant(weight) || (n.Has(point) && !n.IsConstant(point))) return made();
+  const Unnoted unnoted;
+  return n.Constant(made());
+}
+
+/// A convolution of what is 8 bits wide, less zero points, as 32-bit integers. PyTorch's convolutions are of floats:
+/// sums of so few products that f32 holds them exactly are added up as integers.
+at::Tensor IntegerConv(NodeCall& n, size_t weight, size_t x_point, size_t w_point) {
+  at::Tensor x = n.To(n.In(0), at::kFloat);
+  double largest = 255.0 * (n.In(weight).scalar_type() == at::kChar && !n.Has(w_point) ? 128 : 255);
+  if (n.Has(x_point)) {
+    if (n.In(x_point).numel() != 1) Refuse("a zero point for each channel of the input");
+    x = n.Sub(x, n.To(n.Reshape(n.In(x_point), {}), at::kFloat));
+  }
+  const at::Tensor w = FloatKernel(n, weight, w_point);
+  if (n.Has(w_point)) {
+    const auto zeros = n.IsConstant(w_point) ? n.KnownOf(n.ValueAt(w_point)) : nullptr;
+    const bool is_zero = zeros && std::ranges::all_of(zeros->ints, [](const Int& z) { return z.seen() == 0; });
+    if (is_zero && n.In(weight).scalar_type() == at::kChar) largest = 255.0 * 128;
+  }
+  ConvCall call = ConvOf(n, x, w);
+  if (w.dim() < 3) Reject("a kernel of too few dims");
+  int64_t products = 1;
+  for (int64_t d = 2; d < w.dim(); ++d) products *= w.size(d);
+  const auto at_once = std::max<int64_t>(1, static_cast<int64_t>(0x1p24 / largest) / std::max<int64_t>(products, 1));
+  const int64_t channels = w.size(1);
+  if (channels <= at_once) return n.To(call.Run(n, call.x, w), at::kInt);
+  if (call.group != 1 || !n.SizeOf(call.x, 1).is_number()) {
+    return n.To(call.Run(n, n.To(call.x, at::kDouble), n.To(w, at::kDouble)), at::kInt);
+  }
+  at::Tensor sum;
+  for (int64_t first = 0; first < channels; first += at_once) {
+    const auto part = [&](const at::Tensor& all) {
+      return n.Call("aten::slice.Tensor", {all, 1, first, std::min(first + at_once, channels)});
+    };
+    const at::Tensor some = n.To(call.Run(n, part(call.x), part(w)), at::kInt);
+    sum = sum.defined() ? n.Add(sum, some) : some;
+  }
+  return sum;
+}
+
+Results ConvInteger(NodeCall& n) { return {IntegerConv(n, 1, 2, 3)}; }
+
+Results QLinearConv(NodeCall& n) {
+  at::Tensor sum = IntegerConv(n, 3, 2, 5);
+  const auto of_channels = [&](const at::Tensor& x) { return Spread(n, x, sum, 1); };
+  if (n.Has(8)) sum = n.Add(sum, of_channels(n.In(8)));
+  const at::ScalarType dtype = n.In(7).scalar_type();
+  const auto [low, high] = BoundsOf(dtype);
+  const auto one = [&](size_t i) { return n.In(i).dim() == 0 ? n.In(i) : n.Reshape(n.In(i), {}); };
+  const at::Tensor scale = n.Div(n.Mul(one(1), of_channels(n.In(4))), one(6));
+  const at::Tensor level = n.Call("aten::round", {n.Mul(n.To(sum, at::kFloat), scale)});
+  return {n.To(n.Call("aten::clamp", {n.Add(level, n.To(one(7), at::kFloat)), low, high}), dtype)};
+}
+
 constexpr Operator kTable[] = {
-    {"DequantizeLinear", 10, Dequantize}, {"DynamicQuantizeLinear", 11, DynamicQuantize},
-    {"MatMulInteger", 10, MatMulInteger}, {"QLinearMatMul", 10, QLinearMatMul},
+    {"ConvInteger", 10, ConvInteger},
+    {"DequantizeLinear", 10, Dequantize, nullptr, false, true},
+    {"DynamicQuantizeLinear", 11, DynamicQuantize},
+    {"MatMulInteger", 10, MatMulInteger},
+    {"QLinearConv", 10, QLinearConv},
+    {"QLinearMatMul", 10, QLinearMatMul},
     {"QuantizeLinear", 10, Quantize},
 };
 

@@ -18,6 +18,13 @@ struct KnownInts {
   at::ScalarType dtype = at::kLong;
 };
 
+/// What bytes hold that are elements of 4 bits, for which PyTorch has no type: two in a byte, in order, the first in
+/// the low half.
+struct Nibbles {
+  std::vector<int64_t> sizes;
+  bool is_signed = false;
+};
+
 /// A tensor of a model while it runs, in one or both of two forms: elements that PyTorch has computed, and integers
 /// that are known without the data of inputs.
 struct Value {
@@ -27,6 +34,7 @@ struct Value {
   /// What its elements were made of where that is constants and sizes alone, whatever `known` says; null where data of
   /// an input is among it.
   std::shared_ptr<const Ints> made_of;
+  std::shared_ptr<const Nibbles> nibbles = nullptr;  ///< `tensor` is bytes that hold them; see NodeCall::Levels
 
   bool is_defined() const { return tensor.defined() || known != nullptr; }
 };

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "client/onnx/operators.h"
+#include "client/onnx/windows.h"
 
 namespace ingot::onnx {
 namespace {
@@ -117,12 +118,8 @@ std::vector<int64_t> KernelOf(NodeCall& n, const at::Tensor& weight) {
 }
 
 Results Conv(NodeCall& n) {
-  at::Tensor x = n.In(0);
-  const at::Tensor weight = n.In(1);
-  Window w = WindowOf(n, x, KernelOf(n, weight));
-  if (!w.is_even) x = Padded(n, x, w, 0.0);
-  const int64_t group = n.IntOf("group", 1);
-  return {n.Call(kConv.at(w.rank - 1), {x, weight, n.MaybeIn(2), w.strides, EvenPads(w), w.dilations, group})};
+  const ConvCall call = ConvOf(n, n.In(0), n.In(1));
+  return {call.Run(n, call.x, n.In(1), n.MaybeIn(2))};
 }
 
 Results ConvTranspose(NodeCall& n) {
@@ -331,6 +328,19 @@ constexpr Operator kTable[] = {
 
 }  // namespace windows_part
 }  // namespace
+
+at::Tensor ConvCall::Run(NodeCall& n, const at::Tensor& input, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias) const {
+  return n.Call(windows_part::kConv.at(strides.size() - 1), {input, weight, bias, strides, pads, dilations, group});
+}
+
+ConvCall ConvOf(NodeCall& n, const at::Tensor& x, const at::Tensor& weight) {
+  using namespace windows_part;  // NOLINT: what convolutions and poolings share
+  Window w = WindowOf(n, x, KernelOf(n, weight));
+  ConvCall call{w.is_even ? x : Padded(n, x, w, 0.0), w.strides, {}, w.dilations, n.IntOf("group", 1)};
+  call.pads = EvenPads(w);
+  return call;
+}
 
 std::span<const Operator> WindowOperators() { return windows_part::kTable; }
 

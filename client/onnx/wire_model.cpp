@@ -34,6 +34,7 @@ Kind KindOf(const message::Attribute& attribute) {
     case 2: return Kind::kInt;
     case 3: return Kind::kString;
     case 4: return Kind::kTensor;
+    case 5: return Kind::kGraph;
     case 6: return Kind::kFloats;
     case 7: return Kind::kInts;
     case 8: return Kind::kStrings;
@@ -45,9 +46,12 @@ Kind KindOf(const message::Attribute& attribute) {
   if (attribute.has_i()) return Kind::kInt;
   if (attribute.has_s()) return Kind::kString;
   if (attribute.has_t()) return Kind::kTensor;
+  if (attribute.has_g()) return Kind::kGraph;
   if (attribute.floats_size() > 0) return Kind::kFloats;
   return attribute.strings_size() > 0 ? Kind::kStrings : Kind::kInts;
 }
+
+void ReadGraph(const message::Graph& graph, GraphFields& read);
 
 NodeFields ReadNode(const message::Node& node) {
   NodeFields read{node.name(), node.op_type(), DomainOf(node.domain()), {}, {}, {}};
@@ -65,6 +69,10 @@ NodeFields ReadNode(const message::Node& node) {
     made.integers.assign(attribute.ints().begin(), attribute.ints().end());
     made.texts.assign(attribute.strings().begin(), attribute.strings().end());
     made.fields = ReadTensor(attribute.t());
+    if (made.kind == Kind::kGraph) {
+      made.graph = std::make_shared<GraphFields>();
+      ReadGraph(attribute.g(), *made.graph);
+    }
   }
   return read;
 }
@@ -82,6 +90,15 @@ ValueFields ReadValue(const message::ValueInfo& info) {
   return read;
 }
 
+/// As deep as protobuf lets messages lie in each other.
+void ReadGraph(const message::Graph& graph, GraphFields& read) {
+  for (const message::Tensor& tensor : graph.initializer()) read.initializers.push_back(ReadTensor(tensor));
+  for (const message::Node& node : graph.node()) read.nodes.push_back(ReadNode(node));
+  for (const message::ValueInfo& info : graph.input()) read.inputs.push_back(ReadValue(info));
+  for (const message::ValueInfo& info : graph.output()) read.outputs.push_back(ReadValue(info));
+  read.has_sparse = graph.sparse_initializer_size() > 0;
+}
+
 }  // namespace
 
 Result<ModelFields> Parse(Bytes bytes) {
@@ -94,14 +111,9 @@ Result<ModelFields> Parse(Bytes bytes) {
     return Error(Code::kCorrupt, "no ONNX model: it has no graph, or names no set of operators");
   }
   ModelFields read;
-  const message::Graph& graph = model->graph();
   read.producer = model->producer_name() + (model->producer_version().empty() ? "" : " ") + model->producer_version();
   for (const message::OperatorSet& set : model->opset_import()) read.opsets[DomainOf(set.domain())] = set.version();
-  for (const message::Tensor& tensor : graph.initializer()) read.initializers.push_back(ReadTensor(tensor));
-  for (const message::Node& node : graph.node()) read.nodes.push_back(ReadNode(node));
-  for (const message::ValueInfo& info : graph.input()) read.inputs.push_back(ReadValue(info));
-  for (const message::ValueInfo& info : graph.output()) read.outputs.push_back(ReadValue(info));
-  read.has_sparse = graph.sparse_initializer_size() > 0;
+  ReadGraph(model->graph(), read);
   read.message = std::move(model);
   return read;
 }

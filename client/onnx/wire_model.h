@@ -29,11 +29,13 @@ struct TensorFields {
   std::span<const int64_t> longs;
 };
 
+struct GraphFields;
+
 /// An attribute of a node. Which field counts is said by `kind`.
 struct AttributeFields {
-  enum class Kind : uint8_t { kFloat, kInt, kString, kTensor, kFloats, kInts, kStrings, kOther };
+  enum class Kind : uint8_t { kFloat, kInt, kString, kTensor, kGraph, kFloats, kInts, kStrings, kOther };
   std::string name;
-  Kind kind = Kind::kOther;   ///< kOther: graphs, types, sparse tensors
+  Kind kind = Kind::kOther;   ///< kOther: lists of graphs, types, sparse tensors
   bool is_reference = false;  ///< to an attribute of the function that the node is in
   double number = 0;
   int64_t integer = 0;
@@ -42,6 +44,7 @@ struct AttributeFields {
   std::vector<int64_t> integers;
   std::vector<std::string> texts;
   TensorFields fields;  ///< kTensor
+  std::shared_ptr<GraphFields> graph;  ///< kGraph
 };
 
 struct NodeFields {
@@ -62,13 +65,17 @@ struct ValueFields {
   std::optional<std::vector<Dimension>> dims;
 };
 
-struct ModelFields {
-  std::string producer;
-  std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
+/// What a model computes, or one branch or turn of a node.
+struct GraphFields {
   std::vector<NodeFields> nodes;
   std::vector<TensorFields> initializers;
   std::vector<ValueFields> inputs, outputs;
   bool has_sparse = false;  ///< sparse initializers
+};
+
+struct ModelFields : GraphFields {
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  ///< by domain; "" is ONNX's own
   std::shared_ptr<const void> message;  ///< keeps what the views show
 };
 

@@ -361,6 +361,11 @@ class Emitter {
     const Expr& e = pool_[id];
     switch (e.kind) {
       case ExprKind::kConst: return AddTo(block, ConstantOf(e));
+      case ExprKind::kValue: {
+        // A narrow float that is only widened: the load itself does that.
+        const ExprId inner = Inlined(e.value, at);
+        return inner == kNoExpr ? FactorLoad(e.value, at, block) : FactorOf(inner, at, block);
+      }
       case ExprKind::kMap: {
         std::vector<Id> args;
         for (size_t k = 0; k < e.args.size() && failure_.empty(); ++k) {

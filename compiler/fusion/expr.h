@@ -54,7 +54,7 @@ enum class ExprKind : uint8_t {
   kContract, ///< sum over `depths` of args[0] at `map` times args[1] at `right`, of dims and depths
 };
 
-/// One tensor-valued expression inside the lowering of a node. f16 and bf16 are computed as f32.
+/// One tensor-valued expression inside the lowering of a node. f16, bf16 and float8 are computed as f32.
 struct Expr {
   ExprKind kind = ExprKind::kConst;
   ScalarOp op = ScalarOp::kConst;
@@ -74,8 +74,10 @@ struct Expr {
   loop::IndexCheck check = loop::IndexCheck::kNone;
 };
 
-/// f16 and bf16 are computed in f32; everything else in itself.
-constexpr DType ComputeType(DType t) { return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t; }
+/// Narrow floats are computed in f32; everything else in itself.
+constexpr DType ComputeType(DType t) {
+  return t == DType::kF16 || t == DType::kBF16 || guards::IsFloat8(t) ? DType::kF32 : t;
+}
 
 /// Makes expressions. Every method takes kNoExpr operands and then gives kNoExpr, so that a rule
 /// may be written as one formula and checked once at its end.

@@ -37,6 +37,25 @@ LowerFn FindRule(std::string_view op) {
   return nullptr;
 }
 
+/// PyTorch moves float8 and converts it; the little that it computes on it has a rounding of its own.
+bool TakesFloat8(std::string_view op) {
+  constexpr std::string_view kPointwise[] = {"aten.clone",
+                                             "aten.contiguous",
+                                             "aten.eq.Tensor",
+                                             "aten.eq.Scalar",
+                                             "aten.ne.Tensor",
+                                             "aten.ne.Scalar",
+                                             "aten.isnan",
+                                             "aten._to_copy",
+                                             "aten.type_as",
+                                             "aten.where.self",
+                                             "aten.where.Scalar",
+                                             "aten.where.ScalarSelf",
+                                             "aten.where.ScalarOther"};
+  return op.starts_with("aten.to.") || std::ranges::find(kPointwise, op) != std::end(kPointwise) ||
+         ViewRules().contains(op) || MoveRules().contains(op);
+}
+
 }  // namespace
 
 ExprId Rule::Operand(size_t i, DType dtype) const {
@@ -54,7 +73,7 @@ ExprId Rule::Operand(size_t i, DType dtype) const {
 ExprId Rule::Converted(size_t i, DType dtype) const {
   const ExprId x = Operand(i, dtype);
   const Type* type = call.TypeAt(i);
-  const bool fits = type && (type->dtype == dtype || guards::SizeOf(type->dtype) == 1);
+  const bool fits = type && (type->dtype == dtype || (guards::SizeOf(type->dtype) == 1 && !guards::IsFloat8(dtype)));
   return fits || ComputeType(dtype) == dtype ? x : pool.Round(x, dtype);
 }
 
@@ -82,6 +101,14 @@ Results LowerNode(ExprPool& pool, const Node& node, std::string_view& why) {
   if (graph.eager_numerics && has_products) return rule.No("numerics as eager's");
   for (ValueId id : node.results) {
     if (id >= graph.value_count() || guards::IsComplex(graph.type(id).dtype)) return rule.No("complex numbers");
+  }
+  const auto is_float8 = [&graph](ValueId id) {
+    return id < graph.value_count() && guards::IsFloat8(graph.type(id).dtype);
+  };
+  if (!TakesFloat8(node.op)) {
+    bool has_float8 = std::ranges::any_of(node.results, is_float8);
+    ForEachOperand(node, [&](ValueId id) { has_float8 |= is_float8(id); });
+    if (has_float8) return rule.No("computes on float8");
   }
   why = "its rule does not take these types, dims or arguments";
   Results results = lower(rule);

@@ -8,16 +8,21 @@ using Op = ScalarOp;
 
 Affine At(size_t dim) { return Affine::Var(static_cast<uint16_t>(dim)); }
 
+enum class Bytes : uint8_t { kAreIntegers, kAreWeights };
+
 /// A product of matrices, where vectors can run along its depth or its columns.
-ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords left_map, Coords right_map) {
+ExprId Product(const Rule& r, size_t left, size_t right, uint16_t depth, Coords left_map, Coords right_map,
+               Bytes bytes = Bytes::kAreIntegers) {
   const Type* a = r.call.TypeAt(left);
   const Type* b = r.call.TypeAt(right);
   const Type& result = r.result();
   const DType sum = ComputeType(result.dtype);
   const bool is_taken = sum == DType::kF32 || sum == DType::kF64 || sum == DType::kI32;
-  // Bytes may be multiplied into i32; whatever else differs from the result is PyTorch's matter.
+  // Bytes may be multiplied into i32, and are weights of floats where the operator says so; whatever else differs from
+  // the result is PyTorch's matter.
   const auto fits = [&](const Type& type) {
-    return type.dtype == result.dtype || (sum == DType::kI32 && type.dtype == DType::kI8);
+    const bool takes_bytes = sum == DType::kI32 || (&type == b && bytes == Bytes::kAreWeights);
+    return type.dtype == result.dtype || (takes_bytes && type.dtype == DType::kI8);
   };
   if (!is_taken || !fits(*a) || !fits(*b)) return kNoExpr;
   // Without columns there is nothing to tile: ATen's own products of vectors do.
@@ -50,6 +55,16 @@ Results Linear(const Rule& r) {
   const ExprId product = Product(r, 0, 1, depth, std::move(left), {At(rank - 1), Affine::Var(depth)});
   if (r.call.IsNone(2)) return {product};
   return {r.pool.Map(Op::kAdd, {product, r.Operand(2, ComputeType(r.result().dtype))})};
+}
+
+/// _weight_int8pack_mm(x[M, K], w[N, K], scales[N]): a scale for each output, which its sum meets.
+Results WeightInt8(const Rule& r) {
+  const Type *x = r.call.TypeAt(0), *w = r.call.TypeAt(1);
+  if (!x || !w || x->rank() != 2 || w->rank() != 2 || w->dtype != DType::kI8) return {};
+  const uint16_t depth = r.pool.DepthVar(w->sizes[1]);
+  const ExprId product =
+      Product(r, 0, 1, depth, {At(0), Affine::Var(depth)}, {At(1), Affine::Var(depth)}, Bytes::kAreWeights);
+  return {r.pool.Map(Op::kMul, {product, r.Operand(2, ComputeType(r.result().dtype))})};
 }
 
 /// Two batches of matrices of equal rank, from arguments `left` on.
@@ -94,8 +109,10 @@ Results Addmm(const Rule& r) {
 
 const RuleTable& ContractRules() {
   static const RuleTable table = {
-      {"aten.linear", Linear}, {"aten.mm", Matmul},     {"aten.bmm", Matmul},     {"aten.matmul", Matmul},
-      {"aten.addmm", Addmm},   {"aten.baddbmm", Addmm}, {"aten._int_mm", Matmul},
+      {"aten.linear", Linear},  {"aten.mm", Matmul},
+      {"aten.bmm", Matmul},     {"aten.matmul", Matmul},
+      {"aten.addmm", Addmm},    {"aten.baddbmm", Addmm},
+      {"aten._int_mm", Matmul}, {"aten._weight_int8pack_mm", WeightInt8},
   };
   return table;
 }

@@ -185,7 +185,9 @@ Results To(const Rule& r) {
   const DType to = r.result().dtype;
   const ExprId x = r.Operand(0, to);
   const bool is_narrow = ComputeType(to) != to;
-  return {is_narrow && from->dtype != to ? r.pool.Round(x, to) : x};
+  // Wider floats hold every float8.
+  const bool is_exact = from->dtype == to || (guards::IsFloat8(from->dtype) && !guards::IsFloat8(to));
+  return {is_narrow && !is_exact ? r.pool.Round(x, to) : x};
 }
 
 Results Square(const Rule& r) {

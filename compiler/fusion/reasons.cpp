@@ -12,6 +12,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"it works in place", "in-place"},
     {"it has no result", "no-result"},
     {"complex numbers", "complex"},
+    {"computes on float8", "float8"},
     {"numerics as eager's", "eager-numerics"},
     {"PyTorch's library multiplies these faster", "library"},
     {"PyTorch's library convolves other types than f32 faster", "library"},

@@ -78,7 +78,7 @@ Status Recording::ReadMetas() {
     meta.type.dtype = static_cast<DType>(tensor->dtype());
     meta.offset = tensor->offset();
     meta.storage = tensor->storage();
-    if (tensor->dtype() > proto::DType::C128) {
+    if (static_cast<size_t>(tensor->dtype()) >= guards::kDTypeCount) {
       return Corrupt(fmt::format("value {} has an unknown element type", id));
     }
     for (size_t i = 0; i < rank; ++i) {
@@ -138,7 +138,7 @@ Result<Arg> Recording::ReadArg(const proto::Arg& arg) {
     case proto::ArgKind::String: return Arg(Name(arg.text() ? arg.text()->str() : ""));
     case proto::ArgKind::DType: {
       TRY_ASSIGN(const int64_t value, one());
-      if (value < 0 || value > static_cast<int64_t>(DType::kC128)) {
+      if (value < 0 || value >= static_cast<int64_t>(guards::kDTypeCount)) {
         return Corrupt(fmt::format("element type {}", value));
       }
       return Arg(DTypeArg{static_cast<DType>(value)});

@@ -61,7 +61,7 @@ class Verifier {
   }
 
   Problem CheckType(const Type& type) const {
-    if (static_cast<uint8_t>(type.dtype) > static_cast<uint8_t>(DType::kC128)) {
+    if (static_cast<uint8_t>(type.dtype) >= guards::kDTypeCount) {
       return "unknown element type";
     }
     if (type.strides.size() != type.sizes.size()) {

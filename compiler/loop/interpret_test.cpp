@@ -237,6 +237,31 @@ TEST(Scalar, HalfAndBFloatRoundTripEveryValue) {
   EXPECT_TRUE(std::isnan(BFloatToFloat(FloatToBFloat(kNan))));
 }
 
+TEST(Scalar, Float8RoundsToTheNearestOfAllItsNumbers) {
+  for (const DType type : {DType::kF8E4M3, DType::kF8E5M2}) {
+    for (int bits = 0; bits < 256; ++bits) {
+      const auto byte = static_cast<uint8_t>(bits);
+      const float value = Float8ToFloat(byte, type);
+      if (std::isnan(value)) {
+        EXPECT_EQ(FloatToFloat8(value, type), (byte & 0x80) | 0x7f);
+        continue;
+      }
+      ASSERT_EQ(FloatToFloat8(value, type), byte);
+      const float next = Float8ToFloat(static_cast<uint8_t>(byte + 1), type);
+      if (!std::isfinite(value) || !std::isfinite(next) || (byte & 0x7f) == 0x7f) continue;
+      const float middle = (value + next) / 2;
+      EXPECT_EQ(FloatToFloat8(middle, type), bits % 2 == 0 ? byte : byte + 1) << bits;
+      EXPECT_EQ(FloatToFloat8(std::nextafter(middle, value), type), byte) << bits;
+      EXPECT_EQ(FloatToFloat8(std::nextafter(middle, next), type), byte + 1) << bits;
+    }
+  }
+  EXPECT_EQ(FloatToFloat8(464.0f, DType::kF8E4M3), 0x7e);
+  EXPECT_EQ(FloatToFloat8(1e9f, DType::kF8E4M3), 0x7e);
+  EXPECT_EQ(FloatToFloat8(INFINITY, DType::kF8E4M3), 0x7e);
+  EXPECT_EQ(FloatToFloat8(-61440.0f, DType::kF8E5M2), 0xfc);
+  EXPECT_EQ(FloatToFloat8(61439.0f, DType::kF8E5M2), 0x7b);
+}
+
 TEST(Scalar, NarrowFloatsRoundHalfToEven) {
   EXPECT_EQ(FloatToHalf(2049.0f), FloatToHalf(2048.0f));
   EXPECT_EQ(FloatToHalf(2051.0f), FloatToHalf(2052.0f));

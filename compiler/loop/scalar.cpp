@@ -199,6 +199,32 @@ uint16_t FloatToHalf(float value) {
   return sign | static_cast<uint16_t>(bits);
 }
 
+float Float8ToFloat(uint8_t bits, DType type) {
+  if (type == DType::kF8E5M2) return HalfToFloat(static_cast<uint16_t>(bits << 8));
+  const int exponent = (bits >> 3) & 15, mantissa = bits & 7;
+  double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  if ((bits & 0x7f) == 0x7f) magnitude = std::numeric_limits<double>::quiet_NaN();
+  return static_cast<float>(bits & 0x80 ? -magnitude : magnitude);
+}
+
+uint8_t FloatToFloat8(float value, DType type) {
+  const bool is_e5m2 = type == DType::kF8E5M2;
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  // What is beyond the largest number becomes infinity, or that number where there is no infinity.
+  const uint8_t beyond = is_e5m2 ? 0x7c : 0x7e;
+  if (std::isnan(value)) return sign | 0x7f;
+  const double magnitude = std::fabs(value);
+  if (magnitude == 0) return sign;
+  if (std::isinf(value)) return sign | beyond;
+  const int digits = is_e5m2 ? 2 : 3, lowest = is_e5m2 ? -16 : -9;
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  const int step = std::max(exponent - digits - 1, lowest);
+  const double units = std::nearbyint(std::ldexp(magnitude, -step));
+  const int64_t bits = (int64_t{step - lowest} << digits) + static_cast<int64_t>(units);
+  return sign | static_cast<uint8_t>(std::min<int64_t>(bits, beyond));
+}
+
 Scalar ReadElement(const void* address, DType dtype) {
   switch (dtype) {
     case DType::kBool: return {0, Load<uint8_t>(address) != 0};
@@ -210,6 +236,8 @@ Scalar ReadElement(const void* address, DType dtype) {
     case DType::kF16: return {HalfToFloat(Load<uint16_t>(address)), 0};
     case DType::kBF16: return {BFloatToFloat(Load<uint16_t>(address)), 0};
     case DType::kF32: return {Load<float>(address), 0};
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: return {Float8ToFloat(Load<uint8_t>(address), dtype), 0};
     default: return {Load<double>(address), 0};
   }
 }
@@ -225,6 +253,8 @@ void WriteElement(void* address, DType dtype, Scalar v) {
     case DType::kF16: return Store(address, FloatToHalf(static_cast<float>(v.f)));
     case DType::kBF16: return Store(address, FloatToBFloat(static_cast<float>(v.f)));
     case DType::kF32: return Store(address, static_cast<float>(v.f));
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: return Store(address, FloatToFloat8(static_cast<float>(v.f), dtype));
     default: return Store(address, v.f);
   }
 }
@@ -237,6 +267,8 @@ Scalar CastScalar(Scalar v, DType from, DType to) {
   switch (to) {
     case DType::kF16: return {HalfToFloat(FloatToHalf(static_cast<float>(v.f))), 0};
     case DType::kBF16: return {BFloatToFloat(FloatToBFloat(static_cast<float>(v.f))), 0};
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: return {Float8ToFloat(FloatToFloat8(static_cast<float>(v.f), to), to), 0};
     default: return Float(v.f, to);
   }
 }

@@ -19,6 +19,10 @@ float HalfToFloat(uint16_t bits);
 uint16_t FloatToHalf(float value);      ///< Rounds to nearest even.
 float BFloatToFloat(uint16_t bits);
 uint16_t FloatToBFloat(float value);    ///< Rounds to nearest even.
+/// `type`: kF8E4M3 or kF8E5M2.
+float Float8ToFloat(uint8_t bits, DType type);
+/// Rounds to nearest even; what is too large becomes infinity, or the largest number where there is none, as in torch.
+uint8_t FloatToFloat8(float value, DType type);
 
 Scalar ReadElement(const void* address, DType dtype);
 void WriteElement(void* address, DType dtype, Scalar value);

@@ -64,7 +64,7 @@ class Evaluator {
       : call_(graph, node), node_(node), lookup_(lookup), type_(graph.type(node.results[0])) {}
 
   std::optional<Known> Run() {
-    if (IsComplex(type_.dtype)) return std::nullopt;
+    if (IsComplex(type_.dtype) || IsFloat8(type_.dtype)) return std::nullopt;
     const std::string& op = node_.op;
     if (op == "aten.full") return Full();
     if (op.starts_with("aten.arange")) return Arange();

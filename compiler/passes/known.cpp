@@ -131,7 +131,7 @@ std::optional<std::vector<int64_t>> FixedSizes(const Dims& sizes) {
 
 std::optional<Known> Decode(const Type& type, const std::string& data) {
   const auto sizes = FixedSizes(type.sizes);
-  if (!sizes || IsComplex(type.dtype)) return std::nullopt;
+  if (!sizes || IsComplex(type.dtype) || IsFloat8(type.dtype)) return std::nullopt;
   Known known{type.dtype, false, *sizes, {}, {}};
   for (size_t at = 0; at + SizeOf(type.dtype) <= data.size(); at += SizeOf(type.dtype)) {
     if (known.is_float()) {

@@ -20,6 +20,7 @@ bool Holds(DType wide, DType narrow) {
   if (IsFloat(wide)) {
     // Bits of mantissa against bits of the integer.
     const int mantissa = wide == DType::kF64 ? 53 : wide == DType::kF32 ? 24 : wide == DType::kF16 ? 11 : 8;
+    if (IsFloat8(wide)) return false;
     return static_cast<int>(SizeOf(narrow)) * 8 <= mantissa;
   }
   return PromoteTypes(wide, narrow) == wide;

@@ -33,6 +33,22 @@ void Check(Bytes bytes) {
 }  // namespace
 
 std::vector<Buffer> Seeds() {
+  OnnxWriter body(17);
+  body.Input("turn", {}, 7);
+  body.Input("goes_on", {}, 9);
+  body.Input("state", {"n", "3"});
+  body.Node("Add", {"state", "x"}, {"more"});
+  body.Output("goes_on");
+  body.Output("more");
+  body.Output("state");
+  OnnxWriter loop(17);
+  loop.Input("x", {"n", "3"});
+  loop.Integers("many", {3});
+  loop.NodeWithBody("Loop", {"many", "", "x"}, {"y", "all"}, "body", body);
+  loop.Node("SkipLayerNormalization", {"y", "x", "w"}, {"z"}, {}, "com.microsoft");
+  loop.Floats("w", {3}, {1, 2, 3});
+  loop.Output("all");
+  loop.Output("z");
   OnnxWriter sizes(17);
   sizes.Input("x", {"batch", "4"});
   sizes.Floats("w", {4, 6}, std::vector<float>(24, 0.5F));
@@ -70,7 +86,7 @@ std::vector<Buffer> Seeds() {
   filling.Node("ReduceSum", {"d", "axes"}, {"f"}, {{"keepdims", 0}});
   filling.Output("e");
   filling.Output("f");
-  return {BytesOf(sizes.Bytes()), BytesOf(windows.Bytes()), BytesOf(filling.Bytes())};
+  return {BytesOf(sizes.Bytes()), BytesOf(windows.Bytes()), BytesOf(filling.Bytes()), BytesOf(loop.Bytes())};
 }
 
 }  // namespace ingot::fuzz

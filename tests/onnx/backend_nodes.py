@@ -27,6 +27,7 @@ try:
     import onnx
     import onnx.defs
     import onnx.numpy_helper
+    from onnx import TensorProto
 except ImportError as error:
     print(f"skipped: {error}; pip install onnx==1.17.0, whose operator set is 22")
     sys.exit(0)
@@ -91,7 +92,8 @@ def tensor(path: pathlib.Path, info: onnx.ValueInfoProto):
     array = onnx.numpy_helper.to_array(made)
     if info.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 and array.dtype == np.uint16:
         return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return array
+    float8 = {TensorProto.FLOAT8E4M3FN: torch.float8_e4m3fn, TensorProto.FLOAT8E5M2: torch.float8_e5m2}.get(info.type.tensor_type.elem_type)
+    return array if float8 is None else torch.from_numpy(array.view(np.uint8).copy()).view(float8)
 
 
 def opened(model: onnx.ModelProto) -> None:

@@ -5,7 +5,8 @@ import struct
 
 import torch
 
-TYPES = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int32: 6, torch.int64: 7, torch.bool: 9, torch.float16: 10, torch.float64: 11}
+TYPES = {torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int32: 6, torch.int64: 7, torch.bool: 9, torch.float16: 10, torch.float64: 11,
+         torch.float8_e4m3fn: 17, torch.float8_e5m2: 19}
 
 
 def number(value: int) -> bytes:
@@ -28,7 +29,8 @@ def block(field: int, content: "bytes | str") -> bytes:
 def tensor(name: str, value: torch.Tensor, external: "dict[str, str] | None" = None) -> bytes:
     head = b"".join(varint(1, size) for size in value.shape) + varint(2, TYPES[value.dtype]) + block(8, name)
     if external is None:
-        return head + block(9, value.contiguous().numpy().tobytes())
+        narrow = value.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
+        return head + block(9, (value.view(torch.uint8) if narrow else value).contiguous().numpy().tobytes())
     return head + varint(14, 1) + b"".join(block(13, block(1, key) + block(2, text)) for key, text in external.items())
 
 
@@ -39,6 +41,8 @@ def attribute(name: str, value) -> bytes:
         return block(1, name) + number(2 << 3 | 5) + struct.pack("<f", value) + varint(20, 1)
     if isinstance(value, str):
         return block(1, name) + block(4, value) + varint(20, 3)
+    if isinstance(value, Model):
+        return block(1, name) + block(6, value.graph) + varint(20, 5)
     if isinstance(value, torch.Tensor):
         return block(1, name) + block(5, tensor("", value)) + varint(20, 4)
     return block(1, name) + b"".join(varint(8, item) for item in value) + varint(20, 7)
@@ -57,6 +61,15 @@ class Model:
 
     def constant(self, name: str, value: torch.Tensor, external: "dict[str, str] | None" = None) -> str:
         self.graph += block(5, tensor(name, value, external))
+        return name
+
+    def nibbles(self, name: str, value: torch.Tensor) -> str:
+        """Elements of 4 bits: those of int8 are signed."""
+        flat = value.flatten().to(torch.int64) & 15
+        flat = torch.cat([flat, flat.new_zeros(flat.numel() % 2)])
+        packed = (flat[::2] | flat[1::2] << 4).to(torch.uint8)
+        head = b"".join(varint(1, size) for size in value.shape) + varint(2, 22 if value.dtype == torch.int8 else 21) + block(8, name)
+        self.graph += block(5, head + block(9, packed.numpy().tobytes()))
         return name
 
     def ints(self, *values: int) -> str:

@@ -20,6 +20,8 @@ INT = SIGNED + ("uint8",)
 BOOL = ("bool",)
 NUMBER = FLOAT + INT
 ALL = NUMBER + BOOL
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")   # moved, converted, and told whether they are equal
+MOVED = ALL + FLOAT8
 
 
 class Inputs(typing.NamedTuple):
@@ -66,7 +68,11 @@ class Case(typing.NamedTuple):
         result = overload(self.op)(*arguments[:len(arguments) - bool(options)], **options)
         if not self.view:
             return result
-        return [part + 1 for part in result] if isinstance(result, (list, tuple)) else result + 1
+        return [one_more(part) for part in result] if isinstance(result, (list, tuple)) else one_more(result)
+
+
+def one_more(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype.itemsize == 1 and x.is_floating_point() else x + 1
 
 
 def modulo(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -109,13 +115,14 @@ def cast(to: str) -> "list[Case]":
         tensor = i.tame if to in INT else i.x
         return tensor.abs() if to == "uint8" and tensor.is_floating_point() else tensor
 
+    types = ALL if to == "uint8" else MOVED
     return [
-        case("to.dtype", lambda i: (source(i), dtype), ALL, to),
-        case("to.dtype_layout", lambda i: (source(i), {"dtype": dtype}), ALL, to),
-        case("_to_copy", lambda i: (source(i), {"dtype": dtype}), ALL, to),
-        case("to.device", lambda i: (source(i), torch.device("cpu"), dtype), ALL, to),
-        case("to.other", lambda i: (source(i), torch.empty(0, dtype=dtype)), ALL, to),
-        case("type_as", lambda i: (source(i), torch.empty(0, dtype=dtype)), ALL, to),
+        case("to.dtype", lambda i: (source(i), dtype), types, to),
+        case("to.dtype_layout", lambda i: (source(i), {"dtype": dtype}), types, to),
+        case("_to_copy", lambda i: (source(i), {"dtype": dtype}), types, to),
+        case("to.device", lambda i: (source(i), torch.device("cpu"), dtype), types, to),
+        case("to.other", lambda i: (source(i), torch.empty(0, dtype=dtype)), types, to),
+        case("type_as", lambda i: (source(i), torch.empty(0, dtype=dtype)), types, to),
     ]
 
 
@@ -207,7 +214,7 @@ POINTWISE = [
     case("copy", lambda i: (i.x, i.mask), ALL, "mask"),
 ]
 
-CASTS = [c for to in ALL for c in cast(to)]
+CASTS = [c for to in MOVED for c in cast(to)]
 
 
 def folds(op: str, types: "tuple[str, ...]", **facts: typing.Any) -> "list[Case]":
@@ -392,6 +399,9 @@ PRODUCT = [
     product("addmm", lambda i: (i.one, i.x, i.y.t(), {"beta": 0}), "nothing added"),
     product("baddbmm", lambda i: (i.one, i.x.unsqueeze(0), i.y.t().unsqueeze(0))),
     case("_int_mm", lambda i: (i.x, i.y.t()), ("int8",)),
+    # Of other types PyTorch reads beyond odd rows.
+    case("_weight_int8pack_mm", lambda i: (i.x, i.pick.to(torch.int8), i.x[:, :1].reshape(-1)), ("float32",), ulps=4, summed=True,
+         exact=lambda i: i.x @ i.pick.double().t() * i.x[:, :1].reshape(-1)),
 ]
 
 
@@ -430,4 +440,11 @@ WINDOWS = [
     *[case(f"adaptive_avg_pool{d}d", lambda i, d=d: (image(i, 5, d), [1] * d), FLOAT, ulps=4, summed=True) for d in (1, 2, 3)],
 ]
 
-FAMILIES = {"pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT, "windows": WINDOWS}
+# What PyTorch does on float8 and a kernel does as well.
+COMPARED = "clone contiguous eq.Tensor eq.Scalar ne.Tensor ne.Scalar isnan where.self where.ScalarSelf where.ScalarOther where.Scalar full_like"
+NOT_MOVED = "tril triu gather arange arange.start arange.start_step"
+FLOAT8_CASES = [c._replace(types=FLOAT8, left=()) for c in (
+    *(c for c in POINTWISE if c.op.removeprefix("aten.") in (*COMPARED.split(), "zeros_like", "ones_like", "zero", "fill.Scalar", "fill.Tensor", "copy")),
+    *(c for c in (*MOVE, *VIEW) if c.op.removeprefix("aten.") not in NOT_MOVED.split() and c.label not in ("mixed", "0.1")))]
+
+FAMILIES = {"float8": FLOAT8_CASES, "pointwise": POINTWISE, "casts": CASTS, "reduce": REDUCE, "move": MOVE, "view": VIEW, "product": PRODUCT, "windows": WINDOWS}

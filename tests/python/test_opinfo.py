@@ -26,7 +26,7 @@ KNOWN = {name.split(".")[1] for name in re.findall(r'^OP\("(aten\.[\w.]+)"', (RO
 LEFT_OUT = {"bernoulli", "exponential", "empty", "empty_like", "multinomial", "new_empty", "nn.functional.dropout", "nn.functional.silu/complex",
             "nn.functional.batch_norm/without_cudnn", "imag", "istft", "stft", "view_as_complex", "view_as_real", "rand_like", "randint", "randn", "randn_like", "sparse.mm/reduce"}
 # Element types that are refused by name, as is a whole program that has one.
-UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
+UNKNOWN = {torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}
 # Samples that cannot be captured, with why; they still get eager's answer.
 EAGER = {
     "narrow": "shares memory",   # its start is a tensor: a view that no rule knows

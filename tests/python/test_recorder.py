@@ -338,7 +338,7 @@ _REFUSED = {
     "quantized": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
     "nested-tensor": lambda x: torch.nested.nested_tensor([x, x]) * 2,
     "conjugate": lambda x: x.to(torch.complex64).conj(),
-    "dtype": lambda x: x.to(torch.float8_e4m3fn),
+    "dtype": lambda x: x.to(torch.float8_e4m3fnuz),
     "generator": lambda x: torch.rand(3, generator=torch.Generator()),
     "argument": lambda x: x.to(torch.complex64) * (1 + 2j),
     "metadata-change": lambda x: (x + 1).unsqueeze_(0),

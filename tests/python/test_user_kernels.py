@@ -129,7 +129,7 @@ def test_failures_of_a_kernel_are_errors_of_the_call(ingot):
         with pytest.raises(RuntimeError, match=why):
             getattr(torch.ops.ingot_kernels, name)(torch.ones(2))
     with pytest.raises(RuntimeError, match="no tensor of"):
-        torch.ops.ingot_kernels.code(torch.ones(2).to(torch.float8_e4m3fn))
+        torch.ops.ingot_kernels.code(torch.ones(2).to(torch.float8_e4m3fnuz))
 
 
 @pytest.mark.skipif(not shutil.which("clang") and not shutil.which("clang-22"), reason="no clang")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from conftest import BIN
-from op_cases import ALL, FAMILIES, INT, MIXED, PAIRS, Inputs
+from op_cases import FAMILIES, INT, MIXED, MOVED, PAIRS, Inputs
 
 SIZES = (8, 9, 3, 7, 15, 16, 17, 31, 33, 70)   # around vector widths
 # Where functions saturate, round or change their formula.
@@ -93,6 +93,8 @@ def doubled(given):
 
 def wrong_values(case, given, part, got, want):
     """Where a result differs from eager's and is no nearer to what float64 operands give than eager's is."""
+    if want.dtype.itemsize == 1 and want.dtype.is_floating_point:
+        got, want = got.float(), want.float()
     wrong = far(case, given, got, want)
     if not wrong.any() or not want.dtype.is_floating_point or want.dtype == torch.float64 and case.exact is None:
         return wrong
@@ -192,7 +194,7 @@ def test_every_rule_has_a_case():
     assert not [op for op in quantized if f"OPS.{op.partition('.')[2]}(" not in tests]
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", MOVED)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sizes_of_a_template(ingot, family, dtype):
     wild = family not in ("reduce", "product", "windows")

@@ -58,6 +58,16 @@ class OnnxWriter {
     graph_ += Field(1, text);
   }
 
+  /// A node with one graph as an attribute; the inputs and outputs of `body` are the graph's.
+  void NodeWithBody(const std::string& op, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs, const std::string& name, const OnnxWriter& body,
+                    const std::vector<std::pair<std::string, int64_t>>& attributes = {}) {
+    NodesWithBodies(op, inputs, outputs, {{name, body.graph_}}, attributes);
+  }
+  void If(const std::string& condition, const std::string& output, const OnnxWriter& yes, const OnnxWriter& no) {
+    NodesWithBodies("If", {condition}, {output}, {{"then_branch", yes.graph_}, {"else_branch", no.graph_}}, {});
+  }
+
   std::string Bytes() const {
     return Varint(1, 8) + Field(2, "test") + Field(7, graph_) + Field(8, Varint(2, static_cast<uint64_t>(opset_)));
   }
@@ -70,6 +80,21 @@ class OnnxWriter {
   }
 
  private:
+  void NodesWithBodies(const std::string& op, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs,
+                       const std::vector<std::pair<std::string, std::string>>& bodies,
+                       const std::vector<std::pair<std::string, int64_t>>& attributes) {
+    std::string text;
+    for (const std::string& input : inputs) text += Field(1, input);
+    for (const std::string& output : outputs) text += Field(2, output);
+    text += Field(3, op + "_" + std::to_string(nodes_++)) + Field(4, op);
+    for (const auto& [name, graph] : bodies) text += Field(5, Field(1, name) + Field(6, graph) + Varint(20, 5));
+    for (const auto& [name, value] : attributes) {
+      text += Field(5, Field(1, name) + Varint(3, static_cast<uint64_t>(value)) + Varint(20, 2));
+    }
+    graph_ += Field(1, text);
+  }
+
   static std::string Number(uint64_t value) {
     std::string text;
     for (; value >= 0x80; value >>= 7) text += static_cast<char>(value | 0x80);

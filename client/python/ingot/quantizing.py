@@ -7,18 +7,18 @@ import warnings
 
 import torch
 
-from ingot import errors
+from ingot import errors, float8
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Integers of ``bits`` bits; ``group_size``: elements of one scale where nothing else is said, None: a whole row."""
+    """Levels of ``bits`` bits; ``group_size``: elements of one scale where nothing else is said, None: a whole row."""
 
     bits: int
     group_size: "int | None"
 
 
-KINDS = {"int8": Kind(8, None), "int4": Kind(4, 64)}
+KINDS = {"int8": Kind(8, None), "int4": Kind(4, 64), **dict.fromkeys(float8.TYPES, Kind(8, None))}
 
 
 class QuantizedLinear(torch.nn.Module):
@@ -120,7 +120,8 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
     """Replaces the linear layers of ``model``, in place, by layers with weights of few bits, and returns it.
 
     ``kind``: ``"int8"``, a scale for each output (a quarter of the memory of f32 weights, half of bf16), or ``"int4"``, a scale for each 64
-    inputs of each output (an eighth and a bit). ``group_size``: inputs that share a scale, an even number; a layer whose inputs are no multiple of it stays
+    inputs of each output (an eighth and a bit), or ``"fp8"``, float8_e4m3fn with a scale for each output (``"fp8_e5m2"``: the type with more range
+    and less precision). ``group_size``: inputs that share a scale, an even number; a layer whose inputs are no multiple of it stays
     as it is, with a warning. ``zero_points``: a level for zero in each group, for weights that lie on one side of it. ``activations="int8"``
     rounds what is multiplied as well, each row to 255 levels of its own when it is there: of int8 without groups or zero points. ``where(name, layer)``
     says which layers; None means all. Layers of classes derived from ``torch.nn.Linear`` stay as they are, and so do embeddings: an output
@@ -136,10 +137,12 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
         raise errors.Invalid(f"quantize_: activations {activations!r}, known: int8")
     if activations is not None and (kind != "int8" or group_size is not None or zero_points):
         raise errors.Invalid("quantize_: activations of int8 go with weights of int8 without groups and zero points")
+    if kind in float8.TYPES and zero_points:
+        raise errors.Invalid("quantize_: float8 has no zero points: its zero is its own")
     if type(model) is torch.nn.Linear:
         raise errors.Invalid("quantize_: the model is one linear layer; put it into a module (torch.nn.Sequential(layer))")
     size = group_size or KINDS[kind].group_size
-    made: "dict[int, QuantizedLinear | None]" = {}   # Layers that occur at several places stay one.
+    made: "dict[int, torch.nn.Module | None]" = {}   # Layers that occur at several places stay one.
     for path, parent in list(model.named_modules()):
         for name, layer in list(parent._modules.items()):
             full = f"{path}.{name}" if path else name
@@ -147,8 +150,12 @@ def quantize_(model: torch.nn.Module, kind: str = "int8", *, group_size: "int | 
                 continue
             if id(layer) not in made:
                 fits = size is None or layer.in_features % size == 0
-                made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points, activations) if fits else None
-                if not fits:
+                made[id(layer)] = None
+                if kind in float8.TYPES and fits:
+                    made[id(layer)] = float8.Float8Linear(layer, kind, size)
+                elif fits:
+                    made[id(layer)] = QuantizedLinear(layer, kind, size, zero_points, activations)
+                else:
                     warnings.warn(f"quantize_: {full} stays as it is: its {layer.in_features} inputs are no multiple of the group size {size}",
                                   stacklevel=2)
             if (quantized := made[id(layer)]) is not None:

@@ -10,7 +10,9 @@ llvm::Type* Builder::MemoryTypeOf(DType dtype, unsigned lanes) {
   switch (dtype) {
     case DType::kBool:
     case DType::kU8:
-    case DType::kI8: type = getInt8Ty(); break;
+    case DType::kI8:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2: type = getInt8Ty(); break;
     case DType::kI16:
     case DType::kF16:
     case DType::kBF16: type = getInt16Ty(); break;

@@ -40,6 +40,8 @@ inline double ToleranceOf(guards::DType dtype) {
   switch (dtype) {
     case guards::DType::kF16: return 0x1p-9;
     case guards::DType::kBF16: return 0x1p-6;
+    case guards::DType::kF8E4M3: return 0x1p-3;
+    case guards::DType::kF8E5M2: return 0x1p-2;
     case guards::DType::kF32: return 0x1p-18;
     default: return 0x1p-40;
   }

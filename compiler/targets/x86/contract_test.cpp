@@ -82,6 +82,8 @@ std::vector<Product> Products() {
     all.push_back({fmt::format("BF16{}", way), DType::kBF16, DType::kBF16, DType::kF32, DType::kBF16, transposed});
     all.push_back({fmt::format("F16{}", way), DType::kF16, DType::kF16, DType::kF32, DType::kF16, transposed});
     all.push_back({fmt::format("Mixed{}", way), DType::kF32, DType::kBF16, DType::kF32, DType::kF32, transposed});
+    all.push_back({fmt::format("F8E4M3{}", way), DType::kF32, DType::kF8E4M3, DType::kF32, DType::kF32, transposed});
+    all.push_back({fmt::format("F8E5M2{}", way), DType::kBF16, DType::kF8E5M2, DType::kF32, DType::kBF16, transposed});
     all.push_back({fmt::format("F64{}", way), DType::kF64, DType::kF64, DType::kF64, DType::kF64, transposed});
   }
   return all;

@@ -18,8 +18,8 @@ using loop::ScalarOp;
 constexpr int64_t kSizes[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 70, 129, 259};
 constexpr DType kComputeTypes[] = {DType::kF32, DType::kF64, DType::kU8, DType::kI8,
                                    DType::kI16, DType::kI32, DType::kI64};
-constexpr DType kRealTypes[] = {DType::kBool, DType::kU8,  DType::kI8,   DType::kI16, DType::kI32,
-                                DType::kI64,  DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kRealTypes[] = {DType::kBool, DType::kU8,   DType::kI8,  DType::kI16, DType::kI32,    DType::kI64,
+                                DType::kF16,  DType::kBF16, DType::kF32, DType::kF64, DType::kF8E4M3, DType::kF8E5M2};
 
 bool Accepts(OpClass cls, DType t) {
   switch (cls) {

@@ -16,15 +16,58 @@ using llvm::Value;
 using llvm::Intrinsic::ID;
 using loop::ScalarOp;
 
-bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+bool IsNarrow(DType t) { return t == DType::kF16 || t == DType::kBF16 || guards::IsFloat8(t); }
 bool IsUnsigned(DType t) { return t == DType::kU8 || t == DType::kBool; }
 
-Value* WidenHalf(Builder& code, Typed from) {
+Value* HalfBitsToFloat(Builder& code, Value* bits) {
+  Value* half = code.CreateBitCast(bits, Builder::Like(bits, code.getHalfTy()));
+  return code.CreateFPExt(half, Builder::Like(bits, code.getFloatTy()));
+}
+
+/// Through f16, whose conversion knows denormals whatever the processor is told of them. An e5m2 is the upper half of
+/// an f16; an e4m3 has the same fields with another bias, 2^8 apart, and a NaN where f16 has a number.
+Value* WidenFloat8(Builder& code, Typed from) {
+  Value* bits = code.CreateZExt(from.value, Builder::Like(from.value, code.getInt16Ty()));
+  if (from.dtype == DType::kF8E5M2) return HalfBitsToFloat(code, code.CreateShl(bits, code.I(bits, 8)));
+  Value* sign = code.CreateShl(code.CreateAnd(bits, code.I(bits, 0x80)), code.I(bits, 8));
+  Value* magnitude = code.CreateAnd(bits, code.I(bits, 0x7f));
+  Value* moved = code.CreateOr(sign, code.CreateShl(magnitude, code.I(bits, 7)));
+  Value* nan = code.CreateOr(sign, code.I(bits, 0x7e00));
+  Value* is_nan = code.CreateICmpEQ(magnitude, code.I(bits, 0x7f));
+  Value* wide = HalfBitsToFloat(code, code.CreateSelect(is_nan, nan, moved));
+  return code.CreateFMul(wide, code.F(wide, 256));
+}
+
+/// Rounds to nearest even on the bits of an f32, where exponent and digits carry into each other; what becomes
+/// denormal is rounded by adding a number whose last digit is the last one of denormals.
+Value* NarrowToFloat8(Builder& code, Value* v, DType to) {
+  const bool is_e5m2 = to == DType::kF8E5M2;
+  const int cut = is_e5m2 ? 21 : 20, bias = is_e5m2 ? 15 : 7;
+  const int beyond = is_e5m2 ? 0x7c : 0x7e;
+  Value* all = code.CreateBitCast(v, Builder::Like(v, code.getInt32Ty()));
+  Value* bits = code.CreateAnd(all, code.I(all, 0x7fffffff));
+  Value* sign = code.CreateAnd(code.CreateLShr(all, code.I(all, 24)), code.I(all, 0x80));
+  Value* odd = code.CreateAnd(code.CreateLShr(bits, code.I(bits, cut)), code.I(bits, 1));
+  Value* half = code.I(bits, (1 << (cut - 1)) - 1 - ((127 - bias) << 23));
+  Value* normal = code.CreateLShr(code.CreateAdd(code.CreateAdd(bits, half), odd), code.I(bits, cut));
+  Value* addend = code.I(bits, (128 - bias + cut) << 23);
+  Value* magnitude = code.CreateBitCast(bits, v->getType());
+  Value* sum = code.CreateFAdd(magnitude, code.CreateBitCast(addend, v->getType()));
+  Value* denormal = code.CreateSub(code.CreateBitCast(sum, bits->getType()), addend);
+  Value* is_denormal = code.CreateICmpULT(bits, code.I(bits, (128 - bias) << 23));
+  Value* result = code.CreateSelect(is_denormal, denormal, normal);
+  Value* limit = code.I(bits, beyond);
+  // Everything above the largest number, whose carry may have left 8 bits.
+  Value* is_beyond = code.CreateICmpUGE(bits, code.I(bits, is_e5m2 ? 143 << 23 : 1087 << 20));
+  result = code.CreateSelect(code.CreateOr(is_beyond, code.CreateICmpUGT(result, limit)), limit, result);
+  result = code.CreateSelect(code.IsNan(v), code.I(bits, 0x7f), result);
+  return code.CreateTrunc(code.CreateOr(result, sign), Builder::Like(v, code.getInt8Ty()));
+}
+
+Value* Widen(Builder& code, Typed from) {
   Value* v = from.value;
-  if (from.dtype == DType::kF16) {
-    v = code.CreateBitCast(v, Builder::Like(v, code.getHalfTy()));
-    return code.CreateFPExt(v, Builder::Like(v, code.getFloatTy()));
-  }
+  if (guards::IsFloat8(from.dtype)) return WidenFloat8(code, from);
+  if (from.dtype == DType::kF16) return HalfBitsToFloat(code, v);
   v = code.CreateZExt(v, Builder::Like(v, code.getInt32Ty()));
   return code.CreateBitCast(code.CreateShl(v, code.I(v, 16)), Builder::Like(v, code.getFloatTy()));
 }
@@ -99,7 +142,8 @@ Value* RoundToBF16(Builder& code, Value* v) {
   return code.CreateTrunc(result, Builder::Like(v, code.getInt16Ty()));
 }
 
-Value* NarrowToHalf(Builder& code, Value* v, DType to) {
+Value* Narrow(Builder& code, Value* v, DType to) {
+  if (guards::IsFloat8(to)) return NarrowToFloat8(code, v, to);
   if (to == DType::kF16) {
     v = code.CreateFPTrunc(v, Builder::Like(v, code.getHalfTy()));
     return code.CreateBitCast(v, Builder::Like(v, code.getInt16Ty()));
@@ -335,13 +379,13 @@ Value* EmitExtreme(Builder& code, bool is_max, Typed a, Typed b) {
 Value* EmitCast(Builder& code, Typed from, DType to) {
   if (from.dtype == to) return from.value;
   Value* v = from.value;
-  if (IsHalf(from.dtype)) {
-    return EmitCast(code, {WidenHalf(code, from), DType::kF32}, to);
+  if (IsNarrow(from.dtype)) {
+    return EmitCast(code, {Widen(code, from), DType::kF32}, to);
   }
   if (to == DType::kBool) {
     return guards::IsFloat(from.dtype) ? code.CreateFCmpUNE(v, code.F(v, 0)) : code.CreateICmpNE(v, code.I(v, 0));
   }
-  if (IsHalf(to)) return NarrowToHalf(code, EmitCast(code, from, DType::kF32), to);
+  if (IsNarrow(to)) return Narrow(code, EmitCast(code, from, DType::kF32), to);
   llvm::Type* type = Builder::Like(v, code.TypeOf(to));
   if (guards::IsFloat(from.dtype)) {
     return guards::IsFloat(to) ? code.CreateFPCast(v, type) : FloatToInteger(code, v, to);
@@ -353,9 +397,9 @@ Value* EmitCast(Builder& code, Typed from, DType to) {
 }
 
 Value* EmitConst(Builder& code, const loop::Inst& inst) {
-  if (IsHalf(inst.dtype)) {
+  if (IsNarrow(inst.dtype)) {
     Value* wide = llvm::ConstantFP::get(code.getFloatTy(), inst.imm_f);
-    return NarrowToHalf(code, wide, inst.dtype);
+    return Narrow(code, wide, inst.dtype);
   }
   llvm::Type* type = code.TypeOf(inst.dtype);
   if (guards::IsFloat(inst.dtype)) return llvm::ConstantFP::get(type, inst.imm_f);
@@ -368,21 +412,21 @@ Value* EmitScalarOp(Builder& code, const loop::Inst& inst, std::span<const Typed
   if (inst.op == ScalarOp::kSelect) {
     return code.CreateSelect(args[0].value, args[1].value, args[2].value);
   }
-  // Half types compute in f32, as the language says they are only compared and tested here.
+  // Narrow types compute in f32, as the language says they are only compared and tested here.
   Value* values[3] = {};
   DType dtype = args[0].dtype;
   for (size_t i = 0; i < args.size() && i < 3; ++i) {
-    values[i] = IsHalf(dtype) ? WidenHalf(code, args[i]) : args[i].value;
+    values[i] = IsNarrow(dtype) ? Widen(code, args[i]) : args[i].value;
   }
-  const bool is_half = IsHalf(dtype);
-  if (is_half) dtype = DType::kF32;
+  const bool is_narrow = IsNarrow(dtype);
+  if (is_narrow) dtype = DType::kF32;
   if (inst.op >= ScalarOp::kEq && inst.op <= ScalarOp::kGe) {
     return EmitCompare(code, inst.op, dtype, values[0], values[1]);
   }
   Value* result = guards::IsFloat(dtype) ? EmitFloat(code, inst.op, dtype, values[0], values[1], values[2])
                                          : EmitInteger(code, inst.op, dtype, values[0], values[1]);
-  const bool narrow = is_half && result != nullptr && IsHalf(inst.dtype);
-  return narrow ? NarrowToHalf(code, result, inst.dtype) : result;
+  const bool narrows = is_narrow && result != nullptr && IsNarrow(inst.dtype);
+  return narrows ? Narrow(code, result, inst.dtype) : result;
 }
 
 }  // namespace ingot::compiler::x86

@@ -35,7 +35,9 @@ enum IngotDType {
   INGOT_F32,
   INGOT_F64,
   INGOT_C64,
-  INGOT_C128
+  INGOT_C128,
+  INGOT_F8E4M3, /* float8_e4m3fn */
+  INGOT_F8E5M2
 };
 
 /* Sizes and strides are `rank` numbers each; strides are in elements. A kernel writes to results alone. */
