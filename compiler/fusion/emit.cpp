@@ -346,15 +346,7 @@ class Emitter {
   Id Factor(const Expr& e, size_t arg, CoordsId at, Id predicate, loop::Block& block) {
     const auto place = group_.domain.ArgCoords(pool_, e, arg, at);
     if (!place) return Fail("an index map the group cannot express");
-    const Expr& operand = pool_[e.args[arg]];
-    switch (operand.kind) {
-      case ExprKind::kValue: {
-        const ExprId inner = Inlined(operand.value, *place);
-        if (inner == kNoExpr) return FactorLoad(operand.value, *place, predicate, block);
-        return FactorOf(inner, *place, predicate, block);
-      }
-      default: return FactorOf(e.args[arg], *place, predicate, block);
-    }
+    return FactorOf(e.args[arg], *place, predicate, block);
   }
 
   Id FactorOf(ExprId id, CoordsId at, Id predicate, loop::Block& block) {
@@ -364,7 +356,7 @@ class Emitter {
       case ExprKind::kValue: {
         // A narrow float that is only widened: the load itself does that.
         const ExprId inner = Inlined(e.value, at);
-        return inner == kNoExpr ? FactorLoad(e.value, at, block) : FactorOf(inner, at, block);
+        return inner == kNoExpr ? FactorLoad(e.value, at, predicate, block) : FactorOf(inner, at, predicate, block);
       }
       case ExprKind::kMap: {
         std::vector<Id> args;

@@ -327,7 +327,7 @@ TEST(ImportRecording, SaysWhyItRefuses) {
       {"corrupt: recording: value 1 has impossible sizes",
        [](auto& r, uint32_t) { r.Fresh(DType::kF32, {int64_t{1} << 62, 64}); }},
       {"corrupt: recording: value 1 has an unknown element type",
-       [](auto& r, uint32_t) { r.Fresh(static_cast<DType>(12), {2}); }},
+       [](auto& r, uint32_t) { r.Fresh(static_cast<DType>(200), {2}); }},
       {"unsupported: step 0 (aten::batch_norm): updates running statistics",
        [](auto& r, uint32_t x) {
          const uint32_t y = r.Fresh(DType::kF32, {2, 2});
