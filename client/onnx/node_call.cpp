@@ -187,7 +187,7 @@ std::optional<at::Tensor> NodeCall::TensorOf(std::string_view name) {
 
 const Graph& NodeCall::GraphOf(std::string_view name) {
   const Attribute* found = Find(name, Attribute::Kind::kGraph);
-  if (found == nullptr) Reject(fmt::format("lacks attribute '{}'", name));
+  if (found == nullptr || found->body == nullptr) Reject(fmt::format("lacks attribute '{}', a graph", name));
   return *found->body;
 }
 

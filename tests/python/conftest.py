@@ -14,8 +14,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The build that belongs to this interpreter; looked up without loading PyTorch.
 BUILD = pathlib.Path(importlib.util.find_spec("ingot").origin).parents[2]
 BIN = BUILD / "bin"
-# What a daemon improves while it has nothing else to do would come between what tests count.
-os.environ.setdefault("INGOT_TUNING", "off")
 
 
 class Store:
