@@ -405,9 +405,20 @@ class Emitter {
     const Id is_first = AddTo(
         block,
         Inst{.op = ScalarOp::kEq, .dtype = DType::kBool, .args = {AddIndex(position, block), AddSize(e.start, block)}});
-    const Id first = Factor(e, 0, at, predicate, block), second = Factor(e, 1, at, predicate, block);
+    const Id first = Factor(e, 0, at, predicate, block), second = FactorBeside(e, at, predicate, block);
     if (first == kNone || second == kNone) return kNone;
     return AddTo(block, Inst{.op = ScalarOp::kSelect, .dtype = e.dtype, .args = {is_first, first, second}});
+  }
+
+  /// What is there where the first of `e` is not. The last of what is stacked stands under no condition: where it is
+  /// not, the others are.
+  Id FactorBeside(const Expr& e, CoordsId at, Id predicate, loop::Block& block) {
+    const Expr& rest = pool_[e.args[1]];
+    const bool is_last = rest.kind == ExprKind::kRegion && rest.args.size() == 1 && rest.axis == e.axis &&
+                         pool_[rest.args[0]].sizes[rest.axis].is_one();
+    if (!is_last) return Factor(e, 1, at, predicate, block);
+    const auto place = group_.domain.ArgCoords(pool_, e, 1, at);
+    return place ? Factor(rest, 0, *place, predicate, block) : Fail("an index map the group cannot express");
   }
 
   Id AddIndex(const Affine& a, loop::Block& block) {
