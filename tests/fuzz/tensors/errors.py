@@ -55,10 +55,14 @@ def tensors(tree: typing.Any) -> "list[torch.Tensor]":
     return [t for part in tree for t in tensors(part)] if isinstance(tree, (list, tuple)) else []
 
 
+def has_digits(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
 def largest(tensor: torch.Tensor) -> float:
-    if not tensor.numel() or tensor.is_complex():
+    if not tensor.numel():
         return 0.0
-    return float(tensor.detach().double().abs().nan_to_num(0, 0, 0).max())
+    return float(tensor.detach().abs().double().nan_to_num(0, 0, 0).max())
 
 
 class Errors(TorchDispatchMode):
@@ -72,7 +76,7 @@ class Errors(TorchDispatchMode):
         """Whether an operator chose the largest or smallest of floats: with both zeros among them it is either."""
 
     def of(self, tensor: torch.Tensor) -> Error:
-        return self._errors.get(tensor.untyped_storage()._cdata, Error()) if tensor.is_floating_point() else Error()
+        return self._errors.get(tensor.untyped_storage()._cdata, Error()) if has_digits(tensor) else Error()
 
     def __torch_dispatch__(self, func: typing.Any, types: typing.Any, args: typing.Any = (), kwargs: typing.Any = None) -> typing.Any:
         kwargs = kwargs or {}
@@ -111,7 +115,7 @@ class Errors(TorchDispatchMode):
         unit = max([0.0, *(error.unit for _, error in before)])
         if name in CREATES:
             return Error()
-        if not result.is_floating_point():
+        if not has_digits(result):
             if unit:
                 raise Unsteady(name)
             if name == "_to_copy" and before[0][0].is_floating_point() and not bool(before[0][0].isfinite().all()):
@@ -127,7 +131,7 @@ class Errors(TorchDispatchMode):
             unit = max(unit, eps)
         if not unit:
             return Error()
-        scale = max([1.0, largest(result), *(error.scale for _, error in before), *(largest(t) for t, _ in before if t.is_floating_point())])
+        scale = max([1.0, largest(result), *(error.scale for _, error in before), *(largest(t) for t, _ in before if has_digits(t))])
         if name in GROWS:
             sides = sorted((max(error.scale, largest(t)) for t, error in before), reverse=True)
             scale = max(scale, sides[0] * max([1.0, *sides[1:2]]))
