@@ -13,7 +13,7 @@
 namespace ingot::client {
 namespace {
 
-constexpr int64_t kMapped = 16 << 20;
+constexpr int64_t kMapped = 64 << 20;
 
 /// What the kernel says of the mapping around an address: "... hg ..." where large pages were asked for; "" unknown.
 std::string FlagsAt(const void* address) {
