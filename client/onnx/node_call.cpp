@@ -127,9 +127,10 @@ const Attribute* NodeCall::Find(std::string_view name, Attribute::Kind kind) {
   used_.emplace(name);
   for (const Attribute& attribute : node_.attributes) {
     if (attribute.name != name) continue;
-    // Lists that are empty have no kind of their own.
+    // Lists that are empty have no kind of their own, but are lists.
+    const bool wants_list = kind == Attribute::Kind::kFloats || kind == Attribute::Kind::kStrings;
     const bool is_empty = attribute.kind == Attribute::Kind::kInts && attribute.integers.empty();
-    if (attribute.kind != kind && !is_empty)
+    if (attribute.kind != kind && !(wants_list && is_empty))
       Reject(fmt::format("attribute '{}' is of another kind than ONNX says", name));
     return &attribute;
   }
@@ -187,7 +188,7 @@ std::optional<at::Tensor> NodeCall::TensorOf(std::string_view name) {
 
 const Graph& NodeCall::GraphOf(std::string_view name) {
   const Attribute* found = Find(name, Attribute::Kind::kGraph);
-  if (found == nullptr || found->body == nullptr) Reject(fmt::format("lacks attribute '{}', a graph", name));
+  if (found == nullptr) Reject(fmt::format("lacks attribute '{}'", name));
   return *found->body;
 }
 
