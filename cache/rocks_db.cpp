@@ -300,25 +300,16 @@ struct RocksDb::Opened {
 
   rocksdb::Status OpenDb(const rocksdb::DBOptions& db_options, const std::string& dir,
                          std::vector<rocksdb::ColumnFamilyDescriptor> families, bool only_read) {
-    rocksdb::DB* made = nullptr;
-    if (only_read) {
-      const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(db_options, dir, families, &handles, &made);
-      db.reset(made);
-      return status;
-    }
-    const bool is_new = db_options.env->FileExists(dir + "/CURRENT").IsNotFound();
-    if (!is_new) {
-      const rocksdb::Status status = rocksdb::DB::Open(db_options, dir, families, &handles, &made);
-      db.reset(made);
-      return status;
-    }
     // Families that are missing are made one by one, each time with a file of the options of all of them: most of
-    // the time that a new database takes.
-    const std::vector<rocksdb::ColumnFamilyDescriptor> initial = {families.back()};
-    families.pop_back();
-    rocksdb::Status status = rocksdb::DB::Open(db_options, dir, initial, &handles, &made);
+    // the time that a new database takes. So a new one begins with the default family alone.
+    const bool is_new = !only_read && db_options.env->FileExists(dir + "/CURRENT").IsNotFound();
+    rocksdb::DB* made = nullptr;
+    rocksdb::Status status = only_read ? rocksdb::DB::OpenForReadOnly(db_options, dir, families, &handles, &made)
+                             : is_new  ? rocksdb::DB::Open(db_options, dir, {families.back()}, &handles, &made)
+                                       : rocksdb::DB::Open(db_options, dir, families, &handles, &made);
     db.reset(made);
-    if (!status.ok()) return status;
+    if (!status.ok() || !is_new) return status;
+    families.pop_back();
     std::vector<rocksdb::ColumnFamilyHandle*> others;
     status = db->CreateColumnFamilies(families, &others);
     handles.insert(handles.begin(), others.begin(), others.end());

@@ -14,11 +14,11 @@
 
 namespace ingot::compiler::x86 {
 
+struct WindowPanel;
+
 /// The state of lowering one kernel: a row loop around blocks. Values that do not depend on j are
 /// scalars, emitted once for each row (before the loop they occur in); the others are vectors,
 /// `unroll_` of them side by side. The rest of a loop runs the same body under a lane mask.
-struct WindowPanel;
-
 class KernelLowering {
  public:
   KernelLowering(const loop::Kernel& kernel, const loop::Schedule& schedule, const VectorUnit& unit,
@@ -254,8 +254,8 @@ class KernelLowering {
   std::map<loop::Id, Value*> scalar_slots_;
   std::map<const loop::Block*, Value*> panels_;  ///< Memory of what a contraction has turned over or decoded.
   std::map<loop::Id, Value*> squares_;  ///< Memory of a task's elements of an access that is moved by squares.
-  std::map<const loop::Block*, Value*>
-      kept_columns_;  ///< Memory of the first column of a panel that is kept; -1: none.
+  /// Memory of the first column of a panel that is kept; -1: none.
+  std::map<const loop::Block*, Value*> kept_columns_;
   llvm::GlobalVariable* zeros_ = nullptr;  ///< What is read where a condition does not hold.
   std::map<llvm::Type*, Value*> fold_stages_;  ///< Stack memory of the sums of one register tile, by vector.
 
