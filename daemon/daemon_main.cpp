@@ -231,7 +231,10 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   WorkerPool workers(config, config.worker);
   const Config background_config = ConfigOfBackground(config);
   WorkerPool background(background_config, config.worker, SystemClock(), WorkerPool::Place::kBackground);
-  LateStore store(place.store_lock && cache::IsFresh(endpoint.home));
+  const bool is_fresh = place.store_lock && cache::IsFresh(endpoint.home);
+  // Nothing is stored: whoever started us has made a first call, and wants it compiled.
+  if (is_fresh && start.ready_fd >= 0) workers.Prestart();
+  LateStore store(is_fresh);
   // A cluster that cannot be used never stops anybody's program either.
   const Digest identity = RandomDigest();
   Result<std::unique_ptr<Tiers>> tiers = Tiers::Open(config, identity);
@@ -239,7 +242,7 @@ Status RunDaemon(Start& start, const Graphs& graphs, const std::string& build) {
   Core core(config, store, graphs, workers, SystemClock(), tiers ? (*tiers)->parts() : ClusterParts());
   core.background = &background;
   if (place.trouble) core.store_note.SetTrouble(place.trouble->ToText(), core.store_note.bytes_max());
-  // Not before: a compiler that starts takes the processors from the first call that woke us.
+  // Else not before: what is stored needs no compiler, and one that starts takes the processors from those who ask.
   std::once_flag first;
   core.before_compile = [&] {
     std::call_once(first, [&] {
