@@ -14,9 +14,36 @@
 namespace ingot::daemon {
 namespace {
 
-std::string NameOf(const proto::DependencyT& dependency) { return dependency.kind + ' ' + dependency.where; }
-
 using Dependencies = std::vector<std::unique_ptr<proto::DependencyT>>;
+
+/// What a row is about, as long as the row stands.
+using Name = std::pair<std::string_view, std::string_view>;
+Name NameOf(const proto::DependencyT& row) { return {row.kind, row.where}; }
+
+struct NameHash {
+  size_t operator()(const Name& name) const {
+    const std::hash<std::string_view> hash;
+    return hash(name.first) * 31 + hash(name.second);
+  }
+};
+
+using Names = std::unordered_set<Name, NameHash>;
+
+Names NamesOf(const Dependencies& rows) {
+  Names names;
+  names.reserve(rows.size());
+  for (const auto& row : rows) names.insert(NameOf(*row));
+  return names;
+}
+
+/// Whether both have rows about the same, in the same order: thousands, and what one recording saw twice.
+bool HaveSameNames(const Dependencies& one, const Dependencies& other) {
+  return std::ranges::equal(one, other, [](const auto& a, const auto& b) { return NameOf(*a) == NameOf(*b); });
+}
+
+bool HasSameValue(const proto::DependencyT& one, const proto::DependencyT& other) {
+  return one.low == other.low && one.high == other.high;
+}
 
 /// Whether one says of two places that they lead to one object, and the other has looked there and does not say so: of
 /// those it takes them for two.
@@ -90,27 +117,31 @@ cache::Key GraphKey(const Digest& graph, const CompilerFacts& facts, const std::
 }
 
 bool Contradict(const Dependencies& stored, const Dependencies& seen) {
-  std::unordered_map<std::string, const proto::DependencyT*> known;
-  for (const auto& one : stored) known.emplace(NameOf(*one), one.get());
-  const bool differs = std::ranges::any_of(seen, [&](const auto& one) {
-    const auto it = known.find(NameOf(*one));
-    return it != known.end() && (it->second->low != one->low || it->second->high != one->high);
+  if (HaveSameNames(stored, seen)) {
+    return !std::ranges::equal(stored, seen, [](const auto& a, const auto& b) { return HasSameValue(*a, *b); });
+  }
+  std::unordered_map<Name, const proto::DependencyT*, NameHash> known;
+  known.reserve(stored.size());
+  for (const auto& row : stored) known.emplace(NameOf(*row), row.get());
+  const bool differs = std::ranges::any_of(seen, [&](const auto& row) {
+    const auto it = known.find(NameOf(*row));
+    return it != known.end() && !HasSameValue(*it->second, *row);
   });
   return differs || PartsWhatIsOne(stored, seen) || PartsWhatIsOne(seen, stored);
 }
 
 bool SawAll(const proto::VariantT& variant, const proto::CompileT& request) {
-  std::unordered_set<std::string> seen;
-  for (const auto& one : request.dependencies) seen.insert(NameOf(*one));
-  return std::ranges::all_of(variant.dependencies, [&](const auto& stored) { return seen.contains(NameOf(*stored)); });
+  const Names seen = NamesOf(request.dependencies);
+  return std::ranges::all_of(variant.dependencies, [&](const auto& row) { return seen.contains(NameOf(*row)); });
 }
 
 void MergeDependencies(proto::VariantT& variant, const Dependencies& seen) {
-  std::unordered_set<std::string> known;
-  for (const auto& stored : variant.dependencies) known.insert(NameOf(*stored));
-  for (const auto& dependency : seen) {
-    if (!known.insert(NameOf(*dependency)).second) continue;
-    variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*dependency));
+  if (HaveSameNames(variant.dependencies, seen)) return;
+  Names known = NamesOf(variant.dependencies);
+  known.reserve(known.size() + seen.size());
+  for (const auto& row : seen) {
+    if (!known.insert(NameOf(*row)).second) continue;
+    variant.dependencies.push_back(std::make_unique<proto::DependencyT>(*row));
   }
 }
 
