@@ -66,11 +66,21 @@ const char* FieldOfPart(PyObject* part, std::string_view name) {
 
 }  // namespace
 
+/// Which class a root is of, nothing else says: of other objects, the place that holds them does.
+void Observer::NoteTypeOfRoot(PyObject* instance) {
+  if (instance == nullptr || PyType_Check(instance) || PyModule_Check(instance)) return;
+  const auto number = log_.Find(instance);
+  if (!number || !log_.IsNamed(*number)) return;
+  TypeNumber(Py_TYPE(instance));  // The class under its own name: what becomes of that is watched there.
+  log_.NoteField(*number, "type");
+}
+
 /// What the classes of `type` have under a name, borrowed. `instance` may lead to a class that no
 /// name leads to.
 PyObject* Observer::LookUp(PyTypeObject* type, PyObject* name, PyObject* instance) {
   PyObject* found = LookUpInClass(type, name);
   if (IsImmutable(type)) return found;
+  NoteTypeOfRoot(instance);
   // The look-up above has given the class a version, if it can have one.
   const bool has_version = (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) != 0;
   const auto known = looked_up_.find({type, name});

@@ -391,3 +391,28 @@ def fn(x):
     k = K
     return x * locals()["k"]
 mutations = ["K = 3.0"]
+
+
+# %% name_of_a_receivers_class_goes_to_another
+class Other: pass
+class Owner:
+    def __init__(self): self.k = 3.0
+    def run(self, x): return x * self.k
+owner = Owner()
+fn = owner.run
+def inputs():
+    return (torch.arange(4.0),)
+mutations = ["Owner = Other", "type(fn.__self__).k = property(lambda self: 5.0)"]
+native = None
+
+
+# %% name_of_an_arguments_class_goes_to_another
+class Other: pass
+class Owner:
+    def __init__(self): self.k = 3.0
+owner = Owner()
+def fn(x, owner): return x * owner.k
+def inputs():
+    return torch.arange(4.0), owner
+mutations = ["Owner = Other", "type(owner).k = property(lambda self: 5.0)"]
+native = None
