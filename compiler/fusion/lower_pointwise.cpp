@@ -303,6 +303,20 @@ Results AddC(const Rule& r) {
   return {p.Map(Op::kAdd, {x, p.Map(op, {scaled, other})})};
 }
 
+/// lerp(x, end, weight): from the nearer end, as torch does, so that weights of 0 and 1 give the ends themselves.
+Results Lerp(const Rule& r) {
+  const DType t = TypeOfResult(r);
+  if (!guards::IsFloat(t)) return {};
+  ExprPool& p = r.pool;
+  const ExprId x = r.Operand(0, t), end = r.Operand(1, t), weight = r.Operand(2, t);
+  if (x == kNoExpr || end == kNoExpr || weight == kNoExpr) return {};
+  const ExprId is_near = p.Map(Op::kLt, DType::kBool, {p.Map(Op::kAbs, {weight}), p.Float(0.5, t)});
+  const ExprId beyond = p.Map(Op::kSub, {weight, p.Float(1, t)});
+  const ExprId factor = p.Map(Op::kSelect, t, {is_near, weight, beyond}),
+               base = p.Map(Op::kSelect, t, {is_near, x, end});
+  return {p.Map(Op::kFma, {factor, p.Map(Op::kSub, {end, x}), base})};
+}
+
 }  // namespace
 
 const RuleTable& PointwiseRules() {

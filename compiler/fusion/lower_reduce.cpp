@@ -116,6 +116,17 @@ Results VarCorrection(const Rule& r) {
   return Variance<root>(r, r.FloatAt(2, 1));
 }
 
+/// linalg_vector_norm(x, ord, dim, keepdim, *, dtype)
+Results VectorNorm(const Rule& r) {
+  const auto mask = MaskAt(r, 2);
+  const DType t = ComputeType(r.result().dtype);
+  const ExprId x = r.Operand(0, t);
+  if (!mask || x == kNoExpr) return {};
+  if (r.FloatAt(1, 2) != 2) return r.No("a norm that is not Euclidean");
+  const ExprId squares = r.pool.Map(Op::kMul, {x, x});
+  return Shaped(r, r.pool.Map(Op::kSqrt, {r.pool.Reduce(Op::kReduceSum, t, squares, *mask)}));
+}
+
 /// argmax(x, dim, keepdim); no dim means the flattened tensor.
 template <Op op>
 Results ArgExtreme(const Rule& r) {
